@@ -236,7 +236,8 @@ fn is_zero(number: &u64) -> bool {
 pub struct Budget {
     /// `daemon`, `owner`, `session`, `turn` or `run`.
     pub level: String,
-    /// The owner; absent: the budget is not an owner's.
+    /// The owner; absent: the budget is not an owner's. `digest:` and 12 digits of the digest of the
+    /// name, if no session and no token has the name any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
     /// `cost`, `tokens` or `time`.

@@ -954,9 +954,12 @@ fn usage_shows_what_is_left_of_the_budgets_of_owners_to_those_who_may_see_it() {
         of_owner(&daemon, "bob", "ask"),
     );
     let cleo = json!({"labels": {"owner": "cleo"}});
+    let mut sessions = Vec::new();
     for (caller, new) in [(&ada, json!({})), (&whole, cleo), (&whole, json!({}))] {
         let made = caller.post("/v1/sessions", &new).expect(201).json();
-        let turns = format!("/v1/sessions/{}/turns", made["session"].as_str().unwrap());
+        let session = made["session"].as_str().unwrap().to_owned();
+        let turns = format!("/v1/sessions/{session}/turns");
+        sessions.push(session);
         let asked = json!({"task": "Well?", "agents": []});
         let turn = caller.post(&turns, &asked).expect(200).json();
         assert_eq!(turn["answer"], "All is well.", "{turn}");
@@ -1001,6 +1004,15 @@ fn usage_shows_what_is_left_of_the_budgets_of_owners_to_those_who_may_see_it() {
     // Without a daemon the names are read from the store.
     let said = place.call(&["usage"]).expect(0).stdout;
     assert!(said.contains("owner cleo: $"), "{said}");
+    // The last session with a name is deleted, and its budget is not.
+    for session in &sessions[..2] {
+        let delete = ["sessions", "delete", session, "--yes"];
+        place.call(&delete).expect(0);
+    }
+    let said = place.call(&["usage"]).expect(0).stdout;
+    let is_listed = |owner: &str| said.contains(&format!("owner {owner}"));
+    assert!(is_listed("ada: $") && is_listed("digest:"), "{said}");
+    assert!(!is_listed("cleo"), "{said}");
 }
 
 /// The place of a daemon in a group on one database.

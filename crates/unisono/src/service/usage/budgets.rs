@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use unisono_context::{Digest, SessionId};
 use unisono_runtime::clock;
-use unisono_session::budget::{Broker, BudgetStatus, Grant, OwnerBudgets, SessionUse};
+use unisono_session::budget::{Broker, BudgetStatus, Grant, OwnerBudget, OwnerBudgets, SessionUse};
 use unisono_session::{Fact, OWNER, State};
 use unisono_store::{Grants, Journal};
 
@@ -52,11 +52,11 @@ pub(crate) async fn budgets(
         all.extend(of_daemon.into_iter().map(|status| (None, status)));
     }
     let shown = match only {
-        Some(only) => BTreeSet::from([only.clone()]),
+        Some(only) => BTreeMap::from([(only.clone(), owners.owner_budget(only))]),
         None => owners_of(journal, &broker, &owners, names).await?,
     };
-    for owner in shown.into_iter().take(OWNERS) {
-        let left = broker.left_of(&rules, owners.owner_budget(&owner), &used, now);
+    for (owner, budget) in shown.into_iter().take(OWNERS) {
+        let left = broker.left_of(&rules, budget, &used, now);
         all.extend(left.into_iter().map(|status| (Some(owner.clone()), status)));
     }
     Ok(all)
@@ -154,14 +154,14 @@ async fn fold(
     Ok(folds.then(|| (state.events(), state.session_use())))
 }
 
-/// The owners with a budget in the settings or with a grant. A grant stores only the digest of a
-/// name, so other names are read from the sessions.
+/// The owners with a budget in the settings or with a grant, by name. A grant stores only the digest of
+/// a name, so other names are read from the sessions. If these are deleted, the digest is the name.
 async fn owners_of(
     journal: &Journal,
     broker: &Broker,
     owners: &OwnerBudgets,
     names: BTreeSet<Arc<str>>,
-) -> Result<BTreeSet<Arc<str>>, unisono_store::Error> {
+) -> Result<BTreeMap<Arc<str>, OwnerBudget>, unisono_store::Error> {
     let mut unknown: BTreeMap<Digest, Vec<SessionId>> = BTreeMap::new();
     for grant in broker.entries() {
         if let Some(owner) = grant.owner {
@@ -176,12 +176,36 @@ async fn owners_of(
             shown.insert(name);
         }
     }
-    let sessions: Vec<SessionId> = unknown.into_values().flatten().take(SESSIONS).collect();
+    let (mut sessions, mut nameless) = (Vec::new(), BTreeSet::new());
+    for (owner, mut of_owner) in unknown {
+        let room = SESSIONS - sessions.len();
+        if of_owner.len() <= room {
+            nameless.insert(owner);
+        }
+        of_owner.truncate(room);
+        sessions.append(&mut of_owner);
+    }
     let firsts = journal.first_events(&sessions).await?;
     for first in firsts.into_iter().flatten() {
         if let Fact::Created { labels, .. } = first.fact {
             shown.extend(labels.get(OWNER).cloned());
         }
     }
-    Ok(shown)
+    for name in &shown {
+        nameless.remove(&Digest::of_bytes(name.as_bytes()));
+    }
+    let named = shown.into_iter().map(|name| {
+        let budget = owners.owner_budget(&name);
+        (name, budget)
+    });
+    let nameless = nameless.into_iter().map(|owner| {
+        let caps = owners.each;
+        (nameless_owner(owner), OwnerBudget { owner, caps })
+    });
+    Ok(named.chain(nameless).collect())
+}
+
+/// What an owner is called whose name nothing has any more. No owner can have such a name.
+fn nameless_owner(owner: Digest) -> Arc<str> {
+    format!("digest:{}", owner.short()).into()
 }
