@@ -126,6 +126,27 @@ test("at 200 % nothing is hidden, cut off or wider than the window", async () =>
   }
 });
 
+test("at 320 pixels no page scrolls sideways, and neither does the table of an agent's runs", async () => {
+  const place = await asked();
+  try {
+    const page = await enter(browser, place, { viewport: { width: 320, height: 640 } });
+    const { items } = await place.ask("GET", `/v1/sessions/${place.session}/turns`);
+    for (const path of [...paths(place.session), `/sessions/${place.session}/turns/${items[0].turn}`]) {
+      await page.goto(place.address + path);
+      const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+      assert.ok(wide <= 0, `${path} is ${wide} px too wide`);
+      const inside = await page.evaluate(() => [...document.querySelectorAll(".scroll:has(.stacked)")].map((one) => one.scrollWidth - one.clientWidth));
+      assert.deepEqual(inside.filter((more) => more > 0), [], path);
+    }
+    await page.goto(`${place.address}/agents/risks`);
+    const runs = page.getByRole("table").filter({ has: page.getByRole("columnheader", { name: "Opened" }) });
+    assert.equal(await runs.getByRole("row").first().getByRole("columnheader").count(), 7);
+    await page.context().close();
+  } finally {
+    await place.stop();
+  }
+});
+
 test("by keyboard alone the new pages are reached, and what has the focus is seen", async () => {
   const place = await asked();
   const { secret } = await place.ask("POST", "/v1/tokens", { name: "ada.who", scope: "admin" });

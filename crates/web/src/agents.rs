@@ -195,22 +195,30 @@ fn tools(calls: &[AgentTool]) -> Markup {
     }
 }
 
+/// The runs. The roles say that it is a table where the style shows its rows as blocks.
 fn run_table(runs: &[ListedRun]) -> Markup {
+    let columns = ["Opened", "State", "Task", "In", "Out", "Cost", "Time"];
+    let class = |name: &str| {
+        ["In", "Out", "Cost", "Time"]
+            .contains(&name)
+            .then_some("number")
+    };
     html! {
-        div class="scroll" tabindex="0" role="group" aria-label="Newest runs" { table {
-            thead { tr { th scope="col" { "Opened" } th scope="col" { "State" } th scope="col" { "Task" }
-                th scope="col" class="number" { "In" } th scope="col" class="number" { "Out" }
-                th scope="col" class="number" { "Cost" } th scope="col" class="number" { "Time" } } }
-            tbody { @for listed in runs {
+        div class="scroll" tabindex="0" role="group" aria-label="Newest runs" { table class="stacked" role="table" {
+            thead role="rowgroup" { tr role="row" { @for name in columns {
+                th scope="col" role="columnheader" class=[class(name)] { (name) }
+            } } }
+            tbody role="rowgroup" { @for listed in runs {
                 @let run = &listed.run;
-                tr {
-                    td { a href={ "/sessions/" (listed.session) "/runs/" (run.run) } { (when(&run.opened_at)) } }
-                    td { (listed_state(listed)) }
-                    td { (fmt::line(run.task.as_deref().unwrap_or("the task of the turn"), 60)) }
-                    td class="number" { (number(run.usage.input_tokens)) }
-                    td class="number" { (number(run.usage.output_tokens)) }
-                    td class="number" { (cost(run)) }
-                    td class="number" { @match run.duration_ms { Some(ms) => (spent_time(run, ms)), None => "–" } }
+                tr role="row" {
+                    td role="cell" { a href={ "/sessions/" (listed.session) "/runs/" (run.run) } { (when(&run.opened_at)) } }
+                    td role="cell" { (listed_state(listed)) }
+                    td role="cell" { (fmt::line(run.task.as_deref().unwrap_or("the task of the turn"), 60)) }
+                    td role="cell" class="number" data-label="In" { (number(run.usage.input_tokens)) }
+                    td role="cell" class="number" data-label="Out" { (number(run.usage.output_tokens)) }
+                    td role="cell" class="number" data-label="Cost" { (cost(run)) }
+                    td role="cell" class="number" data-label="Time" {
+                        @match run.duration_ms { Some(ms) => (spent_time(run, ms)), None => "–" } }
                 }
             } }
         } }
