@@ -347,6 +347,33 @@ test("an agent is looked at, tried, and changed with a check and a difference", 
   }
 });
 
+test("an edited file keeps its line ends, and only what was changed is a difference", async () => {
+  const place = new Place();
+  const path = join(place.path, "agents/poet.md");
+  const lines = ["---", "description: Writes verse", "kind: extractive", "---", "", "You write verse.", "You rhyme.", ""];
+  mkdirSync(join(place.path, "agents"));
+  writeFileSync(path, lines.join("\r\n"));
+  await place.serve();
+  try {
+    const page = await enter(browser, place);
+    await page.goto(`${place.address}/agents/poet/edit`);
+    await page.getByRole("button", { name: "Check" }).click();
+    await page.getByText("The text equals the file.").waitFor();
+    const text = page.locator("#text");
+    await text.fill((await text.inputValue()).replace("write verse", "write short verse"));
+    await page.getByRole("button", { name: "Check" }).click();
+    await page.locator(".diff .theirs").waitFor();
+    assert.equal(await page.locator(".diff .theirs, .diff .own").count(), 2);
+    await page.getByRole("button", { name: "Save these changes" }).click();
+    await page.getByRole("heading", { name: "poet" }).waitFor();
+    const expected = lines.join("\r\n").replace("write verse", "write short verse");
+    assert.equal(readFileSync(path, "utf8"), expected);
+    await page.context().close();
+  } finally {
+    await place.stop();
+  }
+});
+
 test("where it is off no file of an agent is changed", async () => {
   const place = await asked('[web]\nedit_agents = "off"\n');
   try {

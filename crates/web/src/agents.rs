@@ -363,8 +363,8 @@ pub(crate) async fn save(
     Path(name): Path<String>,
     Form(mut draft): Form<Draft>,
 ) -> Result<Response, PageError> {
-    draft.text = draft.text.replace("\r\n", "\n");
     let (detail, file) = editable(&*service, &name).await?;
+    draft.text = with_line_ends_of(&file.text, &draft.text);
     let new = NewAgentFile {
         text: draft.text.clone(),
         digest: draft.digest.clone(),
@@ -417,6 +417,16 @@ pub(crate) async fn save(
     Ok((status, page).into_response())
 }
 
+/// A text of a form with the line ends of a file. A browser sends CRLF whatever the file has.
+fn with_line_ends_of(file: &str, text: &str) -> String {
+    let text = text.replace("\r\n", "\n");
+    let first = file.split_inclusive('\n').next().unwrap_or_default();
+    match first.ends_with("\r\n") {
+        true => text.replace('\n', "\r\n"),
+        false => text,
+    }
+}
+
 /// Whether a problem is one of a file: it begins with the file's path, as a whole or within the project.
 fn is_of_file(problem: &str, path: &str) -> bool {
     let named = problem.split(':').next().unwrap_or_default();
@@ -443,6 +453,19 @@ mod tests {
         assert_eq!(mark("a", "d"), mark("a", "d"));
         assert_ne!(mark("a", "d"), mark("b", "d"));
         assert_ne!(mark("a", "d"), mark("a", "e"));
+    }
+
+    #[test]
+    fn a_text_gets_the_line_ends_of_its_file() {
+        for (file, text, expected) in [
+            ("a\r\nb\r\n", "a\r\nc\r\n", "a\r\nc\r\n"),
+            ("a\r\nb\r\n", "a\nc\n", "a\r\nc\r\n"),
+            ("a\nb\n", "a\r\nc\r\n", "a\nc\n"),
+            ("a", "a\r\nc", "a\nc"),
+            ("", "a\r\n", "a\n"),
+        ] {
+            assert_eq!(with_line_ends_of(file, text), expected, "{file:?} {text:?}");
+        }
     }
 
     #[test]
