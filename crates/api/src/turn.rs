@@ -461,6 +461,10 @@ pub struct Run {
     pub error: Option<ErrorInfo>,
     /// Its usage.
     pub usage: crate::usage::Amounts,
+    /// What the budgets count for it after its end, if that is not its usage: calls whose usage no
+    /// provider reported, such as those in progress when it was cancelled, count as their worst case.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub charged: Option<crate::usage::ChargedAmount>,
     /// When it was opened.
     #[cfg_attr(feature = "description", schema(format = "date-time"))]
     pub opened_at: String,

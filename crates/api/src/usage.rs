@@ -230,6 +230,16 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
+/// An amount that budgets count.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
+pub struct ChargedAmount {
+    /// Tokens in and out.
+    pub tokens: u64,
+    /// The cost in dollars; an unknown price counts as 0.
+    pub cost_usd: f64,
+}
+
 /// The state of one budget: in dollars, tokens or seconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]

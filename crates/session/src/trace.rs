@@ -2,6 +2,7 @@
 //! display. A live session keeps only open turns.
 
 mod answered;
+mod charge;
 mod compaction;
 mod run_event;
 mod timeline;
@@ -20,6 +21,7 @@ use crate::run::{Ending, Step, Usage};
 use crate::summary_usage::SummaryUsage;
 
 pub use answered::AnsweredCalls;
+pub use charge::Charge;
 pub use compaction::{CompactionEffect, CompactionTrace};
 pub use run_event::{DecidedCall, RecordedDecision, RunEvent, decisions};
 pub use timeline::{Activity, RunTimes, Span, run_times, waited_ms};
@@ -77,6 +79,8 @@ pub struct RunTrace {
     pub ended: Option<(Moment, Arc<Ending>)>,
     /// Its output after it was cancelled.
     pub late: Vec<(Moment, LateOutput)>,
+    /// What the budgets count for it.
+    pub charge: Charge,
     /// The number of open runs to which it delegated.
     open_children: u32,
 }
@@ -223,6 +227,11 @@ impl Trace {
         {
             run.steps.push((now, Arc::new(Step::Tools(results))));
         }
+        if let Some(run) = event.fact.run()
+            && let Some(run) = self.runs.get_mut(&run)
+        {
+            run.charge.take(&event.fact);
+        }
         for (run, run_event) in RunEvent::of_fact(&event.fact) {
             if let Some(run) = self.runs.get_mut(&run) {
                 run.events.push((now, run_event));
@@ -315,6 +324,7 @@ impl Trace {
                     events: Vec::new(),
                     ended: None,
                     late: Vec::new(),
+                    charge: Charge::default(),
                     open_children: 0,
                 };
                 self.runs.insert(run.id, opened);

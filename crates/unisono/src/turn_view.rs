@@ -4,10 +4,11 @@ use unisono_api::Page;
 use unisono_api::turn::{
     ClientToolCall, Compacted, ErrorInfo as Failed, Run, RunPause, Turn, TurnAttachment,
 };
-use unisono_api::usage::SummaryUsage as Summaries;
+use unisono_api::usage::{ChargedAmount, SummaryUsage as Summaries};
 use unisono_context::message::Part;
 use unisono_context::{RunId, SessionId, TurnId};
 use unisono_runtime::clock;
+use unisono_session::budget::Amount;
 use unisono_session::event::{Outcome, RunRole};
 use unisono_session::run::Ending;
 use unisono_session::summary_usage::SummaryUsage;
@@ -234,6 +235,7 @@ fn ran(trace: &Trace, id: RunId, run: &RunTrace) -> Run {
         },
         error: ending.and_then(lacking),
         usage: values::amounts(&run.usage()),
+        charged: charged(run),
         opened_at: values::instant(at.at),
         ended_at: ended.map(values::instant),
         duration_ms: duration(run),
@@ -247,6 +249,16 @@ fn pause(run: &RunTrace) -> Option<RunPause> {
     Some(RunPause {
         until: values::instant(until),
         reason: reason.to_string(),
+    })
+}
+
+/// What the budgets count for an ended run; none if that is its usage.
+fn charged(run: &RunTrace) -> Option<ChargedAmount> {
+    run.ended.as_ref()?;
+    let amount = run.charge.amount();
+    (amount != Amount::from_usage(&run.usage())).then(|| ChargedAmount {
+        tokens: amount.tokens.0,
+        cost_usd: amount.cost.micro_dollars() as f64 / 1e6,
     })
 }
 

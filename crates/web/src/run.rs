@@ -15,7 +15,7 @@ use crate::branch_view::BranchView;
 use crate::error::PageError;
 use crate::extract::{Path, Query};
 use crate::layout::layout;
-use crate::parts::{cache, cost, counted, digest, number, spent_time, truncate, when};
+use crate::parts::{cache, cost, counted, digest, dollars, number, spent_time, truncate, when};
 use crate::text_limit::TextLimit;
 use crate::waiting_calls::WaitingCalls;
 use crate::{diff, markdown, message};
@@ -92,6 +92,10 @@ fn about(detail: &RunDetail, place: &BranchView, waits: &WaitingCalls, room: &Te
                     (number(used.output_tokens)) " out" }
                 @if let Some(cache) = cache(used) { dt { "Provider's cache" } dd { (cache) } }
                 dt { "Cost" } dd { (cost(run)) }
+                @if let Some(charged) = &run.charged {
+                    dt { "Charged to budgets" } dd { (number(charged.tokens)) " tokens, " (dollars(Some(charged.cost_usd)))
+                        ": calls that nobody reported count as their worst case" }
+                }
                 @if let Some(ms) = run.duration_ms { dt { "Time" } dd { (spent_time(run, ms)) } }
                 dt { "Opened" } dd { (when(&run.opened_at)) }
                 @if let Some(snapshot) = &run.snapshot {

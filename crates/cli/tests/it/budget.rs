@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use serde_json::json;
 use unisono_context::Cost;
 use unisono_context::checkpoint::Writer;
 use unisono_fake_provider::{
@@ -10,6 +11,7 @@ use unisono_fake_provider::{
 use unisono_session::budget::Amount;
 use unisono_session::{Event, Fact, State, ids};
 
+use crate::a2a::with_key;
 use crate::support::{Done, Going, Place, example, finish};
 
 const MODEL: &str = "openai/gpt-4o";
@@ -251,6 +253,38 @@ fn what_calls_under_way_have_reserved_is_shown_and_not_what_is_lent() {
     assert_eq!(aside(&place.json(&["usage"])), 0.0);
     serve.signal("TERM");
     serve.finish().expect(0);
+}
+
+#[test]
+fn a_cancelled_run_has_the_amount_that_budgets_count_for_its_interrupted_call() {
+    let gate = Gate::new();
+    let answer = Act::from(Answer::text("All is well.")).hold(&gate);
+    let provider = FakeProvider::builder()
+        .script(Script::always(answer))
+        .start_on_thread();
+    let config =
+        format!("[models]\ndefault = {MODEL:?}\n[budget.session]\nmax_tokens = 1_000_000\n");
+    let place = place(&provider, &config);
+    let daemon = with_key(&place);
+    let made = daemon.post("/v1/sessions", &json!({})).expect(201).json();
+    let session = format!("/v1/sessions/{}", made["session"].as_str().unwrap());
+    let task = json!({"task": "Well?", "agents": [], "wait": false});
+    let accepted = daemon.post(&format!("{session}/turns"), &task).expect(202);
+    let turn = accepted.header("location").unwrap().to_owned();
+    block_on(provider.wait_for(1));
+    let open = daemon.get(&turn).expect(200).json();
+    assert_eq!(open["runs"][0].get("charged"), None, "{open}");
+    let cancel = format!("{turn}/cancel");
+    let ended = daemon.request("POST", &cancel, None).expect(200).json();
+    let run = &ended["runs"][0];
+    assert_eq!(run["state"], "cancelled", "{run}");
+    assert_eq!(run["usage"]["input_tokens"], 0, "{run}");
+    let charged = run["charged"]["tokens"].as_f64().unwrap();
+    let budget = &daemon.get(&session).expect(200).json()["budgets"][0];
+    assert_eq!(budget["spent"].as_f64(), Some(charged), "{budget} {run}");
+    assert!(charged > 0.0, "{run}");
+    gate.open();
+    daemon.stop();
 }
 
 #[test]

@@ -479,7 +479,7 @@ impl RunAccount {
 }
 
 /// The usage of a call, or its worst case if the provider did not report it.
-fn usage_or_worst_case(usage: &Usage, worst: Amount) -> Amount {
+pub(crate) fn usage_or_worst_case(usage: &Usage, worst: Amount) -> Amount {
     let used = Amount::from_usage(usage);
     Amount {
         tokens: if used.tokens == Tokens::ZERO {

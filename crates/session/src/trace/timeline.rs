@@ -330,7 +330,7 @@ mod tests {
     use unisono_context::call::{Reply, ToolCall};
     use unisono_context::{AgentId, Digest, RunId, TurnId};
 
-    use super::super::Moment;
+    use super::super::{Charge, Moment};
     use super::*;
     use crate::event::{OpenedRun, RunRole};
     use crate::run::Usage;
@@ -369,6 +369,7 @@ mod tests {
             ended: attempt_times
                 .map(|attempt_times| (moment(99, 1_000), Arc::new(ending(attempt_times)))),
             late: Vec::new(),
+            charge: Charge::default(),
             open_children: 0,
         }
     }

@@ -26,8 +26,8 @@ JSON: a list of {session, turn, run, agent, model, role (lead, delegate, child),
 round, index, task, state (running, waiting, done, partial, failed, cancelled), waits_for (person or
 delegates, while it waits), waited_ms (for decisions of people), attempt, step_count, snapshot, prefix,
 text (its answer), error {code, reason}, usage
-{input_tokens, output_tokens, cache_read_tokens, cost_usd, …}, opened_at, ended_at (null: open),
-duration_ms}.";
+{input_tokens, output_tokens, cache_read_tokens, cost_usd, …}, charged {tokens, cost_usd} (what the
+budgets count, if it is not the usage), opened_at, ended_at (null: open), duration_ms}.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
