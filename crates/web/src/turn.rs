@@ -55,12 +55,16 @@ pub(crate) async fn show(
         room: &room,
         max_runs: usize::MAX,
     };
-    // What comes while the turn goes on stands below what is there, and moves nothing.
+    // What comes while the turn goes on stands below what is there, and moves nothing. The timeline above
+    // it keeps its height.
     let body = place.page(&html! {
         @if turn.task.is_none() { (changed(&found)) }
         @if let Some(task) = &turn.task {
             section { h2 { "Task" } div class="card" { (message::text(task, &place, true, Some(&format!("/v1{here}")), &TextLimit::new(message::ROOM)))
                 @for file in &turn.attachments { (attached(file)) } } }
+        }
+        @if turn.task.is_some() || !times.runs.is_empty() {
+            section { h2 { "Timeline" } (timeline(&times, turn.snapshot_agents)) }
         }
         section {
             h2 { "Turn" }
@@ -72,9 +76,8 @@ pub(crate) async fn show(
         @if let Some(answer) = answer(turn) {
             section { h2 { "Answer" } div class="card" { (message::text(answer, &place, true, whole.as_deref(), &room)) } }
         }
-        @if !times.runs.is_empty() && turn.ended_at.is_some() {
-            section { h2 { "Timeline" } (timeline(&times, turn.snapshot_agents)) }
-            @if turn.runs.len() > 1 { section { h2 { "Agents and their prompt prefixes" } (fan::graph(turn)) } }
+        @if turn.ended_at.is_some() && turn.runs.len() > 1 {
+            section { h2 { "Agents and their prompt prefixes" } (fan::graph(turn)) }
         }
         @if turn.ended_at.is_some() { p { a href=(place.path("")) { "Back to the conversation" } } }
         @if !waits.calls().is_empty() {

@@ -41,7 +41,8 @@ const KINDS: [(&str, &str); 10] = [
     ("other", "other"),
 ];
 
-/// Draws the times of a turn whose snapshot was given to `agents` agents.
+/// Draws the times of a turn whose snapshot was given to `agents` agents. The drawing has the same height
+/// during and after the turn, and its legend the same items, so that they move nothing below them.
 pub(crate) fn timeline(times: &Timeline, agents: u32) -> Markup {
     let Some(began) = instant(&times.accepted_at) else {
         return html! {};
@@ -55,25 +56,25 @@ pub(crate) fn timeline(times: &Timeline, agents: u32) -> Markup {
     let lanes = lanes(times, &clock);
     let frozen = times.frozen_at.as_deref().and_then(instant);
     let frozen = frozen.map(|at| scaled(clock.since(at) as f64, whole as f64));
-    let shown = |kind: &str| {
-        lanes
-            .iter()
-            .any(|lane| lane.stretches.iter().any(|one| one.kind == kind))
-    };
+    let mut stretches = lanes.iter().flat_map(|lane| &lane.stretches);
+    let has_other = stretches.any(|one| one.kind == "other");
     html! {
         div class="timeline" {
-            ol class="lanes" {
+            div class="drawing" tabindex="0" role="group" aria-label="Timeline of the turn" { ol class="lanes" {
                 @for lane in &lanes { li {
                     span class="name" { (lane.name) }
                     (drawn(lane, whole, frozen))
                     span class="number quiet" { (length(spent(lane))) }
                 } }
-            }
+            } }
             ul class="legend quiet" {
-                @for (kind, says) in KINDS { @if shown(kind) { li { span class={ "swatch " (kind) } {} (says) } } }
-                @if lanes.iter().any(|lane| lane.first.is_some()) { li { span class="swatch first" {} "first words" } }
-                @if frozen.is_some() { li { span class="swatch frozen" {} "the snapshot, for " (counted(agents.into(), "agent")) } }
-                li { "in all " (length(whole)) }
+                @for (kind, says) in KINDS {
+                    @if kind != "other" || has_other { li { span class={ "swatch " (kind) } {} (says) } }
+                }
+                li { span class="swatch first" {} "first words" }
+                li { span class="swatch frozen" {} "the snapshot" }
+                li class="all" { @if end.is_some() { "in all " } @else { "so far " } (length(whole))
+                    @if agents > 0 { ", a snapshot for " (counted(agents.into(), "agent")) } }
             }
             @if times.omitted_runs > 0 { p class="quiet" { (counted(times.omitted_runs, "more run")) " not drawn." } }
             (table(&lanes))
@@ -184,7 +185,8 @@ fn lanes(times: &Timeline, clock: &Clock) -> Vec<Lane> {
     };
     let mut lanes = Vec::new();
     let before = stretches(&times.spans);
-    if !before.is_empty() {
+    // A lane that came later would move the others.
+    if !before.is_empty() || times.ended_at.is_none() {
         lanes.push(Lane {
             name: "before".to_owned(),
             stretches: before,
@@ -277,6 +279,21 @@ mod tests {
         assert!(
             shown.contains("2 more runs not drawn") && shown.contains("class=\"other\""),
             "{shown}"
+        );
+        // The legend is the same while the turn goes on.
+        let legend = |shown: &str| {
+            let from = shown.find("<ul class=\"legend").unwrap();
+            let to = shown.find("<li class=\"all").unwrap();
+            shown[from..to].to_owned()
+        };
+        let spans = [span("model", 300, None, None)];
+        let open = timeline(&times(None, &spans), 0).into_string();
+        let ended = timeline(&times(Some(900), &spans), 2).into_string();
+        assert_eq!(legend(&open), legend(&ended));
+        assert!(open.contains("so far 1.0 s</li>"), "{open}");
+        assert!(
+            ended.contains("in all 900 ms, a snapshot for 2 agents"),
+            "{ended}"
         );
         let mut odd = times(None, &[]);
         odd.accepted_at = "never".to_owned();
