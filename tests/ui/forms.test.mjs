@@ -197,6 +197,17 @@ test("who may not do something is told so where the control would be", async () 
     const nav = page.getByRole("navigation", { name: "Main" });
     assert.equal(await nav.getByRole("link", { name: "Settings" }).count(), 0);
     assert.equal(await nav.getByRole("link", { name: "Agents" }).count(), 1);
+    // Neither does the palette offer it.
+    await page.keyboard.press("Control+k");
+    const palette = page.getByRole("dialog", { name: "Go to" });
+    for (const [sought, offered] of [["Usage", 1], ["Settings", 0], ["Cluster", 0], ["This session: write", 0], ["Approve:", 0], ["Deny", 0]]) {
+      await palette.getByRole("combobox").fill(sought);
+      await palette.getByRole("option", { name: "Search all that was said" }).waitFor();
+      const all = await palette.getByRole("option").allTextContents();
+      const found = all.filter((says) => says.startsWith(sought));
+      assert.ok(offered ? found.length >= offered : found.length === 0, `${sought}: ${found}`);
+    }
+    await page.keyboard.press("Escape");
     await page.goto(`${place.address}/import`);
     await page.getByText("this needs the scope ask; yours is read.").first().waitFor();
     assert.deepEqual(page.faults, []);

@@ -20,6 +20,13 @@ const PAGES = [
   ["Import a conversation", "/import"], ["New conversation", "/#new"],
 ];
 
+// The pages that the viewer may open: one that needs more rights is no link in the head of the page.
+const ADMIN = ["/settings", "/doctor", "/cluster"];
+function pages() {
+  const lacks = document.querySelector("header.top [data-lacks='admin']") !== null;
+  return PAGES.filter(([, address]) => !(lacks && ADMIN.includes(address)));
+}
+
 const make = (tag, attributes = {}, ...children) => {
   const node = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
@@ -52,11 +59,12 @@ function actions() {
   const { session } = document.getElementById("live")?.dataset ?? {};
   if (!session) return calls();
   const within = [...document.querySelectorAll("nav[aria-label='Session'] a, .beside-talk a.button")];
+  const task = document.getElementById("task") ? [["This session: write a task", "#task"]] : [];
   const links = within.map((link) => [`This session: ${link.textContent.trim()}`, link.getAttribute("href")]);
   return [
-    ...links, ...calls(), ["This session: write a task", "#task"], ["This session: to the newest message", "#newest"],
+    ...links, ...calls(), ...task, ["This session: to the newest message", "#newest"],
     ...cut(".made a[href*='/revert']", ({ parentElement }) => `Undo: ${titleOf(parentElement.parentElement)} …`),
-    ...cut("article.message details.fork > summary", (fork) => `Branch at message ${fork.closest("article").id.slice(1)} …`),
+    ...cut("article.message details.fork:has(form) > summary", (fork) => `Branch at message ${fork.closest("article").id.slice(1)} …`),
   ];
 }
 
@@ -77,7 +85,7 @@ function calls() {
   const cards = [...document.querySelectorAll("article[id^='call-']")].slice(0, NEWEST);
   return cards.flatMap((card) => {
     const asks = card.querySelector("h3").textContent.trim().replace(/\s+/g, " ");
-    const answers = [...card.querySelectorAll(":scope > form button, :scope > details > summary:not(.warn)")];
+    const answers = [...card.querySelectorAll(":scope > form button, :scope > details:has(form) > summary")];
     return answers.map((answer) => [`${answer.textContent.trim()}: ${asks}`, () => open(answer)]);
   });
 }
@@ -123,7 +131,7 @@ function palette() {
   });
   const list = make("ul", { id: "places", role: "listbox", "aria-label": "Places" });
   box.append(field, list);
-  let all = [...actions(), ...PAGES];
+  let all = [...actions(), ...pages()];
   let shown = [];
   let at = 0;
   const go = (place) => {
