@@ -64,6 +64,7 @@ use axum::routing::{get, post};
 use unisono_api::Service;
 
 pub use assets::is_asset;
+pub use caller_header::with_viewer;
 pub use compress::compress;
 pub use error::{problem, refused, unknown};
 pub use permissions::Viewer;

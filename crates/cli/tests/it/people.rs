@@ -843,6 +843,22 @@ fn a_link_logs_in_whose_token_asked_for_it_until_the_token_is_revoked() {
     let whole = daemon.get(&path).expect(200).text();
     assert!(!whole.contains("/logout"), "{whole}");
     see(&of_bob, &path).expect(404);
+    // The pages of what is refused and of what is not there name the viewer as well.
+    let html = "text/html";
+    for (path, status) in [("/settings", 403), ("/nothing-here", 404)] {
+        let headers = [
+            ("Host", host.as_str()),
+            ("Cookie", of_bob.as_str()),
+            ("Accept", html),
+        ];
+        let page = daemon.send(&head("GET", path, &headers, 0), b"");
+        let page = page.expect(status).text();
+        assert!(
+            page.contains("bob-read") && page.contains("/logout"),
+            "{page}"
+        );
+        assert!(!page.contains("href=\"/settings\""), "{page}");
+    }
     let origin = format!("http://{host}");
     let post = |cookie: &str, path: &str| {
         let headers = [

@@ -16,6 +16,7 @@ use std::time::Instant;
 
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Extension, Request, State};
+use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::middleware::{self, Next};
 use axum::response::Response;
 use axum::routing::{get, post};
@@ -85,8 +86,8 @@ impl Views {
             .merge(mcp::routes(shared, &self.calls))
             .merge(a2a::routes(a2a))
             .route_layer(scoped)
-            .layer(middleware::from_fn(way_back))
-            .fallback(problem::not_found)
+            .layer(middleware::from_fn_with_state(shared.clone(), way_back))
+            .fallback(not_found)
             .method_not_allowed_fallback(problem::method_not_allowed)
             .layer(DefaultBodyLimit::max(self.body_limit_bytes))
             .layer(forwarding)
@@ -126,21 +127,36 @@ fn page(shared: &Shared) -> Router<Arc<Shared>> {
     let login = Router::new()
         .route(login::PATH, get(login::enter))
         .route("/logout", post(login::leave));
+    login.merge(unisono_web::router(shared.local.clone(), viewer(shared)))
+}
+
+/// The caller, as the pages show it.
+fn viewer(shared: &Shared) -> unisono_web::Viewer {
     let caller = shared.local.caller();
-    let viewer = unisono_web::Viewer {
+    unisono_web::Viewer {
         name: caller.name().cloned(),
         scope: caller.scope(),
         needed: scopes::needed,
-    };
-    login.merge(unisono_web::router(shared.local.clone(), viewer))
+    }
 }
 
-/// Lets the refusals of the page's forms lead back, those for a scope included.
-async fn way_back(request: Request, next: Next) -> Response {
-    match unisono_web::is_page(request.uri().path()) {
-        true => unisono_web::with_way_back(request, next).await,
-        false => next.run(request).await,
+/// Lets the refusals of the page's forms lead back, those for a scope included, and names the viewer in
+/// them.
+async fn way_back(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
+    if !unisono_web::is_page(request.uri().path()) {
+        return next.run(request).await;
     }
+    let response = unisono_web::with_way_back(request, next).await;
+    match response.status() {
+        StatusCode::FORBIDDEN => unisono_web::with_viewer(&viewer(&shared), response).await,
+        _ => response,
+    }
+}
+
+/// The response for an unknown path; a page names the viewer.
+async fn not_found(State(shared): State<Arc<Shared>>, uri: Uri, headers: HeaderMap) -> Response {
+    let response = problem::not_found(uri, headers).await;
+    unisono_web::with_viewer(&viewer(&shared), response).await
 }
 
 /// The router of all requests: it identifies the caller, then dispatches to the caller's routes.
