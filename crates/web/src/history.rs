@@ -49,7 +49,8 @@ pub(crate) async fn show(
     let place = BranchView::load(&*service, &id, &which.branch).await?;
     let body = place.page_of_search(&if which.q.trim().is_empty() {
         let newest = place.length.saturating_sub(MESSAGES - 1);
-        let first = which.from.unwrap_or(newest).max(1);
+        let first = which.from.unwrap_or(newest);
+        let first = first.clamp(1, place.length.max(1));
         let messages = lists::messages(&*service, &place, first, MESSAGES).await?;
         part(&place, &Section { first, messages })
     } else {

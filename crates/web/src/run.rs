@@ -6,10 +6,10 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::response::{Redirect, Response};
 use maud::{Markup, html};
-use unisono_api::fmt;
 use unisono_api::run::{RequestBody, RunDetail, SiblingRequest, StepContent, Why, WhyQuery};
 use unisono_api::service::{self, Service};
 use unisono_api::turn::Turn;
+use unisono_api::{Code, fmt};
 
 use crate::branch_view::BranchView;
 use crate::error::PageError;
@@ -378,11 +378,20 @@ fn causes(why: &Why) -> Markup {
     }
 }
 
-/// Stops a run.
+/// Stops a run. The page of one that has ended meanwhile shows how.
 pub(crate) async fn cancel(
     State(service): State<Arc<dyn Service>>,
     Path((id, run)): Path<(String, String)>,
 ) -> Result<Redirect, PageError> {
-    service.cancel_run(&id, &run).await?;
+    match service.cancel_run(&id, &run).await {
+        Ok(_) => {}
+        Err(error) if error.code() == Code::NotFound => {
+            let ended = service.run(&id, &run).await?.run.ended_at;
+            if ended.is_none() {
+                return Err(error.into());
+            }
+        }
+        Err(error) => return Err(error.into()),
+    }
     Ok(Redirect::to(&format!("/sessions/{id}/runs/{run}")))
 }

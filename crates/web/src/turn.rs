@@ -7,9 +7,9 @@ use axum::response::{Redirect, Response};
 use jiff::Timestamp;
 use maud::{Markup, html};
 use unisono_api::compaction::{Compaction, CompactionEffect};
-use unisono_api::fmt;
 use unisono_api::service::Service;
 use unisono_api::turn::{ErrorInfo, Run, Turn, TurnAttachment};
+use unisono_api::{Code, fmt};
 
 use crate::branch_view::{BranchView, back};
 use crate::error::PageError;
@@ -408,11 +408,20 @@ fn again(turn: &Turn) -> Markup {
     }
 }
 
-/// Cancels a turn.
+/// Cancels a turn. The page of one that has ended meanwhile shows how.
 pub(crate) async fn cancel(
     State(service): State<Arc<dyn Service>>,
     Path((id, turn)): Path<(String, String)>,
 ) -> Result<Redirect, PageError> {
-    let cancelled = service.cancel_turn(&id, &turn).await?;
-    Ok(back(&id, &cancelled.branch))
+    match service.cancel_turn(&id, &turn).await {
+        Ok(cancelled) => Ok(back(&id, &cancelled.branch)),
+        Err(error) if error.code() == Code::NotFound => {
+            let turn = service.turn(&id, &turn).await?;
+            match turn.ended_at {
+                Some(_) => Ok(Redirect::to(&page(&turn))),
+                None => Err(error.into()),
+            }
+        }
+        Err(error) => Err(error.into()),
+    }
 }

@@ -126,6 +126,20 @@ fn a_person_starts_a_conversation_asks_and_sees_what_came_of_it() {
         assert!(shown.contains(part), "{part}: {shown}");
     }
     assert!(!shown.contains("<script>alert"), "{shown}");
+    // What ended before it was cancelled leads to its page.
+    let turns = daemon.get(&format!("/v1/sessions/{id}/turns")).json();
+    let turn = &turns["items"][0];
+    for ended in [
+        format!("{path}/turns/{}", turn["turn"].as_str().unwrap()),
+        format!("{path}/runs/{}", turn["runs"][0]["run"].as_str().unwrap()),
+    ] {
+        let late = browser.post(&format!("{ended}/cancel"), Some(&own), "");
+        let late = late.expect(303);
+        assert_eq!(late.header("location"), Some(&*ended));
+    }
+    // A part of the history behind its end is its end.
+    let behind = browser.get(&format!("{path}/history?from=99"));
+    assert!(behind.expect(200).text().contains("6 March"));
     let seen = browser.get(&format!("{path}/context")).expect(200).text();
     assert!(seen.contains("Be brief."), "{seen}");
     let typo = "branch=main&agent=fcts&task=Half+a+%3Cb%3E+task";
