@@ -1,5 +1,6 @@
 //! The settings of a session that its page uses.
 
+use unisono_api::Code;
 use unisono_api::service::{Result, Service};
 use unisono_api::settings::Setting;
 
@@ -16,13 +17,18 @@ pub(crate) struct SessionSettings {
 }
 
 impl SessionSettings {
-    /// Reads the settings of a session.
+    /// Reads the settings of a session. If its own are not valid any more, it reads those of all
+    /// sessions: the page is shown, and its context says what is wrong.
     pub(crate) async fn read(service: &dyn Service, session: &str) -> Result<SessionSettings> {
         let usable = service.models().await?.into_iter();
         let usable = usable.filter(|model| model.usable);
+        let settings = match service.session_settings(session).await {
+            Err(error) if error.code() == Code::Refused => service.settings().await?,
+            settings => settings?,
+        };
         Ok(SessionSettings {
             models: usable.map(|model| model.model).collect(),
-            ..SessionSettings::from_settings(&service.session_settings(session).await?)
+            ..SessionSettings::from_settings(&settings)
         })
     }
 

@@ -149,6 +149,13 @@ fn what_became_wrong_is_told_and_can_be_taken_away() {
     );
     daemon.get(&at("")).expect(200);
     daemon.get(&at("/messages")).expect(200);
+    // The pages say it, and can be used to take it away.
+    for page in ["", "/context", "/settings"] {
+        let shown = daemon.get(&format!("/sessions/{id}{page}")).expect(200);
+        let shown = shown.text();
+        assert!(shown.contains("clerk"), "{page}: {shown}");
+    }
+    daemon.get(&format!("/sessions/{id}/history")).expect(200);
     // Through the daemon that has the store.
     let unset = [
         "config",
