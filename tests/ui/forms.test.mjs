@@ -197,6 +197,8 @@ test("who may not do something is told so where the control would be", async () 
     const nav = page.getByRole("navigation", { name: "Main" });
     assert.equal(await nav.getByRole("link", { name: "Settings" }).count(), 0);
     assert.equal(await nav.getByRole("link", { name: "Agents" }).count(), 1);
+    // A line that goes with the turn would move its runs.
+    assert.equal(await page.locator(".turn header .lacks").first().isVisible(), false);
     // Neither does the palette offer it.
     await page.keyboard.press("Control+k");
     const palette = page.getByRole("dialog", { name: "Go to" });
