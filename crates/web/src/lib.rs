@@ -152,6 +152,7 @@ fn routes() -> Router<Arc<dyn Service>> {
         .route("/approvals/{call}", post(approvals::decide))
         .route("/schedules", get(schedules::show))
         .route("/schedules/{schedule}", post(schedules::order))
+        .route("/schedules/{schedule}/run", post(schedules::run))
         .route("/usage", get(usage::show))
         .route("/settings", get(settings::show).post(settings::save))
         .route("/blobs/{digest}", get(blob::show))

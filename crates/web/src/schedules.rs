@@ -69,11 +69,14 @@ fn orders(one: &Schedule) -> Markup {
         "paused" => ("resume", "Resume"),
         _ => ("pause", "Pause"),
     };
+    // Each needs another scope.
     html! {
-        form method="post" action={ "/schedules/" (one.name) } {
-            button name="order" value="run" aria-label={ "Run " (one.name) " now" } { "Run" }
-            @if one.state != "off" {
-                " " button name="order" value=(order) aria-label={ (word) " " (one.name) } { (word) }
+        form method="post" action={ "/schedules/" (one.name) "/run" } {
+            button aria-label={ "Run " (one.name) " now" } { "Run" }
+        }
+        @if one.state != "off" {
+            form method="post" action={ "/schedules/" (one.name) } {
+                button name="order" value=(order) aria-label={ (word) " " (one.name) } { (word) }
             }
         }
     }
@@ -88,21 +91,26 @@ pub(crate) struct ScheduleForm {
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Action {
-    Run,
     Pause,
     Resume,
 }
 
-/// Does it, and shows the list again.
+/// Begins the turn of a schedule now, and shows the list again.
+pub(crate) async fn run(
+    State(service): State<Arc<dyn Service>>,
+    Path(name): Path<String>,
+) -> Result<Redirect, PageError> {
+    service.run_schedule(&name).await?;
+    Ok(Redirect::to("/schedules"))
+}
+
+/// Pauses or resumes a schedule, and shows the list again.
 pub(crate) async fn order(
     State(service): State<Arc<dyn Service>>,
     Path(name): Path<String>,
     Form(order): Form<ScheduleForm>,
 ) -> Result<Redirect, PageError> {
-    match order.order {
-        Action::Run => service.run_schedule(&name).await.map(drop)?,
-        Action::Pause => service.pause_schedule(&name, true).await.map(drop)?,
-        Action::Resume => service.pause_schedule(&name, false).await.map(drop)?,
-    }
+    let paused = matches!(order.order, Action::Pause);
+    service.pause_schedule(&name, paused).await?;
     Ok(Redirect::to("/schedules"))
 }

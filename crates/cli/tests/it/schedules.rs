@@ -10,6 +10,7 @@ use unisono_store::starts::{Entry, StartFact, Starts};
 
 use crate::http::Daemon;
 use crate::interrupted::Scene;
+use crate::people::caller;
 use crate::serve_page::Browser;
 use crate::support::{PATIENCE, Place, heard, send_signal, tell};
 
@@ -283,14 +284,20 @@ fn the_page_shows_schedules_and_takes_orders() {
         post("/schedules/beat", &form).expect(303);
         assert_eq!(schedules(&daemon)[0]["state"], state);
     }
-    post("/schedules/beat", "order=run").expect(303);
+    post("/schedules/beat/run", "").expect(303);
     wait_until(&daemon, |one| one["last"]["state"] == "answered");
     let page = browser.get("/schedules").expect(200).text();
     assert!(
         page.contains("answered") && page.contains("/turns/"),
         "{page}"
     );
-    post("/schedules/nobody", "order=run").expect(404);
+    post("/schedules/nobody/run", "").expect(404);
+    // A token with the scope `ask` begins a turn here as over HTTP, and does not pause a schedule.
+    let clerk = caller(&daemon, &json!({"name": "clerk", "scope": "ask"}));
+    let page = clerk.get("/schedules").expect(200).text();
+    assert!(page.contains("action=\"/schedules/beat/run\""), "{page}");
+    assert!(page.contains("Pause: this needs the scope admin"), "{page}");
+    clerk.send("POST", "/schedules/beat", &[], None).expect(403);
     daemon.stop();
 }
 

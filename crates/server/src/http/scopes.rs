@@ -139,6 +139,7 @@ const SCOPES: &[(Scope, &str, &[&str])] = &[
             "/agents/{agent}/try",
             "/examples",
             "/import",
+            "/schedules/{schedule}/run",
             "/sessions/{session}/ask",
             "/sessions/{session}/checkpoints/{number}/edit",
             "/sessions/{session}/checkpoints/{number}/regenerate",
