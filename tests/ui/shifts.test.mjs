@@ -75,10 +75,18 @@ test("while a call waits for a person, and when it is approved", async () => {
       begin();
       for (const { page } of all) await page.locator("article[id^='call-']").waitFor({ state: "attached" });
       await still(all, `waiting-${messages}`);
+      // The timeline is there while the turn goes on, and has the same height after it.
+      const turns = all.filter(({ name }) => name.startsWith("turn"));
+      const heights = () => Promise.all(turns.map(({ page }) => page.locator(".timeline").evaluate((one) => one.offsetHeight)));
+      for (const { page } of turns) await page.locator(".timeline li", { hasText: "so far" }).waitFor({ state: "attached" });
+      for (const { page } of turns) await page.locator(".timeline rect.person").first().waitFor({ state: "attached" });
+      const reserved = await heights();
       const { items } = await place.ask("GET", "/v1/approvals");
       await place.ask("POST", `/v1/approvals/${items[0].call}`, { decision: "approve" });
       for (const { page } of all) await page.locator(".turn .state.answered").first().waitFor({ state: "attached" });
       await still(all, `approved-${messages}`);
+      for (const { page } of turns) await page.locator(".timeline li", { hasText: "in all" }).waitFor({ state: "attached" });
+      assert.deepEqual(await heights(), reserved);
       await close(all);
     } finally {
       await place.stop();
@@ -96,15 +104,8 @@ test("while three agents stream", async () => {
     await place.ask("POST", `/v1/sessions/${session}/turns`, { task: "When is the move?" });
     const { turn } = await place.ask("POST", `/v1/sessions/${session}/turns`, { task: "And who moves?", wait: false });
     const all = await opened(place, session, turn);
-    // The timeline is there while the turn goes on, and has the same height after it.
-    const turns = all.filter(({ name }) => name.startsWith("turn"));
-    const heights = () => Promise.all(turns.map(({ page }) => page.locator(".timeline").evaluate((one) => one.offsetHeight)));
-    for (const { page } of turns) await page.locator(".timeline rect.model").first().waitFor({ state: "attached" });
-    assert.equal(await turns[0].page.locator(`#turn-${turn}[data-open]`).count(), 1);
-    const reserved = await heights();
     for (const { page } of all) await page.locator(`#turn-${turn} > header .state.answered`).waitFor({ state: "attached", timeout: 60_000 });
     await still(all, "streamed");
-    assert.deepEqual(await heights(), reserved);
     await close(all);
   } finally {
     await place.stop();
