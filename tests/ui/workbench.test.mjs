@@ -52,6 +52,8 @@ test("while a turn goes on, focus, place and what was opened stay", async () => 
     await page.getByLabel("Name of the branch").last().fill("half a na");
     await page.locator("#fork60").evaluate((field) => field.setSelectionRange(2, 5));
     await scroller.evaluate(() => { window.before = document.getElementById("m60").getBoundingClientRect().top; });
+    // As a browser does when a field is made larger.
+    await page.evaluate(() => { document.getElementById("task").style.height = "120px"; });
     // The page is not loaded again: a mark on it stays.
     await page.evaluate(() => { document.getElementById("m60").marked = true; });
     await place.ask("POST", `/v1/sessions/${session}/turns`, { task: "Which word?", agents: ["waits"], wait: false });
@@ -65,6 +67,7 @@ test("while a turn goes on, focus, place and what was opened stay", async () => 
       text: document.activeElement.value,
       more: document.getElementById("more60").open,
       table: document.getElementById("context-table").open,
+      height: document.getElementById("task").style.height,
       marked: document.getElementById("m60").marked,
       place: Math.abs(document.getElementById("m60").getBoundingClientRect().top - window.before) < 2,
       // Newer messages push this one out of what the daemon renders; it stays while it is looked at.
@@ -72,7 +75,7 @@ test("while a turn goes on, focus, place and what was opened stay", async () => 
     }));
     assert.deepEqual(
       kept,
-      { focus: "fork60", selected: [2, 5], text: "half a na", more: true, table: true, marked: true, place: true, first: true },
+      { focus: "fork60", selected: [2, 5], text: "half a na", more: true, table: true, height: "120px", marked: true, place: true, first: true },
     );
     const order = await page.locator(".messages article").evaluateAll((all) => all.map((one) => Number(one.id.slice(1))));
     assert.deepEqual(order, order.map((_, at) => 31 + at), "in their order, each once");

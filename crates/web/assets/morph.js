@@ -19,6 +19,8 @@ document.addEventListener("click", (event) => {
 function attributes(old, fresh) {
   for (const { name } of [...old.attributes]) {
     if (fresh.hasAttribute(name) || (name === "open" && touched.has(old))) continue;
+    // The daemon renders no style: this is the size that a person gave to a field.
+    if (name === "style") continue;
     // A dialog or a menu that the script opened is none of the daemon's.
     old.removeAttribute(name);
   }
