@@ -54,6 +54,7 @@ pub(crate) fn timeline(times: &Timeline, agents: u32) -> Markup {
     };
     let whole = clock.since(clock.end).max(1);
     let lanes = lanes(times, &clock);
+    let omitted = times.omitted_runs + times.runs.len().saturating_sub(most_runs(times)) as u64;
     let frozen = times.frozen_at.as_deref().and_then(instant);
     let frozen = frozen.map(|at| scaled(clock.since(at) as f64, whole as f64));
     let mut stretches = lanes.iter().flat_map(|lane| &lane.stretches);
@@ -66,7 +67,9 @@ pub(crate) fn timeline(times: &Timeline, agents: u32) -> Markup {
                     (drawn(lane, whole, frozen))
                     span class="number quiet" { (length(spent(lane))) }
                 } }
-            } }
+            }
+                @if omitted > 0 { p class="quiet" { (counted(omitted, "more run")) " not drawn." } }
+            }
             ul class="legend quiet" {
                 @for (kind, says) in KINDS {
                     @if kind != "other" || has_other { li { span class={ "swatch " (kind) } {} (says) } }
@@ -76,7 +79,6 @@ pub(crate) fn timeline(times: &Timeline, agents: u32) -> Markup {
                 li class="all" { @if end.is_some() { "in all " } @else { "so far " } (length(whole))
                     @if agents > 0 { ", a snapshot for " (counted(agents.into(), "agent")) } }
             }
-            @if times.omitted_runs > 0 { p class="quiet" { (counted(times.omitted_runs, "more run")) " not drawn." } }
             (table(&lanes))
         }
     }
@@ -178,6 +180,16 @@ fn instant(text: &str) -> Option<Timestamp> {
     text.parse().ok()
 }
 
+/// Maximum drawn runs of a turn that goes on: its page is sent again with each change.
+const OPEN_RUNS: usize = 24;
+
+fn most_runs(times: &Timeline) -> usize {
+    match times.ended_at {
+        Some(_) => usize::MAX,
+        None => OPEN_RUNS,
+    }
+}
+
 fn lanes(times: &Timeline, clock: &Clock) -> Vec<Lane> {
     let stretches = |spans: &[Span]| -> Vec<Stretch> {
         let all = spans.iter();
@@ -193,7 +205,7 @@ fn lanes(times: &Timeline, clock: &Clock) -> Vec<Lane> {
             first: None,
         });
     }
-    lanes.extend(times.runs.iter().map(|run| {
+    lanes.extend(times.runs.iter().take(most_runs(times)).map(|run| {
         Lane {
             name: run.agent.clone(),
             stretches: stretches(&run.spans),
@@ -280,7 +292,13 @@ mod tests {
             shown.contains("2 more runs not drawn") && shown.contains("class=\"other\""),
             "{shown}"
         );
-        // The legend is the same while the turn goes on.
+        let mut odd = times(None, &[]);
+        odd.accepted_at = "never".to_owned();
+        assert_eq!(timeline(&odd, 1).into_string(), "");
+    }
+
+    #[test]
+    fn an_open_turn_has_the_legend_of_an_ended_one_and_fewer_runs() {
         let legend = |shown: &str| {
             let from = shown.find("<ul class=\"legend").unwrap();
             let to = shown.find("<li class=\"all").unwrap();
@@ -295,8 +313,14 @@ mod tests {
             ended.contains("in all 900 ms, a snapshot for 2 agents"),
             "{ended}"
         );
-        let mut odd = times(None, &[]);
-        odd.accepted_at = "never".to_owned();
-        assert_eq!(timeline(&odd, 1).into_string(), "");
+        // Its page is sent often while it goes on, so fewer of its runs are drawn.
+        let mut wide = times(None, &spans);
+        wide.runs = vec![wide.runs[0].clone(); OPEN_RUNS + 3];
+        let drawn = |shown: &str| shown.matches("<svg").count();
+        let open = timeline(&wide, 1).into_string();
+        assert_eq!(drawn(&open), OPEN_RUNS + 1);
+        assert!(open.contains("5 more runs not drawn"), "{open}");
+        wide.ended_at = Some(at(900));
+        assert_eq!(drawn(&timeline(&wide, 1).into_string()), OPEN_RUNS + 4);
     }
 }
