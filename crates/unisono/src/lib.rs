@@ -39,6 +39,7 @@ mod current;
 mod decisions;
 mod error;
 pub mod evaluation;
+mod first_messages;
 pub mod fmt;
 pub mod follow;
 mod health;

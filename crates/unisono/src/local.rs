@@ -41,6 +41,7 @@ use crate::caller::Caller;
 use crate::current::Current;
 use crate::decisions::RecentDecisions;
 use crate::error::Error;
+use crate::first_messages::FirstMessages;
 use crate::history;
 use crate::history::run_index::RunIndex;
 use crate::history::usage::Folds;
@@ -126,6 +127,8 @@ pub(crate) struct Shared {
     pub(crate) audit: AuditLog,
     /// Turns that begin by themselves.
     pub(crate) starts: StartRecords,
+    /// The sessions that messages of other programs began.
+    pub(crate) first_messages: FirstMessages,
     learnt: Arc<CalibrationFile>,
     metrics: Metrics,
     /// Answers of the user's own model servers, and their warm prefixes.
@@ -203,6 +206,7 @@ impl Local {
             tokens: TokenCache::default(),
             audit: AuditLog::default(),
             starts: StartRecords::default(),
+            first_messages: FirstMessages::default(),
             learnt,
             metrics: Metrics::default(),
             servers: Servers::default(),

@@ -10,25 +10,18 @@ use tokio::sync::Mutex;
 use unisono_api::turn::Turn;
 use unisono_context::digest::Hasher;
 use unisono_context::{Digest, SessionId, TurnId};
-use unisono_runtime::{Handle, clock};
+use unisono_runtime::Handle;
 use unisono_session::event::Outcome;
 use unisono_session::machine::Import;
 
 use crate::Local;
 use crate::error::Error;
+use crate::first_messages::{RANDOM_BITS, now_ms, time_bits};
 use crate::labels::A2A_CHANNEL;
 
 use list::Folds;
 pub use list::{Place, Task, TaskPart, TaskQuery};
 
-/// The time in milliseconds for which a repeated first message finds its session: a day.
-const KNOWN_MS: u64 = 24 * 60 * 60 * 1_000;
-/// Maximum number of newest sessions that are searched for it.
-const LOOKED_AT: usize = 4_096;
-/// Sessions per read.
-const PAGE: usize = 512;
-/// The random bits of a session's id: those that are not its time, version or variant.
-const RANDOM_BITS: u128 = (0xfff << 64) | ((1 << 62) - 1);
 /// Version and variant of ids that begin with their time.
 const TIMED: u128 = (7 << 76) | (2 << 62);
 
@@ -133,8 +126,7 @@ pub struct Tasks {
 
 impl Tasks {
     /// The session that a message begins, and whether it was created now. A repeated message begins
-    /// the same session: the end of the session's id follows from the message, and it is searched
-    /// for among the newest sessions of the last day.
+    /// the same session for a day: the end of the session's id follows from the message.
     ///
     /// # Errors
     ///
@@ -147,7 +139,11 @@ impl Tasks {
     ) -> Result<(Handle, bool), Error> {
         let _one = self.beginning.lock().await;
         let end = end(local, message);
-        if let Some(known) = find_session(local, end).await? {
+        let first_messages = &local.shared.first_messages;
+        let known = first_messages.session(&local.whole_journal(), end).await?;
+        if let Some(known) = known
+            && local.journal().exists(known).await?
+        {
             return Ok((local.open(known).await?, false));
         }
         let new = SessionId::from_u128(time_bits(now_ms()) | TIMED | end);
@@ -160,6 +156,7 @@ impl Tasks {
             None => new,
         };
         if session != new && local.journal().exists(session).await? {
+            first_messages.note(session);
             return Ok((local.open(session).await?, false));
         }
         let import = Import {
@@ -168,7 +165,9 @@ impl Tasks {
             labels: [(A2A_CHANNEL.0.into(), A2A_CHANNEL.1.into())].into(),
             ..Import::default()
         };
-        Ok((local.import(import).await?, true))
+        let session = local.import(import).await?;
+        first_messages.note(session.id());
+        Ok((session, true))
     }
 
     /// The session that a message has begun at any program on the store; none if no other program
@@ -200,15 +199,6 @@ impl Tasks {
     }
 }
 
-fn now_ms() -> u64 {
-    u64::try_from(clock::now().0).unwrap_or_default()
-}
-
-/// The time part of an id.
-fn time_bits(ms: u64) -> u128 {
-    u128::from(ms & ((1 << 48) - 1)) << 80
-}
-
 /// The part of a session's id that follows from the message that begins it, and from the owner of the
 /// sessions that the caller sees: two people may send the same message.
 fn end(local: &Local, message: Digest) -> u128 {
@@ -224,30 +214,6 @@ fn end(local: &Local, message: Digest) -> u128 {
         end = (end << 4) | u128::from(char::from(byte).to_digit(16).unwrap_or_default());
     }
     end & RANDOM_BITS
-}
-
-/// The newest session whose id ends with `end`.
-async fn find_session(local: &Local, end: u128) -> Result<Option<SessionId>, Error> {
-    let oldest = time_bits(now_ms().saturating_sub(KNOWN_MS));
-    let (mut before, mut looked_at) = (None, 0);
-    while looked_at < LOOKED_AT {
-        let part = local.journal().newest_sessions(before, PAGE).await?;
-        looked_at += part.len();
-        for info in &part {
-            let id = SessionId::from(info.session);
-            if id.as_u128() < oldest {
-                return Ok(None);
-            }
-            if id.as_u128() & RANDOM_BITS == end && info.last_seq > 0 {
-                return Ok(Some(id));
-            }
-            before = Some(id);
-        }
-        if part.len() < PAGE {
-            break;
-        }
-    }
-    Ok(None)
 }
 
 #[cfg(test)]

@@ -1,10 +1,12 @@
 //! A repeated message begins one session; each state of a turn has one A2A state.
 
+use unisono_api::service::Sessions as _;
 use unisono_api::token::Scope;
 use unisono_config::settings::Sources;
 
 use super::*;
 use crate::caller::Caller;
+use crate::first_messages::FirstMessages;
 
 async fn local(directory: &std::path::Path) -> Local {
     let sources = Sources {
@@ -24,9 +26,25 @@ async fn a_message_that_comes_again_finds_the_session_that_it_began() {
     let (first, is_new) = tasks.session(&local, one, "One").await.unwrap();
     let (second, _) = tasks.session(&local, other, "Other").await.unwrap();
     assert!(is_new && first.id() != second.id());
-    // Also in another process, which remembers nothing.
     let (again, is_new) = Tasks::default().session(&local, one, "").await.unwrap();
     assert!(!is_new && again.id() == first.id());
+    // Another process reads the store.
+    let (journal, process) = (local.whole_journal(), FirstMessages::default());
+    for (message, session) in [(one, &first), (other, &second)] {
+        let known = process
+            .session(&journal, end(&local, message))
+            .await
+            .unwrap();
+        assert_eq!(known, Some(session.id()));
+    }
+    // A deleted session is not found. The next one has a later time in its id.
+    let (name, begun_ms) = (first.id().to_string(), first.id().as_u128() >> 80);
+    local.delete_session(&name, false).await.unwrap();
+    while u128::from(now_ms()) <= begun_ms {
+        tokio::task::yield_now().await;
+    }
+    let (third, is_new) = tasks.session(&local, one, "").await.unwrap();
+    assert!(is_new && third.id() != first.id());
     let id = uuid::Uuid::from_u128(first.id().as_u128());
     assert_eq!(id.get_version_num(), 7);
     assert_eq!(id.get_variant(), uuid::Variant::RFC4122);
