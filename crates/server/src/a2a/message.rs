@@ -33,9 +33,51 @@ const CONTENTS: [&str; 4] = ["text", "raw", "url", "data"];
 /// # Errors
 ///
 /// The first invalid field. A part with several contents is invalid.
-pub(super) fn request(params: Value) -> Result<SendMessageRequest, Error> {
+pub(super) fn request(mut params: Value) -> Result<SendMessageRequest, Error> {
     check_contents(&params["message"]["parts"])?;
+    if let Some(message) = params.get_mut("message") {
+        to_standard_base64(message);
+    }
     typed(params)
+}
+
+/// Parses a message of a request; none if it is invalid.
+pub(super) fn parse(mut message: Value) -> Option<Message> {
+    to_standard_base64(&mut message);
+    serde_json::from_value(message).ok()
+}
+
+/// Rewrites the contents of files for the types, which read the standard alphabet with padding.
+/// JSON of protocol buffers has either alphabet, with or without padding.
+fn to_standard_base64(message: &mut Value) {
+    let parts = message.get_mut("parts").and_then(Value::as_array_mut);
+    for part in parts.into_iter().flatten() {
+        if let Some(Value::String(raw)) = part.get_mut("raw")
+            && let Some(standard) = standard_base64(raw)
+        {
+            *raw = standard;
+        }
+    }
+}
+
+/// The text in the standard alphabet with padding; none if it has that form, or is no base64.
+fn standard_base64(text: &str) -> Option<String> {
+    let digits = text.trim_end_matches('=');
+    let padding = match digits.len() % 4 {
+        0 => "",
+        2 => "==",
+        3 => "=",
+        _ => return None,
+    };
+    let is_url_safe = digits.bytes().any(|byte| b"-_".contains(&byte));
+    let (is_bare, is_padded) = (
+        text.len() == digits.len(),
+        text.len() == digits.len() + padding.len(),
+    );
+    if (is_padded && !is_url_safe) || !(is_padded || is_bare) {
+        return None;
+    }
+    Some(digits.replace('-', "+").replace('_', "/") + padding)
 }
 
 /// Rejects parts with several contents. Parsing would drop all but one.
@@ -278,6 +320,36 @@ mod tests {
             let refused = refused.to_string();
             assert!(refused.starts_with("message.parts[1]: "), "{refused}");
             assert!(refused.contains(why), "{refused}");
+        }
+    }
+
+    #[test]
+    fn a_file_is_read_from_either_alphabet_of_base64_with_and_without_padding() {
+        let read = |raw: &str| {
+            let message = json!({"messageId": "m", "role": "ROLE_USER", "parts": [{"raw": raw}]});
+            let begun = parse(message.clone());
+            let request = request(json!({"message": message})).ok();
+            let request = request.map(|request| request.message);
+            assert_eq!(begun.is_some(), request.is_some(), "{raw}");
+            match request?.parts.remove(0).content {
+                PartContent::Raw(bytes) => Some(bytes),
+                _ => None,
+            }
+        };
+        for (raw, bytes) in [
+            ("+/8=", &[0xfb, 0xff][..]),
+            ("+/8", &[0xfb, 0xff]),
+            ("-_8=", &[0xfb, 0xff]),
+            ("-_8", &[0xfb, 0xff]),
+            ("_w==", &[0xff]),
+            ("_w", &[0xff]),
+            ("----", &[0xfb, 0xef, 0xbe]),
+            ("", &[]),
+        ] {
+            assert_eq!(read(raw).as_deref(), Some(bytes), "{raw}");
+        }
+        for raw in ["-", "=", "_w=", "_w=x", "a b-", "-_8\n", "ä_"] {
+            assert_eq!(read(raw), None, "{raw:?}");
         }
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use a2a::{Message, SendMessageConfiguration, SendMessageRequest, TaskPushNotificationConfig};
-use serde::Deserialize;
+use serde_json::Value;
 use unisono::Local;
 use unisono::fmt;
 use unisono::follow::Follower;
@@ -200,19 +200,12 @@ pub(crate) async fn session_of_message(
 
 /// The key of a message that begins a session; none if it continues one.
 fn first_message(path: &str, body: &[u8]) -> Option<Digest> {
-    #[derive(Deserialize)]
-    struct Body {
-        message: Option<Message>,
-        params: Option<Params>,
-    }
-    #[derive(Deserialize)]
-    struct Params {
-        message: Option<Message>,
-    }
     // The operation refuses an unreadable message.
-    let body: Body = serde_json::from_slice(body).ok()?;
-    let within = body.params.and_then(|params| params.message);
-    let message = body.message.or(within)?;
+    let mut body: Value = serde_json::from_slice(body).ok()?;
+    let places = ["/message", "/params/message"];
+    let is_there = |at: &&str| body.pointer(at).is_some_and(Value::is_object);
+    let at = places.into_iter().find(is_there)?;
+    let message = message::parse(body.pointer_mut(at)?.take())?;
     let is_first =
         non_empty(&message.context_id).is_none() && non_empty(&message.task_id).is_none();
     let agent = path
@@ -270,6 +263,11 @@ mod tests {
             assert_eq!(first_message(path, body.as_bytes()), lead);
         }
         let within = |field: &str| rest.replace("\"role\"", &format!("{field}, \"role\""));
+        let file =
+            |raw: &str| rest.replace(r#"{"text""#, &format!(r#"{{"raw":"{raw}"}},{{"text""#));
+        let of_file = first_message("/a2a", file("-_8").as_bytes());
+        assert_eq!(of_file, first_message("/a2a", file("+/8=").as_bytes()));
+        assert!(of_file.is_some());
         for other in [
             within("\"contextId\": \"c\""),
             within("\"taskId\": \"t\""),
