@@ -25,8 +25,8 @@ pub use list::{Place, Task, TaskPart, TaskQuery};
 /// Version and variant of ids that begin with their time.
 const TIMED: u128 = (7 << 76) | (2 << 62);
 
-/// The error code of turns whose model declined.
-const REFUSED: &str = "refused";
+/// The error codes of turns and runs that were refused: the model declined, or a hook denied the task.
+const REFUSALS: [&str; 2] = ["refused", "hook_denied"];
 
 /// A task is a turn. Its id also names the session, so that it is found without a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -73,7 +73,7 @@ pub enum Status {
     Answered,
     /// It failed.
     Failed,
-    /// The agent declined it.
+    /// The agent declined it, or a hook denied it.
     Refused,
     /// It was cancelled.
     Cancelled,
@@ -87,26 +87,24 @@ impl Status {
             "preparing" | "working" if is_waiting => Status::Waiting,
             "preparing" | "working" => Status::Working,
             "cancelled" => Status::Cancelled,
-            "failed" => {
-                let code = turn.error.as_ref().map(|error| error.code.as_str());
-                Status::failed(code.unwrap_or_default())
-            }
+            "failed" => Status::failed(is_refused(turn)),
             _ => Status::Answered,
         }
     }
 
-    fn ended(outcome: &Outcome) -> Status {
+    /// The status of an ended turn. `is_declined`: its lead declined the task.
+    fn ended(outcome: &Outcome, is_declined: bool) -> Status {
         match outcome {
-            Outcome::Failed { code, .. } => Status::failed(code),
+            Outcome::Failed { code, .. } => Status::failed(is_declined || is_refusal(code)),
             Outcome::Cancelled => Status::Cancelled,
             _ => Status::Answered,
         }
     }
 
-    fn failed(code: &str) -> Status {
-        match code {
-            REFUSED => Status::Refused,
-            _ => Status::Failed,
+    const fn failed(is_refused: bool) -> Status {
+        match is_refused {
+            true => Status::Refused,
+            false => Status::Failed,
         }
     }
 
@@ -114,6 +112,18 @@ impl Status {
     pub const fn is_ended(self) -> bool {
         !matches!(self, Status::Queued | Status::Working | Status::Waiting)
     }
+}
+
+/// Whether a failed turn was refused. The error of its lead says that a model declined.
+fn is_refused(turn: &Turn) -> bool {
+    let lead = turn.runs.iter().find(|run| run.role == "lead");
+    let lead = lead.and_then(|lead| lead.error.as_ref());
+    let mut errors = turn.error.iter().chain(lead);
+    errors.any(|error| is_refusal(&error.code))
+}
+
+fn is_refusal(code: &str) -> bool {
+    REFUSALS.contains(&code)
 }
 
 /// The state of tasks in memory.

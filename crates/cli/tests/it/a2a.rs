@@ -481,6 +481,27 @@ fn a_task_that_failed_says_why() {
 }
 
 #[test]
+fn a_task_that_a_hook_denies_is_rejected() {
+    let place = Place::with_config(
+        r#"
+        [hooks.guard]
+        on = ["turn_accepted"]
+        command = "sh"
+        args = ["-c", "echo '{\"decision\":\"deny\",\"reason\":\"Not today.\"}'"]
+        "#,
+    );
+    let daemon = Daemon::start(&place);
+    let team = Client::of(&daemon);
+    let task = team.send(&says("m1", "Why?"));
+    assert_eq!(state(&task), "REJECTED", "{task}");
+    let text = task["status"]["message"]["parts"][0]["text"].as_str();
+    assert!(text.unwrap().contains("Not today."), "{task}");
+    let listed = team.rpc("ListTasks", &json!({"status": "TASK_STATE_REJECTED"}));
+    assert_eq!(listed["totalSize"], 1, "{listed}");
+    daemon.stop();
+}
+
+#[test]
 fn a_call_that_waits_is_decided_by_a_message_to_its_task() {
     let send = ("files__send", json!({"text": "the invoice"}));
     let rows = [

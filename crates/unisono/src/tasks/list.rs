@@ -4,7 +4,7 @@
 //! list has the tasks of the most recently changed sessions that clients of the protocol began.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Display, Formatter};
 use std::num::NonZeroUsize;
 use std::str::FromStr;
@@ -12,7 +12,9 @@ use std::str::FromStr;
 use tokio::sync::Mutex;
 use unisono_api::service::Sessions as _;
 use unisono_api::session::SessionQuery;
-use unisono_context::{SessionId, Timestamp, TurnId};
+use unisono_context::{RunId, SessionId, Timestamp, TurnId};
+use unisono_session::event::RunRole;
+use unisono_session::run::{Ending, RunCause};
 use unisono_session::{Event, Fact, State};
 use unisono_store::SessionInfo;
 
@@ -103,6 +105,10 @@ struct Fold {
     /// The last event of the fold.
     seq: u64,
     turns: BTreeMap<TurnId, TaskStatus>,
+    /// The leads of turns in progress.
+    leads: BTreeMap<RunId, TurnId>,
+    /// The turns in progress whose lead declined the task.
+    declined: BTreeSet<TurnId>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -216,9 +222,24 @@ impl Fold {
                     known.status = Status::Working;
                 }
             }
+            Fact::RunOpened { run } if run.role == RunRole::Lead => {
+                self.leads.insert(run.id, run.turn);
+            }
+            Fact::RunEnded { run, ending } => {
+                let turn = self.leads.remove(run);
+                let is_declined = matches!(
+                    &**ending,
+                    Ending::Failed {
+                        cause: RunCause::Refused,
+                        ..
+                    }
+                );
+                self.declined.extend(turn.filter(|_| is_declined));
+            }
             Fact::TurnEnded { turn, outcome, .. } => {
+                let is_declined = self.declined.remove(turn);
                 if let Some(known) = self.turns.get_mut(turn) {
-                    let (at, status) = (event.at, Status::ended(outcome));
+                    let (at, status) = (event.at, Status::ended(outcome, is_declined));
                     *known = TaskStatus { at, status };
                 }
             }
@@ -259,6 +280,9 @@ impl Fold {
 
 #[cfg(test)]
 mod tests {
+    use unisono_context::{AgentId, Digest};
+    use unisono_session::event::{OpenedRun, Outcome};
+
     use super::*;
 
     fn task(at: i64, turn: u128, status: Status) -> Task {
@@ -326,6 +350,62 @@ mod tests {
             ..since
         };
         assert_eq!(only(both), (vec![5], 2, true));
+    }
+
+    #[test]
+    fn a_turn_is_refused_if_its_lead_declines_or_a_hook_denies_it() {
+        let (turn, lead, delegate) = (
+            TurnId::from_u128(1),
+            RunId::from_u128(2),
+            RunId::from_u128(3),
+        );
+        let opened = |id: RunId, role: RunRole| Fact::RunOpened {
+            run: OpenedRun {
+                id,
+                turn,
+                role,
+                agent: AgentId::new("any"),
+                definition: Digest::of_bytes(b"definition"),
+                snapshot: None,
+                prefix: Digest::of_bytes(b"prefix"),
+            },
+        };
+        let ended = |run: RunId, cause: RunCause| Fact::RunEnded {
+            run,
+            ending: Ending::Failed {
+                cause,
+                reason: "no".into(),
+                duration_ms: 1,
+            }
+            .into(),
+        };
+        let failed = |code: &str| Fact::TurnEnded {
+            turn,
+            outcome: Outcome::Failed {
+                code: code.into(),
+                reason: "no".into(),
+            },
+        };
+        let status = |lead_cause: RunCause, code: &str| {
+            let mut fold = Fold::default();
+            let (at, status) = (Timestamp(1), Status::Working);
+            fold.turns.insert(turn, TaskStatus { at, status });
+            for fact in [
+                opened(delegate, RunRole::Delegate { index: 0 }),
+                ended(delegate, RunCause::Refused),
+                opened(lead, RunRole::Lead),
+                ended(lead, lead_cause),
+                failed(code),
+            ] {
+                fold.take(&Event { at, fact });
+            }
+            assert!(fold.leads.is_empty() && fold.declined.is_empty());
+            fold.turns[&turn].status
+        };
+        let (refused, failed) = (Status::Refused, Status::Failed);
+        assert_eq!(status(RunCause::Refused, "lead_failed"), refused);
+        assert_eq!(status(RunCause::Timeout, "lead_failed"), failed);
+        assert_eq!(status(RunCause::Timeout, "hook_denied"), refused);
     }
 
     #[test]

@@ -210,16 +210,30 @@ fn a_person_is_asked_about_all_calls_that_wait() {
 
 #[test]
 fn the_end_says_what_became_of_it() {
-    let refused = |mut end: Value| {
-        end["turn"]["error"]["code"] = "refused".into();
+    let failed = |code: &str| {
+        let mut end = ended("failed", None);
+        end["turn"]["error"]["code"] = code.into();
+        end
+    };
+    let of_lead = |code: &str| {
+        let mut end = failed("lead_failed");
+        let usage = end["usage"].clone();
+        end["turn"]["runs"] = json!([{"run": "lead", "agent": "lead", "role": "lead",
+            "state": "failed", "attempt": 1, "step_count": 0, "prefix": "p",
+            "error": {"code": code, "reason": "no"}, "usage": usage, "opened_at": NOW}]);
         end
     };
     let rows = [
         (ended("failed", None), "FAILED: timeout: no answer in 5 s"),
         (
-            refused(ended("failed", None)),
-            "REJECTED: refused: no answer in 5 s",
+            failed("hook_denied"),
+            "REJECTED: hook_denied: no answer in 5 s",
         ),
+        (
+            of_lead("refused"),
+            "REJECTED: lead_failed: no answer in 5 s",
+        ),
+        (of_lead("timeout"), "FAILED: lead_failed: no answer in 5 s"),
         (ended("cancelled", None), "CANCELED"),
     ];
     for (end, expected) in rows {
