@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use unisono_fake_provider::{Act, Answer, Gate, Script, block_on};
 
 use crate::a2a::{Client, says, scripted, with_key};
+use crate::people::caller;
 use crate::support::PATIENCE;
 
 /// A received delivery: its headers and its body.
@@ -261,6 +262,14 @@ fn callbacks_go_to_hosts_that_are_listed_and_nowhere_else() {
     let made = team.rpc("CreateTaskPushNotificationConfig", &made);
     let named = json!({"taskId": task, "id": "mine"});
     assert_eq!(team.rpc("GetTaskPushNotificationConfig", &named), made);
+    // A token that may only read sees all but the secret.
+    let reader = caller(&daemon, &json!({"name": "reader", "scope": "read"}));
+    let listed = reader.a2a("ListTaskPushNotificationConfigs", &json!({"taskId": task}));
+    let seen = reader.a2a("GetTaskPushNotificationConfig", &named)["result"].clone();
+    assert_eq!(listed["result"]["configs"], json!([seen]));
+    let mut public = made.clone();
+    let secret = public.as_object_mut().unwrap().remove("token");
+    assert_eq!((secret.is_some(), seen), (true, public));
     let none = team.error(
         "GetTaskPushNotificationConfig",
         &json!({"taskId": task, "id": "x"}),

@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use unisono::Callback;
 use unisono::tasks::TaskId;
+use unisono_api::token::Scope;
 use unisono_context::digest::Hasher;
 
 use super::A2a;
@@ -151,7 +152,7 @@ impl Callbacks {
     }
 }
 
-/// A callback for a client, without its secrets.
+/// A callback for the client that registers it.
 fn without_credentials(registration: &Registration) -> TaskPushNotificationConfig {
     let mut config = registration.config.clone();
     if let Some(how) = &mut config.authentication {
@@ -259,6 +260,16 @@ impl A2a {
         });
     }
 
+    /// A callback for the caller. Only a caller who may register callbacks sees the token: whoever has
+    /// it can sign deliveries.
+    fn shown(&self, registration: &Registration) -> TaskPushNotificationConfig {
+        let mut config = without_credentials(registration);
+        if self.local.check_scope(Scope::Ask).is_err() {
+            config.token = None;
+        }
+        config
+    }
+
     /// A callback of a task.
     pub(super) async fn callback(
         &self,
@@ -270,7 +281,7 @@ impl A2a {
         let name = (look.id, id.to_owned());
         let found = callbacks.with_registrations(|all| {
             all.get(&name)
-                .map(|(registration, _)| without_credentials(registration))
+                .map(|(registration, _)| self.shown(registration))
         });
         found.ok_or_else(|| {
             let message = format!("the task has no callback {id:?}");
@@ -287,7 +298,7 @@ impl A2a {
         let look = self.look_for(task).await?;
         let configs = callbacks.with_registrations(|all| {
             let own = all.iter().filter(|((task, _), _)| *task == look.id);
-            own.map(|(_, (registration, _))| without_credentials(registration))
+            own.map(|(_, (registration, _))| self.shown(registration))
                 .collect()
         });
         Ok(ListTaskPushNotificationConfigsResponse {
