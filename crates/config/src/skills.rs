@@ -193,7 +193,8 @@ pub(crate) fn file_states(places: &[PathBuf]) -> Vec<(PathBuf, (u64, Option<Syst
     seen.collect()
 }
 
-/// The folders with a `SKILL.md`, in the order of their places.
+/// The folders with a `SKILL.md`, in the order of their places. It need not be a readable file: the
+/// reason is then a warning.
 fn folders(places: &[PathBuf]) -> impl Iterator<Item = PathBuf> {
     let all = places.iter().flat_map(|place| {
         let entries = fs::read_dir(place).into_iter().flatten().flatten();
@@ -201,7 +202,18 @@ fn folders(places: &[PathBuf]) -> impl Iterator<Item = PathBuf> {
         folders.sort();
         folders
     });
-    all.filter(|folder| folder.join(FILE).is_file())
+    all.filter(|folder| has_main_file(folder))
+}
+
+/// Whether a folder has a `SKILL.md`, also one that is a directory, a pipe or a broken link.
+fn has_main_file(folder: &Path) -> bool {
+    match fs::symlink_metadata(folder.join(FILE)) {
+        Ok(_) => true,
+        Err(error) => !matches!(
+            error.kind(),
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+        ),
+    }
 }
 
 fn read(folder: &Path, place: Place) -> Result<Skill, String> {
@@ -303,6 +315,9 @@ fn main_file(folder: &Path) -> Result<String, String> {
     match (real(&file), real(folder)) {
         (Ok(file), Ok(folder)) if !file.starts_with(&folder) => {
             Err("is a link that leads out of the folder".to_owned())
+        }
+        (Err(_), _) if file.is_symlink() && !file.exists() => {
+            Err("is a link that leads to no file".to_owned())
         }
         _ => text_of(&file),
     }

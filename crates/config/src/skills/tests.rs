@@ -96,6 +96,41 @@ fn a_skill_is_in_its_folder_and_no_pipe() {
 }
 
 #[test]
+fn a_skill_whose_main_file_is_none_is_left_out_with_a_reason() {
+    let (place, places) = place(&[
+        ("skills/directory/SKILL.md/notes.md", "x"),
+        ("skills/link/notes.md", "x"),
+        ("skills/loop/notes.md", "x"),
+        ("skills/pipe/notes.md", "x"),
+        ("skills/whole/SKILL.md", &skill("whole", "D.")),
+        ("skills/none/notes.md", "no skill"),
+        ("skills/notes.md", "no skill"),
+    ]);
+    let main_file = |name: &str| place.path().join("skills").join(name).join(FILE);
+    let link = std::os::unix::fs::symlink::<&str, PathBuf>;
+    link("nowhere.md", main_file("link")).unwrap();
+    link(FILE, main_file("loop")).unwrap();
+    let made = std::process::Command::new("mkfifo")
+        .arg(main_file("pipe"))
+        .status();
+    assert!(made.unwrap().success());
+    let (skills, wrong) = read_all(&places);
+    assert_eq!(skills.names().collect::<Vec<_>>(), ["whole"]);
+    let expected = [
+        ("directory", "its file is not a file"),
+        ("link", "its file is a link that leads to no file"),
+        ("loop", "its file is a link that leads to no file"),
+        ("pipe", "its file is not a file"),
+    ];
+    assert_eq!(wrong.len(), expected.len(), "{wrong:?}");
+    for (wrong, (name, reason)) in wrong.iter().zip(expected) {
+        let is_named = wrong.contains(&format!("{name}/{FILE}"));
+        assert!(is_named && wrong.contains(reason), "{wrong}");
+    }
+    assert_eq!(file_states(&places).len(), 3, "directory, pipe and whole");
+}
+
+#[test]
 fn a_skill_beyond_those_that_are_read_is_named() {
     let name = |at| format!("s{at:03}");
     let files: Vec<(String, String)> = (0..=MAX_SKILLS)
