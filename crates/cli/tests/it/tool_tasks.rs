@@ -139,6 +139,34 @@ fn a_forgotten_task_is_in_doubt_or_its_call_is_made_again_by_its_contract() {
 }
 
 #[test]
+fn a_server_that_answers_polls_with_nonsense_ends_the_call() {
+    let about = |task: &str, status: &str| {
+        json!({"resultType": "complete", "taskId": task, "status": status, "ttlMs": null,
+            "createdAt": "2026-11-26T10:00:00Z", "lastUpdatedAt": "2026-11-26T10:00:00Z"})
+    };
+    let mut no_result = about("task-1", "completed");
+    no_result["result"] = json!({"content": 7});
+    for (result, reason) in [
+        (json!({"nonsense": [1, 2]}), "no state of task"),
+        (about("task-1", "singing"), "no state of task"),
+        (about("task-2", "working"), "the state of another task"),
+        (no_result, "not one of a tool"),
+    ] {
+        let (server, _log, scene) = scene("pure");
+        server.answer_polls(result);
+        let daemon = start(&scene);
+        let turn = begun(&daemon);
+        let end = ended(&daemon, &turn);
+        let answer = end["turn"]["answer"].as_str().unwrap();
+        assert!(answer.contains("[failed: "), "{answer}");
+        assert!(answer.contains(reason), "{answer}");
+        assert!(answer.contains(", 3 times in succession"), "{answer}");
+        assert_eq!(scene.count("poll task-1"), 3);
+        daemon.stop();
+    }
+}
+
+#[test]
 fn a_cancelled_turn_cancels_the_task() {
     let (_server, _log, scene) = scene("at_most_once");
     let daemon = start(&scene);

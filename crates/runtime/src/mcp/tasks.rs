@@ -12,10 +12,11 @@ use rmcp::model::{
     TaskPayload,
 };
 use serde_json::Value;
+use tokio::time::Instant;
 use unisono_session::run::calls::CallOutput;
 
 use super::connection::Connection;
-use super::{Handle, NO_ANSWER, output, within};
+use super::{Handle, NO_ANSWER, Server, output, within};
 
 /// The pause between polls if the server suggests none, and the bounds of its suggestion.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -23,6 +24,10 @@ const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// The maximum number of polls in succession that fail.
 const FAILURES: u32 = 8;
+/// The number of invalid answers in succession that end the call.
+const INVALID: u32 = 3;
+/// The time after which failures in succession end the call.
+const PATIENCE: Duration = Duration::from_secs(300);
 /// The pause after the first failed poll; it doubles.
 const AFTER_FAILURE: Duration = Duration::from_millis(250);
 
@@ -58,6 +63,45 @@ enum Polled {
     Ended(CallOutput),
     /// The server does not know it.
     Forgotten,
+    /// The answer is no state of the task.
+    Invalid(String),
+}
+
+/// The polls in succession that failed.
+#[derive(Debug, Default)]
+struct Failures {
+    count: u32,
+    invalid: u32,
+    since: Option<Instant>,
+}
+
+impl Failures {
+    /// Counts a poll without an answer; returns the pause before the next one.
+    ///
+    /// # Errors
+    /// The reason, if there were too many.
+    fn no_answer(&mut self, reason: String) -> Result<Duration, String> {
+        let since = *self.since.get_or_insert_with(Instant::now);
+        if self.count == FAILURES || since.elapsed() >= PATIENCE {
+            return Err(reason);
+        }
+        let pause = AFTER_FAILURE * 2_u32.saturating_pow(self.count);
+        self.count += 1;
+        Ok(pause)
+    }
+
+    /// Counts a poll with an invalid answer; returns the pause before the next one.
+    ///
+    /// # Errors
+    /// The reason, if there were too many.
+    fn invalid_answer(&mut self, server: &Server, reason: &str) -> Result<Duration, String> {
+        self.invalid += 1;
+        if self.invalid < INVALID {
+            return self.no_answer(server.fault(reason).to_string());
+        }
+        let reason = format!("{reason}, {INVALID} times in succession");
+        Err(server.fault(reason).to_string())
+    }
 }
 
 /// How the polling of a task ended.
@@ -71,25 +115,25 @@ pub(super) enum TaskEnd {
 /// Polls a task until it has ended. Files of its result have at most `max_file_bytes` bytes each.
 ///
 /// # Errors
-/// The server did not answer, several times in succession.
+/// The server did not answer, or its answer was invalid, several times in succession.
 pub(super) async fn follow(
     handle: &Handle,
     task: &ServerTask,
     max_file_bytes: u64,
 ) -> Result<TaskEnd, String> {
-    let (mut failures, mut pause) = (0, task.pause);
+    let (mut failures, mut pause) = (Failures::default(), task.pause);
     loop {
         tokio::time::sleep(pause).await;
-        match poll(handle, &task.id, max_file_bytes).await {
-            Ok(Polled::Working(next)) => (failures, pause) = (0, next),
+        pause = match poll(handle, &task.id, max_file_bytes).await {
+            Ok(Polled::Working(next)) => {
+                failures = Failures::default();
+                next
+            }
             Ok(Polled::Ended(output)) => return Ok(TaskEnd::Output(output)),
             Ok(Polled::Forgotten) => return Ok(TaskEnd::Forgotten),
-            Err(reason) if failures == FAILURES => return Err(reason),
-            Err(_) => {
-                pause = AFTER_FAILURE * 2_u32.saturating_pow(failures);
-                failures += 1;
-            }
-        }
+            Ok(Polled::Invalid(reason)) => failures.invalid_answer(&handle.server, &reason)?,
+            Err(reason) => failures.no_answer(reason)?,
+        };
     }
 }
 
@@ -123,13 +167,24 @@ async fn ask(connection: &Connection, task: &str, max_file_bytes: u64) -> Result
         {
             return Ok(Polled::Forgotten);
         }
+        Err(ServiceError::UnexpectedResponse) => {
+            let reason = format!("answered with something that is no state of task {task:?}");
+            return Ok(Polled::Invalid(reason));
+        }
         Err(error) => return Err(connection.describe_failure("did not answer", &error)),
     };
+    if got.task.task_id != task {
+        let reason = format!("answered with the state of another task than {task:?}");
+        return Ok(Polled::Invalid(reason));
+    }
     let failed =
         |reason: &str| Polled::Ended(CallOutput::text(format!("[failed: {reason}]"), true));
     Ok(match got.payload {
         TaskPayload::Working => Polled::Working(pause(got.task.poll_interval_ms)),
-        TaskPayload::Completed { result } => Polled::Ended(completed(result, max_file_bytes)?),
+        TaskPayload::Completed { result } => match completed(result, max_file_bytes) {
+            Ok(output) => Polled::Ended(output),
+            Err(reason) => Polled::Invalid(reason),
+        },
         TaskPayload::Failed { error } => failed(message(&error)),
         TaskPayload::Cancelled => failed("the server cancelled it"),
         TaskPayload::InputRequired { .. } => {

@@ -41,6 +41,8 @@ struct State {
     skills: Vec<Value>,
     files: BTreeMap<String, String>,
     is_down: bool,
+    /// The answer to each poll; none: the state of the task.
+    poll_answer: Option<Value>,
 }
 
 impl CurrentServer {
@@ -75,6 +77,11 @@ impl CurrentServer {
     /// Forgets all tasks.
     pub fn forget(&self) {
         self.inner.state().tasks.clear();
+    }
+
+    /// Answers every poll with this result.
+    pub fn answer_polls(&self, result: Value) {
+        self.inner.state().poll_answer = Some(result);
     }
 
     /// Serves these skills, with the texts of files by their address.
@@ -166,6 +173,9 @@ impl Inner {
         let task = params["taskId"].as_str().unwrap_or_default();
         self.log.note(&format!("poll {task}"));
         let state = self.state();
+        if let Some(result) = &state.poll_answer {
+            return Said::Message(json!({"jsonrpc": "2.0", "id": id, "result": result}));
+        }
         let Some(text) = state.tasks.get(task) else {
             return refused(id, -32602, "there is no such task");
         };
