@@ -57,6 +57,11 @@ pub enum HookTarget {
         /// The headers of each request.
         headers: Vec<Header>,
     },
+    /// A server with a header whose variable is not set. It is not asked.
+    Unset {
+        /// The variable and its header, for people.
+        reason: Arc<str>,
+    },
 }
 
 /// The hooks of a runtime, and the number of sessions with pending hooks of ended turns.
@@ -84,6 +89,7 @@ impl Hooks {
             match &hook.target {
                 HookTarget::Program(command) => of_program(command, job).await,
                 HookTarget::Address { url, headers } => of_server(hook, url, headers, job).await,
+                HookTarget::Unset { reason } => Err(format!("it cannot be asked: {reason}")),
             }
         };
         let answer = match tokio::time::timeout(hook.timeout, answering).await {
@@ -493,6 +499,15 @@ mod tests {
             let wrong = hooks.ask(&job).await.unwrap_err();
             assert!(wrong.contains(expected), "{name}: {wrong}");
         }
+        let unset = HookTarget::Unset {
+            reason: "the variable X is not set".into(),
+        };
+        let unset = Hook {
+            target: unset,
+            ..program("sh", &[])
+        };
+        let wrong = Hooks::new(&[unset]).ask(&job).await.unwrap_err();
+        assert_eq!(&*wrong, "it cannot be asked: the variable X is not set");
         let hooks = Hooks::new(&[program("sh", &["-c", "read -r x; echo {}"])]);
         assert_eq!(hooks.ask(&job).await, Ok(HookReply::default()));
         let loud = "head -c 100000 /dev/zero | tr '\\0' x >&2; echo '{\"reason\": \"seen\"}'";

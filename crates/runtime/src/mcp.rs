@@ -72,6 +72,11 @@ pub enum ServerTransport {
         /// Sent as a bearer token.
         token: Option<Key>,
     },
+    /// An address with a token or a header whose variable is not set. Nothing connects to it.
+    Unset {
+        /// The variable and its use, for people.
+        reason: Arc<str>,
+    },
 }
 
 /// A tool that a server offers.

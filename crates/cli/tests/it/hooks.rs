@@ -366,6 +366,25 @@ fn a_hook_can_be_a_server() {
 }
 
 #[test]
+fn a_hook_whose_variable_is_not_set_fails_and_no_other_command_does() {
+    let hook = "[hooks.guard]\non = [\"turn_accepted\"]\nurl = \"http://127.0.0.1:9\"\n\
+                headers = { Authorization = \"Bearer ${NOT_SET_ANYWHERE}\" }\n";
+    let place = Place::with_config(&format!("{SAYS}{hook}"));
+    place.talk();
+    let checked = place.call(&["config", "check"]).expect(0);
+    for words in ["unisono.toml:", "warning", "NOT_SET_ANYWHERE, which is not"] {
+        assert!(checked.stdout.contains(words), "{}", checked.stdout);
+    }
+    let listed = place.call(&["sessions", "list"]).expect(0);
+    listed.says(&["NOT_SET_ANYWHERE"]);
+    let report = place.json(&["run", "talk.json", "--task", "Do it."]);
+    assert_eq!(report["state"], "answered");
+    let denies = format!("{SAYS}{hook}on_failure = \"deny\"\n");
+    place.write("config/unisono.toml", denies);
+    denied(&place, &["it cannot be asked", "NOT_SET_ANYWHERE"]);
+}
+
+#[test]
 fn a_hook_that_is_wrong_is_told_with_its_place() {
     let table: [(&str, &str); 7] = [
         ("command = \"sh\"", "is never asked"),

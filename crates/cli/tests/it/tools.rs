@@ -500,12 +500,17 @@ fn a_server_at_an_address_is_spoken_to_by_http() {
     let server = server.replace("{ADDRESS}", &address.to_string());
     let scene = Scene::new(&[&calls], &server, "");
     let args = ["run", "talk.json", "--task", "Do it.", "--json"];
-    let missing = scene.call(&args).expect(2);
-    let missing = missing.says(&["FILES_TOKEN is not set", "config/unisono.toml"]);
-    assert!(
-        !missing.stderr.contains("unknown tool server"),
-        "one fault, told once"
-    );
+    // Only a turn with agents of the server needs its token.
+    let missing = scene.call(&["run", "talk.json", "--task", "Do it."]);
+    missing
+        .expect(1)
+        .says(&["tool server `files` cannot be used: the variable FILES_TOKEN is not set"]);
+    let checked = scene.call(&["config", "check"]).expect(0);
+    for words in ["unisono.toml:", "warning", "FILES_TOKEN is not set"] {
+        assert!(checked.stdout.contains(words), "{}", checked.stdout);
+    }
+    let listed = scene.call(&["sessions", "list"]).expect(0);
+    listed.says(&["FILES_TOKEN is not set"]);
     let mut command = scene.command(&args);
     command.env("FILES_TOKEN", "tok-1234");
     let report = finish(command.spawn().unwrap(), &args).expect(0).json();

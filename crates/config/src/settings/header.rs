@@ -6,20 +6,38 @@ use unisono_runtime::agent::template::Template;
 
 use super::Variables;
 
+/// The fault of a header. Does not contain its value.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum HeaderFault {
+    /// A variable of its value is not set.
+    #[error(
+        "header `{name}` takes its value from the variable {variable}, which is not set; set it, or \
+         remove the header"
+    )]
+    Unset {
+        /// The header.
+        name: String,
+        /// The variable.
+        variable: String,
+    },
+    /// It cannot be sent.
+    #[error("{0}")]
+    Invalid(String),
+}
+
 /// The header, with the values of its variables.
 ///
 /// # Errors
-/// It cannot be sent, or a variable is not set; never with a value.
-pub(crate) fn read(name: &str, value: &str, variables: &Variables) -> Result<Header, String> {
-    let template = Template::parse(value).map_err(|wrong| format!("header `{name}`: {wrong}"))?;
+/// It cannot be sent, or a variable is not set.
+pub(crate) fn read(name: &str, value: &str, variables: &Variables) -> Result<Header, HeaderFault> {
+    let invalid = |wrong: String| HeaderFault::Invalid(format!("header `{name}`: {wrong}"));
+    let template = Template::parse(value).map_err(invalid)?;
     let filled = template.fill(|variable| variables.text(variable));
-    let value = filled.map_err(|variable| {
-        format!(
-            "header `{name}` takes its value from the variable {variable}, which is not set; \
-             set it, or remove the header"
-        )
+    let value = filled.map_err(|variable| HeaderFault::Unset {
+        name: name.to_owned(),
+        variable,
     })?;
-    Header::new(name, &value).map_err(|error| error.to_string())
+    Header::new(name, &value).map_err(|error| HeaderFault::Invalid(error.to_string()))
 }
 
 /// Whether a setting is a header whose value must not be shown.

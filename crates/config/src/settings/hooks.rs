@@ -120,9 +120,10 @@ impl Reader<'_> {
                 let url = Address::endpoint(url);
                 let url = url.map_err(|error| self.fault(&["hooks", name, "url"], error));
                 let headers = self.headers(table, &own.transport, variables);
-                HookTarget::Address {
-                    url: url.ok()?,
-                    headers: headers?,
+                let (url, headers) = (url.ok()?, headers?);
+                match headers {
+                    Ok(headers) => HookTarget::Address { url, headers },
+                    Err(reason) => HookTarget::Unset { reason },
                 }
             }
         };

@@ -194,27 +194,43 @@ impl Reader<'_> {
                 let url = url.map_err(|error| self.fault(&["mcp", name, "url"], error));
                 let headers = self.headers(table, &own.transport, variables);
                 let token = self.token(name, own, variables);
-                Some(ServerTransport::Address {
-                    url: url.ok()?,
-                    headers: headers?,
-                    token: token?,
+                let (url, headers, token) = (url.ok()?, headers?, token?);
+                Some(match (headers, token) {
+                    (Ok(headers), Ok(token)) => ServerTransport::Address {
+                        url,
+                        headers,
+                        token,
+                    },
+                    (Err(reason), _) | (_, Err(reason)) => ServerTransport::Unset { reason },
                 })
             }
         }
     }
 
-    /// Its bearer token, if it has one; none: it cannot be had.
-    fn token(&mut self, name: &str, own: &McpServer, variables: &Variables) -> Option<Option<Key>> {
+    /// Its bearer token, if it has one, or why it cannot be had: its variable is not set, which only
+    /// the server's agents need. None: it is invalid.
+    fn token(
+        &mut self,
+        name: &str,
+        own: &McpServer,
+        variables: &Variables,
+    ) -> Option<Result<Option<Key>, Arc<str>>> {
         let Some(variable) = &own.token_env else {
-            return Some(None);
+            return Some(Ok(None));
         };
-        let problem = match variables.key(&[variable]) {
-            Ok(Some(key)) => return Some(Some(key)),
-            Ok(None) => format!("the variable {variable} is not set; put the token there"),
-            Err(error) => error.to_string(),
-        };
-        self.fault(&["mcp", name, "token_env"], problem);
-        None
+        let path = ["mcp", name, "token_env"];
+        match variables.key(&[variable]) {
+            Ok(Some(key)) => Some(Ok(Some(key))),
+            Ok(None) => {
+                let problem = format!("the variable {variable} is not set; put the token there");
+                self.warn(&path, &problem);
+                Some(Err(problem.into()))
+            }
+            Err(error) => {
+                self.fault(&path, error);
+                None
+            }
+        }
     }
 
     fn contracts(&mut self, name: &str, own: &McpServer) -> Option<Vec<(Arc<str>, Contract)>> {

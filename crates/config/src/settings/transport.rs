@@ -8,7 +8,8 @@ use serde::Deserialize;
 use unisono_model::provider::Header;
 use unisono_session::agent::Command;
 
-use super::{Variables, header};
+use super::Variables;
+use super::header::{self, HeaderFault};
 use crate::diagnostic::{Diagnostic, Diagnostics, Place};
 
 /// A program or an address, as in the settings.
@@ -114,21 +115,34 @@ impl Reader<'_> {
         }
     }
 
-    /// The headers of its requests; none if one is invalid.
+    /// The headers of its requests, or why they cannot be sent: a variable is not set, which only
+    /// their sender needs. None: one is invalid.
     pub(super) fn headers(
         &mut self,
         table: [&str; 2],
         own: &Transport,
         variables: &Variables,
-    ) -> Option<Vec<Header>> {
-        let mut headers = Vec::with_capacity(own.headers.len());
+    ) -> Option<Result<Vec<Header>, Arc<str>>> {
+        let key = [table[0], table[1], "headers"];
+        let (mut headers, mut is_valid) = (Ok(Vec::new()), true);
         for (name, value) in &own.headers {
             match header::read(name, value, variables) {
-                Ok(header) => headers.push(header),
-                Err(problem) => self.fault(&[table[0], table[1], "headers"], problem),
+                Ok(header) => {
+                    if let Ok(headers) = &mut headers {
+                        headers.push(header);
+                    }
+                }
+                Err(fault @ HeaderFault::Unset { .. }) => {
+                    self.warn(&key, &fault);
+                    headers = Err(fault.to_string().into());
+                }
+                Err(fault) => {
+                    self.fault(&key, fault);
+                    is_valid = false;
+                }
             }
         }
-        (headers.len() == own.headers.len()).then_some(headers)
+        is_valid.then_some(headers)
     }
 }
 

@@ -237,6 +237,7 @@ async fn open(
             let way = (url, &headers[..], token.as_ref());
             http::open(way, trouble, use_legacy_handshake, cancelled).await
         }
+        ServerTransport::Unset { reason } => Err((format!("cannot be used: {reason}"), false)),
     }
 }
 
