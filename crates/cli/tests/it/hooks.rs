@@ -366,6 +366,22 @@ fn a_hook_can_be_a_server() {
 }
 
 #[test]
+fn a_denied_task_of_openais_clients_has_a_status_that_they_do_not_retry() {
+    let deny = "echo '{\"decision\":\"deny\",\"reason\":\"Not today.\"}'";
+    let settings = SAYS.to_owned() + &hook("turn_accepted", deny, "");
+    let place = Place::with_config(&settings);
+    let daemon = Daemon::start(&place);
+    let asked = json!({"model": "says", "messages": [{"role": "user", "content": "Do it."}]});
+    let refused = daemon.post("/openai/v1/chat/completions", &asked);
+    let message = refused.expect(422).json()["error"]["message"].to_string();
+    assert!(
+        message.contains("hook_denied: the hook `guard` denied it"),
+        "{message}"
+    );
+    daemon.stop();
+}
+
+#[test]
 fn a_hook_whose_variable_is_not_set_fails_and_no_other_command_does() {
     let hook = "[hooks.guard]\non = [\"turn_accepted\"]\nurl = \"http://127.0.0.1:9\"\n\
                 headers = { Authorization = \"Bearer ${NOT_SET_ANYWHERE}\" }\n";

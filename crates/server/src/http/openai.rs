@@ -464,7 +464,7 @@ fn code_of_failure(turn: &Turn) -> Code {
         .find_map(|code| match code {
             "budget_exceeded" => Some(Code::BudgetExceeded),
             "provider_rejected" => Some(Code::ProviderRejected),
-            "context_overflow" | "refused" | "bad_output" => Some(Code::Refused),
+            "context_overflow" | "refused" | "bad_output" | "hook_denied" => Some(Code::Refused),
             _ => None,
         })
         .unwrap_or(Code::Failed)
