@@ -300,6 +300,7 @@ impl Connection {
         let (service, client) = (self.service.clone(), self.client.clone());
         self.working.spawn(async move {
             let stopped = prompt::run(service, asked, &token, &client).await;
+            let stopped = prompt::outcome(stopped, token.is_cancelled());
             token.cancel();
             let answer = stopped.map(|reason| json!({"stopReason": reason}));
             // The client may have left.

@@ -59,6 +59,20 @@ pub(crate) async fn run(
     .await
 }
 
+/// The outcome of a prompt. A cancelled prompt does not fail, whatever its cancellation interrupted.
+pub(crate) fn outcome(
+    ended: Result<StopReason, Error>,
+    is_cancelled: bool,
+) -> Result<StopReason, Error> {
+    match ended {
+        Err(error) if is_cancelled => {
+            tracing::debug!(?error, "the error of a cancelled prompt");
+            Ok(StopReason::Cancelled)
+        }
+        ended => ended,
+    }
+}
+
 /// Follows a turn that another client began, or this one before it was restarted. Calls that wait
 /// for a person are asked again. `is_whole`: its earlier updates are sent, too.
 pub(crate) async fn join(
@@ -134,6 +148,21 @@ async fn follow(
         for call in waiting {
             let (service, client) = (service.clone(), client.clone());
             asking.spawn(permission::ask(service, session.to_owned(), call, client));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cancelled_prompt_does_not_fail() {
+        let failed = || Err(Error::internal("model_failed: the connection was closed"));
+        assert_eq!(outcome(failed(), true), Ok(StopReason::Cancelled));
+        assert_eq!(outcome(failed(), false), failed());
+        for reason in [StopReason::EndTurn, StopReason::Cancelled] {
+            assert_eq!(outcome(Ok(reason), true), Ok(reason));
         }
     }
 }

@@ -29,6 +29,8 @@ pub(crate) struct Updates {
     replies: usize,
     /// Calls that the client knows.
     calls: BTreeSet<String>,
+    /// Whether the client may know other calls, whose beginnings are not among these events.
+    is_partial: bool,
     /// The state of each agent that the client knows, by place.
     members: BTreeMap<u64, String>,
     /// The agents and their tasks, by position.
@@ -47,6 +49,7 @@ impl Updates {
             is_joining: false,
             replies: 0,
             calls: BTreeSet::new(),
+            is_partial: false,
             members: BTreeMap::new(),
             plan: BTreeMap::new(),
             context: None,
@@ -66,6 +69,7 @@ impl Updates {
     pub(crate) fn take(&mut self, event: TurnEvent) -> Vec<Update> {
         match event {
             TurnEvent::State(state) => {
+                self.is_partial = true;
                 let mut all = self.agents(state.agents);
                 all.extend(state.context.map(|context| self.frozen(context)));
                 all.extend(self.waiting(state.waiting));
@@ -103,7 +107,9 @@ impl Updates {
                 content,
                 is_error,
                 ..
-            } => vec![ended(call, content, is_error)],
+            } if self.is_partial || self.calls.contains(&call) => {
+                vec![ended(call, content, is_error)]
+            }
             TurnEvent::Decided { call, decision, .. }
                 if decision == "denied" || decision == "expired" =>
             {
@@ -329,4 +335,46 @@ fn ended(call: String, content: String, is_error: bool) -> Update {
         content: vec![content.into()],
         ..Call::default()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// The calls and changes of calls for these events.
+    fn calls(mut updates: Updates, events: &[Value]) -> Vec<String> {
+        let mut all = Vec::new();
+        for event in events {
+            let event = serde_json::from_value(event.clone()).unwrap();
+            all.extend(updates.take(event));
+        }
+        let name = |update: &Update| match update {
+            Update::Call(call) => format!("call {}", call.tool_call_id),
+            Update::CallChange(call) => format!("change {}", call.tool_call_id),
+            other => panic!("{other:?}"),
+        };
+        all.iter().map(name).collect()
+    }
+
+    #[test]
+    fn only_calls_that_the_client_knows_change() {
+        let started = json!({"kind": "tool_started", "call": "c1", "run": "r", "tool": "look",
+            "arguments": {}});
+        let ended = |call: &str| {
+            json!({"kind": "tool_ended", "call": call, "run": "r", "content": "blue",
+                "is_error": false})
+        };
+        // Nobody was asked about c2, and it was not started: a rule decided about it.
+        let mut events = vec![started, ended("c2"), ended("c1")];
+        let known = ["call c1", "change c1"];
+        assert_eq!(calls(Updates::new("t"), &events), known);
+        assert_eq!(calls(Updates::joined("t"), &events), known);
+        // A turn that is followed from its middle may have begun a call before.
+        let state = json!({"kind": "state", "agents": [], "waiting": [], "changed_agents": []});
+        events.insert(0, state);
+        let of_part = calls(Updates::joined("t"), &events);
+        assert_eq!(of_part, ["call c1", "change c2", "change c1"]);
+    }
 }
