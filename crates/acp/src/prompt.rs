@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 use unisono_api::service::Service;
 use unisono_api::turn::{NewTurn, TurnRequest};
 use unisono_api::turn_event::TurnEvent;
+use unisono_api::usage::UsageQuery;
 
 use crate::client::{Client, Error};
 use crate::commands::{self, Command};
@@ -134,7 +135,8 @@ async fn follow(
         };
         let (sent, ended) = match event {
             TurnEvent::Ended(end) => {
-                let (sent, ended) = updates.end(*end);
+                let cost = session_cost(&*service, session).await;
+                let (sent, ended) = updates.end(*end, cost);
                 (sent, Some(ended))
             }
             event => (updates.take(event), None),
@@ -148,6 +150,21 @@ async fn follow(
         for call in waiting {
             let (service, client) = (service.clone(), client.clone());
             asking.spawn(permission::ask(service, session.to_owned(), call, client));
+        }
+    }
+}
+
+/// The cost of a session up to now, in dollars; none if a price is unknown.
+async fn session_cost(service: &dyn Service, session: &str) -> Option<f64> {
+    let query = UsageQuery {
+        session: Some(session.to_owned()),
+        ..UsageQuery::default()
+    };
+    match service.usage(&query).await {
+        Ok(usage) => usage.total.cost_usd,
+        Err(error) => {
+            tracing::debug!(%error, session, "the cost of the session is not known");
+            None
         }
     }
 }

@@ -248,11 +248,16 @@ impl Updates {
         updates.collect()
     }
 
-    /// The last session updates, and the answer to the prompt.
-    pub(crate) fn end(&mut self, end: TurnEnd) -> (Vec<Update>, Result<StopReason, Error>) {
+    /// The last session updates, and the answer to the prompt. `cost` is that of the session up to
+    /// now.
+    pub(crate) fn end(
+        &mut self,
+        end: TurnEnd,
+        cost: Option<f64>,
+    ) -> (Vec<Update>, Result<StopReason, Error>) {
         let mut all = self.agents(end.agents);
         if let Some(context) = &self.context {
-            all.push(used(context, end.turn.usage.cost_usd));
+            all.push(used(context, cost));
         }
         let ended = match (end.turn.state.as_str(), end.turn.answer) {
             ("cancelled", _) => Ok(StopReason::Cancelled),
@@ -302,7 +307,7 @@ fn planned(agent: &Member) -> PlanEntry {
     }
 }
 
-/// The occupancy of the context, and the cost of the turn.
+/// The occupancy of the context, and the cost of the session.
 fn used(context: &FrozenContext, cost: Option<f64>) -> Update {
     Update::Usage {
         used: context.tokens,

@@ -4,7 +4,7 @@ use std::io::{BufRead as _, BufReader, Lines, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use serde_json::{Value, json};
-use unisono_fake_provider::{Act, Answer, FakeProvider, Gate, Script, block_on};
+use unisono_fake_provider::{Act, Answer, FakeProvider, Gate, Script, Usage, block_on};
 
 use crate::http::Daemon;
 use crate::support::{Place, example, finish};
@@ -415,6 +415,30 @@ fn a_prompt_is_cancelled_and_the_session_goes_on() {
         "end_turn"
     );
     assert!(editor.said().ends_with("Well."), "{}", editor.said());
+    editor.leave();
+}
+
+#[test]
+fn the_cost_that_an_editor_shows_is_that_of_the_session() {
+    let used = Usage {
+        input: 1_000,
+        output: 100,
+        ..Usage::default()
+    };
+    let answer = Answer::text("Well.").usage(used);
+    let (_provider, place) = provider(Script::always(Act::answer(answer)));
+    let mut editor = start_with_key(&place);
+    let session = editor.new_session();
+    let mut costs = Vec::new();
+    for text in ["One?", "Two?"] {
+        editor.updates.clear();
+        editor.prompt(&session, text).unwrap();
+        let mut updates = editor.updates.iter().rev();
+        let cost = updates.find_map(|one| one["update"]["cost"]["amount"].as_f64());
+        costs.push(cost.unwrap());
+    }
+    assert!(costs[0] > 0.0);
+    assert!((costs[1] - 2.0 * costs[0]).abs() < 1e-9, "{costs:?}");
     editor.leave();
 }
 
