@@ -87,6 +87,7 @@ impl From<Disconnected> for Error {
 /// The requests that the client has not answered.
 #[derive(Default)]
 struct OpenRequests {
+    /// The last number of a request or a message.
     last: u64,
     open: HashMap<u64, oneshot::Sender<Value>>,
     is_closed: bool,
@@ -141,6 +142,13 @@ impl Client {
             tracing::warn!(%wrong, %answer, "the client's answer to {method} cannot be read");
         }
         read.ok()
+    }
+
+    /// A new id of a message that is not part of the conversation.
+    pub(crate) fn message_id(&self) -> String {
+        let mut asked = self.open_requests();
+        asked.last += 1;
+        format!("message:{}", asked.last)
     }
 
     /// Takes an answer of the client's.

@@ -95,7 +95,7 @@ pub(crate) async fn join(
 async fn say(session: &str, text: String, client: &Client) -> Result<StopReason, Error> {
     let update = Update::AgentMessageChunk(Chunk {
         content: text.into(),
-        message_id: "command".to_owned(),
+        message_id: client.message_id(),
     });
     client.notify(session, &update).await?;
     Ok(StopReason::EndTurn)

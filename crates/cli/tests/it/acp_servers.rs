@@ -247,14 +247,17 @@ fn slash_commands_are_offered_and_carried_out() {
         .collect();
     assert_eq!(names, ["compact", "context", "agents"]);
 
+    let mut ids = Vec::new();
     let mut said = |text: &str| {
         editor.updates.clear();
         let done = editor.prompt(&session, text).unwrap();
         assert_eq!(done["stopReason"], "end_turn", "{text}");
+        ids.extend(editor.texts_at("agent_message_chunk", "/messageId"));
         editor.said()
     };
     let context = said("/context");
     assert!(context.contains("tokens are used"), "{context}");
+    assert_eq!(said("/context"), context);
     let agents = said("/agents");
     assert!(agents.contains("- lead (lead)"), "{agents}");
     let compacted = said("/compact keep the day");
@@ -265,5 +268,8 @@ fn slash_commands_are_offered_and_carried_out() {
     );
     // What is no command is a task.
     assert!(said("/etc/hosts: when does the shop move?").contains("6 March"));
+    // Each text is a message of its own.
+    let commands: std::collections::BTreeSet<&String> = ids[..3].iter().collect();
+    assert_eq!(commands.len(), 3, "{ids:?}");
     editor.leave();
 }
