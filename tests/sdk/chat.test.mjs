@@ -69,9 +69,14 @@ test("a message that is sent again has its turn; an answer given anew, or an edi
 
   await chat.regenerate();
   assert.equal(chat.messages.length, 4);
-  const third = chat.messages[3];
+  let third = chat.messages[3];
   assert.notEqual(third.id, second.id);
   assert.match(third.metadata.branch, /^chat-/);
+  for (const messageId of [undefined, undefined, "named"]) {
+    await chat.regenerate(messageId && { messageId: third.id });
+    assert.notEqual(chat.messages[3].id, third.id, "as often as is asked");
+    third = chat.messages[3];
+  }
   await chat.sendMessage({ text: "Is that sure?" });
   assert.equal(chat.messages[5].metadata.branch, third.metadata.branch);
   const roles = ["user", "user", "assistant", "user", "assistant"];

@@ -19,6 +19,9 @@ use crate::local::Local;
 const NOT_REPEATED: &str = "the outcome of this call is unknown after a crash; a person did not \
                             want it repeated";
 
+/// Maximum number of tries of one task.
+const TRIES: usize = 10_000;
+
 /// The position at which a message continues.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Continuation {
@@ -75,6 +78,25 @@ pub async fn continuation(
             format!("messages: the answer before the last message is turn {before}, which {why}");
         Error::new(Code::Conflict, detail)
     })
+}
+
+/// The number of ended turns under the first of these keys: how often a task without an id of its own
+/// was worked on.
+///
+/// # Errors
+/// The session is gone.
+pub async fn ended_tries(
+    session: &Handle,
+    key: impl Fn(usize) -> String + Clone + Send + 'static,
+) -> Result<usize, Error> {
+    let look = move |state: &State| {
+        let is_ended = |number: &usize| {
+            let turn = state.turn_by_key(&key(*number));
+            turn.is_some_and(|(_, turn)| state.ended_turn(turn).is_some())
+        };
+        (0..TRIES).take_while(is_ended).count()
+    };
+    Ok(session.inspect(look).await?)
 }
 
 impl Local {

@@ -29,6 +29,34 @@ fn session(daemon: &Daemon) -> String {
 }
 
 #[test]
+fn an_answer_of_a_chat_is_regenerated_as_often_as_is_asked() {
+    let place = Place::new();
+    let daemon = Daemon::start(&place);
+    let path = format!("/v1/sessions/{}/chat", session(&daemon));
+    let says = |id: &str, role: &str, text: &str| json!({"id": id, "role": role, "parts": [{"type": "text", "text": text}]});
+    let turn = |messages: &Value, trigger: &str| {
+        let body = json!({"messages": messages, "trigger": trigger, "agents": []});
+        let events = daemon.post(&path, &body).expect(200).events();
+        let parts = events.filter_map(|event| serde_json::from_str(&event.data).ok());
+        let parts: Vec<Value> = parts.collect();
+        assert_eq!(parts.last().unwrap()["type"], "finish", "{parts:?}");
+        parts[0]["messageId"].as_str().unwrap().to_owned()
+    };
+    let first = says("m1", "user", "When does the orders database move?");
+    let answer = turn(&json!([first]), "submit-message");
+    let answer = says(&answer, "assistant", "On Friday.");
+    let messages = json!([first, answer, says("m2", "user", "What moves?")]);
+    let mut turns = vec![turn(&messages, "submit-message")];
+    assert_eq!(turn(&messages, "submit-message"), turns[0], "sent again");
+    for _ in 0..3 {
+        turns.push(turn(&messages, "regenerate-message"));
+    }
+    let different: std::collections::BTreeSet<&String> = turns.iter().collect();
+    assert_eq!(different.len(), 4, "{turns:?}");
+    daemon.stop();
+}
+
+#[test]
 fn a_conversation_is_kept_asked_and_followed() {
     let place = Place::new();
     let daemon = Daemon::start(&place);

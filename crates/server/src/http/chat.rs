@@ -18,7 +18,7 @@ use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
 use tokio::sync::OwnedSemaphorePermit;
-use unisono::chat::{Continuation, continuation};
+use unisono::chat::{Continuation, continuation, ended_tries};
 use unisono::follow::Follower;
 use unisono_api::chat::{ChatRequest, Part};
 use unisono_api::service::{Messages as _, Turns};
@@ -114,18 +114,24 @@ async fn resume(
     }
 }
 
-/// Starts the turn of a task; a repeated request gets its first turn.
+/// Starts the turn of a task; a repeated request gets its first turn. An answer that is regenerated
+/// again, in a request that does not name it, gets another turn as soon as the last one has ended.
 async fn begin(
     shared: &Shared,
     session: &str,
     request: ChatRequest,
-    task: Task,
+    mut task: Task,
 ) -> Result<Turn, ApiError> {
-    let branch = match &task.after {
+    let branch = match task.after.clone() {
         None => request.branch,
         Some(before) => {
             let handle = sessions::open(shared, session).await?;
-            let before = extract::id("turn", before)?;
+            let before = extract::id("turn", &before)?;
+            if task.is_unnamed {
+                let key = task.key.clone();
+                let tries = ended_tries(&handle, move |number| request::nth(&key, number));
+                task = task.after_tries(tries.await?);
+            }
             match continuation(&handle, before, task.key.clone()).await? {
                 Continuation::Turn(turn) => {
                     return Ok(shared.local.turn(session, &turn.to_string()).await?);

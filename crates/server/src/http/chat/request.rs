@@ -32,6 +32,28 @@ pub(super) struct Task {
     pub(super) key: String,
     /// The new branch, if the chat does not continue the end of a branch.
     pub(super) fork: String,
+    /// Whether the last answer is regenerated, and the request does not name it: each further request
+    /// is the same.
+    pub(super) is_unnamed: bool,
+}
+
+impl Task {
+    /// The task at its next try, after `ended` ones.
+    pub(super) fn after_tries(self, ended: usize) -> Task {
+        Task {
+            key: nth(&self.key, ended),
+            fork: nth(&self.fork, ended),
+            ..self
+        }
+    }
+}
+
+/// A name for the try with this number, from 0.
+pub(super) fn nth(name: &str, number: usize) -> String {
+    match number {
+        0 => name.to_owned(),
+        number => format!("{name}-{number}"),
+    }
 }
 
 /// Parses a request; an error names the field.
@@ -86,6 +108,7 @@ fn task(request: &ChatRequest, last: &UiMessage, before: &[UiMessage]) -> Result
         after,
         key: format!("chat-{place}"),
         fork: format!("chat-{}", place.short()),
+        is_unnamed: request.trigger == Trigger::RegenerateMessage && request.message_id.is_none(),
     })
 }
 
@@ -211,6 +234,19 @@ mod tests {
         let again = later("regenerate-message", json!("t2"));
         assert_ne!(task.key, again.key);
         assert_ne!(again.fork, later("regenerate-message", json!("t3")).fork);
+        assert!(!task.is_unnamed && !again.is_unnamed);
+        let unnamed = later("regenerate-message", Value::Null);
+        assert!(unnamed.is_unnamed);
+        let (key, fork) = (unnamed.key.clone(), unnamed.fork.clone());
+        assert_eq!(
+            later("regenerate-message", Value::Null).after_tries(0),
+            unnamed
+        );
+        let third = unnamed.after_tries(2);
+        assert_eq!(
+            (third.key, third.fork),
+            (format!("{key}-2"), format!("{fork}-2"))
+        );
     }
 
     #[test]
