@@ -33,14 +33,7 @@ const LONG: &[(&str, &str, usize)] = &[
 /// Modules of a crate that need each other, by crate.
 const CIRCLES: &[(&str, &[&[&str]])] = &[
     ("api", &[&["compaction", "run", "session", "turn"]]),
-    (
-        "config",
-        &[
-            &["agents", "providers", "settings"],
-            &["setup", "summarisers", "telemetry", "thresholds"],
-        ],
-    ),
-    ("context", &[&["alteration", "checkpoint", "tree"]]),
+    ("config", &[&["agents", "providers", "settings"]]),
     (
         "model",
         &[&[
@@ -69,31 +62,21 @@ const CIRCLES: &[(&str, &[&[&str]])] = &[
             "worker",
         ]],
     ),
-    ("search", &[&["follow", "service"]]),
     (
         "session",
-        &[
-            &[
-                "assignment",
-                "budget",
-                "event",
-                "ids",
-                "input",
-                "reserve",
-                "run",
-                "state",
-                "turn",
-                "upcoming",
-            ],
-            &["handle", "machine"],
-            &["measure", "pending_effects"],
-        ],
+        &[&[
+            "assignment",
+            "budget",
+            "event",
+            "ids",
+            "input",
+            "reserve",
+            "run",
+            "state",
+            "turn",
+            "upcoming",
+        ]],
     ),
-    (
-        "store",
-        &[&["deleted_usage", "journal"], &["engine", "error"]],
-    ),
-    ("unisono", &[&["ask", "context"]]),
 ];
 
 /// Names under which a function cannot be found.
