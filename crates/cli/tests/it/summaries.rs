@@ -129,6 +129,10 @@ fn a_compaction_on_request_that_fails_changes_nothing_and_says_what_can_be_done(
         estimate["estimated_cost_usd"].as_f64() > Some(0.0),
         "{estimate}"
     );
+    // No model writes what is only dropped or cut.
+    let dropped = ["compact", "--dry-run", "--json", "--preset", "truncate"];
+    let dropped = call(&place, &dropped).expect(0).json();
+    assert_eq!(dropped["estimated_cost_usd"], 0.0, "{dropped}");
     call(&place, &["compact", "--yes"]).expect(1).says(&[
         "the summary has none of its sections; nothing was changed",
         "--on-failure extractive",

@@ -9,20 +9,19 @@ mod turn;
 use std::collections::BTreeSet;
 
 use unisono_api::compaction as api;
-use unisono_context::checkpoint::{Body, block_text};
+use unisono_context::checkpoint::Writer;
 use unisono_context::compaction::{self, ContextPart, Mode, Plan, Step};
 use unisono_context::policy::Policy;
 use unisono_context::tokens::Count;
 use unisono_context::view::{MessageStatus, View};
 use unisono_context::{CheckpointId, Cost, MessageId, Ordinal, Tokens};
-use unisono_model::Tokenizer;
 use unisono_model::calibration::Calibrations;
 use unisono_model::catalogue::EXTRACTIVE;
 use unisono_runtime::clock;
 use unisono_session::State;
 use unisono_session::event::Work;
 
-use super::{measure, tokenizer};
+use super::measure;
 use crate::ask::{Ask, ContextInputs, check_chosen};
 use crate::fmt;
 use budget_warnings::MaximumUse;
@@ -128,12 +127,7 @@ impl Estimate {
         }
         let after = simulation.state.view(head, false).ok_or_else(unknown)?;
         let after = after.effective(&measured.budget).unwrap_or_default();
-        let mut plans = simulation.plans.iter();
-        let made = plans.find(|plan| plan.step.cover().is_some());
-        let (original, written) = match made.and_then(|plan| Some((plan, plan.step.cover()?))) {
-            Some((plan, cover)) => (cover.original, most(plan)?),
-            None => (Tokens::ZERO, Tokens::ZERO),
-        };
+        let (original, written) = summary_tokens(&simulation.plans);
         let chosen = (&*team.lead.model, ask.summariser());
         let cost = cost(setup, chosen, original, written);
         let tokens = (original + written).times(asks_model(setup, chosen).into());
@@ -232,18 +226,21 @@ fn no_change_reason(view: &View<'_>, mode: Mode) -> String {
     }
 }
 
-/// Maximum tokens of the text of a plan's block.
-fn most(plan: &Plan) -> Result<Tokens, Error> {
-    match &plan.step {
-        Step::Summarise { cover, cap, .. } => Ok((*cap).min(cover.original)),
-        Step::Regenerate { cap, .. } => Ok(*cap),
-        Step::Drop { cover } => {
-            let note = block_text(&cover.spans, &Body::Tombstone, &[]);
-            let tokenizer: Tokenizer = tokenizer(plan.budget.encoding)?;
-            Ok(tokenizer.count(&note).at_most)
-        }
-        Step::Mask(_) | Step::Cut { .. } | Step::Truncate { .. } => Ok(Tokens::ZERO),
-    }
+/// The tokens that summarisers read, and the most that they write.
+fn summary_tokens(plans: &[Plan]) -> (Tokens, Tokens) {
+    let each = plans.iter().map(|plan| match &plan.step {
+        Step::Summarise {
+            cover,
+            cap,
+            writer: Writer::Model,
+            ..
+        } => (cover.original, (*cap).min(cover.original)),
+        Step::Regenerate { cover, cap, .. } => (cover.original, *cap),
+        _ => (Tokens::ZERO, Tokens::ZERO),
+    });
+    each.fold((Tokens::ZERO, Tokens::ZERO), |sums, one| {
+        (sums.0 + one.0, sums.1 + one.1)
+    })
 }
 
 /// Whether a model writes the summary.
