@@ -18,8 +18,8 @@ mod round;
 pub mod tail;
 
 pub use next::{
-    NextAction, RunBounds, last_text, longest_reply, narrowed_headroom, next_action, reply_usage,
-    total_usage,
+    NextAction, RunBounds, is_blank, last_text, longest_reply, narrowed_headroom, next_action,
+    reply_usage, total_usage,
 };
 pub use retrace::{Divergence, ModelCall, RetracedRun, retrace};
 pub use round::{DelegationRound, DelegationStatus};

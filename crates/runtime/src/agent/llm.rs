@@ -43,7 +43,7 @@ impl Agent for LlmAgent {
             scales.measure_steps(&steps, &ctx).await?;
             let step =
                 match run::next_action(&steps, scales.weights(), scales.bounds(max_model_calls)) {
-                    NextAction::Done { text, partial } if text.trim().is_empty() => {
+                    NextAction::Done { text, partial } if run::is_blank(&text) => {
                         return Err(no_text_failure(&steps, partial, &ctx));
                     }
                     NextAction::Done { text, partial } => {
@@ -231,7 +231,7 @@ fn wrap_up_answer(
     budget: Arc<str>,
     ctx: &Ctx,
 ) -> Result<Answer, Failure> {
-    let blank = reply.text.trim().is_empty();
+    let blank = run::is_blank(&reply.text);
     let text = match run::last_text(steps) {
         Some(said) if blank => said,
         _ => reply.text.clone(),
@@ -332,7 +332,7 @@ fn unchecked_answer(reply: Reply, steps: &[Arc<Step>], ctx: &Ctx) -> Result<Answ
     if reply.stop == Stop::Refused {
         return Err(Failure::new(RunCause::Refused, refusal(&reply, ctx)));
     }
-    if reply.text.trim().is_empty() && !may_be_empty(&reply, ctx) {
+    if run::is_blank(&reply.text) && !may_be_empty(&reply, ctx) {
         return Err(empty_reply_failure(ctx));
     }
     let limit = run::longest_reply(steps, ctx.definition().limits.max_output);
@@ -368,7 +368,7 @@ fn unmade_calls_answer(
     is_last: bool,
     ctx: &Ctx,
 ) -> Option<Result<Answer, Failure>> {
-    let nothing = reply.text.trim().is_empty() && run::last_text(steps).is_none();
+    let nothing = run::is_blank(&reply.text) && run::last_text(steps).is_none();
     (is_last && nothing).then(|| Err(empty_reply_failure(ctx)))
 }
 

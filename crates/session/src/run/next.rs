@@ -209,7 +209,19 @@ pub fn reply_usage(steps: &[Arc<Step>]) -> Usage {
 /// The last text of the model, if there is one.
 pub fn last_text(steps: &[Arc<Step>]) -> Option<Arc<str>> {
     let mut texts = replies(steps).rev().map(|reply| &reply.text);
-    texts.find(|text| !text.trim().is_empty()).cloned()
+    texts.find(|text| !is_blank(text)).cloned()
+}
+
+/// Whether a text has nothing to see: only blanks, control characters and characters without a width.
+pub fn is_blank(text: &str) -> bool {
+    let is_invisible = |c: char| {
+        let has_no_width = matches!(
+            c,
+            '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}'
+        );
+        has_no_width || c.is_whitespace() || c.is_control()
+    };
+    text.chars().all(is_invisible)
 }
 
 #[cfg(test)]

@@ -157,6 +157,14 @@ async fn the_rest_of_a_result_is_read() {
 }
 
 #[tokio::test]
+async fn an_answer_without_a_visible_character_is_a_failure() {
+    for text in [" \n", "\u{200b}\u{a0}", "\u{feff}\u{2060}"] {
+        let failure = run(&lead(120, &[]), &Scripted::new([Act::say(text)])).await;
+        assert_eq!(failure.unwrap_err().cause, RunCause::BadOutput, "{text:?}");
+    }
+}
+
+#[tokio::test]
 async fn an_empty_answer_is_a_failure_and_no_step() {
     // There is headroom for a last call only, and the model calls a tool nevertheless.
     let attempt = lead(120, &[]);
