@@ -73,6 +73,12 @@ pub enum Error {
         /// The nearest known reference.
         similar: Option<String>,
     },
+    /// A provider without a model.
+    #[error("`{name}` names no model; write it as provider/model")]
+    NoModel {
+        /// What was asked for.
+        name: String,
+    },
     /// The program does not register this model.
     #[error("this program has no model `{name}`; it has {known}")]
     NotRegistered {
@@ -222,6 +228,17 @@ impl Catalogue {
         if let Some((provider, model)) = reference.split_once('/') {
             if !self.providers.contains_key(provider) {
                 return Err(self.unknown_provider(provider));
+            }
+            let name = || reference.to_owned();
+            if model.trim().is_empty() {
+                return Err(Error::NoModel { name: name() });
+            }
+            if provider == EXTRACTIVE && model != EXTRACTIVE {
+                let known = EXTRACTIVE.to_owned();
+                return Err(Error::NotRegistered {
+                    name: name(),
+                    known,
+                });
             }
             return Ok(ModelRef {
                 provider: provider.to_owned(),

@@ -263,6 +263,19 @@ fn an_unknown_provider_is_refused_with_a_hint() {
         similar: Some("openai/gpt-4o".to_owned()),
     };
     assert_eq!(error, expected);
+    for (name, says) in [
+        (
+            "openai/",
+            "`openai/` names no model; write it as provider/model",
+        ),
+        (
+            "extractive/foo",
+            "this program has no model `extractive/foo`; it has extractive",
+        ),
+    ] {
+        let error = built_in().get(None, name).unwrap_err();
+        assert_eq!(error.to_string(), says);
+    }
 }
 
 #[test]
