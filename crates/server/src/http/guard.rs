@@ -176,9 +176,9 @@ pub(super) fn is_free(path: &str) -> bool {
 }
 
 /// The refusal for connections beyond the limit; paths in [`OPEN`] are still answered.
-pub(super) async fn full() -> ApiError {
+pub(super) async fn full(uri: Uri) -> Response {
     let detail = "as many connections as `server.connections` allows are open";
-    ApiError::new(Code::Busy, detail)
+    problem::format_for(&uri, ApiError::new(Code::Busy, detail))
 }
 
 /// Authenticates a request by its token or its browser session. A change by a browser must come
