@@ -7,6 +7,9 @@ use jiff::civil::DateTime;
 use jiff::fmt::{rfc2822, strtime};
 use jiff::tz::TimeZone;
 
+/// A longer wait is this one, in seconds: a year.
+const LONGEST: f64 = 31_536_000.0;
+
 /// A wait: seconds (`1`, `0.5`), a duration (`6m0s`, `12ms`), or a time of day as in HTTP or RFC
 /// 3339. A past time is no wait.
 pub(super) fn wait(value: &str, now: Timestamp) -> Option<Duration> {
@@ -47,7 +50,7 @@ fn seconds(value: &str) -> Option<Duration> {
         .bytes()
         .all(|byte| byte.is_ascii_digit() || byte == b'.');
     let seconds = value.parse::<f64>().ok().filter(|_| plain)?;
-    Duration::try_from_secs_f64(seconds).ok()
+    Some(Duration::from_secs_f64(seconds.min(LONGEST)))
 }
 
 /// A sequence of numbers with units: `1h2m3.5s`, `12ms`.

@@ -60,20 +60,35 @@ struct Content<'a>(Cow<'a, str>);
 /// The usage of a request. Some servers send only the first two fields.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 pub(super) struct Usage {
+    #[serde(default, deserialize_with = "tokens")]
     prompt_tokens: Option<u64>,
+    #[serde(default, deserialize_with = "tokens")]
     completion_tokens: Option<u64>,
+    #[serde(default, deserialize_with = "tokens")]
     total_tokens: Option<u64>,
     prompt_tokens_details: Option<Details>,
     /// DeepSeek's name for cached tokens.
+    #[serde(default, deserialize_with = "tokens")]
     prompt_cache_hit_tokens: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 struct Details {
+    #[serde(default, deserialize_with = "tokens")]
     cached_tokens: Option<u64>,
+    #[serde(default, deserialize_with = "tokens")]
     cache_write_tokens: Option<u64>,
     /// LiteLLM's name for tokens written.
+    #[serde(default, deserialize_with = "tokens")]
     cache_creation_tokens: Option<u64>,
+}
+
+/// A number of tokens. Some servers write it with a fraction; a value that is no such number is as
+/// good as none, and the reply beside it counts.
+fn tokens<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
+    let value = serde_json::Value::deserialize(from)?;
+    let rounded = |number: f64| (0.0..1e15).contains(&number).then_some(number as u64);
+    Ok(value.as_u64().or_else(|| rounded(value.as_f64()?)))
 }
 
 impl<'a> Delta<'a> {

@@ -429,6 +429,19 @@ fn a_total_that_counts_reasoning_is_believed() {
 }
 
 #[test]
+fn a_usage_that_is_no_number_loses_no_reply() {
+    for (prompt, input) in [("12.0", 12), ("-5", 0), ("\"12\"", 0), ("null", 0)] {
+        let body = format!(
+            r#"{{"choices":[{{"finish_reason":"stop","message":{{"content":"yes"}}}}],
+                "usage":{{"prompt_tokens":{prompt},"completion_tokens":3}}}}"#
+        );
+        let reply = CHAT.parse_document(body.as_bytes()).unwrap();
+        let expected = ("yes", usage(input, 3, 0, 0));
+        assert_eq!((&*reply.text, reply.usage), expected, "{prompt}");
+    }
+}
+
+#[test]
 fn errors_in_mid_stream_have_their_class() {
     let (heard, failed) = decode(CHAT, &events(recording!("error_in_stream.sse")));
     let unavailable = Class::Unavailable {
