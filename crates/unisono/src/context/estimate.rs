@@ -9,19 +9,20 @@ mod turn;
 use std::collections::BTreeSet;
 
 use unisono_api::compaction as api;
-use unisono_context::checkpoint::Writer;
+use unisono_context::checkpoint::{Body, Writer, block_text};
 use unisono_context::compaction::{self, ContextPart, Mode, Plan, Step};
 use unisono_context::policy::Policy;
 use unisono_context::tokens::Count;
 use unisono_context::view::{MessageStatus, View};
 use unisono_context::{CheckpointId, Cost, MessageId, Ordinal, Tokens};
+use unisono_model::Tokenizer;
 use unisono_model::calibration::Calibrations;
 use unisono_model::catalogue::EXTRACTIVE;
 use unisono_runtime::clock;
 use unisono_session::State;
 use unisono_session::event::Work;
 
-use super::measure;
+use super::{measure, tokenizer};
 use crate::ask::{Ask, ContextInputs, check_chosen};
 use crate::fmt;
 use budget_warnings::MaximumUse;
@@ -127,7 +128,7 @@ impl Estimate {
         }
         let after = simulation.state.view(head, false).ok_or_else(unknown)?;
         let after = after.effective(&measured.budget).unwrap_or_default();
-        let (original, written) = summary_tokens(&simulation.plans);
+        let (original, written) = summary_tokens(&simulation.plans)?;
         let chosen = (&*team.lead.model, ask.summariser());
         let cost = cost(setup, chosen, original, written);
         let tokens = (original + written).times(asks_model(setup, chosen).into());
@@ -227,20 +228,36 @@ fn no_change_reason(view: &View<'_>, mode: Mode) -> String {
 }
 
 /// The tokens that summarisers read, and the most that they write.
-fn summary_tokens(plans: &[Plan]) -> (Tokens, Tokens) {
-    let each = plans.iter().map(|plan| match &plan.step {
-        Step::Summarise {
+fn summary_tokens(plans: &[Plan]) -> Result<(Tokens, Tokens), Error> {
+    let (mut read, mut written) = (Tokens::ZERO, Tokens::ZERO);
+    for plan in plans {
+        let (Step::Summarise {
             cover,
-            cap,
             writer: Writer::Model,
             ..
-        } => (cover.original, (*cap).min(cover.original)),
-        Step::Regenerate { cover, cap, .. } => (cover.original, *cap),
-        _ => (Tokens::ZERO, Tokens::ZERO),
-    });
-    each.fold((Tokens::ZERO, Tokens::ZERO), |sums, one| {
-        (sums.0 + one.0, sums.1 + one.1)
-    })
+        }
+        | Step::Regenerate { cover, .. }) = &plan.step
+        else {
+            continue;
+        };
+        read += cover.original;
+        written += most(plan)?;
+    }
+    Ok((read, written))
+}
+
+/// Maximum tokens of the text of a plan's block.
+fn most(plan: &Plan) -> Result<Tokens, Error> {
+    match &plan.step {
+        Step::Summarise { cover, cap, .. } => Ok((*cap).min(cover.original)),
+        Step::Regenerate { cap, .. } => Ok(*cap),
+        Step::Drop { cover } => {
+            let note = block_text(&cover.spans, &Body::Tombstone, &[]);
+            let tokenizer: Tokenizer = tokenizer(plan.budget.encoding)?;
+            Ok(tokenizer.count(&note).at_most)
+        }
+        Step::Mask(_) | Step::Cut { .. } | Step::Truncate { .. } => Ok(Tokens::ZERO),
+    }
 }
 
 /// Whether a model writes the summary.
