@@ -401,13 +401,16 @@ test("without scripts a file is imported, with its invalid lines named, and expo
     const file = { name: "talk <i>.jsonl", mimeType: "application/json", buffer: Buffer.from(bad) };
     await page.getByLabel("Files", { exact: true }).setInputFiles(file);
     await page.getByRole("button", { name: "Import" }).click();
-    await page.locator("#refused", { hasText: "2" }).waitFor();
+    const refused = await page.locator("#refused", { hasText: "2" }).innerText();
+    assert.match(refused, /choose “Skip invalid lines”/);
+    assert.doesNotMatch(refused, /--skip-bad/);
     assert.equal(await page.locator("main i").count(), 0);
     await shot(page, "import-refused");
     await page.getByLabel("Files", { exact: true }).setInputFiles(file);
     await page.getByLabel("Skip invalid lines").check();
     await page.getByRole("button", { name: "Import" }).click();
     await page.getByText("1 invalid message or line skipped").waitFor();
+    await page.getByText("skipped line 2:1: this is not JSON").waitFor();
     await page.getByRole("link", { name: "Open the conversation" }).click();
     await page.getByText("One <b>").waitFor();
     const download = page.waitForEvent("download");

@@ -195,6 +195,9 @@ pub struct Problem {
     /// Seconds after which a retry makes sense.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after: Option<u64>,
+    /// Number of lines of an imported file that cannot be read; `skip_bad` skips them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bad_lines: Option<u64>,
 }
 
 impl Problem {
@@ -207,6 +210,7 @@ impl Problem {
             code,
             detail: detail.into(),
             retry_after: None,
+            bad_lines: None,
         }
     }
 }

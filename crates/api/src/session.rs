@@ -214,7 +214,7 @@ pub struct ImportResult {
     pub losses: ImportLosses,
 }
 
-/// What of a conversation was not imported.
+/// What of a conversation was not imported, or may have been misread.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct ImportLosses {
@@ -222,6 +222,12 @@ pub struct ImportLosses {
     pub skipped_messages: u64,
     /// Number of bad message parts that were skipped.
     pub skipped_parts: u64,
+    /// The first of these, each as `line:column: reason`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub skipped: Vec<String>,
+    /// The first places that may have been misread, each as `line:column: reason`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
     /// Number of items that a session cannot hold, by kind in the singular.
     pub dropped_content: BTreeMap<String, u64>,
 }

@@ -400,9 +400,16 @@ impl Source {
 fn refused(error: transcript::Error) -> Problem {
     let text = error.to_string();
     match error {
-        transcript::Error::Several { .. } => Problem::with_hint_of(Exit::Usage, &text),
+        transcript::Error::Several { .. } => Problem::usage(text).hint(
+            "list them with `unisono import --list`, then import one with --pick or all with --all",
+        ),
         transcript::Error::Bad { .. } => match text.rsplit_once('\n') {
-            Some((lines, what)) => Problem::failed(format!("bad lines\n{lines}")).hint(what),
+            Some((lines, what)) => {
+                let problem = Problem::failed(format!("bad lines\n{lines}"));
+                problem.hint(format!(
+                    "{what}; correct the lines, or skip them with --skip-bad"
+                ))
+            }
             None => Problem::failed(text),
         },
         _ => match text.split_once("; ") {

@@ -198,7 +198,8 @@ impl fmt::Display for LineError {
     }
 }
 
-/// Why a conversation was not read.
+/// Why a conversation was not read. The message does not say how lines are skipped or conversations
+/// are picked: each user interface has its own way.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The file cannot be read.
@@ -226,9 +227,7 @@ pub enum Error {
         reason: String,
     },
     /// It has several conversations.
-    #[error(
-        "{name}: the file has {conversations} conversations: list them with `unisono import --list`, then import one with --pick or all with --all"
-    )]
+    #[error("{name}: the file has {conversations} conversations")]
     Several {
         /// The file.
         name: String,
@@ -275,7 +274,7 @@ fn bad_lines(name: &str, lines: &[LineError]) -> String {
             lines.len() - LISTED
         ));
     }
-    text.push_str("nothing was imported; correct the lines, or skip them with --skip-bad");
+    text.push_str("nothing was imported");
     text
 }
 

@@ -63,12 +63,22 @@ fn outcome_of(one: &ConversationImport) -> Markup {
         }
         @if one.known { ", imported before" }
         @if let Some(why) = &one.error { (refused(why)) }
-        @if has_losses(&one.losses) { (losses(&one.losses)) }
+        @if has_report(&one.losses) { (report(&one.losses)) }
     }
 }
 
 fn refused(why: &str) -> Markup {
-    html! { span class="trouble" role="alert" { "not imported. " (why) } }
+    html! { span class="trouble" role="alert" { "not imported. " (lines(why)) } }
+}
+
+/// A text with its line breaks.
+pub(crate) fn lines(text: &str) -> Markup {
+    html! {
+        @for (at, line) in text.lines().enumerate() {
+            @if at > 0 { br; }
+            (line)
+        }
+    }
 }
 
 /// Whether it has a new session.
@@ -76,12 +86,15 @@ fn is_new(one: &ConversationImport) -> bool {
     one.conversation.session.is_some() && !one.known
 }
 
-/// Whether something of a conversation was not imported.
-pub(crate) fn has_losses(of: &ImportLosses) -> bool {
-    of.skipped_messages > 0 || of.skipped_parts > 0 || !of.dropped_content.is_empty()
+/// Whether something of a conversation was not imported, or may have been misread.
+pub(crate) fn has_report(of: &ImportLosses) -> bool {
+    let is_lossy = of.skipped_messages > 0 || of.skipped_parts > 0;
+    is_lossy || !of.dropped_content.is_empty() || !of.warnings.is_empty()
 }
 
-fn losses(of: &ImportLosses) -> Markup {
+fn report(of: &ImportLosses) -> Markup {
+    let skipped = of.skipped_messages.saturating_add(of.skipped_parts);
+    let unlisted = skipped.saturating_sub(of.skipped.len() as u64);
     html! {
         ul {
             @match of.skipped_messages {
@@ -90,6 +103,9 @@ fn losses(of: &ImportLosses) -> Markup {
                 more => li { (more) " invalid messages or lines skipped" },
             }
             @if of.skipped_parts > 0 { li { (counted(of.skipped_parts, "invalid message part")) " skipped" } }
+            @for line in &of.skipped { li { "skipped line " (line) } }
+            @if unlisted > 0 && !of.skipped.is_empty() { li { "and " (unlisted) " more skipped" } }
+            @for line in &of.warnings { li { "check line " (line) } }
             @for (what, count) in &of.dropped_content { li { (counted(*count, what)) " not supported by sessions" } }
         }
     }

@@ -6,6 +6,7 @@ use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Redirect, Response};
 use maud::{Markup, html};
+use unisono_api::Problem;
 use unisono_api::service::{self, Service};
 use unisono_api::session::{
     Content, ConversationImport, ExportQuery, FileConversation, ImportFile,
@@ -15,7 +16,7 @@ use crate::assets::href;
 use crate::conversation_list;
 use crate::error::PageError;
 use crate::extract::{FormFile, FormWithFiles, Path, Query};
-use crate::import_results::{self, FileResult};
+use crate::import_results::{self, FileResult, lines};
 use crate::layout::layout;
 use crate::parts::counted;
 
@@ -34,6 +35,9 @@ const FORMATS: [(&str, &str); 12] = [
     ("slack", "a channel of Slack"),
     ("text", "a text with speaker names"),
 ];
+
+/// The label of the option that skips lines which cannot be read.
+const SKIP_LABEL: &str = "Skip invalid lines";
 
 /// The example conversation.
 const EXAMPLE: &str = include_str!("../assets/example.jsonl");
@@ -103,7 +107,7 @@ fn form(form_data: &FormData) -> Markup {
         script type="module" src=(href("drop.js")) {}
         form class="card drop" id="import" method="post" action="/import" enctype="multipart/form-data" {
             @if let Some(error) = &form_data.error {
-                p class="trouble" id="refused" role="alert" { (error) }
+                p class="trouble" id="refused" role="alert" { (lines(error)) }
             }
             label for="file" { "Files" }
             input id="file" name="file" type="file" multiple required aria-describedby=[form_data.error.as_ref().map(|_| "refused")];
@@ -115,7 +119,7 @@ fn form(form_data: &FormData) -> Markup {
             }
             span class="chip" {
                 input id="skip" name="skip_bad" type="checkbox" value="true" checked[form_data.skip_bad];
-                label for="skip" { "Skip invalid lines" }
+                label for="skip" { (SKIP_LABEL) }
             }
             span class="chip" {
                 input id="copy" name="copy" type="checkbox" value="true" checked[form_data.copy];
@@ -157,11 +161,22 @@ pub(crate) async fn import(
         Ok(Outcome::Imported(all)) => Ok(imported_page(&all)),
         Err(service::Error::Problem(problem)) => {
             let status = StatusCode::from_u16(problem.status);
-            form_data.error = Some(problem.detail);
+            form_data.error = Some(refusal(*problem));
             let page = layout("Import", &form(&form_data));
             Ok((status.unwrap_or(StatusCode::BAD_REQUEST), page).into_response())
         }
         Err(error) => Err(error.into()),
+    }
+}
+
+/// Why a file is refused, and what to do on this page about lines that cannot be read.
+fn refusal(problem: Problem) -> String {
+    match problem.bad_lines {
+        Some(_) => format!(
+            "{}; correct the lines, or choose “{SKIP_LABEL}”",
+            problem.detail
+        ),
+        None => problem.detail,
     }
 }
 
@@ -212,7 +227,7 @@ async fn import_each(
                     "it has {conversations}: choose it alone to select some"
                 ))
             }
-            Err(service::Error::Problem(problem)) => Err(problem.detail),
+            Err(service::Error::Problem(problem)) => Err(refusal(*problem)),
             Err(error) => return Err(error.into()),
         };
         all.push(FileResult {
@@ -231,7 +246,7 @@ async fn import_each(
 /// Redirects to the only session, or shows what became of each conversation.
 fn imported_page(all: &[ConversationImport]) -> Response {
     if let [only] = all
-        && !import_results::has_losses(&only.losses)
+        && !import_results::has_report(&only.losses)
         && let Some(session) = &only.conversation.session
     {
         return Redirect::to(&format!("/sessions/{session}")).into_response();

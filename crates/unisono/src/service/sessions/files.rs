@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 use std::io::{Cursor, Read};
 
-use unisono_api::Code;
 use unisono_api::session::{Content, ExportQuery, ImportFile, ImportLosses, ImportResult};
+use unisono_api::{Code, Problem};
 use unisono_context::Digest;
 use unisono_context::attachment::Files;
 use unisono_interchange::transcript::{
-    self, Format, Options, Parsed, SOURCE_DIGEST, SOURCE_NAME, Stamps,
+    self, Format, LineError, Options, Parsed, SOURCE_DIGEST, SOURCE_NAME, Stamps,
 };
 use unisono_runtime::clock;
 use unisono_session::State;
@@ -103,11 +103,23 @@ pub(super) fn parse(content: impl Read, options: &Options) -> Result<Parsed, Err
     Ok(parsed)
 }
 
-/// What of a conversation cannot be imported.
+/// The maximum number of skipped lines, and of warnings, in the report of an import.
+const LISTED: usize = 20;
+
+/// What of a conversation cannot be imported, or may have been misread.
 pub(super) fn losses(parsed: &Parsed) -> ImportLosses {
+    let first = |lines: &[LineError]| {
+        lines
+            .iter()
+            .take(LISTED)
+            .map(LineError::to_string)
+            .collect()
+    };
     ImportLosses {
         skipped_messages: (parsed.skipped.len() - parsed.skipped_parts) as u64,
         skipped_parts: parsed.skipped_parts as u64,
+        skipped: first(&parsed.skipped),
+        warnings: first(&parsed.warnings),
         dropped_content: parsed.dropped_content.clone(),
     }
 }
@@ -123,6 +135,10 @@ pub(super) fn not_read(error: transcript::Error) -> Error {
             let detail = format!("{name}: the file holds {conversations} {several}");
             Error::new(Code::Refused, detail)
         }
+        transcript::Error::Bad { ref lines, .. } => Error::Problem(Box::new(Problem {
+            bad_lines: Some(lines.len() as u64),
+            ..Problem::new(Code::Refused, error.to_string())
+        })),
         error => Error::new(Code::Refused, error.to_string()),
     }
 }
