@@ -8,6 +8,7 @@ use super::*;
 
 mod sessions;
 mod slack;
+mod speakers;
 mod texts;
 
 fn examples() -> PathBuf {
@@ -395,8 +396,13 @@ fn a_person_who_speaks_once_is_a_speaker_if_all_lines_have_one() {
     // Within a longer text it is a word with a colon.
     let letter = "Alice: Here is the list.\nIt has two\nparts of which\nCarol: is one.\n\
         Bob: Thanks.\nAlice: And\nmore.\nBob: Good.\n";
-    assert_eq!(speakers(letter), 1);
-    assert!(outline_of(letter.as_bytes(), None).contains("Carol: is one."));
+    assert_eq!(speakers(letter), 2);
+    let outline = outline_of(letter.as_bytes(), None);
+    assert!(outline.contains("nCarol: is one."), "{outline}");
+    assert!(
+        outline.contains("warning 4:1: `Carol:` occurs once"),
+        "{outline}"
+    );
 }
 
 #[test]

@@ -12,6 +12,8 @@ use super::has_role;
 pub(super) enum SpeakerStyle {
     /// `[10:32] Alice: …`, `[10:32] <alice> …`, `2024-05-07 10:32 - Alice: …`.
     Stamped,
+    /// `10:32 Alice: …`, `2024-05-07 10:32 Alice: …`, `Alice (10:32): …`, `Alice [10:32]: …`.
+    Timed,
     /// `## Assistant`: a heading that is a role.
     Heading,
     /// `**Alice:** …`.
@@ -20,8 +22,9 @@ pub(super) enum SpeakerStyle {
     Plain,
 }
 
-pub(super) const STYLES: [SpeakerStyle; 4] = [
+pub(super) const STYLES: [SpeakerStyle; 5] = [
     SpeakerStyle::Stamped,
+    SpeakerStyle::Timed,
     SpeakerStyle::Heading,
     SpeakerStyle::Bold,
     SpeakerStyle::Plain,
@@ -61,12 +64,6 @@ fn day_of_notice(text: &str) -> Option<Date> {
     };
     Date::strptime("%b %d %Y", format!("{month} {day} {year}")).ok()
 }
-
-/// Words before a colon that are not names.
-const NO_NAMES: [&str; 20] = [
-    "from", "to", "cc", "bcc", "subject", "date", "note", "notes", "warning", "http", "https",
-    "example", "todo", "update", "edit", "ps", "p.s.", "fyi", "nb", "re",
-];
 
 /// The position of the day in dates such as `5/7/2024`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -114,6 +111,7 @@ impl SpeakerStyle {
         let line = without_marks(line);
         let (name, text) = match self {
             SpeakerStyle::Stamped => return stamped(line, order),
+            SpeakerStyle::Timed => return timed(line, order),
             SpeakerStyle::Heading => {
                 let title = line.trim_start_matches('#');
                 let level = line.len() - title.len();
@@ -148,11 +146,13 @@ impl SpeakerStyle {
 }
 
 fn is_name(name: &str) -> bool {
-    let begins = name.starts_with(char::is_alphabetic);
+    let begins = name
+        .strip_prefix('@')
+        .unwrap_or(name)
+        .starts_with(char::is_alphabetic);
     let is_short = name.chars().count() <= 40 && name.split_whitespace().count() <= 4;
     let is_plain = |c: char| c.is_alphanumeric() || " .-_'’()@&".contains(c) || is_sign(c);
-    let is_other = NO_NAMES.contains(&&*name.trim().to_lowercase());
-    begins && is_short && name.chars().all(is_plain) && !is_other
+    begins && is_short && name.chars().all(is_plain)
 }
 
 /// Signs within words of scripts such as Devanagari and Thai, and joiners.
@@ -238,6 +238,42 @@ fn stamped(line: &str, order: DayOrder) -> Option<SpeakerLine<'_>> {
         clock,
         text,
     })
+}
+
+/// The maximum number of words of a time: `Tue 5/7/24, 10:32 AM`.
+const TIME_WORDS: usize = 4;
+
+/// A line with a time and a name without a sign between them.
+fn timed(line: &str, order: DayOrder) -> Option<SpeakerLine<'_>> {
+    let (stamp, name, text) = before_name(line).or_else(|| behind_name(line))?;
+    let at = moment(stamp, order)?;
+    let name = is_name(name).then_some(name.trim())?;
+    Some(SpeakerLine {
+        name: Some(name),
+        at,
+        clock: at.is_none().then(|| stamp.trim()),
+        text: text.trim(),
+    })
+}
+
+/// `10:32 AM Alice: …`: the time, the name and the text.
+fn before_name(line: &str) -> Option<(&str, &str, &str)> {
+    if !line.starts_with(|c: char| c.is_ascii_digit()) {
+        return None;
+    }
+    let ends = line.match_indices(' ').map(|(end, _)| end).take(TIME_WORDS);
+    let stamps = ends.filter(|end| moment(&line[..*end], DayOrder::Unknown).is_some());
+    let (stamp, rest) = line.split_at(stamps.last()?);
+    let (name, text) = before_colon(rest)?;
+    Some((stamp, name.trim_start(), text))
+}
+
+/// `Alice (10:32): …`: the time, the name and the text.
+fn behind_name(line: &str) -> Option<(&str, &str, &str)> {
+    let (name, rest) = line.split_once(['(', '['])?;
+    let (stamp, text) = rest.split_once([')', ']'])?;
+    let text = text.strip_prefix(':')?;
+    (text.is_empty() || text.starts_with(' ')).then_some((stamp, name, text))
 }
 
 /// Weekdays before a time; they do not say the date.

@@ -1,0 +1,214 @@
+//! Which labels of a text are speakers. Each text stands with the authors of its messages, and with
+//! the lines and labels of its warnings.
+
+use super::*;
+
+/// The authors of a text's messages, and its warnings, in a line.
+fn read_line(text: &str) -> String {
+    let options = Options {
+        name: "talk".to_owned(),
+        ..Options::default()
+    };
+    let parsed = match read_as(text.as_bytes(), &options) {
+        Ok(parsed) => parsed,
+        Err(error) => return error.to_string(),
+    };
+    let mut words: Vec<String> = Vec::new();
+    for (_, message) in &parsed.import.messages {
+        let author = message.author.as_ref().map(ToString::to_string);
+        words.push(author.unwrap_or_else(|| message.role.to_string()));
+    }
+    for warning in &parsed.warnings {
+        let label = warning.reason.split('`').nth(1).unwrap_or_default();
+        words.push(format!("({} {label})", warning.line));
+    }
+    words.join(" ")
+}
+
+#[track_caller]
+fn assert_table(table: &[(&str, &str)]) {
+    for (text, expected) in table {
+        assert_eq!(read_line(text), *expected, "{text}");
+    }
+}
+
+#[test]
+fn labels_in_messages_are_no_speakers_and_rare_speakers_are() {
+    assert_table(&[
+        (
+            "Anna: Morning all. The workshop moved.\nVenue: Town hall, second floor\nDeadline: Friday\n\
+             Tom: Works for me.\nReminder: bring your laptops.\nMrs. Weiss: I am late.\nAnna: No problem.\n\
+             Note: parking is limited\nTom: ok\nLena: I come, too.\nAnna: See you.\nTODO: buy cake\n\
+             Address: 5 Elm Street\nYes: that one.",
+            "Anna Tom Mrs. Weiss Anna Tom Lena Anna",
+        ),
+        // Behind a usual label a sentence is a message, but may be a part of the one before.
+        (
+            "Anna: The workshop moved.\nReminder: bring your laptops.\nCarol: I'll be late.\nAnna: Good.\n\
+             Tom: Fine.\nAgenda: two points\nZimmer: klein\nTom: See you.",
+            "Anna Carol Anna Tom Tom (3 Carol:) (7 Zimmer:)",
+        ),
+        // A list behind a colon.
+        (
+            "Anna: Shopping:\nMilk: two\nBread: one\nTom: ok\nAnna: And this\nButter: one\nEggs: ten\nTom: ok",
+            "Anna Tom Anna Tom (2 Milk:) (3 Bread:) (6 Butter:) (7 Eggs:)",
+        ),
+    ]);
+}
+
+#[test]
+fn minutes_and_support_chats() {
+    assert_table(&[
+        (
+            "Weekly sync, 7 May\nAttendees: Anna, Tom, Lena\n\nAnna: Let's start.\n\n\
+             Tom: The tests are not done.\nTODO: fix the flaky one\n\nLena: I can help.\n\n\
+             Agenda:\n- release\n- hiring\n\nAnna: Thanks. So, in short:\n\nDeadline: Friday\nOwner: Tom\n\n\
+             Tom: Fine.\n\nAction items:\nAnna: write the report\nTom: book the room\n",
+            "Anna Tom Lena Anna Tom",
+        ),
+        (
+            "Agent: Hello, how can I help?\nCustomer: My lamp is broken.\nAgent: I found your order:\n\
+             Order number: 1234\nItem: Lamp\nColour: red\nTotal: 40 EUR\nShipping address: 5 Elm Street\n\
+             Customer: Yes, that one.\nSupervisor: I have approved the refund.\nAgent: Done.",
+            "Agent Customer Agent Customer Supervisor Agent (6 Colour:)",
+        ),
+        (
+            "Kunde: Wo bleibt mein Paket?\nSupport: Ihre Daten:\nBestellnummer: 123\nLieferadresse: Hauptstr. 5\n\
+             Status: unterwegs\nKunde: Danke!\nSupport: Gern.\nFrau Weber: Es kommt morgen.\nKunde: Super.",
+            "Kunde Support Kunde Support Frau Weber Kunde",
+        ),
+        (
+            "Anna: Hallo zusammen!\nTom: Hi Anna\nTermin: Montag 10 Uhr\nOrt: Rathaus\nDr. Weber: Ich komme.\n\
+             Anna: Alles klar.\nHinweis: Bitte pünktlich sein.\nTom: Super\nWichtig: Ausweis mitbringen!\n\
+             Jonas: Bin dabei!\nAnna: Danke.",
+            "Anna Tom Dr. Weber Anna Tom Jonas Anna (10 Jonas:)",
+        ),
+    ]);
+}
+
+#[test]
+fn interviews_and_plays() {
+    assert_table(&[
+        (
+            "Q: How did you start?\nA: By chance.\nAnswer: none.\nQ: And then?\nA: I went on.",
+            "Q A Q A",
+        ),
+        (
+            "Frage: Wie war es?\nAntwort: Kurz gesagt: gut.\n\nFrage: Und dann?\nAntwort: Nichts.",
+            "Frage Antwort Frage Antwort",
+        ),
+        (
+            "Interviewer: Tell me.\nMaria Kowalski: It began in 1999. Two goals:\nSpeed: twice as fast.\n\
+             Price: half.\nInterviewer: Who paid?\nMaria Kowalski: The city.\nSpeaker 2: Smile!\nInterviewer: Bye.",
+            "Interviewer Maria Kowalski Interviewer Maria Kowalski Speaker 2 Interviewer (3 Speed:)",
+        ),
+        (
+            "OLGA: Three years.\nMASHA: Yes.\nOLGA: Time passes.\nIRINA: Why remember!\nMASHA: (whistles)\n\
+             The Chair: None.\nJ. R.: hm\nMr. Price: Stop.\nOLGA: No.",
+            "OLGA MASHA OLGA IRINA MASHA The Chair J. R. Mr. Price OLGA",
+        ),
+        (
+            "Alice:\nHello there.\n\nBob:\nHi.\n\nAlice:\nBye.\n\nCarol:\nI am late.",
+            "Alice Bob Alice Carol",
+        ),
+    ]);
+}
+
+#[test]
+fn markdown_code_and_models() {
+    assert_table(&[
+        (
+            "**Anna:** Shall we?\n\n**Note:** this is a note.\n\n**Tom:** Yes.\n\n**Summary:** none\n\n\
+             **Dr. Weber:** I agree.\n\n**Anna:** Good.",
+            "Anna Tom Dr. Weber Anna",
+        ),
+        (
+            "Bob: here is the config\nserver: a\nport: 80\nLena: Thanks, that works.\nAnna: Try\n```yaml\n\
+             Host: x\nUser: root\n```\nBob: ok\nAnna: so\nport: 81\nserver: b\nBob: great\nport: 82",
+            "Bob Lena Anna Bob Anna Bob (4 Lena:)",
+        ),
+        // The last fence is not closed.
+        (
+            "Alice: one\nBob: two\nAlice: ```\n```\nBob: three\nAlice: four",
+            "Alice Bob Alice Bob Alice",
+        ),
+        // Beside a model and its user, a name that occurs once is a part of an answer.
+        (
+            "User: How do I bake bread?\n\nAssistant: Like so.\n\nIngredients: flour\n\n\
+             Preparation: Mix them all well.\n\nUser: Thanks\n\nAssistant: Sure.",
+            "user assistant user assistant (7 Preparation:)",
+        ),
+        (
+            "Lena: Error: connection refused\nMax: https://example.org\nLena: TypeError: x is undefined\n\
+             at foo.js:10\nTraceback: none\nMax: ok",
+            "Lena Max Lena Max",
+        ),
+    ]);
+}
+
+#[test]
+fn handles_and_times() {
+    assert_table(&[
+        ("@anna: hi\n@tom: hello\n@anna: bye", "@anna @tom @anna"),
+        (
+            "Anna: hi\nbob92: hey\nTom: hello\nbob92: what's up\nAnna: nothing\nbob92: ok\nTom: bye",
+            "Anna bob92 Tom bob92 Anna bob92 Tom",
+        ),
+        (
+            "09:00 Anna: Welcome.\n09:01 Tom: Morning\nPause: kurz\n09:05 Anna: First: budget.\n\
+             09:06 Break: coffee\n09:07 Dr. Weber: I'm in.",
+            "Anna Tom Anna Dr. Weber",
+        ),
+        (
+            "Anna (10:30): Hi\nTom [10:31]: Hello there\nAnna (10:35): bye",
+            "Anna Tom Anna",
+        ),
+        (
+            "07.05.24, 10:32 - Anna: Kommst du?\nOrt: Rathaus\n07.05.24, 10:33 - Tom: ja\n\
+             07.05.24, 10:34 - Lena: ich auch\n07.05.24, 10:35 - Anna: gut",
+            "Anna Tom Lena Anna",
+        ),
+        (
+            "[5/7/24, 10:32:07 AM] Anna: Coming?\nVenue: Town hall\n[5/7/24, 10:33:00 AM] Tom: yes\n\
+             [5/7/24, 10:34:00 AM] Anna: good",
+            "Anna Tom Anna",
+        ),
+    ]);
+    let text =
+        "2024-05-07 10:32 Anna: Welcome.\n2024-05-07 10:33 Tom: Hi\n2024-05-07 10:34 Anna: So";
+    let outline = outline_of(text.as_bytes(), None);
+    assert!(
+        outline.contains(" 1715077920000 user Anna\n  Text(\"Welcome.\")"),
+        "{outline}"
+    );
+    let text = "10:32 AM Anna: Welcome.\n10:33 AM Tom: Hi\n10:34 AM Anna: So";
+    let outline = outline_of(text.as_bytes(), None);
+    assert!(
+        outline.contains("Text(\"[10:32 AM] Welcome.\")"),
+        "{outline}"
+    );
+}
+
+#[test]
+fn a_warning_names_the_label_and_a_text_has_few() {
+    let lines: Vec<String> = (0..14)
+        .map(|number| {
+            let label = char::from(b'A' + number);
+            format!("Anna: This is it:\nLabel{label}: unclear\nTom: Fine.\n")
+        })
+        .collect();
+    let outline = outline_of(lines.concat().as_bytes(), None);
+    let warnings: Vec<&str> = outline
+        .lines()
+        .filter(|line| line.contains("warning"))
+        .collect();
+    assert_eq!(warnings.len(), 10, "{outline}");
+    assert_eq!(
+        warnings[0],
+        "warning 2:1: `LabelA:` occurs once and was read as text, not as a speaker"
+    );
+    assert!(
+        warnings[9].ends_with("; 4 more labels are as unclear"),
+        "{outline}"
+    );
+}
