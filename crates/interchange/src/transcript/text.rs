@@ -6,6 +6,7 @@ mod labels;
 mod line;
 mod names;
 mod speakers;
+mod time;
 mod whatsapp;
 
 use unisono_context::message::Part;
@@ -14,8 +15,9 @@ use unisono_context::{AgentId, Role};
 use super::draft::{Draft, DraftMessage};
 use super::fields;
 use super::source::Problem;
-use line::{DayOrder, SpeakerLine, SpeakerStyle};
+use line::{SpeakerLine, SpeakerStyle};
 use speakers::speakers;
+use time::DayOrder;
 
 /// Names of language models as speakers; versions may follow.
 const MODELS: [&str; 14] = [

@@ -1,11 +1,11 @@
 //! Lines that name a speaker.
 
-use jiff::civil::{Date, Time};
-use jiff::tz::TimeZone;
+use jiff::civil::Date;
 use unicode_width::UnicodeWidthChar as _;
 use unisono_context::Timestamp;
 
 use super::has_role;
+use super::time::{DayOrder, day_of_notice, moment};
 
 /// The style of speaker lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,43 +56,6 @@ impl SpeakerLine<'_> {
     }
 }
 
-/// The date in `Mon Apr 28 2008` or `Sun Apr 27 04:46:00 2008`, as in `--- Day changed …`.
-fn day_of_notice(text: &str) -> Option<Date> {
-    let words: Vec<&str> = words(text).collect();
-    let [_, month, day, .., year] = words.as_slice() else {
-        return None;
-    };
-    Date::strptime("%b %d %Y", format!("{month} {day} {year}")).ok()
-}
-
-/// The position of the day in dates such as `5/7/2024`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum DayOrder {
-    /// No date of the file shows it.
-    #[default]
-    Unknown,
-    /// `7/5/2024` is the seventh of May.
-    DayFirst,
-    /// `7/5/2024` is the fifth of July.
-    MonthFirst,
-}
-
-impl DayOrder {
-    /// The order of all dates of a text, by its first date that has only one reading.
-    pub(super) fn of_text(text: &str) -> DayOrder {
-        let mut dates = text.lines().filter_map(|line| {
-            let (stamp, _) = stamp(without_marks(line))?;
-            date_numbers(words(stamp).find(|word| date_numbers(word).is_some())?)
-        });
-        let order = dates.find_map(|numbers| match numbers {
-            [13..=31, 1..=12, _] => Some(DayOrder::DayFirst),
-            [1..=12, 13..=31, _] => Some(DayOrder::MonthFirst),
-            _ => None,
-        });
-        order.unwrap_or_default()
-    }
-}
-
 /// The colons after a name.
 const COLONS: [char; 2] = [':', '：'];
 
@@ -101,7 +64,7 @@ pub(super) fn is_direction(c: char) -> bool {
     matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-fn without_marks(line: &str) -> &str {
+pub(super) fn without_marks(line: &str) -> &str {
     line.trim_start_matches(|c| is_direction(c) || c == '\u{feff}')
 }
 
@@ -131,7 +94,7 @@ impl SpeakerStyle {
                 let is_wide = line.get(name.len()..)?.starts_with('：');
                 // Chinese and Japanese have no space behind a colon.
                 let is_wide = is_wide || name.chars().all(|c| c.width() == Some(2));
-                let is_alone = is_wide || text.is_empty() || text.starts_with([' ', '\t']);
+                let is_alone = is_wide || text.is_empty() || text.starts_with(char::is_whitespace);
                 (is_alone.then_some(name)?, text)
             }
         };
@@ -192,7 +155,7 @@ fn before_colon(text: &str) -> Option<(&str, &str)> {
 }
 
 /// The time at the beginning of a line, and the rest of the line.
-fn stamp(line: &str) -> Option<(&str, &str)> {
+pub(super) fn stamp(line: &str) -> Option<(&str, &str)> {
     if let Some(rest) = line.strip_prefix('[') {
         return rest.split_once(']');
     }
@@ -240,8 +203,8 @@ fn stamped(line: &str, order: DayOrder) -> Option<SpeakerLine<'_>> {
     })
 }
 
-/// The maximum number of words of a time: `Tue 5/7/24, 10:32 AM`.
-const TIME_WORDS: usize = 4;
+/// The maximum number of words of a time: `2024. 5. 7. 오후 10:32,`.
+const TIME_WORDS: usize = 6;
 
 /// A line with a time and a name without a sign between them.
 fn timed(line: &str, order: DayOrder) -> Option<SpeakerLine<'_>> {
@@ -258,7 +221,7 @@ fn timed(line: &str, order: DayOrder) -> Option<SpeakerLine<'_>> {
 
 /// `10:32 AM Alice: …`: the time, the name and the text.
 fn before_name(line: &str) -> Option<(&str, &str, &str)> {
-    if !line.starts_with(|c: char| c.is_ascii_digit()) {
+    if !line.starts_with(char::is_numeric) {
         return None;
     }
     let ends = line.match_indices(' ').map(|(end, _)| end).take(TIME_WORDS);
@@ -274,97 +237,4 @@ fn behind_name(line: &str) -> Option<(&str, &str, &str)> {
     let (stamp, text) = rest.split_once([')', ']'])?;
     let text = text.strip_prefix(':')?;
     (text.is_empty() || text.starts_with(' ')).then_some((stamp, name, text))
-}
-
-/// Weekdays before a time; they do not say the date.
-const WEEKDAYS: [&str; 14] = [
-    "monday",
-    "tuesday",
-    "wednesday",
-    "thursday",
-    "friday",
-    "saturday",
-    "sunday",
-    "mon",
-    "tue",
-    "wed",
-    "thu",
-    "fri",
-    "sat",
-    "sun",
-];
-
-/// The words of a time.
-fn words(stamp: &str) -> impl Iterator<Item = &str> {
-    let is_space = |c: char| matches!(c, ',' | '،' | 'T') || c.is_whitespace();
-    stamp.split(is_space).filter(|word| !word.is_empty())
-}
-
-/// A time, possibly with a date: the inner value is the instant if there is a date. `None` if it is
-/// something else.
-fn moment(stamp: &str, order: DayOrder) -> Option<Option<Timestamp>> {
-    // A time with an offset from UTC.
-    if let Ok(at) = stamp.trim().parse::<jiff::Timestamp>() {
-        return Some(Some(Timestamp(at.as_millisecond())));
-    }
-    let (mut date, mut time, mut half) = (None, None, None);
-    for word in words(stamp) {
-        let word: String = word.chars().filter(|c| !is_direction(*c)).collect();
-        match word.to_ascii_lowercase().as_str() {
-            "am" | "a.m." | "a." | "ص" => half = Some(false),
-            "pm" | "p.m." | "p." | "م" => half = Some(true),
-            "m." | "à" | "" => {}
-            word if WEEKDAYS.contains(&word.trim_end_matches('.')) => {}
-            word if word.contains(':') => time = Some(word.trim_end_matches('z').to_owned()),
-            word => date = Some(word.to_owned()),
-        }
-    }
-    let time = clock(&time?, half)?;
-    let Some(date) = date else {
-        return Some(None);
-    };
-    let date = day(&date, half.is_some(), order)?;
-    let zoned = date.to_datetime(time).to_zoned(TimeZone::UTC).ok()?;
-    Some(Some(Timestamp(zoned.timestamp().as_millisecond())))
-}
-
-/// `10:32`, `10:32:07`; `half` is whether it is after noon, for a 12-hour clock.
-fn clock(text: &str, half: Option<bool>) -> Option<Time> {
-    let numbers: Option<Vec<i8>> = text.split(':').map(|number| number.parse().ok()).collect();
-    let (mut hour, minute, second) = match numbers?.as_slice() {
-        [hour, minute] => (*hour, *minute, 0),
-        [hour, minute, second] => (*hour, *minute, *second),
-        _ => return None,
-    };
-    if let Some(is_after_noon) = half {
-        hour = hour % 12 + if is_after_noon { 12 } else { 0 };
-    }
-    Time::new(hour, minute, second, 0).ok()
-}
-
-/// The three numbers of a date.
-fn date_numbers(text: &str) -> Option<[i16; 3]> {
-    let is_separator = |c: char| matches!(c, '-' | '.' | '/');
-    let number = |n: &str| n.trim_matches(is_direction).parse().ok();
-    let numbers: Option<Vec<i16>> = text.split(is_separator).map(number).collect();
-    numbers?.try_into().ok()
-}
-
-/// `2024-05-07`, `07.05.24`, `7/5/2024`. If neither the date nor the file shows which number is the
-/// day, the month comes first only with a 12-hour clock and slashes.
-fn day(text: &str, is_half: bool, order: DayOrder) -> Option<Date> {
-    let [first, second, third] = date_numbers(text)?;
-    let is_month_first = match order {
-        DayOrder::Unknown => is_half && text.contains('/'),
-        DayOrder::DayFirst => false,
-        DayOrder::MonthFirst => true,
-    };
-    let (year, month, day) = match (first, second, third) {
-        (32.., _, _) => (first, second, third),
-        (_, 13.., _) => (third, first, second),
-        (..=12, _, _) if is_month_first => (third, first, second),
-        _ => (third, second, first),
-    };
-    let year = if year < 100 { year + 2000 } else { year };
-    Date::new(year, month.try_into().ok()?, day.try_into().ok()?).ok()
 }

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::labels::Labels;
-use super::line::{DayOrder, STYLES, SpeakerLine, SpeakerStyle};
+use super::line::{STYLES, SpeakerLine, SpeakerStyle};
 use super::names::{Form, form_of};
+use super::time::DayOrder;
 use crate::transcript::source::Problem;
 
 /// A line of a text.
