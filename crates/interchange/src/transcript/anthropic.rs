@@ -50,14 +50,26 @@ pub(super) fn read<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result
             return Err(role.wrong(format!("unknown role {unknown:?}; {help}")));
         }
     };
-    let parts = parts(object.need("content")?, draft)?;
+    let content = object.need("content")?;
+    let parts = parts(content, draft)?;
     if parts.is_empty() {
-        return Err(item.wrong("the message has no content"));
+        // A message of reasoning alone is left behind with it.
+        return match has_other_blocks(content) {
+            true => Ok(()),
+            false => Err(item.wrong("the message has no content")),
+        };
     }
     for message in runs(as_role, parts) {
         draft.push_or_system(item.raw(), message);
     }
     Ok(())
+}
+
+/// Whether a content has blocks besides texts.
+fn has_other_blocks(content: Value<'_>) -> bool {
+    let blocks = content.array().unwrap_or_default().into_iter();
+    let mut kinds = blocks.filter_map(|block| kind(&block.object().ok()?));
+    kinds.any(|kind| kind != "text")
 }
 
 /// Splits a message: tool results become separate messages.

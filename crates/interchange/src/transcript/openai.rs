@@ -26,8 +26,19 @@ type Result<'t, T> = std::result::Result<T, Problem<'t>>;
 /// Reads a message.
 pub(super) fn read<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, ()> {
     let message = message(item, draft)?;
-    draft.push_or_system(item.raw(), message);
+    // A message of reasoning alone is left behind with it.
+    if !message.parts.is_empty() || !has_reasoning(&item.object()?) {
+        draft.push_or_system(item.raw(), message);
+    }
     Ok(())
+}
+
+/// Whether a message has the model's reasoning, as DeepSeek's and OpenRouter's have.
+fn has_reasoning(object: &Object<'_>) -> bool {
+    ["reasoning_content", "reasoning"].into_iter().any(|key| {
+        let text = object.get(key).and_then(|value| value.text().ok());
+        text.is_some_and(|text| !text.trim().is_empty())
+    })
 }
 
 fn message<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, DraftMessage> {
@@ -53,6 +64,14 @@ fn assistant<'t>(object: &Object<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'
     let mut parts = content(object, draft)?;
     if let Some(refusal) = object.opt_text("refusal")? {
         parts.push(Part::text(refusal.as_ref()));
+    }
+    if let Some(audio) = object.get("audio") {
+        let transcript = audio.object()?.opt_text("transcript")?;
+        parts.extend(transcript.map(Part::text));
+        draft.omit("spoken answer");
+    }
+    if has_reasoning(object) {
+        draft.omit("reasoning block");
     }
     let mut calls = Vec::new();
     for call in object
@@ -81,13 +100,22 @@ fn assistant<'t>(object: &Object<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'
 fn tool_call<'t>(call: &Object<'t>) -> Result<'t, Part> {
     if let Some(kind) = call.get("type") {
         let name = kind.text()?;
-        if name != "function" {
+        if !matches!(&*name, "function" | "custom") {
             return Err(kind.wrong(format!(
-                "unknown kind of tool call {name:?}; known: function"
+                "unknown kind of tool call {name:?}; known: function, custom"
             )));
         }
     }
     let id = call.opt_text("id")?.unwrap_or_default();
+    if let Some(custom) = call.get("custom") {
+        // Its input is a text in any notation.
+        let custom = custom.object()?;
+        return Ok(Part::ToolCall {
+            id: id.into(),
+            name: custom.text("name")?.into(),
+            arguments: fields::arguments(&custom.text("input")?),
+        });
+    }
     function(&call.need("function")?.object()?, id)
 }
 

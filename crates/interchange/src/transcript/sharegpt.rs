@@ -1,10 +1,11 @@
-//! ShareGPT: turns of `{"from", "value"}`.
+//! ShareGPT: turns of `{"from", "value"}`, or of `{"role", "content"}`.
 
 use unisono_context::Role;
 use unisono_context::message::Part;
 
 use super::draft::{Draft, DraftMessage};
 use super::json::Value;
+use super::openai;
 use super::source::Problem;
 use unisono_config::diagnostic::suggestion;
 
@@ -22,6 +23,11 @@ type Result<'t, T> = std::result::Result<T, Problem<'t>>;
 
 /// Reads a turn.
 pub(super) fn read<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, ()> {
+    let object = item.object()?;
+    if object.has("role") && !object.has("from") {
+        // Some data sets have chat messages as turns.
+        return openai::read(item, draft);
+    }
     let message = turn(item, &mut draft.calls)?;
     draft.push_or_system(item.raw(), message);
     Ok(())

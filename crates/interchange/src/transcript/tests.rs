@@ -6,6 +6,7 @@ use insta::{Settings, assert_snapshot};
 
 use super::*;
 
+mod messages;
 mod sessions;
 mod slack;
 mod speakers;
