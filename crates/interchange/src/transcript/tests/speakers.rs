@@ -3,6 +3,9 @@
 
 use super::*;
 
+/// The line of a text that is no conversation.
+const NO_CONVERSATION: &str = "no conversation";
+
 /// The authors of a text's messages, and its warnings, in a line.
 fn read_line(text: &str) -> String {
     let options = Options {
@@ -11,6 +14,7 @@ fn read_line(text: &str) -> String {
     };
     let parsed = match read_as(text.as_bytes(), &options) {
         Ok(parsed) => parsed,
+        Err(Error::Unrecognised { .. }) => return NO_CONVERSATION.to_owned(),
         Err(error) => return error.to_string(),
     };
     let mut words: Vec<String> = Vec::new();
@@ -87,6 +91,23 @@ fn minutes_and_support_chats() {
 }
 
 #[test]
+fn headings_and_lists_do_not_matter() {
+    assert_table(&[
+        (
+            "# Sprint review\n\n**Date:** 2024-05-07\n**Attendees:** Anna Schmidt, Tom, Lena\n\n\
+             **Anna Schmidt:** Welcome.\n\n**Tom:** Three remarks:\n\n1. It is slow.\n2. **Risk:** memory.\n\n\
+             **Lena:** I can profile it.\n\n**Decision:** Lena profiles.\n\n**Anna Schmidt:** Next topic.\n\n\
+             **Dr. Weber:** We have two.\n\n## Action items\n\n- **Lena:** profile\n- **Tom:** interview\n",
+            "Anna Schmidt Tom Lena Anna Schmidt Dr. Weber",
+        ),
+        (
+            "Name: app\nImage: x\nEnv: prod\n\nName: db\nImage: y\nEnv: prod",
+            NO_CONVERSATION,
+        ),
+    ]);
+}
+
+#[test]
 fn interviews_and_plays() {
     assert_table(&[
         (
@@ -127,12 +148,26 @@ fn markdown_code_and_models() {
              Host: x\nUser: root\n```\nBob: ok\nAnna: so\nport: 81\nserver: b\nBob: great\nport: 82",
             "Bob Lena Anna Bob Anna Bob (4 Lena:)",
         ),
+        (
+            "Alice: ```sh\ncurl\nBob: in code\n```\nBob: ```one``` line\nAlice: ok\n```\nBob: in code\n```\n\
+             Bob: bye",
+            "Alice Bob Alice Bob",
+        ),
         // The last fence is not closed.
         (
-            "Alice: one\nBob: two\nAlice: ```\n```\nBob: three\nAlice: four",
-            "Alice Bob Alice Bob Alice",
+            "Alice: one\nBob: two\nAlice: ```\nx\n```\nBob: three\nAlice: ```\nBob: four\nAlice: five",
+            "Alice Bob Alice Bob Alice Bob Alice",
         ),
-        // Beside a model and its user, a name that occurs once is a part of an answer.
+        (
+            "User: Compare them.\n\nAssistant: Sure!\n\nSpeed: A is faster.\n\nWeight: B is lighter.\n\n\
+             User: And C?\n\nAssistant: Like so.\n\nSpeed: fast.\n\nUser: Thanks!",
+            "user assistant user assistant user (5 Speed:) (7 Weight:)",
+        ),
+        (
+            "You: Hello all.\nBot: Welcome!\nAnna: Thanks.\nYou: Who is next?\nAnna: Me.\nBot: Anna is.",
+            "user assistant Anna user Anna assistant",
+        ),
+        // Beside a model and its user, a name that never follows the user is a part of an answer.
         (
             "User: How do I bake bread?\n\nAssistant: Like so.\n\nIngredients: flour\n\n\
              Preparation: Mix them all well.\n\nUser: Thanks\n\nAssistant: Sure.",

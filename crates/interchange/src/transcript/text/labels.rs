@@ -20,6 +20,8 @@ pub(super) struct Labels<'l, 't> {
     of: BTreeMap<String, Label<'t>>,
     /// Whether messages are separated by empty lines.
     is_spaced: bool,
+    /// For each line, whether the last role before it is a model's user.
+    after_user: Vec<bool>,
 }
 
 struct Label<'t> {
@@ -79,12 +81,17 @@ impl<'l, 't> Labels<'l, 't> {
             lines,
             of,
             is_spaced,
+            after_user: after_user(lines),
         }
     }
 
     /// The names of the speakers. `clear`: names in lower case are not enough.
     pub(super) fn chosen(&self, clear: bool) -> Names {
         let mut names = self.repeated(if clear { Form::Phrase } else { Form::Lower });
+        if is_with_model(&names) {
+            let may_speak = |name: &String| self.of.get(name).is_some_and(|of| self.answers(of));
+            names.retain(may_speak);
+        }
         let has_capitals =
             |name: &String| self.of.get(name).is_some_and(|of| of.form > Form::Lower);
         let is_lower = !clear && !names.iter().any(has_capitals);
@@ -130,6 +137,13 @@ impl<'l, 't> Labels<'l, 't> {
         }
     }
 
+    /// Whether a label beside those of a model and its user is no part of the model's answers: it
+    /// is a role, or it follows the user.
+    fn answers(&self, label: &Label<'_>) -> bool {
+        let is_after = |at: &usize| self.after_user.get(*at) == Some(&true);
+        label.form == Form::Person || label.at.iter().any(is_after)
+    }
+
     /// Whether a message of a speaker who speaks again may begin at this line.
     fn may_begin(&self, at: usize, label: &Label<'_>, names: &Names) -> bool {
         match self.place(at, names) {
@@ -154,7 +168,7 @@ impl<'l, 't> Labels<'l, 't> {
             let at = label.at.first().copied().unwrap_or_default();
             let said = self.said(at);
             let is_person = label.form == Form::Person;
-            if is_with_model && !is_person {
+            if is_with_model && !self.answers(label) {
                 continue;
             }
             let is_sentence = is_sentence(said);
@@ -334,18 +348,15 @@ impl<'l, 't> Labels<'l, 't> {
         empty * 2 > all
     }
 
-    /// Whether most paragraphs begin with a name; those with usual labels do not matter.
+    /// Whether most paragraphs begin with a name. Headings, lists and usual labels do not matter.
     fn is_dialogue(&self, least: Form) -> bool {
-        let begun = self.lines.iter().filter(|line| line.begins);
-        let form = |line: &Line<'_>| {
+        let (mut all, mut named) = (0, 0);
+        for line in self.lines.iter().filter(|line| line.begins) {
             let label = line
                 .name()
                 .and_then(|name| self.of.get(&name.to_lowercase()));
-            label.map(|label| label.form)
-        };
-        let (mut all, mut named) = (0, 0);
-        for form in begun.map(form) {
-            all += usize::from(form != Some(Form::Usual));
+            let form = label.map(|label| label.form);
+            all += usize::from(form != Some(Form::Usual) && !line.is_structure());
             named += usize::from(form.is_some_and(|form| form >= least));
         }
         named * 3 >= all * 2
@@ -370,6 +381,19 @@ fn listed(lines: &[Line<'_>]) -> Vec<bool> {
         is_listed
     });
     listed.collect()
+}
+
+/// For each line, whether the last role before it is a model's user.
+fn after_user(lines: &[Line<'_>]) -> Vec<bool> {
+    let mut is_user = false;
+    let after = lines.iter().map(|line| {
+        let is_after = is_user;
+        if let Some(name) = line.name().filter(|name| has_role(name)) {
+            is_user = role_of(name).0 == Role::User;
+        }
+        is_after
+    });
+    after.collect()
 }
 
 /// Whether the conversation is one of a user and a model.

@@ -20,19 +20,20 @@ pub(super) enum Form {
 /// Whole labels that are no speakers. As a part of a label they may be a name: `Vincent Price`.
 const LABELS: &str = "\
     aber after again also an answer antwort außerdem back background bcc beamer because before \
-    bonus break breakfast bus but call caveat cc code cons context correct d.h. danke dann \
-    database denn dienstag dinner doch donnerstag dort drinks drittens edit einfach end ende \
-    erstens eta exception falls false fazit ferner finally first flight food frage freitag \
-    friday from front fyi genau gestern goal grund hallo hello heute hi hier hint home hotel \
-    however http https iban id idea idee in instead ip ja jetzt key kurz last leider lunch maybe \
-    meanwhile mfg mind mittagspause mittwoch monday montag morgen nachteil nachteile nb nein no \
-    now oder ok okay on ort otherwise out p.p.s p.p.s. p.s. parking part password pause plus \
-    port pps preis price problem pros ps question quote raum re regel reply richtig right room \
-    rule saal samstag saturday second sent server size so sonntag sonst stand sunday sure tbd \
-    teilnehmer thanks then therefore third thursday thus tip tipp tl;dr tldr to today tomorrow \
-    train true tuesday und url username value via vielleicht von vorschlag vorteil vorteile vs \
-    wait wann warum was weather wednesday weil wenn wer what when where who why wie wifi wlan wo \
-    wrong yes yesterday z.b. ziel zitat zuerst zweitens";
+    benutzer benutzername bonus break breakfast bus but call caveat cc code cons context correct \
+    d.h. danke dann database denn dienstag dinner doch donnerstag dort drinks drittens edit \
+    einfach end ende ergebnis erstens eta exception falls false fazit ferner finally first \
+    flight food frage freitag friday from front fyi genau gestern goal grund hallo hello heute \
+    hi hier hint home hotel however http https iban id idea idee in instead ip ja jetzt key kurz \
+    last leider login lunch maybe meanwhile mfg mind mittagspause mittwoch monday montag morgen \
+    nachteil nachteile nb nein no now oder ok okay on ort otherwise out p.p.s p.p.s. p.s. \
+    parking part password passwort pause plus port pps preis price problem pros ps question \
+    quote raum re regel reply richtig right room rule saal samstag saturday second sent server \
+    size so sonntag sonst stand sunday sure tbd teilnehmer thanks then therefore third thursday \
+    thus tip tipp tl;dr tldr to today tomorrow train true tuesday und url username value verdict \
+    via vielleicht von vorschlag vorteil vorteile vs wait wann warum was weather wednesday weil \
+    wenn wer what when where who why wie wifi wlan wo wrong yes yesterday z.b. ziel zitat zuerst \
+    zweitens";
 
 /// Words that are no part of a name: a label with one of them is no speaker.
 const WORDS: &str = "\
@@ -79,7 +80,7 @@ const ROLES: &str = "\
     interviewer interviewerin judge kunde kundin lawyer lehrer lehrerin mitarbeiter \
     mitarbeiterin moderator moderatorin narrator operator participant patient patientin person \
     presenter redner rednerin reporter representative respondent richter richterin speaker \
-    sprecher sprecherin student support teacher teilnehmerin therapist witness zeuge zeugin \
+    sprecher sprecherin student support teacher teilnehmerin therapist tool witness zeuge zeugin \
     ärztin";
 
 /// Labels that take turns in interviews; each is a role only beside the other.

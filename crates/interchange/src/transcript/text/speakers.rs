@@ -14,7 +14,7 @@ pub(super) struct Line<'t> {
     /// Whether it begins a paragraph.
     pub(super) begins: bool,
     pub(super) in_code: bool,
-    /// Whether its label is a usual one, such as `Deadline`.
+    /// Whether it begins a paragraph with a usual label, such as `Deadline`.
     is_usual: bool,
     /// The label with which it begins, a notice, or nothing.
     pub(super) start: Option<SpeakerLine<'t>>,
@@ -27,6 +27,17 @@ impl<'t> Line<'t> {
 
     pub(super) fn name(&self) -> Option<&'t str> {
         self.start.and_then(|start| start.name)
+    }
+
+    /// Whether it is a heading, a quotation, an element of a list, or a row of a table.
+    pub(super) fn is_structure(&self) -> bool {
+        let text = self.text.trim_start();
+        let digits = text.trim_start_matches(|c: char| c.is_ascii_digit());
+        let is_numbered = digits.len() < text.len() && digits.starts_with(['.', ')']);
+        let is_marked = ["#", ">", "|", "- ", "* ", "+ ", "• "]
+            .iter()
+            .any(|mark| text.starts_with(mark));
+        self.start.is_none() && (is_numbered || is_marked)
     }
 
     /// The text behind the label, or the whole line.
@@ -74,7 +85,8 @@ fn in_style(text: &str, style: SpeakerStyle, order: DayOrder, clear: bool) -> Op
         doubts = labels.doubts(&chosen);
         let starts = labels.starts(&chosen);
         for (line, is_start) in lines.iter_mut().zip(starts) {
-            line.is_usual = line.name().is_some_and(|name| form_of(name) == Form::Usual);
+            let name = line.name().filter(|_| line.begins);
+            line.is_usual = name.is_some_and(|name| form_of(name) == Form::Usual);
             line.start = line.start.filter(|_| is_start);
         }
     }
@@ -83,15 +95,16 @@ fn in_style(text: &str, style: SpeakerStyle, order: DayOrder, clear: bool) -> Op
         *counts.entry(name.to_lowercase()).or_default() += 1;
     }
     let is_again = |(name, times): (&String, &usize)| *times > 1 || super::has_role(name);
-    let paragraphs = lines
-        .iter()
-        .filter(|line| line.begins && !line.is_usual)
+    let paragraphs = lines.iter().filter(|line| line.begins);
+    let begun = paragraphs
+        .clone()
+        .filter(|line| line.name().is_some())
         .count();
-    let begun = lines
-        .iter()
-        .filter(|line| line.begins && line.name().is_some());
+    let all = paragraphs
+        .filter(|line| !line.is_usual && !line.is_structure())
+        .count();
     let is_timed = style == SpeakerStyle::Timed;
-    let most = !is_labelled || is_timed || begun.count() * 2 >= paragraphs;
+    let most = !is_labelled || is_timed || begun > 0 && begun * 2 >= all;
     let is_one = match clear {
         true => counts.len() > 1 && counts.iter().any(is_again) && most,
         false => !counts.is_empty(),
@@ -101,25 +114,59 @@ fn in_style(text: &str, style: SpeakerStyle, order: DayOrder, clear: bool) -> Op
 
 /// The lines with their labels in a style. The last ` ``` ` begins no code if it is not closed.
 fn lines(text: &str, style: SpeakerStyle, order: DayOrder) -> Vec<Line<'_>> {
-    let is_fence = |line: &str| line.trim_start().starts_with("```");
-    let fences = text.lines().filter(|line| is_fence(line)).count();
-    let mut fences = fences - fences % 2;
+    let start = |line| style.start(line, order);
+    let unclosed = unclosed_fence(text, start);
     let (mut inside, mut is_after_blank) = (false, true);
-    let lines = text.lines().map(|line| {
-        let is_fence = fences > 0 && is_fence(line);
-        fences -= usize::from(is_fence);
-        inside ^= is_fence;
-        let in_code = inside || is_fence;
+    let lines = text.lines().enumerate().map(|(at, line)| {
+        let is_after_code = inside;
+        if unclosed != Some(at) {
+            inside = is_inside(line, inside, start);
+        }
+        let is_fence = line.trim_start().starts_with(FENCE);
+        let in_code = is_after_code || inside && is_fence;
         let is_blank = line.trim().is_empty();
-        let begins = std::mem::replace(&mut is_after_blank, is_blank) && !is_blank && !inside;
-        let start = (!in_code).then(|| style.start(line, order)).flatten();
+        let begins = std::mem::replace(&mut is_after_blank, is_blank) && !is_blank && !in_code;
         Line {
             text: line,
             begins,
             in_code,
             is_usual: false,
-            start,
+            start: start(line).filter(|_| !in_code),
         }
     });
     lines.collect()
+}
+
+/// What begins and ends code, at the beginning of a line or of a message.
+const FENCE: &str = "```";
+
+/// The number of the line that begins code which does not end.
+fn unclosed_fence<'t>(
+    text: &'t str,
+    start: impl Fn(&'t str) -> Option<SpeakerLine<'t>>,
+) -> Option<usize> {
+    let (mut inside, mut begun) = (false, None);
+    for (at, line) in text.lines().enumerate() {
+        let is_next_inside = is_inside(line, inside, &start);
+        if is_next_inside && !inside {
+            begun = Some(at);
+        }
+        inside = is_next_inside;
+    }
+    begun.filter(|_| inside)
+}
+
+/// Whether the next line is in code. A line with two fences has its code itself.
+fn is_inside<'t>(
+    line: &'t str,
+    inside: bool,
+    start: impl Fn(&'t str) -> Option<SpeakerLine<'t>>,
+) -> bool {
+    if line.matches(FENCE).count() != 1 {
+        return inside;
+    }
+    if line.trim_start().starts_with(FENCE) {
+        return !inside;
+    }
+    inside || start(line).is_some_and(|start| start.text.starts_with(FENCE))
 }
