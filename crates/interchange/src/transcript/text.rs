@@ -4,6 +4,7 @@
 
 mod labels;
 mod line;
+mod lines;
 mod names;
 mod speakers;
 mod time;
@@ -75,6 +76,11 @@ pub(super) fn role_of(name: &str) -> (Role, Option<AgentId>) {
 fn has_role(name: &str) -> bool {
     let (role, author) = role_of(name);
     role != Role::User || author.is_none()
+}
+
+/// Characters that only set the direction of a text.
+fn is_direction(c: char) -> bool {
+    matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// Whether the first line has a time and a speaker.

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use unisono_context::Role;
 
+use super::lines::Line;
 use super::names::{Form, PAIRS, form_of};
-use super::speakers::Line;
 use super::{has_role, role_of};
 use crate::transcript::source::Problem;
 

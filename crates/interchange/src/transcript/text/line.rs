@@ -4,8 +4,8 @@ use jiff::civil::Date;
 use unicode_width::UnicodeWidthChar as _;
 use unisono_context::Timestamp;
 
-use super::has_role;
 use super::time::{DayOrder, day_of_notice, moment};
+use super::{has_role, is_direction};
 
 /// The style of speaker lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,12 +59,7 @@ impl SpeakerLine<'_> {
 /// The colons after a name.
 const COLONS: [char; 2] = [':', '：'];
 
-/// Characters that only set the direction of a text.
-pub(super) fn is_direction(c: char) -> bool {
-    matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-}
-
-pub(super) fn without_marks(line: &str) -> &str {
+fn without_marks(line: &str) -> &str {
     line.trim_start_matches(|c| is_direction(c) || c == '\u{feff}')
 }
 
@@ -155,7 +150,7 @@ fn before_colon(text: &str) -> Option<(&str, &str)> {
 }
 
 /// The time at the beginning of a line, and the rest of the line.
-pub(super) fn stamp(line: &str) -> Option<(&str, &str)> {
+fn stamp(line: &str) -> Option<(&str, &str)> {
     if let Some(rest) = line.strip_prefix('[') {
         return rest.split_once(']');
     }
@@ -168,6 +163,12 @@ pub(super) fn stamp(line: &str) -> Option<(&str, &str)> {
         is_time.then_some((stamp, rest))
     });
     found.min_by_key(|(stamp, _)| stamp.len())
+}
+
+/// The order of day and month in the times at the beginnings of lines.
+pub(super) fn day_order(text: &str) -> DayOrder {
+    let stamps = text.lines().filter_map(|line| stamp(without_marks(line)));
+    DayOrder::of_times(stamps.map(|(stamp, _)| stamp))
 }
 
 /// A line with a time. Without a name it is a notice of the program.

@@ -4,7 +4,7 @@ use jiff::civil::{Date, Time};
 use jiff::tz::TimeZone;
 use unisono_context::Timestamp;
 
-use super::line::{is_direction, stamp, without_marks};
+use super::is_direction;
 
 /// The date in `Mon Apr 28 2008` or `Sun Apr 27 04:46:00 2008`, as in `--- Day changed …`.
 pub(super) fn day_of_notice(text: &str) -> Option<Date> {
@@ -28,12 +28,9 @@ pub(super) enum DayOrder {
 }
 
 impl DayOrder {
-    /// The order of all dates of a text, by its first date that has only one reading.
-    pub(super) fn of_text(text: &str) -> DayOrder {
-        let mut dates = text.lines().filter_map(|line| {
-            let (stamp, _) = stamp(without_marks(line))?;
-            date_numbers(words(stamp).find(|word| date_numbers(word).is_some())?)
-        });
+    /// The order of all dates of a text, by the first of its times whose date has only one reading.
+    pub(super) fn of_times<'t>(times: impl Iterator<Item = &'t str>) -> DayOrder {
+        let mut dates = times.filter_map(|time| words(time).find_map(date_numbers));
         let order = dates.find_map(|numbers| match numbers {
             [13..=31, 1..=12, _] => Some(DayOrder::DayFirst),
             [1..=12, 13..=31, _] => Some(DayOrder::MonthFirst),

@@ -2,7 +2,7 @@
 
 use unisono_context::message::Part;
 
-use super::line::is_direction;
+use super::is_direction;
 use crate::transcript::attachment::attachment;
 
 /// A file that the export does not have.
