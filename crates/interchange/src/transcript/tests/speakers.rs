@@ -82,6 +82,23 @@ fn minutes_and_support_chats() {
             "Kunde Support Kunde Support Frau Weber Kunde",
         ),
         (
+            "Customer: hi\nAgent: Hello!\nCustomer: it is #4471\nAgent: Thanks.\nCarrier: DHL\n\
+             Status: In transit\nETA: Friday\nCustomer: great\nAgent: Anything else?\nCustomer: no",
+            "Customer Agent Customer Agent Customer Agent Customer (5 Carrier:)",
+        ),
+        (
+            "Moderatorin: Willkommen!\nProf. Dr. Anna Weber: Danke.\nModeratorin: Was ist neu?\n\
+             Prof. Dr. Anna Weber: Drei Punkte.\nErstens: die Kosten.\nZweitens: die Zeit.\n\
+             Publikum: Lauter bitte!\nModeratorin: Danke.",
+            "Moderatorin Prof. Dr. Anna Weber Moderatorin Prof. Dr. Anna Weber Publikum Moderatorin \
+             (7 Publikum:)",
+        ),
+        (
+            "Sarah: We need a name.\nJohn: Ideas?\nSarah: Option: Falcon\nMike: It is taken.\n\
+             Sarah: Vote:\nSarah: yes\nJohn: yes\nMike: no",
+            "Sarah John Sarah Mike Sarah Sarah John Mike",
+        ),
+        (
             "Anna: Hallo zusammen!\nTom: Hi Anna\nTermin: Montag 10 Uhr\nOrt: Rathaus\nDr. Weber: Ich komme.\n\
              Anna: Alles klar.\nHinweis: Bitte pünktlich sein.\nTom: Super\nWichtig: Ausweis mitbringen!\n\
              Jonas: Bin dabei!\nAnna: Danke.",

@@ -152,6 +152,12 @@ fn all_dates_of_a_file_have_their_day_at_the_same_place() {
             fifth_of_february,
         ),
         ("1/13/24, 22:02 -", "5/2/24, 22:02 -", second_of_may),
+        (
+            "13/01/2024 10:02 pm",
+            "05/02/2024 10:02 pm",
+            fifth_of_february,
+        ),
+        ("1/13/24 22:02", "5/2/24 22:02", second_of_may),
         ("[1/13/24, 22:02:00]", "[5/2/24, 22:02:00]", second_of_may),
         // Spanish, and Arabic with its marks of direction.
         (

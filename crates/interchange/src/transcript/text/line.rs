@@ -167,8 +167,12 @@ fn stamp(line: &str) -> Option<(&str, &str)> {
 
 /// The order of day and month in the times at the beginnings of lines.
 pub(super) fn day_order(text: &str) -> DayOrder {
-    let stamps = text.lines().filter_map(|line| stamp(without_marks(line)));
-    DayOrder::of_times(stamps.map(|(stamp, _)| stamp))
+    let named = |line| before_name(line).or_else(|| behind_name(line));
+    let stamps = text.lines().map(without_marks).filter_map(|line| {
+        let stamp = stamp(line).map(|(stamp, _)| stamp);
+        stamp.or_else(|| named(line).map(|(stamp, ..)| stamp))
+    });
+    DayOrder::of_times(stamps)
 }
 
 /// A line with a time. Without a name it is a notice of the program.
