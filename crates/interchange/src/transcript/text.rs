@@ -1,6 +1,6 @@
 //! Conversations as a text with the speaker at the beginning of a line: `Alice: …`, `**Alice:** …`,
-//! `## Assistant`, `[10:32] Alice: …`, `[10:32] <alice> …` or `2024-05-07 10:32 - Alice: …`. Times
-//! are read as UTC.
+//! `## Assistant`, `10:32 Alice: …`, `[10:32] Alice: …`, `[10:32] <alice> …` or
+//! `2024-05-07 10:32 - Alice: …`. Times are read as UTC.
 
 mod labels;
 mod line;
