@@ -52,6 +52,12 @@ fn labels_in_messages_are_no_speakers_and_rare_speakers_are() {
              Tom: Fine.\nAgenda: two points\nZimmer: klein\nTom: See you.",
             "Anna Carol Anna Tom Tom (3 Carol:) (7 Zimmer:)",
         ),
+        // A label that recurs with values may be a person.
+        (
+            "Anna: I reviewed.\nMood: good\nTom: I wrote tests.\nMood: fair\nLena: Nothing new.\nAnna: Thanks.\n\
+             Blockers: none\nTom: That is all.\nBlockers: none",
+            "Anna Mood Tom Mood Lena Anna Tom (2 Mood:)",
+        ),
         // A list behind a colon.
         (
             "Anna: Shopping:\nMilk: two\nBread: one\nTom: ok\nAnna: And this\nButter: one\nEggs: ten\nTom: ok",

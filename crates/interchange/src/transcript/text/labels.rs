@@ -54,6 +54,9 @@ enum Place {
 
 type Names = BTreeSet<String>;
 
+/// The number of lines up to which a speaker may be a label.
+const FEW_LINES: usize = 3;
+
 impl<'l, 't> Labels<'l, 't> {
     pub(super) fn of(lines: &'l [Line<'t>]) -> Labels<'l, 't> {
         let mut of: BTreeMap<String, Label<'t>> = BTreeMap::new();
@@ -220,6 +223,9 @@ impl<'l, 't> Labels<'l, 't> {
 
     /// Labels that may have been misread, each with a reason.
     pub(super) fn doubts(&self, names: &Names) -> Vec<Problem<'t>> {
+        let again = names.iter().filter_map(|name| self.of.get(name));
+        let again = again.filter(|label| label.is_again()).count();
+        let is_prose = self.is_prose(names);
         let mut doubts: Vec<(usize, Problem<'t>)> = Vec::new();
         for (key, label) in &self.of {
             let Some(&at) = label.at.first() else {
@@ -230,9 +236,10 @@ impl<'l, 't> Labels<'l, 't> {
                 1 => "once".to_owned(),
                 times => format!("{times} times"),
             };
+            let own = usize::from(label.is_again());
             let reason = match names.contains(key) {
-                true if self.is_doubtful_speaker(at, label, names) => {
-                    format!("`{name}:` occurs once and was read as a speaker")
+                true if self.is_doubtful_speaker(label, names, is_prose && again - own > 1) => {
+                    format!("`{name}:` occurs {times} and was read as a speaker")
                 }
                 false if self.is_doubtful_text(at, label, names) => {
                     format!("`{name}:` occurs {times} and was read as text, not as a speaker")
@@ -254,16 +261,20 @@ impl<'l, 't> Labels<'l, 't> {
         doubts
     }
 
-    fn is_doubtful_speaker(&self, at: usize, label: &Label<'_>, names: &Names) -> bool {
-        let others = names.iter().filter_map(|name| self.of.get(name));
-        let is_short = others.filter(|other| other.is_again()).count() < 2;
-        let is_begun = matches!(
-            self.place(at, names),
-            Place::Paragraph | Place::BehindSpeaker
-        );
-        let said = self.said(at);
-        let is_clear = is_begun && (is_short || said.is_empty() || is_sentence(said));
-        label.form == Form::Name && !label.is_again() && !is_clear
+    /// Whether a speaker may be a label: few lines, and none of them a sentence, although those of
+    /// others are (`is_prose`).
+    fn is_doubtful_speaker(&self, label: &Label<'_>, names: &Names, is_prose: bool) -> bool {
+        let is_value = |at: &usize| {
+            let said = self.said(*at);
+            !said.is_empty() && !is_sentence(said)
+        };
+        let is_inside = |at: &usize| {
+            let place = self.place(*at, names);
+            !matches!(place, Place::Paragraph | Place::BehindSpeaker)
+        };
+        let are_values = label.at.len() <= FEW_LINES && label.at.iter().all(is_value);
+        let is_inside = !label.is_again() && label.at.iter().all(is_inside);
+        label.form < Form::Person && (is_inside || is_prose && are_values)
     }
 
     fn is_doubtful_text(&self, at: usize, label: &Label<'_>, names: &Names) -> bool {
@@ -335,6 +346,17 @@ impl<'l, 't> Labels<'l, 't> {
             short += usize::from(self.ends(at));
         }
         short * 3 >= all * 2
+    }
+
+    /// Whether most lines of speakers are sentences.
+    fn is_prose(&self, names: &Names) -> bool {
+        let named = self.lines.iter().filter(|line| self.is_of(line, names));
+        let (mut all, mut sentences) = (0, 0);
+        for line in named {
+            all += 1;
+            sentences += usize::from(is_sentence(line.said()));
+        }
+        sentences * 2 >= all
     }
 
     /// Whether most speakers stand alone on a line, with their texts below.

@@ -41,24 +41,25 @@ const WORDS: &str = "\
     adresse agenda amount anhang anlage anmerkung anwesend apologies appendix assignee \
     assumption assumptions attachment attachments attendees aufgabe aufgaben balance bedingung \
     beginn beispiel bemerkung benefits bericht beschluss beschlüsse beschreibung bestellung \
-    betrag betreff bitte branch budget commit conclusion conclusions contact content contents \
-    cost costs criteria date dates datum dauer deadline deadlines decision decisions delivery \
-    depends description details discount duration e-mail email empfänger entscheidung \
-    entscheidungen ergebnis ergebnisse erinnerung error errors example examples expected fax \
-    features feedback fehler file files fragen frist fällig gesamt goals gründe handy hinweis \
-    hinweise important info information infos ingredients inhalt input instructions invoice item \
-    items jira kontakt kosten lieferung link links location lösung meeting menge minutes motion \
-    nachtrag name next note notes notiz notizen number nummer objective objectives offen offene \
-    option options order output overview owner owners package paket payment phone place point \
-    points present priority product produkt project projekt protokoll punkt punkte purpose qty \
-    quantity quelle quellen questions reason reasons rechnung recording reference references \
-    reminder reminders repo requirements resolution resolved responsible result results risk \
-    risks schedule schritt schritte scope shipping size slides solution sources status step \
-    steps subject subtotal suggestion summary summe tagesordnung task tasks teams tel telefon \
-    telephone termin termine thema themen ticket time title to-do todo todos top topic topics \
-    total traceback tracking treffpunkt uhrzeit update updated updates venue verantwortlich \
-    versand version voraussetzung warning warnings warnung website wichtig zahlung zeit zeitplan \
-    zeitraum ziele zoom zusammenfassung zuständig zutaten übersicht";
+    betrag betreff bitte blocker blockers branch budget commit conclusion conclusions contact \
+    content contents cost costs criteria date dates datum dauer deadline deadlines decision \
+    decisions delivery depends description details discount duration e-mail email empfänger \
+    entscheidung entscheidungen ergebnis ergebnisse erinnerung error errors example examples \
+    expected fax features feedback fehler file files fragen frist fällig gesamt goals gründe \
+    handy hinweis hinweise important info information infos ingredients inhalt input \
+    instructions invoice item items jira kontakt kosten lieferung link links location lösung \
+    meeting menge minutes motion nachtrag name next note notes notiz notizen number nummer \
+    objective objectives offen offene option options order output overview owner owners package \
+    paket payment phone place point points present priority product produkt project projekt \
+    protokoll punkt punkte purpose qty quantity quelle quellen questions reason reasons rechnung \
+    recording reference references reminder reminders repo requirements resolution resolved \
+    responsible result results risk risks schedule schritt schritte scope shipping size slides \
+    solution sources status step steps subject subtotal suggestion summary summe tagesordnung \
+    task tasks teams tel telefon telephone termin termine thema themen ticket time title to-do \
+    todo todos top topic topics total traceback tracking treffpunkt uhrzeit update updated \
+    updates venue verantwortlich versand version voraussetzung warning warnings warnung website \
+    wichtig zahlung zeit zeitplan zeitraum ziele zoom zusammenfassung zuständig zutaten \
+    übersicht";
 
 /// The ends of compounds that are labels: `Lieferadresse`, `Bestellnummer`, `TypeError`.
 const ENDS: &str = "\
