@@ -5,6 +5,7 @@
 
 use std::ops::Bound;
 
+use jiff::civil::Date;
 use tantivy::collector::TopDocs;
 use tantivy::query::{
     AllQuery, BooleanQuery, ConstScoreQuery, Occur, PhraseQuery, Query as Matching, RangeQuery,
@@ -19,6 +20,7 @@ use crate::cancel::CancelFlag;
 use crate::error::{Error, Result};
 use crate::guarded::guarded;
 use crate::index::{Fields, Index, Place};
+use crate::named::{Days, NamedDay, day_of};
 use crate::query::{Clause, Filters, Occurrence, Query};
 use crate::times::Period;
 use crate::words::name_key;
@@ -28,6 +30,10 @@ use crate::words::name_key;
 const PRUNED: usize = 16;
 /// The score of a message for its time: less than for a word in its text.
 const PERIOD_SCORE: f32 = 0.5;
+/// The score of a message that is of a day that the query names, or speaks of it: as much as for a
+/// rare word, and with another word of the query as much as for several.
+const DAY_SCORE: f32 = 8.0;
+const DAY_AND_WORD_SCORE: f32 = 20.0;
 
 /// The best `limit` messages, limited to the named sessions, if any, and to the owner, if any.
 pub(crate) fn find(
@@ -99,9 +105,10 @@ fn matching(
     let required: Vec<_> = of(Occurrence::Required)
         .map(|clause| (Occur::Must, anywhere(fields, clause)))
         .collect();
-    let optional: Vec<_> = of(Occurrence::Wanted)
+    let mut optional: Vec<_> = of(Occurrence::Wanted)
         .map(|clause| (Occur::Should, anywhere(fields, clause)))
         .collect();
+    optional.extend(favoured(fields, query));
     match (required.is_empty(), all.is_empty()) {
         // Only the best of these are read.
         (true, true) if wanted => return Box::new(BooleanQuery::new(optional)),
@@ -180,15 +187,72 @@ fn anywhere(fields: Fields, clause: &Clause) -> Box<dyn Matching> {
     union(any)
 }
 
+/// The queries that put messages of the days that the query names first.
+fn favoured(fields: Fields, query: &Query) -> Vec<(Occur, Box<dyn Matching>)> {
+    let days = query.days();
+    if days.is_empty() {
+        return Vec::new();
+    }
+    let sought = |clause: &&Clause| clause.need != Occurrence::Excluded;
+    let clauses = || query.clauses.iter().filter(sought);
+    let has_others = clauses().any(|clause| !clause.is_day);
+    let words = clauses().filter(|clause| !(has_others && clause.is_day));
+    let words = words.map(|clause| anywhere(fields, clause)).collect();
+    let both = vec![
+        (Occur::Must, of_days(fields, &days)),
+        (Occur::Must, union(words)),
+    ];
+    let both = Box::new(BooleanQuery::new(both));
+    let scored = |query, score| -> (Occur, Box<dyn Matching>) {
+        (Occur::Should, Box::new(ConstScoreQuery::new(query, score)))
+    };
+    vec![
+        scored(both, DAY_AND_WORD_SCORE),
+        scored(of_days(fields, &days), DAY_SCORE),
+    ]
+}
+
+/// The messages of days, and those that name one of them.
+fn of_days(fields: Fields, days: &[Days]) -> Box<dyn Matching> {
+    let mut any: Vec<Box<dyn Matching>> = Vec::new();
+    for days in days {
+        any.extend(days.period().map(|period| of_time(fields, period)));
+        let (first, last) = NamedDay::values(*days);
+        let value = |value| Bound::Included(Term::from_field_i64(fields.named, value));
+        any.push(Box::new(RangeQuery::new(value(first), value(last))));
+    }
+    union(any)
+}
+
+/// The day of the newest message of these sessions, if any are named, and of the owner, if any.
+pub(crate) fn newest_day(
+    index: &Index,
+    sessions: &[SessionId],
+    owner: Option<&str>,
+    wanted: &CancelFlag,
+) -> Result<Option<Date>> {
+    let only = only(index.fields, &Filters::default(), sessions, owner);
+    let newest = TopDocs::with_limit(1).order_by_fast_field::<i64>("at", Order::Desc);
+    let newest = guarded("read", || {
+        let matching = BooleanQuery::new(only);
+        index
+            .searcher()
+            .search(&matching, &wanted.collect(newest, false))
+    })?;
+    let at = newest.first().and_then(|(at, _)| *at);
+    Ok(at.and_then(|at| day_of(Timestamp(at))))
+}
+
 /// The messages of a clause's day or month.
 fn of_period(fields: Fields, clause: &Clause) -> Option<Box<dyn Matching>> {
-    let Period { since, until } = clause.period?;
+    let range = of_time(fields, clause.period?);
+    Some(Box::new(ConstScoreQuery::new(range, PERIOD_SCORE)))
+}
+
+fn of_time(fields: Fields, Period { since, until }: Period) -> Box<dyn Matching> {
     let at = |at: Timestamp| Term::from_field_i64(fields.at, at.0);
     let range = RangeQuery::new(Bound::Included(at(since)), Bound::Excluded(at(until)));
-    Some(Box::new(ConstScoreQuery::new(
-        Box::new(range),
-        PERIOD_SCORE,
-    )))
+    Box::new(range)
 }
 
 fn union(mut any: Vec<Box<dyn Matching>>) -> Box<dyn Matching> {

@@ -13,26 +13,32 @@ use tantivy::schema::{
     TextFieldIndexing, TextOptions, Value,
 };
 use tantivy::{IndexBuilder, IndexReader, IndexSettings, ReloadPolicy, Searcher, Term};
-use unisono_context::{MessageId, Ordinal, SessionId, Timestamp};
+use unisono_context::{MessageId, Ordinal, SessionId};
 use unisono_store::private;
 
 use crate::committed::PlacedMessage;
 use crate::directory::remove;
 use crate::error::{Error, Result};
 use crate::guarded::guarded;
+use crate::named::{day_of, named_days};
 use crate::private_directory::PrivateDirectory;
 use crate::words::{ANALYSIS, analyzer, name_key};
 
 /// The term of all cursors.
 const ALL: &str = "all";
+/// The name of [`Fields::named`].
+pub(crate) const NAMED: &str = "named";
 
 /// The fields of messages and cursors.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fields {
     /// The text of the message, including tool calls, results and names of attachments.
     pub(crate) text: Field,
-    /// The day of the message in words and numbers, for the queries of agents.
+    /// The day of the message in words and numbers, `Sunday 7 May 2023 2023-05-07`, for the queries
+    /// of agents.
     pub(crate) day: Field,
+    /// The days that the text names, except the message's own: values of [`crate::named::NamedDay`].
+    pub(crate) named: Field,
     /// The words of the author's name.
     pub(crate) author: Field,
     /// The session of a message.
@@ -75,6 +81,7 @@ impl Fields {
         let fields = Fields {
             text: schema.add_text_field("text", TextOptions::default().set_indexing_options(text)),
             day: schema.add_text_field("day", heading.clone()),
+            named: schema.add_i64_field(NAMED, number.clone()),
             author: schema.add_text_field("author", heading),
             session: schema.add_text_field("session", name.clone()),
             role: schema.add_text_field("role", name.clone()),
@@ -113,10 +120,14 @@ impl Fields {
             ordinal: message.ordinal,
         };
         let mut document = TantivyDocument::new();
-        document.add_text(self.text, message.countable_text());
-        if let Some(day) = day(message.at) {
-            document.add_text(self.day, day);
+        let text = message.countable_text();
+        if let Some(day) = day_of(message.at) {
+            for named in named_days(&text, day) {
+                document.add_i64(self.named, named.value());
+            }
+            document.add_text(self.day, day.strftime("%A %-d %B %Y %F").to_string());
         }
+        document.add_text(self.text, text);
         document.add_text(self.session, key(session));
         document.add_text(self.role, message.role.name());
         if let Some(author) = &message.author {
@@ -140,16 +151,6 @@ impl Fields {
         document.add_bytes(self.cursor, &cursor.to_bytes(session));
         document
     }
-}
-
-/// A day as text: `Sunday 7 May 2023 2023-05-07`; none before 1971, because imports without times
-/// have such dates.
-fn day(at: Timestamp) -> Option<String> {
-    const YEAR_MS: i64 = 31_536_000_000;
-    let at = jiff::Timestamp::from_millisecond(at.0).ok();
-    let at = at.filter(|at| at.as_millisecond() >= YEAR_MS)?;
-    let day = at.to_zoned(jiff::tz::TimeZone::UTC);
-    Some(day.strftime("%A %-d %B %Y %F").to_string())
 }
 
 fn key(session: SessionId) -> String {

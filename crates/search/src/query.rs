@@ -10,12 +10,17 @@
 //! since:2026-03-01 until:7d  a date, an instant, or an age (after:, before: as well)
 //! session:0192ab             the session
 //! 2026-03-02  March 2026     these words, or any message of that day or month
+//! on Friday  am 3. Mai       messages of that day, or that speak of it, come first
 //! ```
 //!
 //! An invalid filter is ignored and explained in [`Query::notes`].
 
+#[cfg(feature = "index")]
+use jiff::civil::Date;
 use unisono_context::{AgentId, Role, Timestamp};
 
+#[cfg(feature = "index")]
+use crate::named::{Days, Mention, day_of, lowercase_words, mentions};
 use crate::times::{Bound, Period, instant, period};
 use crate::words::words;
 
@@ -47,6 +52,12 @@ pub struct Query {
     pub session: Option<String>,
     /// The ignored parts of the query, with reasons.
     pub notes: Vec<String>,
+    /// The days and periods that its words name.
+    #[cfg(feature = "index")]
+    pub(crate) mentions: Vec<Mention>,
+    /// The day that they are relative to.
+    #[cfg(feature = "index")]
+    pub(crate) reference: Option<Date>,
 }
 
 /// A word or a phrase.
@@ -60,6 +71,20 @@ pub struct Clause {
     pub(crate) stems: Vec<String>,
     /// The day or month that it names, with the words before it: messages of that time match, too.
     pub(crate) period: Option<Period>,
+    /// Whether its words are part of a day or period that the query names.
+    pub(crate) is_day: bool,
+}
+
+#[cfg(feature = "index")]
+impl Clause {
+    /// Its text in lower case if it is neither required nor excluded; else another word, so that the
+    /// words around it do not name a period together.
+    fn plain_words(&self) -> String {
+        match self.need {
+            Occurrence::Wanted => self.text.to_lowercase(),
+            _ => "other".to_owned(),
+        }
+    }
 }
 
 /// Whether a clause must match.
@@ -101,6 +126,8 @@ impl Query {
             rest = query.take(rest, now).trim_start();
         }
         query.read_periods();
+        #[cfg(feature = "index")]
+        query.read_mentions(now);
         match query.terms() {
             terms if terms > MAX_TERMS => Err(TooLarge::Terms(terms)),
             _ => Ok(query),
@@ -118,6 +145,10 @@ impl Query {
             if !clauses.iter().any(is_known) {
                 clauses.push(clause);
             }
+        }
+        // A weekday or "today" alone is a word.
+        if clauses.len() == 1 {
+            self.mentions.retain(Mention::is_date);
         }
         drop_common(&mut clauses);
         self.clauses = clauses;
@@ -188,6 +219,7 @@ impl Query {
             need,
             stems,
             period: period(text),
+            is_day: false,
         });
     }
 
@@ -204,6 +236,37 @@ impl Query {
                 last.period = Some(found);
             }
         }
+    }
+
+    /// Reads the days and periods that the words name.
+    #[cfg(feature = "index")]
+    fn read_mentions(&mut self, now: Timestamp) {
+        self.reference = day_of(now);
+        let lower: Vec<String> = self.clauses.iter().map(Clause::plain_words).collect();
+        let parts = lower.iter().enumerate();
+        let parts = parts.flat_map(|(at, text)| {
+            let words = lowercase_words(text).into_iter();
+            words.map(move |word| (at, word))
+        });
+        let (clauses, words): (Vec<usize>, Vec<&str>) = parts.unzip();
+        self.mentions = mentions(&words);
+        for mention in &self.mentions {
+            for at in clauses.get(mention.words.clone()).unwrap_or_default() {
+                if let Some(clause) = self.clauses.get_mut(*at) {
+                    clause.is_day = true;
+                }
+            }
+        }
+    }
+
+    /// The days of the periods that the words name.
+    #[cfg(feature = "index")]
+    pub(crate) fn days(&self) -> Vec<Days> {
+        let reference = self.reference.into_iter();
+        let mentions = reference.flat_map(|day| self.mentions.iter().map(move |m| (day, m)));
+        mentions
+            .flat_map(|(day, mention)| mention.resolve(day))
+            .collect()
     }
 
     fn filter(&mut self, key: Key, value: &str, now: Timestamp) -> Result<(), String> {

@@ -14,11 +14,12 @@ use crate::within::rank;
 pub(crate) fn recall(
     index: &Index,
     branch: &Branch,
-    clauses: Vec<Clause>,
+    question: Query,
     limit: usize,
     wanted: &CancelFlag,
 ) -> Result<RecallResult> {
-    let ranked = rank(index, branch, &clauses, limit, wanted)?;
+    let ranked = rank(index, branch, &question, limit, wanted)?;
+    let clauses = question.clauses;
     let counted = clauses.iter().zip(&ranked.found);
     let nowhere = counted.filter(|(_, found)| **found == 0);
     let nowhere = nowhere.map(|(clause, _)| clause.text.clone()).collect();
@@ -30,16 +31,17 @@ pub(crate) fn recall(
     })
 }
 
-/// The clauses of an agent's text: its phrases, and its words except common ones. Filters and
-/// operators are for people; here they are plain text.
+/// The query of an agent's text: its phrases, its words except common ones, and the days that it
+/// names. Filters and operators are for people; here they are plain text.
 ///
 /// # Errors
 ///
 /// The text is larger than a query may be.
-pub(crate) fn clauses(text: &str) -> Result<Vec<Clause>, TooLarge> {
+pub(crate) fn question(text: &str) -> Result<Query, TooLarge> {
     let plain = text.replace([':', '?', '!', ',', ';', '(', ')'], " ");
+    let parsed = Query::parse(&plain, Timestamp(0))?;
     let mut clauses: Vec<Clause> = Vec::new();
-    for clause in Query::parse(&plain, Timestamp(0))?.clauses {
+    for clause in parsed.clauses {
         if !clauses.iter().any(|known| known.stems == clause.stems) {
             clauses.push(Clause {
                 need: Occurrence::Wanted,
@@ -48,7 +50,13 @@ pub(crate) fn clauses(text: &str) -> Result<Vec<Clause>, TooLarge> {
         }
     }
     drop_common(&mut clauses);
-    Ok(clauses)
+    // The words of days are last: they are left out if there are messages of the days.
+    clauses.sort_by_key(|clause| clause.is_day);
+    Ok(Query {
+        clauses,
+        mentions: parsed.mentions,
+        ..Query::default()
+    })
 }
 
 #[cfg(test)]
@@ -58,7 +66,7 @@ mod tests {
     #[test]
     fn a_question_is_asked_by_its_words() {
         let texts = |text: &str| -> Vec<String> {
-            let clauses = clauses(text).unwrap().into_iter();
+            let clauses = question(text).unwrap().clauses.into_iter();
             clauses.map(|clause| clause.text).collect()
         };
         assert_eq!(
@@ -71,6 +79,6 @@ mod tests {
             ["role", "user", "rate limit"]
         );
         assert_eq!(texts("?!"), [""; 0]);
-        assert!(clauses(&"kestrel ".repeat(100_000)).is_err());
+        assert!(question(&"kestrel ".repeat(100_000)).is_err());
     }
 }

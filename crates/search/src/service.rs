@@ -168,9 +168,9 @@ impl Search {
     /// not up to date.
     pub async fn recall(&self, branch: &Branch, text: &str, limit: usize) -> Result<RecallResult> {
         let session = branch.session;
-        let (branch, clauses) = (branch.clone(), recall::clauses(text)?);
+        let (branch, question) = (branch.clone(), recall::question(text)?);
         let search = move |index: &Index, wanted: &CancelFlag| {
-            recall::recall(index, &branch, clauses.clone(), limit, wanted)
+            recall::recall(index, &branch, question.clone(), limit, wanted)
         };
         match self.ask(Some(session), search).await? {
             (recalled, None) => Ok(recalled),
@@ -192,10 +192,7 @@ impl Search {
         text: &str,
         limit: usize,
     ) -> Result<Vec<FoundMessage>> {
-        let query = Query {
-            clauses: recall::clauses(text)?,
-            ..Query::default()
-        };
+        let query = recall::question(text)?;
         if query.clauses.is_empty() {
             return Ok(Vec::new());
         }
@@ -206,6 +203,10 @@ impl Search {
         };
         let search = move |index: &Index, wanted: &CancelFlag| {
             let only: Vec<SessionId> = one.into_iter().collect();
+            let mut query = query.clone();
+            if !query.mentions.is_empty() {
+                query.reference = find::newest_day(index, &only, owner.as_deref(), wanted)?;
+            }
             find::find(index, &query, &only, owner.as_deref(), limit, wanted)
         };
         match self.ask(one, search).await? {

@@ -14,6 +14,9 @@ const B: f32 = 0.75;
 /// that.
 const WEIGHTS: [f32; 3] = [1.0, 0.4, 0.2];
 
+/// The number of words that a day of the question counts as.
+const DAY_WORDS: f32 = 3.0;
+
 /// The ranked messages of a path.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Ranked {
@@ -50,11 +53,41 @@ impl Ranking {
     pub(crate) fn add(&mut self, times: &[f32]) {
         let has = times.iter().filter(|times| **times > 0.0).count();
         self.found.push(has);
-        let without = times.len().saturating_sub(has) as f32;
-        let rarity = (1.0 + (without + 0.5) / (has as f32 + 0.5)).ln();
+        self.score(times, rarity(has as f32, times.len() as f32));
+    }
+
+    fn score(&mut self, times: &[f32], rarity: f32) {
         let places = self.scores.iter_mut().zip(&self.lengths);
         for ((score, length), times) in places.zip(spread(times)) {
             *score += rarity * times * (K1 + 1.0) / (times + K1 * length);
+        }
+    }
+
+    /// Adds the days of the question, after its clauses: `shares` has 1 for a message of these days or
+    /// that speaks of them, less for one that may speak of them, and 0 for all others.
+    ///
+    /// A day counts as some words that are as rare as its messages, for the messages next to it too.
+    /// To put its messages first, as much again is added to them, at most as much as for all words;
+    /// with a word of the question at least half as much, because most messages may be of a long
+    /// period.
+    pub(crate) fn add_days(&mut self, shares: &[f32]) {
+        let of_days = shares.iter().filter(|share| **share > 0.0).count();
+        if of_days == 0 {
+            return;
+        }
+        let words = self.scores.clone();
+        let most = words.iter().copied().fold(1.0, f32::max);
+        let rarity = DAY_WORDS * rarity(of_days as f32, shares.len() as f32);
+        self.score(shares, rarity);
+        let day = rarity.min(most);
+        let places = self.scores.iter_mut().zip(shares).zip(words);
+        for ((score, share), words) in places {
+            let first = if words > 0.0 {
+                day.max(most / 2.0)
+            } else {
+                day
+            };
+            *score += share * first;
         }
     }
 
@@ -77,6 +110,11 @@ impl Ranking {
             found: self.found,
         }
     }
+}
+
+/// The inverse document frequency of BM25.
+fn rarity(has: f32, all: f32) -> f32 {
+    (1.0 + (all - has + 0.5) / (has + 0.5)).ln()
 }
 
 /// Adds the weighted values of its neighbours to the value of each position.

@@ -9,22 +9,27 @@ use tantivy::postings::Postings as _;
 use tantivy::query::EnableScoring;
 use tantivy::schema::IndexRecordOption;
 use tantivy::{DocId, Searcher, SegmentReader, Term};
+use unisono_context::Timestamp;
 
 use crate::branch::Branch;
 use crate::cancel::CancelFlag;
 use crate::error::Result;
 use crate::find::clause_query;
 use crate::guarded::guarded;
-use crate::index::{Fields, Index};
-use crate::query::Clause;
+use crate::index::{Fields, Index, NAMED};
+use crate::named::{Days, NamedDay, day_number, day_of, day_with_number};
+use crate::query::{Clause, Query};
 use crate::times::Period;
 use crate::windows::{Ranked, Ranking};
+
+/// The share of a day's score for a message that may speak of it: a weekday has many days.
+const MAY_SPEAK_OF_IT: f32 = 0.5;
 
 /// The best `limit` messages of a path: those with a clause, and their neighbours.
 pub(crate) fn rank(
     index: &Index,
     branch: &Branch,
-    clauses: &[Clause],
+    question: &Query,
     limit: usize,
     wanted: &CancelFlag,
 ) -> Result<Ranked> {
@@ -32,9 +37,15 @@ pub(crate) fn rank(
     guarded("read", || {
         let path = OnPath::read(index.fields, &searcher, branch, wanted)?;
         let mut ranking = Ranking::new(&path.lengths);
-        for clause in clauses {
-            ranking.add(&path.times(clause)?);
+        let of_days = path.of_days(question)?;
+        let is_any = of_days.iter().any(|share| *share > 0.0);
+        for clause in &question.clauses {
+            // The words of a day are also those of other days.
+            if !(is_any && clause.is_day) {
+                ranking.add(&path.times(clause)?);
+            }
         }
+        ranking.add_days(&of_days);
         Ok(ranking.best(limit))
     })
 }
@@ -96,6 +107,64 @@ impl<'a> OnPath<'a> {
             }
         })?;
         Ok(ordinals)
+    }
+
+    /// 1 for each message of the days that a question names, and for one that speaks of them;
+    /// [`MAY_SPEAK_OF_IT`] for one that may do so. Days without a year and distances are relative to
+    /// the newest message.
+    fn of_days(&self, question: &Query) -> tantivy::Result<Vec<f32>> {
+        let mut of_days = vec![0.0; self.lengths.len()];
+        if question.mentions.is_empty() {
+            return Ok(of_days);
+        }
+        let mut times = vec![None; self.lengths.len()];
+        self.each_column("at", |position, at| {
+            if let Some(time) = times.get_mut(position) {
+                *time = day_of(Timestamp(at)).map(day_number);
+            }
+        })?;
+        let newest = times.iter().flatten().max();
+        let Some(newest) = newest.and_then(|day| day_with_number(*day)) else {
+            return Ok(of_days);
+        };
+        let mentions = question.mentions.iter();
+        let days: Vec<Days> = mentions
+            .flat_map(|mention| mention.resolve(newest))
+            .collect();
+        let is_named = |day: i64| days.iter().any(|days| days.numbers().contains(&day));
+        for (of_day, day) in of_days.iter_mut().zip(&times) {
+            if day.is_some_and(is_named) {
+                *of_day = 1.0;
+            }
+        }
+        self.each_column(NAMED, |position, value| {
+            let day = NamedDay::of_value(value);
+            let share = if day.is_certain { 1.0 } else { MAY_SPEAK_OF_IT };
+            if let Some(of_day) = of_days.get_mut(position)
+                && is_named(day.number)
+            {
+                *of_day = share.max(*of_day);
+            }
+        })?;
+        Ok(of_days)
+    }
+
+    /// Every value of a column, with the position of its message.
+    fn each_column(&self, name: &str, mut f: impl FnMut(usize, i64)) -> tantivy::Result<()> {
+        for (segment, ordinals) in self.searcher.segment_readers().iter().zip(&self.ordinals) {
+            self.wanted.check()?;
+            let Some(column) = segment.fast_fields().column_opt::<i64>(name)? else {
+                continue;
+            };
+            for (document, ordinal) in (0..).zip(ordinals) {
+                if let Some(position) = (*ordinal as usize).checked_sub(1) {
+                    column
+                        .values_for_doc(document)
+                        .for_each(|value| f(position, value));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// The frequency of a clause in each message. A word is looked for in texts, days and names of

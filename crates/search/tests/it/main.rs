@@ -8,6 +8,8 @@
 )]
 
 mod damage;
+mod days;
 mod kill;
 mod naive;
+mod probes;
 mod support;

@@ -24,7 +24,9 @@ rarer words come first. Common words such as \"the\" are left out if there are o
   since:2026-03-01 until:7d   when (UTC); a date, an instant, or how long ago: 30m 12h 7d 2w
   session:0192ab              the session
 A day or month (2026-03-02, 2026-03, 2 March 2026, March 2026) also finds the messages of that time. A
-date after until: includes that day.
+date after until: includes that day. Among other words, days and periods in English or German (on 3 May,
+last Friday, gestern, im Juli, from Monday to Wednesday) put the messages of that time, and
+those that name it, at the top.
 Without words, the newest matching messages are shown.
 
 JSON: notes [ignored parts of the query, with the reason], complete, hits [{session, title, message,
