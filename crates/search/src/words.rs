@@ -2,7 +2,8 @@
 //!
 //! A word is a run of letters and digits, so `parse_config` is two consecutive words and is found
 //! as a phrase. Scripts without spaces between words (Han, kana, Thai …) are split into single
-//! characters, and a run of them is a phrase in the same way. So are emoji.
+//! characters, and a run of them is a phrase in the same way. So are emoji. Accents are left out,
+//! also those that are characters of their own (`u` and U+0308).
 
 use std::ops::Range;
 use std::str::CharIndices;
@@ -14,7 +15,7 @@ use tantivy::tokenizer::{
 
 /// The analysis in the index's schema. A change of it needs another name: an index of the old one
 /// is then rebuilt.
-pub(crate) const ANALYSIS: &str = "unisono_words_2";
+pub(crate) const ANALYSIS: &str = "unisono_words_3";
 
 /// A longer run of letters and digits is data, not a word; a SHA-512 in hexadecimal still is one.
 const LONGEST_BYTES: usize = 129;
@@ -105,9 +106,8 @@ impl TokenStream for Stream<'_> {
         let mut to = from + first.len_utf8();
         if !stands_alone(first) {
             let rest = self.text[to..].char_indices();
-            let end = rest
-                .clone()
-                .find(|(_, c)| !c.is_alphanumeric() || stands_alone(*c));
+            let is_end = |c: char| !(c.is_alphanumeric() || is_accent(c)) || stands_alone(c);
+            let end = rest.clone().find(|(_, c)| is_end(*c));
             to = end.map_or(self.text.len(), |(offset, _)| to + offset);
             // The iterator continues after the word.
             while self.chars.offset() < to {
@@ -117,7 +117,8 @@ impl TokenStream for Stream<'_> {
         self.token.position = self.token.position.wrapping_add(1);
         (self.token.offset_from, self.token.offset_to) = (from, to);
         self.token.text.clear();
-        self.token.text.push_str(&self.text[from..to]);
+        let word = self.text[from..to].chars();
+        self.token.text.extend(word.filter(|c| !is_accent(*c)));
         true
     }
 
@@ -130,13 +131,29 @@ impl TokenStream for Stream<'_> {
     }
 }
 
+/// Whether a character is an accent of the letter before it.
+fn is_accent(c: char) -> bool {
+    matches!(c, '\u{300}'..='\u{36F}')
+}
+
 /// Whether a character is a word by itself. Emoji are, and characters of scripts without spaces.
 fn stands_alone(c: char) -> bool {
+    is_emoji(c) || is_without_spaces(c)
+}
+
+fn is_emoji(c: char) -> bool {
     matches!(u32::from(c),
-        0x2600..=0x27BF // emoji
+        0x2300..=0x23FF
+        | 0x2600..=0x27BF
+        | 0x2B00..=0x2BFF
         | 0x1F1E6..=0x1F1FF
-        | 0x1F300..=0x1FAFF
-        | 0x0E00..=0x0EFF // Thai, Lao
+        | 0x1F300..=0x1FAFF)
+}
+
+/// Whether a character belongs to a script without spaces between words.
+pub(crate) fn is_without_spaces(c: char) -> bool {
+    matches!(u32::from(c),
+        0x0E00..=0x0EFF // Thai, Lao
         | 0x1000..=0x109F // Myanmar
         | 0x1780..=0x17FF // Khmer
         | 0x3040..=0x30FF // kana
@@ -172,6 +189,8 @@ mod tests {
             stems("We won🎉👍🏽 → ❤️!"),
             ["we", "won", "🎉", "👍", "🏽", "❤"]
         );
+        assert_eq!(stems("⭐ at 7 ⏰"), ["⭐", "at", "7", "⏰"]);
+        assert_eq!(stems("fu\u{308}r nai\u{308}ve"), stems("für naïve"));
         assert_eq!(stems("v2検索x"), ["v2", "検", "索", "x"]);
         assert_eq!(stems("… ?! —"), [""; 0]);
         let digest = "a1".repeat(64);
