@@ -5,7 +5,7 @@
 //! kestrel migration          either word; both rank higher
 //! "rate limit"               these words in this order, required
 //! +kestrel -draft            required, excluded
-//! role:user agent:risks      the author, in upper or lower case
+//! role:user agent:risks      the author, in upper or lower case (author: as well)
 //! agent:"Maria Kowalski"     an author whose name has spaces
 //! since:2026-03-01 until:7d  a date, an instant, or an age (after:, before: as well)
 //! session:0192ab             the session
@@ -23,6 +23,8 @@ use unisono_context::{AgentId, Role, Timestamp};
 use crate::named::{Days, Mention, day_of, lowercase_words, mentions};
 use crate::times::{Bound, Period, instant, period};
 use crate::words::words;
+#[cfg(feature = "index")]
+use crate::words::{Word, is_without_spaces};
 
 /// Maximum number of bytes in a query.
 pub const MAX_BYTES: usize = 4_096;
@@ -77,6 +79,31 @@ pub struct Clause {
 
 #[cfg(feature = "index")]
 impl Clause {
+    /// The clause; a wanted one in a script without spaces as its pairs of characters, because it may
+    /// be a whole sentence.
+    pub(crate) fn into_parts(self) -> Vec<Clause> {
+        let words = words(&self.text);
+        let is_open = |word: &Word| word.stem.starts_with(is_without_spaces);
+        if self.need != Occurrence::Wanted || words.len() < 3 || !words.iter().any(is_open) {
+            return vec![self];
+        }
+        let runs = words.chunk_by(|one, next| is_open(one) == is_open(next));
+        let parts = runs.flat_map(|run| match run {
+            [first, _, ..] if is_open(first) => run.windows(2).collect(),
+            _ => vec![run],
+        });
+        let clause = |part: &[Word]| {
+            let (first, last) = (part.first()?, part.last()?);
+            Some(Clause {
+                text: self.text.get(first.at.start..last.at.end)?.to_owned(),
+                stems: part.iter().map(|word| word.stem.clone()).collect(),
+                period: None,
+                ..self
+            })
+        };
+        parts.filter_map(clause).collect()
+    }
+
     /// Its text in lower case if it is neither required nor excluded; else another word, so that the
     /// words around it do not name a period together.
     fn plain_words(&self) -> String {
@@ -138,7 +165,7 @@ impl Query {
     #[cfg(feature = "index")]
     pub(crate) fn merged(mut self) -> Query {
         let mut clauses: Vec<Clause> = Vec::with_capacity(self.clauses.len());
-        for clause in self.clauses {
+        for clause in self.clauses.into_iter().flat_map(Clause::into_parts) {
             let key = |clause: &Clause| (clause.need, clause.period);
             let is_known =
                 |known: &Clause| key(known) == key(&clause) && known.stems == clause.stems;
@@ -206,6 +233,10 @@ impl Query {
     }
 
     fn clause(&mut self, text: &str, need: Occurrence) {
+        let text = match need {
+            Occurrence::Wanted => without_possessive(text),
+            _ => text,
+        };
         let stems: Vec<String> = words(text).into_iter().map(|word| word.stem).collect();
         if stems.is_empty() {
             if !text.is_empty() {
@@ -300,10 +331,11 @@ enum Key {
 }
 
 impl Key {
-    /// As people write them: two have the names that other programs give them, too.
-    const NAMES: [(&'static str, Key); 7] = [
+    /// As people write them: some have the names that other programs give them, too.
+    const NAMES: [(&'static str, Key); 8] = [
         ("role", Key::Role),
         ("agent", Key::Agent),
+        ("author", Key::Agent),
         ("since", Key::Since),
         ("after", Key::Since),
         ("until", Key::Until),
@@ -315,6 +347,13 @@ impl Key {
         let mut names = Key::NAMES.into_iter();
         names.find_map(|(own, key)| own.eq_ignore_ascii_case(name).then_some(key))
     }
+}
+
+/// A word without `'s` at its end: a question about Tom's address is about Tom.
+fn without_possessive(text: &str) -> &str {
+    let word = text.trim_end_matches(|c: char| !c.is_alphanumeric());
+    let owner = ["'s", "’s"].iter().find_map(|end| word.strip_suffix(end));
+    owner.unwrap_or(text)
 }
 
 /// The first token of a text, whether it is quoted, and the rest. An open quote ends with the text.

@@ -38,10 +38,9 @@ pub(crate) fn recall(
 ///
 /// The text is larger than a query may be.
 pub(crate) fn question(text: &str) -> Result<Query, TooLarge> {
-    let plain = text.replace([':', '?', '!', ',', ';', '(', ')'], " ");
-    let parsed = Query::parse(&plain, Timestamp(0))?;
+    let parsed = Query::parse(&plain(text), Timestamp(0))?;
     let mut clauses: Vec<Clause> = Vec::new();
-    for clause in parsed.clauses {
+    for clause in parsed.clauses.into_iter().flat_map(Clause::into_parts) {
         if !clauses.iter().any(|known| known.stems == clause.stems) {
             clauses.push(Clause {
                 need: Occurrence::Wanted,
@@ -57,6 +56,23 @@ pub(crate) fn question(text: &str) -> Result<Query, TooLarge> {
         mentions: parsed.mentions,
         ..Query::default()
     })
+}
+
+/// The text with spaces for punctuation, except within numbers: `1,250.00`, `12:30`.
+fn plain(text: &str) -> String {
+    let is_digit = |c: Option<char>| c.is_some_and(|c| c.is_ascii_digit());
+    let mut plain = String::with_capacity(text.len());
+    let (mut before, mut chars) = (None, text.chars().peekable());
+    while let Some(c) = chars.next() {
+        let is_within = is_digit(before) && is_digit(chars.peek().copied());
+        plain.push(match c {
+            ':' | ',' if is_within => c,
+            ':' | '?' | '!' | ',' | ';' | '(' | ')' => ' ',
+            _ => c,
+        });
+        before = Some(c);
+    }
+    plain
 }
 
 #[cfg(test)]
@@ -77,6 +93,18 @@ mod tests {
         assert_eq!(
             texts("role:user \"rate limit\""),
             ["role", "user", "rate limit"]
+        );
+        assert_eq!(
+            texts("Was it €1,250.00 at 12:30, in foo_bar.rs:120?"),
+            ["€1,250.00", "12:30", "foo_bar.rs", "120"]
+        );
+        assert_eq!(
+            texts("What's Tom's knee like? It's Tom’s."),
+            ["Tom", "knee", "like"]
+        );
+        assert_eq!(
+            texts("我们什么ORD-7 会议"),
+            ["我们", "们什", "什么", "ORD-7", "会议"]
         );
         assert_eq!(texts("?!"), [""; 0]);
         assert!(question(&"kestrel ".repeat(100_000)).is_err());

@@ -11,5 +11,6 @@ mod damage;
 mod days;
 mod kill;
 mod naive;
+mod odd;
 mod probes;
 mod support;
