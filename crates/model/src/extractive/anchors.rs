@@ -7,7 +7,7 @@ use unisono_context::Role;
 use unisono_context::checkpoint::{Body, FactCoverage, Span, block_text};
 
 use super::SummaryInput;
-use super::days::{QuotedDays, day_name, short_name};
+use super::days::{DAYS, Days, QuotedDays, day_name, short_name};
 use super::summary::{self, RedactedTexts, WeighedInput};
 use super::terms::{Class, Term, words};
 use crate::date::{Date, utc_date};
@@ -99,7 +99,12 @@ fn lost_days(read: &WeighedInput<'_>, text: &str, cap: u64) -> String {
 /// The days of the conversation in a text.
 fn given_days(read: &WeighedInput<'_>, text: &str) -> BTreeSet<Date> {
     let days = &read.coverage.days;
+    let legends = text.lines().filter_map(|line| line.strip_prefix(DAYS));
+    let listed: BTreeSet<Date> = legends.flat_map(|line| Days::parse(line).known).collect();
     let given = days.known.iter().copied().filter(|day| {
+        if listed.contains(day) {
+            return true;
+        }
         let short = short_name(*day, &mut Some(day.year()));
         [day_name(*day), short, day.to_string()]
             .iter()

@@ -2,11 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::pool::estimate_tokens;
 use crate::date::Date;
 
 /// The beginning of a summary's first line, and the separator of a first and a last day.
 pub(super) const DAYS: &str = "Days (UTC): ";
 pub(super) const TO: &str = " to ";
+/// Between the first and the last day of a run of days.
+const RUN: char = '–';
 pub(super) const MS_PER_DAY: i64 = 86_400_000;
 /// Tokens of a day in a list, and the part of the cap for the list.
 const DAY_TOKENS: u64 = 4;
@@ -23,9 +26,10 @@ pub(super) struct Days {
 }
 
 impl Days {
-    /// The days that are not headings: `Days (UTC): 2 March 2026, 3 March.`, or `2 March 2026 to 12
-    /// March 2026` if some are unknown or the list is too long. Empty if every day is a heading, or if it
-    /// would give one day to quotes without a day.
+    /// The days that are not headings: `Days (UTC): 2 March 2026, 3 March.`, the same as [`numbers`] if
+    /// the list is too long, or `2 March 2026 to 12 March 2026` if some are unknown or the numbers are
+    /// too long as well. Empty if every day is a heading, or if it would give one day to quotes without
+    /// a day.
     pub(super) fn legend(
         &self,
         headings: &BTreeSet<Date>,
@@ -35,20 +39,13 @@ impl Days {
         let (Some(first), Some(last)) = (self.known.first(), self.known.last()) else {
             return String::new();
         };
-        let others: Vec<&Date> = self.known.difference(headings).collect();
-        let fits = others.len() <= most(cap / LIST_PART);
+        let others: Vec<Date> = self.known.difference(headings).copied().collect();
         let is_of_others = quoted.has_unknown && others.len() == 1;
-        if first != last && (self.partial || !fits || is_of_others) {
-            return format!("{DAYS}{}{TO}{}.\n", day_name(*first), day_name(*last));
-        }
-        let mut year = None;
-        let names: Vec<String> = others
-            .iter()
-            .map(|day| short_name(**day, &mut year))
-            .collect();
-        match names.is_empty() || is_of_others {
-            true => String::new(),
-            false => format!("{DAYS}{}.\n", names.join(", ")),
+        let is_partial = self.partial || is_of_others;
+        match listed(&others, cap / LIST_PART).filter(|_| first == last || !is_partial) {
+            None => format!("{DAYS}{}{TO}{}.\n", day_name(*first), day_name(*last)),
+            Some(list) if list.is_empty() || is_of_others => String::new(),
+            Some(list) => format!("{DAYS}{list}.\n"),
         }
     }
 
@@ -73,9 +70,24 @@ impl Days {
             ..Days::default()
         };
         let mut year = None;
-        let names = legend.split(TO).flat_map(|names| names.split(", "));
-        days.known
-            .extend(names.filter_map(|name| parse_short(name, &mut year)));
+        // The numbers before the name of their month.
+        let mut numbers: Vec<&str> = Vec::new();
+        for name in legend.split(TO).flat_map(|names| names.split(", ")) {
+            let Some((number, month)) = name.split_once(' ') else {
+                days.known.extend(parse_day(name));
+                numbers.push(name);
+                continue;
+            };
+            for number in numbers.drain(..).chain([number]) {
+                let (from, to) = number.split_once(RUN).unwrap_or((number, number));
+                let mut day = |number| parse_short(&format!("{number} {month}"), &mut year);
+                if let (Some(from), Some(to)) = (day(from), day(to)) {
+                    let next = |day: &Date| day.tomorrow().ok();
+                    let run = std::iter::successors(Some(from), next);
+                    days.known.extend(run.take_while(|day| *day <= to));
+                }
+            }
+        }
         days
     }
 }
@@ -101,6 +113,38 @@ impl QuotedDays {
         }
         quoted
     }
+}
+
+/// A list of days in so many tokens, if possible.
+fn listed(days: &[Date], room: u64) -> Option<String> {
+    if days.len() > most(room) {
+        return Some(numbers(days)).filter(|numbers| estimate_tokens(numbers) <= room as f32);
+    }
+    let mut year = None;
+    let names: Vec<String> = days.iter().map(|day| short_name(*day, &mut year)).collect();
+    Some(names.join(", "))
+}
+
+/// Days by their numbers, with the name of a month after its last one: `2–5, 9 May 2023, 1 June`.
+fn numbers(days: &[Date]) -> String {
+    let mut year = None;
+    let months = days.chunk_by(|one, next| one.first_of_month() == next.first_of_month());
+    let month = |days: &[Date]| {
+        let runs = days.chunk_by(|one, next| one.tomorrow().is_ok_and(|day| day == *next));
+        let numbers = runs.map(|run| match (run.first(), run.last()) {
+            (Some(first), Some(last)) if first != last => {
+                format!("{}{RUN}{}", first.day(), last.day())
+            }
+            _ => run.iter().map(|day| day.day().to_string()).collect(),
+        });
+        let numbers: Vec<String> = numbers.collect();
+        let name = days.first().map(|day| short_name(*day, &mut year));
+        let name = name.unwrap_or_default();
+        let month = name.split_once(' ').map_or("", |(_, month)| month);
+        format!("{} {month}", numbers.join(", "))
+    };
+    let months: Vec<String> = months.map(month).collect();
+    months.join(", ")
 }
 
 /// The number of days whose names fit; two always fit.
@@ -137,4 +181,42 @@ pub(super) fn parse_day(name: &str) -> Option<Date> {
     Date::strptime("%d %B %Y", name)
         .or_else(|_| name.parse())
         .ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::civil::date;
+
+    use super::*;
+
+    #[test]
+    fn many_days_are_listed_by_their_numbers() {
+        let runs = [
+            (2025, 12, 29, 31),
+            (2026, 1, 1, 5),
+            (2026, 1, 9, 9),
+            (2026, 3, 2, 3),
+        ];
+        let days = runs
+            .iter()
+            .flat_map(|(year, month, from, to)| (*from..=*to).map(|day| date(*year, *month, day)));
+        let days = Days {
+            known: days.collect(),
+            partial: false,
+        };
+        let legend = |cap| days.legend(&BTreeSet::new(), &QuotedDays::default(), cap);
+        let list = "Days (UTC): 29–31 December 2025, 1–5, 9 January 2026, 2–3 March.\n";
+        assert_eq!(legend(160), list);
+        assert_eq!(
+            legend(60),
+            "Days (UTC): 29 December 2025 to 3 March 2026.\n"
+        );
+        for cap in [160, 600] {
+            let legend = legend(cap);
+            let parsed = Days::parse(legend.strip_prefix(DAYS).unwrap().trim_end());
+            assert_eq!((parsed.known, parsed.partial), (days.known.clone(), false));
+        }
+        let odd = Days::parse("3, 2026-05-04, 40–99 May 2026, 5–4 May, soon.");
+        assert_eq!(odd.known, [date(2026, 5, 3), date(2026, 5, 4)].into());
+    }
 }
