@@ -7,6 +7,7 @@ use unisono_context::Role;
 use unisono_context::checkpoint::{Body, FactCoverage, Span, block_text};
 
 use super::SummaryInput;
+use super::corrections::is_date_word;
 use super::days::{DAYS, Days, QuotedDays, day_name, short_name};
 use super::summary::{self, RedactedTexts, WeighedInput};
 use super::terms::{Class, Term, words};
@@ -176,6 +177,8 @@ fn named(read: &WeighedInput<'_>, kept: &HashSet<Term>) -> HashMap<Term, NamedTe
     let mut found: HashMap<Term, NamedTerm> = HashMap::new();
     // Words that are written in other ways, too, are shouted and no codes.
     let mut other_ways: HashSet<Term> = HashSet::new();
+    // Words that are written in small letters, too, begin a sentence or a title and are no names.
+    let mut small: HashSet<Term> = HashSet::new();
     let has_capital_nouns = is_german(read);
     let mut place = 0;
     for unit in read.pool.units.iter().filter(|unit| !unit.is_outcome) {
@@ -187,6 +190,7 @@ fn named(read: &WeighedInput<'_>, kept: &HashSet<Term>) -> HashMap<Term, NamedTe
             if let Some(term) = known.filter(|_| shape.letter && !shape.digit && !is_code) {
                 other_ways.insert(term);
             }
+            small.extend(known.filter(|_| !shape.capital));
             let is_named = shape.digit || shape.capital && word.chars().count() > 2;
             let Some(term) = known.filter(|term| is_named && !kept.contains(term)) else {
                 return;
@@ -208,7 +212,11 @@ fn named(read: &WeighedInput<'_>, kept: &HashSet<Term>) -> HashMap<Term, NamedTe
         match vocabulary.class(*term) {
             Class::Identifier => one.word.contains(|c: char| c.is_ascii_digit()) || is_code,
             Class::Number => is_id(&one.word),
-            Class::Name => is_code || one.sources >= NAME_MIN_MESSAGES && !has_capital_nouns,
+            Class::Name if is_code => true,
+            Class::Name => {
+                let is_name = !small.contains(term) && !is_date_word(&one.word.to_lowercase());
+                is_name && one.sources >= NAME_MIN_MESSAGES && !has_capital_nouns
+            }
             Class::Word => is_code,
             Class::Stop => false,
         }
@@ -324,5 +332,30 @@ mod tests {
         let covers = [Span::new(Ordinal(1), Ordinal(4))];
         let coverage = coverage(&input, &covers, "On 4 May 2026: DNDKNC.").unwrap();
         assert_eq!((coverage.facts, coverage.kept), (5, 2));
+    }
+
+    #[test]
+    fn days_and_words_with_a_capital_by_their_place_are_no_names() {
+        let passage = [
+            "We meet Ilja in October, on Thursday. Note: Thanks to all.",
+            "Ilja can come in October, on a Thursday. He said: Thanks, thanks.",
+        ];
+        let passages: Vec<Passage<'_>> = (1..)
+            .zip(passage)
+            .map(|(n, text)| Passage::text(Ordinal(n), Role::User, Timestamp(0), text))
+            .collect();
+        let count = |text: &str| text.split_whitespace().count() as u64;
+        let input = SummaryInput {
+            passages: &passages,
+            prior: None,
+            prior_facts: &[],
+            cap: Tokens(200),
+            layout: SummaryLayout::Rolling,
+            telegraphic: false,
+            instructions: None,
+            count: &count,
+        };
+        let lines = anchors(&input, "It went well.");
+        assert!(lines.ends_with("Also named: Ilja."), "{lines}");
     }
 }

@@ -19,6 +19,7 @@ use super::readability::dangles;
 use super::split::Block;
 use super::terms::{Class, Marks, Term};
 use statement::Statement;
+pub(super) use statement::is_date_word;
 
 /// A change that names no subject ("it moved to 21 May") refers to one of so many messages before
 /// it.

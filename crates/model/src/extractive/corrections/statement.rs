@@ -347,7 +347,8 @@ fn day_of_month(word: &str) -> Option<u8> {
     (is_ordinal && (1..=31).contains(&day)).then_some(day)
 }
 
-fn is_date_word(word: &str) -> bool {
+/// Whether a word in small letters is the name of a month or a weekday.
+pub(in crate::extractive) fn is_date_word(word: &str) -> bool {
     month(word).is_some() || WEEKDAYS.contains(&word)
 }
 
