@@ -6,9 +6,10 @@
 //! the earlier value (`on 11 May, not 4 May`) names what it changes. Of several changes of one value the
 //! newest is valid.
 
+mod choice;
 mod statement;
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 
 use unisono_context::Ordinal;
 
@@ -18,6 +19,7 @@ use super::pool::{Pool, Unit};
 use super::readability::dangles;
 use super::split::Block;
 use super::terms::{Class, Marks, Term};
+pub(super) use choice::CorrectedChoice;
 use statement::Statement;
 pub(super) use statement::is_date_word;
 
@@ -46,7 +48,8 @@ pub(super) enum Strength {
     Related,
     /// It is the first sentence of the reply to it.
     Contradicts,
-    /// It has another value of the same kind, but names no subject: both are needed.
+    /// It has another value of the same kind, but names no subject or is another person's: both are
+    /// needed.
     Completes,
     /// It has the subject and another value of the same kind.
     Differs,
@@ -61,56 +64,6 @@ pub(super) fn corrections(pool: &Pool<'_>, of: &[usize]) -> Vec<Correction> {
     of.iter()
         .filter_map(|&unit| later.newest_correction(unit, &mut known))
         .collect()
-}
-
-/// The units of a summary in the order of choice, with their corrections.
-#[derive(Clone, Debug, Default)]
-pub(super) struct CorrectedChoice {
-    /// Each correction stands before what it corrects, and in place of what it replaces, which gets
-    /// room if twice as many units do.
-    pub(super) units: Vec<usize>,
-    /// The correction of each corrected unit.
-    by: HashMap<usize, Correction>,
-}
-
-impl CorrectedChoice {
-    /// The chosen units with the newest corrections of them.
-    pub(super) fn new(pool: &Pool<'_>, chosen: &[usize]) -> CorrectedChoice {
-        let mut found = corrections(pool, chosen);
-        found.retain(|one| one.strength > Strength::Related);
-        let by: HashMap<usize, Correction> = found.iter().map(|one| (one.of, *one)).collect();
-        let mut ranked: Vec<(usize, usize)> = Vec::with_capacity(chosen.len());
-        for (rank, &unit) in chosen.iter().enumerate() {
-            let correction = by.get(&unit);
-            ranked.extend(correction.map(|one| (2 * rank, one.by)));
-            let is_outdated = correction.is_some_and(|one| one.strength == Strength::Replaces);
-            ranked.push((
-                if is_outdated {
-                    4 * rank + 3
-                } else {
-                    2 * rank + 1
-                },
-                unit,
-            ));
-        }
-        ranked.sort_by_key(|(rank, _)| *rank);
-        let mut seen = HashSet::new();
-        let units = ranked.into_iter().map(|(_, unit)| unit);
-        let units = units.filter(|unit| seen.insert(*unit)).collect();
-        CorrectedChoice { units, by }
-    }
-
-    /// Whether a later statement replaces a unit.
-    pub(super) fn is_outdated(&self, unit: usize) -> bool {
-        let correction = self.by.get(&unit);
-        correction.is_some_and(|one| one.strength >= Strength::Differs)
-    }
-
-    /// Whether a unit may stand beside these: its correction is one of them.
-    pub(super) fn may_follow(&self, unit: usize, kept: &[usize]) -> bool {
-        let correction = self.by.get(&unit);
-        correction.is_none_or(|one| kept.contains(&one.by))
-    }
 }
 
 /// The statements that may change others.
@@ -224,7 +177,14 @@ impl<'p, 'a> LaterStatements<'p, 'a> {
             subject.any(|term| later.subject.contains(term))
         };
         let [said, denied] = [of, by].map(|unit| ordinal(&self.pool.units[unit]).0);
-        let change = || self.change((of, earlier), (by, later));
+        let is_of_another = self.are_of_two_people(of, by);
+        let change = || {
+            let change = self.change((of, earlier), (by, later));
+            change.map(|strength| match is_of_another {
+                true => strength.min(Strength::Completes),
+                false => strength,
+            })
+        };
         match later.denied_value_of(earlier) {
             Some(_) if shares_subject() => Some(Strength::Replaces),
             Some(kind) if kind.is_of_a_calendar() && denied - said <= NEAR => {
@@ -302,6 +262,18 @@ impl<'p, 'a> LaterStatements<'p, 'a> {
         let ends = source(Some(of + 1)) != source(Some(of));
         let speaker = |unit: usize| self.pool.units[unit].speaker;
         ends && speaker(of) != speaker(by) && source(by.checked_sub(1)) != source(Some(by))
+    }
+
+    /// Whether two people say them, each with a name.
+    fn are_of_two_people(&self, of: usize, by: usize) -> bool {
+        let named = |unit: usize| {
+            let unit = &self.pool.units[unit];
+            let is_named = !unit.speaker.is_empty() && unit.speaker != unit.role.name();
+            is_named.then_some(unit.speaker)
+        };
+        named(of)
+            .zip(named(by))
+            .is_some_and(|(one, other)| one != other)
     }
 
     fn is_rare(&self, term: Term) -> bool {
