@@ -46,8 +46,8 @@ pub(super) struct Preference {
     pub(super) per_source: u16,
     /// The maximum units of a tool call or result, which are data rather than sentences.
     pub(super) per_tool: u16,
-    /// The part of the budget for lines of outcomes.
-    pub(super) outcomes: f32,
+    /// The part of the budget after which the lines of an earlier summary come last.
+    pub(super) earlier: f32,
 }
 
 struct Candidate {
@@ -93,7 +93,6 @@ pub(super) fn choose(
         left: vec![1.0; worth.terms.len()],
         from_source: vec![0; pool.sources],
         parts: Parts::new(pool, budget),
-        outcomes: preference.outcomes * budget,
         texts: HashSet::new(),
     };
     let mut heap: BinaryHeap<Candidate> = (0..pool.units.len())
@@ -105,11 +104,17 @@ pub(super) fn choose(
         })
         .collect();
     let (mut chosen, mut spent) = (Vec::new(), 0.0);
+    let (mut last, mut earlier) = (Vec::new(), preference.earlier * budget);
     while let Some(candidate) = heap.pop() {
         if candidate.rate <= 0.0 || spent >= budget {
             break;
         }
         if state.is_excluded(candidate.unit) {
+            continue;
+        }
+        let is_earlier = pool.units[candidate.unit].prior;
+        if is_earlier && earlier <= 0.0 {
+            last.push(candidate.unit);
             continue;
         }
         if candidate.seen < chosen.len() {
@@ -123,10 +128,14 @@ pub(super) fn choose(
                 continue;
             }
         }
-        spent += state.cost(candidate.unit);
+        let cost = state.cost(candidate.unit);
+        spent += cost;
+        earlier -= if is_earlier { cost } else { 0.0 };
         state.take(candidate.unit);
         chosen.push(candidate.unit);
     }
+    last.retain(|unit| !state.is_excluded(*unit));
+    chosen.extend(last);
     chosen
 }
 
@@ -139,8 +148,6 @@ struct State<'p, 'a> {
     /// By source: units chosen.
     from_source: Vec<u16>,
     parts: Parts,
-    /// The tokens that are left for lines of outcomes.
-    outcomes: f32,
     /// The chosen texts.
     texts: HashSet<&'a str>,
 }
@@ -185,7 +192,7 @@ impl State<'_, '_> {
     /// Whether its text is chosen already, or the maximum of its source is reached.
     fn is_excluded(&self, unit: usize) -> bool {
         let unit = &self.pool.units[unit];
-        if self.texts.contains(unit.text) || unit.is_outcome && self.outcomes < unit.tokens {
+        if self.texts.contains(unit.text) {
             return true;
         }
         let most = match unit.kind {
@@ -226,9 +233,6 @@ impl State<'_, '_> {
         }
         let unit = &self.pool.units[unit];
         self.texts.insert(unit.text);
-        if unit.is_outcome {
-            self.outcomes -= unit.tokens;
-        }
         if let Some(tokens) = self.parts.tokens(unit.ordinal) {
             *tokens += unit.tokens;
         }
@@ -242,7 +246,7 @@ mod tests {
     use unisono_context::{Role, Timestamp};
 
     use super::*;
-    use crate::extractive::{Passage, score, weights};
+    use crate::extractive::{Passage, prior, score, weights};
 
     #[test]
     fn a_text_is_chosen_once() {
@@ -281,5 +285,43 @@ mod tests {
             from[unit / 10] += 1;
         }
         assert!(from.iter().all(|&units| units > 0), "{from:?}");
+    }
+
+    #[test]
+    fn lines_of_an_earlier_summary_come_last_after_their_part() {
+        let mut pool = Pool::new();
+        let line = |n: u32| {
+            format!(
+                "- user #{n} Order W-{} leaves Bergen at 10:30.\n",
+                1_000 + n
+            )
+        };
+        let summary: String = (1..=20).map(line).collect();
+        prior::add(&mut pool, &summary, Ordinal(20));
+        let said = |n: u32| {
+            let text = format!("The soup number {n} was good.");
+            Passage::text(Ordinal(n), Role::User, Timestamp(0), text)
+        };
+        let passages: Vec<Passage<'_>> = (21..=30).map(said).collect();
+        passages
+            .iter()
+            .for_each(|p| pool.add_passage(p, &p.text, false));
+        let worth = score::weigh(&pool, &[], 3.0);
+        let is_earlier = |earlier: f32| -> Vec<bool> {
+            let preference = Preference {
+                earlier,
+                ..weights::SUMMARY
+            };
+            let chosen = choose(&pool, &worth, preference, 1_000.0);
+            chosen.iter().map(|unit| pool.units[*unit].prior).collect()
+        };
+        let all = is_earlier(1.0);
+        assert!(all[0], "they are worth more");
+        let last = is_earlier(0.0);
+        assert_eq!(last.len(), all.len());
+        assert!(last.is_sorted(), "{last:?}");
+        let some = is_earlier(0.1);
+        let first = some.iter().take_while(|earlier| **earlier).count();
+        assert!((1..20).contains(&first), "{some:?}");
     }
 }

@@ -16,7 +16,7 @@ use super::pool::Pool;
 use super::quote::push_unit;
 use super::render::{self, Coverage};
 use super::section::Section;
-use super::select::{Worth, choose};
+use super::select::{Preference, Worth, choose};
 use super::telegraphic::DroppedWords;
 use super::{SummaryDraft, SummaryInput, SummaryLayout, days, facts, prior, score, weights};
 use crate::date::utc_date;
@@ -35,7 +35,7 @@ const FACTS_MIN: Tokens = Tokens(42);
 pub(super) fn summarise(input: &SummaryInput<'_>) -> SummaryDraft {
     let texts = RedactedTexts::redacted(input);
     let read = WeighedInput::weighed(input, &texts);
-    let chosen = read.choose(input.cap);
+    let chosen = read.choose(input);
     let key_facts = read.facts(input, &chosen, facts::ALL);
     let Fitted {
         units,
@@ -57,7 +57,7 @@ pub(super) fn checkpoint(input: &SummaryInput<'_>, covers: &[Span]) -> SummaryDr
     if let Some(span) = covers.first() {
         read.coverage.first = Some(span.first);
     }
-    let mut chosen = read.choose(input.cap);
+    let mut chosen = read.choose(input);
     let mut key_facts = read.checkpoint_facts(input, &chosen);
     read.exclude_facts(&mut chosen, &key_facts);
     let block = |text: String, facts: &[KeyFact]| {
@@ -87,7 +87,7 @@ pub(super) fn checkpoint(input: &SummaryInput<'_>, covers: &[Span]) -> SummaryDr
 pub(super) fn key_facts(input: &SummaryInput<'_>) -> Vec<KeyFact> {
     let texts = RedactedTexts::redacted(input);
     let read = WeighedInput::weighed(input, &texts);
-    read.checkpoint_facts(input, &read.choose(input.cap))
+    read.checkpoint_facts(input, &read.choose(input))
 }
 
 /// The texts to quote from, without credentials.
@@ -159,10 +159,27 @@ impl<'a> WeighedInput<'a> {
     }
 
     /// The units of a summary in the order of choice, more than fit the cap.
-    fn choose(&self, cap: Tokens) -> CorrectedChoice {
-        let budget = cap.0 as f32 * MARGIN;
-        let chosen = choose(&self.pool, &self.worth, weights::SUMMARY, budget);
+    fn choose(&self, input: &SummaryInput<'_>) -> CorrectedChoice {
+        let budget = input.cap.0 as f32 * MARGIN;
+        let chosen = choose(&self.pool, &self.worth, self.preference(input), budget);
         CorrectedChoice::new(&self.pool, &chosen)
+    }
+
+    /// How units are chosen: beside an earlier summary, new messages get their share of the room before
+    /// its other lines do.
+    fn preference(&self, input: &SummaryInput<'_>) -> Preference {
+        if !self.pool.units.iter().any(|unit| unit.prior) {
+            return weights::SUMMARY;
+        }
+        let new = match input.passages {
+            [] => 0.0,
+            _ => (1.0 / self.coverage.per_new_message(input)).min(weights::NEW_PART),
+        };
+        Preference {
+            spread: weights::ROLLING_SPREAD,
+            earlier: (1.0 - new) / MARGIN,
+            ..weights::SUMMARY
+        }
     }
 
     /// The facts in their part of a checkpoint's block.

@@ -17,8 +17,12 @@ pub(super) const SUMMARY: Preference = Preference {
     spread: 0.7,
     per_source: 12,
     per_tool: 6,
-    outcomes: 0.1,
+    earlier: 1.0,
 };
+/// [`Preference::spread`] beside an earlier summary, and the largest part of the room that is kept for
+/// messages after it.
+pub(super) const ROLLING_SPREAD: f32 = 1.4;
+pub(super) const NEW_PART: f32 = 0.5;
 /// How quotes of an answer are chosen: from many messages, without avoiding long sentences.
 pub(super) const ANSWER: Preference = Preference {
     decay: 0.4,
@@ -28,7 +32,7 @@ pub(super) const ANSWER: Preference = Preference {
     spread: 0.0,
     per_source: 3,
     per_tool: 2,
-    outcomes: 1.0,
+    earlier: 1.0,
 };
 /// The worth of a term, by class.
 pub(super) const WORD: f32 = 1.0;
