@@ -37,6 +37,7 @@ use std::time::Duration;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use tokio_util::sync::DropGuard;
 use unisono_context::{Digest, RunId, SessionId, Timestamp, TurnId};
 use unisono_model::prompt::Prefix;
@@ -178,6 +179,8 @@ pub(crate) enum Phase {
 pub(crate) struct State {
     args: Args,
     phase: Phase,
+    /// When it was last tried to load the session.
+    tried_at: Option<Instant>,
 }
 
 /// A session in memory.
@@ -233,7 +236,9 @@ impl State {
         let id = self.args.id;
         let was_shown = matches!(self.phase, Phase::ReadOnly(_));
         let folded = self.args.folded.take();
-        match commit::load(&self.args.env.journal, id, &self.phase, folded).await {
+        let loaded = commit::load(&self.args.env.journal, id, &self.phase, folded).await;
+        self.tried_at = Some(Instant::now());
+        match loaded {
             Ok(Loaded::Unchanged) => self.schedule_retry(myself),
             Ok(Loaded::ReadOnly(shown)) => {
                 tracing::warn!(session = %id, why = %shown.why, "a session can only be looked at");
@@ -433,6 +438,7 @@ impl Actor for Session {
         Ok(State {
             args,
             phase: Phase::Loading,
+            tried_at: None,
         })
     }
 
@@ -448,7 +454,7 @@ impl Actor for Session {
         match message {
             Msg::Load => state.on_load(&myself).await,
             Msg::Request { input, reply } => {
-                state.retry_load(&myself).await;
+                state.retry_for_request(&myself).await;
                 state.on_request(&myself, input, reply);
             }
             Msg::Round {

@@ -134,3 +134,31 @@ fn calls_that_outlast_an_outage_go_on() {
 fn calls_that_end_during_an_outage_are_written_after_it() {
     outlasts_an_outage(true);
 }
+
+#[test]
+fn a_new_session_is_refused_as_soon_as_other_writes_while_the_database_is_away() {
+    let Some(server) = Server::start(&[]) else {
+        return;
+    };
+    let place = machine(&server, TOKEN, "");
+    let daemon = daemon(&place);
+    server.crash();
+    let message = json!([{"role": "user", "content": "Well?"}]);
+    let new = json!({"title": "A talk.", "messages": message});
+    let asked = json!({"model": "facts", "messages": message});
+    for (path, body) in [
+        ("/v1/sessions", &new),
+        ("/openai/v1/chat/completions", &asked),
+    ] {
+        let before = Instant::now();
+        let refused = daemon.post(path, body).expect(503);
+        assert!(refused.header("retry-after").is_some(), "{path}");
+        // A write waits for five seconds, once.
+        assert!(before.elapsed() < 2 * OUTAGE, "{path} waits several times");
+    }
+    server.up();
+    until("no session is made", || {
+        daemon.post("/v1/sessions", &new).status == 201
+    });
+    daemon.stop();
+}

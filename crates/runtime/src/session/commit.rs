@@ -17,7 +17,7 @@ use crate::concurrency::ConcurrencyLimits;
 use crate::runtime::Error;
 
 use super::budget_queue::BudgetQueue;
-use super::read_only::{ReadOnlySession, can_be_read};
+use super::read_only::{ReadOnlySession, can_be_read, is_unanswered};
 use super::rounds::Rounds;
 use super::unanswered;
 use super::{DrainGuard, Live, Msg, Phase, State};
@@ -47,7 +47,8 @@ pub struct Folded {
 
 /// Claims a session and folds its journal; an empty journal is a session to be created. A session
 /// that was taken over and `folded` needs neither, as long as that claim is the last one. With a
-/// read-only store the journal is folded without a claim, unless `now` is already such a session.
+/// read-only store the journal is folded without a claim, unless `now` is already such a session. A
+/// store that does not answer is not read.
 pub(super) async fn load(
     journal: &Journal,
     id: SessionId,
@@ -63,6 +64,8 @@ pub(super) async fn load(
         return Ok(live(claim, machine, reaction));
     }
     let claim = match journal.claim(id).await {
+        // Reading would wait for the database once more.
+        Err(error) if is_unanswered(&error) => return Err(error.into()),
         Err(error) if can_be_read(&error) => {
             if matches!(now, Phase::ReadOnly(_)) {
                 return Ok(Loaded::Unchanged);

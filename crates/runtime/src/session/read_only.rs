@@ -12,6 +12,8 @@ use super::{Msg, Phase, State};
 
 /// The interval of checks for free space, if turns are open. A request checks at once.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
+/// The time for which requests are answered with the result of a try that had no answer.
+const TRIED_WITHIN: Duration = Duration::from_secs(1);
 
 /// Whether the store may work later.
 fn is_transient(why: &Error) -> bool {
@@ -50,7 +52,26 @@ pub(super) fn can_be_read(error: &unisono_store::Error) -> bool {
     error.is_transient() || matches!(error, unisono_store::Error::ReadOnly { .. })
 }
 
+/// Whether the database did not answer.
+pub(super) fn is_unanswered(error: &unisono_store::Error) -> bool {
+    matches!(error, unisono_store::Error::Unreachable { .. })
+}
+
 impl State {
+    /// Tries to make the session live again for a request. A try waits for the database: requests that
+    /// came meanwhile do not wait once more.
+    pub(super) async fn retry_for_request(&mut self, myself: &ActorRef<Msg>) {
+        let is_unanswered = match &self.phase {
+            Phase::Broken(Error::Store(error)) => is_unanswered(error),
+            _ => false,
+        };
+        let tried = self.tried_at.map(|tried| tried.elapsed());
+        if is_unanswered && tried.is_some_and(|before| before < TRIED_WITHIN) {
+            return;
+        }
+        self.retry_load(myself).await;
+    }
+
     /// Tries to make the session live again.
     pub(super) async fn retry_load(&mut self, myself: &ActorRef<Msg>) {
         let may_go_on = match &self.phase {
