@@ -48,7 +48,9 @@ impl ErrorKind {
         match code {
             // A pooler reports this with the code that it uses for a lost server, too.
             "08P01" if message.starts_with("unsupported startup parameter") => ErrorKind::Refused,
-            "40001" | "40P01" => ErrorKind::Again,
+            // A statement that was cancelled, such as by `statement_timeout` or `lock_timeout`, is
+            // undone. A statement whose commit has begun cannot be cancelled.
+            "40001" | "40P01" | "57014" | "55P03" => ErrorKind::Again,
             // The server is stopping or starting, or has no free connection.
             "57P01" | "57P02" | "57P03" | "53300" => ErrorKind::Connection,
             code if code.starts_with("08") => ErrorKind::Connection,
@@ -114,6 +116,8 @@ mod tests {
     fn codes_say_whether_to_try_again() {
         let rows = [
             ("40P01", ErrorKind::Again),
+            ("57014", ErrorKind::Again),
+            ("55P03", ErrorKind::Again),
             ("57P01", ErrorKind::Connection),
             ("08006", ErrorKind::Connection),
             ("08P01", ErrorKind::Connection),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
@@ -23,6 +23,8 @@ pub(super) const QUEUE_MAX: usize = 4_096;
 const GATHER_ROUNDS: u32 = 8;
 /// A statement without an answer for this long is abandoned, and its connection closed.
 const STUCK_AFTER: Duration = Duration::from_secs(25);
+/// The pause before a statement that was undone is sent again.
+const AGAIN: Duration = Duration::from_millis(10);
 
 /// Updates each session that is as its writer expects, and inserts the events of those.
 const APPEND: &str = "\
@@ -159,7 +161,10 @@ async fn carry_out(link: &Link, gate: &Arc<WriteGate>, batch: &mut Vec<Job>) {
             link.broke(&session).await;
             give_up(batch, &failed("append events")(error));
         }
-        ErrorKind::Again => {}
+        ErrorKind::Again => {
+            give_up(batch, &failed("append events")(error));
+            sleep(AGAIN).await;
+        }
         ErrorKind::Refused => {
             let payloads = batch.iter().flat_map(|job| &job.append.payloads);
             let bytes = payloads.map(Vec::len).sum();

@@ -216,6 +216,39 @@ async fn a_commit_whose_answer_was_lost_is_not_written_twice() {
     direct.close().await.unwrap();
 }
 
+/// Cancels each statement that inserts events, as `statement_timeout` does.
+const CANCEL: &str = "\
+CREATE FUNCTION cancel() RETURNS trigger AS $$ BEGIN
+    RAISE EXCEPTION 'canceling statement due to statement timeout' USING ERRCODE = '57014';
+END $$ LANGUAGE plpgsql;
+CREATE TRIGGER cancel BEFORE INSERT ON unisono_events EXECUTE FUNCTION cancel()";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cancelled_append_is_tried_again_and_its_failure_is_temporary() {
+    let Some(made) = store("cancelled").await else {
+        return;
+    };
+    made.close().await.unwrap();
+    let server = Server::shared().unwrap();
+    let patient = options(&server.url("cancelled")).patience(Duration::from_millis(400));
+    let engine = Postgres::open(patient).await.unwrap();
+    let claim = engine.claim(A).await.unwrap();
+    engine.append(append(claim.epoch, 0, b"1")).await.unwrap();
+    sql(server, "cancelled", CANCEL).await;
+    let refused = engine.append(append(claim.epoch, 1, b"2")).await;
+    let refused = refused.unwrap_err();
+    assert!(
+        matches!(refused, Error::Unreachable { .. }) && refused.is_transient(),
+        "{refused}"
+    );
+    assert_eq!(engine.health(), Health::Ok);
+    sql(server, "cancelled", "DROP TRIGGER cancel ON unisono_events").await;
+    let last = engine.append(append(claim.epoch, 1, b"2")).await.unwrap();
+    assert_eq!(last, 2);
+    assert_eq!(engine.read(A, 1, 9).await.unwrap().len(), 2);
+    engine.close().await.unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_database_that_is_away_is_waited_for_and_then_said_to_be() {
     let Some(server) = own_server(&[]).await else {
