@@ -58,6 +58,11 @@ impl<S: State> SharedJournal<S> {
         &self.state
     }
 
+    /// The number of the last entry that was read or written.
+    pub(crate) fn last(&self) -> u64 {
+        self.last
+    }
+
     pub(crate) fn into_state(self) -> S {
         self.state
     }

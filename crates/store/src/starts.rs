@@ -252,6 +252,11 @@ impl Starts {
         self.0.state()
     }
 
+    /// The number of the last entry that this process has read or written.
+    pub fn last(&self) -> u64 {
+        self.0.last()
+    }
+
     /// Claims the journal if it is not claimed, and reads the new entries of other processes.
     /// Returns whether there were any.
     ///

@@ -17,7 +17,7 @@ const TRIES: usize = 64;
 pub(crate) struct StartRecords {
     /// None until they are first read.
     starts: Mutex<Option<Starts>>,
-    /// Notified when a schedule is paused or resumed.
+    /// Notified when a schedule is paused or resumed, or another process recorded something.
     pub(crate) changed: Notify,
 }
 
@@ -54,6 +54,12 @@ impl Local {
                 Err(error) => return Err(error.into()),
             }
         }
+    }
+
+    /// Whether the entries up to this number were read or written here.
+    pub(crate) async fn has_read_starts(&self, last: u64) -> bool {
+        let held = self.shared.starts.starts.lock().await;
+        held.as_ref().is_some_and(|starts| starts.last() >= last)
     }
 
     /// The recorded state of all sources, for reading only.

@@ -436,13 +436,13 @@ fn a_daemon_that_is_drained_hands_over_and_passes_everything_on() {
 }
 
 /// An agent that answers by itself, and what begins turns without being asked.
-const BY_THEMSELVES: &str = "[agents.says]\ndescription = \"Test\"\nkind = \"command\"\n\
+pub(crate) const BY_THEMSELVES: &str = "[agents.says]\ndescription = \"Test\"\nkind = \"command\"\n\
     command = \"echo\"\nargs = [\"Done.\"]\n[turn]\nlead = \"says\"\nagents = []\n\
     [schedules.beat]\nevery = \"1s\"\ntask = \"Look.\"\nsession = \"kind=beat\"\n\
     [triggers.deploy]\nsecret_file = \"settings/unisono/token\"\ntask = \"${body}\"\nsession = \"kind=deploy\"\n";
 
 /// The turns of a session.
-fn turns(daemon: &Daemon, session: &str) -> Vec<Value> {
+pub(crate) fn turns(daemon: &Daemon, session: &str) -> Vec<Value> {
     let path = format!("/v1/sessions/{session}/turns?limit=500");
     let turns = daemon.get(&path).expect(200).json();
     turns["items"].as_array().unwrap().clone()

@@ -32,6 +32,7 @@ mod choosing;
 mod cluster;
 mod cluster_drain;
 mod cluster_outages;
+mod cluster_schedules;
 mod cluster_shared;
 mod compacting;
 mod completion;

@@ -69,6 +69,8 @@ pub struct Beat {
     pub fenced: u64,
     /// Increases with each change of a shared document or of the tokens.
     pub documents: u64,
+    /// The number of the last entry of the journal of automatic starts.
+    pub starts: u64,
     /// Whether it was asked to accept no new sessions.
     pub is_draining: bool,
     /// Live members whose agent definitions differ from its own.

@@ -36,7 +36,9 @@ use statements::{
 use super::link::Link;
 use super::write_gate::WriteGate;
 use super::{info, unsigned};
-use crate::engine::{Announcement, Beat, Cluster as _, Member, SessionId, SessionInfo, TOKENS};
+use crate::engine::{
+    Announcement, Beat, Cluster as _, Member, STARTS, SessionId, SessionInfo, TOKENS,
+};
 use crate::error::{Error, Result};
 
 /// Number of beats within the time after which a member counts as gone.
@@ -221,7 +223,7 @@ impl Membership {
         let announced = lock(&self.announced).clone();
         let version = env!("CARGO_PKG_VERSION");
         let is_short = self.is_short.load(Ordering::Relaxed);
-        let parameters: [&(dyn ToSql + Sync); 11] = [
+        let parameters: [&(dyn ToSql + Sync); 12] = [
             &id,
             &self.instance,
             &self.name,
@@ -233,6 +235,7 @@ impl Membership {
             &NOBODY,
             &is_short,
             &TOKENS.0,
+            &STARTS.0,
         ];
         let begun = Instant::now();
         let rows = self.link.read(BEAT, &parameters).await;
@@ -245,14 +248,14 @@ impl Membership {
         };
         let members: Vec<MemberRow> = rows.iter().map(known).collect();
         let holds = rows.first().map(shared::holds).unwrap_or_default();
-        let documents = rows.first().map(|row| unsigned(row, 10));
         let some_wait = rows.first().is_some_and(|row| row.get(11));
         let own = OwnBeat {
             instance: self.instance,
             announced: &announced,
             drains,
             is_late: false,
-            documents,
+            documents: rows.first().map(|row| unsigned(row, 10)),
+            starts: rows.first().map(|row| unsigned(row, 16)),
             some_wait,
             holds: &holds,
         };

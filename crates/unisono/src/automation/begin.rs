@@ -118,19 +118,36 @@ impl Local {
         self.record(source, decide).await
     }
 
-    /// Records a start for a time of a schedule. None if it already has a result, or the schedule
-    /// is paused.
-    pub(super) async fn intend_scheduled(
+    /// The same, unless another start was recorded after `newest`.
+    pub(super) async fn intend_after(
         &self,
         source: &Arc<str>,
         key: &Arc<str>,
-        at: Timestamp,
         session: SessionId,
+        newest: Option<&Start>,
+    ) -> Result<Option<Start>, Error> {
+        let new = intended(key, None, session);
+        let decide = |known: &Source| match known.starts.last() == newest {
+            true => (Some(new.clone()), Some(fact(&new))),
+            false => (None, None),
+        };
+        self.record(source, decide).await
+    }
+
+    /// Records a start under a key for a time of a schedule. None if the time already has a result, the
+    /// schedule is paused, or another start was recorded after `newest`.
+    pub(super) async fn intend_scheduled(
+        &self,
+        source: &Arc<str>,
+        (key, at): (&Arc<str>, Timestamp),
+        session: SessionId,
+        newest: Option<&Start>,
     ) -> Result<Option<Start>, Error> {
         let new = intended(key, Some(at), session);
         let decide = |known: &Source| match known.start(key) {
             Some(start) => (Some(start.clone()), None),
             None if known.paused || known.settled >= at => (None, None),
+            None if known.starts.last() != newest => (None, None),
             None => (Some(new.clone()), Some(fact(&new))),
         };
         self.record(source, decide).await
@@ -179,13 +196,7 @@ impl Local {
 
     /// Creates the session if necessary, and begins the turn.
     pub(super) async fn hand_in(&self, cause: &Cause<'_>, start: &Start) -> Result<TurnId, Error> {
-        // The key alone identifies the turn: the settings of its task may have changed before a
-        // retry.
-        let key = RequestKey {
-            name: start.key.clone(),
-            request: Digest::of_bytes(start.key.as_bytes()),
-        };
-        let ask = requests::task(&new_turn(cause)?)?.with_key(Some(key));
+        let ask = requests::task(&new_turn(cause)?)?.with_key(Some(request_key(start)));
         if !self.journal().exists(start.session).await? {
             self.check_first(&ask).await?;
         }
@@ -281,6 +292,15 @@ fn fact(start: &Start) -> StartFact {
     }
 }
 
+/// The key of the turn of a start. The key alone identifies the turn: the settings of its task may have
+/// changed before a retry.
+pub(super) fn request_key(start: &Start) -> RequestKey {
+    RequestKey {
+        name: start.key.clone(),
+        request: Digest::of_bytes(start.key.as_bytes()),
+    }
+}
+
 fn to_problem(error: unisono_api::service::Error) -> Error {
     Error::new(error.code(), error.to_string())
 }
@@ -303,6 +323,11 @@ fn new_turn(cause: &Cause<'_>) -> Result<NewTurn, Error> {
             .collect(),
         ..NewTurn::new(text)
     })
+}
+
+/// Whether another program has to begin the turn, because it owns the session.
+pub(super) fn is_of_another(error: &Error) -> bool {
+    matches!(error, Error::Runtime(error) if error.is_owned_elsewhere())
 }
 
 /// Whether a refusal says nothing of the turn itself.

@@ -19,6 +19,8 @@ pub(crate) enum Step {
     Follow(Arc<str>),
     /// Begins a turn whose start is recorded but has no result yet.
     Resume(Start),
+    /// The schedule was paused after this start was recorded: its turn does not begin any more.
+    Withdraw(Start),
     /// A turn begins for this instant.
     Start(Timestamp),
     /// This instant was missed, and counts for nothing.
@@ -30,7 +32,11 @@ pub(crate) enum Step {
 /// The step of a schedule at `now`.
 pub(crate) fn decide(schedule: &Schedule, known: &Source, now: Timestamp) -> Step {
     if let Some(start) = known.intended() {
-        return Step::Resume(start.clone());
+        // A person who asks for a turn gets it, also of a paused schedule.
+        return match known.paused && start.scheduled.is_some() {
+            true => Step::Withdraw(start.clone()),
+            false => Step::Resume(start.clone()),
+        };
     }
     let rule = match schedule.enabled {
         true => schedule.rule.to_string(),
@@ -124,6 +130,19 @@ mod tests {
             starts: vec![start(Progress::Intended)],
             ..known(HOUR)
         };
+        let by_hand = Start {
+            scheduled: None,
+            ..start(Progress::Intended)
+        };
+        let asked_in_pause = Source {
+            starts: vec![by_hand.clone()],
+            paused: true,
+            ..known(HOUR)
+        };
+        let paused_since = Source {
+            paused: true,
+            ..intended.clone()
+        };
         let started = Source {
             starts: vec![start(Progress::Started(TurnId::from_u128(1)))],
             ..known(HOUR)
@@ -182,6 +201,13 @@ mod tests {
                 5 * HOUR,
                 Step::Resume(start(Progress::Intended)),
             ),
+            (
+                &run,
+                paused_since,
+                5 * HOUR,
+                Step::Withdraw(start(Progress::Intended)),
+            ),
+            (&run, asked_in_pause, 5 * HOUR, Step::Resume(by_hand)),
             (&run, started, 2 * HOUR, Step::Start(at(2 * HOUR))),
             // A clock that was set back repeats nothing.
             (&run, known(3 * HOUR), HOUR, Step::Wait(Some(at(4 * HOUR)))),

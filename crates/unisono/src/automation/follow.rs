@@ -6,11 +6,11 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use unisono_api::service::Turns as _;
 use unisono_config::automation::{NewTask, Schedule, on_clock};
-use unisono_context::Timestamp;
+use unisono_context::{Timestamp, TurnId};
 use unisono_runtime::clock;
 use unisono_store::starts::{Progress, Source, Start, StartFact};
 
-use super::begin::{Cause, StartedTurn, may_work_later};
+use super::begin::{Cause, StartedTurn, is_of_another, may_work_later, request_key};
 use super::decide::{Step, decide};
 use super::of_schedule;
 use crate::error::Error;
@@ -25,8 +25,22 @@ const AGAIN: Duration = Duration::from_secs(5);
 pub async fn follow(local: &Local) {
     let setup = local.setup();
     let schedules = &setup.loaded.automation.schedules;
-    join_all(schedules.iter().map(|one| follow_one(local, one))).await;
+    let all = join_all(schedules.iter().map(|one| follow_one(local, one)));
+    tokio::join!(all, follow_others(local));
     std::future::pending::<()>().await;
+}
+
+/// Wakes the schedules when another process has recorded something, such as a pause.
+async fn follow_others(local: &Local) {
+    let Some(mut beats) = local.beats() else {
+        return;
+    };
+    while beats.changed().await.is_ok() {
+        let last = beats.borrow_and_update().starts;
+        if !local.has_read_starts(last).await {
+            local.shared.starts.changed.notify_waiters();
+        }
+    }
 }
 
 async fn follow_one(local: &Local, schedule: &Schedule) {
@@ -77,6 +91,7 @@ impl Local {
                 Ok(Duration::ZERO)
             }
             Step::Resume(start) => self.go_on(schedule, &start).await,
+            Step::Withdraw(start) => self.withdraw(schedule, &start).await,
             Step::Start(at) => self.start(schedule, at).await,
         }
     }
@@ -84,7 +99,8 @@ impl Local {
     /// Hands in the turn of an instant, unless the one before is still open.
     async fn start(&self, schedule: &Schedule, at: Timestamp) -> Result<Duration, Error> {
         let source = of_schedule(&schedule.name);
-        if self.is_open(&schedule.name).await? {
+        let newest = self.newest(&source).await?;
+        if self.is_open(newest.as_ref()).await {
             let reason = "the turn before had not ended".into();
             if self.skip(&source, at, reason).await? {
                 let (name, at) = (&*schedule.name, values::instant(at));
@@ -102,7 +118,7 @@ impl Local {
                 return Ok(Duration::ZERO);
             }
         };
-        let start = self.intend_scheduled(&source, &key, at, session);
+        let start = self.intend_scheduled(&source, (&key, at), session, newest.as_ref());
         match start.await? {
             Some(start) => self.go_on(schedule, &start).await,
             None => Ok(Duration::ZERO),
@@ -137,12 +153,53 @@ impl Local {
                 tracing::info!(schedule = &*schedule.name, %session, %turn, "a schedule began a turn");
                 Ok(Duration::ZERO)
             }
+            Err(error) if is_of_another(&error) => {
+                // That program learns of the start within a beat, and begins the turn.
+                tracing::debug!(schedule = &*schedule.name, %error, "a start is left to another program");
+                Ok(AGAIN)
+            }
             Err(error) if may_work_later(&error) => Err(error),
             Err(error) => {
                 tracing::error!(schedule = &*schedule.name, %error, "the turn of a schedule was refused");
                 Ok(Duration::ZERO)
             }
         }
+    }
+
+    /// Ends a start that was recorded before the schedule was paused: its turn has begun, or does not
+    /// begin.
+    async fn withdraw(&self, schedule: &Schedule, start: &Start) -> Result<Duration, Error> {
+        let key = start.key.clone();
+        let begun = match self.journal().exists(start.session).await? {
+            false => None,
+            true => match self.turn_of(start).await {
+                Err(error) if is_of_another(&error) => return Ok(AGAIN),
+                begun => begun?,
+            },
+        };
+        let fact = match begun {
+            Some(turn) => StartFact::Started { key, turn },
+            None => StartFact::Failed {
+                key,
+                reason: "the schedule was paused before the turn began".into(),
+            },
+        };
+        let decide = |known: &Source| {
+            // Another process may have recorded a result, or resumed the schedule, meanwhile.
+            let is_open = known.paused
+                && known
+                    .start(&start.key)
+                    .is_some_and(|known| known.progress == Progress::Intended);
+            ((), is_open.then(|| fact.clone()))
+        };
+        self.record(&of_schedule(&schedule.name), decide).await?;
+        Ok(Duration::ZERO)
+    }
+
+    /// The turn of a recorded start, if it has begun.
+    async fn turn_of(&self, start: &Start) -> Result<Option<TurnId>, Error> {
+        let session = self.open(start.session).await?;
+        Ok(session.turn_by_key(&request_key(start)).await?)
     }
 
     /// Begins the turn of a schedule on request.
@@ -152,14 +209,9 @@ impl Local {
     /// `conflict` while its previous turn is open; or the turn is refused.
     pub(crate) async fn begin_scheduled(&self, schedule: &Schedule) -> Result<Start, Error> {
         self.runtime()?;
-        if self.is_open(&schedule.name).await? {
-            let detail = format!("the last turn of schedule {} has not ended", schedule.name);
-            return Err(Error::new(unisono_api::Code::Conflict, detail));
-        }
         let source = of_schedule(&schedule.name);
         let key = format!("{source}:by-hand:{}", uuid::Uuid::now_v7()).into();
-        let session = self.target(&schedule.task).await?;
-        let start = self.intend(&source, &key, session, None).await?;
+        let start = self.intend_by_hand(schedule, &source, &key).await?;
         let given = self.carry_out(&cause(schedule, &start), &start).await;
         if let Err(error) = &given
             && may_work_later(error)
@@ -171,6 +223,30 @@ impl Local {
         }
         let progress = Progress::Started(given?.turn);
         Ok(Start { progress, ..start })
+    }
+
+    /// Records the start of a turn that was requested, unless the turn before is open. Of requests at
+    /// the same time, also at several daemons, one is recorded.
+    async fn intend_by_hand(
+        &self,
+        schedule: &Schedule,
+        source: &Arc<str>,
+        key: &Arc<str>,
+    ) -> Result<Start, Error> {
+        loop {
+            let newest = self.newest(source).await?;
+            if self.is_open(newest.as_ref()).await {
+                let detail = format!("the last turn of schedule {} has not ended", schedule.name);
+                return Err(Error::new(unisono_api::Code::Conflict, detail));
+            }
+            let session = self.target(&schedule.task).await?;
+            if let Some(start) = self
+                .intend_after(source, key, session, newest.as_ref())
+                .await?
+            {
+                return Ok(start);
+            }
+        }
     }
 
     /// Pauses or resumes a schedule.
@@ -187,22 +263,26 @@ impl Local {
         Ok(())
     }
 
-    /// Whether the newest turn of a schedule has not ended.
-    async fn is_open(&self, name: &str) -> Result<bool, Error> {
-        let source = of_schedule(name);
-        let newest = self.record(&source, |known| (known.starts.last().cloned(), None));
-        let Some(start) = newest.await? else {
-            return Ok(false);
+    /// The newest start of a source.
+    async fn newest(&self, source: &Arc<str>) -> Result<Option<Start>, Error> {
+        self.record(source, |known| (known.starts.last().cloned(), None))
+            .await
+    }
+
+    /// Whether the turn of a start has not ended.
+    async fn is_open(&self, start: Option<&Start>) -> bool {
+        let Some(start) = start else {
+            return false;
         };
         match start.progress {
-            Progress::Failed(_) => Ok(false),
-            Progress::Intended => Ok(true),
+            Progress::Failed(_) => false,
+            Progress::Intended => true,
             Progress::Started(turn) => {
                 // A turn whose session was deleted has ended.
                 let turn = self
                     .turn(&start.session.to_string(), &turn.to_string())
                     .await;
-                Ok(turn.is_ok_and(|turn| turn.ended_at.is_none()))
+                turn.is_ok_and(|turn| turn.ended_at.is_none())
             }
         }
     }
@@ -268,7 +348,7 @@ mod tests {
             let (source, at) = (of_schedule("beat"), Timestamp(clock::now().0 + 1));
             let session = local.target(&schedule.task).await.unwrap();
             let key = "schedule:beat:then".into();
-            let start = local.intend_scheduled(&source, &key, at, session);
+            let start = local.intend_scheduled(&source, (&key, at), session, None);
             let start = start.await.unwrap().unwrap();
             // The process ends here: the turn is on disk, and its result is not recorded.
             let of = cause(schedule, &start);
@@ -283,6 +363,36 @@ mod tests {
             let (session, all) = (session.to_string(), Default::default());
             let turns = local.turns(&session, &all).await.unwrap();
             assert_eq!(turns.items.len(), 1);
+            local.shutdown().await;
+        }
+    }
+
+    #[tokio::test]
+    async fn a_turn_that_had_not_begun_before_a_pause_does_not_begin() {
+        for has_begun in [false, true] {
+            let local = local("run").await;
+            let setup = local.setup();
+            let schedule = setup.loaded.automation.schedule("beat").unwrap();
+            local.follow_step(schedule).await.unwrap();
+            let (source, at) = (of_schedule("beat"), Timestamp(clock::now().0 + 1));
+            let session = local.target(&schedule.task).await.unwrap();
+            let key = "schedule:beat:then".into();
+            let start = local.intend_scheduled(&source, (&key, at), session, None);
+            let start = start.await.unwrap().unwrap();
+            let expected = match has_begun {
+                true => {
+                    let begun = local.hand_in(&cause(schedule, &start), &start).await;
+                    Progress::Started(begun.unwrap())
+                }
+                false => Progress::Failed("the schedule was paused before the turn began".into()),
+            };
+            local.pause(schedule, true).await.unwrap();
+            assert_eq!(local.follow_step(schedule).await.unwrap(), Duration::ZERO);
+            let known = local.known_starts().await.unwrap();
+            assert_eq!(known[&source].starts[0].progress, expected);
+            assert_eq!(local.follow_step(schedule).await.unwrap(), LOOK);
+            let exists = local.journal().exists(session).await.unwrap();
+            assert_eq!(exists, has_begun);
             local.shutdown().await;
         }
     }

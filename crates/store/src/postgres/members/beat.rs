@@ -29,6 +29,8 @@ pub(super) struct OwnBeat<'a> {
     pub(super) is_late: bool,
     /// The sum of the versions of all shared documents and of the tokens, if it is known.
     pub(super) documents: Option<u64>,
+    /// The last entry of the journal of automatic starts, if it is known.
+    pub(super) starts: Option<u64>,
     /// Whether sessions wait for a member that can work on them.
     pub(super) some_wait: bool,
     /// The holds of providers and models.
@@ -43,6 +45,7 @@ pub(super) fn next(before: &Beat, members: &[MemberRow], of: OwnBeat<'_>) -> Bea
         drains,
         is_late,
         documents,
+        starts,
         some_wait,
         holds,
     } = of;
@@ -67,6 +70,7 @@ pub(super) fn next(before: &Beat, members: &[MemberRow], of: OwnBeat<'_>) -> Bea
             .filter_map(|known| known.member.announced.address.clone())
             .collect(),
         documents: documents.unwrap_or(before.documents),
+        starts: starts.unwrap_or(before.starts),
         is_draining: own.map_or(drains, |own| own.member.is_draining),
         differing: alive()
             .filter(differs)
@@ -104,6 +108,7 @@ mod tests {
             drains: false,
             is_late: false,
             documents: None,
+            starts: None,
             some_wait: false,
             holds: &[],
         }

@@ -7,7 +7,8 @@ macro_rules! now {
 }
 
 /// Renews a member's row. Returns all rows as they were before, the sum of the versions of all shared
-/// documents and of the journal of tokens ($11), and the pauses of other members, in milliseconds.
+/// documents and of the journal of tokens ($11), the pauses of other members, in milliseconds, and the
+/// last entry of the journal of automatic starts ($12).
 pub(super) const BEAT: &str = concat!(
     "WITH beat AS (
     INSERT INTO unisono_members AS me (member, instance, name, version, address, token, agents,
@@ -40,7 +41,8 @@ SELECT member, name, version, address, token, agents, joined_unix_ms, ",
         + coalesce((SELECT last_seq FROM unisono_sessions WHERE session = $11), 0),
     EXISTS (SELECT FROM unisono_sessions WHERE owner = $9), short,
     (SELECT array_agg(provider) FROM held), (SELECT array_agg(model) FROM held),
-    (SELECT array_agg(remaining) FROM held) FROM unisono_members"
+    (SELECT array_agg(remaining) FROM held),
+    coalesce((SELECT last_seq FROM unisono_sessions WHERE session = $12), 0) FROM unisono_members"
 );
 
 /// All members, and the number of sessions that each owns.
