@@ -8,6 +8,7 @@ use unisono_config::agents;
 use unisono_config::diagnostic::Diagnostics;
 use unisono_config::settings::{OverrideError, UnchangeableKey};
 use unisono_config::summarisers::SummariserUnavailable;
+use unisono_context::SessionId;
 use unisono_runtime::Error as RuntimeError;
 use unisono_runtime::attachments;
 use unisono_runtime::mcp::ServerFault;
@@ -133,6 +134,22 @@ impl ChangeError {
 }
 
 impl Error {
+    /// The session, if another program has to work on it.
+    #[must_use]
+    pub fn session_of_another(&self) -> Option<SessionId> {
+        let error = match self {
+            Error::Runtime(RuntimeError::Store(error)) => &**error,
+            Error::Store(error) => error,
+            _ => return None,
+        };
+        match error {
+            unisono_store::Error::Owned { session, .. }
+            | unisono_store::Error::Waiting { session }
+            | unisono_store::Error::Draining { session } => Some((*session).into()),
+            _ => None,
+        }
+    }
+
     /// The error code for programs.
     pub fn code(&self) -> Code {
         match self {

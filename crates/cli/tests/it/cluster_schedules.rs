@@ -107,3 +107,24 @@ fn of_runs_that_are_requested_at_the_same_time_one_begins() {
     one.stop();
     other.stop();
 }
+
+#[test]
+fn a_request_that_comes_to_all_daemons_at_the_same_time_begins_one_turn() {
+    let Some(server) = Server::start(&[]) else {
+        return;
+    };
+    let places = [0; 3].map(|_| machine(&server, TOKEN, BY_THEMSELVES));
+    let [one, other, third] = places.each_ref().map(daemon);
+    members(&one, |all| all.len() == 3);
+    // No session has the label of the trigger yet.
+    let asked = [&one, &other, &third, &third, &other, &one];
+    let key = [("Idempotency-Key", "1")];
+    let answers = at_once(&asked, "/v1/triggers/deploy", &key);
+    let (_, first) = &answers[0];
+    let is_first = |answer: &(u16, Value)| answer.0 == 202 && answer.1 == *first;
+    assert!(answers.iter().all(is_first), "{answers:?}");
+    assert_eq!(turns(&one, first["session"].as_str().unwrap()).len(), 1);
+    for daemon in [one, other, third] {
+        daemon.stop();
+    }
+}

@@ -73,14 +73,23 @@ async fn pull(
     };
     let text = object(&headers, &body)?;
     let session = shared.local.session_of_task(&trigger.task).await;
-    let request = Request::from_parts(parts, Body::from(body.clone()));
-    if let Some(answer) = forward::by_owner(&shared, session, request).await? {
+    let to_owner = || Request::from_parts(parts.clone(), Body::from(body.clone()));
+    if let Some(answer) = forward::by_owner(&shared, session, to_owner()).await? {
         return Ok(answer);
     }
     let begun = shared
         .local
         .begin_triggered(trigger, key(&headers)?, &quote(text))
-        .await?;
+        .await;
+    // Another daemon may have created the session for a request at the same time.
+    let error = begun.as_ref().err();
+    let of_another = error.and_then(unisono::Error::session_of_another);
+    if let Some(session) = of_another
+        && let Some(answer) = forward::by_owner(&shared, Some(session), to_owner()).await?
+    {
+        return Ok(answer);
+    }
+    let begun = begun?;
     let begun = TriggeredTurn {
         session: begun.session.to_string(),
         turn: begun.turn.to_string(),
