@@ -175,7 +175,7 @@ pub enum TurnEvent {
         /// Whether it reports a failure.
         is_failure: bool,
     },
-    /// Some `text` and `progress` was missed, because the client read too slowly.
+    /// Some `text` and `progress` was missed: the client read too slowly, or came after it.
     Missed,
     /// The turn has ended. This is the last update.
     Ended(Box<TurnEnd>),

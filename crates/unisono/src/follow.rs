@@ -96,6 +96,7 @@ impl Local {
         let begun = fold.events();
         let known = self.state_of(&session, &fold).await;
         let (events, progress) = session.follow(now.max(begun)).await?;
+        let streaming = events.streaming().to_vec();
         let waiting = session.clone();
         let mut follower = Follower {
             journal: self.journal().clone(),
@@ -117,6 +118,10 @@ impl Local {
                 seq: Some(begun),
                 event: TurnEvent::State(known),
             }),
+        }
+        // A client without the state takes the next text for the beginning of a reply.
+        if after.is_some() && !follower.ended {
+            follower.note_missed(&streaming);
         }
         Ok(follower)
     }
@@ -183,6 +188,16 @@ impl Follower {
                 }
                 () = sleep_until(due) => {}
             }
+        }
+    }
+
+    /// Reports that the first text of the lead's current reply was sent before.
+    fn note_missed(&mut self, streaming: &[RunId]) {
+        if streaming.iter().any(|run| self.fold.may_be_lead(*run)) {
+            self.ready.push_back(TurnUpdate {
+                seq: None,
+                event: TurnEvent::Missed,
+            });
         }
     }
 

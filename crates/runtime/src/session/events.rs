@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use tokio::sync::watch;
-use unisono_context::SessionId;
+use unisono_context::{RunId, SessionId};
 
 use super::feed::{Recent, SharedEvent};
 use crate::runtime::{Env, Error};
@@ -27,6 +27,7 @@ pub struct Events {
     read: VecDeque<(u64, Arc<SharedEvent>)>,
     durable: watch::Receiver<u64>,
     recent: Recent,
+    pub(super) streaming: Vec<RunId>,
 }
 
 impl Events {
@@ -45,7 +46,13 @@ impl Events {
             read: VecDeque::new(),
             durable,
             recent,
+            streaming: Vec::new(),
         }
+    }
+
+    /// The runs of whose current replies some text was sent before it followed.
+    pub fn streaming(&self) -> &[RunId] {
+        &self.streaming
     }
 
     /// The next event with its sequence number, as soon as it is on disk. None after the session

@@ -4,12 +4,13 @@
 //! followers, so a followed session can leave memory. It keeps the newest events for all followers:
 //! only a follower that has fallen behind reads the journal.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use tokio::sync::{broadcast, watch};
-use unisono_session::Event;
+use unisono_context::RunId;
+use unisono_session::{Event, Fact};
 
 use super::Progress;
 
@@ -26,6 +27,8 @@ pub(crate) struct Feed {
     /// Created for the first follower, because its buffer takes memory.
     progress: OnceLock<broadcast::Sender<ProgressUpdate>>,
     recent: Recent,
+    /// The runs of whose current replies some text was sent, also if nobody followed.
+    streaming: Mutex<HashSet<RunId>>,
 }
 
 /// The receiving end. Closed after the session was deleted or the runtime has stopped.
@@ -34,6 +37,8 @@ pub(crate) struct FeedReceiver {
     pub(super) durable: watch::Receiver<u64>,
     pub(super) recent: Recent,
     pub(super) progress: broadcast::Receiver<ProgressUpdate>,
+    /// The runs of whose current replies some text was sent before.
+    pub(super) streaming: Vec<RunId>,
 }
 
 /// Progress, and its position among the events.
@@ -53,6 +58,7 @@ impl Feed {
             durable: watch::channel(0).0,
             progress: OnceLock::new(),
             recent: Recent::default(),
+            streaming: Mutex::default(),
         }
     }
 
@@ -65,6 +71,8 @@ impl Feed {
             durable: self.durable.subscribe(),
             recent: self.recent.clone(),
             progress: progress.subscribe(),
+            // After the subscription, so that no text is overlooked.
+            streaming: self.streaming().iter().copied().collect(),
         }
     }
 
@@ -84,11 +92,45 @@ impl Feed {
 
     /// These events are on disk; the last of them has the number `last`.
     pub(super) fn publish(&self, last: u64, events: &[Event]) {
+        self.end_replies(events);
         match self.is_followed() {
             true => self.recent.extend(last, events),
             false => self.recent.clear(),
         }
         self.set_durable(last);
+    }
+
+    /// Publishes the next part of a run's reply.
+    pub(super) fn publish_text(&self, run: RunId, piece: &str) {
+        self.streaming().insert(run);
+        self.publish_progress(|| Progress::TextDelta {
+            run,
+            text: piece.into(),
+        });
+    }
+
+    /// Removes the runs whose replies are complete.
+    fn end_replies(&self, events: &[Event]) {
+        let mut streaming = self.streaming();
+        if streaming.is_empty() {
+            return;
+        }
+        for event in events {
+            if let Fact::RunStepped { run, .. }
+            | Fact::ToolsAnswered { run, .. }
+            | Fact::RunRetried { run, .. }
+            | Fact::RunEnded { run, .. } = &event.fact
+            {
+                streaming.remove(run);
+            }
+        }
+    }
+
+    /// No change of it can be interrupted, so a poisoned lock is fine.
+    fn streaming(&self) -> MutexGuard<'_, HashSet<RunId>> {
+        self.streaming
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Publishes progress, if there are followers.
@@ -188,7 +230,6 @@ impl Recent {
 mod tests {
     use super::*;
     use unisono_context::Timestamp;
-    use unisono_session::Fact;
 
     fn events(numbers: std::ops::RangeInclusive<u64>) -> Vec<Event> {
         let seal = |n| Event {
@@ -240,6 +281,33 @@ mod tests {
         assert!(Arc::ptr_eq(&first, &second));
         assert_eq!(first.text(|event| event.at.0.to_string()), "1");
         assert_eq!(second.text(|_| unreachable!("it is written")), "1");
+    }
+
+    #[test]
+    fn a_follower_knows_the_replies_that_began_before_it() {
+        let feed = Feed::new();
+        let runs = [1, 2].map(RunId::from_u128);
+        let sorted = |following: FeedReceiver| {
+            let mut streaming = following.streaming;
+            streaming.sort();
+            streaming
+        };
+        assert_eq!(sorted(feed.follow()), []);
+        for run in runs {
+            feed.publish_text(run, "Hel");
+        }
+        assert_eq!(sorted(feed.follow()), runs);
+        let retried = Event {
+            at: Timestamp(0),
+            fact: Fact::RunRetried {
+                run: runs[0],
+                attempt: 2,
+                not_before: Timestamp(0),
+                reason: "the stream broke".into(),
+            },
+        };
+        feed.publish(1, &[retried]);
+        assert_eq!(sorted(feed.follow()), [runs[1]]);
     }
 
     #[test]

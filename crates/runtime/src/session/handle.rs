@@ -358,8 +358,10 @@ impl Handle {
             durable,
             recent,
             progress,
+            streaming,
         } = following;
-        let events = Events::new(self.env.clone(), self.id, after, durable, recent);
+        let mut events = Events::new(self.env.clone(), self.id, after, durable, recent);
+        events.streaming = streaming;
         Ok((events, progress))
     }
 

@@ -329,9 +329,6 @@ impl SessionPort for ActorPort {
     }
 
     fn text_delta(&self, run: RunId, piece: &str) {
-        self.feed.publish_progress(|| {
-            let text = piece.into();
-            Progress::TextDelta { run, text }
-        });
+        self.feed.publish_text(run, piece);
     }
 }

@@ -78,6 +78,16 @@ impl TurnFold {
         run.is_some_and(|run| run.turn != self.turn)
     }
 
+    /// Whether a run is the lead's, or is not known yet.
+    pub(super) fn may_be_lead(&self, run: RunId) -> bool {
+        if self.is_of_other(run) {
+            return false;
+        }
+        let (run, members) = (run.to_string(), self.agents.to_api());
+        let known = members.iter().find(|one| one.run.as_ref() == Some(&run));
+        known.is_none_or(|one| one.role == "lead")
+    }
+
     /// The state of a run that pauses before a request to its model; none if it does not run.
     pub(super) fn pausing(&self, run: RunId, until: Timestamp, reason: &str) -> Option<Member> {
         let pause = RunPause {
