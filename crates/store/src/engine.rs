@@ -294,6 +294,11 @@ pub trait Engine: Send + Sync + 'static {
         Box::pin(async { Ok(Vacuumed::default()) })
     }
 
+    /// Fails if this program may not free that space. Nothing is changed.
+    fn check_vacuum(&self) -> EngineFuture<'_, ()> {
+        Box::pin(async { Ok(()) })
+    }
+
     /// The programs that share the store, if the engine supports several.
     fn cluster(&self) -> Option<&dyn Cluster> {
         None

@@ -382,6 +382,14 @@ impl Journal {
         self.engine.vacuum(bytes_per_second).await
     }
 
+    /// Checks whether this program may vacuum. Nothing is changed.
+    ///
+    /// # Errors
+    /// It may not, or the store failed.
+    pub async fn check_vacuum(&self) -> Result<()> {
+        self.engine.check_vacuum().await
+    }
+
     /// Returns whether writes are accepted.
     pub fn health(&self) -> Health {
         self.engine.health()

@@ -451,6 +451,13 @@ impl Engine for Postgres {
         Box::pin(self.vacuumed())
     }
 
+    fn check_vacuum(&self) -> EngineFuture<'_, ()> {
+        Box::pin(async move {
+            let client = link::connect(&self.options).await?;
+            schema::check_vacuum(&client).await
+        })
+    }
+
     fn cluster(&self) -> Option<&dyn Cluster> {
         self.membership.as_deref().map(|all| all as &dyn Cluster)
     }

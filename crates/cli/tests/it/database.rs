@@ -66,6 +66,31 @@ fn sessions_in_a_database_are_those_of_every_machine() {
 }
 
 #[test]
+fn a_role_that_may_not_vacuum_purges_nothing_and_is_told_before_a_session_is_deleted() {
+    let Some(server) = Server::start(&[]) else {
+        return;
+    };
+    let owner = machine(&server, "");
+    let asked = owner.json(&["run", &example(), "-t", "What is open?"]);
+    let session = asked["session"].as_str().unwrap();
+    server.ask(
+        "CREATE ROLE guest LOGIN; \
+         GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO guest",
+    );
+    let url = server.url("public").replace("unisono@", "guest@");
+    let guest = Place::with_config(&format!("[store]\nurl = {url:?}\n"));
+    let refused = guest.call(&["sessions", "delete", session, "--yes", "--purge"]);
+    assert_ne!(refused.code, Some(0), "{refused:?}");
+    let told = refused.stderr.contains("nothing was deleted") && refused.stderr.contains("guest");
+    assert!(told, "{refused:?}");
+    let seen = owner.json(&["sessions", "show", session]);
+    assert_eq!(seen["session"], session);
+    let delete = ["sessions", "delete", session, "--yes"];
+    guest.call(&delete).expect(0);
+    assert_ne!(owner.call(&["sessions", "show", session]).code, Some(0));
+}
+
+#[test]
 fn sessions_move_to_a_database_and_back_with_their_ids() {
     let Some(server) = Server::start(&[]) else {
         return;

@@ -225,6 +225,10 @@ impl Engine for Recorded {
         })
     }
 
+    fn check_vacuum(&self) -> EngineFuture<'_, ()> {
+        self.engine.check_vacuum()
+    }
+
     fn cluster(&self) -> Option<&dyn Cluster> {
         self.engine.cluster()
     }

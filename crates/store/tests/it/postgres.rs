@@ -373,6 +373,8 @@ async fn a_server_that_cannot_hold_a_store_is_refused_with_what_to_do() {
     let engine = Postgres::open(options(&guest)).await.unwrap();
     let claim = engine.claim(A).await.unwrap();
     engine.append(append(claim.epoch, 0, b"1")).await.unwrap();
+    let vacuum = engine.check_vacuum().await.unwrap_err().to_string();
+    assert!(vacuum.contains("guest may not vacuum"), "{vacuum}");
     engine.close().await.unwrap();
     let nobody = refused("postgres://u:s3cret@127.0.0.1:1/db?sslmode=disable".to_owned()).await;
     assert!(

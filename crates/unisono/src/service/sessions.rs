@@ -125,8 +125,12 @@ impl Sessions for Local {
 }
 
 impl Local {
-    /// Deletes a session, even with open turns; returns whether it existed.
+    /// Deletes a session, even with open turns; returns whether it existed. Nothing is deleted if its
+    /// bytes are to be removed and this program may not do that.
     async fn delete(&self, session: SessionId, purge: bool) -> Result<bool, Error> {
+        if purge {
+            self.check_purge().await?;
+        }
         let Ok(runtime) = self.runtime() else {
             return self.delete_stored(session, purge).await;
         };
@@ -135,6 +139,17 @@ impl Local {
             runtime.purge().await?;
         }
         Ok(deleted)
+    }
+
+    /// Whether the bytes of deleted sessions may be removed.
+    async fn check_purge(&self) -> Result<(), Error> {
+        match self.journal().check_vacuum().await {
+            Err(unisono_store::Error::Database { reason }) => {
+                let detail = format!("nothing was deleted: {reason}; or delete without a purge");
+                Err(Error::new(Code::Refused, detail))
+            }
+            checked => Ok(checked?),
+        }
     }
 
     /// The same without a runtime: also from the search index, if there is one.
