@@ -212,6 +212,64 @@ async fn the_first_piece_of_a_reply_comes_alone_and_later_ones_together() {
     local.shutdown().await;
 }
 
+/// Writes the first half of its reply once it may, and the second half once it may do that.
+struct Halting {
+    first: Arc<Notify>,
+    second: Arc<Notify>,
+}
+
+impl LanguageModel for Halting {
+    fn window(&self) -> Tokens {
+        Tokens(50_000)
+    }
+
+    fn complete(&self, request: Request) -> Completion<'_> {
+        Box::pin(async move {
+            self.first.notified().await;
+            request.listener.report_text("Twelve ");
+            self.second.notified().await;
+            request.listener.report_text("tents.");
+            Ok(Reply::text("Twelve tents."))
+        })
+    }
+}
+
+#[tokio::test]
+async fn whoever_comes_after_the_first_words_of_a_reply_is_told_that_they_are_missed() {
+    let (first, second) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let model = Halting {
+        first: first.clone(),
+        second: second.clone(),
+    };
+    let own = extensions().model("own/halting", model);
+    let local = program(own)
+        .set("models.default", "own/halting")
+        .in_memory();
+    let local = local.start().await.unwrap();
+    let session = local.import(tents()).await.unwrap();
+    let id = session.id().to_string();
+    let ask = Ask::new("How many?").agents([""; 0]);
+    let turn = local.begin(&session, &ask).await.unwrap().to_string();
+    let mut early = local.follow(&id, &turn, Some(0)).await.unwrap();
+    first.notify_one();
+    loop {
+        let update = early.try_next().await.unwrap().unwrap();
+        assert_ne!(update.event, TurnEvent::Missed, "it was there before");
+        if matches!(update.event, TurnEvent::Text { .. }) {
+            break;
+        }
+    }
+    let late = local.follow(&id, &turn, Some(0)).await.unwrap();
+    second.notify_one();
+    let rest: Vec<TurnUpdate> = early.try_collect().await.unwrap();
+    assert!(rest.iter().all(|one| one.event != TurnEvent::Missed));
+    let all: Vec<TurnUpdate> = late.try_collect().await.unwrap();
+    let mut told = all.iter().map(|one| one.event.name());
+    let told = told.find(|name| ["missed", "text"].contains(name));
+    assert_eq!(told, Some("missed"), "{all:?}");
+    local.shutdown().await;
+}
+
 /// Its first attempt finds its provider unavailable for a while.
 struct Stumbler;
 
