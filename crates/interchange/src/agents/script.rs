@@ -2,7 +2,7 @@
 //!
 //! It is not run. Of each class, the methods with the decorators `@agent` and `@task` are read: the
 //! keys of `agents.yaml` and `tasks.yaml` that they name, the agent of a task, and the tasks whose
-//! results it reads. The rest of the program is ignored.
+//! results it reads; and of the call of `Crew`, its own list of tasks. The rest is ignored.
 
 /// The classes of a program in order, after a first one for the code outside of classes.
 pub(super) fn crews(script: &str) -> Vec<CrewClass> {
@@ -20,6 +20,7 @@ pub(super) fn crews(script: &str) -> Vec<CrewClass> {
             }
         }
     }
+    all.iter_mut().for_each(CrewClass::keep_listed);
     all
 }
 
@@ -37,6 +38,8 @@ pub(super) struct CrewClass {
     pub(super) tasks: Vec<Step>,
     /// The body of each such method without comments and spaces, with the key of its agent or task.
     pub(super) bodies: Vec<(MethodKind, String, String)>,
+    /// The methods of the crew's own list of tasks; empty: all tasks, as they are written.
+    pub(super) listed: Vec<String>,
 }
 
 /// A method that makes a task.
@@ -129,7 +132,21 @@ impl CrewClass {
                     None => self.tasks.push(step),
                 }
             }
-            MethodKind::Other => {}
+            MethodKind::Other => {
+                let crew = body.split_once("Crew(").map(|(_, arguments)| arguments);
+                let listed = crew.and_then(|arguments| argument(arguments, "tasks"));
+                self.listed
+                    .extend(listed.map(called_methods).unwrap_or_default());
+            }
+        }
+    }
+
+    /// Keeps the tasks of the crew's own list, in its order.
+    fn keep_listed(&mut self) {
+        let place = |step: &Step| self.listed.iter().position(|name| *name == step.method);
+        if self.tasks.iter().any(|step| place(step).is_some()) {
+            self.tasks.retain(|step| place(step).is_some());
+            self.tasks.sort_by_key(place);
         }
     }
 }
@@ -337,6 +354,23 @@ class Fog:
         assert_eq!(given(MethodKind::Agent, "keeper"), ["tools", "llm"]);
         assert_eq!(given(MethodKind::Task, "log_task"), ["async_execution"]);
         assert!(given(MethodKind::Agent, "log_task").is_empty());
+    }
+
+    #[test]
+    fn the_list_of_a_crew_chooses_and_orders_its_tasks() {
+        let keys = |tasks: &str| -> Vec<String> {
+            let script = format!(
+                "class C():\n    @task\n    def a(self):\n        return Task(description='x')\n    @task\n    \
+                 def b(self):\n        return Task(description='y')\n    @crew\n    def crew(self):\n        \
+                 return Crew(agents=self.agents, tasks={tasks}, process=Process.sequential)\n"
+            );
+            let class = crews(&script).pop().unwrap();
+            class.tasks.into_iter().map(|step| step.key).collect()
+        };
+        assert_eq!(keys("self.tasks"), ["a", "b"]);
+        assert_eq!(keys("[self.b(), self.a()]"), ["b", "a"]);
+        assert_eq!(keys("[self.b()]"), ["b"]);
+        assert_eq!(keys("[self.unknown()]"), ["a", "b"]);
     }
 
     #[test]

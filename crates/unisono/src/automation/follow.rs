@@ -172,7 +172,7 @@ impl Local {
         let key = start.key.clone();
         let begun = match self.journal().exists(start.session).await? {
             false => None,
-            true => match self.turn_of(start).await {
+            true => match self.begun_turn(start).await {
                 Err(error) if is_of_another(&error) => return Ok(AGAIN),
                 begun => begun?,
             },
@@ -197,7 +197,7 @@ impl Local {
     }
 
     /// The turn of a recorded start, if it has begun.
-    async fn turn_of(&self, start: &Start) -> Result<Option<TurnId>, Error> {
+    async fn begun_turn(&self, start: &Start) -> Result<Option<TurnId>, Error> {
         let session = self.open(start.session).await?;
         Ok(session.turn_by_key(&request_key(start)).await?)
     }
