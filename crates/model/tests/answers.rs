@@ -256,6 +256,50 @@ fn the_next_message_that_contradicts_stands_beside_its_quote() {
 }
 
 #[test]
+fn the_best_quote_stands_first_also_beside_quotes_without_a_day() {
+    let mut talk = vec![
+        said(1, 0, "Ana", "The roof of the shed has 3 holes."),
+        said(2, 0, "Ben", "The fence is green."),
+        said(3, 5, "Ana", "The roof of the shed costs 410 euros."),
+    ];
+    talk[0].at = Timestamp::default();
+    let text = ask(&talk, "How much does the roof of the shed cost?");
+    let best = "- #3 Ana: “The roof of the shed costs 410 euros.” (2025-01-11)\n";
+    assert!(text.starts_with(&format!("## Answer\n{best}")), "{text}");
+    assert!(text.contains("- #1 Ana") && !text.contains("**"), "{text}");
+}
+
+#[test]
+fn the_names_of_people_who_talk_decide_little() {
+    let talk = [
+        said(1, 0, "Mira", "Hi Jonas! Jonas, how are you, Jonas?"),
+        said(2, 0, "Jonas", "Hi Mira! I am fine."),
+        said(3, 1, "Jonas", "The course in Cremona starts in September."),
+        said(4, 2, "Mira", "Jonas, Jonas, you never sleep."),
+    ];
+    let text = ask(&talk, "Mira, when does the course of Jonas start?");
+    let first = text.lines().find(|line| line.starts_with("- "));
+    assert!(
+        first.is_some_and(|line| line.contains("September")),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_german_question_finds_compound_words() {
+    let talk = [
+        said(1, 0, "Lukas", "Ich wechsle im Winter den Anbieter."),
+        said(2, 0, "Frieda", "Die Kündigungsfrist beträgt sechs Wochen."),
+        said(3, 1, "Lukas", "Die Wohnung ist hell."),
+    ];
+    let text = ask(&talk, "Wie lange ist die Frist?");
+    assert!(
+        text.contains("sechs Wochen") && !text.contains("hell"),
+        "{text}"
+    );
+}
+
+#[test]
 fn a_message_without_a_time_has_no_day() {
     let mut talk = vec![
         said(1, 0, "Ana", "The allotment costs 240 euros a year."),

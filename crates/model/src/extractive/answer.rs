@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 
 use unisono_context::{Ordinal, Role, Tokens};
 
+use super::bm25::Query;
 use super::corrections::{Correction, Strength, corrections};
 use super::cues::Cues;
 use super::focus::Focus;
@@ -26,9 +27,6 @@ use crate::redact::redact;
 
 /// The answer if nothing is relevant.
 const NOTHING: &str = "Nothing in the conversation speaks to this.";
-/// The months of days that a summary adds to its quotes.
-const MONTHS: &str =
-    "January February March April May June July August September October November December";
 /// Separates two sections.
 const BETWEEN: &str = "\n\n";
 /// The first section if no message has the words of the question.
@@ -70,7 +68,7 @@ pub(super) fn answer(input: &AnswerInput<'_>) -> Answer {
     let has_match = |found: &Vec<f32>| found.iter().any(|&relevance| relevance > 0.0);
     let found = question::relevance(&mut pool, input.task, &unquoted)
         .filter(|found| !is_writing_task || has_match(found));
-    let months = pool.known(MONTHS);
+    let months = pool.known(&question::MONTHS.join(" "));
     let focus = FocusList::new(input, found.is_some());
     let only_answer = focus.focuses.is_empty() && !is_writing_task;
     let room = match only_answer {
@@ -144,7 +142,6 @@ fn first(
         let replaces = |one: &&Correction| one.of == best && one.strength >= Strength::Differs;
         corrections.iter().find(replaces).map_or(best, |one| one.by)
     });
-    let leading = leading.filter(|_| question::has_one_answer(input.task));
     // The last quotes are dropped if there is too little room.
     let after = chosen.len().min(CORRECTED);
     let mut by: Vec<usize> = corrections.iter().map(|one| one.by).collect();
@@ -262,24 +259,25 @@ impl FocusList {
 }
 
 /// The weighted terms of the task and of the agent's instructions.
-fn query(pool: &mut Pool<'_>, input: &AnswerInput<'_>) -> Vec<(Term, f32)> {
+fn query(pool: &mut Pool<'_>, input: &AnswerInput<'_>) -> Query {
     let focus_terms: Vec<Term> = Focus::words()
         .flat_map(|word| pool.terms_of(word))
         .collect();
-    let task = pool.known(input.task).into_iter();
-    let mut query: Vec<_> = task.map(|term| (term, relevance::TASK)).collect();
     let persona = pool.known(input.persona).into_iter();
-    query.extend(persona.map(|term| (term, relevance::PERSONA)));
-    query.retain(|(term, _)| !focus_terms.contains(term));
+    let persona = persona.map(|term| (term, (term, relevance::PERSONA)));
+    let task = pool.known(input.task).into_iter();
+    let task = task.map(|term| (term, (term, relevance::TASK)));
+    let mut query: Query = persona.chain(task).collect();
+    query.retain(|term, _| !focus_terms.contains(term));
     query
 }
 
 /// Combines relevance to the task, match with the focus, and general worth.
 fn worth(pool: &mut Pool<'_>, input: &AnswerInput<'_>, focus: &FocusList) -> Worth {
     let query = query(pool, input);
-    let like = normalised(bm25::of_units(pool, &query));
+    let like = bm25::normalised(bm25::of_units(pool, &query));
     let Worth { units, terms } = score::weigh(pool, &[], 1.0);
-    let general = normalised(units);
+    let general = bm25::normalised(units);
     let worth_of = |unit: usize| {
         let served = focus.score(pool, unit);
         let sought =
@@ -303,14 +301,6 @@ fn worth(pool: &mut Pool<'_>, input: &AnswerInput<'_>, focus: &FocusList) -> Wor
     };
     let units = (0..pool.units.len()).map(worth_of).collect();
     Worth { units, terms }
-}
-
-fn normalised(mut values: Vec<f32>) -> Vec<f32> {
-    let most = values.iter().copied().fold(0.0, f32::max);
-    if most > 0.0 {
-        values.iter_mut().for_each(|value| *value /= most);
-    }
-    values
 }
 
 /// As many of the quotes as fit, `None` if none fits. The last quotes are dropped first. The leading
@@ -349,30 +339,20 @@ fn lay_out(pool: &Pool<'_>, chosen: &[usize], leading: Option<usize>, title: &st
     let mut lines = render::lines(pool, &units);
     let day_of = |line: &render::Line| pool.units[line.units[0]].at.and_then(utc_date);
     let leads = |line: &render::Line| leading.is_some_and(|unit| line.units.contains(&unit));
-    // Quotes without a day must not be below the day of the leading one.
-    let may_lead = lines
-        .iter()
-        .all(|line| leads(line) || day_of(line).is_some());
     lines.sort_by_key(|line| {
-        let ordinal = pool.units[line.units[0]].ordinal;
-        (
-            !(may_lead && leads(line)),
-            day_of(line),
-            ordinal,
-            line.units[0],
-        )
+        let first = line.units[0];
+        (!leads(line), day_of(line), pool.units[first].ordinal, first)
     });
+    // The day of the leading quote is beside it if it would stand above quotes without a day.
+    let is_dated = |line: &render::Line| leads(line) || day_of(line).is_some();
+    let has_heading = lines.iter().all(is_dated);
     let mut text = format!("## {title}\n");
     let mut day = None;
     for line in &lines {
         let first = &pool.units[line.units[0]];
         let at = day_of(line);
-        if at.is_some() && at != day {
-            let _ = write!(
-                text,
-                "\n**{}**\n",
-                at.map(|d| d.to_string()).unwrap_or_default()
-            );
+        if let Some(date) = at.filter(|_| at != day && (has_heading || !leads(line))) {
+            let _ = write!(text, "\n**{date}**\n");
             day = at;
         }
         text.push_str("- ");
@@ -390,6 +370,9 @@ fn lay_out(pool: &Pool<'_>, chosen: &[usize], leading: Option<usize>, title: &st
         text.push_str(marks.0);
         quote(pool, &line.units, &mut text);
         text.push_str(marks.1);
+        if let Some(date) = at.filter(|_| at != day) {
+            let _ = write!(text, " ({date})");
+        }
         text.push('\n');
     }
     text.truncate(text.trim_end().len());

@@ -12,13 +12,16 @@ const K1: f32 = 1.2;
 const UNIT_B: f32 = 0.4;
 const SOURCE_B: f32 = 0.5;
 
-/// The relevance of each unit. `query` has distinct terms with their weights.
-pub(super) fn of_units(pool: &Pool<'_>, query: &[(Term, f32)]) -> Vec<f32> {
+/// The terms that are looked for, with the word that each stands for, and how much it counts.
+pub(super) type Query = HashMap<Term, (Term, f32)>;
+
+/// The relevance of each unit.
+pub(super) fn of_units(pool: &Pool<'_>, query: &Query) -> Vec<f32> {
     relevance(pool, query, (pool.units.len(), UNIT_B), |unit| unit)
 }
 
 /// The relevance of each source, with all its units.
-pub(super) fn of_sources(pool: &Pool<'_>, query: &[(Term, f32)]) -> Vec<f32> {
+pub(super) fn of_sources(pool: &Pool<'_>, query: &Query) -> Vec<f32> {
     let source = |unit: usize| pool.units[unit].source;
     relevance(pool, query, (pool.sources, SOURCE_B), source)
 }
@@ -26,28 +29,23 @@ pub(super) fn of_sources(pool: &Pool<'_>, query: &[(Term, f32)]) -> Vec<f32> {
 /// The relevance of each group of units; `group` must not decrease.
 fn relevance(
     pool: &Pool<'_>,
-    query: &[(Term, f32)],
+    query: &Query,
     (groups, b): (usize, f32),
     group: impl Fn(usize) -> usize,
 ) -> Vec<f32> {
-    let mut weights: HashMap<Term, f32> = HashMap::new();
-    for &(term, weight) in query {
-        let most = weights.entry(term).or_default();
-        *most = most.max(weight);
-    }
-    // The length of each group, and its number of occurrences of each term.
+    // The length of each group, and its occurrences of each word.
     let mut lengths = vec![0.0_f32; groups];
     let mut has: Vec<Vec<(Term, f32)>> = vec![Vec::new(); groups];
     for unit in 0..pool.units.len() {
         let (length, has) = (&mut lengths[group(unit)], &mut has[group(unit)]);
-        for &term in pool.terms(unit) {
+        for term in pool.terms(unit) {
             *length += 1.0;
-            if !weights.contains_key(&term) {
+            let Some(&(word, share)) = query.get(term) else {
                 continue;
-            }
-            match has.iter_mut().find(|(known, _)| *known == term) {
-                Some((_, times)) => *times += 1.0,
-                None => has.push((term, 1.0)),
+            };
+            match has.iter_mut().find(|(known, _)| *known == word) {
+                Some((_, times)) => *times += share,
+                None => has.push((word, share)),
             }
         }
     }
@@ -60,10 +58,18 @@ fn relevance(
     let idf = |n: f32| ((all - n + 0.5) / (n + 0.5) + 1.0).ln();
     let each = has.iter().zip(&lengths).map(|(has, length)| {
         let norm = K1 * (1.0 - b + b * length / mean.max(1.0));
-        let of_term = |&(term, times): &(Term, f32)| {
-            weights[&term] * idf(having[&term]) * times * (K1 + 1.0) / (times + norm)
-        };
+        let of_term =
+            |&(term, times): &(Term, f32)| idf(having[&term]) * times * (K1 + 1.0) / (times + norm);
         has.iter().map(of_term).sum()
     });
     each.collect()
+}
+
+/// The values as shares of the highest one.
+pub(super) fn normalised(mut values: Vec<f32>) -> Vec<f32> {
+    let most = values.iter().copied().fold(0.0, f32::max);
+    if most > 0.0 {
+        values.iter_mut().for_each(|value| *value /= most);
+    }
+    values
 }

@@ -22,90 +22,53 @@ pub(super) enum Focus {
     Wishes,
 }
 
-/// The keywords, the heading and the cues of each focus.
-const KNOWN: [(Focus, &[&str], &str, Cues); 8] = [
+/// The keywords, separated by bars, the heading and the cues of each focus.
+const KNOWN: [(Focus, &str, &str, Cues); 8] = [
     (
         Focus::Decisions,
-        &[
-            "decision",
-            "decide",
-            "agreed",
-            "agreement",
-            "outcome",
-            "chosen",
-            "chose",
-        ],
+        "decision|decide|agreed|agreement|outcome|chosen|chose",
         "Decisions",
         Cues::DECISION,
     ),
     (
         Focus::Constraints,
-        &[
-            "constraint",
-            "requirement",
-            "rule",
-            "limit",
-            "policy",
-            "policies",
-            "must",
-        ],
+        "constraint|requirement|rule|limit|policy|policies|must",
         "Constraints",
         Cues::CONSTRAINT,
     ),
     (
         Focus::Risks,
-        &[
-            "risk", "danger", "concern", "problem", "incident", "threat", "go wrong", "failure",
-        ],
+        "risk|danger|concern|problem|incident|threat|go wrong|failure",
         "Risks and problems",
         Cues::RISK,
     ),
     (
         Focus::Questions,
-        &[
-            "open question",
-            "question",
-            "unresolved",
-            "unclear",
-            "unknown",
-            "open point",
-        ],
+        "open question|question|unresolved|unclear|unknown|open point",
         "Open questions",
         Cues::OPEN.with(Cues::QUESTION),
     ),
     (
         Focus::Actions,
-        &[
-            "action",
-            "task",
-            "todo",
-            "to do",
-            "next step",
-            "owner",
-            "who does",
-            "pending",
-            "plan",
-        ],
+        "action|task|todo|to do|next step|owner|who does|pending|plan",
         "Actions and owners",
         Cues::PENDING,
     ),
     (
         Focus::Facts,
-        &[
-            "fact", "number", "figure", "name", "date", "detail", "data", "evidence",
-        ],
+        "fact|number|figure|name|date|detail|data|evidence",
         "Facts and figures",
         Cues::DATE,
     ),
     (
         Focus::Causes,
-        &["why", "cause", "reason", "explain"],
+        "why|cause|reason|explain",
         "Causes",
         Cues::CAUSE,
     ),
     (
         Focus::Wishes,
-        &["want", "wish", "request", "goal", "purpose", "asked for"],
+        "want|wish|request|goal|purpose|asked for",
         "What was wanted",
         Cues::GOAL,
     ),
@@ -118,7 +81,10 @@ impl Focus {
         let mut found: Vec<(usize, Focus)> = KNOWN
             .iter()
             .map(|(focus, words, ..)| {
-                (words.iter().map(|word| mentions(&text, word)).sum(), *focus)
+                (
+                    words.split('|').map(|word| mentions(&text, word)).sum(),
+                    *focus,
+                )
             })
             .filter(|(times, _)| *times > 0)
             .collect();
@@ -128,9 +94,7 @@ impl Focus {
 
     /// The keywords of all focuses: they say what to look for, not the subject.
     pub(super) fn words() -> impl Iterator<Item = &'static str> {
-        KNOWN
-            .iter()
-            .flat_map(|(_, words, ..)| words.iter().copied())
+        KNOWN.iter().flat_map(|(_, words, ..)| words.split('|'))
     }
 
     /// Its heading.

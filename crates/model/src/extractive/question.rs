@@ -2,15 +2,19 @@
 //! neighbouring messages, and the kinds of facts that it names.
 
 mod days;
-mod kind;
+mod expected;
 mod messages;
+mod related;
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 pub(super) use days::MONTHS;
+use expected::Expected;
 use messages::Messages;
 
-use super::bm25;
+use rust_stemmers::Algorithm;
+
+use super::bm25::{self, Query};
 use super::cues::Cues;
 use super::focus::Focus;
 use super::pool::{Pool, Unit};
@@ -24,14 +28,6 @@ const INTERROGATIVES: [&str; 8] = [
     "who", "whom", "what", "when", "where", "which", "why", "how",
 ];
 
-/// Words that ask for one thing: a person, a time, a place, a value.
-const ONE_ANSWER: &str = "who whom whose what when where which how wer wen wem wessen was wann wo wohin woher \
-    welche welcher welches welchen welchem wie wieviel wieviele";
-
-/// Words that ask for a cause, for events or for several facts.
-const ACCOUNTS: &str = "why warum wieso weshalb happened happen passiert geschah geschehen dates \
-    deadlines daten termine changes changed geändert all every each alle jede";
-
 /// Words of tasks about the conversation as a whole ("What happened last week?"). They name no
 /// subject.
 const GENERAL_WORDS: &str = "summary sum overview status update news new happen discuss discussed talk \
@@ -39,6 +35,10 @@ const GENERAL_WORDS: &str = "summary sum overview status update news new happen 
     zusammenfassen zusammenfassung überblick passiert geschehen geschah woche letzte letzten monat heute \
     gestern stand neues neu besprochen beredet offen offene offenen entschieden beschlossen risiken \
     probleme aufgaben gespräch";
+
+/// Words after `how` that ask for an amount. They name no subject.
+const MEASURES: &str =
+    "long old high large far often fast viel viele lange hoch teuer alt oft weit";
 
 /// Verbs of tasks that want a text rather than an answer. They name no subject.
 const WRITING_VERBS: &str = "write draft prepare compose create summarise summarize recap schreib \
@@ -83,6 +83,8 @@ pub(super) fn relevance(
     task: &str,
     asked: &HashSet<usize>,
 ) -> Option<Vec<f32>> {
+    // Terms that were only looked up are above.
+    let spoken = pool.vocabulary.len() as Term;
     let focus_terms = focus_terms(pool);
     if !has_own_words(pool, task, &focus_terms) {
         return None;
@@ -92,8 +94,9 @@ pub(super) fn relevance(
     let is_asked: Vec<bool> = (0..pool.units.len())
         .map(|unit| asked.contains(&unit) || is_repeated(pool, unit, &known, &requests))
         .collect();
-    let query = query(pool, known, task, &focus_terms);
-    let by_kind = kind::gains(pool, task);
+    let expected = Expected::of(task);
+    let query = query(pool, task, spoken, &focus_terms);
+    let by_kind = expected::gains(pool, task);
     let messages = Messages::new(pool, task, &query, &by_kind);
     let mut units = bm25::of_units(pool, &query);
     units
@@ -103,9 +106,9 @@ pub(super) fn relevance(
     let most = units.iter().copied().fold(f32::MIN_POSITIVE, f32::max);
     let each = pool.units.iter().zip(&units).enumerate();
     let each = each.map(|(index, (unit, own))| {
-        let message = messages.relevance(unit);
+        let (message, is_same_for_all_units) = messages.relevance(unit);
         // In a reply without words of the question no unit is better than another.
-        let own = match message.is_same_for_all_units {
+        let own = match is_same_for_all_units {
             true => 1.0,
             false => 1.0 - weights::UNIT_SHARE + weights::UNIT_SHARE * own / most,
         };
@@ -116,28 +119,44 @@ pub(super) fn relevance(
             _ => 1.0,
         };
         let readable = readability(pool, index).sqrt();
-        message.value * own * asks * readable * messages.day_factor(unit, index)
+        let value = message * own * asks * readable * messages.day_factor(unit, index);
+        if value <= 0.0 {
+            return 0.0;
+        }
+        // Of two answers the newer one is valid.
+        let recent = 1.0 + weights::RECENT * unit.source as f32 / pool.sources as f32;
+        value * recent * expected.factor(pool, index, &known)
     });
     Some(each.collect())
 }
 
-/// The words of a question that say something of its subject, with their weights. `known` has all
-/// that are in the pool.
-fn query(
-    pool: &mut Pool<'_>,
-    mut known: Vec<Term>,
-    task: &str,
-    focus_terms: &[Term],
-) -> Vec<(Term, f32)> {
-    if let Some(common) = common_words(task) {
-        let common = pool.known(common);
-        known.retain(|term| !common.contains(term));
-    }
-    let weight = |term| match focus_terms.contains(&term) {
-        true => weights::FOCUS_WORD,
-        false => 1.0,
+/// The words of a question that say something of its subject, and the terms related to them, all of
+/// which are below `spoken`. Names of people who speak are none: they are in most messages.
+fn query(pool: &mut Pool<'_>, task: &str, spoken: Term, focus_terms: &[Term]) -> Query {
+    let common = common_words(task);
+    let mut others = pool.terms_of(common.unwrap_or_default());
+    others.extend(pool.terms_of(MEASURES));
+    let people = pool
+        .units
+        .iter()
+        .filter(|unit| unit.speaker != unit.role.name());
+    let names: BTreeSet<&str> = people.map(|unit| unit.speaker).collect();
+    names
+        .iter()
+        .for_each(|name| others.extend(pool.terms_of(name)));
+    let language = common.map_or(Algorithm::English, |_| Algorithm::German);
+    let mut terms = related::terms(pool, task, language);
+    // A word of the question stands for itself, whatever else it is related to.
+    terms.extend(pool.terms_of(task).into_iter().map(|word| (word, word)));
+    terms.retain(|(term, word)| *term < spoken && !others.contains(word) && !others.contains(term));
+    let share = |term, word| match term == word {
+        _ if focus_terms.contains(&word) => weights::FOCUS_WORD,
+        true => 1.0,
+        false => weights::RELATED,
     };
-    known.into_iter().map(|term| (term, weight(term))).collect()
+    let each = terms.into_iter();
+    each.map(|(term, word)| (term, (word, share(term, word))))
+        .collect()
 }
 
 /// Whether a unit is the same question, asked earlier: it has the words of the question and at most
@@ -191,13 +210,6 @@ pub(super) fn is_follow_up(task: &str) -> bool {
     others.next().is_none() && (task.contains('?') || words(task).any(asks))
 }
 
-/// Whether a task asks for one thing ("Who has the keys?") rather than for causes, events or several
-/// facts.
-pub(super) fn has_one_answer(task: &str) -> bool {
-    let asks = words(task).any(|word| has_word(ONE_ANSWER, &word));
-    asks && !words(task).any(|word| has_word(ACCOUNTS, &word))
-}
-
 /// Whether a task asks for a text, such as `Draft a reply to Anna`.
 pub(super) fn is_writing_task(task: &str) -> bool {
     words(task).any(|word| has_word(WRITING_VERBS, &word))
@@ -209,7 +221,7 @@ fn words(text: &str) -> impl Iterator<Item = String> + '_ {
     words.filter(|word| !word.is_empty()).map(str::to_lowercase)
 }
 
-fn has_word(list: &str, word: &str) -> bool {
+pub(super) fn has_word(list: &str, word: &str) -> bool {
     list.split_whitespace().any(|one| one == word)
 }
 

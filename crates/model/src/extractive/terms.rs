@@ -136,6 +136,12 @@ impl Vocabulary {
         known.map(|(term, _)| *term)
     }
 
+    /// All words in lower case, in any order, with their terms.
+    pub(super) fn words(&self) -> impl Iterator<Item = (&str, Term)> {
+        let words = self.surfaces.iter();
+        words.map(|(word, (term, _))| (&**word, *term))
+    }
+
     /// Appends the terms of a text in order, without stop words. Returns the marks of its words.
     pub(super) fn read(&mut self, text: &str, out: &mut Vec<Term>) -> Marks {
         let mut first = true;

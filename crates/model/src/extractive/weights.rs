@@ -3,8 +3,8 @@
 //! The weights of summaries were fitted on the conversations of `examples/retained`, half `tune`,
 //! on the three shipped conversations (`examples/probes`), and on public chats, meetings and
 //! bookings that are not in the repository. The half `report` was used to compare variants. The
-//! weights of answers were set by reading answers. A weight without a unit is a factor; 1 has no
-//! effect.
+//! weights of answers were set by reading answers and by half of the questions of `tests/asked.rs`. A
+//! weight without a unit is a factor; 1 has no effect.
 
 use super::select::Preference;
 
@@ -96,15 +96,19 @@ pub(super) mod reading {
 /// The relevance of a unit to a question, see `question`.
 pub(super) mod question {
     /// The weight of a focus keyword relative to a word of the subject.
-    pub(in super::super) const FOCUS_WORD: f32 = 0.3;
+    pub(in super::super) const FOCUS_WORD: f32 = 0.15;
+    /// How much a word that is related to a word of the question counts.
+    pub(in super::super) const RELATED: f32 = 0.6;
+    /// A unit without the kind of answer that the question expects.
+    pub(in super::super) const OTHER_KIND: f32 = 0.35;
+    /// What the newest message gains.
+    pub(in super::super) const RECENT: f32 = 0.25;
     /// The weight of the speaker's name relative to a word in the text.
     pub(in super::super) const SPEAKER: f32 = 0.8;
     /// The weight of the day that the question names relative to a word in the text.
-    pub(in super::super) const DAY: f32 = 1.5;
+    pub(in super::super) const DAY: f32 = 3.0;
     /// The weight of a kind of facts that the question names relative to a word in the text.
     pub(in super::super) const KIND: f32 = 1.0;
-    /// A message of another day.
-    pub(in super::super) const ANOTHER_DAY: f32 = 0.5;
     /// The share of its neighbours' relevance that a message gets.
     pub(in super::super) const NEIGHBOUR: f32 = 0.3;
     /// The same of the message after a question.

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use crate::date::Date;
 use crate::extractive::cues::{Cues, without_phrases};
 use crate::extractive::pool::Pool;
-use crate::extractive::question::{MONTHS, common_word_lists};
+use crate::extractive::question::{MONTHS, common_word_lists, has_word};
 use crate::extractive::terms::{Class, Term, is_stop_word, words};
 
 /// The kind of a value. Only values of one kind contradict each other.
@@ -48,22 +48,8 @@ pub(super) struct Statement {
     pub(super) says_now: bool,
 }
 
-const WEEKDAYS: [&str; 14] = [
-    "monday",
-    "tuesday",
-    "wednesday",
-    "thursday",
-    "friday",
-    "saturday",
-    "sunday",
-    "montag",
-    "dienstag",
-    "mittwoch",
-    "donnerstag",
-    "freitag",
-    "samstag",
-    "sonntag",
-];
+const WEEKDAYS: &str = "monday tuesday wednesday thursday friday saturday sunday montag dienstag \
+    mittwoch donnerstag freitag samstag sonntag";
 /// Words beside a number that make it a time.
 const HOURS: [&str; 4] = ["am", "pm", "uhr", "o'clock"];
 /// Currencies and shares, which are no subject.
@@ -292,7 +278,7 @@ fn value(all: &[Word], at: usize) -> Option<Option<(Kind, String)>> {
             None => (word.len() > 3).then_some(None),
         };
     }
-    if WEEKDAYS.contains(&word) {
+    if has_word(WEEKDAYS, word) {
         return Some(Some((Kind::Weekday, word.to_owned())));
     }
     if STATUSES.contains(&word) {
@@ -349,7 +335,7 @@ fn day_of_month(word: &str) -> Option<u8> {
 
 /// Whether a word in small letters is the name of a month or a weekday.
 pub(in crate::extractive) fn is_date_word(word: &str) -> bool {
-    month(word).is_some() || WEEKDAYS.contains(&word)
+    month(word).is_some() || has_word(WEEKDAYS, word)
 }
 
 /// The common words of languages other than English.

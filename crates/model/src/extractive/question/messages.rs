@@ -1,17 +1,17 @@
 //! The relevance of whole messages to a question: their words, their speaker, their day, and the
 //! messages beside them.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
 use unisono_context::Ordinal;
 
 use super::days;
 use super::weights;
+use crate::extractive::bm25::{self, Query};
 use crate::extractive::cues::Cues;
 use crate::extractive::passage::PassageKind;
 use crate::extractive::pool::{Pool, Unit};
-use crate::extractive::terms::Term;
-use crate::extractive::{bm25, score};
+use crate::extractive::score;
 
 /// What is known of each source with regard to a question.
 pub(super) struct Messages {
@@ -28,22 +28,9 @@ pub(super) struct Messages {
     talk: Talk,
 }
 
-/// The relevance of a message to the question.
-pub(super) struct MessageRelevance {
-    pub(super) value: f32,
-    /// Whether all units of the message have this relevance: it has no words of the question, and
-    /// replies to a relevant message, or is of a named day.
-    pub(super) is_same_for_all_units: bool,
-}
-
 impl Messages {
     /// `by_kind`: what each unit gains by the kinds of its facts.
-    pub(super) fn new(
-        pool: &mut Pool<'_>,
-        task: &str,
-        query: &[(Term, f32)],
-        by_kind: &[f32],
-    ) -> Messages {
+    pub(super) fn new(pool: &mut Pool<'_>, task: &str, query: &Query, by_kind: &[f32]) -> Messages {
         let mut own_words = bm25::of_sources(pool, query);
         let mut most = vec![0.0_f32; pool.sources];
         for (unit, gain) in pool.units.iter().zip(by_kind) {
@@ -63,12 +50,10 @@ impl Messages {
                 false => own + by,
             })
             .collect();
-        let mut worth = match on_day.is_empty() {
+        let worth = match on_day.is_empty() {
             true => Vec::new(),
-            false => score::weigh(pool, &[], 1.0).units,
+            false => bm25::normalised(score::weigh(pool, &[], 1.0).units),
         };
-        let best = worth.iter().copied().fold(f32::MIN_POSITIVE, f32::max);
-        worth.iter_mut().for_each(|worth| *worth /= best);
         Messages {
             own_words,
             by_author,
@@ -79,18 +64,16 @@ impl Messages {
         }
     }
 
-    /// The relevance of the message of a unit.
-    pub(super) fn relevance(&self, unit: &Unit<'_>) -> MessageRelevance {
+    /// The relevance of the message of a unit, and whether all its units have it: it has no words of
+    /// the question, and replies to a relevant message, or is of a named day.
+    pub(super) fn relevance(&self, unit: &Unit<'_>) -> (f32, bool) {
         let source = unit.source;
-        let beside = self.talk.of_neighbours(source, &self.relevance);
+        let (beside, follows, is_answer) = self.talk.of_neighbours(source, &self.relevance);
         let decides = unit.cues.intersects(Cues::DECISION.with(Cues::CHANGE));
-        let replies =
-            beside.is_answer || beside.follows && (decides || self.by_author[source] > 0.0);
-        MessageRelevance {
-            value: self.relevance[source] + beside.relevance,
-            is_same_for_all_units: self.own_words[source] <= 0.0
-                && (replies || self.on_day.contains(&source)),
-        }
+        let replies = is_answer || follows && (decides || self.by_author[source] > 0.0);
+        let is_same = replies || self.on_day.contains(&source);
+        let value = self.relevance[source] + beside;
+        (value, is_same && self.own_words[source] <= 0.0)
     }
 
     /// The factor of a unit by its day: the best units of the named days come first. 1 if the question
@@ -98,8 +81,7 @@ impl Messages {
     pub(super) fn day_factor(&self, unit: &Unit<'_>, index: usize) -> f32 {
         match self.on_day.contains(&unit.source) {
             true => self.worth[index].max(0.0).sqrt(),
-            false if self.on_day.is_empty() => 1.0,
-            false => weights::ANOTHER_DAY,
+            false => 1.0,
         }
     }
 }
@@ -134,75 +116,56 @@ impl Talk {
         talk
     }
 
-    /// The relevance that a message gets from the messages beside it: more if it answers a question
-    /// or a proposal.
-    fn of_neighbours(&self, source: usize, messages: &[f32]) -> OfNeighbours {
-        let relevance = |at: Option<usize>| {
-            let at = at?;
-            let (this, other) = (self.ordinals[source]?, (*self.ordinals.get(at)?)?);
-            (this.0.abs_diff(other.0) <= 1).then_some((messages[at], self.asks[at]))
-        };
-        let (before, asks) = relevance(source.checked_sub(1)).unwrap_or_default();
-        let (after, _) = relevance(Some(source + 1)).unwrap_or_default();
+    /// The message before another.
+    fn before(&self, source: usize) -> Option<usize> {
+        let before = source.checked_sub(1)?;
+        let (this, earlier) = (*self.ordinals.get(source)?, self.ordinals[before]?);
+        (this?.0.abs_diff(earlier.0) <= 1).then_some(before)
+    }
+
+    /// The relevance that a message gets from the messages beside it; whether the one before it is
+    /// relevant; and whether it answers that one, a question or a proposal of somebody else.
+    fn of_neighbours(&self, source: usize, messages: &[f32]) -> (f32, bool, bool) {
+        let relevance = |at: Option<usize>| at.map_or(0.0, |at| messages[at]);
+        let before = self.before(source);
+        let asks = before.is_some_and(|at| self.asks[at]);
+        // A question is also about what was said before it.
+        let earlier = relevance(before.filter(|_| asks).and_then(|at| self.before(at)));
+        let before = relevance(before) + weights::NEIGHBOUR * earlier;
+        let after = relevance(self.before(source + 1).map(|_| source + 1));
         let replies = source.checked_sub(1).is_some_and(|at| self.proposes[at]);
         let is_answer = (asks && !self.asks[source] || replies) && before > 0.0;
         let share = match is_answer {
             true => weights::ANSWER,
             false => weights::NEIGHBOUR,
         };
-        OfNeighbours {
-            relevance: (share * before).max(weights::NEIGHBOUR * after),
-            follows: before > 0.0,
-            is_answer,
-        }
+        let relevance = (share * before).max(weights::NEIGHBOUR * after);
+        (relevance, before > 0.0, is_answer)
     }
-}
-
-/// The relevance that a message gets from the messages beside it.
-struct OfNeighbours {
-    relevance: f32,
-    /// Whether the message before it is relevant.
-    follows: bool,
-    /// Whether the message before it is a relevant question, and this one is not a question; or a
-    /// relevant proposal of somebody else.
-    is_answer: bool,
 }
 
 /// What each source gains if the question names its speaker: a question about a person is answered
 /// by that person rather than in messages to them.
-fn said_by(pool: &mut Pool<'_>, task: &str) -> Vec<f32> {
-    let mut speakers: Vec<Option<&str>> = vec![None; pool.sources];
-    for unit in &pool.units {
-        let named = unit.speaker != unit.role.name() && !unit.speaker.is_empty();
-        speakers[unit.source] = named.then_some(unit.speaker);
-    }
-    // In a fixed order, because the vocabulary numbers new terms in the order of their appearance.
-    let mut times: BTreeMap<&str, usize> = BTreeMap::new();
-    for speaker in speakers.iter().flatten() {
-        *times.entry(speaker).or_default() += 1;
-    }
-    let words = pool.terms_of(task);
-    let sources = pool.sources;
-    let mut gain = |speaker: &str, n: usize| {
-        let is_named = pool
-            .terms_of(speaker)
-            .iter()
-            .any(|term| words.contains(term));
-        match is_named {
-            true => weights::SPEAKER * rarity(sources, n),
-            false => 0.0,
-        }
+fn said_by(pool: &Pool<'_>, task: &str) -> Vec<f32> {
+    let asked: Vec<String> = super::words(task).collect();
+    // Also the possessive of a German name: `Friedas`.
+    let is = |asked: &String, name: &str| asked.trim_end_matches('s') == name.trim_end_matches('s');
+    let is_named = |name: String| asked.iter().any(|asked| is(asked, &name));
+    let mut speakers = vec![""; pool.sources];
+    let people = pool
+        .units
+        .iter()
+        .filter(|unit| unit.speaker != unit.role.name());
+    people.for_each(|unit| speakers[unit.source] = unit.speaker);
+    let mut times: HashMap<&str, usize> = HashMap::new();
+    speakers
+        .iter()
+        .for_each(|speaker| *times.entry(speaker).or_default() += 1);
+    let gain = |speaker: &&str| match super::words(speaker).any(is_named) {
+        true => weights::SPEAKER * rarity(pool.sources, times[speaker]),
+        false => 0.0,
     };
-    let gains: BTreeMap<&str, f32> = times
-        .into_iter()
-        .map(|(name, n)| (name, gain(name, n)))
-        .collect();
-    let of = |speaker: &Option<&str>| {
-        speaker
-            .and_then(|name| gains.get(name).copied())
-            .unwrap_or(0.0)
-    };
-    speakers.iter().map(of).collect()
+    speakers.iter().map(gain).collect()
 }
 
 /// The weight of something that `n` of all sources have: the inverse document frequency of BM25.
