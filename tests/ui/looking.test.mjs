@@ -410,7 +410,7 @@ test("without scripts a file is imported, with its invalid lines named, and expo
     await page.getByLabel("Skip invalid lines").check();
     await page.getByRole("button", { name: "Import" }).click();
     await page.getByText("1 invalid message or line skipped").waitFor();
-    await page.getByText("skipped line 2:1: this is not JSON").waitFor();
+    await page.getByText("skipped line 2:2: this is not JSON").waitFor();
     await page.getByRole("link", { name: "Open the conversation" }).click();
     await page.getByText("One <b>").waitFor();
     const download = page.waitForEvent("download");
