@@ -248,8 +248,7 @@ impl Updates {
         updates.collect()
     }
 
-    /// The last session updates, and the answer to the prompt. `cost` is that of the session up to
-    /// now.
+    /// Returns the last session updates and the answer to the prompt. `cost` is the cost of the session so far.
     pub(crate) fn end(
         &mut self,
         end: TurnEnd,

@@ -1,4 +1,4 @@
-//! Asks the offline model questions about conversations of `asked`, half of which were used for
+//! Asks the offline model questions about the conversations in `asked`. The odd questions were used for
 //! tuning.
 //!
 //! A file has days (`@ 2025-01-20`), messages (`Name: text`, `call NAME JSON`, `result TEXT`) and

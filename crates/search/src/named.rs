@@ -17,7 +17,7 @@ use words::{count, date, day, dotted_day, month, month_and_year, weekday, year};
 
 /// The maximum number of days that a message names: of a longer list they say little.
 const MAX_DAYS: usize = 32;
-/// The longest period of which a message names each day.
+/// The longest period, in days, whose days are indexed one by one.
 const LONGEST: usize = 4;
 /// The maximum number of periods of a question.
 const MAX_PERIODS: usize = 4;
@@ -36,8 +36,8 @@ impl Mention {
         self.time.is_date()
     }
 
-    /// The days at or before the reference; and the next days of this name, of which messages may
-    /// speak already.
+    /// The last days with this name, up to the reference, and the next ones: messages may name days to
+    /// come.
     pub(crate) fn resolve(&self, reference: Date) -> Vec<Days> {
         let past = self.time.days(reference);
         past.into_iter().chain(self.time.next(reference)).collect()

@@ -38,7 +38,7 @@ pub(super) struct CrewClass {
     pub(super) tasks: Vec<Step>,
     /// The body of each such method without comments and spaces, with the key of its agent or task.
     pub(super) bodies: Vec<(MethodKind, String, String)>,
-    /// The methods of the crew's own list of tasks; empty: all tasks, as they are written.
+    /// The methods in the crew's list of tasks, in order; empty: the crew has all tasks.
     pub(super) listed: Vec<String>,
 }
 

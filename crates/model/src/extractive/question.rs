@@ -94,7 +94,7 @@ pub(super) fn relevance(
     let is_asked: Vec<bool> = (0..pool.units.len())
         .map(|unit| asked.contains(&unit) || is_repeated(pool, unit, &known, &requests))
         .collect();
-    let expected = Expected::of(task);
+    let expected = Expected::from_task(task);
     let query = query(pool, task, spoken, &focus_terms);
     let by_kind = expected::gains(pool, task);
     let messages = Messages::new(pool, task, &query, &by_kind);

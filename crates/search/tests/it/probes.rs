@@ -1,7 +1,7 @@
 //! How much of what answers a question is found, for questions with and without days.
 //!
-//! The talks are synthetic: days with small talk that repeats, and a few facts, some of which other
-//! days speak of. The floors are below the measured shares; `--nocapture` prints them.
+//! The talks are synthetic: each day has small talk that repeats and a few facts, and some messages
+//! name other days. The floors are below the measured shares; `--nocapture` prints them.
 
 use jiff::civil::{Date, date};
 use jiff::{ToSpan, tz::TimeZone};

@@ -58,7 +58,7 @@ type Names = BTreeSet<String>;
 const FEW_LINES: usize = 3;
 
 impl<'l, 't> Labels<'l, 't> {
-    pub(super) fn of(lines: &'l [Line<'t>]) -> Labels<'l, 't> {
+    pub(super) fn find(lines: &'l [Line<'t>]) -> Labels<'l, 't> {
         let mut of: BTreeMap<String, Label<'t>> = BTreeMap::new();
         for (at, line) in lines.iter().enumerate() {
             if let Some(name) = line.name() {
@@ -140,8 +140,8 @@ impl<'l, 't> Labels<'l, 't> {
         }
     }
 
-    /// Whether a label beside those of a model and its user is no part of the model's answers: it
-    /// is a role, or it follows the user.
+    /// In a chat with a model: whether a label is a person and not a part of the model's answer. A person
+    /// has a role or speaks after the user.
     fn answers(&self, label: &Label<'_>) -> bool {
         let is_after = |at: &usize| self.after_user.get(*at) == Some(&true);
         label.form == Form::Person || label.at.iter().any(is_after)
@@ -261,8 +261,8 @@ impl<'l, 't> Labels<'l, 't> {
         doubts
     }
 
-    /// Whether a speaker may be a label: few lines, and none of them a sentence, although those of
-    /// others are (`is_prose`).
+    /// Whether a label that was read as a speaker may be none: it has few lines and no sentence, and
+    /// other speakers have sentences (`is_prose`).
     fn is_doubtful_speaker(&self, label: &Label<'_>, names: &Names, is_prose: bool) -> bool {
         let is_value = |at: &usize| {
             let said = self.said(*at);

@@ -74,7 +74,7 @@ const OPENERS: &str = "\
     there these this those to two unser unsere vom von vor wann warum was we weitere wenn wer \
     what when where which who why wie wir with wo you your zu zum zur";
 
-/// Roles in conversations, besides those of models and their users.
+/// Roles of people.
 const ROLES: &str = "\
     agent anrufer anruferin applicant arzt befragte befragter berater beraterin bewerber \
     bewerberin caller candidate client customer doctor facilitator gast guest interviewee \

@@ -43,7 +43,7 @@ fn in_style(text: &str, style: SpeakerStyle, order: DayOrder, clear: bool) -> Op
     let is_labelled = !matches!(style, SpeakerStyle::Stamped | SpeakerStyle::Heading);
     let mut doubts = Vec::new();
     if is_labelled {
-        let labels = Labels::of(&lines);
+        let labels = Labels::find(&lines);
         let chosen = labels.chosen(clear);
         doubts = labels.doubts(&chosen);
         let starts = labels.starts(&chosen);

@@ -60,7 +60,7 @@ const KINDS: [(&str, Cues); 2] = [
 
 impl Expected {
     /// The kind that a task expects.
-    pub(super) fn of(task: &str) -> Expected {
+    pub(super) fn from_task(task: &str) -> Expected {
         if words(task).any(|word| has_word(COSTS, &word)) {
             return Expected::Amount;
         }
