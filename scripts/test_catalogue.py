@@ -37,11 +37,16 @@ class Catalogue(unittest.TestCase):
             "ft:gpt-x": openai(),
             "embed": openai(mode="embedding"),
             "gpt-live": openai(supported_endpoints=["/v1/realtime"]),
-            "unknown-window": openai(max_input_tokens=None),
             "of-another": openai(litellm_provider="azure"),
             "gone": openai(deprecation_date="2029-05-01"),
         }
         self.assertNotIn("[models", written(table))
+
+    def test_a_model_is_there_without_its_window(self):
+        row = openai(max_input_tokens=None, max_output_tokens=None, deprecation_date="2030-07-01")
+        self.assertIn(
+            '[models."openai/gpt-w"]\nprice = { input = 2.50, output = 10.00 }\n'
+            'retires = "2030-07-01"\n', written({"gpt-w": row}))
 
     def test_windows_that_are_told_without_the_output(self):
         self.assertIn("window = 400_000\n", written(

@@ -71,6 +71,7 @@ fn main() {
         max_output: Tokens(8_000),
         encoding: Encoding::O200kBase,
         per_message: Tokens(3),
+        files: Default::default(),
     };
     let budget = Budget::new(limits, Ppm::percent(5), Tokens(20));
     let warm = measure(&mut criterion, BenchmarkId::new("count", "warm"), || {

@@ -16,7 +16,7 @@ use unisono_context::policy::{Keep, Policy, Preset};
 use unisono_context::{Encoding, MessageId, Ordinal, Part, SessionId, Timestamp, Tokens};
 use unisono_interchange::transcript::{self, Stamps};
 use unisono_model::Tokenizer;
-use unisono_model::extractive::{Passage, SummaryInput, SummaryLayout, summarise};
+use unisono_model::extractive::{Passage, SummaryInput, summarise};
 use unisono_model::language::Models;
 use unisono_model::retention::baseline::{Baseline, measure as by_baseline};
 use unisono_model::retention::{Probe, ShownMessage, parse, report};
@@ -101,16 +101,11 @@ fn said(message: &NewMessage) -> String {
 }
 
 fn summary(messages: &[NewMessage], cap: u64, tokenizer: Tokenizer) -> String {
-    let draft = summarise(&SummaryInput {
-        passages: &passages(messages),
-        prior: None,
-        prior_facts: &[],
-        cap: Tokens(cap),
-        layout: SummaryLayout::Rolling,
-        telegraphic: false,
-        instructions: None,
-        count: &|text: &str| tokenizer.count(text).tokens.0,
-    });
+    let draft = summarise(&SummaryInput::new(
+        &passages(messages),
+        Tokens(cap),
+        &|text: &str| tokenizer.count(text).tokens.0,
+    ));
     draft.text
 }
 
@@ -178,7 +173,12 @@ async fn compactions(messages: &[NewMessage]) -> Samples {
                 keep,
                 writing: SummaryOptions::default(),
             };
-            let turn = team::turn("main", team::team(0), work, Policy::of(Preset::Checkpoint));
+            let turn = team::turn(
+                "main",
+                team::team(0),
+                work,
+                Policy::from_preset(Preset::Checkpoint),
+            );
             let (id, start) = (turn.id, Instant::now());
             handle.accept(turn).await.unwrap();
             let ended = handle.wait(id).await.unwrap();

@@ -14,13 +14,13 @@ use std::time::Duration;
 use mimalloc::MiMalloc;
 use reqwest::{Client, StatusCode};
 use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use unisono::Local;
 use unisono_benches::bare::local;
+use unisono_benches::daemon::{listen, wait_for_event};
 use unisono_benches::memory::resident;
 use unisono_benches::{Conversation, Samples, Table, bytes, team, time};
 use unisono_context::{Encoding, SessionId};
@@ -258,29 +258,7 @@ async fn ask(served: Arc<Served>, client: Client, which: usize, _: usize) -> usi
 
 /// A listener: its connection, after the head of the reply.
 async fn listener(served: &Served, session: &str) -> TcpStream {
-    let mut stream = TcpStream::connect(served.address).await.unwrap();
-    let head = format!(
-        "GET /v1/sessions/{session}/events HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {}\r\n\r\n",
-        served.address, served.token
-    );
-    stream.write_all(head.as_bytes()).await.unwrap();
-    let mut reply = Vec::new();
-    while !reply.ends_with(b"\r\n\r\n") {
-        reply.push(stream.read_u8().await.unwrap());
-    }
-    assert!(reply.starts_with(b"HTTP/1.1 200"));
-    stream
-}
-
-/// Reads until the name of an event came.
-async fn heard(stream: &mut TcpStream, name: &[u8], buffer: &mut Vec<u8>) {
-    buffer.clear();
-    let mut piece = [0; 1_024];
-    while !buffer.windows(name.len()).any(|window| window == name) {
-        let read = stream.read(&mut piece).await.unwrap();
-        assert!(read > 0, "the stream has ended");
-        buffer.extend_from_slice(&piece[..read]);
-    }
+    listen(&served.address.to_string(), &served.token, session).await
 }
 
 fn main() {
@@ -440,7 +418,7 @@ async fn listeners(table: &Table, served: &Served) {
         for mut stream in streams.drain(..) {
             hearing.spawn(async move {
                 let mut buffer = Vec::new();
-                heard(&mut stream, b"event: branch_set", &mut buffer).await;
+                wait_for_event(&mut stream, b"event: branch_set", &mut buffer).await;
                 (stream, Instant::now())
             });
         }

@@ -30,11 +30,9 @@ const DIALECTS: [(Dialect, fake::Dialect); 4] = [
     (Dialect::Gemini, fake::Dialect::Gemini),
 ];
 
-/// A stream and what is in it.
 struct Recording {
     dialect: Dialect,
     bytes: Vec<u8>,
-    /// The data of its events.
     events: Vec<String>,
     text: String,
 }

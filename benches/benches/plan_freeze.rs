@@ -25,6 +25,7 @@ fn budgets(window: u64) -> Budgets {
         max_output: Tokens(16_000.min(window / 4)),
         encoding: Encoding::O200kBase,
         per_message: Tokens(3),
+        files: Default::default(),
     };
     Budget::new(limits, Ppm::percent(5), Tokens(20)).into()
 }
@@ -36,7 +37,7 @@ fn plan(
     mode: Mode,
 ) -> Option<Plan> {
     let view = conversation.view();
-    compaction::plan(&view, budgets, &Policy::of(preset), mode, NOW).unwrap()
+    compaction::plan(&view, budgets, &Policy::from_preset(preset), mode, NOW).unwrap()
 }
 
 /// What T2 and T3 do when the last step has brought the context under its target.

@@ -1,17 +1,22 @@
 //! Durable appends of 64 sessions to PostgreSQL: the engine, a client for each session that inserts
-//! one row a transaction, and the engine on sled, in turns. The database is on the same cores.
+//! one row a transaction, and the engine on sled, in turns; and rounds of agents on both engines. The
+//! database is on the same cores.
 #![allow(
     clippy::unwrap_used,
     reason = "a measurement ends where it cannot go on"
 )]
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, NoTls, Statement};
 use unisono_benches::appending::{EVENT_BYTES, Session, Side, Writer};
-use unisono_benches::{Table, time};
+use unisono_benches::remote;
+use unisono_benches::stub::{self, Stub};
+use unisono_benches::{Conversation, Samples, Table, time};
+use unisono_runtime::Runtime;
 use unisono_store::postgres::{Options, Postgres};
 use unisono_store::{Disk, Engine};
 use unisono_test_postgres::Server;
@@ -20,6 +25,12 @@ const WRITERS: u128 = 64;
 /// How long each side works before it is the next one's turn.
 const SLICE: Duration = Duration::from_secs(1);
 const SLICES: usize = 6;
+/// Agents of a round, and the messages of its context: about 80k tokens.
+const AGENTS: usize = 16;
+const MESSAGES: u32 = 400;
+/// Rounds that are not counted, and those that are.
+const WARM_UP: usize = 3;
+const ROUNDS: usize = 30;
 
 /// One connection that inserts a row at a time.
 struct Row {
@@ -67,7 +78,38 @@ async fn rows(server: &Server) -> Vec<Row> {
     rows
 }
 
+/// Rounds of a lead and its delegates on one engine.
+struct Rounds {
+    session: remote::Session,
+    times: Samples,
+    _runtime: Runtime,
+}
+
+impl Rounds {
+    async fn new(engine: Arc<dyn Engine>, stub: &Stub) -> Rounds {
+        let runtime = remote::runtime(engine, stub.url()).await;
+        let conversation = Conversation::new(0, MESSAGES);
+        Rounds {
+            session: remote::Session::create(&runtime, 1, &conversation).await,
+            times: Samples::default(),
+            _runtime: runtime,
+        }
+    }
+
+    async fn round(&mut self, number: usize) {
+        let branch = format!("branch-{number}");
+        self.session.fork(&branch).await;
+        let took = self.session.answer(&branch, remote::team(AGENTS)).await;
+        if number >= WARM_UP {
+            self.times.push(took);
+        }
+    }
+}
+
 fn main() {
+    if stub::serve_if_asked() {
+        return;
+    }
     let server = Server::start(&["max_connections=120", "shared_buffers=128MB"]).unwrap();
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(measure(&server));
@@ -118,5 +160,32 @@ async fn measure(server: &Server) {
         &by_sled.shown(),
         Some(ratio),
         ratio >= 0.35,
+    );
+    rounds(&table, server, dir.path()).await;
+}
+
+/// Rounds on sled and on PostgreSQL, in turns.
+async fn rounds(table: &Table, server: &Server, dir: &Path) {
+    let schema = connect(server).await;
+    schema.batch_execute("CREATE SCHEMA rounds").await.unwrap();
+    let stub = Stub::start(Duration::ZERO);
+    let disk = Disk::open(dir.join("rounds")).unwrap().disk;
+    let mut sled = Rounds::new(Arc::new(disk), &stub).await;
+    let engine = Postgres::open(Options::new(&server.url("rounds"), None).unwrap());
+    let mut ours = Rounds::new(Arc::new(engine.await.unwrap()), &stub).await;
+    for number in 0..WARM_UP + ROUNDS {
+        sled.round(number).await;
+        ours.round(number).await;
+    }
+    let what = format!("a round of {AGENTS} agents on 80k tokens, median of {ROUNDS}");
+    let by_sled = time(sled.times.median());
+    table.note(&format!("{what}: on sled"), &by_sled, None);
+    let ratio = ours.times.ratio(&sled.times);
+    table.row(
+        &what,
+        "≤ 1.5 × sled's",
+        &time(ours.times.median()),
+        Some(ratio),
+        ratio <= 1.5,
     );
 }

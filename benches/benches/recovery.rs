@@ -17,7 +17,6 @@ use unisono_context::SessionId;
 use unisono_context::policy::{Policy, Preset};
 use unisono_model::language::Models;
 use unisono_runtime::{Agent, Answer, Ctx, Extensions, Failure, Options, Runtime, Task};
-use unisono_session::agent::{AgentKind, Definition};
 use unisono_store::{Disk, Journal};
 
 /// What the program allocates with.
@@ -43,15 +42,6 @@ impl Agent for Begun {
             self.reached.notify_one();
         }
         std::future::pending().await
-    }
-}
-
-fn definition(id: &str) -> Definition {
-    Definition {
-        kind: AgentKind::Custom("begun".into()),
-        timeout_ms: 3_600_000,
-        max_concurrent: 100_000,
-        ..team::definition(id)
     }
 }
 
@@ -87,8 +77,13 @@ async fn leave_open(store: &Path, turns: usize) {
         let conversation = Conversation::new(0, MESSAGES);
         let import = conversation.import(SessionId::from_u128(1 + n as u128));
         let handle = runtime.create(import).await.unwrap();
-        let team = team::team_of(DELEGATES, definition);
-        let turn = team::turn("main", team, team::question(), Policy::of(Preset::Off));
+        let team = team::team_of(DELEGATES, team::unanswered);
+        let turn = team::turn(
+            "main",
+            team,
+            team::question(),
+            Policy::from_preset(Preset::Off),
+        );
         handle.accept(turn).await.unwrap();
     }
     begun.reached.notified().await;

@@ -39,7 +39,6 @@ struct World {
     _runtime: Runtime,
 }
 
-/// One turn.
 struct Turn {
     took: Duration,
     /// Its group commits.
@@ -108,7 +107,7 @@ impl World {
     async fn turn(&mut self, branch: &str) -> Duration {
         self.handle.fork(branch, self.head).await.unwrap();
         self.engine.take();
-        let policy = Policy::of(Preset::Off);
+        let policy = Policy::from_preset(Preset::Off);
         let turn = team::turn(branch, self.team.clone(), team::question(), policy);
         let id = turn.id;
         let start = Instant::now();

@@ -3,10 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use unisono_store::{
-    Append, Checkpoint, Claim, Deletion, Engine, EngineFuture, Event, Health, SessionId,
-    SessionInfo,
-};
+use unisono_store::{Append, Engine, EngineFuture, SessionId};
 
 /// One append: a group commit of its own when nobody else writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,9 +73,10 @@ impl Beside {
 }
 
 impl Engine for Counting {
-    fn claim(&self, session: SessionId) -> EngineFuture<'_, Claim> {
-        self.engine.claim(session)
-    }
+    unisono_store::forward_engine!(
+        engine: claim, read, put_checkpoint, latest_checkpoint, session, sessions, delete_session,
+        health, close
+    );
 
     fn append(&self, append: Append) -> EngineFuture<'_, u64> {
         Box::pin(async move {
@@ -91,46 +89,5 @@ impl Engine for Counting {
             appended.push(Appended { payloads, took });
             answer
         })
-    }
-
-    fn read(&self, session: SessionId, from: u64, limit: usize) -> EngineFuture<'_, Vec<Event>> {
-        self.engine.read(session, from, limit)
-    }
-
-    fn put_checkpoint(
-        &self,
-        session: SessionId,
-        epoch: u64,
-        checkpoint: Checkpoint,
-    ) -> EngineFuture<'_, ()> {
-        self.engine.put_checkpoint(session, epoch, checkpoint)
-    }
-
-    fn latest_checkpoint(&self, session: SessionId) -> EngineFuture<'_, Option<Checkpoint>> {
-        self.engine.latest_checkpoint(session)
-    }
-
-    fn session(&self, session: SessionId) -> EngineFuture<'_, Option<SessionInfo>> {
-        self.engine.session(session)
-    }
-
-    fn sessions(
-        &self,
-        after: Option<SessionId>,
-        limit: usize,
-    ) -> EngineFuture<'_, Vec<SessionInfo>> {
-        self.engine.sessions(after, limit)
-    }
-
-    fn delete_session(&self, deletion: Deletion) -> EngineFuture<'_, bool> {
-        self.engine.delete_session(deletion)
-    }
-
-    fn health(&self) -> Health {
-        self.engine.health()
-    }
-
-    fn close(&self) -> EngineFuture<'_, ()> {
-        self.engine.close()
     }
 }

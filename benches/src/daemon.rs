@@ -8,6 +8,9 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::time::Instant;
 
 use crate::bare::local;
 use crate::memory;
@@ -145,4 +148,31 @@ impl Client {
         assert!(status.is_success(), "{path}: {status} {text}");
         serde_json::from_str(&text).expect("JSON")
     }
+}
+
+/// A listener of a session's events: its connection, after the head of the reply.
+pub async fn listen(address: &str, token: &str, session: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(address).await.expect("it listens");
+    let head = format!(
+        "GET /v1/sessions/{session}/events HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {token}\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).await.expect("it reads");
+    let mut reply = Vec::new();
+    while !reply.ends_with(b"\r\n\r\n") {
+        reply.push(stream.read_u8().await.expect("a head"));
+    }
+    assert!(reply.starts_with(b"HTTP/1.1 200"));
+    stream
+}
+
+/// Reads until the name of an event came; when.
+pub async fn wait_for_event(stream: &mut TcpStream, name: &[u8], buffer: &mut Vec<u8>) -> Instant {
+    buffer.clear();
+    let mut chunk = [0; 1_024];
+    while !buffer.windows(name.len()).any(|window| window == name) {
+        let read = stream.read(&mut chunk).await.expect("a stream");
+        assert!(read > 0, "the stream has ended");
+        buffer.extend_from_slice(&chunk[..read]);
+    }
+    Instant::now()
 }

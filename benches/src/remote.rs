@@ -10,8 +10,9 @@ use unisono_context::{MessageId, SessionId};
 use unisono_fake_provider::Keep;
 use unisono_model::Catalogue;
 use unisono_model::client::Client;
-use unisono_model::language::{Models, Remote};
+use unisono_model::language::Models;
 use unisono_model::provider::{Kind as Provider, Settings};
+use unisono_model::remote::Remote;
 use unisono_runtime::{Handle, Options, Runtime};
 use unisono_session::agent::{AgentKind, Definition, Team};
 use unisono_session::event::Outcome;
@@ -82,7 +83,7 @@ impl Session {
 
     /// A turn on a branch, and how long it took until its end was on disk.
     pub async fn answer(&self, branch: &str, team: Team) -> Duration {
-        let policy = Policy::of(Preset::Off);
+        let policy = Policy::from_preset(Preset::Off);
         let turn = team::turn(branch, team, team::question(), policy);
         let id = turn.id;
         let start = Instant::now();

@@ -40,6 +40,7 @@ pub fn definition(id: &str) -> Definition {
             max_output: Tokens(8_000),
             encoding: Encoding::O200kBase,
             per_message: Tokens(3),
+            files: Default::default(),
         },
         tools: Vec::new(),
         max_model_calls: 1,
@@ -55,6 +56,16 @@ pub fn definition(id: &str) -> Definition {
         delegates: Vec::new(),
         pipeline: Vec::new(),
         tags: Vec::new(),
+    }
+}
+
+/// The definition of an agent of the kind `begun`, which never answers.
+pub fn unanswered(id: &str) -> Definition {
+    Definition {
+        kind: AgentKind::Custom("begun".into()),
+        timeout_ms: 3_600_000,
+        max_concurrent: 100_000,
+        ..definition(id)
     }
 }
 

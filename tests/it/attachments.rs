@@ -9,8 +9,9 @@ use unisono_context::call::Reply;
 use unisono_context::message::{NewMessage, Part, Role};
 use unisono_context::{Digest, MessageId, Timestamp};
 use unisono_model::client::Client;
-use unisono_model::language::{Completion, LanguageModel, Remote, Request};
+use unisono_model::language::{Completion, LanguageModel, Request};
 use unisono_model::prompt::{Prefix, Shared};
+use unisono_model::remote::Remote;
 use unisono_session::event::Outcome;
 use unisono_session::machine::Import;
 use unisono_store::{Append, Deletion};
@@ -151,7 +152,7 @@ async fn an_image_that_is_damaged_fails_the_turn_with_its_reason() {
     };
     let content = journals.iter().find(is_content).expect("a content").session;
     engine
-        .delete_session(Deletion::of(content))
+        .delete_session(Deletion::of_session(content))
         .await
         .expect("deleted");
     let claim = engine.claim(content).await.expect("claimed");

@@ -16,7 +16,7 @@ use unisono_tests::{Scenario, scenario};
 fn plan(tally: &Tally) -> Scenario {
     let policy = Policy {
         trigger: Some(Trigger::Tokens(Tokens(2_000))),
-        ..Policy::of(Preset::Checkpoint)
+        ..Policy::from_preset(Preset::Checkpoint)
     };
     scenario()
         .lead(definition("lead"), Echo(tally.clone()))

@@ -54,7 +54,7 @@ async fn pinned_constraints_survive_twenty_compactions_in_a_row() {
     let directory = tempfile::tempdir().expect("a directory");
     let policy = Policy {
         trigger: Some(Trigger::Tokens(Tokens(1_500))),
-        ..Policy::of(Preset::Checkpoint)
+        ..Policy::from_preset(Preset::Checkpoint)
     };
     let lead = definition("lead");
     let plan = scenario()

@@ -68,7 +68,6 @@ const ARROWS: &[(&str, &[&str])] = &[
             "unisono-api",
             "unisono-web",
             "unisono-config",
-            "unisono-interchange",
             "unisono-context",
             "unisono-session",
             "unisono-store",
@@ -260,6 +259,21 @@ fn bincode_is_used_in_one_file() {
     });
     let users: Vec<_> = users.filter_map(|f| f.file_name()?.to_str()).collect();
     assert_eq!(users, ["codec.rs"]);
+}
+
+#[test]
+fn facts_of_the_journal_are_not_read_above_the_library() {
+    let mut files = Vec::new();
+    for name in ["acp", "cli", "client", "server", "web"] {
+        sources(&root().join("crates").join(name).join("src"), &mut files);
+    }
+    for file in files {
+        let text = std::fs::read_to_string(&file).expect("source");
+        let statements = text.split(';');
+        let imports = statements.filter_map(|it| it.split_once("use unisono_session::"));
+        let mut names = imports.flat_map(|(_, list)| list.split(|c: char| !c.is_alphanumeric()));
+        assert!(!names.any(|name| name == "Fact"), "{}", file.display());
+    }
 }
 
 /// The names under which types of the API are described. One name for two types would leave one of

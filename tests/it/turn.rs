@@ -70,7 +70,7 @@ async fn a_second_turn_continues_from_the_checkpoint_and_counts_nothing_twice() 
     let directory = tempfile::tempdir().expect("a directory");
     let policy = Policy {
         trigger: Some(Trigger::Tokens(Tokens(3_000))),
-        ..Policy::of(Preset::Checkpoint)
+        ..Policy::from_preset(Preset::Checkpoint)
     };
     let plan = three_delegates(&Tally::default())
         .policy(policy)

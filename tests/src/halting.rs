@@ -6,10 +6,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
-use unisono_store::{
-    Append, Checkpoint, Claim, Deletion, Engine, EngineFuture, Event, Health, SessionId,
-    SessionInfo,
-};
+use unisono_store::{Append, Engine, EngineFuture};
 
 /// Passes everything on until its events are used up.
 pub struct Halting {
@@ -32,9 +29,10 @@ impl Halting {
 }
 
 impl Engine for Halting {
-    fn claim(&self, session: SessionId) -> EngineFuture<'_, Claim> {
-        self.engine.claim(session)
-    }
+    unisono_store::forward_engine!(
+        engine: claim, read, put_checkpoint, latest_checkpoint, session, sessions, delete_session,
+        health
+    );
 
     fn append(&self, mut append: Append) -> EngineFuture<'_, u64> {
         Box::pin(async move {
@@ -53,43 +51,6 @@ impl Engine for Halting {
             self.closed.cancelled().await;
             Err(unisono_store::Error::Closed)
         })
-    }
-
-    fn read(&self, session: SessionId, from: u64, limit: usize) -> EngineFuture<'_, Vec<Event>> {
-        self.engine.read(session, from, limit)
-    }
-
-    fn put_checkpoint(
-        &self,
-        session: SessionId,
-        epoch: u64,
-        checkpoint: Checkpoint,
-    ) -> EngineFuture<'_, ()> {
-        self.engine.put_checkpoint(session, epoch, checkpoint)
-    }
-
-    fn latest_checkpoint(&self, session: SessionId) -> EngineFuture<'_, Option<Checkpoint>> {
-        self.engine.latest_checkpoint(session)
-    }
-
-    fn session(&self, session: SessionId) -> EngineFuture<'_, Option<SessionInfo>> {
-        self.engine.session(session)
-    }
-
-    fn sessions(
-        &self,
-        after: Option<SessionId>,
-        limit: usize,
-    ) -> EngineFuture<'_, Vec<SessionInfo>> {
-        self.engine.sessions(after, limit)
-    }
-
-    fn delete_session(&self, deletion: Deletion) -> EngineFuture<'_, bool> {
-        self.engine.delete_session(deletion)
-    }
-
-    fn health(&self) -> Health {
-        self.engine.health()
     }
 
     fn close(&self) -> EngineFuture<'_, ()> {

@@ -38,6 +38,7 @@ pub fn definition(id: &str) -> Definition {
             max_output: Tokens(1_000),
             encoding: Encoding::O200kBase,
             per_message: Tokens(3),
+            files: Default::default(),
         },
         tools: Vec::new(),
         max_model_calls: 4,
@@ -110,7 +111,7 @@ pub fn scenario() -> Scenario {
         models: Models::default(),
         delegation: DelegationLimits::default(),
         caps: TurnCaps::default(),
-        policy: Policy::of(Preset::Checkpoint),
+        policy: Policy::from_preset(Preset::Checkpoint),
         messages: 8,
         options: Options::default(),
     }

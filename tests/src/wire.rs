@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use unisono_model::Catalogue;
 use unisono_model::client::Client;
-use unisono_model::language::Remote;
 use unisono_model::provider::{Kind, Settings};
+use unisono_model::remote::Remote;
 use unisono_session::agent::Definition;
 
 use crate::scenario::model_driven;

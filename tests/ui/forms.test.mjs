@@ -1,6 +1,7 @@
 // Forms take what was typed, keep it until it was sent, and say why it was not.
 
 import assert from "node:assert/strict";
+import { createServer } from "node:http";
 import { after, before, test } from "node:test";
 import { browser as launch, enter, shot } from "./browser.mjs";
 import { Place, example } from "./place.mjs";
@@ -272,6 +273,83 @@ test("each waiting call names its session, and an open page tells of a logout at
   }
 });
 
+test("a link on another site leads to the page in two clicks", async () => {
+  const place = await new Place().serve();
+  const other = createServer((request, reply) => {
+    reply.writeHead(200, { "Content-Type": "text/html" });
+    reply.end(`<a href="${place.address}/usage?by=model">the usage</a>`);
+  });
+  await new Promise((done) => other.listen(0, "127.0.0.1", done));
+  try {
+    const page = await enter(browser, place);
+    // The browser sends no cookie there: it is another site.
+    await page.goto(`http://localhost:${other.address().port}/`);
+    await page.getByRole("link", { name: "the usage" }).click();
+    await page.getByRole("heading", { name: "You are not logged in" }).waitFor();
+    await page.getByRole("link", { name: "open this page again" }).click();
+    await page.getByRole("heading", { name: "Usage", exact: true }).waitFor();
+    assert.equal(page.url(), `${place.address}/usage?by=model`);
+    await page.context().close();
+  } finally {
+    await place.stop();
+    other.close();
+    other.closeAllConnections();
+  }
+});
+
+test("the head of a named token is one row, and a key opens no page that the token may not open", async () => {
+  const place = await new Place().serve();
+  try {
+    const { secret } = await place.ask("POST", "/v1/tokens", { name: "clerk", scope: "ask" });
+    for (const [bearer, opens] of [[secret, false], [undefined, true]]) {
+      place.bearer = bearer;
+      const page = await enter(browser, place, { viewport: { width: 1280, height: 800 } });
+      const { height } = await page.locator("header.top").boundingBox();
+      assert.ok(height < 60, `the head is ${height} px high`);
+      await page.keyboard.press("?");
+      const list = page.getByRole("dialog", { name: "Keys" });
+      await list.getByText("g u", { exact: true }).waitFor();
+      assert.equal(await list.getByText("g t", { exact: true }).count(), opens ? 1 : 0);
+      await page.keyboard.press("Escape");
+      await list.waitFor({ state: "detached" });
+      await page.keyboard.type("gt");
+      if (opens) await page.waitForURL(/settings/);
+      // The next key still works.
+      await page.keyboard.type("gu");
+      await page.waitForURL(/usage/);
+      assert.deepEqual(page.faults, []);
+      await page.context().close();
+    }
+  } finally {
+    delete place.bearer;
+    await place.stop();
+  }
+});
+
+test("on a phone the lead of a turn and all columns of the sessions are in sight", async () => {
+  const place = new Place();
+  const { session } = place.call("import", example);
+  await place.serve();
+  try {
+    const long = "orders_and_payments_from_one_database_to_another";
+    await place.ask("POST", "/v1/sessions", { title: long });
+    const { turn } = await place.ask("POST", `/v1/sessions/${session}/turns`, { task: "What is open?", agents: ["risks", "facts"] });
+    const page = await enter(browser, place, { viewport: { width: 375, height: 800 } });
+    const isInSight = async (part) => {
+      const { x, width } = await part.boundingBox();
+      assert.ok(x >= 0 && x + width <= 375, `${await part.textContent()}: ${x} + ${width}`);
+    };
+    await page.goto(`${place.address}/`);
+    const row = page.getByRole("group", { name: "Sessions" }).getByRole("row").filter({ hasText: long });
+    for (const cell of await row.getByRole("cell").all()) await isInSight(cell);
+    await page.goto(`${place.address}/sessions/${session}/turns/${turn}`);
+    for (const name of ["lead", "risks", "facts"]) await isInSight(page.locator(".fan .node", { hasText: name }));
+    await page.context().close();
+  } finally {
+    await place.stop();
+  }
+});
+
 test("the kinds of the context differ, also in forced colours", async () => {
   const place = new Place();
   const { session } = place.call("import", example);
@@ -295,6 +373,57 @@ test("the kinds of the context differ, also in forced colours", async () => {
       const roles = await page.locator("svg.parts a").evaluateAll((all) => all.map((part) => part.querySelectorAll("rect:not(.over)").length));
       assert.ok(roles.some((count) => count > 1), roles.join(" "));
       await shot(page, `kinds-${JSON.stringify(options).replaceAll(/[^a-z0-9]+/gi, "-")}`, false);
+      await page.context().close();
+    }
+  } finally {
+    await place.stop();
+  }
+});
+
+test("the kinds of the other pictures differ, in each theme and in forced colours", async () => {
+  const place = await new Place().serve();
+  try {
+    const pictures = {
+      timeline: ["queue", "preparation", "compaction", "cache", "model", "tool", "person", "delegates", "retry", "other"],
+      instants: ["first", "frozen"],
+      history: ["checkpoint", "user", "short", "before", "frozen"],
+      usage: ["cached", "fresh", "out"],
+      budgets: ["room", "spent", "reserved"],
+      occupancy: ["used", "room", "reserve", "pending"],
+    };
+    for (const options of [{ colorScheme: "light" }, { colorScheme: "dark" }, { forcedColors: "active" }, { forcedColors: "active", colorScheme: "dark" }]) {
+      const page = await enter(browser, place, options);
+      const { looks, ground } = await page.evaluate((pictures) => {
+        const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+        document.body.append(svg);
+        const look = (kind) => {
+          const rect = document.createElementNS("http://www.w3.org/2000/svg", "rect");
+          rect.setAttribute("class", kind);
+          svg.append(rect);
+          const swatch = document.createElement("span");
+          swatch.className = `swatch ${kind}`;
+          document.body.append(swatch);
+          const { fill, stroke, strokeWidth, strokeDasharray } = getComputedStyle(rect);
+          const { backgroundColor, borderTopStyle, borderTopWidth, borderTopColor } = getComputedStyle(swatch);
+          return { fill, edge: `${stroke} ${strokeWidth} ${strokeDasharray}`, stroke, swatch: `${backgroundColor} ${borderTopStyle} ${borderTopWidth} ${borderTopColor}` };
+        };
+        const looks = Object.entries(pictures).map(([picture, kinds]) => [picture, kinds.map((kind) => [kind, look(kind)])]);
+        return { looks, ground: getComputedStyle(document.body).backgroundColor };
+      }, pictures);
+      const form = JSON.stringify(options);
+      for (const [picture, kinds] of looks) {
+        const drawn = kinds.map(([, { fill, edge }]) => `${fill} ${edge}`);
+        assert.equal(new Set(drawn).size, kinds.length, `${form} ${picture}: ${drawn.join(", ")}`);
+        // Budgets have no legend.
+        if (picture !== "budgets") {
+          const swatches = kinds.map(([, { swatch }]) => swatch);
+          assert.equal(new Set(swatches).size, kinds.length, `${form} ${picture}: ${swatches.join(", ")}`);
+        }
+        for (const [kind, { fill, stroke }] of kinds) {
+          const blank = (colour) => colour === ground || colour === "none";
+          assert.ok(!blank(fill) || !blank(stroke), `${form} ${kind}: ${fill}, ${stroke} on ${ground}`);
+        }
+      }
       await page.context().close();
     }
   } finally {
@@ -346,6 +475,10 @@ test("of a file with several conversations some are selected, and one is importe
       await page.goto(`${place.address}/import`);
       await page.getByLabel("Files").setInputFiles(several);
       await page.getByRole("button", { name: "Import", exact: true }).click();
+      // Without a selection the list is there again.
+      await again();
+      await page.getByRole("button", { name: "Import the selected" }).click();
+      await page.locator("#refused").getByText("No conversation is selected").waitFor();
       await list.getByLabel("Winter <b>").check();
       await shot(page, "import-list", false);
       await again();
@@ -362,6 +495,14 @@ test("of a file with several conversations some are selected, and one is importe
       await page.getByRole("heading", { name: "Imported 2 of 3 conversations" }).waitFor();
       await page.getByRole("listitem").filter({ hasText: "imported before" }).getByRole("link", { name: "Winter" }).waitFor();
       assert.equal((await place.ask("GET", "/v1/sessions")).items.length, 3);
+      // Nothing is selected of files that are imported whole.
+      await page.goto(`${place.address}/import`);
+      const others = [chat("d", "Fog", "Is it thick?"), chat("e", "Ice", "Is it thin?")];
+      await page.getByLabel("Files").setInputFiles([several, file("others.json", others)]);
+      await page.getByLabel("Import all conversations of a file").check();
+      await page.getByRole("button", { name: "Import", exact: true }).click();
+      await page.getByRole("listitem").filter({ hasText: "others.json" }).getByRole("link", { name: "Fog" }).waitFor();
+      assert.equal((await place.ask("GET", "/v1/sessions")).items.length, 5);
       // One conversation: it is said where it is, and imported again on request.
       const one = file("one.json", chats[0].conversations.map(({ value }) => ({ role: "user", content: value })));
       for (const copy of [false, false, true]) {
@@ -371,7 +512,7 @@ test("of a file with several conversations some are selected, and one is importe
         await page.getByRole("button", { name: "Import", exact: true }).click();
         await page.locator(".message, #known").first().waitFor();
       }
-      assert.equal((await place.ask("GET", "/v1/sessions")).items.length, 5);
+      assert.equal((await place.ask("GET", "/v1/sessions")).items.length, 7);
       assert.deepEqual(page.faults, []);
       await page.context().close();
     } finally {

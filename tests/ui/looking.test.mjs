@@ -8,7 +8,7 @@ import { createRequire } from "node:module";
 import { after, before, test } from "node:test";
 import { browser as launch, enter, shot } from "./browser.mjs";
 import { Place, example } from "./place.mjs";
-import { model, settings } from "./tools.mjs";
+import { model, settings, streaming, team } from "./tools.mjs";
 
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const day = () => new Date().toISOString().slice(0, 10);
@@ -144,6 +144,35 @@ test("at 320 pixels no page scrolls sideways, and neither does the table of an a
     await page.context().close();
   } finally {
     await place.stop();
+  }
+});
+
+test("at 320 pixels the numbers of a budget are not torn apart, and a reservation moves nothing", async () => {
+  const provider = await streaming({ tokens: 60, perSecond: 20 });
+  const budgets = "[budget.session]\nmax_tokens = 100_000_000\nmax_cost_usd = 12.5\n[budget.turn]\nmax_tokens = 20_000_000\n";
+  const place = await new Place(team(provider.address) + budgets).serve();
+  try {
+    const { session } = await place.ask("POST", "/v1/sessions", { title: "Budgets" });
+    const { turn } = await place.ask("POST", `/v1/sessions/${session}/turns`, { task: "Who moves?", wait: false });
+    const page = await enter(browser, place, { viewport: { width: 320, height: 640 } });
+    await page.goto(`${place.address}/sessions/${session}/turns/${turn}`);
+    const own = page.locator("section:has(> h2:text-is('Budgets')) .budgets");
+    await own.getByText("reserved").first().waitFor({ state: "attached" });
+    const lines = () => own.locator(".number span").evaluateAll((all) => all.map((one) => one.offsetHeight / parseFloat(getComputedStyle(one).lineHeight)));
+    const seen = await lines();
+    assert.ok(seen.length > 3, `${seen}`);
+    assert.deepEqual(seen.filter((many) => Math.round(many) !== 1), []);
+    const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+    assert.ok(wide <= 0, `${wide} px too wide`);
+    await shot(page, "budgets-320");
+    const height = await own.evaluate((one) => one.offsetHeight);
+    await page.locator(`#turn-${turn} > header .state.answered`).waitFor({ state: "attached", timeout: 60_000 });
+    await own.getByText("reserved").first().waitFor({ state: "detached" });
+    assert.equal(await own.evaluate((one) => one.offsetHeight), height);
+    await page.context().close();
+  } finally {
+    await place.stop();
+    await provider.close();
   }
 });
 
@@ -313,6 +342,9 @@ test("an agent is looked at, tried, and changed with a check and a difference", 
     await text.fill(before.replace("skills: []", "skils: []"));
     await page.getByRole("button", { name: "Check" }).click();
     await page.getByText(/skils/).first().waitFor();
+    // An unknown key is an error, as in `unisono agents check`.
+    await page.getByText("The text cannot be saved").waitFor();
+    assert.equal(await page.getByRole("button", { name: "Save these changes" }).count(), 0);
     // What is wrong is not saved.
     await text.fill(before.replace("kind: extractive", "kind: extractiv"));
     await page.getByRole("button", { name: /Check|Save/ }).click();
@@ -413,10 +445,17 @@ test("without scripts a file is imported, with its invalid lines named, and expo
     await page.getByText("skipped line 2:2: this is not JSON").waitFor();
     await page.getByRole("link", { name: "Open the conversation" }).click();
     await page.getByText("One <b>").waitFor();
-    const download = page.waitForEvent("download");
-    await page.getByRole("link", { name: "Export" }).click();
-    const path = await (await download).path();
-    assert.ok(readFileSync(path, "utf8").includes("One <b>"));
+    await page.getByRole("link", { name: "Export …" }).click();
+    for (const [format, ending] of [["unisono", "jsonl"], ["openai", "jsonl"], ["anthropic", "json"], ["sharegpt", "json"]]) {
+      await page.getByLabel("Format").selectOption(format);
+      const saving = page.waitForEvent("download");
+      await page.getByRole("button", { name: "Export" }).click();
+      const saved = await saving;
+      assert.match(saved.suggestedFilename(), new RegExp(`^session-[0-9a-f]{32}\\.${ending}$`));
+      const lines = readFileSync(await saved.path(), "utf8").trim().split("\n").map((line) => JSON.parse(line));
+      assert.ok(JSON.stringify(lines).includes("One <b>"), format);
+      if (ending === "json") assert.equal(lines.length, 1);
+    }
     // What was exported comes in again.
     await page.goto(`${place.address}/import`);
     const many = Array.from({ length: 6 }, () => line("user", "x")).join("\n");
@@ -432,19 +471,57 @@ test("without scripts a file is imported, with its invalid lines named, and expo
   }
 });
 
-test("a file that is dropped on the page is imported", async () => {
+test("one branch is exported from its page, in a dialog that the file closes", async () => {
+  const place = await new Place().serve();
+  try {
+    const messages = [{ role: "user", content: "Friday." }, { role: "assistant", content: "Noted." }, { role: "user", content: "No: Monday." }];
+    const { session } = await place.ask("POST", "/v1/sessions", { title: "Two ways", messages });
+    await place.ask("POST", `/v1/sessions/${session}/branches`, { name: "short", at: "#2" });
+    const page = await enter(browser, place, { acceptDownloads: true });
+    for (const [branch, selected, said] of [["main", "", true], ["short", "short", false]]) {
+      await page.goto(`${place.address}/sessions/${session}?branch=${encodeURIComponent(branch)}`);
+      await page.getByRole("link", { name: "Export …" }).click();
+      const box = page.getByRole("dialog", { name: "Export this session" });
+      assert.equal(await box.getByLabel("Branch").inputValue(), selected);
+      await shot(page, "export", false);
+      await box.getByLabel("Format").selectOption("openai");
+      const saving = page.waitForEvent("download");
+      await box.getByRole("button", { name: "Export" }).click();
+      const text = readFileSync(await (await saving).path(), "utf8");
+      assert.equal(text.includes("Monday"), said, text);
+      await box.waitFor({ state: "detached" });
+    }
+    assert.deepEqual(page.faults, []);
+    await page.context().close();
+  } finally {
+    await place.stop();
+  }
+});
+
+test("a file that is dropped on the page or on the list of sessions is imported", async () => {
   const place = await new Place().serve();
   try {
     const page = await enter(browser, place);
-    await page.goto(`${place.address}/import`);
-    const data = await page.evaluateHandle((text) => {
-      const all = new DataTransfer();
-      all.items.add(new File([text], "dropped.jsonl", { type: "application/json" }));
-      return all;
-    }, readFileSync(example, "utf8"));
-    await page.dispatchEvent("main", "drop", { dataTransfer: data });
-    await page.getByRole("heading", { name: "Conversation" }).waitFor();
-    assert.deepEqual(page.faults, []);
+    const drop = async (text) => {
+      const data = await page.evaluateHandle((text) => {
+        const all = new DataTransfer();
+        all.items.add(new File([text], "dropped.jsonl", { type: "application/json" }));
+        return all;
+      }, text);
+      await page.dispatchEvent("main", "drop", { dataTransfer: data });
+    };
+    for (const [path, words] of [["/import", "Yes."], ["/", "No."]]) {
+      await page.goto(place.address + path);
+      await drop(JSON.stringify({ role: "user", content: words }));
+      await page.locator(".message").getByText(words).waitFor();
+    }
+    // What is wrong with a file is said in its place, and the form is there again.
+    await page.goto(`${place.address}/`);
+    await drop("no json at all");
+    await page.locator("#refused").waitFor();
+    await page.getByLabel("Skip invalid lines").waitFor();
+    assert.equal(await page.getByLabel("Files").evaluate((field) => field.files.length), 1);
+    assert.deepEqual(page.faults.filter((fault) => !fault.includes("422")), []);
     await page.context().close();
   } finally {
     await place.stop();

@@ -87,7 +87,7 @@ test("who is revoked in the middle of a stream is told so, and comes back by a n
   }
 });
 
-test("a link that was used, and one that never was one, let nobody in", async () => {
+test("a link that was used, and one that never was one, let nobody in, and a token does", async () => {
   const place = await new Place().serve();
   try {
     const context = await browser.newContext();
@@ -101,6 +101,11 @@ test("a link that was used, and one that never was one, let nobody in", async ()
     const reply = await again.goto(place.link);
     assert.equal(reply.status(), 401);
     await again.getByText("is older than an hour").waitFor();
+    // A token lets this browser in, too.
+    await again.getByLabel("Login link or token").fill(place.token);
+    await shot(again, "login");
+    await again.getByRole("button", { name: "Log in" }).click();
+    await again.getByRole("heading", { name: "Sessions" }).waitFor();
     await again.close();
     await context.close();
   } finally {

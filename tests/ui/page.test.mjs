@@ -6,7 +6,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { createRequire } from "node:module";
 import { after, before, test } from "node:test";
-import { browser as launch, enter, shot } from "./browser.mjs";
+import { browser as launch, enter, shifting, shot } from "./browser.mjs";
 import { Place, example } from "./place.mjs";
 import { model, settings } from "./tools.mjs";
 
@@ -140,6 +140,15 @@ test("a call waits until a person has answered it, once", async () => {
       title: "Letters", messages: [{ role: "user", content: "We move on Friday." }],
     });
     const page = await enter(browser, asking);
+    // A page of something else says in its head how many calls wait.
+    const idle = await page.context().newPage();
+    await idle.goto(`${asking.address}/usage`);
+    const counts = async (open, name) => {
+      await open.evaluate(() => document.dispatchEvent(new Event("visibilitychange")));
+      await open.getByRole("navigation", { name: "Main" }).getByRole("link", { name, exact: true }).waitFor();
+    };
+    await counts(idle, "Approvals");
+    const shift = await shifting(idle);
     await page.goto(`${asking.address}/approvals`);
     await page.getByText("No call waits for you").waitFor();
     const task = { task: "Tell the landlord.", wait: false };
@@ -147,7 +156,13 @@ test("a call waits until a person has answered it, once", async () => {
     // The list comes up to date by itself.
     const card = page.getByRole("article", { name: /clerk asks to call mail__send/ });
     await card.getByText("We <b>move</b> on Friday.").waitFor();
+    for (const open of [page, idle]) await counts(open, "Approvals 1 waiting");
+    assert.equal(await shift(), 0, await shift.moved());
     await shot(page, "approvals");
+    await page.evaluate(axe);
+    const { violations } = await page.evaluate(() => window.axe.run({ resultTypes: ["violations"] }));
+    assert.deepEqual(violations.map(({ id }) => id), []);
+    await shot(idle, "waiting-elsewhere");
     const other = await page.context().newPage();
     await other.goto(`${asking.address}/sessions/${made.session}`);
     await other.getByRole("heading", { name: "Waiting for you" }).waitFor();
@@ -156,6 +171,7 @@ test("a call waits until a person has answered it, once", async () => {
     await page.getByLabel(/Why, for the model/).fill("The landlord knows.");
     await page.getByRole("button", { name: "Deny" }).click();
     await page.getByText("No call waits for you").waitFor();
+    for (const open of [page, idle]) await counts(open, "Approvals");
     // The session's own page follows; whoever answers second is told so.
     await other.locator(".turn .state.answered").waitFor();
     await other.locator(".message").getByText(/They said: The landlord knows/).waitFor();
@@ -207,7 +223,9 @@ test("compacting: numbers, progress, result; then the summary is edited and rest
     // Two clicks: what it would do, and that it is to be done.
     await page.goto(`${place.address}/sessions/${id}`);
     await page.locator(".made", { hasText: `Checkpoint ${number}` }).getByRole("link", { name: "Undo …" }).click();
-    await page.getByRole("dialog").getByRole("button", { name: /Restore [\d,]+ messages/ }).click();
+    // Checkpoint 2 is an edit of checkpoint 1.
+    const returns = number === 2 ? "Return to checkpoint 1" : /Restore [\d,]+ messages/;
+    await page.getByRole("dialog").getByRole("button", { name: returns }).click();
     await page.getByRole("heading", { name: "The checkpoint was reverted" }).waitFor();
   }
   assert.deepEqual(page.faults, []);
@@ -423,6 +441,7 @@ const fixed = () => ({
   tree: `/sessions/${id}/tree`,
   checkpoint: `/sessions/${id}/checkpoints/1`,
   compact: `/sessions/${id}/compact`,
+  exported: `/sessions/${id}/export`,
   context: `/sessions/${id}/context`,
   checkpoints: `/sessions/${id}/checkpoints`,
   undo: `/sessions/${id}/checkpoints/1/revert`,

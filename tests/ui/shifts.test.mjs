@@ -1,11 +1,12 @@
 // Nothing that is seen moves while a turn goes on: wide and on a phone, scrolled or not, on the page of a
-// session and on that of a turn, while agents stream and while a call waits for a person.
+// session and on that of a turn, while agents stream, while a call waits for a person, when a turn fails,
+// and when an image is loaded.
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { browser as launch, enter, shifting, shot } from "./browser.mjs";
 import { Place } from "./place.mjs";
-import { model, settings, streaming, team } from "./tools.mjs";
+import { breaking, model, refusing, settings, streaming, team } from "./tools.mjs";
 
 const MOST = 0.02;
 const SIZES = { wide: { width: 1280, height: 800 }, phone: { width: 390, height: 844 } };
@@ -95,21 +96,137 @@ test("while a call waits for a person, and when it is approved", async () => {
   }
 });
 
-test("while three agents stream", async () => {
-  const provider = await streaming({ tokens: 500, perSecond: 50 });
-  const place = await new Place(team(provider.address)).serve();
+test("while three agents stream, word by word and in a few large pieces", async () => {
+  for (const pace of [{ tokens: 500, perSecond: 50 }, { tokens: 3, perSecond: 1, text: "word ".repeat(500) }]) {
+    const provider = await streaming(pace);
+    const budgets = "[budget.session]\nmax_tokens = 100_000_000\n[budget.turn]\nmax_tokens = 20_000_000\n[budget.run]\nmax_tokens = 5_000_000\n";
+    const place = await new Place(team(provider.address) + budgets).serve();
+    try {
+      const { session } = await place.ask("POST", "/v1/sessions", { title: "Stream", messages: said(40) });
+      // Of the second one the page has an earlier turn.
+      await place.ask("POST", `/v1/sessions/${session}/turns`, { task: "When is the move?" });
+      const { turn } = await place.ask("POST", `/v1/sessions/${session}/turns`, { task: "And who moves?", wait: false });
+      const all = await opened(place, session, turn);
+      for (const { page } of all) await page.locator(`#turn-${turn} > header .state.answered`).waitFor({ state: "attached", timeout: 60_000 });
+      await still(all, `streamed-${pace.tokens}`);
+      // The budgets of the turn and of its session, and that of each run.
+      for (const { page } of all.filter(({ name }) => name.startsWith("turn"))) assert.equal(await page.locator(".budgets li").count(), 6);
+      await close(all);
+    } finally {
+      await place.stop();
+      await provider.close();
+    }
+  }
+});
+
+test("when a turn fails, and when it is cancelled", async () => {
+  for (const ending of ["failed", "cancelled"]) {
+    let refuse;
+    const provider = await refusing(new Promise((done) => { refuse = done; }));
+    const place = await new Place(team(provider.address)).serve();
+    try {
+      const { session } = await place.ask("POST", "/v1/sessions", { title: "Failing", messages: said(40) });
+      const { turn } = await place.ask("POST", `/v1/sessions/${session}/turns`, { task: "When is the move?", wait: false });
+      const all = await opened(place, session, turn);
+      // The lead begins after the three others.
+      for (const { page } of all) await page.locator(`#turn-${turn} .runs > li`).nth(2).waitFor({ state: "attached" });
+      if (ending === "failed") refuse();
+      else await place.ask("POST", `/v1/sessions/${session}/turns/${turn}/cancel`);
+      for (const { page } of all) await page.locator(`#turn-${turn} > header .state.${ending}`).waitFor({ state: "attached" });
+      await still(all, ending);
+      if (ending === "failed") {
+        // The reason is a line that unfolds to all of it, and is told of the lead once.
+        const { page } = all.find(({ name }) => name === "turn-phone-0");
+        const why = page.locator(`#why-${turn}`);
+        assert.equal(await why.locator("p").isVisible(), false);
+        await why.locator("summary").click();
+        await why.locator("p").getByText("lead_failed: agent lead failed").waitFor();
+        assert.equal(await page.locator(".runs > li", { hasText: "lead" }).locator(".trouble").count(), 0);
+        assert.equal(await page.locator(".runs > li > details > summary.trouble").count(), 3);
+      }
+      await close(all);
+    } finally {
+      await place.stop();
+      await provider.close();
+    }
+  }
+});
+
+test("when the connection breaks in the middle of the lead's answer", async () => {
+  let [begin, cut] = [];
+  const gates = [new Promise((done) => { begin = done; }), new Promise((done) => { cut = done; })];
+  const provider = await breaking("I search for it.", "The move is on **Friday**, because", ...gates);
+  const place = await new Place(`${settings(provider.address, "attempts = 1")}[agent_defaults]\nretries = 0\n`).serve();
   try {
-    const { session } = await place.ask("POST", "/v1/sessions", { title: "Stream", messages: said(40) });
-    // Of the second one the page has an earlier turn.
-    await place.ask("POST", `/v1/sessions/${session}/turns`, { task: "When is the move?" });
-    const { turn } = await place.ask("POST", `/v1/sessions/${session}/turns`, { task: "And who moves?", wait: false });
+    const { session } = await place.ask("POST", "/v1/sessions", { title: "Cut", messages: said(40) });
+    const { turn } = await place.ask("POST", `/v1/sessions/${session}/turns`, { task: "When is the move?", wait: false });
     const all = await opened(place, session, turn);
-    for (const { page } of all) await page.locator(`#turn-${turn} > header .state.answered`).waitFor({ state: "attached", timeout: 60_000 });
-    await still(all, "streamed");
+    begin();
+    const sessions = all.filter(({ name }) => name.startsWith("session"));
+    for (const { page } of sessions) await page.locator(".under-way [data-run]").getByText("The move is on **Friday**, because").waitFor({ state: "attached" });
+    cut();
+    for (const { page } of all) await page.locator(`#turn-${turn} > header .state.failed`).waitFor({ state: "attached" });
+    await still(all, "cut");
+    // Why there is no answer is a line; it unfolds to all of the reason, and to what the lead said before,
+    // also on a page that is loaded later.
+    for (const { page, name } of all.filter(({ name }) => name.endsWith("-0"))) {
+      await page.reload();
+      const why = page.locator(`#why-${turn}`);
+      assert.match(await why.locator("summary").textContent(), /^lead_failed: agent clerk failed/);
+      const before = why.getByRole("group", { name: "Output of clerk" });
+      assert.equal(await before.isVisible(), false);
+      await why.locator("summary").click();
+      await why.locator("p.trouble").getByText("agent clerk failed").waitFor();
+      await before.getByText("The move is on Friday, because").waitFor();
+      assert.equal(await before.locator("strong").textContent(), "Friday");
+      await page.locator(`#turn-${turn}`).getByRole("button", { name: "Ask again" }).waitFor();
+      assert.equal(await page.locator(".under-way").count(), 0);
+      await shot(page, `cut-${name}`, false);
+    }
     await close(all);
   } finally {
     await place.stop();
     await provider.close();
+  }
+});
+
+test("when images are loaded, whether their sizes are known or not", async () => {
+  const place = await new Place().serve();
+  try {
+    const { session } = await place.ask("POST", "/v1/sessions", { title: "Images", messages: said(2) });
+    const blank = await browser.newPage();
+    const data = await blank.evaluate(() => {
+      const canvas = Object.assign(document.createElement("canvas"), { width: 600, height: 400 });
+      canvas.getContext("2d").fillRect(0, 0, 600, 400);
+      return canvas.toDataURL("image/png").split(",")[1];
+    });
+    await blank.close();
+    const task = { task: "When is it?", agents: ["facts"], attachments: [{ filename: "plan.png", data }], wait: true };
+    const { turn } = await place.ask("POST", `/v1/sessions/${session}/turns`, task);
+    // A message has the size of its image, the task of a turn has not.
+    for (const [name, path, known] of [["message", "", true], ["task", `/turns/${turn}`, false]]) {
+      for (const [size, viewport] of Object.entries(SIZES)) {
+        let load;
+        const gate = new Promise((done) => { load = done; });
+        const page = await enter(browser, place, { viewport });
+        await page.route("**/blobs/*", async (route) => {
+          await gate;
+          await route.continue();
+        });
+        await page.goto(`${place.address}/sessions/${session}${path}`);
+        const image = page.getByAltText("plan.png");
+        await image.scrollIntoViewIfNeeded();
+        assert.equal(await image.getAttribute("width"), known ? "600" : null);
+        await page.waitForTimeout(100);
+        const shift = await shifting(page);
+        load();
+        await page.waitForFunction(() => [...document.images].every((one) => one.naturalWidth > 0));
+        await still([{ page, name: `${name}-${size}`, shift }], "loaded");
+        await page.context().close();
+      }
+    }
+  } finally {
+    await place.stop();
   }
 });
 

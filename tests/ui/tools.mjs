@@ -27,15 +27,16 @@ function serveTools() {
 }
 
 // Calls `send` first; then says what it came back with. With `answer` it streams that, and ends the
-// reply when `finish` is called. Nothing is answered before `gate`.
-export async function model(answer, gate = Promise.resolve()) {
+// reply when `finish` is called. Nothing is answered before `gates`: one for each request, the last one for
+// all later ones.
+export async function model(answer, ...gates) {
   let finish;
   const finished = new Promise((done) => { finish = done; });
   const server = createServer(async (request, reply) => {
     let text = "";
     for await (const piece of request) text += piece;
     const { messages } = JSON.parse(text);
-    await gate;
+    await (gates.length > 1 ? gates.shift() : gates[0]);
     const last = messages.at(-1);
     const call = { index: 0, id: "call_1", type: "function", function: { name: "mail__send", arguments: '{"text":"We <b>move</b> on Friday."}' } };
     const asks = !answer && last.role !== "tool";
@@ -54,6 +55,55 @@ export async function model(answer, gate = Promise.resolve()) {
     server.closeAllConnections();
   });
   return { address: `http://127.0.0.1:${server.address().port}/v1`, close, finish };
+}
+
+// Refuses every request, with a long reason, after `gate`.
+export async function refusing(gate) {
+  const server = createServer(async (request, reply) => {
+    request.resume();
+    await gate;
+    const message = "The model is not available to this key: ask the owner of the project for access to it. ".repeat(3);
+    reply.writeHead(403, { "Content-Type": "application/json" });
+    reply.end(JSON.stringify({ error: { message, type: "invalid_request_error", code: "model_not_found" } }));
+  });
+  await new Promise((done) => server.listen(0, "127.0.0.1", done));
+  const close = () => new Promise((done) => {
+    server.close(done);
+    server.closeAllConnections();
+  });
+  return { address: `http://127.0.0.1:${server.address().port}/v1`, close };
+}
+
+// Says something and searches the session; then streams the beginning of an answer after the first gate,
+// and breaks the connection after the second one.
+export async function breaking(said, text, first, second) {
+  const call = { index: 0, id: "call_1", type: "function", function: { name: "recall", arguments: '{"query":"move"}' } };
+  const server = createServer(async (request, reply) => {
+    let body = "";
+    for await (const piece of request) body += piece;
+    const answers = JSON.parse(body).messages.at(-1).role === "tool";
+    const send = (delta, finish_reason = null) => {
+      const choices = [{ index: 0, delta: { role: "assistant", ...delta }, finish_reason }];
+      reply.write(`data: ${JSON.stringify({ id: "c", object: "chat.completion.chunk", created: 0, model: "gpt-4o", choices })}\n\n`);
+    };
+    if (answers) await first;
+    reply.writeHead(200, { "Content-Type": "text/event-stream" });
+    if (answers) {
+      send({ content: text });
+      await second;
+      reply.destroy();
+    } else {
+      send({ content: said, tool_calls: [call] });
+      send({}, "tool_calls");
+      reply.end("data: [DONE]\n\n");
+    }
+  });
+  await new Promise((done) => server.listen(0, "127.0.0.1", done));
+  const close = () => new Promise((done) => {
+    server.close(done);
+    server.closeAllConnections();
+  });
+  return { address: `http://127.0.0.1:${server.address().port}/v1`, close };
 }
 
 // The provider of tests/provider, which streams a text at that pace; 0: at once.
@@ -87,10 +137,12 @@ agents = ["north", "east", "west"]
 ${agents.join("")}`;
 }
 
-// The settings of a project whose clerk has those tools, and must ask before it sends.
-export function settings(address) {
+// The settings of a project whose clerk has those tools, and must ask before it sends. `more` is about the
+// provider.
+export function settings(address, more = "") {
   const program = JSON.stringify([import.meta.filename, "serve"]);
   return `${provider(address)}
+${more}
 [turn]
 lead = "clerk"
 agents = []

@@ -17,13 +17,11 @@ pub(crate) struct Database {
     postmaster: u32,
 }
 
-/// What was spent.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Spent {
     pub(crate) statements: u64,
     /// Processor time of the daemons.
     pub(crate) daemons: Duration,
-    /// Of the database.
     pub(crate) database: Duration,
 }
 

@@ -3,11 +3,9 @@
 use std::time::Duration;
 
 use serde_json::json;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
-use unisono_benches::daemon::{Client, TOKEN};
+use unisono_benches::daemon::{TOKEN, listen, wait_for_event};
 use unisono_benches::{Samples, Table, time};
 
 use crate::nodes::Group;
@@ -58,7 +56,7 @@ async fn heard_by_all(group: &Group, sessions: &[String], shift: usize) -> Sampl
         let (owner, at) = (group.node(which), group.node(which + shift));
         let session = session.clone();
         listening.spawn(async move {
-            let mut stream = listener(&at, &session).await;
+            let mut stream = listen(&at.address, TOKEN, &session).await;
             let (mut buffer, mut took) = (Vec::new(), Vec::new());
             for n in 0..EVENTS {
                 tokio::time::sleep_until(start + EACH * (n * LISTENERS + which) as u32).await;
@@ -67,7 +65,7 @@ async fn heard_by_all(group: &Group, sessions: &[String], shift: usize) -> Sampl
                 let asked = Instant::now();
                 let (_, heard) = tokio::join!(
                     owner.post(&path, &branch),
-                    heard(&mut stream, b"event: branch_set", &mut buffer)
+                    wait_for_event(&mut stream, b"event: branch_set", &mut buffer)
                 );
                 took.push(heard - asked);
             }
@@ -77,32 +75,4 @@ async fn heard_by_all(group: &Group, sessions: &[String], shift: usize) -> Sampl
     let mut samples = Samples::default();
     samples.extend(listening.join_all().await.into_iter().flatten());
     samples
-}
-
-/// A listener: its connection, after the head of the reply.
-async fn listener(node: &Client, session: &str) -> TcpStream {
-    let mut stream = TcpStream::connect(&node.address).await.unwrap();
-    let head = format!(
-        "GET /v1/sessions/{session}/events HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {TOKEN}\r\n\r\n",
-        node.address
-    );
-    stream.write_all(head.as_bytes()).await.unwrap();
-    let mut reply = Vec::new();
-    while !reply.ends_with(b"\r\n\r\n") {
-        reply.push(stream.read_u8().await.unwrap());
-    }
-    assert!(reply.starts_with(b"HTTP/1.1 200"));
-    stream
-}
-
-/// Reads until the name of an event came; when.
-async fn heard(stream: &mut TcpStream, name: &[u8], buffer: &mut Vec<u8>) -> Instant {
-    buffer.clear();
-    let mut piece = [0; 1_024];
-    while !buffer.windows(name.len()).any(|window| window == name) {
-        let read = stream.read(&mut piece).await.unwrap();
-        assert!(read > 0, "the stream has ended");
-        buffer.extend_from_slice(&piece[..read]);
-    }
-    Instant::now()
 }

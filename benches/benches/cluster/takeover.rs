@@ -20,7 +20,6 @@ use unisono_context::SessionId;
 use unisono_context::policy::{Policy, Preset};
 use unisono_runtime::{Agent, Answer, Ctx, Failure, Task};
 use unisono_server::http::Server;
-use unisono_session::agent::{AgentKind, Definition};
 
 use crate::database::Database;
 
@@ -44,15 +43,6 @@ impl Agent for Begun {
     async fn run(&self, _: Task, _: Ctx) -> Result<Answer, Failure> {
         self.0.fetch_add(1, Ordering::SeqCst);
         std::future::pending().await
-    }
-}
-
-fn definition(id: &str) -> Definition {
-    Definition {
-        kind: AgentKind::Custom("begun".into()),
-        timeout_ms: 3_600_000,
-        max_concurrent: 100_000,
-        ..team::definition(id)
     }
 }
 
@@ -97,8 +87,13 @@ async fn serve(url: &str, directory: &Path, turns: usize) {
             let conversation = Conversation::new(0, MESSAGES);
             let import = conversation.import(SessionId::from_u128(1 + n as u128));
             let handle = local.import(import).await.unwrap();
-            let team = team::team_of(DELEGATES, definition);
-            let turn = team::turn("main", team, team::question(), Policy::of(Preset::Off));
+            let team = team::team_of(DELEGATES, team::unanswered);
+            let turn = team::turn(
+                "main",
+                team,
+                team::question(),
+                Policy::from_preset(Preset::Off),
+            );
             handle.accept(turn).await.unwrap();
         }
     };

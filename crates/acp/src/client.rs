@@ -23,6 +23,9 @@ pub(crate) const UNKNOWN_METHOD: i64 = -32_601;
 pub(crate) const INVALID_PARAMS: i64 = -32_602;
 const INTERNAL: i64 = -32_603;
 
+/// The notification, in both directions, that withdraws a request.
+pub(crate) const CANCEL_REQUEST: &str = "$/cancel_request";
+
 /// An error that a client is answered.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Error {
@@ -84,6 +87,29 @@ impl From<Disconnected> for Error {
     }
 }
 
+/// A request to the client. If it is dropped without an answer, the request is withdrawn.
+struct OpenRequest<'c> {
+    client: &'c Client,
+    id: u64,
+}
+
+impl Drop for OpenRequest<'_> {
+    fn drop(&mut self) {
+        let open = self.client.open_requests().open.remove(&self.id);
+        if open.is_none() {
+            return;
+        }
+        let cancel = json!({"jsonrpc": "2.0", "method": CANCEL_REQUEST,
+            "params": {"requestId": self.id}});
+        if self.client.lines.try_send(cancel.to_string()).is_err() {
+            tracing::debug!(
+                id = self.id,
+                "a client is not told that a request is withdrawn"
+            );
+        }
+    }
+}
+
 /// The requests that the client has not answered.
 #[derive(Default)]
 struct OpenRequests {
@@ -101,14 +127,12 @@ impl Client {
         (Client { lines, requests }, to_write)
     }
 
-    /// Tells of a session.
     pub(crate) async fn notify(&self, session: &str, update: &Update) -> Result<(), Disconnected> {
         let params = json!({"sessionId": session, "update": update});
         self.send(&json!({"jsonrpc": "2.0", "method": "session/update", "params": params}))
             .await
     }
 
-    /// Answers a request.
     pub(crate) async fn answer(
         &self,
         id: &Value,
@@ -121,7 +145,8 @@ impl Client {
         self.send(&message).await
     }
 
-    /// Asks the client. None: it has left, or its answer is none.
+    /// Asks the client. None: it has left, or its answer is none. A caller that no longer waits
+    /// withdraws the request.
     pub(crate) async fn ask<T: DeserializeOwned>(&self, method: &str, params: Value) -> Option<T> {
         let (id, answer) = {
             let mut asked = self.open_requests();
@@ -134,6 +159,7 @@ impl Client {
             asked.open.insert(id, tell);
             (id, answer)
         };
+        let _open = OpenRequest { client: self, id };
         let request = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
         self.send(&request).await.ok()?;
         let answer = answer.await.ok()?;

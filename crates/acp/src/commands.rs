@@ -25,14 +25,11 @@ const ALL: [(&str, &str, Option<&str>); 3] = [
     ("agents", "Lists the agents and their roles.", None),
 ];
 
-/// A parsed command.
 #[derive(Debug)]
 pub(crate) enum Command {
-    /// A turn.
     Turn(Box<TurnRequest>),
     /// The sizes of the context.
     Context,
-    /// The agents.
     Agents,
 }
 

@@ -17,7 +17,9 @@ use tokio_util::sync::CancellationToken;
 use unisono_api::service::Service;
 use unisono_api::turn::Turn;
 
-use crate::client::{Client, Disconnected, Error, INVALID_REQUEST, UNKNOWN_METHOD, UNREADABLE};
+use crate::client::{
+    CANCEL_REQUEST, Client, Disconnected, Error, INVALID_REQUEST, UNKNOWN_METHOD, UNREADABLE,
+};
 use crate::lines::Lines;
 use crate::protocol::{OneSession, Prompt};
 use crate::sessions::Sessions;
@@ -81,10 +83,18 @@ struct Connection {
     client: Client,
     is_initialized: bool,
     working: JoinSet<()>,
-    /// The cancellation tokens of current prompts and joined turns, by session.
-    prompts: HashMap<String, Vec<CancellationToken>>,
+    /// The current prompts and joined turns, by session.
+    prompts: HashMap<String, Vec<Current>>,
     /// The end of the time for prompts, once the program is about to stop.
     deadline: Option<Instant>,
+}
+
+/// A current prompt, or a turn that was joined.
+struct Current {
+    /// The id of the request; null for a turn.
+    request: Value,
+    /// Cancels it.
+    token: CancellationToken,
 }
 
 impl Connection {
@@ -160,6 +170,10 @@ impl Connection {
                 }
                 Ok(())
             }
+            (Some(CANCEL_REQUEST), None | Some(Value::Null)) => {
+                self.cancel_request(&params["requestId"]);
+                Ok(())
+            }
             (Some("session/prompt"), Some(id)) => self.prompt(id, params).await,
             (Some(method), Some(id)) => self.request(method, &id, params).await,
             (Some(_), None) => Ok(()),
@@ -206,8 +220,8 @@ impl Connection {
 
     /// The turns that are followed when a session is opened: none if a prompt already follows them.
     async fn open_turns(&self, session: &str) -> Vec<Turn> {
-        let tokens = self.prompts.get(session).into_iter().flatten();
-        let is_followed = tokens.into_iter().any(|token| !token.is_cancelled());
+        let mut current = self.prompts.get(session).into_iter().flatten();
+        let is_followed = current.any(|one| !one.token.is_cancelled());
         match is_followed {
             true => Vec::new(),
             false => self.sessions.open_turns(session).await,
@@ -221,7 +235,7 @@ impl Connection {
                 tracing::warn!(turn, "too many turns are followed: this one is not");
                 return;
             }
-            let token = self.register(session);
+            let token = self.register(session, Value::Null);
             let (service, client) = (self.service.clone(), self.client.clone());
             let session = session.to_owned();
             self.working.spawn(async move {
@@ -296,7 +310,7 @@ impl Connection {
             Err(error) => return self.client.answer(&id, Err(error)).await,
         };
         // Registered before the next message is read, because that message may cancel it.
-        let token = self.register(&asked.session_id);
+        let token = self.register(&asked.session_id, id.clone());
         let (service, client) = (self.service.clone(), self.client.clone());
         self.working.spawn(async move {
             let stopped = prompt::run(service, asked, &token, &client).await;
@@ -309,15 +323,18 @@ impl Connection {
         Ok(())
     }
 
-    /// A token by which the client cancels work on a session.
-    fn register(&mut self, session: &str) -> CancellationToken {
+    /// A token by which the client cancels work on a session. `request`: see [`Current::request`].
+    fn register(&mut self, session: &str, request: Value) -> CancellationToken {
         let token = CancellationToken::new();
-        self.prompts.retain(|_, tokens| {
-            tokens.retain(|token| !token.is_cancelled());
-            !tokens.is_empty()
+        self.prompts.retain(|_, current| {
+            current.retain(|one| !one.token.is_cancelled());
+            !current.is_empty()
         });
         let of_session = self.prompts.entry(session.to_owned());
-        of_session.or_default().push(token.clone());
+        of_session.or_default().push(Current {
+            request,
+            token: token.clone(),
+        });
         token
     }
 
@@ -335,8 +352,17 @@ impl Connection {
     }
 
     fn cancel(&mut self, session: &str) {
-        let tokens = self.prompts.remove(session).unwrap_or_default();
-        tokens.iter().for_each(CancellationToken::cancel);
+        for current in self.prompts.remove(session).unwrap_or_default() {
+            current.token.cancel();
+        }
+    }
+
+    /// Cancels the prompt with this id of its request. Other requests are answered at once.
+    fn cancel_request(&self, id: &Value) {
+        let current = self.prompts.values().flatten();
+        for one in current.filter(|one| !id.is_null() && one.request == *id) {
+            one.token.cancel();
+        }
     }
 }
 

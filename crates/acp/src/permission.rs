@@ -1,8 +1,11 @@
 //! Permissions: the editor asks its user about tool calls that wait for approval.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
 use unisono_api::approval::{Approval, ApprovalQuery, Decide, Verdict};
 use unisono_api::service::Service;
 
@@ -49,6 +52,44 @@ const IN_DOUBT: [Choice; 3] = [
     ),
 ];
 
+/// The open questions of a turn. All are withdrawn at its end.
+#[derive(Default)]
+pub(crate) struct Questions {
+    asking: JoinSet<()>,
+    /// By the ids of their calls.
+    withdrawals: HashMap<String, CancellationToken>,
+}
+
+impl Questions {
+    /// Asks about a call, while the turn continues.
+    pub(crate) fn ask(
+        &mut self,
+        service: &Arc<dyn Service>,
+        session: &str,
+        call: Approval,
+        client: &Client,
+    ) {
+        let withdrawn = CancellationToken::new();
+        self.withdrawals
+            .insert(call.call.clone(), withdrawn.clone());
+        let (service, client) = (service.clone(), client.clone());
+        self.asking
+            .spawn(ask(service, session.to_owned(), call, client, withdrawn));
+    }
+
+    /// Withdraws the question about a call that was decided, here or elsewhere.
+    pub(crate) fn withdraw(&mut self, call: &str) {
+        if let Some(withdrawn) = self.withdrawals.remove(call) {
+            withdrawn.cancel();
+        }
+    }
+
+    /// Withdraws all questions.
+    pub(crate) async fn close(mut self) {
+        self.asking.shutdown().await;
+    }
+}
+
 /// Whether a call still waits. Its event may be an old one of a turn that was joined.
 async fn is_waiting(service: &dyn Service, session: &str, call: &Approval) -> bool {
     let mut query = ApprovalQuery {
@@ -72,11 +113,12 @@ async fn is_waiting(service: &dyn Service, session: &str, call: &Approval) -> bo
 
 /// Asks the editor's user about a call, and decides as they choose. The first decision counts; a
 /// call that does not wait any more is not asked about.
-pub(crate) async fn ask(
+async fn ask(
     service: Arc<dyn Service>,
     session: String,
     call: Approval,
     client: Client,
+    withdrawn: CancellationToken,
 ) {
     if !is_waiting(&*service, &session, &call).await {
         return;
@@ -96,7 +138,10 @@ pub(crate) async fn ask(
         ..Call::default()
     };
     let params = json!({"sessionId": session, "toolCall": about, "options": options});
-    let answer = client.ask("session/request_permission", params).await;
+    let answer: Option<Permission> = tokio::select! {
+        answer = client.ask("session/request_permission", params) => answer,
+        () = withdrawn.cancelled() => return,
+    };
     let Some(Permission {
         outcome: Outcome::Selected { option_id },
     }) = answer

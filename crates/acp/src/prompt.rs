@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use futures_util::StreamExt as _;
-use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use unisono_api::service::Service;
 use unisono_api::turn::{NewTurn, TurnRequest};
@@ -12,9 +11,10 @@ use unisono_api::usage::UsageQuery;
 
 use crate::client::{Client, Error};
 use crate::commands::{self, Command};
+use crate::content;
+use crate::permission::Questions;
 use crate::protocol::{Chunk, Prompt, StopReason, Update};
 use crate::updates::Updates;
-use crate::{content, permission};
 
 /// Begins a turn of the session. The turn continues if the client disconnects.
 pub(crate) async fn run(
@@ -111,8 +111,7 @@ async fn follow(
     client: &Client,
 ) -> Result<StopReason, Error> {
     let mut followed = service.follow(session, turn, after).await?;
-    // Open questions are withdrawn at the end of the turn.
-    let mut asking = JoinSet::new();
+    let mut questions = Questions::default();
     let mut is_stopping = false;
     loop {
         let update = tokio::select! {
@@ -127,7 +126,11 @@ async fn follow(
             }
         };
         let gone = || Error::internal("the session is gone");
-        let event = update.ok_or_else(gone)??.event;
+        let mut event = update.ok_or_else(gone)??.event;
+        updates.remove_others(&mut event);
+        if let TurnEvent::Decided { call, .. } = &event {
+            questions.withdraw(call);
+        }
         let waiting = match &event {
             TurnEvent::Waiting { calls } => calls.clone(),
             TurnEvent::State(state) => state.waiting.clone(),
@@ -145,11 +148,11 @@ async fn follow(
             client.notify(session, update).await?;
         }
         if let Some(ended) = ended {
+            questions.close().await;
             return ended;
         }
         for call in waiting {
-            let (service, client) = (service.clone(), client.clone());
-            asking.spawn(permission::ask(service, session.to_owned(), call, client));
+            questions.ask(&service, session, call, client);
         }
     }
 }

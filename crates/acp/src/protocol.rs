@@ -203,7 +203,6 @@ pub(crate) struct AvailableCommand {
     pub(crate) input: Option<CommandInput>,
 }
 
-/// The input of a slash command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct CommandInput {
     pub(crate) hint: &'static str,
@@ -242,7 +241,6 @@ pub(crate) enum CallKind {
     Other,
 }
 
-/// The status of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum CallStatus {
@@ -252,7 +250,6 @@ pub(crate) enum CallStatus {
     Failed,
 }
 
-/// An item of the plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct PlanEntry {
     pub(crate) content: String,
@@ -267,7 +264,6 @@ pub(crate) enum Priority {
     Medium,
 }
 
-/// The status of an item of the plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum PlanStatus {
@@ -288,6 +284,10 @@ pub(crate) struct Cost {
 #[serde(rename_all = "snake_case")]
 pub(crate) enum StopReason {
     EndTurn,
+    /// The answer was cut at the output limit of its model.
+    MaxTokens,
+    /// The model declined to answer.
+    Refusal,
     Cancelled,
 }
 

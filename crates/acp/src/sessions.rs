@@ -110,7 +110,6 @@ impl Sessions {
         Ok(json!({"configOptions": options}))
     }
 
-    /// The editor has closed a session.
     pub(crate) fn close(&mut self, session: &str) {
         self.servers.disconnect(session);
     }

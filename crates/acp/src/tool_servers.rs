@@ -53,7 +53,6 @@ impl ToolServers {
         Ok(())
     }
 
-    /// Ends the servers of a session.
     pub(crate) fn disconnect(&mut self, session: &str) {
         self.0.remove(session);
     }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 use unisono_api::approval::Approval;
+use unisono_api::fmt;
 use unisono_api::turn::{Compacted, Member};
 use unisono_api::turn_event::{FrozenContext, TurnEnd, TurnEvent};
 
@@ -29,6 +30,8 @@ pub(crate) struct Updates {
     replies: usize,
     /// Calls that the client knows.
     calls: BTreeSet<String>,
+    /// Calls of an earlier turn that this turn waits for. None: the client follows that turn as well.
+    ahead: Option<BTreeSet<String>>,
     /// Whether the client may know other calls, whose beginnings are not among these events.
     is_partial: bool,
     /// The state of each agent that the client knows, by place.
@@ -49,6 +52,7 @@ impl Updates {
             is_joining: false,
             replies: 0,
             calls: BTreeSet::new(),
+            ahead: Some(BTreeSet::new()),
             is_partial: false,
             members: BTreeMap::new(),
             plan: BTreeMap::new(),
@@ -57,12 +61,24 @@ impl Updates {
         }
     }
 
-    /// The same for a turn that was begun before.
+    /// The same for a turn that was begun before. The client follows all open turns of its session.
     pub(crate) fn joined(turn: &str) -> Updates {
         Updates {
             is_joining: true,
+            ahead: None,
             ..Updates::new(turn)
         }
+    }
+
+    /// Removes the waiting calls of an earlier turn that the client follows as well.
+    pub(crate) fn remove_others(&self, event: &mut TurnEvent) {
+        let calls = match event {
+            _ if self.ahead.is_some() => return,
+            TurnEvent::Waiting { calls } => calls,
+            TurnEvent::State(state) => &mut state.waiting,
+            _ => return,
+        };
+        calls.retain(|call| call.turn == self.turn);
     }
 
     /// The session updates for the next event.
@@ -76,11 +92,13 @@ impl Updates {
                 all
             }
             TurnEvent::Accepted { agents, .. } | TurnEvent::Runs { agents } => self.agents(agents),
-            TurnEvent::Compacting { step, .. } => vec![self.compacting(&step)],
+            TurnEvent::Compacting {
+                step, tightened, ..
+            } => vec![self.compacting(&step, tightened)],
             TurnEvent::Compacted { checkpoint } => self.compacted(checkpoint.preview, false),
             TurnEvent::StepFailed { reason, .. } => self.compacted(reason, true),
             TurnEvent::Frozen { context } => vec![self.frozen(context)],
-            TurnEvent::Text { run, text } if self.is_lead(&run) => self.piece(text),
+            TurnEvent::Text { run, text } if self.is_lead(&run) => self.text_delta(text),
             TurnEvent::Missed => {
                 self.is_missed = true;
                 Vec::new()
@@ -110,13 +128,24 @@ impl Updates {
             } if self.is_partial || self.calls.contains(&call) => {
                 vec![ended(call, content, is_error)]
             }
+            // The events of its turn are not among these.
+            TurnEvent::Decided { call, decision, .. } if self.is_ahead(&call) => {
+                let is_error = decision != "approved";
+                vec![ended(call, decision, is_error)]
+            }
             TurnEvent::Decided { call, decision, .. }
-                if decision == "denied" || decision == "expired" =>
+                if ["denied", "expired", "withdrawn"].contains(&decision.as_str()) =>
             {
                 vec![ended(call, decision, true)]
             }
             _ => Vec::new(),
         }
+    }
+
+    /// Whether a call is of the earlier turn that this turn waits for.
+    fn is_ahead(&self, call: &str) -> bool {
+        let ahead = self.ahead.as_ref();
+        ahead.is_some_and(|ahead| ahead.contains(call))
     }
 
     fn is_lead(&self, run: &str) -> bool {
@@ -180,11 +209,15 @@ impl Updates {
         format!("{}:compaction:{}", self.turn, self.compactions)
     }
 
-    fn compacting(&mut self, step: &str) -> Update {
+    fn compacting(&mut self, step: &str, tightened: Option<u64>) -> Update {
         self.compactions += 1;
+        let title = match tightened {
+            Some(most) => format!("Compacting: {step}; {}", fmt::tightened(most)),
+            None => format!("Compacting: {step}"),
+        };
         Update::Call(Call {
             tool_call_id: self.compaction(),
-            title: Some(format!("Compacting: {step}")),
+            title: Some(title),
             kind: Some(CallKind::Think),
             status: Some(CallStatus::InProgress),
             ..Call::default()
@@ -205,7 +238,7 @@ impl Updates {
     }
 
     /// The next piece of the lead's reply.
-    fn piece(&mut self, text: String) -> Vec<Update> {
+    fn text_delta(&mut self, text: String) -> Vec<Update> {
         self.is_missed |= std::mem::take(&mut self.is_joining);
         if self.is_missed || text.is_empty() {
             return Vec::new();
@@ -242,6 +275,10 @@ impl Updates {
     }
 
     fn waiting(&mut self, calls: Vec<Approval>) -> Vec<Update> {
+        if let Some(ahead) = &mut self.ahead {
+            let other = calls.iter().filter(|call| call.turn != self.turn);
+            ahead.extend(other.map(|call| call.call.clone()));
+        }
         let each = calls.into_iter();
         let updates =
             each.map(|call| self.called(call.call, call.tool, call.arguments, CallStatus::Pending));
@@ -258,18 +295,27 @@ impl Updates {
         if let Some(context) = &self.context {
             all.push(used(context, cost));
         }
-        let ended = match (end.turn.state.as_str(), end.turn.answer) {
-            ("cancelled", _) => Ok(StopReason::Cancelled),
-            ("compacted", None) => {
+        let reason = match end.turn.is_cut_off() {
+            true => StopReason::MaxTokens,
+            false => StopReason::EndTurn,
+        };
+        let refusal = end.turn.refusal().map(str::to_owned);
+        let ended = match (end.turn.state.as_str(), end.turn.answer, refusal) {
+            ("cancelled", _, _) => Ok(StopReason::Cancelled),
+            ("compacted", None, _) => {
                 (self.is_missed, self.is_joining) = (false, false);
-                all.extend(self.piece(saved(end.turn.compacted)));
+                all.extend(self.text_delta(saved(end.turn.compacted)));
                 Ok(StopReason::EndTurn)
             }
-            (_, Some(answer)) => {
+            (_, Some(answer), _) => {
                 all.extend(self.rest(&answer));
-                Ok(StopReason::EndTurn)
+                Ok(reason)
             }
-            (state, None) => Err(Error::internal(end.turn.error.map_or_else(
+            ("failed", None, Some(refusal)) => {
+                all.extend(self.rest(&refusal));
+                Ok(StopReason::Refusal)
+            }
+            (state, None, _) => Err(Error::internal(end.turn.error.map_or_else(
                 || format!("the turn has no answer: it is {state}"),
                 |error| format!("{}: {}", error.code, error.reason),
             ))),
@@ -285,11 +331,10 @@ impl Updates {
             self.end_reply();
             answer.to_owned()
         });
-        self.piece(rest)
+        self.text_delta(rest)
     }
 }
 
-/// An agent in the plan.
 fn planned(agent: &Member) -> PlanEntry {
     let name = &agent.agent;
     PlanEntry {
@@ -360,6 +405,42 @@ mod tests {
             other => panic!("{other:?}"),
         };
         all.iter().map(name).collect()
+    }
+
+    #[test]
+    fn a_compaction_that_keeps_less_than_requested_says_so() {
+        for (tightened, title) in [
+            (json!(null), "Compacting: drop #1–#9"),
+            (
+                json!(8_000),
+                "Compacting: drop #1–#9; less is kept than requested: otherwise the context would \
+                 exceed 8,000 tokens",
+            ),
+        ] {
+            let event = json!({"kind": "compacting", "step": "drop #1–#9", "tokens_before": 9_000,
+                "tightened": tightened, "quota_reached": null});
+            let event = serde_json::from_value(event).unwrap();
+            match &Updates::new("t").take(event)[..] {
+                [Update::Call(call)] => assert_eq!(call.title.as_deref(), Some(title)),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_call_of_the_turn_before_is_shown_where_that_turn_is_not_followed() {
+        let call = json!({"call": "c1", "kind": "approval", "session": "s", "turn": "before",
+            "run": "r", "agent": "clerk", "tool": "send", "arguments": {},
+            "contract": "at_most_once", "rule": null, "requested_at": "", "expires_at": null});
+        let waiting = json!({"kind": "waiting", "calls": [call]});
+        let decided = json!({"kind": "decided", "call": "c1", "decision": "approved"});
+        let events = [waiting.clone(), decided];
+        assert_eq!(calls(Updates::new("t"), &events), ["call c1", "change c1"]);
+        let mut event: TurnEvent = serde_json::from_value(waiting).unwrap();
+        Updates::new("t").remove_others(&mut event);
+        assert!(matches!(&event, TurnEvent::Waiting { calls } if calls.len() == 1));
+        Updates::joined("t").remove_others(&mut event);
+        assert!(matches!(&event, TurnEvent::Waiting { calls } if calls.is_empty()));
     }
 
     #[test]

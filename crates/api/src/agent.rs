@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::turn::{Settings, settings_text};
+use crate::settings::{Settings, settings_text};
 
 /// An available agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,7 +47,7 @@ pub struct AgentDetail {
     pub delegates: Vec<String>,
     /// Agents that work before it, one after the other.
     pub pipeline: Vec<String>,
-    /// What is known of the tools that it may call.
+    /// The known properties of the tools that it may call.
     pub calls: Vec<AgentTool>,
     /// Input and output tokens of its model together.
     pub window_tokens: u64,
@@ -71,8 +71,8 @@ pub struct AgentTool {
     pub name: String,
     /// The tool server; null: it is built in, or of the program.
     pub server: Option<String>,
-    /// The contracts that the settings give its calls, as `tool: contract`; others are what the
-    /// server says.
+    /// The contracts of its calls in the settings, as `tool: contract`; the hints of the server
+    /// determine all others.
     pub contracts: Vec<String>,
     /// The rules by which its calls wait for a person.
     pub approvals: Vec<String>,
@@ -152,7 +152,7 @@ pub struct AgentImport {
     pub problems: Vec<FileNote>,
     /// Files that define no agent.
     pub skipped: Vec<FileNote>,
-    /// What later turns find different; null: nothing was written.
+    /// The differences for later turns; null: nothing was written.
     pub reload: Option<Reload>,
 }
 

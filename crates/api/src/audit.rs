@@ -40,12 +40,12 @@ pub struct AuditEntry {
     /// as `sessions delete`; of an opening, `repair` (the store was damaged) or `narrow` (other users
     /// had rights to its files); null: no route matches the path, or the entry is a count.
     pub route: Option<String>,
-    /// The MCP tool, the A2A operation, or `login` for a browser that logged in by a link.
+    /// The MCP tool, the A2A operation, or `login` for a browser that logged in.
     pub operation: Option<String>,
     /// The ids in the path, or in the arguments of the operation or the command, by kind: `session`,
     /// `turn`, `call`, `token`, `agent`. Of a created or revoked token also its `scope` and `owner`; a
-    /// command without a daemon that revokes one names only the `token`. Of a repair `quarantine`, the directory with the damaged log; of
-    /// narrowed rights `paths`, their number.
+    /// command without a daemon that revokes one names only the `token`. Of a repair `quarantine`, the
+    /// directory with the damaged log; of narrowed rights `paths`, their number.
     pub object: BTreeMap<String, String>,
     /// The status of the response; null: the client disconnected before it, or the entry is a command,
     /// an opening or a count.

@@ -5,8 +5,9 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::run::Member;
 use crate::session::main_branch;
-use crate::turn::{Member, Settings};
+use crate::settings::Settings;
 use crate::turn_event::{FrozenContext, NewCheckpoint};
 use crate::usage::Amounts;
 

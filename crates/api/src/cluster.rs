@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What a program of the cluster does.
+/// The state of a program of the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
@@ -31,30 +31,30 @@ impl MemberState {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct ClusterMember {
-    /// Its id. It keeps it when it is started again with the same `store.path`.
+    /// Its id, which a program with the same `store.path` keeps after a restart.
     pub member: String,
     /// Program, host and process.
     pub name: String,
     /// Its version.
     pub version: String,
-    /// Where the others reach it; none: it is not a daemon.
+    /// The address at which the others reach it; null: it is not a daemon.
     pub address: Option<String>,
-    /// What it does.
+    /// Its state.
     pub state: MemberState,
     /// Whether it is the one that answers.
     #[serde(rename = "self")]
     pub is_self: bool,
-    /// How many sessions it owns.
+    /// The number of sessions that it owns.
     pub sessions: u64,
     /// When it joined, RFC 3339 in UTC.
     pub joined: String,
-    /// Milliseconds since its last sign of life.
+    /// Milliseconds since its last heartbeat.
     pub last_seen_ms: u64,
-    /// Whether its agents are defined as those of the one that answers; none: it has not said so.
+    /// Whether this member and the responding program have equal agent definitions; null: unknown.
     pub same_agents: Option<bool>,
 }
 
-/// What a program of the cluster is asked to do.
+/// A request to a program of the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]

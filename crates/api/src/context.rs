@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::session::{Preview, main_branch};
+use crate::settings::{Settings, settings_text};
 use crate::topic::Topic;
-use crate::turn::{Settings, settings_text};
 
 /// Selects a context.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -105,7 +105,7 @@ pub struct Context {
     /// The summary that is written ahead for the next compaction of the branch; null: none.
     #[serde(default)]
     pub prepared: Option<PreparedSummary>,
-    /// The provider's token count of the context and the lead's persona, if it was requested.
+    /// The provider's token count of the context and the lead's instructions, if it was requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exact_tokens: Option<u64>,
     /// Why this count is unknown, if it was requested.
@@ -182,7 +182,7 @@ pub struct UsableTokens {
     pub safety_tokens: u64,
     /// The system text and tools.
     pub preamble_tokens: u64,
-    /// Its persona and task.
+    /// Its instructions and task.
     pub assignment_tokens: u64,
     /// Reserved for the results of its delegates.
     pub results_tokens: u64,

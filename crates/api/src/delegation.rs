@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::session::main_branch;
-use crate::turn::{ErrorInfo, Run, yes};
+use crate::run::{ErrorInfo, Run};
+use crate::session::{main_branch, yes};
 use crate::usage::Amounts;
 
 /// A task for several agents in parallel, on one frozen context; a lead answers with their results.

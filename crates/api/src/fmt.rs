@@ -36,7 +36,7 @@ pub fn usable(usable: &UsableTokens) -> [String; 2] {
     );
     let more = [
         ("system and tools", usable.preamble_tokens),
-        ("persona and task", usable.assignment_tokens),
+        ("instructions and task", usable.assignment_tokens),
         ("delegates' results", usable.results_tokens),
     ];
     let more = more
@@ -70,6 +70,15 @@ pub fn compression(before: u64, after: u64) -> Option<String> {
         ratio if ratio < 10.0 => format!("{ratio:.1} : 1"),
         ratio => format!("{} : 1", number(ratio.round() as u64)),
     })
+}
+
+/// The warning that fewer messages are kept verbatim than requested; the context may have at most
+/// this number of tokens.
+pub fn tightened(most: u64) -> String {
+    format!(
+        "less is kept than requested: otherwise the context would exceed {} tokens",
+        number(most)
+    )
 }
 
 /// Tokens read from a provider's cache, tokens expected from it, and tokens written to it; none if

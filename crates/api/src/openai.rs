@@ -28,7 +28,7 @@ pub struct ChatRequest {
     pub messages: Vec<Value>,
     /// Whether the answer is streamed.
     #[serde(default)]
-    pub stream: bool,
+    pub stream: Option<bool>,
     /// Options of the stream.
     #[serde(default)]
     pub stream_options: Option<StreamOptions>,

@@ -52,4 +52,49 @@ impl<T> Page<T> {
         let next = items.last().filter(|_| more).map(place);
         Page { items, next }
     }
+
+    /// All items of a list. `read` reads the page at a cursor; without one, the first page.
+    ///
+    /// # Errors
+    /// As `read`.
+    pub async fn all<E>(
+        mut read: impl AsyncFnMut(Option<String>) -> Result<Self, E>,
+    ) -> Result<Vec<T>, E> {
+        let (mut all, mut cursor) = (Vec::new(), None);
+        loop {
+            let page = read(cursor).await?;
+            all.extend(page.items);
+            if page.next.is_none() {
+                return Ok(all);
+            }
+            cursor = page.next;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    use super::*;
+
+    #[test]
+    fn a_list_is_read_to_its_last_page() {
+        let read = async |cursor: Option<String>| -> Result<Page<u32>, String> {
+            let (item, next) = match cursor.as_deref() {
+                None => (1, Some("second")),
+                Some("second") => (2, Some("third")),
+                Some("third") => (3, None),
+                Some(other) => return Err(other.to_owned()),
+            };
+            let next = next.map(str::to_owned);
+            Ok(Page {
+                items: vec![item],
+                next,
+            })
+        };
+        let all = pin!(Page::all(read)).poll(&mut Context::from_waker(Waker::noop()));
+        assert_eq!(all, Poll::Ready(Ok(vec![1, 2, 3])));
+    }
 }

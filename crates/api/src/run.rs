@@ -1,15 +1,16 @@
 //! Past and current runs: their steps, and the exact bytes of their requests.
 
 mod replay;
+mod state;
 
 use std::num::NonZeroUsize;
 
 use serde::{Deserialize, Serialize};
 
 use crate::blob::Blob;
-use crate::turn::Run;
 
 pub use replay::{Replay, ReplayedRequest, ReplayedRun};
+pub use state::{ErrorInfo, Member, Run, RunPause};
 
 /// Selects runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

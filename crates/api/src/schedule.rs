@@ -12,7 +12,7 @@ pub struct Schedule {
     pub rule: String,
     /// `on`, `paused` (while the daemon runs, and after), or `off` (in the settings).
     pub state: String,
-    /// What becomes of times that pass while nothing works: `run` (once, for the newest) or `skip`.
+    /// The treatment of times that pass without a daemon: `run` (once, for the newest) or `skip`.
     pub missed: String,
     /// When it is due next; none: never.
     #[cfg_attr(feature = "description", schema(format = "date-time"))]

@@ -7,8 +7,9 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use crate::run::{ErrorInfo, Member};
+use crate::settings::Settings;
 use crate::store::LostEvents;
-use crate::turn::{ErrorInfo, Member, Settings};
 use crate::usage::Budget;
 
 /// Selects sessions of the list.
@@ -96,7 +97,8 @@ pub struct Session {
     pub open_runs: Vec<OpenRun>,
     /// Ended turns, newest first.
     pub ended_turns: Preview<EndedTurn>,
-    /// Its budgets, and those of its oldest open turn.
+    /// The budgets of its open turns, oldest first, at most of 20 that do not wait in a queue; then its
+    /// own.
     #[serde(default)]
     pub budgets: Vec<Budget>,
     /// Events lost in a repair of the store, until the loss is acknowledged.
@@ -174,7 +176,7 @@ pub struct OpenRun {
 #[cfg_attr(feature = "description", into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields)]
 pub struct ExportQuery {
-    /// `unisono` (everything), `openai` or `sharegpt` (one branch): `unisono`.
+    /// `unisono` (everything), `openai`, `anthropic` or `sharegpt` (one branch); default: `unisono`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub format: Option<String>,
     /// The branch; absent: `main`, or all branches if the format supports them.
@@ -214,7 +216,7 @@ pub struct ImportResult {
     pub losses: ImportLosses,
 }
 
-/// What of a conversation was not imported, or may have been misread.
+/// The parts of a conversation that were not imported, or may have been misread.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct ImportLosses {
@@ -264,7 +266,7 @@ pub struct FileConversation {
     pub session: Option<String>,
 }
 
-/// What became of a conversation in a file.
+/// The outcome for a conversation in a file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct ConversationImport {
@@ -454,4 +456,9 @@ pub const MAIN_BRANCH: &str = "main";
 /// [`MAIN_BRANCH`], as the default of a field.
 pub fn main_branch() -> String {
     MAIN_BRANCH.to_owned()
+}
+
+/// `true`, as the default of a field.
+pub(crate) fn yes() -> bool {
+    true
 }

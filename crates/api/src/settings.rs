@@ -13,7 +13,7 @@ pub struct Setting {
     pub key: String,
     /// Its value, as TOML.
     pub value: String,
-    /// What it means, as the comments of the defaults say; absent: they say nothing of it alone.
+    /// The meaning of the key, from the comments of the defaults; absent if there is no comment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub about: Option<String>,
     /// Its origin: `defaults`, a file, `session`, a variable, a flag.
@@ -62,4 +62,29 @@ pub struct Changes {
     /// Whether the changes are only checked.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub dry_run: bool,
+}
+
+/// Settings by dotted key.
+pub type Settings = BTreeMap<String, Value>;
+
+/// Settings as one query parameter: a JSON object.
+pub(crate) mod settings_text {
+    use serde::de::Error as _;
+    use serde::{Deserialize, Deserializer, Serializer};
+    use serde_json::{Map, Value};
+
+    use super::Settings;
+
+    pub(crate) fn serialize<S: Serializer>(settings: &Settings, to: S) -> Result<S::Ok, S::Error> {
+        let each = settings.iter();
+        let each = each.map(|(key, value)| (key.clone(), value.clone()));
+        let object = Value::Object(each.collect::<Map<_, _>>());
+        to.serialize_str(&object.to_string())
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Settings, D::Error> {
+        let text = String::deserialize(from)?;
+        let wrong = |error| D::Error::custom(format!("settings: no object in JSON: {error}"));
+        serde_json::from_str(&text).map_err(wrong)
+    }
 }

@@ -91,7 +91,7 @@ pub struct Span {
     /// The attempt of the run, from 1; absent outside runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempt: Option<u32>,
-    /// What ended it, for `person`: `approved`, `denied`, `expired`, `done`, `failed` or `repeated`.
+    /// Its end, for `person`: `approved`, `denied`, `expired`, `done`, `failed` or `repeated`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decision: Option<String>,
     /// The name of the token by which it was decided; absent: nobody's, or the daemon's own.

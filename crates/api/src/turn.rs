@@ -1,20 +1,22 @@
 //! Tasks for a session, and their turns.
 
+mod compaction;
+mod ending;
 mod estimate;
-
-use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::compaction::{
-    CompactionEffect, EditSummary, NewCompaction, RegenerateSummary, RetryCompaction,
-    RevertCheckpoint,
-};
 use crate::run::CallResult;
-use crate::session::main_branch;
-use crate::usage::{Amounts, SummaryUsage};
+use crate::session::{main_branch, yes};
+use crate::usage::{Amounts, Budget, SummaryUsage};
 
+pub use crate::run::{ErrorInfo, Member, Run, RunPause};
+pub use crate::settings::Settings;
+pub use compaction::{
+    Compacted, CompactionEffect, EditSummary, NewCompaction, OnFailure, RegenerateSummary,
+    RetryCompaction, RevertCheckpoint,
+};
 pub use estimate::{RunEstimate, TurnEstimate};
 
 /// A task for a session.
@@ -25,6 +27,9 @@ pub struct NewTurn {
     /// The text of the task; optional if there are `results`.
     #[serde(default)]
     pub task: String,
+    /// The person who says the task: 1 to 200 characters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub author: Option<String>,
     /// The branch to continue.
     #[serde(default = "main_branch")]
     pub branch: String,
@@ -55,12 +60,20 @@ pub struct NewTurn {
     pub results: Vec<CallResult>,
     /// Settings for this turn only, by dotted key: settings that can change while the daemon runs,
     /// `models.default`, and `models.override`.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default, skip_serializing_if = "Settings::is_empty")]
     #[cfg_attr(feature = "description", schema(value_type = Object))]
     pub settings: Settings,
     /// Whether to wait for the answer; otherwise the turn is accepted and can be followed.
     #[serde(default = "yes")]
     pub wait: bool,
+    /// The client's own id of the message with the task, in a protocol in which messages have ids.
+    /// It is stored with the key of the request, and is no part of a request over HTTP.
+    #[serde(skip)]
+    pub client_message_id: Option<String>,
+    /// The division of that message into parts, in a form that its protocol's server reads. Like the
+    /// id, it is stored with the key of the request, and is no part of a request over HTTP.
+    #[serde(skip)]
+    pub client_parts: Option<String>,
 }
 
 impl NewTurn {
@@ -69,6 +82,7 @@ impl NewTurn {
     pub fn new(task: impl Into<String>) -> NewTurn {
         NewTurn {
             task: task.into(),
+            author: None,
             branch: main_branch(),
             lead: None,
             agents: None,
@@ -79,6 +93,8 @@ impl NewTurn {
             results: Vec::new(),
             settings: Settings::new(),
             wait: false,
+            client_message_id: None,
+            client_parts: None,
         }
     }
 }
@@ -118,31 +134,6 @@ pub struct TurnAttachment {
     /// BLAKE3 of its content in hexadecimal digits; absent: the content is not kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
-}
-
-/// Settings by dotted key.
-pub type Settings = BTreeMap<String, Value>;
-
-/// Settings as one query parameter: a JSON object.
-pub(crate) mod settings_text {
-    use serde::de::Error as _;
-    use serde::{Deserialize, Deserializer, Serializer};
-    use serde_json::{Map, Value};
-
-    use super::Settings;
-
-    pub(crate) fn serialize<S: Serializer>(settings: &Settings, to: S) -> Result<S::Ok, S::Error> {
-        let each = settings.iter();
-        let each = each.map(|(key, value)| (key.clone(), value.clone()));
-        let object = Value::Object(each.collect::<Map<_, _>>());
-        to.serialize_str(&object.to_string())
-    }
-
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Settings, D::Error> {
-        let text = String::deserialize(from)?;
-        let wrong = |error| D::Error::custom(format!("settings: no object in JSON: {error}"));
-        serde_json::from_str(&text).map_err(wrong)
-    }
 }
 
 /// All requests to a session that become a turn.
@@ -238,10 +229,6 @@ impl TurnRequest {
     }
 }
 
-pub(crate) fn yes() -> bool {
-    true
-}
-
 /// A turn in its current state.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
@@ -256,6 +243,12 @@ pub struct Turn {
     pub branch: String,
     /// The text of its task; a note of its attachments if it has no text; null for a compaction.
     pub task: Option<String>,
+    /// The client's own id of the message with the task, in a protocol in which messages have ids.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_message_id: Option<String>,
+    /// The division of that message into parts, as [`NewTurn::client_parts`].
+    #[serde(skip)]
+    pub client_parts: Option<String>,
     /// The images and documents of its task.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attachments: Vec<TurnAttachment>,
@@ -290,6 +283,10 @@ pub struct Turn {
     pub summaries: Option<SummaryUsage>,
     /// The cost of its usage; null if a price is unknown.
     pub cost_usd: Option<f64>,
+    /// The turn's budgets; after its end, their last state. Absent if the turn has none, and in lists of
+    /// turns.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub budgets: Vec<Budget>,
     /// When it was accepted.
     #[cfg_attr(feature = "description", schema(format = "date-time"))]
     pub accepted_at: String,
@@ -297,6 +294,10 @@ pub struct Turn {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "description", schema(format = "date-time"))]
     pub started_at: Option<String>,
+    /// When a call that it waited for was last decided, or ended otherwise; none: no call was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "description", schema(format = "date-time"))]
+    pub resumed_at: Option<String>,
     /// When its context was frozen; none before that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "description", schema(format = "date-time"))]
@@ -304,86 +305,6 @@ pub struct Turn {
     /// When it ended.
     #[cfg_attr(feature = "description", schema(format = "date-time"))]
     pub ended_at: Option<String>,
-}
-
-/// An agent of a turn.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
-pub struct Member {
-    /// Its position among the agents of the turn, from 0.
-    pub place: u64,
-    /// Its run; null before its start.
-    #[cfg_attr(feature = "description", schema(format = "uuid"))]
-    pub run: Option<String>,
-    /// The agent.
-    pub agent: String,
-    /// `delegate`, `lead` or `child`.
-    pub role: String,
-    /// For a `delegate` of a pipeline: its position in the pipeline, from 1.
-    pub stage: Option<u32>,
-    /// The run that delegated to it, for a `child`.
-    #[cfg_attr(feature = "description", schema(format = "uuid"))]
-    pub parent: Option<String>,
-    /// `waiting` (for its start or its delegates), `running`, `done`, `partial`, `failed` or
-    /// `cancelled`.
-    pub state: String,
-    /// The attempt, from 1; null if it does not run.
-    pub attempt: Option<u32>,
-    /// The pause before this attempt, which may be over; absent: it is the first one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pause: Option<Box<RunPause>>,
-    /// Its result.
-    pub text: Option<String>,
-    /// Why it failed or is incomplete.
-    pub error: Option<ErrorInfo>,
-    /// Its usage, after its end.
-    pub usage: Option<Amounts>,
-    /// The duration of all attempts, in milliseconds.
-    pub duration_ms: Option<u64>,
-}
-
-/// The pause of a run after a failed attempt, or before a request to its model.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
-pub struct RunPause {
-    /// The earliest time of the next attempt or request.
-    #[cfg_attr(feature = "description", schema(format = "date-time"))]
-    pub until: String,
-    /// Why the last attempt or request failed, or what the request waits for.
-    pub reason: String,
-}
-
-impl Member {
-    /// Whether it has not ended yet.
-    pub fn is_open(&self) -> bool {
-        matches!(self.state.as_str(), "waiting" | "running")
-    }
-}
-
-/// The outcome of the compaction of a turn's context.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
-pub struct Compacted {
-    /// Tokens of the context before.
-    pub tokens_before: u64,
-    /// Tokens of the context after; null while unknown.
-    pub tokens_after: Option<u64>,
-    /// Tokens before divided by tokens after.
-    pub compression_ratio: Option<f64>,
-    /// Whether fewer messages were kept verbatim than the preset or a person requested, because the
-    /// context would not have fitted.
-    pub tightened: bool,
-    /// Its strongest change.
-    pub effect: CompactionEffect,
-    /// Number of messages that were masked or cut.
-    pub shortened: u64,
-}
-
-impl Compacted {
-    /// What it did, for people.
-    pub fn text(&self) -> String {
-        self.effect.text(self.shortened)
-    }
 }
 
 /// A call of a client tool.
@@ -396,82 +317,4 @@ pub struct ClientToolCall {
     pub tool: String,
     /// Arguments as JSON text.
     pub arguments: String,
-}
-
-/// Why a turn or a run failed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
-pub struct ErrorInfo {
-    /// A stable code, such as `context_overflow` or `timeout`.
-    pub code: String,
-    /// What happened.
-    pub reason: String,
-}
-
-/// The work of one agent on one task.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
-pub struct Run {
-    /// Its id.
-    #[cfg_attr(feature = "description", schema(format = "uuid"))]
-    pub run: String,
-    /// The agent.
-    pub agent: String,
-    /// Its model.
-    pub model: Option<String>,
-    /// `delegate`, `lead` or `child`.
-    pub role: String,
-    /// For a `delegate` of a pipeline: its position in the pipeline, from 1.
-    pub stage: Option<u32>,
-    /// The run that delegated to it, for a `child`.
-    pub parent: Option<String>,
-    /// For a `child`: the round of its parent that opened it, from 1.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub round: Option<u32>,
-    /// Its position among the delegates of its turn or the children of its round, from 0; absent
-    /// for a lead.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub index: Option<u32>,
-    /// Its task. In a list and in a turn: only if it has its own.
-    pub task: Option<String>,
-    /// `running`, `waiting`, `done`, `partial`, `failed` or `cancelled`.
-    pub state: String,
-    /// What it waits for: `person` (a decision about a tool call) or `delegates`; absent: it does not
-    /// wait.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub waits_for: Option<String>,
-    /// The time that it has waited for decisions of people, in milliseconds; absent: it has not.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub waited_ms: Option<u64>,
-    /// The attempt, from 1.
-    pub attempt: u32,
-    /// The pause before this attempt; absent: it does not pause.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pause: Option<RunPause>,
-    /// Number of finished steps.
-    #[serde(default)]
-    pub step_count: u64,
-    /// The frozen context that it got.
-    pub snapshot: Option<String>,
-    /// The digest of the prompt bytes that it shares with others.
-    pub prefix: String,
-    /// Its answer.
-    pub text: Option<String>,
-    /// Why it failed or is incomplete.
-    pub error: Option<ErrorInfo>,
-    /// Its usage.
-    pub usage: crate::usage::Amounts,
-    /// What the budgets count for it after its end, if that is not its usage: calls whose usage no
-    /// provider reported, such as those in progress when it was cancelled, count as their worst case.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub charged: Option<crate::usage::ChargedAmount>,
-    /// When it was opened.
-    #[cfg_attr(feature = "description", schema(format = "date-time"))]
-    pub opened_at: String,
-    /// When it ended.
-    #[serde(default)]
-    #[cfg_attr(feature = "description", schema(format = "date-time"))]
-    pub ended_at: Option<String>,
-    /// The duration of all attempts, in milliseconds.
-    pub duration_ms: Option<u64>,
 }

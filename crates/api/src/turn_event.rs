@@ -17,7 +17,7 @@ use crate::compaction::{CompactionEffect, FactCoverage};
 use crate::turn::Turn;
 use crate::usage::Budget;
 
-pub use crate::turn::Member;
+pub use crate::run::Member;
 
 /// One update of a turn.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -114,16 +114,18 @@ pub enum TurnEvent {
         /// The run.
         run: String,
     },
-    /// Tool calls begin to wait for a person.
+    /// Tool calls begin to wait for a person. If the turn is queued: calls of the turn that it waits
+    /// for.
     Waiting {
         /// The calls.
         calls: Vec<Approval>,
     },
-    /// A waiting tool call was decided, or its approval expired.
+    /// A waiting tool call was decided, or waits no longer.
     Decided {
         /// Its id.
         call: String,
-        /// `approved`, `denied`, `expired`, `done`, `failed` or `repeated`.
+        /// `approved`, `denied`, `expired`, `done`, `failed` or `repeated`; `withdrawn`: its run or its
+        /// turn ended before, or its agent asks no longer.
         #[serde(default)]
         decision: String,
         /// The name of the token by which it was decided; absent: nobody's, or the daemon's own.

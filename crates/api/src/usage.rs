@@ -250,6 +250,10 @@ pub struct Budget {
     /// name, if no session and no token has the name any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
+    /// The turn, in a list with several turns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "description", schema(format = "uuid"))]
+    pub turn: Option<String>,
     /// `cost`, `tokens` or `time`.
     pub resource: String,
     /// The maximum.

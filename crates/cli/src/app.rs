@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::path::Path;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use unisono::Local;
@@ -18,7 +19,7 @@ use unisono_config::setup::Setup;
 use unisono_model::calibration::Calibrations;
 use unisono_runtime::Extensions;
 use unisono_server::http::DaemonInfo;
-use unisono_store::{Error, Health, Salvage};
+use unisono_store::{Checkup, Error, Health, Salvage};
 
 use crate::caller::Verb;
 use crate::options::Global;
@@ -27,7 +28,6 @@ use crate::place::Place;
 use crate::problem::{Problem, Result};
 use crate::show;
 
-/// A client of a daemon that holds a store.
 pub(crate) fn client(running: &DaemonInfo) -> Result<Client> {
     let (url, file) = (&running.url, running.token_file.display());
     let token = std::fs::read_to_string(&running.token_file).map_err(|error| {
@@ -123,8 +123,11 @@ impl App {
         with.unwrap_or_else(|_| setup.clone())
     }
 
-    /// Announces the store once, unless it is the default one.
+    /// Announces the store once, unless it is the default one, or a program reads the output.
     fn announce_store(&self, setup: &Setup) {
+        if self.out.json {
+            return;
+        }
         let store = &setup.loaded.config.store;
         let key = if store.url.is_some() { "url" } else { "path" };
         let place = setup.loaded.place(&["store", key]);
@@ -238,17 +241,11 @@ impl App {
         Ok(opened)
     }
 
-    /// Reports the repairs of an opening.
-    fn report_opening(&self, opened: &OpenedStore) {
-        self.report_opening_of(opened.narrowed, opened.salvage.as_ref());
-    }
-
-    /// Reports the given repairs.
-    pub(crate) fn report_opening_of(&self, narrowed: u64, salvage: Option<&Salvage>) {
-        if narrowed > 0 {
-            self.report_narrowed(narrowed);
+    pub(crate) fn report_opening(&self, opened: &OpenedStore) {
+        if opened.narrowed > 0 {
+            self.report_narrowed(opened.narrowed);
         }
-        if let Some(salvage) = salvage {
+        if let Some(salvage) = &opened.salvage {
             self.report_salvage(salvage);
         }
     }
@@ -298,19 +295,41 @@ impl App {
         })
     }
 
-    /// After this call has repaired the store: repairs the branches of its sessions, and records the
-    /// repair.
-    pub(crate) async fn record_repair(&self, setup: &Setup, salvage: &Salvage) {
-        match local::open_configured(&setup.loaded.config).await {
-            Ok(opened) => {
-                local::repair_branches(&opened.journal, salvage).await;
-                if let Err(error) = opened.journal.close().await {
-                    self.out.warn(error);
-                }
+    /// After this call has checked the store: repairs the branches of its sessions if it repaired the
+    /// store, and records in the audit log what it changed. A requested repair is a change by the command,
+    /// any other by the opening.
+    pub(crate) async fn record_checkup(&self, setup: &Setup, checkup: &Checkup, requested: bool) {
+        let config = &setup.loaded.config;
+        let mut opened = match local::open_configured(config).await {
+            Ok(opened) => opened,
+            Err(error) => return self.out.warn(error),
+        };
+        opened.narrowed = checkup.narrowed;
+        opened.salvage = None;
+        if let Some(salvage) = &checkup.salvage {
+            local::repair_branches(&opened.journal, salvage).await;
+            if requested {
+                let about = ("quarantine", salvage.quarantine_name());
+                self.record_change(&opened, setup, about).await;
+            } else {
+                opened.salvage = Some(salvage.clone());
             }
-            Err(error) => self.out.warn(error),
         }
-        self.record_maintenance(setup).await;
+        opened.record_repairs(&config.audit).await;
+        if let Err(error) = opened.journal.close().await {
+            self.out.warn(error);
+        }
+    }
+
+    /// Records in the audit log that this call has changed the store as a whole, with the kind and the
+    /// name of what it concerns.
+    pub(crate) async fn record_change(
+        &self,
+        opened: &OpenedStore,
+        setup: &Setup,
+        about: (&str, String),
+    ) {
+        self.verb.record(opened, setup, Some(about)).await;
     }
 
     /// Records in the audit log that this call has changed the store as a whole. The change is made: if
@@ -320,7 +339,7 @@ impl App {
             Ok(opened) => opened,
             Err(error) => return self.out.warn(error),
         };
-        self.verb.record(&opened, setup).await;
+        self.verb.record(&opened, setup, None).await;
         if let Err(error) = opened.journal.close().await {
             self.out.warn(error);
         }
@@ -335,7 +354,6 @@ impl App {
         (Some(running.pid) == *pid).then_some(running)
     }
 
-    /// Starts a daemon on a store that is open.
     pub(crate) async fn daemon(&self, opened: OpenedStore, setup: Setup) -> Result<Local> {
         Ok(Local::start_on(opened, setup, self.extensions.clone()).await?)
     }
@@ -376,6 +394,8 @@ impl App {
             .build();
         let runtime =
             runtime.map_err(|error| Problem::failed(format!("cannot start threads: {error}")))?;
+        // Boxed: the runtime's code is compiled once, and not for each verb.
+        let work: Pin<Box<dyn Future<Output = Result<T>> + '_>> = Box::pin(work);
         let done = runtime.block_on(work);
         // Blocked threads are not joined, because all data is on disk.
         runtime.shutdown_timeout(std::time::Duration::from_millis(200));
@@ -396,7 +416,6 @@ pub(crate) fn store_name(store: &Store) -> String {
     }
 }
 
-/// The error of a missing store.
 fn no_store(path: &Path) -> Problem {
     let problem = Problem::usage(format!("the store {} does not exist", path.display()));
     problem.hint("`unisono run FILE` or `unisono import FILE` makes one")

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, IsTerminal};
 
-use unisono_session::event::SummaryFallback;
+use unisono_api::turn::OnFailure;
 
 use crate::output::Out;
 use crate::problem::{Problem, Result};
@@ -18,20 +18,19 @@ pub(crate) fn confirmed(out: &Out, question: &str) -> Result<bool> {
 }
 
 /// Asks a person how to continue if no summary could be written.
-pub(crate) fn ask_fallback(out: &Out, reason: &str) -> Result<SummaryFallback> {
+pub(crate) fn ask_fallback(out: &Out, reason: &str) -> Result<OnFailure> {
     out.warn(format_args!("no summary was written: {reason}"));
     loop {
         let said = answer(out, "[r]etry, take quotes ([e]xtractive), or [l]eave it? ")?;
-        let fits = |way: &SummaryFallback| way.name().starts_with(&said);
-        match SummaryFallback::ALL.into_iter().find(fits) {
-            Some(_) if said.is_empty() => return Ok(SummaryFallback::Leave),
+        let fits = |way: &OnFailure| way.name().starts_with(&said);
+        match OnFailure::ALL.into_iter().find(fits) {
+            Some(_) if said.is_empty() => return Ok(OnFailure::Leave),
             Some(way) => return Ok(way),
             None => out.message(format_args!("{said:?} is not an answer: type r, e or l")),
         }
     }
 }
 
-/// Whether a person can be asked at a terminal.
 pub(crate) fn can_ask(out: &Out) -> bool {
     std::io::stdin().is_terminal() && out.watched
 }

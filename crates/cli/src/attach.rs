@@ -5,6 +5,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use unisono::attachments;
+use unisono_api::turn::NewAttachment;
 use unisono_context::Part;
 use unisono_model::media::LARGEST;
 
@@ -13,6 +14,12 @@ use crate::problem::{Problem, Result};
 /// Reads files as attachments. The limits of the settings are checked where they are stored.
 pub(crate) fn files(paths: &[PathBuf]) -> Result<Vec<Part>> {
     paths.iter().map(|path| file(path)).collect()
+}
+
+/// Reads files as attachments of a task.
+pub(crate) fn files_of_task(paths: &[PathBuf]) -> Result<Vec<NewAttachment>> {
+    let files = files(paths)?;
+    Ok(files.iter().filter_map(attachments::in_task).collect())
 }
 
 fn file(path: &Path) -> Result<Part> {

@@ -19,7 +19,6 @@ const USERS: &str = "/etc/passwd";
 /// Arguments that name an object. The changed session is recorded by the store.
 const NAMES: [&str; 6] = ["agent", "call", "owner", "run", "schedule", "token"];
 
-/// The verb of a call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Verb {
     /// Its words, without arguments: `sessions delete`.
@@ -29,7 +28,6 @@ pub(crate) struct Verb {
 }
 
 impl Verb {
-    /// The verb of a command line.
     pub(crate) fn from_matches(mut matches: &ArgMatches) -> Verb {
         let mut words = Vec::new();
         while let Some((word, below)) = matches.subcommand() {
@@ -55,19 +53,25 @@ impl Verb {
     }
 
     /// The store, whose audit log has an entry for each session that this call changes.
-    pub(crate) fn with_audit(&self, opened: OpenedStore, setup: &Setup) -> OpenedStore {
-        match self.command(setup) {
-            None => opened,
-            Some((command, kept)) => OpenedStore {
-                journal: with_audit(&opened.journal, command, kept),
-                ..opened
-            },
+    pub(crate) fn with_audit(&self, mut opened: OpenedStore, setup: &Setup) -> OpenedStore {
+        if let Some((command, kept)) = self.command(setup) {
+            opened.journal = with_audit(&opened.journal, command, kept);
         }
+        opened
     }
 
-    /// Records in the audit log that this call has changed the store as a whole.
-    pub(crate) async fn record(&self, opened: &OpenedStore, setup: &Setup) {
-        if let Some((command, kept)) = self.command(setup) {
+    /// Records in the audit log that this call has changed the store as a whole; `about` is the kind
+    /// and the name of what it concerns.
+    pub(crate) async fn record(
+        &self,
+        opened: &OpenedStore,
+        setup: &Setup,
+        about: Option<(&str, String)>,
+    ) {
+        if let Some((mut command, kept)) = self.command(setup) {
+            if let Some((kind, name)) = about {
+                command.object.insert(kind.into(), name.into());
+            }
             record(&opened.journal, command, kept).await;
         }
     }
@@ -88,7 +92,7 @@ impl Verb {
     }
 }
 
-/// The user of the operating system caller runs this process.
+/// The user of the operating system that runs this process.
 fn user() -> String {
     let id = rustix::process::getuid().as_raw();
     let users = fs::read_to_string(USERS).unwrap_or_default();

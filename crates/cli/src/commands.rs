@@ -47,13 +47,15 @@ use crate::problem::Result;
 
 const EXAMPLES: &str = "\
 Examples:
-  unisono run talk.jsonl                        import, compact, ask the configured agents
+  unisono run talk.jsonl        import, compact, ask the configured agents
   unisono run talk.jsonl --task \"What is left?\" --agents risks,facts
-  unisono chat latest                           continue the conversation
-  unisono context latest                        the context and its occupancy
-  unisono sessions list                         all conversations of the store
+  unisono chat latest           continue the conversation
+  unisono context latest        the context and its occupancy
+  unisono sessions list         all sessions of the store
 
 Data goes to stdout, messages go to stderr. SESSION is an id, a unique start of one, or `latest`.
+With --json, an error is the last line on stderr: {error: {code (that of HTTP problems, or of the
+turn), exit, message, hint}}.
 Exit codes: 0 ok, 1 failed, 2 usage or configuration, 3 daemon unreachable, 4 some agents failed
 or --skip-bad skipped something, 5 budget exceeded, 124 timeout, 130 interrupted.";
 
@@ -77,63 +79,63 @@ pub(crate) enum Command {
     Delegate(delegate::Args),
     /// Chats with the agents, line by line
     Chat(chat::Args),
-    /// Shows the messages of a conversation
+    /// Shows the messages of a session
     History(history::Args),
-    /// Adds a message to a conversation without a turn
+    /// Adds a message to a session without a turn
     Append(append::Args),
     /// Runs the daemon: HTTP API, web page, and an endpoint for OpenAI's clients
     #[command(visible_alias = "up")]
     Serve(serve::Args),
-    /// MCP server on standard input and output
+    /// Serves MCP clients on standard input and output
     Mcp(mcp::Args),
-    /// ACP agent for editors, on standard input and output
+    /// Serves editors (ACP) on standard input and output
     Acp(acp::Args),
     /// Continues interrupted turns
     Resume(resume::Args),
     /// Imports conversations, or the archive of a store
     Import(import::Args),
-    /// Writes a conversation, or the whole store, to a file
+    /// Writes a session, or the whole store, to a file
     Export(export::Args),
-    /// Conversations of the store
+    /// Lists, shows, searches and deletes sessions
     #[command(subcommand)]
     Sessions(sessions::Command),
-    /// Runs: the tasks of agents and their results
+    /// Lists, shows and cancels runs of agents
     #[command(subcommand)]
     Runs(runs::Command),
-    /// Tool calls awaiting approval
+    /// Lists and decides tool calls that wait for a person
     #[command(subcommand)]
     Approvals(approvals::Command),
-    /// Turns that start at set times
+    /// Lists, starts and pauses schedules
     #[command(subcommand)]
     Schedules(schedules::Command),
-    /// The exact bytes of an agent's request, and its chain of causes
+    /// Shows the exact bytes of a request, and its chain of causes
     Why(why::Args),
     /// Rebuilds every request of a turn from the journal and checks every digest
     Replay(replay::Args),
-    /// Shows the model's context of a conversation, and how full its window is
+    /// Shows the context of a session, section by section, and its occupancy
     Context(context::Args),
-    /// Summarises the older part of a conversation
+    /// Summarises the older messages of a session
     Compact(compact::Args),
     /// Pins messages so that they stay verbatim; without numbers, lists the pinned messages
     Pin(pin::Args),
     /// Unpins messages
     Unpin(pin::UnpinArgs),
-    /// Ends the current topic of a conversation
+    /// Ends the current topic of a session
     Seal(seal::Args),
-    /// Stored summaries
+    /// Lists, shows, edits and reverts checkpoints: stored summaries
     #[command(subcommand)]
     Checkpoints(checkpoints::Command),
-    /// Agent definitions
+    /// Lists, checks, reloads and imports agent definitions
     #[command(subcommand, visible_alias = "agent")]
     Agents(agents::Command),
-    /// Known models with their windows, prices and availability
+    /// Lists known models with their windows, prices and availability
     Models(models::Args),
-    /// Tokens and cost of model calls, by agent and model
+    /// Shows tokens and cost of model calls, by agent and model
     Usage(usage::Args),
     /// Measures how well conversations are compacted
     #[command(subcommand)]
     Eval(eval::Command),
-    /// Settings and their origins
+    /// Shows, changes and checks settings
     #[command(subcommand)]
     Config(config::Command),
     /// Writes a starter project: settings and agents to change
@@ -145,21 +147,20 @@ pub(crate) enum Command {
     /// Commands for operators of a database
     #[command(subcommand)]
     Store(store::Command),
-    /// Tokens of people and programs
+    /// Creates, lists and revokes tokens of people and programs
     #[command(subcommand)]
     Tokens(tokens::Command),
     /// Lists changes and refused requests
     Audit(audit::Args),
-    /// The daemons and programs on one database
+    /// Lists and drains the daemons on one database
     #[command(subcommand)]
     Cluster(cluster::Command),
-    /// Completions for a shell
+    /// Prints the completions for a shell
     Completions(completions::Args),
-    /// Manual pages
+    /// Prints the manual pages
     Man(man::Args),
 }
 
-/// Carries a verb out.
 pub(crate) fn carry_out(app: &App, command: Command) -> Result<()> {
     match command {
         Command::Run(args) => app.wait_for(run::run(app, args)),

@@ -117,7 +117,7 @@ fn sessions(app: &App) -> Result<Candidates> {
     let setup = setup(app)?;
     let mut newest = app.wait_for(async {
         let listed = async {
-            let service = app.reader(&setup).await?;
+            let service = app.reader_with(&setup).await?;
             let listed = all_sessions(&*service).await;
             service.close().await;
             listed
@@ -143,17 +143,20 @@ fn agents(app: &App) -> Result<Candidates> {
     Ok(each.collect())
 }
 
-/// The available models; all models if none is available.
+/// The available models that `unisono models` lists; all of them if none is available.
 fn models(app: &App) -> Result<Candidates> {
-    let loaded = setup(app)?.loaded;
-    let known = loaded.catalogue.entries();
-    let known: Vec<(bool, String)> = known
-        .map(|entry| {
-            let can = loaded
-                .providers
-                .unavailable_reason(&entry.model.provider)
-                .is_none();
-            (can, entry.model.to_string())
+    let setup = setup(app)?;
+    let listed = app.wait_for(async {
+        let service = app.configured(&setup)?;
+        service.models().await.map_err(Problem::from)
+    })?;
+    let providers = &setup.loaded.providers;
+    let known: Vec<(bool, String)> = listed
+        .into_iter()
+        .map(|model| {
+            let provider = model.model.split('/').next().unwrap_or_default();
+            let can = providers.unavailable_reason(provider).is_none();
+            (can, model.model)
         })
         .collect();
     let any = known.iter().any(|(can, name)| *can && name.contains('/'));

@@ -2,36 +2,22 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{Cursor, Read, Seek};
+use std::io::{Cursor, Read, Seek, Write};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use unisono::Service;
+use unisono::conversation::read_labelled;
 use unisono::spool::{Spool, SpooledData};
 use unisono_api::Code;
 use unisono_api::session::{Content, ImportFile, SessionListItem, SessionQuery};
-use unisono_context::{Digest, SessionId};
-use unisono_interchange::transcript::{self, Conversation, Format, Options, Parsed, Stamps};
-use unisono_runtime::clock;
+use unisono_context::SessionId;
+use unisono_interchange::transcript::{self, Conversation, Format, Options, SOURCE_DIGEST};
 use unisono_session::machine::Import;
 
 use crate::output::Out;
 use crate::problem::{Exit, Problem, Result};
 use crate::show;
-
-pub(crate) use unisono_interchange::transcript::SOURCE_DIGEST as DIGEST;
-use unisono_interchange::transcript::SOURCE_NAME as NAME;
-
-fn parse(
-    input: impl Read,
-    options: &Options,
-) -> std::result::Result<(Parsed, Digest), transcript::Error> {
-    let stamps = Stamps {
-        ids: &mut clock::new_id,
-        now: None,
-    };
-    transcript::read_digested(input, options, stamps)
-}
 
 /// The parts of a conversation that were skipped because they are invalid or unsupported.
 #[derive(Clone, Debug, Default)]
@@ -66,7 +52,6 @@ impl SkippedParts {
         }
     }
 
-    /// Adds the skipped parts of another conversation.
     pub(crate) fn add(&mut self, other: &SkippedParts) {
         self.conversations += other.conversations;
         self.messages += other.messages;
@@ -90,7 +75,6 @@ impl SkippedParts {
 pub(crate) struct Source {
     pub(crate) name: String,
     pub(crate) held: SpooledData,
-    digest: String,
     /// Its position, if the file has several.
     begins: Option<(u32, u32)>,
 }
@@ -113,7 +97,6 @@ pub(crate) fn open(file: &str, store: &Path) -> Result<Source> {
         Ok(held) => Ok(Source {
             name,
             held,
-            digest: String::new(),
             begins: None,
         }),
         Err(error) => Err(unreadable(&name, "a conversation's file", &error)),
@@ -122,15 +105,15 @@ pub(crate) fn open(file: &str, store: &Path) -> Result<Source> {
 
 /// Opens the days of one channel in Slack's export, several files or the directory that has them, as
 /// one conversation; any other file as [`open`] does, and of the directory of an export its
-/// `conversations.json`.
+/// conversations.
 pub(crate) fn open_all(files: &[String], store: &Path) -> Result<Source> {
     let (name, days) = match files {
         [file] if Path::new(file).is_file() && is_day(Path::new(file)) && users(file).is_some() => {
             (file.as_str(), vec![PathBuf::from(file)])
         }
         [file] if !Path::new(file).is_dir() => return open(file, store),
-        [directory] => match Path::new(directory).join("conversations.json") {
-            export if export.is_file() => return open(&export.to_string_lossy(), store),
+        [directory] => match export_parts(Path::new(directory)) {
+            parts if !parts.is_empty() => return open_parts(directory, &parts, store),
             _ => (directory.as_str(), days(Path::new(directory))?),
         },
         files => {
@@ -151,9 +134,74 @@ pub(crate) fn open_all(files: &[String], store: &Path) -> Result<Source> {
     Ok(Source {
         name: name.trim_end_matches('/').to_owned(),
         held: SpooledData::Memory(Cursor::new(joined.into())),
-        digest: String::new(),
         begins: None,
     })
+}
+
+/// The files with the conversations of an export: `conversations.json`, or `conversations-000.json`
+/// and so on.
+fn export_parts(directory: &Path) -> Vec<PathBuf> {
+    let whole = directory.join("conversations.json");
+    if whole.is_file() {
+        return vec![whole];
+    }
+    let Ok(files) = std::fs::read_dir(directory) else {
+        return Vec::new();
+    };
+    let paths = files.filter_map(|file| Some(file.ok()?.path()));
+    let mut parts: Vec<PathBuf> = paths.filter(|path| is_part(path)).collect();
+    parts.sort();
+    parts
+}
+
+/// Whether a file is named like a part of an export: `conversations-000.json`.
+fn is_part(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str());
+    let number = name.and_then(|name| {
+        let rest = name.strip_prefix("conversations-")?;
+        rest.strip_suffix(".json")
+    });
+    number.is_some_and(|number| {
+        !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
+    })
+}
+
+/// Opens the parts of an export's list of conversations as one list.
+fn open_parts(name: &str, parts: &[PathBuf], store: &Path) -> Result<Source> {
+    if let [only] = parts {
+        return open(&only.to_string_lossy(), store);
+    }
+    let mut spool = Spool::new(Some(store));
+    let failed = |error: std::io::Error| unreadable(name, "a conversation's file", &error);
+    let mut separator: &[u8] = b"[";
+    for part in parts {
+        let path = part.display().to_string();
+        let bytes = bytes_of(&path, "a conversation's file")?;
+        let Some(elements) = elements(&bytes) else {
+            let problem = Problem::failed(format!("{path} is not a list of conversations"));
+            let problem = problem.code(Code::Refused);
+            return Err(problem.hint("get the export again: the file may be cut off"));
+        };
+        if !elements.is_empty() {
+            spool.write_all(separator).map_err(failed)?;
+            spool.write_all(elements).map_err(failed)?;
+            separator = b",\n";
+        }
+    }
+    let end: &[u8] = if separator == b"[" { b"[]" } else { b"]" };
+    spool.write_all(end).map_err(failed)?;
+    Ok(Source {
+        name: name.trim_end_matches('/').to_owned(),
+        held: spool.finish().map_err(failed)?,
+        begins: None,
+    })
+}
+
+/// The text between the brackets of a list.
+fn elements(list: &[u8]) -> Option<&[u8]> {
+    let text = list.strip_prefix(b"\xef\xbb\xbf").unwrap_or(list);
+    let inner = text.trim_ascii().strip_prefix(b"[")?.strip_suffix(b"]")?;
+    Some(inner.trim_ascii())
 }
 
 /// The file with the names of users beside a file of Slack's export, or above it.
@@ -178,7 +226,6 @@ fn is_day(path: &Path) -> bool {
             .all(|byte| byte == b'-' || byte.is_ascii_digit())
 }
 
-/// The files of days in a directory.
 fn days(directory: &Path) -> Result<Vec<PathBuf>> {
     let name = directory.display().to_string();
     let listed = std::fs::read_dir(directory).and_then(|files| {
@@ -247,33 +294,28 @@ pub(crate) struct FileImport<'t> {
 impl FileImport<'_> {
     /// The file, read from its start.
     pub(crate) fn file(self) -> Result<ImportFile> {
-        let name = self.source.file_name();
-        let mut held = self.source.held;
-        let rewound = held.rewind();
-        rewound.map_err(|error| Problem::failed(format!("cannot read the file again: {error}")))?;
-        Ok(ImportFile {
-            name,
-            format: self.format.map(str::to_owned),
-            pick: None,
-            skip_bad: self.skip_bad,
-            copy: self.copy,
-            bounded: false,
-            content: match held {
-                SpooledData::Memory(memory) => Content::Bytes(memory.into_inner()),
-                SpooledData::File(file) => Content::File(file),
-            },
-        })
+        self.source.file(self.format, self.skip_bad, self.copy)
     }
 }
 
-/// The newest session with that label.
-pub(crate) async fn labelled(
+/// The newest session that was made of the same text.
+pub(crate) async fn imported_before(
     service: &dyn Service,
-    label: &str,
-    value: &str,
+    import: &Import,
+) -> Result<Option<SessionListItem>> {
+    match import.labels.get(SOURCE_DIGEST) {
+        Some(digest) => session_of_digest(service, digest).await,
+        None => Ok(None),
+    }
+}
+
+/// The newest session that was made of the text with this digest.
+pub(crate) async fn session_of_digest(
+    service: &dyn Service,
+    digest: &str,
 ) -> Result<Option<SessionListItem>> {
     let mut query = SessionQuery {
-        label: Some(format!("{label}={value}")),
+        label: Some(format!("{SOURCE_DIGEST}={digest}")),
         limit: NonZeroUsize::new(1),
         ..SessionQuery::default()
     };
@@ -286,7 +328,6 @@ pub(crate) async fn labelled(
     }
 }
 
-/// Whether a session with this id exists.
 pub(crate) async fn exists(service: &dyn Service, id: SessionId) -> Result<bool> {
     match service.session(&id.to_string()).await {
         Ok(_) => Ok(true),
@@ -296,12 +337,6 @@ pub(crate) async fn exists(service: &dyn Service, id: SessionId) -> Result<bool>
 }
 
 impl Source {
-    /// The label of a session that was created from this file; known once the conversation was
-    /// read.
-    pub(crate) fn digest(&self) -> &str {
-        &self.digest
-    }
-
     /// Whether it begins so.
     pub(crate) fn begins_with(&mut self, begin: &[u8]) -> Result<bool> {
         let mut first = Vec::with_capacity(begin.len());
@@ -331,15 +366,36 @@ impl Source {
         Ok(found)
     }
 
-    /// One of its conversations.
     pub(crate) fn part(&mut self, of: &Conversation) -> Result<Source> {
         let text = of.text(&mut self.held);
         let text = text.map_err(|error| unreadable(&self.name, "a conversation's file", &error))?;
         Ok(Source {
             name: self.name.clone(),
             held: SpooledData::Memory(Cursor::new(text.into())),
-            digest: String::new(),
             begins: Some(of.place),
+        })
+    }
+
+    /// The file for an import, read from its start.
+    pub(crate) fn file(
+        mut self,
+        format: Option<&str>,
+        skip_bad: bool,
+        copy: bool,
+    ) -> Result<ImportFile> {
+        let rewound = self.held.rewind();
+        rewound.map_err(|error| Problem::failed(format!("cannot read the file again: {error}")))?;
+        Ok(ImportFile {
+            name: self.file_name(),
+            format: format.map(str::to_owned),
+            pick: None,
+            skip_bad,
+            copy,
+            bounded: false,
+            content: match self.held {
+                SpooledData::Memory(memory) => Content::Bytes(memory.into_inner()),
+                SpooledData::File(file) => Content::File(file),
+            },
         })
     }
 
@@ -374,8 +430,9 @@ impl Source {
         out: &Out,
     ) -> Result<(Import, SkippedParts)> {
         let options = self.options(format, skip_bad);
-        let (parsed, digest) = parse(&mut self.held, &options).map_err(refused)?;
-        self.digest = digest.to_string();
+        let file = self.file_name();
+        let read = read_labelled(&mut self.held, &options, &file);
+        let parsed = read.map_err(refused)?;
         for warning in &parsed.warnings {
             out.warn(format_args!("{}:{warning}", self.name));
         }
@@ -388,16 +445,15 @@ impl Source {
             parts: parsed.skipped_parts,
             behind: parsed.dropped_content,
         };
-        let mut import = parsed.import;
-        import
-            .labels
-            .insert(DIGEST.into(), self.digest.as_str().into());
-        import.labels.insert(NAME.into(), self.file_name().into());
-        Ok((import, skipped))
+        Ok((parsed.import, skipped))
     }
 }
 
 fn refused(error: transcript::Error) -> Problem {
+    unread(error).code(Code::Refused)
+}
+
+fn unread(error: transcript::Error) -> Problem {
     let text = error.to_string();
     match error {
         transcript::Error::Several { .. } => Problem::usage(text).hint(

@@ -5,10 +5,9 @@ use std::path::PathBuf;
 use clap::builder::NonEmptyStringValueParser;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum};
-use unisono::ask::Ask;
+use unisono_api::turn::{NewTurn, OnFailure};
 use unisono_config::settings::{MODEL_OVERRIDE, Override};
 use unisono_context::policy::Preset;
-use unisono_session::event::{SummaryFallback, SummaryOptions};
 
 use crate::problem::{Problem, Result};
 
@@ -78,7 +77,6 @@ impl Global {
         }
     }
 
-    /// Whether a store is named in this call.
     pub(crate) fn names_store(&self) -> bool {
         self.store.is_some()
     }
@@ -129,28 +127,23 @@ pub(crate) struct Compaction {
 pub(crate) struct Writer {
     /// Instructions for the summariser
     #[arg(long, value_name = "TEXT")]
-    instructions: Option<String>,
+    pub(crate) instructions: Option<String>,
     /// The summariser, in place of the configured ones: provider/model, or `extractive` for quotes
     #[arg(long, value_name = "MODEL")]
-    summariser: Option<String>,
+    pub(crate) summariser: Option<String>,
     /// If every model fails: retries (three attempts in all), uses quotes, or changes nothing
     /// (default: asks at a terminal)
     #[arg(long, value_name = "WAY")]
-    #[arg(value_parser = PossibleValuesParser::new(SummaryFallback::ALL.map(SummaryFallback::name)))]
+    #[arg(value_parser = PossibleValuesParser::new(OnFailure::ALL.map(OnFailure::name)))]
     on_failure: Option<String>,
 }
 
 impl Writer {
-    pub(crate) fn writing(&self) -> SummaryOptions {
-        let way = self
-            .on_failure
-            .as_deref()
-            .and_then(SummaryFallback::from_name);
-        SummaryOptions {
-            summariser: self.summariser.as_deref().map(Into::into),
-            unwritten: way.unwrap_or_default(),
-            ..SummaryOptions::with_instructions(self.instructions.as_deref())
-        }
+    pub(crate) fn on_failure(&self) -> OnFailure {
+        let chosen = self.on_failure.as_deref();
+        let mut all = OnFailure::ALL.into_iter();
+        all.find(|way| chosen == Some(way.name()))
+            .unwrap_or_default()
     }
 
     /// Whether the choice for a failed summary is left open.
@@ -221,15 +214,12 @@ impl Workers {
         (!self.agents.is_empty()).then(|| named.collect())
     }
 
-    /// Sets the task.
-    pub(crate) fn apply_to(&self, ask: Ask) -> Ask {
-        let ask = match &self.lead {
-            Some(lead) => ask.lead(lead.as_str()),
-            None => ask,
-        };
-        match self.named_agents() {
-            Some(agents) => ask.agents(agents),
-            None => ask,
+    /// The same turn with these agents.
+    pub(crate) fn apply_to(&self, new: NewTurn) -> NewTurn {
+        NewTurn {
+            lead: self.lead.clone(),
+            agents: self.named_agents(),
+            ..new
         }
     }
 }

@@ -121,6 +121,24 @@ impl Out {
         }
     }
 
+    /// Writes a list: as JSON, or as a table with a row for each item; `none` is the message for an
+    /// empty table.
+    pub(crate) fn list<T: Serialize>(
+        &self,
+        items: &[T],
+        none: &str,
+        (header, right): (&[&str], &[usize]),
+        row: impl Fn(&T) -> Vec<String>,
+    ) {
+        if self.json {
+            self.json(&items);
+        } else if items.is_empty() {
+            self.message(none);
+        } else {
+            self.data(show::table(header, right, items.iter().map(row).collect()));
+        }
+    }
+
     /// Writes a message to stderr, unless `--quiet` is set.
     pub(crate) fn message(&self, message: impl Display) {
         if !self.quiet {
@@ -136,7 +154,6 @@ impl Out {
         let _ = write!(stderr, "{question}").and_then(|()| stderr.flush());
     }
 
-    /// Writes a warning.
     pub(crate) fn warn(&self, message: impl Display) {
         write_stderr(&format_args!(
             "{} {message}",
@@ -165,7 +182,6 @@ impl Out {
         ExitCode::from(problem.exit as u8)
     }
 
-    /// Reports a problem.
     pub(crate) fn report(&self, problem: &Problem) {
         let Problem {
             exit,

@@ -6,14 +6,11 @@ use unisono_client::Client;
 /// The place of an open store. Commands ask a service and do not depend on the place.
 #[derive(Clone, Debug)]
 pub(crate) enum Place {
-    /// In this process.
     Process(OpenedStore),
-    /// In a daemon.
     Daemon(Client),
 }
 
 impl Place {
-    /// The address of the daemon that has it.
     pub(crate) fn daemon(&self) -> Option<&str> {
         match self {
             Place::Process(_) => None,

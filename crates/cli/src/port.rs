@@ -53,7 +53,6 @@ fn kernel_form(ip: IpAddr) -> String {
     words.collect()
 }
 
-/// The next free port.
 pub(crate) fn next_free(address: SocketAddr) -> Option<SocketAddr> {
     let after = (1..=TRIED).filter_map(|more| address.port().checked_add(more));
     let mut after = after.map(|port| SocketAddr::new(address.ip(), port));

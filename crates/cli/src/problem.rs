@@ -88,7 +88,6 @@ impl Problem {
         }
     }
 
-    /// Adds a hint.
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Problem {
         self.hint = Some(hint.into());
         self
@@ -153,7 +152,9 @@ impl From<Diagnostics> for Problem {
             Some(help) => format!("  {}; {help}", line(one)),
             None => format!("  {}", line(one)),
         };
-        let lines: Vec<String> = found.iter().map(line).collect();
+        // Turns and `config check` report problems of models.
+        let lines = found.iter().filter(|one| !one.of_model).map(line);
+        let lines: Vec<String> = lines.collect();
         let wrong = "settings or agents are wrong, so nothing was started";
         Problem::usage(format!("{wrong}\n{}", lines.join("\n")))
     }
@@ -214,15 +215,14 @@ impl From<unisono_config::agents::Error> for Problem {
 impl From<unisono::models::ModelUnavailable> for Problem {
     fn from(error: unisono::models::ModelUnavailable) -> Problem {
         use unisono::models::ModelUnavailable;
-        let hint = match error {
-            ModelUnavailable::Lacks { .. } => {
-                "`unisono models` shows the usable models; --model extractive needs no key"
-            }
-            ModelUnavailable::Ignored { .. } => {
-                "leave --model out, or name agents of kind `llm`: `unisono agents list`"
-            }
-        };
-        Problem::usage(error).code(Code::Refused).hint(hint)
+        let problem = Problem::usage(&error).code(Code::Refused);
+        match error {
+            ModelUnavailable::Lacks { .. } => problem
+                .hint("`unisono models` shows the usable models; --model extractive needs no key"),
+            ModelUnavailable::Ignored { .. } => problem
+                .hint("leave --model out, or name agents of kind `llm`: `unisono agents list`"),
+            _ => problem,
+        }
     }
 }
 
@@ -232,62 +232,27 @@ impl From<unisono::models::Unpriced> for Problem {
     }
 }
 
-impl From<unisono::history::Error> for Problem {
-    fn from(error: unisono::history::Error) -> Problem {
-        use unisono::history::Error;
-        match error {
-            Error::Store(error) => error.into(),
-            Error::Session(error) => error.into(),
-            Error::Unfit { .. } => {
-                Problem::failed(error).hint("run `unisono doctor` to see the extent")
-            }
-        }
-    }
-}
-
-impl From<unisono::context::estimate::Error> for Problem {
-    fn from(error: unisono::context::estimate::Error) -> Problem {
-        use unisono::context::estimate::Error;
-        match error {
-            Error::Branch(_) => Problem::not_found(error),
-            Error::Message { .. } | Error::Summariser(_) => {
-                Problem::usage(error).code(Code::Refused)
-            }
-            Error::Agents(error) => error.into(),
-            Error::Count(error) => error.into(),
-            Error::Plan(_) => Problem::failed(error),
-        }
-    }
-}
-
-impl From<unisono::context::Error> for Problem {
-    fn from(error: unisono::context::Error) -> Problem {
-        Problem::failed(error)
-    }
-}
-
 impl From<unisono::Error> for Problem {
     fn from(error: unisono::Error) -> Problem {
         match error {
             unisono::Error::Setup(found) => found.into(),
             unisono::Error::Settings(ChangeError::Session(error)) => error.into(),
-            error @ unisono::Error::Settings(_) => refused(error),
             unisono::Error::Store(error) => error.into(),
             unisono::Error::Search(error) => error.into(),
             unisono::Error::Runtime(error) => error.into(),
             unisono::Error::Agents(error) => error.into(),
             unisono::Error::Model(error) => error.into(),
-            error @ (unisono::Error::Summariser(_) | unisono::Error::ClientOptions(_)) => {
-                refused(error)
+            error @ (unisono::Error::Settings(_)
+            | unisono::Error::Summariser(_)
+            | unisono::Error::ClientOptions(_)) => {
+                let problem = Problem::usage(&error);
+                problem.code(error.code())
             }
             error @ unisono::Error::Tools(_) => {
                 let problem = Problem::with_hint_of(Exit::Failed, &error.to_string());
                 problem.code(Code::Unavailable)
             }
             unisono::Error::Price(error) => error.into(),
-            unisono::Error::History(error) => error.into(),
-            unisono::Error::Context(error) => error.into(),
-            unisono::Error::Estimate(error) => error.into(),
             unisono::Error::Problem(problem) => ClientError::Problem(problem).into(),
             error => {
                 let code = error.code();
@@ -295,9 +260,4 @@ impl From<unisono::Error> for Problem {
             }
         }
     }
-}
-
-fn refused(error: unisono::Error) -> Problem {
-    let problem = Problem::usage(&error);
-    problem.code(error.code())
 }

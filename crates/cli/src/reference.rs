@@ -6,6 +6,7 @@ use std::path::Path;
 
 use clap::Command;
 use serde_json::Value;
+use unisono::follow::event_kinds;
 use unisono_config::settings::DEFAULTS;
 
 use crate::commands::help;
@@ -96,17 +97,12 @@ fn api() -> String {
 
 /// The kinds of events, as the code has them.
 fn events() -> String {
-    let source = include_str!("../../session/src/event/kinds.rs");
     let mut out = "# Events\n\nThe events in the journal of a session: the name is the `event` of a server-sent event of\n\
                    `/v1/sessions/{session}/events`, and its `kind`. Each event is on disk before it is sent.\n\n\
                    | event | what happened |\n|---|---|\n"
         .to_owned();
     let mut names = std::collections::BTreeSet::new();
-    // The list is the last function of the file.
-    let (_, list) = source.split_once("fn kind(").unwrap();
-    for kind in list.split("Fact::").skip(1) {
-        let mut texts = kind.split('"').skip(1).step_by(2);
-        let (name, text) = (texts.next().unwrap(), texts.next().unwrap());
+    for (name, text) in event_kinds() {
         assert!(names.insert(name), "{name} stands for two facts");
         let _ = writeln!(out, "| `{name}` | {text} |");
     }
@@ -114,6 +110,7 @@ fn events() -> String {
     out + "\nThe stream also has these live events, which are not stored:\n\n\
            | event | meaning |\n|---|---|\n\
            | `text_delta` | the next piece of an agent's reply: the first at once, later ones every 80 ms together |\n\
+           | `text_so_far` | the text of an agent's reply that began before the client connected, up to 64 KiB; it replaces what the client has of that reply. Without it, the next piece begins another reply |\n\
            | `progress` | a progress report of an agent or a compaction |\n\
            | `missed` | some live events were missed, because the client read too slowly |\n\
            | `agents` | the agent definitions were reloaded |\n\n"

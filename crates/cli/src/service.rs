@@ -11,7 +11,7 @@ use unisono_api::compaction::Checkpoint;
 use unisono_api::session::MAIN_BRANCH;
 use unisono_api::session::{Branch, BranchPageQuery, Session, SessionListItem, SessionQuery};
 use unisono_api::turn::{Settings, Turn};
-use unisono_api::{Page, PageQuery};
+use unisono_api::{Page, PageQuery, service};
 use unisono_config::settings::SessionOverrides;
 use unisono_config::setup::Setup;
 
@@ -22,13 +22,23 @@ use crate::problem::{Problem, Result};
 impl App {
     /// The service for reading; it resumes no open turns. A missing store counts as empty and is not
     /// created; one without write access is opened read-only.
-    pub(crate) async fn reader(&self, setup: &Setup) -> Result<Arc<dyn Service>> {
+    pub(crate) async fn reader(&self) -> Result<Arc<dyn Service>> {
+        let setup = self.setup(Vec::new())?;
+        self.reader_with(&setup).await
+    }
+
+    pub(crate) async fn reader_with(&self, setup: &Setup) -> Result<Arc<dyn Service>> {
         let store = self.store_to_read(setup).await?;
         self.service_on(store, setup)
     }
 
     /// As [`App::reader`], for changes.
-    pub(crate) async fn changer(&self, setup: &Setup) -> Result<Arc<dyn Service>> {
+    pub(crate) async fn changer(&self) -> Result<Arc<dyn Service>> {
+        let setup = self.setup(Vec::new())?;
+        self.changer_with(&setup).await
+    }
+
+    pub(crate) async fn changer_with(&self, setup: &Setup) -> Result<Arc<dyn Service>> {
         let store = self.store_if_exists(setup).await?;
         self.service_on(store, setup)
     }
@@ -52,11 +62,9 @@ impl App {
 
     /// The configured agents and models. It opens no store and reads only the calibrations of models.
     pub(crate) fn configured(&self, setup: &Setup) -> Result<Arc<dyn Service>> {
-        let opened = OpenedStore {
-            directory: Some(setup.loaded.config.store.path.clone()),
-            degraded: true,
-            ..OpenedStore::nothing()
-        };
+        let mut opened = OpenedStore::nothing();
+        opened.directory = Some(setup.loaded.config.store.path.clone());
+        opened.degraded = true;
         self.service_on(Place::Process(opened), setup)
     }
 }
@@ -88,6 +96,17 @@ pub(crate) async fn find_session(service: &dyn Service, name: &str) -> Result<Se
             let problem = format!("no session `{name}` in this store");
             Err(Problem::not_found(problem).hint("`unisono sessions list` shows the existing ones"))
         }
+    }
+}
+
+/// The id of the session with this name, if one is given.
+pub(crate) async fn session_if_named(
+    service: &dyn Service,
+    name: Option<&str>,
+) -> Result<Option<String>> {
+    match name {
+        Some(name) => Ok(Some(find_session(service, name).await?.session)),
+        None => Ok(None),
     }
 }
 
@@ -126,18 +145,13 @@ async fn sessions_of(
     mut query: SessionQuery,
 ) -> Result<Vec<SessionListItem>> {
     query.limit = NonZeroUsize::new(500);
-    let mut all = Vec::new();
-    loop {
-        let page = service.sessions(&query).await?;
-        all.extend(page.items);
-        if page.next.is_none() {
-            return Ok(all);
-        }
-        query.cursor = page.next;
-    }
+    Ok(Page::all(async |cursor| {
+        query.cursor = cursor;
+        service.sessions(&query).await
+    })
+    .await?)
 }
 
-/// The session's own settings.
 pub(crate) async fn own_settings(service: &dyn Service, session: &str) -> Result<SessionOverrides> {
     let settings = service.session(session).await?.settings.into_iter();
     Ok(settings
@@ -151,16 +165,12 @@ pub(crate) async fn all_checkpoints(
     session: &str,
     branch: &str,
 ) -> Result<Vec<Checkpoint>> {
-    let mut all = Vec::new();
     let mut query = of_branch(branch);
-    loop {
-        let page = service.checkpoints(session, &query).await?;
-        all.extend(page.items);
-        if page.next.is_none() {
-            return Ok(all);
-        }
-        query.cursor = page.next;
-    }
+    Ok(Page::all(async |cursor| {
+        query.cursor = cursor;
+        service.checkpoints(session, &query).await
+    })
+    .await?)
 }
 
 /// The open turns of a session, oldest first.
@@ -178,24 +188,15 @@ pub(crate) async fn open_turns(service: &dyn Service, session: &Session) -> Resu
 
 /// The turns of a session, newest first.
 pub(crate) async fn all_turns(service: &dyn Service, session: &str) -> Result<Vec<Turn>> {
-    let mut all = Vec::new();
-    let mut query = largest_part();
-    loop {
-        let page = service.turns(session, &query).await?;
-        all.extend(page.items);
-        if page.next.is_none() {
-            return Ok(all);
-        }
-        query.cursor = page.next;
-    }
+    all_pages(async |page| service.turns(session, &page).await).await
 }
 
-/// The first page of a list, of the maximum size.
-pub(crate) fn largest_part() -> PageQuery {
-    PageQuery {
-        cursor: None,
-        limit: NonZeroUsize::new(500),
-    }
+/// All items of a list that has no other query than its page.
+pub(crate) async fn all_pages<T>(
+    mut read: impl AsyncFnMut(PageQuery) -> service::Result<Page<T>>,
+) -> Result<Vec<T>> {
+    let limit = NonZeroUsize::new(500);
+    Ok(Page::all(async |cursor| read(PageQuery { cursor, limit }).await).await?)
 }
 
 /// The first page of a list of a branch, of the maximum size.
@@ -237,19 +238,9 @@ pub(crate) async fn branch_length(
 
 /// The branches of a session, by name.
 pub(crate) async fn all_branches(service: &dyn Service, session: &str) -> Result<Vec<Branch>> {
-    let mut all = Vec::new();
-    let mut query = largest_part();
-    loop {
-        let page = service.branches(session, &query).await?;
-        all.extend(page.items);
-        if page.next.is_none() {
-            return Ok(all);
-        }
-        query.cursor = page.next;
-    }
+    all_pages(async |page| service.branches(session, &page).await).await
 }
 
-/// The error of a missing branch.
 pub(crate) fn unknown_branch(branches: &[Branch], name: &str) -> Problem {
     let problem = Problem::not_found(format!("the session has no branch `{name}`"));
     let known: Vec<&str> = branches.iter().map(|branch| branch.name.as_str()).collect();

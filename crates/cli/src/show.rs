@@ -38,11 +38,10 @@ pub(crate) fn price(dollars: Option<f64>) -> String {
     cost(dollars.map(in_dollars))
 }
 
-fn in_dollars(dollars: f64) -> Cost {
+pub(crate) fn in_dollars(dollars: f64) -> Cost {
     Cost::from_micro_dollars((dollars * 1e6).round() as u64)
 }
 
-/// The state of a budget in a line.
 pub(crate) fn budget_line(of: &Budget) -> String {
     let shown = |amount: f64| match of.resource.as_str() {
         "cost" => in_dollars(amount).to_string(),
@@ -135,7 +134,7 @@ pub(crate) fn second(instant: &str) -> String {
     second.replace('T', " ")
 }
 
-/// The end of an id, which differs between objects created in the same millisecond.
+/// The start of an id. Ids of sessions begin with the time of their creation.
 pub(crate) fn short_id(id: &str) -> String {
     id.chars().take(13).collect()
 }

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use unisono::Local;
-use unisono::ask::Ask;
 use unisono::models::{self, notices};
+use unisono::service::requests;
+use unisono_api::turn::NewTurn;
 use unisono_config::settings::AUTO;
 use unisono_config::setup::Setup;
 use unisono_model::catalogue::EXTRACTIVE;
@@ -12,10 +13,14 @@ use unisono_session::agent::Team;
 
 use crate::output::Out;
 use crate::problem::Result;
+use crate::show;
 
-/// The team; all its models are available.
-pub(crate) fn team(setup: &Setup, ask: &Ask) -> Result<Team> {
-    let team = ask.team(setup)?;
+/// Columns before the text of a message with a label.
+const BEHIND: usize = 11;
+
+/// The team of a turn; all its models are available.
+pub(crate) fn team(setup: &Setup, new: &NewTurn) -> Result<Team> {
+    let team = requests::task(new)?.team(setup)?;
     models::check(setup, &team)?;
     models::check_prices(setup, &team)?;
     Ok(team)
@@ -34,7 +39,7 @@ pub(crate) async fn announce_model(out: &Out, setup: &Setup, team: &Team, local:
         models.sort_unstable();
         models.dedup();
         let said = format!("model      {}, as chosen", models.join(", "));
-        return out.message(out.paint_messages.dim(&said));
+        return out.message(out.paint_messages.dim(show::wrap(&said, BEHIND)));
     }
     let default = loaded.default_model.as_str();
     let answers = |agent: &Arc<unisono_session::Definition>| {
@@ -52,5 +57,5 @@ pub(crate) async fn announce_model(out: &Out, setup: &Setup, team: &Team, local:
         let key = loaded.providers.key_of(provider).unwrap_or_default();
         format!("model      {default}{key}; --model extractive stays offline")
     };
-    out.message(out.paint_messages.dim(&said));
+    out.message(out.paint_messages.dim(show::wrap(&said, BEHIND)));
 }

@@ -1,16 +1,16 @@
-//! What runs the turns of sessions: this process, or the daemon that has the store open.
+//! The service that runs turns: this process, or the daemon that has the store open.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use unisono::Service;
-use unisono::ask::Ask;
-use unisono::local::{Local, OpenedStore};
+use unisono::local::Local;
 use unisono_api::Code;
 use unisono_api::agent::{Agent, AgentQuery};
 use unisono_api::context::{Context, ContextQuery};
-use unisono_api::turn::TurnRequest;
+use unisono_api::service::TurnUpdates;
+use unisono_api::turn::{NewTurn, TurnRequest};
 use unisono_config::settings::SessionOverrides;
 use unisono_config::setup::Setup;
 
@@ -44,12 +44,13 @@ impl App {
 
     fn idle_store_on(&self, place: Place, setup: &Setup) -> Result<IdleStore> {
         let looked_at = match &place {
-            Place::Process(opened) => Place::Process(OpenedStore {
+            Place::Process(opened) => {
+                let mut opened = opened.clone();
                 // Inspection does not lock the search index.
-                degraded: true,
-                salvage: None,
-                ..opened.clone()
-            }),
+                opened.degraded = true;
+                opened.salvage = None;
+                Place::Process(opened)
+            }
             Place::Daemon(client) => Place::Daemon(client.clone()),
         };
         Ok(IdleStore {
@@ -91,7 +92,7 @@ impl IdleStore {
     pub(crate) async fn work(
         self,
         app: &App,
-        of: Option<(&SessionOverrides, &Ask)>,
+        of: Option<(&SessionOverrides, &NewTurn)>,
     ) -> Result<TurnService> {
         let IdleStore {
             place,
@@ -108,9 +109,9 @@ impl IdleStore {
         };
         drop(service);
         let said = match of {
-            Some((own, ask)) => {
+            Some((own, new)) => {
                 let setup = app.setup_with(&setup, own)?;
-                let team = team(&setup, ask)?;
+                let team = team(&setup, new)?;
                 Some((setup, team))
             }
             None => None,
@@ -138,16 +139,14 @@ pub(crate) struct TurnService {
 }
 
 impl TurnService {
-    /// Its service.
     pub(crate) fn service(&self) -> &dyn Service {
         &*self.service
     }
 
-    /// The context of a branch for the agents.
-    pub(crate) async fn context(&self, session: &str, ask: &Ask) -> Result<Context> {
-        let AgentQuery { lead, agents, .. } = asked_agents(ask);
+    pub(crate) async fn context(&self, session: &str, new: &NewTurn) -> Result<Context> {
+        let AgentQuery { lead, agents, .. } = agents_of(new);
         let query = ContextQuery {
-            branch: ask.on_branch().to_owned(),
+            branch: new.branch.clone(),
             lead,
             agents,
             ..ContextQuery::default()
@@ -156,17 +155,18 @@ impl TurnService {
     }
 
     /// All agents with their roles in a turn of a session, or of a new one.
-    pub(crate) async fn agents(&self, session: Option<&str>, ask: &Ask) -> Result<Vec<Agent>> {
+    pub(crate) async fn agents(&self, session: Option<&str>, new: &NewTurn) -> Result<Vec<Agent>> {
         let query = AgentQuery {
             session: session.map(str::to_owned),
-            ..asked_agents(ask)
+            ..agents_of(new)
         };
         Ok(self.service.agents(&query).await?)
     }
 
     /// Starts a turn in a session, and follows it from its acceptance.
-    pub(crate) async fn ask(&self, session: &str, ask: &Ask) -> Result<FollowedTurn<'_>> {
-        self.begin(session, &ask.request(), ask.on_branch()).await
+    pub(crate) async fn ask(&self, session: &str, new: &NewTurn) -> Result<FollowedTurn<'_>> {
+        let request = TurnRequest::Task(new.clone());
+        self.begin(session, &request, &new.branch).await
     }
 
     /// As above, for a complete request on a branch.
@@ -176,8 +176,9 @@ impl TurnService {
         request: &TurnRequest,
         branch: &str,
     ) -> Result<FollowedTurn<'_>> {
-        let turn = match self.service.begin(session, request, None).await {
-            Ok(turn) => turn.turn,
+        let begun = self.service.begin_followed(session, request, None).await;
+        let (begun, updates) = match begun {
+            Ok(begun) => begun,
             Err(error) if error.code() == Code::NotFound => {
                 let branches = all_branches(&*self.service, session).await?;
                 let known = branches.iter().any(|one| one.name == branch);
@@ -188,28 +189,36 @@ impl TurnService {
             }
             Err(error) => return Err(error.into()),
         };
-        self.follow(session, turn, Some(0)).await
+        let mut followed = self.followed(session, begun.turn, updates);
+        // This process reports the notices about its own models when it starts to work.
+        if self.elsewhere {
+            followed.notices = begun.notices;
+        }
+        Ok(followed)
     }
 
-    /// Follows a turn from its current state.
     pub(crate) async fn join(&self, session: &str, turn: &str) -> Result<FollowedTurn<'_>> {
-        let mut followed = self.follow(session, turn.to_owned(), None).await?;
+        let updates = self.service.follow(session, turn, None).await?;
+        let mut followed = self.followed(session, turn.to_owned(), updates);
         if let Some(state) = followed.updates.next().await {
             followed.watch.apply(&state?.event);
         }
         Ok(followed)
     }
 
-    async fn follow(
+    fn followed<'s>(
         &self,
         session: &str,
         turn: String,
-        after: Option<u64>,
-    ) -> Result<FollowedTurn<'_>> {
-        let updates = self.service.follow(session, &turn, after).await?;
+        updates: TurnUpdates<'s>,
+    ) -> FollowedTurn<'s> {
         let mut watch = Watch::new(session.to_owned(), turn);
         watch.elsewhere = self.elsewhere;
-        Ok(FollowedTurn { watch, updates })
+        FollowedTurn {
+            watch,
+            updates,
+            notices: Vec::new(),
+        }
     }
 
     /// Stops the runtime of this process; after an interruption, without waiting. A daemon continues.
@@ -226,12 +235,8 @@ impl TurnService {
 }
 
 /// The names of the agents, without tasks.
-fn asked_agents(ask: &Ask) -> AgentQuery {
-    let (lead, agents) = match ask.request() {
-        TurnRequest::Task(new) => (new.lead, new.agents),
-        _ => (None, None),
-    };
-    let names = agents.map(|agents| {
+fn agents_of(new: &NewTurn) -> AgentQuery {
+    let names = new.agents.as_ref().map(|agents| {
         let names = agents.iter().map(|agent| match agent.split_once('=') {
             Some((name, _)) => name,
             None => agent,
@@ -239,7 +244,7 @@ fn asked_agents(ask: &Ask) -> AgentQuery {
         names.collect::<Vec<_>>().join(",")
     });
     AgentQuery {
-        lead,
+        lead: new.lead.clone(),
         agents: names,
         ..AgentQuery::default()
     }

@@ -6,6 +6,7 @@ use unisono_api::Page;
 use unisono_api::cluster::{ClusterMember, Drain};
 use unisono_api::page::PageQuery;
 use unisono_api::service::{Cluster, Result};
+use unisono_api::session::SessionListItem;
 
 use crate::Client;
 
@@ -13,6 +14,16 @@ use crate::Client;
 impl Cluster for Client {
     async fn members(&self, query: &PageQuery) -> Result<Page<ClusterMember>> {
         self.json(self.request(Method::GET, "/v1/cluster").query(query))
+            .await
+    }
+
+    async fn member_sessions(
+        &self,
+        member: &str,
+        query: &PageQuery,
+    ) -> Result<Page<SessionListItem>> {
+        let path = format!("/v1/cluster/{member}/sessions");
+        self.json(self.request(Method::GET, &path).query(query))
             .await
     }
 

@@ -16,7 +16,6 @@ pub struct Events {
     buffer: BytesMut,
 }
 
-/// An event of the stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ServerEvent {
     /// Its number in the journal; none for events that are not stored.

@@ -67,7 +67,6 @@ impl Store for Client {
 }
 
 impl Client {
-    /// Writes a body to a file as it comes.
     async fn write_body(&self, mut body: Response, mut file: File) -> Result<io::Result<()>> {
         while let Some(part) = body.chunk().await.map_err(|error| self.broken(&error))? {
             if let Err(error) = file.write_all(&part) {

@@ -86,7 +86,6 @@ impl Turns for Client {
     }
 }
 
-/// A turn that is followed.
 struct FollowedTurn<'c> {
     client: &'c Client,
     path: String,

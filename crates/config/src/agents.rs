@@ -13,7 +13,6 @@ mod define;
 mod difference;
 mod files;
 mod http;
-mod keys;
 mod output_schema;
 mod pipeline;
 mod seen;
@@ -32,20 +31,15 @@ pub use changed::Change;
 pub use define::limits;
 pub use difference::Difference;
 pub use files::EMBEDDED;
-pub(crate) use keys::KEYS;
 pub use seen::FileStates;
+
+pub use crate::settings::TOOLS;
 
 use crate::diagnostic::{Diagnostic, Diagnostics, Origin, suggestion};
 use crate::settings::Loaded;
 use crate::settings::overrides;
 use crate::skills::{self, Skills};
-pub(crate) use define::BUILT_IN_KINDS;
 
-/// The built-in tools of agents.
-pub const TOOLS: [&str; 5] = {
-    let [compact, delegate, read_message, recall] = unisono_runtime::tools::BUILT_IN;
-    [compact, delegate, read_message, recall, skills::TOOL]
-};
 /// The default tools of an agent with a model.
 pub const DEFAULT_TOOLS: [&str; 3] = ["read_message", "recall", skills::TOOL];
 
@@ -73,6 +67,7 @@ pub struct Roster {
 
 /// An unknown agent, or an invalid team.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// There is no agent of that name.
     #[error("unknown agent `{name}`{}", .help.as_ref().map(|h| format!("; {h}")).unwrap_or_default())]

@@ -199,9 +199,14 @@ impl Diagnostics {
         self.0.iter().filter(is_error).cloned().collect()
     }
 
-    /// Adds a diagnostic, unless it is already in the list.
+    /// Adds a diagnostic, unless it is already in the list. A problem of a model is listed once, not
+    /// for every place that names the model.
     pub fn push(&mut self, diagnostic: Diagnostic) {
-        if !self.0.contains(&diagnostic) {
+        let is_same = |one: &Diagnostic| {
+            let of_model = diagnostic.of_model && one.of_model;
+            *one == diagnostic || (of_model && one.problem == diagnostic.problem)
+        };
+        if !self.0.iter().any(is_same) {
             self.0.push(diagnostic);
         }
     }
@@ -216,7 +221,6 @@ impl Diagnostics {
         self.0.iter()
     }
 
-    /// Whether there is a diagnostic for a key of that origin.
     pub(crate) fn has(&self, origin: &Origin, key: &str) -> bool {
         let of_key = |d: &&Diagnostic| d.key.as_deref() == Some(key);
         self.0
@@ -244,6 +248,16 @@ impl Diagnostics {
         self
     }
 
+    /// The same list with unknown keys of one origin as errors.
+    #[must_use]
+    pub(crate) fn strict_in(mut self, origin: &Origin) -> Diagnostics {
+        let own = |d: &&mut Diagnostic| d.unknown_key && *d.place.origin == *origin;
+        for diagnostic in self.0.iter_mut().filter(own) {
+            diagnostic.severity = Severity::Error;
+        }
+        self
+    }
+
     /// The list as an error if it has errors, otherwise the warnings.
     ///
     /// # Errors
@@ -256,7 +270,6 @@ impl Diagnostics {
         }
     }
 
-    /// Sorts by position.
     pub(crate) fn sort(&mut self) {
         self.0.sort_by(|a, b| a.place.cmp(&b.place));
     }

@@ -121,7 +121,6 @@ impl Table {
         }
     }
 
-    /// The table under a key.
     pub(crate) fn table_mut(&mut self, key: &str) -> Option<&mut Table> {
         let entry = self.0.iter_mut().find(|entry| entry.key == key)?;
         match &mut entry.node.value {
@@ -176,4 +175,11 @@ pub fn from_markdown(
     text: &str,
 ) -> Result<(Table, &str), Box<Diagnostic>> {
     yaml_text::parse(origin, text)
+}
+
+/// The same for front matter that is not YAML, such as an unquoted description with a colon, as the
+/// programs read it that wrote it: a key begins a line, the rest is its text. None: there is no
+/// front matter.
+pub fn from_markdown_lines(origin: crate::diagnostic::Origin, text: &str) -> Option<(Table, &str)> {
+    yaml_text::lines(origin, text)
 }

@@ -15,17 +15,19 @@ const ROOT: &str = ".git";
 
 /// The instructions for a working directory, each file below a line that names it; empty without
 /// any file. All files together have at most `most` bytes: the first file that exceeds this is cut,
-/// and later files are omitted. Bytes that are not UTF-8 become U+FFFD. A file that cannot be read is
-/// omitted. A link that leads out of the project is not read, so that a project cannot have other
-/// files of the machine sent to a model.
+/// and later files are only named. Bytes that are not UTF-8 become U+FFFD. A file that cannot be
+/// read is omitted. A link that leads out of the project is not read, so that a project cannot have
+/// other files of the machine sent to a model.
 ///
 /// The root is the nearest directory with `.git`, else `project`, else the directory itself.
 pub fn instructions(directory: &Path, project: Option<&Path>, most: u64) -> String {
     let (mut all, mut left) = (String::new(), most);
+    let mut omitted = Vec::new();
     let (root, paths) = paths(directory, project);
     for path in paths {
         if left == 0 {
-            break;
+            omitted.push(shown(&path, directory));
+            continue;
         }
         let found = match is_within(&root, &path) {
             true => read(&path, left),
@@ -60,6 +62,9 @@ pub fn instructions(directory: &Path, project: Option<&Path>, most: u64) -> Stri
             );
         }
     }
+    if !all.is_empty() && !omitted.is_empty() {
+        let _ = write!(all, "\n\n[not shown: {}]", omitted.join(", "));
+    }
     all
 }
 
@@ -86,7 +91,6 @@ fn is_within(root: &Path, file: &Path) -> bool {
     }
 }
 
-/// The beginning of a file.
 struct Beginning {
     text: String,
     /// The size of this beginning in the file, in bytes.
@@ -123,7 +127,6 @@ fn incomplete(read: &[u8]) -> usize {
     }
 }
 
-/// The path from the working directory.
 fn shown(path: &Path, directory: &Path) -> String {
     let mut up = PathBuf::new();
     for at in directory.ancestors() {
@@ -212,10 +215,9 @@ mod tests {
         ]);
         let within = |most| instructions(&place.path().join("a"), None, most);
         let text = within(5);
-        assert!(
-            text.ends_with("äö\n[cut: 2 more bytes of it are not shown]"),
-            "{text}"
-        );
+        let end = "äö\n[cut: 2 more bytes of it are not shown]\n\n[not shown: AGENTS.md]";
+        assert!(text.ends_with(end), "{text}");
+        assert!(within(6).ends_with("äöü\n\n[not shown: AGENTS.md]"));
         assert!(within(11).ends_with("never") && within(10).contains("[cut: 1 more"));
         assert_eq!(within(0), "");
     }

@@ -5,7 +5,7 @@
 
 use std::net::SocketAddr;
 
-use crate::diagnostic::{Diagnostic, Diagnostics, Origin, suggestion};
+use crate::diagnostic::{Diagnostic, Diagnostics, Origin, nearest, suggestion};
 use crate::document::{Entry, Node, Table, Value};
 
 /// The permitted values.
@@ -13,7 +13,6 @@ use crate::document::{Entry, Node, Table, Value};
 pub(crate) enum Kind {
     /// Text that is not empty.
     Text,
-    /// Any text.
     AnyText,
     /// A path; see [`crate::paths`].
     Path,
@@ -41,7 +40,6 @@ pub(crate) enum Kind {
     Address,
     /// `true` or `false`.
     Flag,
-    /// A list of texts.
     Texts,
     /// Texts by name.
     TextMap,
@@ -66,14 +64,12 @@ const OF_OTHERS: [(&str, &str); 9] = [
     ("system_prompt", "instructions"),
 ];
 
-/// A key.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Key {
     pub(crate) name: &'static str,
     pub(crate) kind: Kind,
 }
 
-/// A key.
 pub(crate) const fn key(name: &'static str, kind: Kind) -> Key {
     Key { name, kind }
 }
@@ -94,6 +90,32 @@ pub(crate) fn kind_at(keys: &'static [Key], path: &[String]) -> Option<Kind> {
         (Kind::TextMap, [_]) => Some(Kind::AnyText),
         _ => None,
     }
+}
+
+/// A path whose unknown keys are replaced by the most similar ones of their tables; none if a key is
+/// similar to none.
+pub(crate) fn similar_path(keys: &'static [Key], path: &[String]) -> Option<Vec<String>> {
+    let (name, rest) = path.split_first()?;
+    let known = || {
+        let all = keys.iter();
+        all.filter(|key| !matches!(key.kind, Kind::Refused(_)))
+    };
+    let meant = match known().any(|key| key.name == name) {
+        true => name.as_str(),
+        false => translated(name, keys).or_else(|| nearest(name, known().map(|key| key.name)))?,
+    };
+    let kind = keys.iter().find(|key| key.name == meant)?.kind;
+    let mut whole = vec![meant.to_owned()];
+    match (kind, rest) {
+        (_, []) => {}
+        (Kind::Section(keys), rest) => whole.extend(similar_path(keys, rest)?),
+        (Kind::Named(keys), [of, rest @ ..]) if !of.is_empty() && !rest.is_empty() => {
+            whole.push(of.clone());
+            whole.extend(similar_path(keys, rest)?);
+        }
+        _ => return None,
+    }
+    Some(whole)
 }
 
 /// Converts the text of a variable or flag to the kind of its key. Unsuitable text stays text, and

@@ -41,11 +41,13 @@ pub use compaction::ConfiguredNumber;
 pub use compaction::{Compaction, Numbers, Resolved};
 pub use hooks::{Hook, Hooks};
 pub use mcp::{Approvals, McpServer, Tools};
+pub use models::entry_lines;
 pub use overrides::{
     MODEL_OVERRIDE, OverrideChanges, OverrideError, SessionOverrides, is_settable,
     session_overrides, settable,
 };
-pub use program::Program;
+pub(crate) use program::BUILT_IN_KINDS;
+pub use program::{Program, TOOLS};
 pub use providers::{Api, Provider};
 pub use sections::{
     AgentDefaults, AttachmentSettings, Attachments, Audit, Cluster, Delegation, EditAgents, Log,
@@ -56,7 +58,8 @@ pub use show::Setting;
 pub use sources::{FILE, Override, PREFIX, SYSTEM, Sources, Variables};
 pub use stored::changed;
 pub use stored::{
-    STORED, UnchangeableKey, canonical, changeable, is_changeable, parse_value, scoped,
+    STORED, UnchangeableKey, canonical, changeable, is_changeable, name_written_values,
+    parse_value, scoped,
 };
 pub use tiers::TierNumbers;
 pub use transport::Transport;
@@ -167,7 +170,6 @@ impl Loaded {
         self.config.compaction.resolve(model).policy
     }
 
-    /// Whether that provider is available.
     pub(crate) fn can_ask(&self, provider: &str) -> bool {
         self.providers.unavailable_reason(provider).is_none()
     }
@@ -274,7 +276,7 @@ pub(crate) fn read(sources: Sources) -> (Option<Loaded>, Diagnostics) {
     let loaded = extract(&layers, &mut found).and_then(|config| {
         contradictions::check(&config.compaction, &layers, &mut found);
         let catalogue = models::catalogue(&config, &sources, &mut found)?;
-        let providers = Providers::read(
+        let providers = providers::read(
             &config.providers,
             &catalogue,
             &sources,
@@ -290,7 +292,7 @@ pub(crate) fn read(sources: Sources) -> (Option<Loaded>, Diagnostics) {
         let default_model = default_model(&config, &providers);
         let chosen = config.models.instead.is_some() || config.models.default != AUTO;
         if !chosen && default_model == EXTRACTIVE {
-            providers.warn_of_unused(&config.providers, &place, &mut found);
+            providers::warn_of_unused(&providers, &config.providers, &place, &mut found);
         }
         let prompts = prompts::read(&config, &sources, &layers, &mut found)?;
         Some(Loaded {

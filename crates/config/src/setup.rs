@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use crate::agents::Roster;
-use crate::diagnostic::Diagnostics;
+use crate::diagnostic::{Diagnostics, Origin};
+use crate::paths;
 use crate::project;
 use crate::settings::{self, Loaded, Override, SessionOverrides, Sources};
 use crate::summarisers;
@@ -55,7 +56,8 @@ impl Setup {
     }
 
     /// The same setup with a draft for a file of an agent, checked as by
-    /// [`Setup::with_agents_of_now`]. Nothing is written.
+    /// [`Setup::with_agents_of_now`]; an unknown key of the draft is an error, as in [`check`].
+    /// Nothing is written.
     ///
     /// # Errors
     ///
@@ -63,15 +65,29 @@ impl Setup {
     /// fix.
     pub fn with_agent_draft(&self, file: PathBuf, text: String) -> Result<Setup, Diagnostics> {
         let (loaded, found) = self.loaded.with_agents_of_now();
-        Setup::checked(loaded.with_draft(file, text), found)
+        let origin = Origin::File(paths::display_path(&file, &loaded.sources().directory));
+        let setup = Setup::checked(loaded.with_draft(file, text), found)
+            .map_err(|found| found.strict_in(&origin))?;
+        let warnings = setup.warnings.strict_in(&origin).into_result()?;
+        Ok(Setup { warnings, ..setup })
     }
 
     /// The same setup with the settings of a session, and with settings above all others, checked
     /// as at a start. No file is read, so later changes of files are not seen.
     ///
     /// # Errors
-    /// The settings cause errors; the list says what, where, and how.
+    /// The settings cause errors; the list says what, where, and how. It has no warnings, because
+    /// they concern other settings.
     pub fn with(
+        &self,
+        own: &SessionOverrides,
+        settings: &[Override],
+    ) -> Result<Setup, Diagnostics> {
+        let with = self.checked_with(own, settings);
+        with.map_err(|found| found.errors())
+    }
+
+    fn checked_with(
         &self,
         own: &SessionOverrides,
         settings: &[Override],

@@ -11,12 +11,11 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use crate::diagnostic::{Diagnostic, Diagnostics, Origin, Place};
-use crate::document::{self, Value};
+use crate::document::{self, Table, Value};
 use crate::paths;
 
 /// The tool by which an agent reads a skill.
 pub const TOOL: &str = "skill";
-/// The file of a skill.
 const FILE: &str = "SKILL.md";
 /// Maximum number of skills.
 const MAX_SKILLS: usize = 256;
@@ -45,10 +44,10 @@ pub struct Skills(BTreeMap<Arc<str>, Skill>);
 
 impl Skills {
     /// Reads names and descriptions in these directories; of two skills with one name the first one
-    /// counts. An invalid skill is omitted, with a warning. Displayed paths are relative to
-    /// `working`.
+    /// counts. The other one is omitted, with a warning unless it is a copy; an invalid skill is omitted
+    /// with a warning. Displayed paths are relative to `working`.
     pub(crate) fn read(places: &[PathBuf], working: &Path, found: &mut Diagnostics) -> Skills {
-        let mut all = BTreeMap::new();
+        let mut all: BTreeMap<Arc<str>, Skill> = BTreeMap::new();
         for (at, folder) in folders(places).enumerate() {
             let shown = paths::display_path(&folder.join(FILE), working);
             let file = Place::of_origin(Origin::File(shown));
@@ -59,8 +58,19 @@ impl Skills {
                 break;
             }
             match read(&folder, file.clone()) {
-                Ok(skill) if all.contains_key(&skill.name) => {}
-                Ok(skill) => drop(all.insert(skill.name.clone(), skill)),
+                Ok((skill, error)) => {
+                    if let Some(used) = all.get(&skill.name) {
+                        if !is_copy(&skill, used) {
+                            found.push(hidden(file, used, working));
+                        }
+                        continue;
+                    }
+                    if let Some(error) = error {
+                        let wrong = format!("{error}; it was read line by line");
+                        found.push(Diagnostic::warning(file, wrong).help(LINES));
+                    }
+                    all.insert(skill.name.clone(), skill);
+                }
                 Err(wrong) => {
                     let wrong = format!("the skill is left out: {wrong}");
                     found.push(Diagnostic::warning(file, wrong));
@@ -121,9 +131,8 @@ impl Skills {
     pub fn instructions(&self, name: &str) -> Result<String, String> {
         let skill = self.get(name)?;
         let text = main_file(&skill.folder).map_err(|wrong| format!("{FILE} {wrong}"))?;
-        let body = document::from_markdown(Origin::Program, &text)
-            .map(|(_, body)| body.trim().to_owned())
-            .map_err(|wrong| wrong.problem)?;
+        let (_, body, _) = front_matter(Origin::Program, &text)?;
+        let body = body.trim().to_owned();
         let files = files(&skill.folder);
         Ok(match files.is_empty() {
             true => body,
@@ -169,11 +178,13 @@ impl Skills {
         })
     }
 
-    /// All names.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(|name| &**name)
     }
 }
+
+/// The help for a skill whose front matter is not YAML.
+const LINES: &str = "put texts that contain a colon in quotes";
 
 /// The beginning of the list of skills.
 const HEAD: &str = "# Skills\n\nA skill says how a kind of task is done. Where one fits your task, read it with the tool `skill` before you begin, if you have that tool, and do as it says. Its scripts run only where a tool of yours runs them.\n";
@@ -216,10 +227,22 @@ fn has_main_file(folder: &Path) -> bool {
     }
 }
 
-fn read(folder: &Path, place: Place) -> Result<Skill, String> {
+/// Whether two skills have the same text: folders for several programs often have links or copies.
+fn is_copy(one: &Skill, other: &Skill) -> bool {
+    main_file(&one.folder).ok() == main_file(&other.folder).ok()
+}
+
+fn hidden(file: Place, used: &Skill, working: &Path) -> Diagnostic {
+    let used = paths::display_path(&used.folder.join(FILE), working);
+    let used = used.display();
+    let wrong = format!("the skill is left out: {used} has the same name and comes first");
+    Diagnostic::warning(file, wrong).help("rename or delete one of them")
+}
+
+/// A skill, and the error of its front matter if it was read line by line.
+fn read(folder: &Path, place: Place) -> Result<(Skill, Option<String>), String> {
     let text = main_file(folder).map_err(|wrong| format!("its file {wrong}"))?;
-    let (table, _) = document::from_markdown((*place.origin).clone(), &text)
-        .map_err(|wrong| wrong.problem.clone())?;
+    let (table, _, error) = front_matter((*place.origin).clone(), &text)?;
     let text = |key: &str| {
         let text = table.get(key)?.value.as_text()?.trim();
         (!text.is_empty()).then_some(text)
@@ -229,11 +252,25 @@ fn read(folder: &Path, place: Place) -> Result<Skill, String> {
         return Err(format!("its name {name:?} is not that of its folder"));
     }
     let description = text("description").ok_or("it has no `description`")?;
-    Ok(Skill {
+    let skill = Skill {
         name: name.into(),
         description: describe(name, description)?.into(),
         folder: folder.to_owned(),
-    })
+    };
+    Ok((skill, error))
+}
+
+/// The front matter of a skill and the text after it. If it is not YAML, as an unquoted description
+/// with a colon, it is read line by line; the error is the third value.
+fn front_matter(origin: Origin, text: &str) -> Result<(Table, &str, Option<String>), String> {
+    let error = match document::from_markdown(origin.clone(), text) {
+        Ok((table, body)) => return Ok((table, body, None)),
+        Err(wrong) => wrong.problem,
+    };
+    match document::from_markdown_lines(origin, text) {
+        Some((table, body)) => Ok((table, body, Some(error))),
+        None => Err(error),
+    }
 }
 
 /// The description of a skill on one line, if name and description are as the format says.
@@ -244,7 +281,7 @@ pub fn describe(name: &str, description: &str) -> Result<String, String> {
     if !is_name(name) {
         let shown: String = name.chars().take(2 * NAME_CHARS).collect();
         return Err(format!(
-            "its name must be 1 to {NAME_CHARS} characters of a-z, 0-9 and single `-` between them, not {shown:?}"
+            "its name must be 1 to {NAME_CHARS} lowercase letters and digits, with single `-` between them, not {shown:?}"
         ));
     }
     let chars = description.chars().count();
@@ -274,7 +311,6 @@ pub fn body_of(text: &str, listed: &serde_json::Value) -> Result<String, String>
     }
 }
 
-/// Whether a value of a document is a JSON value.
 fn same(value: &Value, json: &serde_json::Value) -> bool {
     use serde_json::Value as Json;
     match (value, json) {
@@ -300,12 +336,15 @@ fn same(value: &Value, json: &serde_json::Value) -> bool {
     }
 }
 
+/// Whether it is a name by the reference library of the format, which takes the letters of all
+/// languages.
 fn is_name(name: &str) -> bool {
+    let is_lowercase = |c: char| c.to_lowercase().eq([c]);
     let fits = |part: &str| {
         let mut chars = part.chars();
-        !part.is_empty() && chars.all(|c| c.is_ascii_lowercase() || c.is_ascii_digit())
+        !part.is_empty() && chars.all(|c| c.is_alphanumeric() && is_lowercase(c))
     };
-    name.len() <= NAME_CHARS && name.split('-').all(fits)
+    name.chars().count() <= NAME_CHARS && name.split('-').all(fits)
 }
 
 /// The text of a skill's `SKILL.md`.

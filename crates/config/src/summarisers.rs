@@ -142,6 +142,7 @@ pub(crate) fn check(loaded: &Loaded, roster: &Roster, found: &mut Diagnostics) {
 
 /// Why a summariser that a person chose is unavailable.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum SummariserUnavailable {
     /// It is unknown.
     #[error("summariser `{name}`: {reason}")]

@@ -80,6 +80,7 @@ fn budget(model: &Entry, safety: Ppm) -> Budget {
         max_output: model.max_output,
         encoding: model.encoding,
         per_message: model.per_message(),
+        files: Default::default(),
     };
     Budget::new(limits, safety, Tokens::ZERO)
 }

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use crate::budget::Budget;
 use crate::ids::{MessageId, Ordinal};
 use crate::message::{Message, Part};
-use crate::tokens::{Counts, Tokens};
-use crate::tree::Node;
+use crate::tokens::{Count, Counts, Encoding, Tokens};
+use crate::tree::{MessagesCost, Node};
 
 /// The end of a text of which only the head is shown.
 pub const TRUNCATED: &str = "[truncated]";
@@ -41,6 +42,29 @@ pub struct Alteration {
     pub form: Form,
     /// Its tokens now, per encoding.
     pub counts: Counts,
+}
+
+impl Alteration {
+    /// The tokens of its message now, under a budget; none while they are not counted.
+    pub fn count(&self, node: &Node, budget: &Budget) -> Option<Count> {
+        let counted = self.counts.get(budget.encoding)?;
+        Some(match self.keeps_files() {
+            true => node.recounted(counted, budget),
+            false => counted,
+        })
+    }
+
+    /// Replaces the tokens of its message in a cost by those that it has now. None, and no change, while
+    /// they are not counted.
+    pub fn shorten(&self, cost: &mut MessagesCost, node: &Node, encoding: Encoding) -> Option<()> {
+        let now = self.counts.get(encoding)?;
+        cost.replace(node, (encoding, now), self.keeps_files())
+    }
+
+    /// Whether its message still shows its attachments: a cut one has notes of them.
+    fn keeps_files(&self) -> bool {
+        matches!(self.form, Form::Masked { .. })
+    }
 }
 
 /// The parts of a message in that form.
@@ -147,7 +171,6 @@ fn fit_marker(length: usize, target: usize) -> Option<(String, usize)> {
 #[derive(Clone, Debug, Default)]
 pub struct Alterations(BTreeMap<Ordinal, Vec<TimedAlteration>>);
 
-/// An alteration and the time of it.
 #[derive(Clone, Debug)]
 struct TimedAlteration {
     alteration: Alteration,
@@ -184,7 +207,7 @@ impl Alterations {
     }
 
     /// How the message of a node is shortened, if it is.
-    pub(crate) fn of(&self, node: &Node) -> Option<&Alteration> {
+    pub(crate) fn of_node(&self, node: &Node) -> Option<&Alteration> {
         self.get(node.ordinal(), node.message.id)
     }
 
@@ -217,7 +240,6 @@ impl Alterations {
     }
 }
 
-/// The valid alteration of a message.
 fn current(slot: &[TimedAlteration], message: MessageId) -> Option<&Alteration> {
     let status = |made: &&TimedAlteration| !made.undone && made.alteration.message == message;
     slot.iter().rfind(status).map(|made| &made.alteration)

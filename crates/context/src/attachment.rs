@@ -11,6 +11,10 @@ use std::sync::Arc;
 use crate::digest::Digest;
 use crate::tokens::Tokens;
 
+mod rules;
+
+pub use rules::{FileRules, FileTokens};
+
 /// Tokens of a page of a document, with its text and its picture, at most.
 const PAGE_TOKENS: u64 = 3_000;
 /// Tokens of a page where a provider counts a fixed number.
@@ -25,6 +29,18 @@ pub struct Content {
     pub extent: Extent,
     /// Its bytes, on their way to the store. A journaled message has none.
     pub loaded: LoadedBytes,
+    /// The text of a document in a message, for models that take no documents; none: it has none.
+    pub text: Option<DocumentText>,
+}
+
+/// The text of a document, or the note in its place. It is stored before its message is recorded, so
+/// every request that shows it has the same text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct DocumentText {
+    /// BLAKE3 of its bytes, in UTF-8.
+    pub digest: Digest,
+    /// Its tokens in the encoding that needs most, at most.
+    pub tokens: Tokens,
 }
 
 impl Content {
@@ -34,6 +50,7 @@ impl Content {
             digest: Digest::of_bytes(&bytes),
             extent,
             loaded: LoadedBytes(Some(bytes)),
+            text: None,
         }
     }
 }
@@ -67,7 +84,17 @@ impl AttachedFile {
 
 /// The text of a document as a model that takes no documents gets it.
 pub fn document_text(filename: &str, text: &str) -> String {
-    format!("[text of attachment {filename}]\n{text}")
+    format!("{TEXT}{filename}]\n{text}")
+}
+
+/// The beginning of a note.
+const NOTE: &str = "[attachment ";
+/// The beginning of the line above the text of a document.
+const TEXT: &str = "[text of attachment ";
+
+/// Whether a text begins as a note of an attachment does, or as the line above the text of a document.
+pub fn is_note(text: &str) -> bool {
+    [NOTE, TEXT].iter().any(|start| text.starts_with(start))
 }
 
 /// The text that stands for an attachment where its content is not shown.
@@ -79,7 +106,7 @@ pub(crate) fn note(
 ) -> String {
     let extent = content.map(|content| format!(", {}", content.extent));
     let extent = extent.unwrap_or_default();
-    format!("[attachment {filename} {mime} {size_bytes} bytes{extent}]")
+    format!("{NOTE}{filename} {mime} {size_bytes} bytes{extent}]")
 }
 
 /// How large a content is to a model.
@@ -96,7 +123,8 @@ pub enum Extent {
     Pages(u32),
 }
 
-/// The rule by which a provider counts the tokens of an attachment.
+/// The rule by which a provider counts the tokens of an attachment. Records have its position
+/// ([`FileRules::bits`]), so a new one comes last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
     /// A pixel costs 1/750 token, after scaling to a long edge of 1,568 and 1,600 tokens.
@@ -152,7 +180,7 @@ impl Extent {
     }
 
     /// Its tokens by the rule that gives the most: the count of a message has these, since it is
-    /// the same for all models.
+    /// the same for all models. [`FileRules`] replace them.
     pub fn at_most(self) -> Tokens {
         let all = Rule::ALL.into_iter().map(|rule| self.tokens(rule));
         all.max().unwrap_or_default()
@@ -199,7 +227,7 @@ impl Hash for LoadedBytes {
     fn hash<H: Hasher>(&self, _: &mut H) {}
 }
 
-/// The bytes of contents, by digest, and the texts of documents. A copy shares them.
+/// The bytes of contents and the texts of documents, by their digests. A copy shares them.
 #[derive(Clone, Default)]
 pub struct Files {
     bytes: BTreeMap<Digest, Arc<[u8]>>,
@@ -217,12 +245,12 @@ impl Files {
         self.bytes.insert(digest, bytes);
     }
 
-    /// The text of the document of that digest, if it has one.
+    /// The text of that digest, if it is here.
     pub fn text(&self, digest: &Digest) -> Option<&Arc<str>> {
         self.texts.get(digest)
     }
 
-    /// Adds the text of the document of that digest.
+    /// Adds the text of that digest.
     pub fn insert_text(&mut self, digest: Digest, text: Arc<str>) {
         self.texts.insert(digest, text);
     }

@@ -1,5 +1,6 @@
 //! The tokens that a turn may use.
 
+use crate::attachment::FileRules;
 use crate::tokens::{Encoding, Ppm, Tokens};
 
 /// The limits of one model, from the catalogue.
@@ -13,6 +14,8 @@ pub struct Limits {
     pub encoding: Encoding,
     /// Tokens its dialect adds to each message.
     pub per_message: Tokens,
+    /// How it gets attachments.
+    pub files: FileRules,
 }
 
 /// The share of a window for an answer if its maximum is unknown: a quarter.
@@ -49,6 +52,8 @@ pub struct Budget {
     pub usable: Tokens,
     /// Tokens added to each message and summary.
     pub per_message: Tokens,
+    /// How its models get attachments.
+    pub files: FileRules,
 }
 
 impl Budget {
@@ -59,13 +64,14 @@ impl Budget {
         let usable = limits
             .window
             .minus(limits.max_output)
-            .minus(safety.of(limits.window))
+            .minus(safety.share_of(limits.window))
             .minus(fixed);
         Budget {
             encoding: limits.encoding,
             window: limits.window,
             usable,
             per_message: limits.per_message,
+            files: limits.files,
         }
     }
 
@@ -74,6 +80,7 @@ impl Budget {
         self.window = self.window.min(other.window);
         self.usable = self.usable.min(other.usable);
         self.per_message = self.per_message.max(other.per_message);
+        self.files = self.files.union(other.files);
     }
 }
 

@@ -27,6 +27,8 @@ pub struct Reply {
     pub fallback: Option<FallbackUsed>,
     /// The provider's id of the request.
     pub request_id: Option<Arc<str>>,
+    /// The number of further calls that the model requested, which are neither kept nor made.
+    pub calls_left_out: u32,
 }
 
 impl Reply {
@@ -36,6 +38,13 @@ impl Reply {
             text: text.into(),
             ..Reply::default()
         }
+    }
+
+    /// The number of calls that the model requested.
+    pub fn called(&self) -> usize {
+        self.calls
+            .len()
+            .saturating_add(self.calls_left_out as usize)
     }
 }
 

@@ -266,10 +266,10 @@ fn is_due(view: &View<'_>, policy: &Policy, mode: Mode, budget: &Budget, effecti
     match mode {
         Mode::Requested | Mode::Manual { .. } | Mode::Part(_) => true,
         Mode::Continue => effective.tokens > policy.target_amount(budget),
-        Mode::Rest => effective.tokens > NEARLY_FULL.of(budget.usable),
+        Mode::Rest => effective.tokens > NEARLY_FULL.share_of(budget.usable),
         Mode::Check => {
             let limit = if effective.is_approximate() {
-                Ppm::percent(90).of(trigger)
+                Ppm::percent(90).share_of(trigger)
             } else {
                 trigger
             };

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::attachment::{Content, note};
+use crate::attachment::{Content, FileTokens, note};
 use crate::digest::{Digest, Hasher};
 use crate::ids::{AgentId, MessageId, Ordinal, Timestamp};
 use crate::tokens::{Count, Tokens};
@@ -208,6 +208,20 @@ impl NewMessage {
             usage: None,
         }
     }
+
+    /// Whether it is the same message. The texts of its documents make no difference: a document that
+    /// is read again may get another one.
+    pub fn is_same(&self, other: &NewMessage) -> bool {
+        self == other || self.without_texts() == other.without_texts()
+    }
+
+    fn without_texts(&self) -> NewMessage {
+        let mut message = self.clone();
+        for content in message.parts.iter_mut().filter_map(Part::content_mut) {
+            content.text = None;
+        }
+        message
+    }
 }
 
 /// A message at its position in the tree. Immutable.
@@ -232,13 +246,20 @@ pub struct Message {
     /// The calls that its tool results answer, one for each result, in order.
     pub answers: Vec<CallRef>,
     /// Digest of the content that a model sees: role, author, parts, and the distances to the calls
-    /// that it answers. No ids, no times.
+    /// that it answers. No ids, no times, no texts of documents: one that is read again, such as by an
+    /// import, may get another text.
     pub content_digest: Digest,
     /// Digest of the content of the whole path from the root to here.
     pub path_digest: Digest,
 }
 
 impl Message {
+    /// The cost of its attachments.
+    pub(crate) fn file_tokens(&self) -> FileTokens {
+        let contents = self.parts.iter().filter_map(Part::content);
+        contents.map(FileTokens::for_content).sum()
+    }
+
     /// Places `new` after its parent; `answers` has one entry for each of its tool results.
     pub(crate) fn place(
         new: NewMessage,

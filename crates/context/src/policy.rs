@@ -78,8 +78,8 @@ impl Trigger {
     pub fn amount(self, budget: &Budget) -> Tokens {
         let amount = match self {
             Trigger::Tokens(tokens) => tokens,
-            Trigger::OfWindow(share) => share.of(budget.window),
-            Trigger::OfUsable(share) => share.of(budget.usable),
+            Trigger::OfWindow(share) => share.share_of(budget.window),
+            Trigger::OfUsable(share) => share.share_of(budget.usable),
         };
         amount.min(budget.usable)
     }
@@ -214,7 +214,7 @@ pub struct Policy {
 
 impl Policy {
     /// The defaults of a preset.
-    pub const fn of(preset: Preset) -> Policy {
+    pub const fn from_preset(preset: Preset) -> Policy {
         let base = Policy {
             preset,
             trigger: Some(Trigger::Tokens(Tokens(80_000))),
@@ -286,12 +286,12 @@ impl Policy {
     /// tokens.
     pub fn target_amount(&self, budget: &Budget) -> Tokens {
         self.trigger_amount(budget)
-            .map_or(budget.usable, |trigger| self.target.of(trigger))
+            .map_or(budget.usable, |trigger| self.target.share_of(trigger))
     }
 }
 
 impl Default for Policy {
     fn default() -> Policy {
-        Policy::of(Preset::Checkpoint)
+        Policy::from_preset(Preset::Checkpoint)
     }
 }

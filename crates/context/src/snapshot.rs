@@ -6,13 +6,14 @@ use std::str::FromStr;
 use std::sync::{Arc, OnceLock};
 
 use crate::alteration::{Alterations, Form};
-use crate::attachment::Files;
+use crate::attachment::{Content, Files};
+use crate::budget::Budget;
 use crate::checkpoint::{Checkpoint, Checkpoints, Span};
 use crate::digest::{Digest, Hasher};
 use crate::ids::{CheckpointId, MessageId, Ordinal};
-use crate::message::Message;
-use crate::tokens::{Count, Counts, Encoding, Tokens};
-use crate::tree::Tree;
+use crate::message::{Message, Part};
+use crate::tokens::{Count, Counts, Encoding};
+use crate::tree::{MessagesCost, Tree};
 use crate::view::View;
 
 mod preamble;
@@ -87,7 +88,7 @@ pub struct ManifestTokens {
 }
 
 impl Manifest {
-    /// Its tokens in an encoding, with the overhead of each message and summary; none while
+    /// Its tokens under a budget, with the overhead of each message and summary; none while
     /// something is not counted, or is not in the session. The cost depends on the number of its
     /// ranges, checkpoints and shortened messages.
     pub fn tokens(
@@ -95,26 +96,27 @@ impl Manifest {
         tree: &Tree,
         checkpoints: &Checkpoints,
         alterations: &Alterations,
-        (encoding, overhead): (Encoding, Tokens),
+        budget: &Budget,
     ) -> Option<ManifestTokens> {
+        let (encoding, overhead) = (budget.encoding, budget.per_message);
         let mut summaries = Count::exact(overhead.times(self.checkpoints.len() as u64).0);
         for id in &self.checkpoints {
             summaries += checkpoints.get(*id)?.counts.get(encoding)?;
         }
-        let (mut messages, mut verbatim) = (Count::default(), 0);
+        let (mut messages, mut verbatim) = (MessagesCost::default(), 0);
         for span in &self.spans {
-            messages += tree.cost(self.head, span.first..=span.last, encoding)?;
+            messages += tree.messages_cost(self.head, span.first..=span.last, encoding)?;
             verbatim += span.len();
         }
         for (ordinal, form) in &self.altered {
             let node = tree.node_at(self.head, *ordinal)?;
             let mut made = alterations.ever(*ordinal, node.message.id);
             let made = made.find(|made| made.form == *form)?;
-            messages = messages.minus(node.counts.get(encoding)?) + made.counts.get(encoding)?;
+            made.shorten(&mut messages, node, encoding)?;
         }
         Some(ManifestTokens {
             summaries,
-            messages: messages + Count::exact(overhead.times(u64::from(verbatim)).0),
+            messages: messages.under(budget) + Count::exact(overhead.times(u64::from(verbatim)).0),
             verbatim,
         })
     }
@@ -178,7 +180,7 @@ impl Snapshot {
         let counts = Encoding::ALL.into_iter().filter_map(|encoding| {
             let summaries: Option<Count> =
                 view.active().iter().map(|c| c.counts.get(encoding)).sum();
-            let messages: Count = items.iter().map(|item| item.count(encoding)).sum();
+            let messages: Count = items.iter().map(|item| item.counted(encoding)).sum();
             let counted = items
                 .iter()
                 .all(|item| item.node.counts.get(encoding).is_some());
@@ -324,16 +326,27 @@ impl Snapshot {
 
     /// The contents of the attachments that it shows. Each is there once.
     pub fn contents(&self) -> BTreeSet<Digest> {
-        let messages = self.entries.iter().filter(|entry| entry.shows_files());
-        let parts = messages.flat_map(|entry| &entry.message().parts);
-        let contents = parts.filter_map(|part| Some(part.content()?.digest));
+        let contents = self.shown_contents().map(|content| content.digest);
         contents.collect()
     }
 
-    /// Adds the bytes of its contents, once; they follow from its id. Without them the attachments
-    /// are rendered as notes.
+    /// The digests of the texts of the documents that it shows. Each is there once.
+    pub fn texts(&self) -> BTreeSet<Digest> {
+        let texts = self.entries.iter().flat_map(|entry| entry.texts());
+        texts.map(|(_, text)| text).collect()
+    }
+
+    /// The contents of the attachments that it shows, oldest first.
+    pub fn shown_contents(&self) -> impl Iterator<Item = &Content> {
+        let messages = self.entries.iter().filter(|entry| entry.shows_files());
+        let parts = messages.flat_map(|entry| &entry.message().parts);
+        parts.filter_map(Part::content)
+    }
+
+    /// Adds the bytes of its contents and the texts of its documents, once; they follow from its id.
+    /// Without them the attachments are rendered as notes.
     pub fn load(&self, files: Files) {
-        // Whoever was first has loaded the same bytes.
+        // Bytes that are set already are the same: they follow from the id.
         let _ = self.files.set(files);
     }
 
@@ -348,8 +361,9 @@ impl Snapshot {
     }
 
     /// The text of one of its documents, as far as it is loaded and has one.
-    pub fn file_text(&self, digest: &Digest) -> Option<&Arc<str>> {
-        self.files.get()?.text(digest)
+    pub fn file_text(&self, content: &Content) -> Option<&Arc<str>> {
+        let digest = content.text?.digest;
+        self.files.get()?.text(&digest)
     }
 
     /// Tokens of summaries and messages, per encoding; empty after a rebuild.
@@ -373,6 +387,17 @@ fn identity(preamble: &Digest, blocks: &[Block], entries: &[Entry]) -> SnapshotI
     hasher.u64(entries.len() as u64);
     for entry in entries {
         entry.digest_into(&mut hasher);
+    }
+    let mut texts = Vec::new();
+    for (number, entry) in entries.iter().enumerate() {
+        texts.extend(entry.texts().map(|(part, text)| (number, part, text)));
+    }
+    // Without any, nothing is added: such snapshots have the ids they had.
+    if !texts.is_empty() {
+        hasher.u64(texts.len() as u64);
+    }
+    for (number, part, text) in texts {
+        hasher.u64(number as u64).u64(part as u64).digest(&text);
     }
     SnapshotId(hasher.finish())
 }

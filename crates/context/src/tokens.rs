@@ -82,7 +82,7 @@ impl Ppm {
     }
 
     /// This share of an amount, rounded down.
-    pub const fn of(self, amount: Tokens) -> Tokens {
+    pub const fn share_of(self, amount: Tokens) -> Tokens {
         Tokens((amount.0 as u128 * self.0 as u128 / 1_000_000) as u64)
     }
 }

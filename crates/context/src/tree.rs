@@ -15,14 +15,17 @@ use crate::message::{Message, NewMessage, Role};
 use crate::tokens::{Count, Counts, Encoding};
 
 mod calls;
+mod files;
 mod strands;
 
+pub use files::MessagesCost;
 pub use strands::Strand;
 
 use calls::OpenCalls;
 
-/// Why a message or branch was not accepted.
+/// Why a message was not accepted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// The id is in use in this session.
     #[error("message id {0} is already in use in this session")]
@@ -42,12 +45,6 @@ pub enum Error {
         /// The id the result carries.
         call_id: String,
     },
-    /// No branch of that name.
-    #[error("branch {0:?} does not exist")]
-    UnknownBranch(String),
-    /// A branch of that name exists.
-    #[error("branch {0:?} already exists")]
-    DuplicateBranch(String),
 }
 
 /// A message with data derived from its path.
@@ -69,6 +66,9 @@ pub struct Node {
     ordinal: Ordinal,
     role: Role,
     is_tool_result: bool,
+    has_files: bool,
+    /// The attachments of the path from the root to here.
+    files: files::PathFiles,
 }
 
 impl Node {
@@ -135,6 +135,7 @@ impl Tree {
         let calls = calls::pair(&new.parts, parent_node)?;
         let message = Message::place(new, parent_node.map(|n| &*n.message), calls.answers);
         let ix = self.nodes.len() as u32;
+        let files = files::through(parent_node, &message);
         let strand = strands::extend(&mut self.strands, parent_node, ix);
         self.by_id.insert(message.id, ix);
         self.nodes.push(Node {
@@ -148,6 +149,8 @@ impl Tree {
             ordinal: message.ordinal,
             role: message.role,
             is_tool_result: message.is_tool_result(),
+            has_files: files::has_files(&message),
+            files,
             message: Arc::new(message),
         });
         Ok(&self.nodes[ix as usize].message)
@@ -196,7 +199,7 @@ impl Tree {
         if ordinal.0 == 0 || ordinal > node.ordinal {
             return None;
         }
-        if let Some(at) = self.strands[node.strand.0 as usize].at(ordinal) {
+        if let Some(at) = self.strands[node.strand.0 as usize].node_at(ordinal) {
             return Some(&self.nodes[at as usize]);
         }
         while node.ordinal > ordinal {
@@ -238,7 +241,7 @@ impl Tree {
         self.node_at(head, ordinal)?.prefix.get(encoding)
     }
 
-    /// Tokens of a range of a path, by one subtraction.
+    /// Tokens of a range of a path, by one subtraction. Attachments have their largest cost.
     pub fn cost(
         &self,
         head: MessageId,

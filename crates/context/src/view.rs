@@ -10,7 +10,7 @@ use crate::ids::{MessageId, Ordinal};
 use crate::message::Role;
 use crate::tokens::{Count, Encoding};
 use crate::topic::Topics;
-use crate::tree::{Node, Tree};
+use crate::tree::{MessagesCost, Node, Tree};
 
 /// A branch for the planner and the freezer. Building a view and asking for its cost is
 /// O(checkpoints · log n); nothing here walks the log.
@@ -64,8 +64,17 @@ impl Item<'_> {
         self.alteration.map(|alteration| alteration.form)
     }
 
-    /// Its tokens in the current form, without the dialect's overhead; zero while not counted.
-    pub fn count(&self, encoding: Encoding) -> Count {
+    /// Its tokens in the current form under a budget, without the dialect's overhead; zero while
+    /// not counted.
+    pub fn count(&self, budget: &Budget) -> Count {
+        self.alteration
+            .and_then(|a| a.count(self.node, budget))
+            .or_else(|| self.node.count(budget))
+            .unwrap_or_default()
+    }
+
+    /// The same as it was counted: attachments have their largest cost.
+    pub(crate) fn counted(&self, encoding: Encoding) -> Count {
         self.alteration
             .and_then(|a| a.counts.get(encoding))
             .or_else(|| self.node.counts.get(encoding))
@@ -218,7 +227,7 @@ impl<'a> View<'a> {
     /// How the message is shortened on this branch, if it is. A pinned message is not.
     fn alteration(&self, node: &Node) -> Option<&'a Alteration> {
         let pinned = self.is_pinned(node.ordinal());
-        self.alterations.of(node).filter(|_| !pinned)
+        self.alterations.of_node(node).filter(|_| !pinned)
     }
 
     /// Effective tokens under a budget: active checkpoints, uncovered messages and the pending
@@ -231,23 +240,22 @@ impl<'a> View<'a> {
     /// Tokens of the uncovered messages from `first` on under a budget, with the dialect's
     /// overhead. None while a message is not counted.
     pub(crate) fn verbatim_from(&self, first: Ordinal, budget: &Budget) -> Option<Count> {
-        let encoding = budget.encoding;
-        let mut total = Count::default();
+        let mut cost = MessagesCost::default();
         let mut messages = 0;
         let older = self.uncovered.partition_point(|span| span.last < first);
         for span in &self.uncovered[older..] {
             let from = span.first.max(first);
-            total += self.tree.cost(self.head, from..=span.last, encoding)?;
+            let range = from..=span.last;
+            cost += self.tree.messages_cost(self.head, range, budget.encoding)?;
             messages += u64::from(Span::new(from, span.last).len());
             for alteration in self.alterations.range(from, span.last) {
                 let node = self.tree.node_at(self.head, alteration.ordinal)?;
                 if node.message.id == alteration.message && !self.is_pinned(node.ordinal()) {
-                    let full = node.counts.get(encoding)?;
-                    total = total.minus(full) + alteration.counts.get(encoding)?;
+                    alteration.shorten(&mut cost, node, budget.encoding)?;
                 }
             }
         }
-        Some(total + Count::exact(budget.per_message.times(messages).0))
+        Some(cost.under(budget) + Count::exact(budget.per_message.times(messages).0))
     }
 }
 

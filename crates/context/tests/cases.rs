@@ -21,11 +21,11 @@ use unisono_context::compaction::{Draft, Mode, Rejection, Step, Stop, accept, tr
 use unisono_context::policy::{Keep, Masking, Policy, Preset, Trigger};
 use unisono_context::{Encoding, Ordinal, Ppm, Tokens};
 
-const CHECKPOINT: Policy = Policy::of(Preset::Checkpoint);
-const RETENTION: Policy = Policy::of(Preset::Retention);
-const PROGRESSIVE: Policy = Policy::of(Preset::Progressive);
-const TRUNCATE: Policy = Policy::of(Preset::Truncate);
-const OFF: Policy = Policy::of(Preset::Off);
+const CHECKPOINT: Policy = Policy::from_preset(Preset::Checkpoint);
+const RETENTION: Policy = Policy::from_preset(Preset::Retention);
+const PROGRESSIVE: Policy = Policy::from_preset(Preset::Progressive);
+const TRUNCATE: Policy = Policy::from_preset(Preset::Truncate);
+const OFF: Policy = Policy::from_preset(Preset::Off);
 
 fn model(window: u64, max_output: u64) -> Budget {
     let limits = Limits {
@@ -33,6 +33,7 @@ fn model(window: u64, max_output: u64) -> Budget {
         max_output: Tokens(max_output),
         encoding: Encoding::O200kBase,
         per_message: Tokens::ZERO,
+        files: Default::default(),
     };
     Budget::new(limits, Ppm::percent(5), Tokens::ZERO)
 }

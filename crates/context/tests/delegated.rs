@@ -35,10 +35,9 @@ fn delegated(chat: &mut Chat, tool: &str, results: &[usize]) {
     }
 }
 
-/// The messages that are masked.
 fn masked(chat: &Chat, usable_tokens: u64, preset: Preset) -> Vec<u32> {
     let budgets = Budgets::from(usable(usable_tokens));
-    match mask_delegated(&chat.view(), &budgets, &Policy::of(preset)) {
+    match mask_delegated(&chat.view(), &budgets, &Policy::from_preset(preset)) {
         Some(plan) => {
             let Step::Mask(targets) = plan.step else {
                 panic!("{:?}", plan.step)

@@ -294,7 +294,7 @@ proptest! {
         let ids = [here, there].map(|around| {
             let mut chat = chat_of(&long, around);
             let mode = Mode::Manual { keep: Some(Keep::Messages(4)) };
-            let policy = Policy::of(Preset::Checkpoint);
+            let policy = Policy::from_preset(Preset::Checkpoint);
             chat.now = Timestamp(around.at);
             chat.compact(&usable(100_000).into(), &policy, mode, GOOD).unwrap();
             assert_eq!(chat.view().active().len(), 1);
@@ -364,7 +364,7 @@ fn how_a_message_is_shortened_is_content() {
 fn the_text_of_a_summary_is_content() {
     let keep = Keep::Messages(2);
     let mode = Mode::Manual { keep: Some(keep) };
-    let policy = Policy::of(Preset::Checkpoint);
+    let policy = Policy::from_preset(Preset::Checkpoint);
     let budgets = Budgets::from(usable(100_000));
     let mut chat = Chat::of("U100 A100 U100 A100");
     let before = chat.clone();

@@ -18,11 +18,11 @@ use unisono_context::compaction::{self, Error, Mode, Step};
 use unisono_context::policy::{Method, Policy, Preset};
 use unisono_context::{CheckpointId, Encoding, Ppm, Tokens};
 
-const CHECKPOINT: Policy = Policy::of(Preset::Checkpoint);
-const RETENTION: Policy = Policy::of(Preset::Retention);
-const PROGRESSIVE: Policy = Policy::of(Preset::Progressive);
-const TRUNCATE: Policy = Policy::of(Preset::Truncate);
-const OFF: Policy = Policy::of(Preset::Off);
+const CHECKPOINT: Policy = Policy::from_preset(Preset::Checkpoint);
+const RETENTION: Policy = Policy::from_preset(Preset::Retention);
+const PROGRESSIVE: Policy = Policy::from_preset(Preset::Progressive);
+const TRUNCATE: Policy = Policy::from_preset(Preset::Truncate);
+const OFF: Policy = Policy::from_preset(Preset::Off);
 
 fn model(window: u64, max_output: u64) -> Budget {
     let limits = Limits {
@@ -30,6 +30,7 @@ fn model(window: u64, max_output: u64) -> Budget {
         max_output: Tokens(max_output),
         encoding: Encoding::O200kBase,
         per_message: Tokens::ZERO,
+        files: Default::default(),
     };
     Budget::new(limits, Ppm::percent(5), Tokens::ZERO)
 }
@@ -231,6 +232,30 @@ fn where_the_preset_keeps_too_much_less_is_kept() {
     assert!(plans[0].tightened, "{}", plans[0]);
     assert_eq!(chat.verbatim(), [5]);
     assert!(chat.effective(&budget).tokens <= plans[0].target);
+}
+
+#[test]
+fn a_note_replaces_many_messages_where_no_summary_fits_beside_pins() {
+    // The pinned message and the input leave 300 tokens, and a summary needs 512.
+    let compacted = |between: &str| {
+        let mut chat = Chat::asked(&format!("U9200! {between} U500"));
+        let budget = usable(10_000);
+        let plans = chat
+            .compact(&budget.into(), &CHECKPOINT, Mode::Check, GOOD)
+            .unwrap();
+        assert!(chat.effective(&budget).at_most <= budget.usable);
+        assert!(plans[0].tightened, "{}", plans[0]);
+        (plans, chat.verbatim())
+    };
+    let (plans, verbatim) = compacted(&"A100 U100 ".repeat(100));
+    assert_eq!(plans.len(), 1, "one step, not one for each message");
+    assert!(matches!(plans[0].step, Step::Drop { .. }), "{}", plans[0]);
+    assert_eq!(verbatim, [1, 202]);
+    // Where the cut of one message suffices, nothing is dropped.
+    let (plans, _) = compacted("A3000 U100 A100");
+    let dropped = |plan: &compaction::Plan| matches!(plan.step, Step::Drop { .. });
+    assert!(matches!(plans[0].step, Step::Cut { .. }), "{}", plans[0]);
+    assert!(!plans.iter().any(dropped));
 }
 
 #[test]

@@ -18,7 +18,7 @@ use unisono_context::compaction::{ContextPart, Mode, Plan};
 use unisono_context::policy::{Policy, Preset};
 use unisono_context::{Ordinal, Tokens};
 
-const CHECKPOINT: Policy = Policy::of(Preset::Checkpoint);
+const CHECKPOINT: Policy = Policy::from_preset(Preset::Checkpoint);
 
 fn plan(chat: &Chat, part: ContextPart) -> Option<Plan> {
     let planned = chat.plan(usable(100_000), &CHECKPOINT, Mode::Part(part));
@@ -91,7 +91,7 @@ fn large_messages_are_cut_wherever_they_stand_until_none_is_left() {
     assert_eq!(cut, [Ordinal(2), Ordinal(3), Ordinal(6)], "largest first");
     let view = chat.view();
     for item in view.items() {
-        let tokens = item.count(usable(1).encoding).tokens;
+        let tokens = item.count(&usable(1)).tokens;
         assert!(tokens <= Tokens(500), "{}: {tokens}", item.ordinal());
         let is_cut = matches!(item.form(), Some(Form::Cut { .. }));
         assert_eq!(is_cut, cut.contains(&item.ordinal()), "{}", item.ordinal());

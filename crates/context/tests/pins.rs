@@ -11,6 +11,7 @@
 mod chat;
 
 use chat::{Chat, GOOD, ordinals};
+use unisono_context::attachment::FileRules;
 use unisono_context::budget::Budget;
 use unisono_context::compaction::Mode;
 use unisono_context::policy::{Policy, Preset};
@@ -21,12 +22,13 @@ const BUDGET: Budget = Budget {
     window: Tokens(10_000),
     usable: Tokens(8_000),
     per_message: Tokens(0),
+    files: FileRules::TEXTS,
 };
 
 fn summarise(chat: &mut Chat) {
     let policy = Policy {
         masking: None,
-        ..Policy::of(Preset::Checkpoint)
+        ..Policy::from_preset(Preset::Checkpoint)
     };
     let mode = Mode::Manual { keep: None };
     let plan = chat.plan(BUDGET, &policy, mode).unwrap().expect("a plan");
@@ -104,7 +106,7 @@ fn a_call_and_its_results_are_one() {
 #[test]
 fn a_masked_result_that_is_pinned_is_whole_again() {
     let mut chat = Chat::of("U100 A200 T3000 U100 A100 T100 A100 T100 A100 T100 U50");
-    let policy = Policy::of(Preset::Checkpoint);
+    let policy = Policy::from_preset(Preset::Checkpoint);
     let mode = Mode::Manual { keep: None };
     let plan = chat.plan(BUDGET, &policy, mode).unwrap().expect("a mask");
     let whole = chat.effective(&BUDGET);

@@ -14,7 +14,7 @@ use unisono_context::policy::{Policy, Preset};
 /// The plans of a compaction, then of the one after `more` was said.
 fn plans(chat: &mut Chat, budget: Budget, preset: Preset, more: &str) -> String {
     let budgets = Budgets::from(budget);
-    let policy = Policy::of(preset);
+    let policy = Policy::from_preset(preset);
     let mut out = String::new();
     for round in 1..=2 {
         if round == 2 {
@@ -157,7 +157,7 @@ fn a_small_window_takes_every_measure() {
 #[test]
 fn a_message_that_must_stay_is_cut() {
     let chat = Chat::of("U300 A200 U9000");
-    let policy = Policy::of(Preset::Retention);
+    let policy = Policy::from_preset(Preset::Retention);
     let plan = chat.plan(window(4_000, 3_000), &policy, Mode::Check);
     insta::assert_snapshot!(plan.unwrap().unwrap(), @r"
     cut #3 to 7600 characters
@@ -168,7 +168,7 @@ fn a_message_that_must_stay_is_cut() {
 #[test]
 fn an_overflow_names_its_numbers() {
     let chat = Chat::asked("U2000! A200 U1500");
-    let policy = Policy::of(Preset::Checkpoint);
+    let policy = Policy::from_preset(Preset::Checkpoint);
     let error = chat.plan(window(4_000, 3_000), &policy, Mode::Check);
     insta::assert_snapshot!(error.unwrap_err(), @"context overflow: the pending input, pinned messages and what must stay need 3500 tokens, but only 3000 of a window of 4000 are left for them");
 }

@@ -157,7 +157,7 @@ prop_compose! {
         over in 0u64..1_000,
         keep_newest in 0u32..4,
     ) -> Policy {
-        let base = Policy::of(preset);
+        let base = Policy::from_preset(preset);
         Policy {
             trigger: base.trigger.map(|_| Trigger::OfUsable(Ppm::percent(trigger))),
             target: Ppm::percent(target),
@@ -183,6 +183,7 @@ prop_compose! {
             window: Tokens(usable * 5 / 4),
             usable: Tokens(usable),
             per_message: Tokens(per_message),
+            files: Default::default(),
         };
         let lead = budget(usable, Encoding::O200kBase);
         Budgets::new(lead, second.map(|usable| budget(usable, Encoding::Cl100kBase)))

@@ -12,6 +12,7 @@ mod chat;
 
 use chat::{Chat, GOOD};
 use unisono_context::CheckpointId;
+use unisono_context::attachment::FileRules;
 use unisono_context::budget::Budget;
 use unisono_context::checkpoint::RevertError;
 use unisono_context::compaction::Mode;
@@ -23,12 +24,13 @@ const BUDGET: Budget = Budget {
     window: Tokens(5_000),
     usable: Tokens(4_000),
     per_message: Tokens(0),
+    files: FileRules::TEXTS,
 };
 
 fn policy() -> Policy {
     Policy {
         trigger: Some(Trigger::OfUsable(Ppm::percent(50))),
-        ..Policy::of(Preset::Checkpoint)
+        ..Policy::from_preset(Preset::Checkpoint)
     }
 }
 

@@ -16,8 +16,8 @@ use unisono_context::compaction::Mode;
 use unisono_context::policy::{Keep, Policy, Preset};
 use unisono_context::{Encoding, Ppm, Tokens};
 
-const CHECKPOINT: Policy = Policy::of(Preset::Checkpoint);
-const RETENTION: Policy = Policy::of(Preset::Retention);
+const CHECKPOINT: Policy = Policy::from_preset(Preset::Checkpoint);
+const RETENTION: Policy = Policy::from_preset(Preset::Retention);
 
 fn model(window: u64) -> Budget {
     let limits = Limits {
@@ -25,6 +25,7 @@ fn model(window: u64) -> Budget {
         max_output: Tokens(window / 8),
         encoding: Encoding::O200kBase,
         per_message: Tokens::ZERO,
+        files: Default::default(),
     };
     Budget::new(limits, Ppm::percent(5), Tokens(400))
 }

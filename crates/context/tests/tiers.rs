@@ -20,7 +20,7 @@ use unisono_context::tokens::Count;
 use unisono_context::topic::{EndedBy, TopicEnd, Topics};
 use unisono_context::{Encoding, MessageId, Ordinal, Ppm, Timestamp, Tokens};
 
-const TIERED: Policy = Policy::of(Preset::Tiered);
+const TIERED: Policy = Policy::from_preset(Preset::Tiered);
 
 /// The preset with all that is usable shared out, and without masks.
 fn of_usable(tiers: Tiers) -> Policy {
@@ -64,6 +64,7 @@ fn budgets_of_tiers() {
         window: Tokens(window),
         usable: Tokens(usable),
         per_message: Tokens::ZERO,
+        files: Default::default(),
     };
     for (window, usable, amount) in [
         (120_000, 100_000, 84_000),
@@ -237,7 +238,19 @@ fn the_largest_message_is_cut_to_its_part_of_the_share() {
             target_chars: 2_000
         })
     );
-    assert_eq!(items[1].count(Encoding::O200kBase).tokens, Tokens(500));
+    assert_eq!(items[1].count(&usable(1)).tokens, Tokens(500));
+}
+
+#[test]
+fn many_large_messages_are_summarised_before_others_are_cut() {
+    // The current topic may have 4,000, a message of it 1,000.
+    let mut chat = Chat::long(101, 1_500);
+    let budget = usable(8_000);
+    let plans = compact(&mut chat, budget, &of_usable(Tiers::DEFAULT));
+    let is_summary = |plan: &Plan| matches!(plan.step, Step::Summarise { .. });
+    assert!(is_summary(&plans[0]), "{}", plans[0]);
+    assert!(plans.len() <= 32, "{} steps", plans.len());
+    assert!(chat.effective(&budget).at_most <= budget.usable);
 }
 
 #[test]
@@ -280,7 +293,7 @@ fn older_topics_are_summarised_oldest_first_until_their_share_is_kept() {
     summarise #3–#4 (400 tokens), as a topic, into at most 200, by a model
     summarise #5–#6 (400 tokens), as a topic, into at most 200, by a model
     ");
-    let loads = Loads::of(&chat.view(), &usable(10_000)).unwrap();
+    let loads = Loads::of_view(&chat.view(), &usable(10_000)).unwrap();
     assert!(loads.topics.tokens <= Tokens(2_400), "{loads:?}");
     let all: Vec<u32> = (1..=17).collect();
     assert_eq!(covered_or_verbatim(&chat), all);
@@ -532,12 +545,12 @@ fn another_presets_summary_counts_as_a_bulk() {
     let mut chat = Chat::asked("U2000 A2000 U2000 A2000 U10");
     let checkpoint = Policy {
         trigger: Some(Trigger::Tokens(Tokens(1_000))),
-        ..Policy::of(Preset::Checkpoint)
+        ..Policy::from_preset(Preset::Checkpoint)
     };
     compact(&mut chat, usable(20_000), &checkpoint);
     let old = chat.view().active()[0].clone();
     assert_eq!(old.tier, Tier::Conversation);
-    let loads = Loads::of(&chat.view(), &usable(20_000)).unwrap();
+    let loads = Loads::of_view(&chat.view(), &usable(20_000)).unwrap();
     assert!(loads.bulks.tokens > Tokens::ZERO);
     // Where it is too large for a bulk it becomes one.
     let plans = compact(&mut chat, usable(400), &of_usable(Tiers::DEFAULT));

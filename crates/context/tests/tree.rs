@@ -8,14 +8,22 @@
     reason = "tests fail by panicking"
 )]
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 
 use proptest::prelude::*;
-use unisono_context::alteration::cut;
+use unisono_context::alteration::{Alteration, Alterations, Form, cut};
+use unisono_context::attachment::{Content, DocumentText, Extent, FileRules, Rule};
+use unisono_context::budget::Budget;
+use unisono_context::checkpoint::Checkpoints;
 use unisono_context::message::{CallRef, NewMessage};
+use unisono_context::snapshot::Preamble;
 use unisono_context::tokens::Count;
 use unisono_context::tree::{Error, Node};
-use unisono_context::{Encoding, MessageId, Ordinal, Part, Role, Timestamp, Tree};
+use unisono_context::view::View;
+use unisono_context::{
+    Digest, Encoding, MessageId, Ordinal, Part, Role, Snapshot, Timestamp, Tokens, Tree,
+};
 
 const O200K: Encoding = Encoding::O200kBase;
 
@@ -85,6 +93,135 @@ fn results_are_paired_by_id_and_else_by_position() {
     assert_eq!(at(&tree, head, 4).message.answers, [answer(1, 2)]);
     assert!((2..=4).all(|n| at(&tree, head, n).unit_start == Ordinal(1)));
     assert_eq!(tree.open_calls_at(head, Ordinal(1)), [] as [u16; 0]);
+}
+
+fn attachment(extent: Extent, text: Option<DocumentText>) -> Part {
+    Part::Attachment {
+        filename: "a".into(),
+        mime: "b".into(),
+        size_bytes: 5,
+        content: Some(Content {
+            text,
+            ..Content::new(Arc::from(&b"bytes"[..]), extent)
+        }),
+    }
+}
+
+/// A branch of messages of one part, each with ten tokens besides its attachment.
+fn counted(messages: &[Vec<Part>]) -> (Tree, MessageId) {
+    let (mut tree, head) = branch(messages).unwrap();
+    for (n, parts) in messages.iter().enumerate() {
+        let count = Count::exact(10) + parts[0].tokens_beside_text();
+        tree.set_count(id(n), O200K, count).unwrap();
+    }
+    (tree, head)
+}
+
+fn budget(files: FileRules) -> Budget {
+    Budget {
+        encoding: O200K,
+        window: Tokens(128_000),
+        usable: Tokens(100_000),
+        per_message: Tokens::ZERO,
+        files,
+    }
+}
+
+#[test]
+fn attachments_cost_what_the_models_of_a_budget_get() {
+    let text = DocumentText {
+        digest: Digest([1; 32]),
+        tokens: Tokens(900),
+    };
+    let size = Extent::Pixels {
+        width: 640,
+        height: 480,
+    };
+    let messages = [
+        vec![Part::text("hello")],
+        vec![attachment(Extent::Pages(40), Some(text))],
+        vec![Part::text("and")],
+        vec![attachment(size, None)],
+    ];
+    let (tree, head) = counted(&messages);
+    for (files, [all, document, rest]) in [
+        (FileRules::TEXTS, [940, 910, 20]),
+        (
+            FileRules::for_model(Rule::Gemini, true, true),
+            [10_618, 10_330, 278],
+        ),
+        (
+            FileRules::for_model(Rule::OpenAi, false, true),
+            [120_040, 120_010, 20],
+        ),
+        (FileRules::default(), [120_465, 120_010, 445]),
+    ] {
+        let budget = budget(files);
+        for (first, last, tokens) in [(1, 4, all), (2, 2, document), (3, 4, rest), (3, 2, 0)] {
+            let range = Ordinal(first)..=Ordinal(last);
+            let cost = tree.cost_under(head, range, &budget);
+            assert_eq!(
+                cost,
+                Some(Count::exact(tokens)),
+                "{files:?} {first}..={last}"
+            );
+        }
+        let own = at(&tree, head, 2).count(&budget);
+        assert_eq!(own, Some(Count::exact(document)));
+    }
+}
+
+#[test]
+fn a_cut_document_leaves_the_cost_of_the_attachments_beside_it() {
+    let text = DocumentText {
+        digest: Digest([1; 32]),
+        tokens: Tokens(900),
+    };
+    let size = Extent::Pixels {
+        width: 640,
+        height: 480,
+    };
+    let messages = [
+        vec![attachment(size, None)],
+        vec![attachment(Extent::Pages(2), Some(text))],
+        vec![Part::text("and")],
+    ];
+    let (tree, head) = counted(&messages);
+    let mut alterations = Alterations::default();
+    let cut = Alteration {
+        message: id(1),
+        ordinal: Ordinal(2),
+        form: Form::Cut { target_chars: 9 },
+        counts: [(O200K, Count::exact(7))].into_iter().collect(),
+    };
+    let checkpoints = Checkpoints::default();
+    // The texts cost more than the image and the two pages of the other model, until they are cut.
+    let budget = budget(FileRules::for_model(Rule::Gemini, true, true).union(FileRules::TEXTS));
+    for (is_cut, tokens) in [(false, 30 + 900), (true, 20 + 7 + 258)] {
+        if is_cut {
+            alterations.set(cut.clone(), 0);
+        }
+        let pinned = BTreeSet::new();
+        let view = View::new(&tree, &checkpoints, &alterations, &pinned, head, false).unwrap();
+        assert_eq!(view.effective(&budget), Some(Count::exact(tokens)));
+        let snapshot = Snapshot::freeze(&view, Preamble::new("", Vec::new()));
+        let frozen = snapshot.manifest();
+        let frozen = frozen.tokens(&tree, &checkpoints, &alterations, &budget);
+        assert_eq!(frozen.unwrap().messages, Count::exact(tokens));
+    }
+}
+
+#[test]
+fn another_text_of_a_document_makes_no_other_path() {
+    let read = |byte| DocumentText {
+        digest: Digest([byte; 32]),
+        tokens: Tokens(9),
+    };
+    let digests = [None, Some(read(1)), Some(read(2))].map(|text| {
+        let (tree, head) = branch(&[vec![attachment(Extent::Pages(1), text)]]).unwrap();
+        tree.path_digest(head, Ordinal(1)).unwrap()
+    });
+    assert_eq!(digests, [digests[0]; 3]);
 }
 
 #[test]

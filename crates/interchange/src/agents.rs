@@ -13,6 +13,7 @@ mod delegating;
 mod detect;
 mod formats;
 mod import;
+mod permissions;
 mod rule;
 mod script;
 mod skills;
@@ -83,6 +84,7 @@ impl Format {
 
 /// A converted agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ConvertedAgent {
     /// Its id here.
     pub id: String,
@@ -100,6 +102,7 @@ pub struct ConvertedAgent {
 
 /// Why a file, or an agent in it, cannot be imported.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// It cannot be read.
     #[error("cannot be read: {0}")]

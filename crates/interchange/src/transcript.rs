@@ -15,6 +15,7 @@ mod claude_code;
 mod codex;
 mod detect;
 mod draft;
+mod encoding;
 mod fields;
 mod gemini_cli;
 mod json;
@@ -183,6 +184,7 @@ impl From<Parsed> for Import {
 
 /// A problem in a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LineError {
     /// The line, from 1.
     pub line: u32,
@@ -201,6 +203,7 @@ impl fmt::Display for LineError {
 /// Why a conversation was not read. The message does not say how lines are skipped or conversations
 /// are picked: each user interface has its own way.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// The file cannot be read.
     #[error("cannot read {name}: {reason}")]

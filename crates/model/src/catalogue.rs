@@ -16,6 +16,9 @@ use std::time::Duration;
 use jiff::civil::Date;
 
 use crate::media::Accepts;
+
+pub use crate::extractive::EXTRACTIVE;
+pub use crate::language::{ASSUMED_MAX_OUTPUT, ASSUMED_WINDOW};
 pub use entry::{Entry, ModelRef};
 pub use file::Error as FileError;
 pub use price::{LongPrompt, Price, Prices};
@@ -23,10 +26,6 @@ pub use retirement::{FRESH_DAYS, NOTICE_DAYS, Retirement};
 pub use unisono_context::cost::Cost;
 use unisono_context::{Encoding, Ppm, Tokens};
 
-/// The window of a model without one in the catalogue.
-pub const ASSUMED_WINDOW: Tokens = Tokens(128_000);
-/// The maximum output of a model without one in the catalogue.
-pub const ASSUMED_MAX_OUTPUT: Tokens = Tokens(8_192);
 /// An assumed maximum output is at most a quarter of the window.
 const OUTPUT_SHARE: u64 = 4;
 /// The default compaction trigger, as a share of the window.
@@ -37,8 +36,6 @@ pub const DEFAULT_RETENTION: Tokens = Tokens(1_000);
 pub const DEFAULT_MESSAGE_OVERHEAD: Tokens = Tokens(4);
 /// The default lifetime of a cached prefix since its last use.
 pub const DEFAULT_CACHE_LIFETIME: Duration = Duration::from_secs(300);
-/// The offline model: a provider and a model of the same name.
-pub const EXTRACTIVE: &str = "extractive";
 
 /// The built-in files; later ones override earlier ones.
 const BUILT_IN: [(&str, &str); 2] = [
@@ -54,6 +51,7 @@ const BUILT_IN: [(&str, &str); 2] = [
 
 /// Why a model cannot be looked up.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// There is no such provider.
     #[error("unknown provider `{name}`{}; known are: {known}", did_you_mean(.similar.as_deref()))]
@@ -156,6 +154,20 @@ impl Catalogue {
         self
     }
 
+    /// This catalogue with the default model of a known provider that has none, written with or
+    /// without the name of the provider.
+    #[must_use]
+    pub fn with_default_model(mut self, provider: &str, model: &str) -> Catalogue {
+        if let Some(known) = self.providers.get_mut(provider)
+            && known.default_model.is_none()
+        {
+            let rest = model.strip_prefix(provider);
+            let bare = rest.and_then(|rest| rest.strip_prefix('/'));
+            known.default_model = Some(bare.unwrap_or(model).to_owned());
+        }
+        self
+    }
+
     /// This catalogue with a model that the program registers, as `provider/model`. Its provider
     /// then has only registered models.
     #[must_use]
@@ -217,7 +229,8 @@ impl Catalogue {
         Ok(entry(model, known, defaults))
     }
 
-    /// Parses a reference: `provider/model`, `extractive`, or the bare name of a known model.
+    /// Parses a reference: `provider/model`, `extractive`, or the bare name of a known model or of the
+    /// default model of a provider.
     ///
     /// # Errors
     /// When the provider is unknown, or none is named for an unknown model.
@@ -245,9 +258,14 @@ impl Catalogue {
                 model: model.to_owned(),
             });
         }
-        self.providers
-            .keys()
-            .find(|provider| self.find(provider, reference).is_some())
+        let mut providers = self.providers.keys();
+        let serves = providers.find(|provider| self.find(provider, reference).is_some());
+        let by_default = || {
+            let mut all = self.providers.iter();
+            all.find(|(_, defaults)| defaults.default_model.as_deref() == Some(reference))
+        };
+        serves
+            .or_else(|| by_default().map(|(provider, _)| provider))
             .map(|provider| ModelRef {
                 provider: provider.clone(),
                 model: reference.to_owned(),
@@ -339,9 +357,10 @@ fn entry(model: ModelRef, known: Option<file::Model>, defaults: &file::Provider)
     let window = known.window.unwrap_or(ASSUMED_WINDOW);
     let assumed_output = ASSUMED_MAX_OUTPUT.min(Tokens(window.0 / OUTPUT_SHARE));
     let successor = known.successor.or_else(|| {
+        let default = defaults.default_model.clone();
         Some(ModelRef {
             provider: model.provider.clone(),
-            model: defaults.default_model.clone()?,
+            model: default.filter(|name| *name != model.model)?,
         })
     });
     Entry {

@@ -119,6 +119,7 @@ pub type OnInterrupted = Box<dyn Fn(Usage) + Send + Sync>;
 
 /// A provider that cannot be called.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// The settings are invalid.
     #[error(transparent)]
@@ -408,7 +409,6 @@ impl Call {
         }
     }
 
-    /// Reports the usage of an interrupted attempt.
     fn report_interrupted(&self, used: Option<Usage>) {
         if let (Some(used), Some(on_interrupted)) = (used, &self.on_interrupted) {
             on_interrupted(used);
@@ -432,7 +432,7 @@ impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Client")
             .field("settings", &self.settings)
-            .field("entrance", &self.admission)
+            .field("admission", &self.admission)
             .finish_non_exhaustive()
     }
 }

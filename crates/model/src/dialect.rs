@@ -58,7 +58,7 @@ pub enum Dialect {
 pub struct Head<'a> {
     /// The model's name at its provider.
     pub model: &'a str,
-    /// What the runs of a group share.
+    /// The values that the runs of a group share.
     pub shared: Shared<'a>,
     /// Whether the model takes explicit cache breakpoints in a dialect where that is optional.
     pub breakpoints: bool,
@@ -121,7 +121,9 @@ impl Failure {
     }
 }
 
-/// What a stream event brought.
+pub(crate) type Decoded<'d> = Result<DecodedEvent<'d>, Failure>;
+
+/// The content of a stream event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DecodedEvent<'a> {
     /// A piece of the answer's text.
@@ -133,6 +135,14 @@ pub enum DecodedEvent<'a> {
 }
 
 impl Dialect {
+    /// All dialects.
+    pub const ALL: [Dialect; 4] = [
+        Dialect::OpenAiChat,
+        Dialect::OpenAiResponses,
+        Dialect::Anthropic,
+        Dialect::Gemini,
+    ];
+
     /// The rule by which its provider counts attachments.
     pub const fn attachment_rule(self) -> Rule {
         match self {

@@ -70,13 +70,10 @@ impl Attachments {
         }
     }
 
-    /// Tokens of the attachments of a snapshot, by the rule that the count of messages has, and by
-    /// the model's own.
+    /// Tokens of the attachments of a snapshot: by the rule with which messages are counted, and by
+    /// the model's own rule.
     fn tokens(&self, snapshot: &Snapshot) -> (Count, Count) {
-        let entries = snapshot.entries().iter();
-        let shown = entries.filter(|entry| entry.shows_files());
-        let parts = shown.flat_map(|entry| &entry.message().parts);
-        let extents = parts.filter_map(|part| Some(part.content()?.extent));
+        let extents = snapshot.shown_contents().map(|content| content.extent);
         let mut all = (Tokens::ZERO, Tokens::ZERO);
         for extent in extents {
             all.0 += extent.at_most();
@@ -87,8 +84,8 @@ impl Attachments {
         (exactly(all.0), exactly(all.1))
     }
 
-    /// Tokens of the files in the results of tools that are sent, and the bytes that they are
-    /// written as.
+    /// Tokens of the files in the results of tools that are sent, and their size in a request, in
+    /// bytes.
     pub fn in_exchange(&self, exchange: &[Exchange]) -> (Tokens, u64) {
         let results = exchange.iter().flat_map(|step| match step {
             Exchange::Results(results) => &results[..],
@@ -173,12 +170,9 @@ impl Estimator<'_> {
 
     /// The texts of documents that the model does not take.
     fn texts_of_files(&self, snapshot: &Snapshot) -> Count {
-        let entries = snapshot.entries().iter();
-        let shown = entries.filter(|entry| entry.shows_files());
-        let parts = shown.flat_map(|entry| &entry.message().parts);
-        let contents = parts.filter_map(Part::content);
+        let contents = snapshot.shown_contents();
         let notes = contents.filter(|content| !self.attachments.accepts.takes(content.extent));
-        let texts = notes.filter_map(|content| snapshot.file_text(&content.digest));
+        let texts = notes.filter_map(|content| snapshot.file_text(content));
         texts.map(|text| self.text(text)).sum()
     }
 
@@ -235,14 +229,18 @@ impl Estimator<'_> {
         }
     }
 
-    /// A reply that is sent back verbatim costs the output that its provider reported.
+    /// A reply that is sent back verbatim costs the output that its provider reported, unless some of
+    /// its calls were left out.
     fn reply(&self, reply: &Reply) -> Count {
-        if reply.verbatim.is_some() && reply.usage.output > Tokens::ZERO {
+        let is_cut = reply.calls_left_out > 0;
+        if reply.verbatim.is_some() && !is_cut && reply.usage.output > Tokens::ZERO {
             return exactly(reply.usage.output + self.overheads.message);
         }
         let calls = reply.calls.iter();
         let calls = calls.map(|call| self.message(&call.arguments) + self.text(&call.name));
-        self.message(&reply.text) + calls.sum::<Count>()
+        let verbatim = reply.verbatim.iter().filter(|_| is_cut);
+        let verbatim = verbatim.map(|verbatim| self.text(verbatim));
+        self.message(&reply.text) + calls.chain(verbatim).sum::<Count>()
     }
 
     fn message(&self, text: &str) -> Count {

@@ -14,11 +14,11 @@ mod bm25;
 mod corrections;
 mod cues;
 mod days;
+mod demands;
 mod facts;
 mod fit;
 mod focus;
 mod json;
-mod nested_quotes;
 mod outcomes;
 mod paragraph;
 mod passage;
@@ -45,6 +45,9 @@ use unisono_context::{Ordinal, Tokens};
 pub(crate) use passage::one_word;
 pub use passage::{Passage, PassageKind};
 pub(crate) use prior::is_call;
+
+/// The name of the offline model, and of its provider.
+pub const EXTRACTIVE: &str = "extractive";
 
 /// Counts the tokens of a text.
 pub type CountTokens<'a> = &'a dyn Fn(&str) -> u64;
@@ -79,6 +82,26 @@ pub struct SummaryInput<'a> {
     pub instructions: Option<&'a str>,
     /// The tokenizer of the reading model.
     pub count: CountTokens<'a>,
+}
+
+impl<'a> SummaryInput<'a> {
+    /// The first summary of these messages, with headings, in full sentences.
+    pub fn new(
+        passages: &'a [Passage<'a>],
+        cap: Tokens,
+        count: CountTokens<'a>,
+    ) -> SummaryInput<'a> {
+        SummaryInput {
+            passages,
+            prior: None,
+            prior_facts: &[],
+            cap,
+            layout: SummaryLayout::Rolling,
+            telegraphic: false,
+            instructions: None,
+            count,
+        }
+    }
 }
 
 /// A summary.

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use unisono_context::alteration::{Alteration, Alterations, Form};
-use unisono_context::call::ClientOptions;
 use unisono_context::checkpoint::{Body, Checkpoint, Checkpoints, Kind, Span, Tier, Writer};
 use unisono_context::message::NewMessage;
 use unisono_context::policy::Preset;
@@ -16,7 +16,7 @@ use unisono_context::{
     Tree,
 };
 
-use crate::language::{CacheWarm, Listener, Request};
+use crate::language::Request;
 use crate::prompt::{self, Group, Persona};
 
 /// A conversation under construction. `seed` enters every id and time, and nothing else.
@@ -57,6 +57,18 @@ impl Chat {
 
     pub(crate) fn say(self, role: Role, text: &str) -> Chat {
         self.add(role, None, vec![Part::text(text)])
+    }
+
+    pub(crate) fn user(self, parts: Vec<Part>) -> Chat {
+        self.add(Role::User, None, parts)
+    }
+
+    pub(crate) fn assistant(self, parts: Vec<Part>) -> Chat {
+        self.add(Role::Assistant, None, parts)
+    }
+
+    pub(crate) fn results(self, parts: Vec<Part>) -> Chat {
+        self.add(Role::Tool, None, parts)
     }
 
     pub(crate) fn add(mut self, role: Role, author: Option<&str>, parts: Vec<Part>) -> Chat {
@@ -158,6 +170,10 @@ impl Chat {
     }
 }
 
+pub(crate) fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
 pub(crate) fn call(id: &str, name: &str, arguments: &str) -> Part {
     Part::ToolCall {
         id: id.into(),
@@ -174,34 +190,33 @@ pub(crate) fn result(call_id: &str, content: &str) -> Part {
     }
 }
 
+pub(crate) fn failed(call_id: &str, content: &str) -> Part {
+    Part::ToolResult {
+        call_id: call_id.into(),
+        content: content.into(),
+        is_error: true,
+    }
+}
+
+/// A document that is not loaded.
+pub(crate) fn plan() -> Part {
+    Part::Attachment {
+        filename: "plan.pdf".into(),
+        mime: "application/pdf".into(),
+        size_bytes: 81_234,
+        content: None,
+    }
+}
+
 /// A request for a task without a context; tests change it.
 pub(crate) fn request() -> Request {
-    Request {
-        prefix: prompt::render(None, &Group::TaskOnly),
-        group: Group::TaskOnly,
-        snapshot: None,
-        tools: Arc::from([]),
-        output_schema: None,
-        persona: Persona {
-            agent: AgentId::new("risks"),
-            description: "finds risks".into(),
-            instructions: "Name every \"risk\".".into(),
-        },
-        allowed: Arc::from([]),
-        colleagues: Arc::from([]),
-        task: "list\nthe risks".into(),
-        results: Arc::from([]),
-        summary: None,
-        exchange: Vec::new(),
-        wrap_up: None,
-        client_options: ClientOptions::default(),
-        max_output: Tokens(4_096),
-        temperature_milli: None,
-        cache_warm: CacheWarm::Off,
-        has_peers: false,
-        place: 0,
-        patience: None,
-        bounded: false,
-        listener: Listener::NONE,
-    }
+    let group = Group::TaskOnly;
+    let prefix = prompt::render(None, &group);
+    let persona = Persona {
+        agent: AgentId::new("risks"),
+        description: "finds risks".into(),
+        instructions: "Name every \"risk\".".into(),
+    };
+    let task = "list\nthe risks".into();
+    Request::new(prefix, group, persona, task, Tokens(4_096))
 }

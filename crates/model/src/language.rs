@@ -7,8 +7,7 @@
 mod error;
 mod extractive;
 mod fallback;
-mod recent;
-pub mod remote;
+pub(crate) mod recent;
 mod request;
 #[cfg(any(test, feature = "test-util"))]
 pub mod scripted;
@@ -23,19 +22,23 @@ use std::sync::Arc;
 use bytes::Bytes;
 use unisono_context::{Cost, Tokens};
 
-use crate::catalogue::{ASSUMED_MAX_OUTPUT, ASSUMED_WINDOW, EXTRACTIVE};
+use crate::extractive::EXTRACTIVE;
 use crate::media::Accepts;
 use crate::prompt::{self, Prefix, Shared};
 
 pub use error::{Class, Error, Stage};
 pub use extractive::Extractive;
 pub use fallback::Fallback;
-pub use remote::Remote;
 pub use request::{Colleague, Exchange, Listener, Request, WaitGuard};
 pub use stop_texts::complete_up_to_stop;
 pub use unisono_context::call::{
     CacheWarm, FallbackUsed, Reply, Sent, Stop, ToolCall, ToolResult, Usage,
 };
+
+/// The window of a model without one in the catalogue.
+pub const ASSUMED_WINDOW: Tokens = Tokens(128_000);
+/// The maximum output of a model without one in the catalogue.
+pub const ASSUMED_MAX_OUTPUT: Tokens = Tokens(8_192);
 
 /// A pending reply. Dropping it cancels the request.
 pub type Completion<'a> = Pin<Box<dyn Future<Output = Result<Reply, Error>> + Send + 'a>>;
@@ -60,6 +63,18 @@ pub type Fitting<'a> = Pin<Box<dyn Future<Output = Result<Request, Error>> + Sen
 /// }
 /// assert!(Echo.window().0 > 0);
 /// ```
+///
+/// An async function, or a closure that returns a future, is a language model as well:
+///
+/// ```
+/// use unisono_model::language::{Error, Models, Reply, Request};
+///
+/// async fn echo(request: Request) -> Result<Reply, Error> {
+///     Ok(Reply::text(request.task))
+/// }
+/// let models = Models::default().with("own/echo", echo);
+/// assert!(models.get("own/echo").is_ok());
+/// ```
 pub trait LanguageModel: Send + Sync {
     /// Renders the shared part of a group's requests in this model's format. The same input gives
     /// the same bytes on every machine and after every restart.
@@ -67,7 +82,8 @@ pub trait LanguageModel: Send + Sync {
         prompt::render(shared.snapshot, shared.group)
     }
 
-    /// Answers a request whose prefix this model has rendered.
+    /// Answers a request whose prefix this model has rendered. The [`Class`] of an error decides
+    /// about fallbacks and further attempts.
     fn complete(&self, request: Request) -> Completion<'_>;
 
     /// The context window, input and output together, of a model that the program registers. The
@@ -92,7 +108,8 @@ pub trait LanguageModel: Send + Sync {
         None
     }
 
-    /// The maximum cost of a call with these input and output tokens; `None` if a price is unknown.
+    /// The maximum cost of a call with these input and output tokens; `None` if a price is unknown: a
+    /// cost budget then refuses the call.
     fn worst_cost(&self, _input: Tokens, _output: Tokens) -> Option<Cost> {
         None
     }
@@ -111,6 +128,16 @@ pub trait LanguageModel: Send + Sync {
     /// Asks the provider for the tokens of a request; `None` if it cannot count.
     fn count(&self, _request: Request) -> Counting<'_> {
         Box::pin(async { Ok(None) })
+    }
+}
+
+impl<F, Replying> LanguageModel for F
+where
+    F: Fn(Request) -> Replying + Send + Sync,
+    Replying: Future<Output = Result<Reply, Error>> + Send + 'static,
+{
+    fn complete(&self, request: Request) -> Completion<'_> {
+        Box::pin(self(request))
     }
 }
 

@@ -9,14 +9,25 @@
 //! - [`prompt`] renders the context that agents share, once, and each agent's own tail.
 //! - [`cache_warming`] lets one request of a fan-out write the provider's cache before the others
 //!   are sent.
-//! - [`language`] is the interface of a model: a request in, a reply out.
+//! - [`language`] is the interface of a model: a request in, a reply out. [`call_limit`] leaves out
+//!   excess calls of a reply.
+//! - [`remote`] is a model at a provider: its dialect, its cache and its prices.
 //! - [`provider`] is a provider as settings, [`client`] the one way to every provider.
 //!
-//! Everything except [`language`] and [`client`] is blocking and free of clocks and randomness; the
-//! runtime crate calls it on its own threads.
+//! Everything except [`language`], [`remote`] and [`client`] is blocking and free of clocks and
+//! randomness; the runtime crate calls it on its own threads.
+
+/// A table of a test: a row a line.
+#[cfg(test)]
+macro_rules! rows {
+    ($($row:expr),+ $(,)?) => {
+        [$($row),+]
+    };
+}
 
 pub mod cache_warming;
 pub mod calibration;
+pub mod call_limit;
 pub mod catalogue;
 pub mod client;
 pub mod date;
@@ -30,6 +41,7 @@ pub mod media;
 pub mod prompt;
 pub mod provider;
 pub mod redact;
+pub mod remote;
 pub mod retention;
 pub mod served;
 pub mod sse;

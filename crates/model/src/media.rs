@@ -1,10 +1,12 @@
 //! Checks attachments without decoding them: their type, extent and completeness.
 //!
 //! The first bytes determine the type. For formats of blocks the check reads each block header, so it
-//! recognises truncated files and animations.
+//! recognises truncated files and animations. Only the streams of objects of a PDF are unpacked, up to
+//! a limit, to count its pages.
 
 pub mod document;
 mod jpeg;
+mod pages;
 
 use std::sync::Arc;
 
@@ -16,8 +18,6 @@ pub const MAX_EDGE: u32 = 8_000;
 pub const MAX_BYTES: usize = 20 << 20;
 /// The highest limit of an attachment that a setting may have, in bytes.
 pub const LARGEST: usize = 48 << 20;
-/// Assumed bytes per page of a document whose pages cannot be counted.
-const PAGE_BYTES: usize = 50_000;
 /// How far from its beginning and its end the marks of a document may be, in bytes.
 const MARK_WITHIN: usize = 1_024;
 
@@ -102,6 +102,7 @@ impl Accepts {
 
 /// Why bytes are no valid attachment.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// There are no bytes.
     #[error("the file is empty: send its content")]
@@ -186,7 +187,7 @@ pub fn check(
         Kind::Gif => gif(&bytes),
         Kind::Webp => webp(&bytes),
         Kind::Pdf => {
-            let pages = pages(&bytes).ok_or_else(damaged)?;
+            let pages = pages::count_pages(&bytes).ok_or_else(damaged)?;
             return Ok((kind, Content::new(bytes, Extent::Pages(pages))));
         }
     };
@@ -314,22 +315,6 @@ fn webp(bytes: &[u8]) -> Option<ImageInfo> {
         }
         _ => None,
     }
-}
-
-/// The number of pages of a document: it counts page objects, or estimates by size if these are
-/// compressed.
-fn pages(bytes: &[u8]) -> Option<u32> {
-    let end = bytes.len().saturating_sub(MARK_WITHIN);
-    find(bytes.get(end..)?, b"%%EOF")?;
-    let (mut pages, mut rest) = (0_u32, bytes);
-    while let Some(at) = find(rest, b"/Type") {
-        rest = rest.get(at + 5..)?;
-        let name = rest.trim_ascii_start();
-        let is_page = name.starts_with(b"/Page") && name.get(5) != Some(&b's');
-        pages = pages.saturating_add(u32::from(is_page));
-    }
-    let guess = u32::try_from(bytes.len() / PAGE_BYTES).unwrap_or(u32::MAX);
-    Some(if pages > 0 { pages } else { guess.max(1) })
 }
 
 fn find(bytes: &[u8], mark: &[u8]) -> Option<usize> {

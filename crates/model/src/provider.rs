@@ -6,6 +6,7 @@
 mod address;
 mod header;
 mod key;
+mod policies;
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,13 +14,13 @@ use std::time::Duration;
 
 use reqwest::header::HeaderName;
 
-use crate::client::{breaker, limits, retry};
 use crate::dialect::Dialect;
 use crate::sse;
 
 pub use address::{Address, Error as AddressError};
 pub use header::{Error as HeaderError, Header};
 pub use key::{Error as KeyError, Key, Source as KeySource, Warning as KeyWarning};
+pub use policies::{BreakerPolicy, Limits, RetryPolicy};
 
 /// One provider.
 #[derive(Clone)]
@@ -41,11 +42,11 @@ pub struct Settings {
     /// The size limits of replies.
     pub caps: Caps,
     /// The retry policy.
-    pub retry: retry::Policy,
+    pub retry: RetryPolicy,
     /// The rate limits.
-    pub limits: limits::Limits,
+    pub limits: Limits,
     /// The circuit breaker.
-    pub breaker: breaker::Policy,
+    pub breaker: BreakerPolicy,
 }
 
 /// The kinds of providers, with their defaults.
@@ -99,6 +100,7 @@ pub struct Caps {
 
 /// Invalid settings.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// The kind has no default address, and none is set.
     #[error("provider `{provider}`: {kind} has no default address; set its base URL")]
@@ -167,9 +169,9 @@ impl Settings {
             headers: Vec::new(),
             timeouts: Timeouts::default(),
             caps: Caps::default(),
-            retry: retry::Policy::default(),
-            limits: limits::Limits::default(),
-            breaker: breaker::Policy::default(),
+            retry: RetryPolicy::default(),
+            limits: Limits::default(),
+            breaker: BreakerPolicy::default(),
         }
     }
 

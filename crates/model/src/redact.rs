@@ -116,7 +116,6 @@ fn signs() -> Option<&'static AhoCorasick> {
     SIGN.get_or_init(build).as_ref()
 }
 
-/// The range of the credential at a sign, if there is one.
 fn secret(text: &str, sign: Range<usize>, shape: Shape) -> Option<Range<usize>> {
     let inside_word = text[..sign.start].ends_with(|c: char| c.is_ascii_alphanumeric());
     match shape {
@@ -204,31 +203,19 @@ mod tests {
 
     #[test]
     fn credentials_are_replaced() {
-        let rows = [
+        let rows = rows! {
             ("use sk-proj-abcdefghij0123456789 now", "use [redacted] now"),
             ("key AKIAIOSFODNN7EXAMPLE.", "key [redacted]."),
-            (
-                "Authorization: Bearer abcdef0123456789abcd",
-                "Authorization: Bearer [redacted]",
-            ),
-            (
-                "t=eyJhbGciOiJI.eyJzdWIiOiIx.SflKxwRJSM4 end",
-                "t=[redacted] end",
-            ),
+            ("Authorization: Bearer abcdef0123456789abcd", "Authorization: Bearer [redacted]"),
+            ("t=eyJhbGciOiJI.eyJzdWIiOiIx.SflKxwRJSM4 end", "t=[redacted] end"),
             ("DB_PASSWORD=hunter2hunter2; x", "DB_PASSWORD=[redacted]; x"),
-            (
-                "{\"api_key\": \"a1b2c3d4e5\"}",
-                "{\"api_key\": \"[redacted]\"}",
-            ),
-            (
-                "postgres://app:s3cret@db:5432/x",
-                "postgres://app:[redacted]@db:5432/x",
-            ),
+            ("{\"api_key\": \"a1b2c3d4e5\"}", "{\"api_key\": \"[redacted]\"}"),
+            ("postgres://app:s3cret@db:5432/x", "postgres://app:[redacted]@db:5432/x"),
             (
                 "a\n-----BEGIN RSA PRIVATE KEY-----\nMIIE\nabc\n-----END RSA PRIVATE KEY-----\nb",
                 "a\n[redacted]\nb",
             ),
-        ];
+        };
         for (text, expected) in rows {
             assert_eq!(redact(text), expected);
         }

@@ -225,7 +225,6 @@ fn lowered(needles: &[String]) -> Vec<String> {
     needles.map(|needle| needle.to_lowercase()).collect()
 }
 
-/// Whether the passage contains one of the needles as whole words.
 fn contains_any(passage: &str, needles: &[String]) -> bool {
     let letter = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
     let inside = |needle: &str, at: usize, end: usize| {

@@ -90,7 +90,6 @@ fn parameter_window(show: &Value) -> Option<Tokens> {
     plausible_window(value?.parse().ok()?)
 }
 
-/// The window of a loaded model.
 fn loaded_window(models: &Value, model: &str) -> Option<Tokens> {
     let all = models.get("models")?.as_array()?;
     let latest = format!("{model}:latest");
@@ -123,32 +122,23 @@ mod tests {
             models: Some(json!({"object": "list", "data": data})),
             ..ServerDocuments::default()
         };
-        let cases = [
-            (
-                models(json!([{"id": "mine", "max_model_len": 32_768}])),
-                Some(32_768),
-            ),
+        let cases = rows! {
+            (models(json!([{"id": "mine", "max_model_len": 32_768}])), Some(32_768)),
             (
                 models(
                     json!([{"id": "x", "max_model_len": 1_000}, {"id": "mine", "meta": {"n_ctx": 8_192}}]),
                 ),
                 Some(8_192),
             ),
-            (
-                models(json!([{"id": "/models/mine.gguf", "meta": {"n_ctx": 4_096}}])),
-                Some(4_096),
-            ),
+            (models(json!([{"id": "/models/mine.gguf", "meta": {"n_ctx": 4_096}}])), Some(4_096)),
             // The only one, and another model.
             (models(json!([{"id": "x", "max_model_len": 1_000}])), None),
             (models(json!([{"id": "mine", "object": "model"}])), None),
             // A value that is not plausible.
             (models(json!([{"id": "mine", "max_model_len": 0}])), None),
-            (
-                models(json!([{"id": "mine", "max_model_len": "many"}])),
-                None,
-            ),
+            (models(json!([{"id": "mine", "max_model_len": "many"}])), None),
             (models(json!("no list")), None),
-        ];
+        };
         for (documents, window) in cases {
             assert_eq!(read(&documents), (window, None), "{documents:?}");
         }

@@ -172,7 +172,6 @@ impl Parser {
         Ok(())
     }
 
-    /// Keeps the beginning of a line.
     fn keep(&mut self, beginning: &[u8]) -> Result<(), Error> {
         self.check_line(self.line.len() + beginning.len())?;
         self.line.extend_from_slice(beginning);

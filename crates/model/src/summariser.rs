@@ -25,10 +25,9 @@ mod transcript;
 mod words;
 mod wrap;
 
-use unisono_context::call::{CacheWarm, ClientOptions};
 use unisono_context::{AgentId, Tokens};
 
-use crate::language::{LanguageModel, Listener, Request};
+use crate::language::{LanguageModel, Request};
 use crate::prompt::{Group, Persona, Shared};
 
 pub use batch::{Batch, Topic, batch, summaries};
@@ -49,30 +48,7 @@ pub fn request(model: &dyn LanguageModel, task: &str, max_output: Tokens) -> Req
         tools: &[],
         output_schema: None,
     });
-    Request {
-        prefix,
-        group,
-        snapshot: None,
-        tools: [].into(),
-        output_schema: None,
-        persona: persona(),
-        allowed: [].into(),
-        colleagues: [].into(),
-        task: task.into(),
-        results: [].into(),
-        summary: None,
-        exchange: Vec::new(),
-        wrap_up: None,
-        client_options: ClientOptions::default(),
-        max_output,
-        temperature_milli: None,
-        cache_warm: CacheWarm::Off,
-        has_peers: false,
-        place: 0,
-        patience: None,
-        bounded: false,
-        listener: Listener::NONE,
-    }
+    Request::new(prefix, group, persona(), task.into(), max_output)
 }
 
 /// The persona of a summariser, for every prompt.

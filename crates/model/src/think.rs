@@ -122,7 +122,6 @@ fn partial_close(text: &str) -> usize {
     begun.next().unwrap_or(0)
 }
 
-/// The answer in a complete text.
 pub(crate) fn answer(text: &str) -> String {
     let (mut splitter, mut answer) = (ThinkSplitter::default(), String::new());
     splitter.push(text, &mut answer);
@@ -188,7 +187,7 @@ mod tests {
 
     /// Text after a prompt that opened the block, the block, the answer, and the answer if the
     /// reply is complete.
-    const OPENED: [(&str, &str, &str, &str); 11] = [
+    const OPENED: [(&str, &str, &str, &str); 11] = rows! {
         ("", "", "", ""),
         ("hm</think>Hello.", "hm</think>", "Hello.", "Hello."),
         (
@@ -199,12 +198,7 @@ mod tests {
         ),
         ("</think>Hello.", "</think>", "Hello.", "Hello."),
         // A template that leaves the opening tag to the model.
-        (
-            "<think>hm</think>Hello.",
-            "<think>hm</think>",
-            "Hello.",
-            "Hello.",
-        ),
+        ("<think>hm</think>Hello.", "<think>hm</think>", "Hello.", "Hello."),
         ("\n<think>hm", "\n<think>hm", "", ""),
         ("hm</think> \n", "hm</think> \n", "", ""),
         ("a<</think>b", "a<</think>", "b", "b"),
@@ -212,7 +206,7 @@ mod tests {
         ("größer", "größer", "", "größer"),
         ("hm </thin", "hm </thin", "", "hm </thin"),
         (" \nHello.", " \nHello.", "", " \nHello."),
-    ];
+    };
 
     #[test]
     fn reasoning_opened_by_the_prompt_is_removed_for_every_cut() {

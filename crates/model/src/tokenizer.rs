@@ -43,6 +43,7 @@ const SPARE_SCRATCH: usize = 8;
 
 /// Why an encoding is not available.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// Its tables could not be built.
     #[error("could not load the encoding {}: {reason}", .encoding.name())]
@@ -65,7 +66,6 @@ pub struct Tokenizer {
     encoding: Encoding,
 }
 
-/// The tables of an encoding.
 struct Tables {
     splitter: Splitter,
     vocabulary: Vocabulary,

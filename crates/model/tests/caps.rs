@@ -13,9 +13,7 @@ use unisono_context::checkpoint::{Body, KeyFact, Span, Tier, block_text};
 use unisono_context::compaction::{Draft, Stop, accept};
 use unisono_context::{Encoding, Ordinal, Role, Timestamp, Tokens};
 use unisono_model::Tokenizer;
-use unisono_model::extractive::{
-    Passage, SummaryDraft, SummaryInput, SummaryLayout, checkpoint, key_facts,
-};
+use unisono_model::extractive::{Passage, SummaryDraft, SummaryInput, checkpoint, key_facts};
 
 #[path = "support/conversation.rs"]
 mod conversation;
@@ -42,14 +40,9 @@ fn accepted(
 ) -> SummaryDraft {
     let covers = covers(passages);
     let input = SummaryInput {
-        passages,
         prior,
         prior_facts: facts,
-        cap: Tokens(cap),
-        layout: SummaryLayout::Rolling,
-        telegraphic: false,
-        instructions: None,
-        count: &count,
+        ..SummaryInput::new(passages, Tokens(cap), &count)
     };
     let draft = checkpoint(&input, &covers);
     // The same facts are kept, whichever model writes the summary.

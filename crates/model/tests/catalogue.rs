@@ -55,6 +55,12 @@ fn knows_the_limits_of_every_listed_model() {
             65_536,
             Encoding::Cl100kBase,
         ),
+        (
+            "gemini/gemini-4-carbon",
+            1_048_576,
+            65_536,
+            Encoding::Cl100kBase,
+        ),
         ("azure/gpt-4o", 128_000, 16_384, Encoding::O200kBase),
         ("extractive", 128_000, 4_096, Encoding::O200kBase),
     ];
@@ -147,6 +153,37 @@ fn a_long_input_has_its_own_prices() {
 }
 
 #[test]
+fn a_promotion_is_no_price() {
+    for (reference, input) in [
+        ("gemini/gemini-3.6-flash", 1_500_000),
+        ("gemini/gemini-3.8-flash", 1_500_000),
+        ("gemini/gemini-flash-latest", 1_500_000),
+        ("gemini/gemini-4-argon", 4_000_000),
+        ("gemini/gemini-4-carbon", 4_000_000),
+    ] {
+        let entry = built_in().get(None, reference).unwrap();
+        assert_eq!(entry.prices.input, Some(Price(input)), "{reference}");
+    }
+}
+
+#[test]
+fn models_written_by_hand_take_what_their_kin_take() {
+    for (written, generated) in [
+        ("openai/gpt-6.2-sol", "openai/gpt-6.1-sol"),
+        ("openai/gpt-6.2-astra", "openai/gpt-6-astra"),
+        ("gemini/gemini-4-carbon", "gemini/gemini-4-argon"),
+        ("gemini/gemini-4-neon", "gemini/gemini-4-argon"),
+    ] {
+        let of = |reference| {
+            let entry = built_in().get(None, reference).unwrap();
+            let sizes = (entry.window, entry.max_output, entry.cache_minimum);
+            (sizes, entry.accepts, entry.reasoning, entry.dialect)
+        };
+        assert_eq!(of(written), of(generated), "{written}");
+    }
+}
+
+#[test]
 fn names_models_that_are_like_an_unknown_one() {
     let similar = |provider: &str, model: &str| {
         let (provider, model) = (provider.to_owned(), model.to_owned());
@@ -231,6 +268,14 @@ fn a_missing_window_is_assumed_with_an_output_of_at_most_a_quarter() {
 }
 
 #[test]
+fn a_built_in_model_of_unknown_window_has_its_prices() {
+    let entry = built_in().get(None, "openai/gpt-5.5-cyber").unwrap();
+    assert!(entry.assumed && entry.reasoning);
+    assert_eq!(entry.window, Tokens(128_000));
+    assert_eq!(entry.prices.input, Some(Price(12_500_000)));
+}
+
+#[test]
 fn a_missing_model_is_assumed() {
     let entry = built_in()
         .get(Some("openai-compatible"), "llama-3.3-70b")
@@ -275,6 +320,18 @@ fn an_unknown_provider_is_refused_with_a_hint() {
     ] {
         let error = built_in().get(None, name).unwrap_err();
         assert_eq!(error.to_string(), says);
+    }
+}
+
+#[test]
+fn the_default_model_of_an_own_provider_is_found_without_its_provider() {
+    for written in ["qwen3:8b", "ollama/qwen3:8b"] {
+        let catalogue = built_in()
+            .with_provider("ollama", "openai-compatible")
+            .with_default_model("ollama", written);
+        let model = catalogue.resolve("qwen3:8b").unwrap();
+        assert_eq!(model.to_string(), "ollama/qwen3:8b");
+        assert!(catalogue.resolve("qwen3:4b").is_err());
     }
 }
 

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use unisono_context::{Encoding, Tokens};
 use unisono_model::Tokenizer;
-use unisono_model::extractive::{SummaryInput, SummaryLayout, summarise};
+use unisono_model::extractive::{SummaryInput, summarise};
 use unisono_model::retention::baseline::{Baseline, measure};
 use unisono_model::retention::{Category, Probe, ShownMessage, parse, report};
 
@@ -51,16 +51,7 @@ fn a_tenth_retains_more_than_the_tail_and_random_text() {
         let messages: Vec<&str> = texts.iter().map(String::as_str).collect();
         let cap = messages.iter().map(|text| count(text)).sum::<u64>() / 10;
         let passages = conversation::passages(&lines);
-        let draft = summarise(&SummaryInput {
-            passages: &passages,
-            prior: None,
-            prior_facts: &[],
-            cap: Tokens(cap),
-            layout: SummaryLayout::Rolling,
-            telegraphic: false,
-            instructions: None,
-            count: &count,
-        });
+        let draft = summarise(&SummaryInput::new(&passages, Tokens(cap), &count));
         assert!(
             draft.tokens.0 <= cap && draft.tokens.0 * 100 >= cap * 95,
             "{}",
@@ -112,14 +103,8 @@ fn ten_compactions_in_a_row_keep_old_facts() {
     let mut prior: Option<String> = None;
     for part in passages.chunks(passages.len().div_ceil(10)) {
         let draft = summarise(&SummaryInput {
-            passages: part,
             prior: prior.as_deref(),
-            prior_facts: &[],
-            cap: Tokens(cap),
-            layout: SummaryLayout::Rolling,
-            telegraphic: false,
-            instructions: None,
-            count: &count,
+            ..SummaryInput::new(part, Tokens(cap), &count)
         });
         prior = Some(draft.text);
     }

@@ -3,11 +3,14 @@
 use std::fmt;
 use std::time::Duration;
 
-use ractor::{ActorRef, Message, MessagingErr};
+use ractor::{ActorProcessingErr, ActorRef, Message, MessagingErr};
 use tokio::sync::watch;
 
 /// The time that a caller waits for an actor that is being restarted.
 const RESTART_WAIT: Duration = Duration::from_secs(10);
+
+/// The result of a callback of an actor.
+pub(crate) type ActorResult<T = ()> = Result<T, ActorProcessingErr>;
 
 /// The address has no actor, and will not get one soon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +40,6 @@ impl<M: Message> Registration<M> {
         Registration(watch::channel(None).0)
     }
 
-    /// Registers an actor.
     pub(crate) fn fill(&self, actor: ActorRef<M>) {
         self.0.send_replace(Some(actor));
     }

@@ -4,19 +4,15 @@
 //! "<that kind>"`. It gets the [`Task`], and through [`Ctx`] the frozen context, tools,
 //! cancellation, progress and durable steps.
 
-pub(crate) mod a2a;
-pub(crate) mod acp;
 mod actor;
-pub(crate) mod command;
 mod ctx;
-mod failure;
 #[cfg(test)]
 pub(crate) mod fixture;
-pub(crate) mod http;
-pub(crate) mod llm;
-pub(crate) mod pipeline;
+mod job;
 mod reading;
 pub(crate) mod request;
+pub(crate) mod results;
+pub(crate) mod size;
 mod spending;
 pub mod template;
 #[cfg(test)]
@@ -27,21 +23,23 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
+pub use crate::failure::Failure;
 pub(crate) use actor::{ActorAgent, Stop};
 pub use ctx::Ctx;
 pub(crate) use ctx::PaidReply;
+pub use job::{Job, Msg};
 use unisono_model::prompt::{Group, Persona};
 use unisono_session::Definition;
 use unisono_session::agent::{ContextMode, PrefixMode};
 use unisono_session::assignment::DelegateResult;
-use unisono_session::run::{RunCause, ToolCall, Usage};
+use unisono_session::run::{ToolCall, Usage};
 pub(crate) use waiting::Waiting;
 
 /// The task of an agent.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Task {
-    /// The text of the task.
+    /// The text of the task: its own, or the input of the turn.
     pub text: Arc<str>,
     /// Results of other agents: for a lead, those of its delegates in the order of the fan-out; for
     /// a stage of a pipeline, those of the stages before it.
@@ -50,6 +48,7 @@ pub struct Task {
 
 /// The answer of an agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Answer {
     /// The text.
     pub text: Arc<str>,
@@ -60,7 +59,7 @@ pub struct Answer {
     pub calls: Vec<ToolCall>,
     /// The reason why it is not complete; none: it is complete.
     pub partial: Option<Arc<str>>,
-    /// The usage of its replies.
+    /// The usage of its model calls.
     pub usage: Usage,
 }
 
@@ -70,30 +69,6 @@ impl Answer {
         Answer {
             text: text.into(),
             ..Answer::default()
-        }
-    }
-}
-
-/// A failed attempt. Its cause decides whether another attempt follows.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{reason}")]
-#[non_exhaustive]
-pub struct Failure {
-    /// The class.
-    pub cause: RunCause,
-    /// The reason, and where it happened.
-    pub reason: Arc<str>,
-    /// The time for which another attempt would also fail, in milliseconds, if it is known.
-    pub wait_ms: Option<u64>,
-}
-
-impl Failure {
-    /// A failure of that class.
-    pub fn new(cause: RunCause, reason: impl Into<Arc<str>>) -> Failure {
-        Failure {
-            cause,
-            reason: reason.into(),
-            wait_ms: None,
         }
     }
 }
@@ -114,17 +89,42 @@ impl Failure {
 /// }
 /// # let _ = unisono::Extensions::default().agent("words", Words);
 /// ```
+///
+/// An async function, or a closure that returns a future, is an agent as well:
+///
+/// ```
+/// # use unisono_runtime as unisono;
+/// use unisono::{Answer, Ctx, Failure, Task};
+///
+/// async fn words(task: Task, _: Ctx) -> Result<Answer, Failure> {
+///     Ok(Answer::text(task.text.split_whitespace().count().to_string()))
+/// }
+/// # let _ = unisono::Extensions::default().agent("words", words);
+/// ```
 pub trait Agent: Send + Sync + 'static {
-    /// Works on a task. The future is dropped if the task is cancelled or times out.
+    /// Works on a task. The future is dropped if the task is cancelled or exceeds the `timeout` of
+    /// the definition. A panic fails the attempt.
     ///
     /// # Errors
-    /// Anything that prevents an answer; the cause decides about another attempt.
+    /// Anything that prevents an answer; [`RunCause::is_retryable`] says which causes lead to another
+    /// attempt, up to `retries` of the definition.
+    ///
+    /// [`RunCause::is_retryable`]: unisono_session::run::RunCause::is_retryable
     fn run(&self, task: Task, ctx: Ctx) -> impl Future<Output = Result<Answer, Failure>> + Send;
+}
+
+impl<F, Working> Agent for F
+where
+    F: Fn(Task, Ctx) -> Working + Send + Sync + 'static,
+    Working: Future<Output = Result<Answer, Failure>> + Send,
+{
+    fn run(&self, task: Task, ctx: Ctx) -> impl Future<Output = Result<Answer, Failure>> + Send {
+        self(task, ctx)
+    }
 }
 
 type Running<'a> = Pin<Box<dyn Future<Output = Result<Answer, Failure>> + Send + 'a>>;
 
-/// [`Agent`] as a trait object.
 pub(crate) trait AnyAgent: Send + Sync + 'static {
     fn run_boxed(&self, task: Task, ctx: Ctx) -> Running<'_>;
 }
@@ -135,7 +135,6 @@ impl<A: Agent> AnyAgent for A {
     }
 }
 
-/// The persona of an agent.
 pub(crate) fn persona(definition: &Definition) -> Persona {
     Persona {
         agent: definition.id.clone(),

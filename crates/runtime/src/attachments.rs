@@ -3,9 +3,8 @@
 
 use std::sync::Arc;
 
-use unisono_context::attachment::{Content, Extent, Files};
+use unisono_context::attachment::{Content, DocumentText, Extent, Files};
 use unisono_context::{Digest, SessionId, Snapshot};
-use unisono_model::media::Kind;
 use unisono_session::run::calls::CallOutput;
 use unisono_session::{Input, Replay};
 use unisono_store::Journal;
@@ -101,7 +100,30 @@ pub(crate) async fn store(
     attached: u64,
 ) -> Result<(), Error> {
     let contents = input.contents_mut();
-    store_contents(journal, session, limits, contents, attached).await
+    let bytes = store_contents(journal, session, limits, contents, attached).await?;
+    for (content, bytes) in input.contents_mut().into_iter().zip(bytes) {
+        content.text = match content.extent {
+            Extent::Pages(_) => store_text(journal, session, content.digest, bytes).await?,
+            Extent::Pixels { .. } => None,
+        };
+    }
+    Ok(())
+}
+
+/// Stores the text of a document, or the note in its place: a later reading may give another one.
+async fn store_text(
+    journal: &Journal,
+    session: SessionId,
+    document: Digest,
+    bytes: Arc<[u8]>,
+) -> Result<Option<DocumentText>, Error> {
+    let Some(text) = documents::text(document, bytes).await else {
+        return Ok(None);
+    };
+    let content: Arc<[u8]> = text.as_bytes().into();
+    let digest = journal.put_blob(&content, Some(session)).await?;
+    let tokens = documents::tokens(text).await;
+    Ok(Some(DocumentText { digest, tokens }))
 }
 
 /// Stores the files of a tool's result, takes their bytes out of it, and adds the texts of documents.
@@ -115,16 +137,11 @@ pub(crate) async fn keep(
     attached: u64,
     max_chars: usize,
 ) -> CallOutput {
-    let documents = output.files.iter().map(|file| match file.content.extent {
-        Extent::Pages(_) => file.content.loaded.0.clone(),
-        Extent::Pixels { .. } => None,
-    });
-    let documents: Vec<Option<Arc<[u8]>>> = documents.collect();
     let contents = output.files.iter_mut().map(|file| &mut file.content);
     let contents = contents.collect();
     match store_contents(journal, session, limits, contents, attached).await {
-        Ok(()) => {
-            add_texts(&mut output, documents, max_chars).await;
+        Ok(bytes) => {
+            add_texts(&mut output, bytes, max_chars).await;
             output
         }
         Err(error) => CallOutput {
@@ -139,12 +156,14 @@ pub(crate) async fn keep(
     }
 }
 
-/// Adds the texts of these documents, which are journaled with the result: the requests that show it
-/// have the same text whenever they are built.
-async fn add_texts(output: &mut CallOutput, documents: Vec<Option<Arc<[u8]>>>, max_chars: usize) {
+/// Adds the texts of the documents among these files, which are journaled with the result: the
+/// requests that show it have the same text whenever they are built.
+async fn add_texts(output: &mut CallOutput, files: Vec<Arc<[u8]>>, max_chars: usize) {
     let mut left = max_chars.saturating_sub(output.content.chars().count());
-    for (file, bytes) in output.files.iter_mut().zip(documents) {
-        let Some(bytes) = bytes else { continue };
+    for (file, bytes) in output.files.iter_mut().zip(files) {
+        if !matches!(file.content.extent, Extent::Pages(_)) {
+            continue;
+        }
         if let Some(text) = documents::text(file.content.digest, bytes).await {
             let text = truncate_middle(&text, left);
             left = left.saturating_sub(text.chars().count());
@@ -153,15 +172,16 @@ async fn add_texts(output: &mut CallOutput, documents: Vec<Option<Arc<[u8]>>>, m
     }
 }
 
+/// Stores contents, takes their bytes out of them, and returns these.
 async fn store_contents(
     journal: &Journal,
     session: SessionId,
     limits: AttachmentLimits,
     mut contents: Vec<&mut Content>,
     attached: u64,
-) -> Result<(), Error> {
+) -> Result<Vec<Arc<[u8]>>, Error> {
     if contents.is_empty() {
-        return Ok(());
+        return Ok(Vec::new());
     }
     let mut held = Vec::with_capacity(contents.len());
     for content in &contents {
@@ -174,11 +194,11 @@ async fn store_contents(
     let sizes: Vec<u64> = held.iter().map(|bytes| bytes.len() as u64).collect();
     let stored = journal.stored_blobs().await?.bytes;
     limits.check(&sizes, attached, stored)?;
-    for (content, bytes) in contents.iter_mut().zip(held) {
-        content.digest = journal.put_blob(&bytes, Some(session)).await?;
+    for (content, bytes) in contents.iter_mut().zip(&held) {
+        content.digest = journal.put_blob(bytes, Some(session)).await?;
         content.loaded.0 = None;
     }
-    Ok(())
+    Ok(held)
 }
 
 /// The files in the results of tools of a turn's runs, by digest.
@@ -207,7 +227,7 @@ pub(crate) async fn read(journal: &Journal, digest: Digest) -> Result<Arc<[u8]>,
     found.ok_or_else(|| format!("the content {digest} of an attachment is lost"))
 }
 
-/// Loads the contents that a snapshot shows into it.
+/// Loads the contents that a snapshot shows, and the texts of its documents, into it.
 ///
 /// # Errors
 /// One is missing or damaged, or the store failed: the text says which.
@@ -217,16 +237,92 @@ pub async fn load(journal: &Journal, snapshot: &Snapshot) -> Result<(), String> 
     }
     let mut files = Files::default();
     for digest in snapshot.contents() {
+        files.insert(digest, read(journal, digest).await?);
+    }
+    for digest in snapshot.texts() {
         let bytes = read(journal, digest).await?;
-        if Kind::of_bytes(&bytes) == Some(Kind::Pdf)
-            && let Some(text) = documents::text(digest, bytes.clone()).await
-        {
-            files.insert_text(digest, text);
-        }
-        files.insert(digest, bytes);
+        files.insert_text(digest, String::from_utf8_lossy(&bytes).into());
     }
     if !files.is_empty() {
         snapshot.load(files);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    //! Texts of documents that snapshots show.
+
+    use std::collections::BTreeSet;
+
+    use unisono_context::alteration::Alterations;
+    use unisono_context::attachment::LoadedBytes;
+    use unisono_context::checkpoint::Checkpoints;
+    use unisono_context::message::{NewMessage, Part, Role};
+    use unisono_context::snapshot::Preamble;
+    use unisono_context::view::View;
+    use unisono_context::{MessageId, Timestamp, Tokens, Tree};
+    use unisono_store::Memory;
+
+    use super::*;
+
+    fn snapshot(content: &Content) -> Snapshot {
+        let id = MessageId::from_u128(1);
+        let part = Part::Attachment {
+            filename: "plan.pdf".into(),
+            mime: "application/pdf".into(),
+            size_bytes: 8,
+            content: Some(content.clone()),
+        };
+        let message = NewMessage {
+            id,
+            role: Role::User,
+            parts: vec![part],
+            author: None,
+            at: Timestamp(1),
+            usage: None,
+        };
+        let mut tree = Tree::default();
+        tree.append(None, message).unwrap();
+        let (checkpoints, alterations) = (Checkpoints::default(), Alterations::default());
+        let pinned = BTreeSet::new();
+        let view = View::new(&tree, &checkpoints, &alterations, &pinned, id, true);
+        Snapshot::freeze(&view.unwrap(), Preamble::new("", Vec::new()))
+    }
+
+    #[tokio::test]
+    async fn a_snapshot_has_the_text_that_was_stored_with_its_message() {
+        let journal = Journal::new(Arc::new(Memory::new()));
+        let session = SessionId::from_u128(1);
+        let put = async |text: &str| {
+            let bytes: Arc<[u8]> = text.as_bytes().into();
+            journal.put_blob(&bytes, Some(session)).await.unwrap()
+        };
+        let document = Content {
+            digest: put("%PDF-1.7").await,
+            extent: Extent::Pages(1),
+            loaded: LoadedBytes::default(),
+            text: None,
+        };
+        let mut ids = BTreeSet::new();
+        for text in [None, Some("[left out: it was busy]"), Some("[page 1]")] {
+            let stored = match text {
+                Some(text) => Some(DocumentText {
+                    digest: put(text).await,
+                    tokens: Tokens(3),
+                }),
+                None => None,
+            };
+            let content = Content {
+                text: stored,
+                ..document.clone()
+            };
+            let snapshot = snapshot(&content);
+            load(&journal, &snapshot).await.unwrap();
+            assert_eq!(snapshot.file_text(&content).map(|text| &**text), text);
+            assert!(snapshot.file(&content.digest).is_some());
+            ids.insert(snapshot.id().to_string());
+        }
+        assert_eq!(ids.len(), 3, "another text is another snapshot");
+    }
 }

@@ -3,9 +3,10 @@
 //! Sessions request larger grants and return unused ones through their [`Handle`]; each answer is
 //! on disk before it is given. If the rest is held by other sessions, these are asked to return
 //! unused parts, and the request waits for them, and while one of them will release a part by
-//! itself. It never waits on a holder that is itself queued. At its first start the broker takes
-//! back what sessions held in an earlier process, according to their journals; if it is restarted
-//! while sessions are live, they are asked. At most one request of each session waits.
+//! itself, also in another program. It never waits on a holder that is itself queued. While requests
+//! of another program wait as well, the programs take turns. At its first start the broker takes back
+//! what sessions held in an earlier process, according to their journals; if it is restarted while
+//! sessions are live, they are asked. At most one request of each session waits.
 
 mod handle;
 mod other_programs;
@@ -15,7 +16,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ractor::{Actor, ActorProcessingErr, ActorRef};
+use ractor::{Actor, ActorRef};
 use tokio::sync::oneshot;
 use unisono_context::SessionId;
 use unisono_session::budget::broker::DaemonBudget;
@@ -24,6 +25,7 @@ use unisono_session::budget::{
 };
 use unisono_store::{Grants, Journal};
 
+use crate::address::ActorResult;
 use crate::clock;
 pub(crate) use handle::{BudgetRefusal, Handle, Recall, Request, ReturnedGrant};
 use other_programs::OtherPrograms;
@@ -33,8 +35,10 @@ use settle::{session_use, settle};
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(120);
 /// The maximum number of decisions about one grant, if other programs get grants meanwhile.
 const DECISIONS_MAX: u32 = 64;
+/// Number of beats for which this program leaves what is free to others that are short, after it got a
+/// grant itself. Each of the others decides at least once meanwhile.
+const YIELDED_BEATS: u32 = 3;
 
-/// Messages to the budget broker.
 pub(crate) enum Msg {
     /// Raise the grant of a session.
     Raise(Request, Reply),
@@ -61,7 +65,6 @@ pub(crate) struct Args {
     pub(crate) is_restart: bool,
 }
 
-/// The actor.
 pub(crate) struct BudgetBroker;
 
 pub(crate) struct State {
@@ -74,6 +77,10 @@ pub(crate) struct State {
     /// Sessions with grants that may be returned, and how to ask for them.
     holders: HashMap<SessionId, Holder>,
     other_programs: OtherPrograms,
+    /// Whether another program is short of budget.
+    is_wanted: bool,
+    /// Number of beats for which the others go first.
+    yielded_beats: u32,
 }
 
 /// A session with a grant that may be returned.
@@ -193,32 +200,41 @@ impl State {
         all.position(|(of, _)| (of.session, of.number) == (session, number))
     }
 
-    /// Answers waiting requests until one must continue to wait: first those of runs that have
-    /// begun, then in order of arrival.
+    /// Answers waiting requests as far as possible. While another program is short, they are answered at
+    /// beats only, so that the other one can get what is returned here.
     async fn serve(&mut self) {
-        if !self.waiting.is_empty()
-            && let Err(error) = self.grants.refresh(&mut self.broker).await
-        {
-            tracing::warn!(%error, "the grants of other programs are unknown");
+        match self.is_wanted {
+            true => self.recall(|_, _| true),
+            false => {
+                self.answer_waiting().await;
+            }
         }
+    }
+
+    /// Answers waiting requests until one must continue to wait: first those of runs that have
+    /// begun, then in order of arrival. Returns whether something was granted.
+    async fn answer_waiting(&mut self) -> bool {
+        self.refresh().await;
+        let mut has_granted = false;
         // Owners whose requests wait for their own sessions: those of others go on.
         let mut blocked = BTreeSet::new();
         while let Some(next) = self.next(&blocked) {
             let (request, reply) = self.waiting.remove(next);
             match self.grant(&request).await {
                 Ok(answer) => {
+                    has_granted |= answer.is_ok();
                     self.holds(&request);
                     // The session may have ended.
                     let _ = reply.send(answer);
                 }
-                Err(short) if request.spending || self.waits_for_others(&request, short.level) => {
+                Err(short) if request.spending || self.waits_for_others(&request, &short) => {
                     tracing::debug!(session = %request.session, %short, "waits for others");
                     let owner = request.owner.clone();
                     // At its old position, so that the order stays.
                     self.waiting.insert(next, (request, reply));
                     match (short.level, owner) {
                         (Level::Owner, Some(owner)) => blocked.insert(owner),
-                        _ => return,
+                        _ => return has_granted,
                     };
                 }
                 Err(short) => self.refuse(&request, reply, described(&request, &short)),
@@ -227,24 +243,61 @@ impl State {
         if blocked.is_empty() {
             self.other_programs.end_needs(&self.journal);
         }
+        has_granted
     }
 
-    /// Decides again about what waits, and asks for what another program needs.
-    async fn on_beat(&mut self, is_wanted: bool) {
-        if is_wanted {
-            self.recall(|_, _| true);
+    /// Reads the grants of other programs, if requests wait.
+    async fn refresh(&mut self) {
+        if !self.waiting.is_empty()
+            && let Err(error) = self.grants.refresh(&mut self.broker).await
+        {
+            tracing::warn!(%error, "the grants of other programs are unknown");
         }
-        if !self.waiting.is_empty() {
-            self.serve().await;
+    }
+
+    /// Decides again about what waits, and asks for what another program needs. After a grant the others
+    /// go first: what is free is left to them for some beats.
+    async fn on_beat(&mut self, is_wanted: bool) {
+        self.is_wanted = is_wanted;
+        if !is_wanted {
+            self.yielded_beats = 0;
+            self.answer_waiting().await;
+            return;
+        }
+        if self.yielded_beats > 0 && self.could_grant().await {
+            self.yielded_beats -= 1;
+        } else if self.answer_waiting().await {
+            self.yielded_beats = YIELDED_BEATS;
+        }
+        // What is granted here comes back as soon as it is not used.
+        self.recall(|_, _| true);
+    }
+
+    /// Whether the budget suffices for a waiting request.
+    async fn could_grant(&mut self) -> bool {
+        self.refresh().await;
+        let mut all = self.waiting.iter();
+        all.any(|(request, _)| self.raise(request).is_ok())
+    }
+
+    /// Tells the other programs whether sessions of this one will release a part of their grants.
+    fn tell_spending(&self) {
+        let mut holders = self.holders.values();
+        let is_so = self.is_wanted && holders.any(|of| of.known == HolderState::Spending);
+        if let Some(cluster) = self.journal.cluster() {
+            cluster.will_free_budget(is_so);
         }
     }
 
     /// Whether sessions of this program or of others may return a part of their grants.
-    fn waits_for_others(&mut self, request: &Request, level: Level) -> bool {
-        let comes_back = self.may_come_back(request, level);
+    fn waits_for_others(&mut self, request: &Request, short: &Shortage) -> bool {
+        let comes_back = self.may_come_back(request, short.level);
+        let owner = self.owner_budget(request).map(|of| of.owner);
+        let owner = owner.filter(|_| short.level == Level::Owner);
+        let may_suffice = short.would_end_with(self.broker.unspent(request.session, owner));
         // Both are asked: sessions of this program may take longer.
         let last = self.grants.last();
-        self.other_programs.may_give_back(&self.journal, last) || comes_back
+        may_suffice && self.other_programs.may_give_back(&self.journal, last) || comes_back
     }
 
     /// The request that is answered next: first those whose runs have begun.
@@ -383,11 +436,7 @@ impl Actor for BudgetBroker {
     type State = State;
     type Arguments = Args;
 
-    async fn pre_start(
-        &self,
-        myself: ActorRef<Msg>,
-        args: Args,
-    ) -> Result<State, ActorProcessingErr> {
+    async fn pre_start(&self, myself: ActorRef<Msg>, args: Args) -> ActorResult<State> {
         let Args {
             journal,
             rules,
@@ -419,15 +468,12 @@ impl Actor for BudgetBroker {
             waiting: Vec::new(),
             holders: HashMap::new(),
             other_programs,
+            is_wanted: false,
+            yielded_beats: 0,
         })
     }
 
-    async fn handle(
-        &self,
-        myself: ActorRef<Msg>,
-        message: Msg,
-        state: &mut State,
-    ) -> Result<(), ActorProcessingErr> {
+    async fn handle(&self, myself: ActorRef<Msg>, message: Msg, state: &mut State) -> ActorResult {
         match message {
             Msg::Raise(request, reply) => state.on_raise(&myself, request, reply).await,
             Msg::Lower(back) => state.on_lower(back).await,
@@ -440,6 +486,7 @@ impl Actor for BudgetBroker {
             Msg::TooLong { session, number } => state.on_too_long(session, number).await,
             Msg::Beat { is_wanted } => state.on_beat(is_wanted).await,
         }
+        state.tell_spending();
         Ok(())
     }
 }

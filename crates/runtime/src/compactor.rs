@@ -12,7 +12,6 @@ mod allowance;
 mod ask;
 mod batch;
 mod carry_out;
-mod chain;
 mod cooldown;
 mod extract;
 mod retry;
@@ -26,7 +25,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use ractor::{Actor, ActorProcessingErr, ActorRef};
+use ractor::{Actor, ActorRef};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
@@ -36,28 +35,24 @@ use unisono_session::assignment::CompactionJob;
 use unisono_session::budget::ReservationRequest;
 use unisono_session::machine::{CallEnd, StepResult};
 
-use crate::address::ActorAddress;
-use crate::agent;
+use crate::address::{ActorAddress, ActorResult};
 use crate::clock;
+use crate::env::Env;
+use crate::failure;
 use crate::fair_queue::{Admission, FairQueue};
 use crate::load::GaugePart;
-use crate::runtime::Env;
 use crate::tokenizer;
 
 pub(crate) use allowance::CompactionStart;
-pub use allowance::Deadline;
-pub use chain::{Chain, Chains, Summariser};
 
 use allowance::Allowance;
 use cooldown::Cooldowns;
 
-/// The result of a step, or its failure.
 pub(crate) type StepEnd = Result<StepResult, Failure>;
 
 /// A failed step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
-    /// The reason.
     pub(crate) reason: Arc<str>,
     /// Whether the same step may succeed on another try.
     pub(crate) is_retryable: bool,
@@ -72,7 +67,6 @@ impl<T: Into<Arc<str>>> From<T> for Failure {
     }
 }
 
-/// The progress of a step.
 #[derive(Debug)]
 pub(crate) enum StepEvent {
     /// The current action.
@@ -84,7 +78,7 @@ pub(crate) enum StepEvent {
     /// A model call must be reserved first.
     Reserve {
         ask: ReservationRequest,
-        reply: oneshot::Sender<Result<Option<Arc<str>>, agent::Failure>>,
+        reply: oneshot::Sender<Result<Option<Arc<str>>, failure::Failure>>,
     },
     /// A reserved request has ended without a reply.
     CallEnded { call: u32, end: CallEnd },
@@ -100,7 +94,6 @@ impl fmt::Debug for Listener {
     }
 }
 
-/// Messages to the compactor.
 #[derive(Debug)]
 pub(crate) enum Msg {
     /// Carry out a step.
@@ -154,7 +147,6 @@ pub(crate) struct Args {
     pub(crate) tokenizer: tokenizer::Handle,
 }
 
-/// The actor.
 pub(crate) struct Compactor;
 
 pub(crate) struct State {
@@ -175,7 +167,6 @@ pub(super) struct Work {
     allowance: Allowance,
     /// Summaries that were written ahead in this turn.
     drafts: batch::Drafts,
-    /// The summarisers in a cool-down.
     cooling_down: BTreeSet<Arc<str>>,
     listener: Listener,
     compactor: ActorRef<Msg>,
@@ -191,12 +182,10 @@ impl Work {
         (self.listener.0)(StepEvent::Progress(text.into()));
     }
 
-    /// Reports a problem.
     fn report_problem(&self, text: String) {
         (self.listener.0)(StepEvent::Problem(text.into()));
     }
 
-    /// Reports the usage of a reply, whether or not it is accepted.
     fn report_usage(&self, model: &Arc<str>, usage: Usage) {
         self.is_paid.store(true, Ordering::Relaxed);
         let model = model.clone();
@@ -209,7 +198,6 @@ impl Work {
         self.job.is_ahead() && !self.is_paid.load(Ordering::Relaxed)
     }
 
-    /// Records whether a model succeeded.
     fn record_outcome(&self, model: &Arc<str>, succeeded: bool) {
         let model = model.clone();
         // A compactor that was restarted meanwhile has no record of failures.
@@ -328,7 +316,7 @@ impl Actor for Compactor {
     type State = State;
     type Arguments = Args;
 
-    async fn pre_start(&self, _: ActorRef<Msg>, args: Args) -> Result<State, ActorProcessingErr> {
+    async fn pre_start(&self, _: ActorRef<Msg>, args: Args) -> ActorResult<State> {
         let options = &args.env.options;
         let fair_queue = FairQueue::new(
             options.compactions,
@@ -344,12 +332,7 @@ impl Actor for Compactor {
         })
     }
 
-    async fn handle(
-        &self,
-        myself: ActorRef<Msg>,
-        message: Msg,
-        state: &mut State,
-    ) -> Result<(), ActorProcessingErr> {
+    async fn handle(&self, myself: ActorRef<Msg>, message: Msg, state: &mut State) -> ActorResult {
         match message {
             Msg::CarryOut(job) => state.on_carry_out(&myself, job),
             Msg::Done => state.on_done(&myself),

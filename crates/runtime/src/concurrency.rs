@@ -32,7 +32,6 @@ impl ConcurrencyLimit {
         ))))
     }
 
-    /// Waits for a permit for a run of a session.
     pub(crate) async fn enter(&self, session: SessionId) -> Permit {
         let (free, permit) = oneshot::channel();
         let offered = self.fair_queue().offer(session, free);
@@ -150,7 +149,6 @@ impl ConcurrencyLimits {
         of_turn.into_iter().chain(of_session).collect()
     }
 
-    /// Forgets an ended turn.
     pub(crate) fn turn_ended(&mut self, turn: TurnId) {
         self.turns.remove(&turn);
     }
@@ -198,7 +196,6 @@ mod tests {
         assert_eq!(names, ["flood", "other", "flood", "flood"]);
     }
 
-    /// Polls once, and returns the output if it is ready.
     async fn polled_once<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
         tokio::select! {
             biased;

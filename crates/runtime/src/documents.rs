@@ -10,12 +10,13 @@ use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::{Instant, timeout_at};
-use unisono_context::Digest;
+use unisono_context::{Digest, Encoding, Tokens};
 use unisono_model::media::document::{self, Error};
+use unisono_model::tokenizer::Tokenizer;
 
 /// Maximum number of documents that are read at the same time: each can take much memory.
 const READERS: u32 = 2;
-/// Maximum number of texts that are kept: a document is read at every turn that shows it.
+/// Maximum number of texts that are kept: a request with a document may be repeated.
 const KEPT: usize = 16;
 
 static READER: LazyLock<Reader> = LazyLock::new(|| Reader::new(document::TIME, document::text));
@@ -23,6 +24,19 @@ static READER: LazyLock<Reader> = LazyLock::new(|| Reader::new(document::TIME, d
 /// The text of a document, or a note if it was not read in time. None: it has no text.
 pub(crate) async fn text(digest: Digest, bytes: Arc<[u8]>) -> Option<Arc<str>> {
     READER.text(digest, bytes).await
+}
+
+/// The tokens of a text in the encoding that needs most, at most.
+pub(crate) async fn tokens(text: Arc<str>) -> Tokens {
+    let bytes = Tokens(text.len() as u64);
+    let counting = tokio::task::spawn_blocking(move || {
+        let counts = Encoding::ALL.into_iter().map(|encoding| {
+            let tokenizer = Tokenizer::load(encoding).ok()?;
+            Some(tokenizer.count(&text).at_most)
+        });
+        counts.collect::<Option<Vec<Tokens>>>()?.into_iter().max()
+    });
+    counting.await.ok().flatten().unwrap_or(bytes)
 }
 
 type Read = dyn Fn(&[u8]) -> Result<String, Error> + Send + Sync;
@@ -107,7 +121,7 @@ impl Reader {
         if let Err(reason) = &read {
             tracing::debug!(%digest, %reason, "a document has no text for models");
         }
-        // A later turn may find a free reader.
+        // A later message may find a free reader.
         if !matches!(read, Err(Error::Busy)) {
             self.keep(digest, text.clone());
         }

@@ -7,10 +7,9 @@ use std::sync::Arc;
 use ractor::Actor;
 use unisono_model::language::LanguageModel;
 
-use crate::agent::{ActorAgent, Agent, AnyAgent, Stop};
+use crate::agent::{ActorAgent, Agent, AnyAgent, Msg, Stop};
 use crate::mcp::ToolOffer;
 use crate::tool::{AnyTool, Tool};
-use crate::worker;
 
 /// The extensions of a program in Rust, by name: agent kinds, tools, language models. A later
 /// extension replaces an earlier one with the same name.
@@ -39,8 +38,8 @@ impl Extensions {
     }
 
     /// Adds an actor for definitions of this `kind`: `make` returns it and its arguments. It is
-    /// started with the first task, and again after it has ended; it receives [`worker::Msg`], and
-    /// is stopped with the runtime.
+    /// started with the first task, and again after it has ended; it receives [`Msg`], and is stopped
+    /// with the runtime.
     #[must_use]
     pub fn actor<A>(
         mut self,
@@ -48,7 +47,7 @@ impl Extensions {
         make: impl Fn() -> (A, A::Arguments) + Send + Sync + 'static,
     ) -> Extensions
     where
-        A: Actor<Msg = worker::Msg>,
+        A: Actor<Msg = Msg>,
     {
         let kind = kind.into();
         let agent = Arc::new(ActorAgent::new(kind.as_str().into(), make));
@@ -103,7 +102,6 @@ impl Extensions {
         self.tools.get(name).cloned()
     }
 
-    /// Stops the actors.
     pub(crate) async fn stop(&self) {
         for stop in self.kinds.values().filter_map(|kind| kind.stop.as_ref()) {
             stop.stop().await;

@@ -37,7 +37,6 @@ pub(crate) struct FairQueue<T> {
 pub(crate) enum Admission<T> {
     /// It has a permit: start it.
     Start(T),
-    /// It waits.
     Queued,
     /// The queue is full, and this job is rejected: the offered one, or another one instead.
     Full(T),
@@ -126,7 +125,6 @@ impl<T> FairQueue<T> {
         self.running < self.places
     }
 
-    /// Records the duration of a job.
     pub(crate) fn record_time(&mut self, time: Duration) {
         self.mean_time = Some(self.mean_time.map_or(time, |mean| {
             mean.saturating_mul(WEIGHT - 1).saturating_add(time) / WEIGHT
@@ -203,7 +201,7 @@ mod tests {
         assert_eq!(fair_queue.offer(A, 'a'), Admission::Start('a'));
         assert_eq!(fair_queue.offer(A, 'b'), Admission::Queued);
         assert_eq!(fair_queue.offer(A, 'c'), Admission::Queued);
-        assert_eq!(fair_queue.done(), Some('b'), "`a` lends its place to `b`");
+        assert_eq!(fair_queue.done(), Some('b'), "`a` yields its permit to `b`");
         assert_eq!(fair_queue.reacquire('a'), None);
         assert_eq!((gauge.working(), gauge.waiting()), (1, 2));
         assert_eq!(fair_queue.done(), Some('a'));

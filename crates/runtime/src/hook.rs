@@ -184,7 +184,6 @@ async fn of_server(
     answered.map_err(|failure| format!("{origin}: {}", failure.reason))
 }
 
-/// The input of a hook.
 fn document(job: &HookJob) -> Bytes {
     let mut fields = Map::new();
     let mut insert = |name: &str, value: Value| fields.insert(name.to_owned(), value);
@@ -408,24 +407,18 @@ mod tests {
             deny: Some(reason.into()),
             ..HookReply::default()
         };
-        let table = [
+        let table = rows! {
             ("", Ok(HookReply::default())),
             (" \n", Ok(HookReply::default())),
             ("{}", Ok(HookReply::default())),
-            (
-                "\u{feff}{\"decision\":\"allow\"}\n",
-                Ok(HookReply::default()),
-            ),
+            ("\u{feff}{\"decision\":\"allow\"}\n", Ok(HookReply::default())),
             ("\u{feff}", Ok(HookReply::default())),
             (
                 "{\"decision\":\"allow\",\"more\":1}",
                 Err("unknown key \"more\"; known are: decision, reason"),
             ),
             ("{\"decison\":\"deny\"}", Err("unknown key \"decison\"")),
-            (
-                "{\"decision\":\"deny\",\"more\":1}",
-                Ok(deny("it gave no reason")),
-            ),
+            ("{\"decision\":\"deny\",\"more\":1}", Ok(deny("it gave no reason"))),
             (
                 "{\"decision\":\"allow\",\"reason\":\"fine\"}",
                 Ok(HookReply {
@@ -452,7 +445,7 @@ mod tests {
             ("{\"pin\":[0]}", Err("pins 0")),
             ("{\"pin\":[\"x\"]}", Err("pins \"x\"")),
             ("{\"instructions\":[]}", Err("`instructions`")),
-        ];
+        };
         for (text, expected) in table {
             match (read(text.as_bytes()), expected) {
                 (Ok(found), Ok(expected)) => assert_eq!(found, expected, "{text}"),
@@ -484,16 +477,12 @@ mod tests {
             }),
             timeout: Duration::from_millis(300),
         };
-        let table: [(&str, &[&str], &str); 4] = [
+        let table: [(&str, &[&str], &str); 4] = rows! {
             ("/nowhere/at-all", &[], "could not start"),
-            (
-                "sh",
-                &["-c", "echo no; echo why >&2; exit 3"],
-                "exit status: 3: why",
-            ),
+            ("sh", &["-c", "echo no; echo why >&2; exit 3"], "exit status: 3: why"),
             ("sh", &["-c", "sleep 600"], "longer than 300 ms"),
             ("sh", &["-c", "head -c 100000 /dev/zero"], "65536 bytes"),
-        ];
+        };
         for (name, args, expected) in table {
             let hooks = Hooks::new(&[program(name, args)]);
             let wrong = hooks.ask(&job).await.unwrap_err();

@@ -7,6 +7,15 @@
 //! This crate contains mailboxes, bounds, deadlines, cancellation and restarts. It makes no
 //! decision about a turn (`unisono-session`) or a context (`unisono-context`).
 
+/// A table of a test: a row a line.
+#[cfg(test)]
+macro_rules! rows {
+    ($($row:expr),+ $(,)?) => {
+        [$($row),+]
+    };
+}
+
+pub mod a2a_files;
 mod address;
 pub mod agent;
 pub mod attachments;
@@ -15,14 +24,20 @@ pub mod clock;
 mod compactor;
 mod concurrency;
 mod documents;
+mod env;
+mod error;
 mod extensions;
+mod failure;
 mod fair_queue;
 pub mod hook;
+mod kinds;
 mod limit;
 mod load;
 pub mod mcp;
 pub mod measure;
+mod options;
 mod pool;
+mod pool_port;
 mod process;
 pub mod replay;
 mod reservation;
@@ -32,6 +47,7 @@ mod runtime;
 mod schema;
 mod session;
 mod session_port;
+mod summarisers;
 mod supervisor;
 mod tokenizer;
 pub mod tool;
@@ -41,20 +57,25 @@ pub mod worker;
 
 /// The actor library of agent kinds, in the version that [`Extensions::actor`] accepts.
 pub use ractor;
+pub use tokio_util::sync::CancellationToken;
 
-pub use process::{find_program, is_inherited, reaper};
+pub use process::reaper;
 
-pub use agent::{Agent, Answer, Ctx, Failure, Task};
+pub use agent::{Agent, Answer, Ctx, Task};
 pub use attachments::AttachmentLimits;
-pub use compactor::{Chain, Chains, Deadline, Summariser};
 pub use concurrency::LiveRuns;
+pub use error::Error;
 pub use extensions::Extensions;
+pub use failure::Failure;
 pub use load::{Gauge, Load, Observer};
+pub use options::{Deadline, Options};
 pub use residence::ResidenceBounds;
 pub use restart::Intensity;
-pub use runtime::{Error, Options, Runtime};
+pub use runtime::Runtime;
 pub use schema::schema_fault;
 pub use session::{
-    Events, Folded, Handle, Progress, ProgressUpdate, RecallScope, SharedEvent, settle,
+    BegunReplies, Events, Folded, Handle, Progress, ProgressUpdate, SharedEvent, settle,
 };
+pub use session_port::RecallScope;
+pub use summarisers::{Chain, Chains, Summariser};
 pub use tool::Tool;

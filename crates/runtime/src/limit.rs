@@ -41,7 +41,6 @@ impl Stopwatch {
 }
 
 impl Limit {
-    /// A running limit.
     pub(crate) fn new() -> Limit {
         let watch = Mutex::new(Stopwatch {
             pauses: 0,
@@ -54,7 +53,6 @@ impl Limit {
         }))
     }
 
-    /// Pauses the time.
     pub(crate) fn pause(&self) -> Pause {
         let mut watch = self.0.watch();
         watch.before = watch.elapsed();

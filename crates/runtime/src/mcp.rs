@@ -131,7 +131,6 @@ pub async fn check(server: &Server) -> Result<usize, ServerFault> {
     listed.map_err(|reason| server.fault(reason))
 }
 
-/// All servers, by name.
 #[derive(Clone, Default)]
 pub(crate) struct Servers(BTreeMap<Arc<str>, Handle>);
 
@@ -141,7 +140,6 @@ impl fmt::Debug for Servers {
     }
 }
 
-/// The handle of one server.
 #[derive(Clone)]
 struct Handle {
     server: Arc<Server>,

@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use unisono_context::call::ClientOptions;
 use unisono_context::{Snapshot, Tokens};
-use unisono_model::language::{self, CacheWarm, LanguageModel, Listener, Request};
-use unisono_model::prompt::{Group, Persona, Shared};
+use unisono_model::language::{self, LanguageModel, Request};
+use unisono_model::prompt::{Group, Shared};
 use unisono_session::Definition;
 
-use crate::agent::llm::meter;
+use crate::agent::{persona, size};
 use crate::tokenizer;
 
 /// The provider's count of a context with the agent's persona and nothing else; none if the
@@ -31,7 +30,7 @@ pub(crate) async fn context(
     snapshot: Arc<Snapshot>,
 ) -> Result<Option<Tokens>, language::Error> {
     let request = request(model, agent, snapshot);
-    let (persona, messages) = meter::assignment(&request);
+    let (persona, messages) = size::assignment(&request);
     let limits = agent.limits;
     let counting = tokio::task::spawn_blocking(move || {
         let counts = tokenizer::count(&[persona], limits.encoding);
@@ -50,32 +49,14 @@ fn request(model: &dyn LanguageModel, agent: &Definition, snapshot: Arc<Snapshot
         tools: &tools,
         output_schema: agent.output_schema.as_deref(),
     };
+    let prefix = model.render(&shared);
+    let max_output = agent.limits.max_output;
     Request {
-        prefix: model.render(&shared),
-        group,
         snapshot: Some(snapshot.clone()),
         tools,
         output_schema: agent.output_schema.clone(),
-        persona: Persona {
-            agent: agent.id.clone(),
-            description: agent.description.clone(),
-            instructions: agent.instructions.clone(),
-        },
         allowed: agent.tools.as_slice().into(),
-        colleagues: Arc::from([]),
-        task: "".into(),
-        results: Arc::from([]),
-        summary: None,
-        exchange: Vec::new(),
-        wrap_up: None,
-        client_options: ClientOptions::default(),
-        max_output: agent.limits.max_output,
         temperature_milli: agent.temperature_milli,
-        cache_warm: CacheWarm::Off,
-        has_peers: false,
-        place: 0,
-        patience: None,
-        bounded: false,
-        listener: Listener::NONE,
+        ..Request::new(prefix, group, persona(agent), "".into(), max_output)
     }
 }

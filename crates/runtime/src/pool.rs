@@ -2,202 +2,36 @@
 //!
 //! Owns the permits and the queue of one agent. Cancellation does not pass through it: it reaches
 //! the attempt by its token, so an attempt cancelled in the queue ends as soon as it starts.
-//! Sessions send to it through its [`Handle`]; its workers are linked to it, so a worker that
-//! panics is reported as a lost attempt and its siblings continue. A worker that has ended its
-//! attempt gets the next one. The queue contains at most [`Options::pool_queue`](crate::Options)
-//! attempts and serves sessions in turn.
+//! Sessions send to it through its [`Handle`](crate::pool_port::Handle); its workers are linked to
+//! it, so a worker that panics is reported as a lost attempt and its siblings continue. A worker
+//! that has ended its attempt gets the next one. The queue contains at most
+//! [`Options::pool_queue`](crate::Options) attempts and serves sessions in turn.
 //!
 //! An attempt that waits for other agents yields its permit: no holder of a permit waits for
 //! another one's permit, so agents that delegate to each other never block each other.
 
 use std::collections::HashMap;
-use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
-use std::time::Duration;
+use std::sync::Arc;
 
-use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, MessagingErr, SupervisionEvent};
+use ractor::{Actor, ActorId, ActorRef, MessagingErr, SupervisionEvent};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
-use unisono_context::AgentId;
-use unisono_session::Definition;
 use unisono_session::machine::AttemptEnd;
 use unisono_session::run::RunCause;
 
-use crate::address::ActorAddress;
+use crate::address::ActorResult;
+use crate::env::Env;
 use crate::fair_queue::{Admission, FairQueue};
 use crate::load::GaugePart;
-use crate::runtime::Env;
-use crate::worker::{self, Attempt, Start, Worker};
+use crate::pool_port::{AttemptReply, Job, Msg, QueueGauge, Ticket};
+use crate::worker::{self, Start, Worker};
 
-/// Messages to the pool.
-#[derive(Debug)]
-pub(crate) enum Msg {
-    /// Carry out an attempt.
-    Dispatch(Job),
-    /// An attempt has ended; its worker is free.
-    Ended { ticket: Ticket, end: AttemptEnd },
-    /// An attempt waits for other agents and yields its permit.
-    YieldPermit { ticket: Ticket },
-    /// An attempt continues: reply when it has a permit again.
-    ReacquirePermit {
-        ticket: Ticket,
-        reply: oneshot::Sender<()>,
-    },
-}
-
-/// The number of a started attempt, unique in the pool, so that a late message of one attempt is
-/// not mistaken for one of the next attempt of the same worker.
-type Ticket = u64;
-
-/// An attempt, and the receiver of its end.
-#[derive(Debug)]
-pub(crate) struct Job {
-    attempt: Box<Attempt>,
-    reply: AttemptReply,
-}
-
-/// Receives the end of an attempt exactly once, also if the attempt is lost with its pool.
-pub(crate) struct AttemptReply(Option<Box<dyn FnOnce(AttemptEnd) + Send>>);
-
-impl AttemptReply {
-    /// Calls this function, which must not block.
-    pub(crate) fn new(callback: impl FnOnce(AttemptEnd) + Send + 'static) -> AttemptReply {
-        AttemptReply(Some(Box::new(callback)))
-    }
-
-    pub(crate) fn send(mut self, end: AttemptEnd) {
-        if let Some(callback) = self.0.take() {
-            callback(end);
-        }
-    }
-}
-
-impl Drop for AttemptReply {
-    fn drop(&mut self) {
-        if let Some(callback) = self.0.take() {
-            let reason = "the agent's pool is not available, or was lost";
-            callback(AttemptEnd::failed(RunCause::Panic, reason));
-        }
-    }
-}
-
-impl fmt::Debug for AttemptReply {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Reply(..)")
-    }
-}
-
-/// The permit of an attempt in its pool.
-#[derive(Clone, Debug)]
-pub(crate) struct PoolPermit {
-    pub(crate) pool: ActorRef<Msg>,
-    pub(crate) ticket: Ticket,
-}
-
-impl PoolPermit {
-    /// Yields the permit to another attempt. An attempt that ends without reacquiring it needs
-    /// nothing else.
-    pub(crate) fn yield_permit(&self) {
-        let ticket = self.ticket;
-        // Without its pool the worker ends.
-        let _ = self.pool.send_message(Msg::YieldPermit { ticket });
-    }
-
-    /// Waits for a permit again.
-    pub(crate) async fn reacquire(&self) {
-        let (reply, free) = oneshot::channel();
-        let ticket = self.ticket;
-        if self
-            .pool
-            .send_message(Msg::ReacquirePermit { ticket, reply })
-            .is_ok()
-        {
-            // Without its pool the worker ends.
-            let _ = free.await;
-        }
-    }
-}
-
-/// A queue entry.
 enum QueueEntry {
     Attempt(Job),
     Returning {
         ticket: Ticket,
         reply: oneshot::Sender<()>,
     },
-}
-
-/// The fill level of a pool's queue, for callers that would add to it.
-#[derive(Debug, Default)]
-pub(crate) struct QueueGauge {
-    /// The expected wait of a new attempt in milliseconds, if the queue is full; otherwise 0.
-    full_for_ms: AtomicU64,
-}
-
-impl QueueGauge {
-    fn set<T>(&self, fair_queue: &FairQueue<T>, bound: usize) {
-        let wait = fair_queue.expected_wait().as_millis();
-        let wait = u64::try_from(wait).unwrap_or(u64::MAX).max(1);
-        let full = fair_queue.queued() >= bound;
-        self.full_for_ms
-            .store(if full { wait } else { 0 }, Ordering::Relaxed);
-    }
-
-    /// The expected wait for a permit, if the queue is full.
-    pub(crate) fn full_for(&self) -> Option<Duration> {
-        let ms = self.full_for_ms.load(Ordering::Relaxed);
-        (ms > 0).then(|| Duration::from_millis(ms))
-    }
-}
-
-/// The handle for sessions.
-#[derive(Clone, Debug)]
-pub(crate) struct Handle {
-    pub(crate) address: ActorAddress<Msg>,
-    pub(crate) gauge: Arc<QueueGauge>,
-}
-
-impl Handle {
-    /// Carries out an attempt. An attempt that is lost with its worker or pool ends with
-    /// [`RunCause::Panic`].
-    pub(crate) fn dispatch(&self, attempt: Attempt, reply: AttemptReply) {
-        let attempt = Box::new(attempt);
-        let job = Msg::Dispatch(Job { attempt, reply });
-        if let Err(job) = self.address.send_now(job) {
-            let pool = self.clone();
-            // A job that is not delivered is dropped with its reply.
-            tokio::spawn(async move {
-                let _ = pool.address.send(job).await;
-            });
-        }
-    }
-}
-
-/// An agent and its limit: a definition with another limit has another pool.
-pub(crate) type Key = (AgentId, u32);
-
-/// The started pools. A started pool stays; its address survives restarts of its actor.
-#[derive(Debug, Default)]
-pub(crate) struct Pools(RwLock<HashMap<Key, Handle>>);
-
-impl Pools {
-    /// The pool of an agent, if it is started.
-    pub(crate) fn get(&self, definition: &Definition) -> Option<Handle> {
-        let pools = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        pools.get(&key(definition)).cloned()
-    }
-
-    /// Adds a started pool.
-    pub(crate) fn add(&self, key: Key, pool: Handle) {
-        let mut pools = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        pools.insert(key, pool);
-    }
-}
-
-/// The key of the pool for a definition's runs.
-pub(crate) fn key(definition: &Definition) -> Key {
-    (definition.id.clone(), definition.max_concurrent)
 }
 
 /// The arguments of the actor.
@@ -208,7 +42,6 @@ pub(crate) struct Args {
     pub(crate) gauge: Arc<QueueGauge>,
 }
 
-/// The actor.
 pub(crate) struct Pool;
 
 pub(crate) struct State {
@@ -254,6 +87,7 @@ impl State {
                     cause: RunCause::Busy,
                     reason: reason.into(),
                     wait_ms: Some(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)),
+                    text: None,
                 });
             }
         }
@@ -416,7 +250,7 @@ impl Actor for Pool {
     type State = State;
     type Arguments = Args;
 
-    async fn pre_start(&self, _: ActorRef<Msg>, args: Args) -> Result<State, ActorProcessingErr> {
+    async fn pre_start(&self, _: ActorRef<Msg>, args: Args) -> ActorResult<State> {
         let fair_queue = FairQueue::new(
             args.places,
             args.env.options.pool_queue,
@@ -434,12 +268,7 @@ impl Actor for Pool {
         })
     }
 
-    async fn handle(
-        &self,
-        myself: ActorRef<Msg>,
-        message: Msg,
-        state: &mut State,
-    ) -> Result<(), ActorProcessingErr> {
+    async fn handle(&self, myself: ActorRef<Msg>, message: Msg, state: &mut State) -> ActorResult {
         match message {
             Msg::Dispatch(job) => state.on_dispatch(&myself, job).await,
             Msg::Ended { ticket, end } => state.on_ended(&myself, ticket, end).await,
@@ -456,7 +285,7 @@ impl Actor for Pool {
         myself: ActorRef<Msg>,
         event: SupervisionEvent,
         state: &mut State,
-    ) -> Result<(), ActorProcessingErr> {
+    ) -> ActorResult {
         match event {
             SupervisionEvent::ActorFailed(worker, error) => {
                 let reason = format!("the agent panicked: {error}");

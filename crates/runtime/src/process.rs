@@ -24,9 +24,6 @@ use tokio::runtime::Handle;
 use tokio::time::timeout;
 use unisono_session::agent::Command;
 
-pub use inherited::is_inherited;
-pub use search::find_program;
-
 /// The time for a program to stop after `SIGTERM`.
 const GRACE: Duration = Duration::from_millis(500);
 /// The time for a reaper after that.
@@ -53,7 +50,6 @@ pub(crate) struct Job<'a> {
 /// A program that has ended.
 #[derive(Debug)]
 pub(crate) struct ProcessOutput {
-    /// Its exit status.
     pub(crate) status: ExitStatus,
     /// Its complete standard output.
     pub(crate) stdout: Vec<u8>,
@@ -67,7 +63,6 @@ pub(crate) enum Error {
     /// It could not be started.
     #[error("could not start `{program}`{}: {source}", describe_directory(.cwd.as_deref()))]
     Spawn {
-        /// The program.
         program: Arc<str>,
         /// Its working directory.
         cwd: Option<Arc<str>>,
@@ -79,16 +74,10 @@ pub(crate) enum Error {
         "`{program}` wrote more than {limit} bytes to its standard output and was killed: \
           make its answer shorter"
     )]
-    Flooded {
-        /// The program.
-        program: Arc<str>,
-        /// The limit.
-        limit: usize,
-    },
+    Flooded { program: Arc<str>, limit: usize },
     /// A system error during the communication with it.
     #[error("the connection to `{program}` failed: {source}")]
     Lost {
-        /// The program.
         program: Arc<str>,
         /// The system error.
         source: io::Error,
@@ -206,8 +195,8 @@ pub(crate) struct Pipes {
 pub(crate) struct Group(Option<Members>);
 
 impl Group {
-    /// Starts a program. It inherits the environment variables that every program inherits
-    /// ([`is_inherited`]), and those that its command passes on.
+    /// Starts a program. It inherits the variables in [`inherited`] and those that its command
+    /// passes on.
     ///
     /// # Errors
     /// It cannot be started.

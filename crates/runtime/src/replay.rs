@@ -3,6 +3,7 @@
 //!
 //! This has no effects outside: models only render, no program is started, no actor runs.
 
+mod rounds;
 mod sent;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,20 +19,19 @@ use unisono_model::media::Accepts;
 use unisono_model::prompt::Prefix;
 use unisono_session::Replay;
 use unisono_session::agent::AgentKind;
-use unisono_session::assignment::{self, RunAssignment};
+use unisono_session::assignment::RunAssignment;
 use unisono_session::pending_effects::RenderRequest;
 use unisono_session::run::tail::{self, Weight};
-use unisono_session::run::{
-    self, DelegationStatus, FallbackUsed, ModelCall, Run, RunBounds, Step, ToolResult,
-};
+use unisono_session::run::{self, FallbackUsed, ModelCall, Run, RunBounds};
 use unisono_session::turn::Phase;
 
-use crate::agent::llm::{meter, results};
-use crate::agent::{acp, request};
+use crate::agent::{request, results, size};
+use crate::kinds::acp;
 use crate::session::render;
 
 /// A request, or the input of a program.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct RebuiltRequest {
     /// Its receiver: a model as in definitions, or a program.
     pub to: Arc<str>,
@@ -57,6 +57,7 @@ pub struct RebuiltRequest {
 
 /// The requests of a run.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Requests {
     /// The run.
     pub run: RunId,
@@ -70,6 +71,7 @@ pub struct Requests {
 
 /// A comparison of a recorded value with the rebuilt one.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Check {
     /// The kind of value: `snapshot`, `definition`, `prefix`, `steps`, `results`.
     pub what: &'static str,
@@ -90,6 +92,7 @@ impl Check {
 
 /// A turn, rebuilt.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct RebuiltTurn {
     /// Its runs, in the order in which they were opened.
     pub runs: Vec<Requests>,
@@ -136,78 +139,84 @@ pub fn rebuild(replay: &Replay, models: &Models, files: &Files) -> RebuiltTurn {
     );
     for run in replay.runs() {
         let prefix = prefixes.get(&run.definition);
-        let (requests, checks) = one(replay, run, prefix, (models, files));
+        let (requests, checks) = rebuild_run(replay, run, prefix, (models, files));
         rebuilt.runs.push(requests);
         rebuilt.checks.extend(checks);
     }
     rebuilt
 }
 
-fn one(
+/// The requests of a run, and the comparisons of its recorded values.
+fn rebuild_run(
     replay: &Replay,
     run: &Run,
     prefix: Option<&Prefix>,
     known: (&Models, &Files),
 ) -> (Requests, Vec<Check>) {
-    let mut checks = Vec::new();
-    let mut check = |what, recorded: String, rebuilt: String| {
-        let run = Some(run.id);
-        checks.push(Check {
-            what,
-            run,
-            recorded,
-            rebuilt,
-        });
-    };
     let mut requests = Requests {
         run: run.id,
         agent: run.agent.clone(),
         requests: Vec::new(),
         unknown: None,
     };
-    let digest = |digest: Digest| digest.to_string();
     let Some(assignment) = replay.assignment(run.id) else {
         requests.unknown = Some("its input is not in the journal".to_owned());
-        return (requests, checks);
+        return (requests, Vec::new());
     };
-    check(
-        "definition",
-        digest(run.definition),
-        digest(assignment.definition.digest()),
-    );
-    let nothing = || "nothing: it was not rendered".to_owned();
-    let rendered = prefix.map_or_else(nothing, |prefix| digest(prefix.digest()));
-    check("prefix", digest(run.prefix), rendered);
-    let Some(prefix) = prefix else {
+    let mut compared = digests(run, &assignment, prefix);
+    if let Some(prefix) = prefix {
+        let conversation = conversation((run, &assignment), prefix, known);
+        requests.requests = conversation.requests;
+        requests.unknown = conversation.unknown;
+        compared.extend(conversation.checks);
+        let results = rounds::compared(replay, run).into_iter();
+        compared.extend(results.map(|(recorded, rebuilt)| ("results", recorded, rebuilt)));
+    } else {
         requests.unknown = Some("its prompt cannot be rendered".to_owned());
-        return (requests, checks);
-    };
+    }
+    let checks = compared.into_iter().map(|(what, recorded, rebuilt)| Check {
+        what,
+        run: Some(run.id),
+        recorded,
+        rebuilt,
+    });
+    (requests, checks.collect())
+}
+
+/// The digests of a run's definition and of its prefix.
+fn digests(run: &Run, assignment: &RunAssignment, prefix: Option<&Prefix>) -> Vec<Comparison> {
+    let definition = assignment.definition.digest().to_string();
+    let nothing = || "nothing: it was not rendered".to_owned();
+    let rendered = prefix.map_or_else(nothing, |prefix| prefix.digest().to_string());
+    vec![
+        ("definition", run.definition.to_string(), definition),
+        ("prefix", run.prefix.to_string(), rendered),
+    ]
+}
+
+/// The requests of a run by the kind of its agent.
+fn conversation(
+    (run, assignment): (&Run, &RunAssignment),
+    prefix: &Prefix,
+    known: (&Models, &Files),
+) -> Conversation {
     match &assignment.definition.kind {
         AgentKind::Command(_) | AgentKind::Http(_) | AgentKind::A2a(_) | AgentKind::Acp(_) => {
-            requests.requests = documents(run, &assignment, prefix);
+            Conversation {
+                requests: documents(run, assignment, prefix),
+                ..Conversation::default()
+            }
         }
         // It gets results, and returns the last one.
-        AgentKind::Pipeline => {}
+        AgentKind::Pipeline => Conversation::default(),
         AgentKind::Custom(kind) => {
-            let code = format!("the code of kind `{kind}` writes its requests");
-            requests.unknown = Some(code);
+            Conversation::unknown(format!("the code of kind `{kind}` writes its requests"))
         }
         AgentKind::Llm => match known.0.get(&assignment.definition.model) {
-            Ok(model) => {
-                let retraced = Conversation::retrace((run, &assignment), prefix, &*model, known);
-                requests.requests = retraced.requests;
-                requests.unknown = retraced.unknown;
-                for (what, recorded, rebuilt) in retraced.checks {
-                    check(what, recorded, rebuilt);
-                }
-            }
-            Err(error) => requests.unknown = Some(error.to_string()),
+            Ok(model) => Conversation::retrace((run, assignment), prefix, &*model, known),
+            Err(error) => Conversation::unknown(error.to_string()),
         },
     }
-    for (recorded, rebuilt) in rounds(replay, run) {
-        check("results", recorded, rebuilt);
-    }
-    (requests, checks)
 }
 
 /// The inputs of a program or a server in each of its attempts.
@@ -247,15 +256,27 @@ fn documents(run: &Run, assignment: &RunAssignment, prefix: &Prefix) -> Vec<Rebu
     documents
 }
 
-/// The requests to a model, and their comparison with the recorded steps.
+/// The kind of a value, the recorded value and the rebuilt one.
+type Comparison = (&'static str, String, String);
+
+/// The requests of a run, and their comparison with the recorded steps.
+#[derive(Default)]
 struct Conversation {
     requests: Vec<RebuiltRequest>,
-    checks: Vec<(&'static str, String, String)>,
-    /// The name of a fallback that is no longer known: its requests are omitted.
+    checks: Vec<Comparison>,
+    /// The reason why some or all requests cannot be rebuilt.
     unknown: Option<String>,
 }
 
 impl Conversation {
+    fn unknown(reason: String) -> Conversation {
+        Conversation {
+            unknown: Some(reason),
+            ..Conversation::default()
+        }
+    }
+
+    /// The requests to a model.
     fn retrace(
         (run, assignment): (&Run, &RunAssignment),
         prefix: &Prefix,
@@ -267,11 +288,7 @@ impl Conversation {
         let bounded = first.and_then(|first| Ok((bounds(assignment, &first)?, first)));
         let Ok((bounds, first)) = bounded else {
             // It ended before its model was called.
-            return Conversation {
-                requests: Vec::new(),
-                checks: Vec::new(),
-                unknown: None,
-            };
+            return Conversation::default();
         };
         let (mut fallbacks, mut unknown) = (FallbackPrefixes::default(), None);
         let retraced = run::retrace(&assignment.steps, &weights, bounds);
@@ -328,12 +345,10 @@ fn rendered_body(
     body.unwrap_or_else(|| request::document_with(assignment, &request.prefix, &request.results))
 }
 
-/// The prefixes of fallbacks that answered.
 #[derive(Default)]
 struct FallbackPrefixes {
     /// Their prefixes, rendered once each.
     prefixes: BTreeMap<Arc<str>, Prefix>,
-    /// The recorded prefixes.
     recorded: BTreeSet<(Arc<str>, Digest)>,
 }
 
@@ -364,7 +379,7 @@ impl FallbackPrefixes {
     }
 
     /// The recorded prefixes and the rendered ones.
-    fn checks(&self) -> Vec<(&'static str, String, String)> {
+    fn checks(&self) -> Vec<Comparison> {
         let named = |model: &Arc<str>, digest: Digest| format!("{model}: {digest}");
         let checks = self.recorded.iter().filter_map(|(model, recorded)| {
             let rebuilt = self.prefixes.get(model)?.digest();
@@ -415,11 +430,11 @@ fn first(assignment: &RunAssignment, prefix: &Prefix) -> Result<Request, String>
 
 /// The limits of a run; an error if its assignment alone does not fit.
 fn bounds(assignment: &RunAssignment, first: &Request) -> Result<RunBounds, String> {
-    let (text, messages) = meter::assignment(first);
+    let (text, messages) = size::assignment(first);
     let needed = count(assignment, &[text]).into_iter().sum();
     Ok(RunBounds {
         max_model_calls: assignment.definition.max_model_calls,
-        room: meter::headroom(assignment, messages, needed)?,
+        room: size::headroom(assignment, messages, needed)?,
     })
 }
 
@@ -430,7 +445,7 @@ fn weights(assignment: &RunAssignment, accepts: Accepts) -> Vec<Weight> {
             assignment,
             &tail::countable(step, |extent| accepts.takes(extent)),
         );
-        let file = |extent| meter::file_tokens(accepts, extent);
+        let file = |extent| size::file_tokens(accepts, extent);
         Weight::of_step(step, &texts, per_message, file)
     });
     weights.collect()
@@ -440,44 +455,6 @@ fn weights(assignment: &RunAssignment, accepts: Accepts) -> Vec<Weight> {
 fn count(assignment: &RunAssignment, texts: &[String]) -> Vec<Tokens> {
     let counts = crate::tokenizer::count(texts, assignment.definition.limits.encoding);
     counts.into_iter().map(|count| count.at_most).collect()
-}
-
-/// The results of each round of delegated tasks, as its run recorded them, and as the runs of the
-/// round have them.
-fn rounds(replay: &Replay, run: &Run) -> Vec<(String, String)> {
-    let mut compared = Vec::new();
-    let mut replies = 0;
-    for (at, step) in run.steps.iter().enumerate() {
-        if matches!(**step, Step::Model(_)) {
-            replies += 1;
-        }
-        let Step::Tools(recorded) = &**step else {
-            continue;
-        };
-        let DelegationStatus::Ended(results) = replay.state().delegation_status(run.id, replies)
-        else {
-            continue;
-        };
-        for (index, result) in results.into_iter().enumerate() {
-            // Models use ids twice: any result of this call matches, or an excerpt of it.
-            let same = |known: &&ToolResult| known.call_id == result.call_id;
-            let known: Vec<&ToolResult> = recorded.iter().filter(same).collect();
-            let id = assignment::round_call_id(replies, index);
-            let shows = |known: &&&ToolResult| {
-                run::excerpts::is_excerpt(&result.content, &id, &known.content)
-            };
-            let shown = known.iter().find(shows);
-            let rebuilt = Digest::of_bytes(result.content.as_bytes()).short();
-            let said = match (shown, known.first()) {
-                (Some(_), _) => rebuilt.clone(),
-                (None, Some(known)) => Digest::of_bytes(known.content.as_bytes()).short(),
-                (None, None) => "nothing".to_owned(),
-            };
-            let name = |digest: &str| format!("step {}: {digest}", at + 1);
-            compared.push((name(&said), name(&rebuilt)));
-        }
-    }
-    compared
 }
 
 fn digest_of(body: &[Bytes; 2]) -> Digest {

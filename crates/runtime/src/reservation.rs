@@ -45,7 +45,6 @@ impl ReservedCall {
         }
     }
 
-    /// The number of its reservation.
     pub(crate) fn number(&self) -> Option<u32> {
         self.number
     }

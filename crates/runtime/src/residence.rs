@@ -3,9 +3,14 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 /// The part of a limit that is freed when sessions have to leave, so that this is rare.
 const SPARE: usize = 8;
+/// A session with more than this part of the limit of bytes is large.
+const LARGE: u64 = 16;
+/// The part of the idle time after which a large session leaves.
+const LARGE_IDLE: u32 = 10;
 
 /// The limits of sessions in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +26,17 @@ impl Default for ResidenceBounds {
         ResidenceBounds {
             sessions: 1_024,
             bytes: 128 << 20,
+        }
+    }
+}
+
+impl ResidenceBounds {
+    /// The idle time after which a session of this size leaves memory; `idle` is the one of small
+    /// sessions.
+    pub(crate) fn idle_time(&self, idle: Duration, bytes: u64) -> Duration {
+        match bytes > self.bytes / LARGE {
+            true => idle / LARGE_IDLE,
+            false => idle,
         }
     }
 }
@@ -67,7 +83,6 @@ impl Residence {
         }
     }
 
-    /// Records a use.
     pub(crate) fn mark_used(&self) {
         self.used.store(self.total.next_use(), Ordering::Relaxed);
     }
@@ -77,12 +92,10 @@ impl Residence {
         self.works.store(works, Ordering::Relaxed);
     }
 
-    /// Whether it has open turns.
     pub(crate) fn is_working(&self) -> bool {
         self.works.load(Ordering::Relaxed)
     }
 
-    /// Sets its size.
     pub(crate) fn set_bytes(&self, bytes: u64) {
         let before = self.bytes.swap(bytes, Ordering::Relaxed);
         self.total.0.bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -145,6 +158,16 @@ pub(crate) fn select_leaving<K: Copy>(live: &[(K, Resident)], bounds: ResidenceB
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_large_session_leaves_earlier() {
+        let bounds = ResidenceBounds {
+            sessions: 8,
+            bytes: 160,
+        };
+        let idle = |bytes| bounds.idle_time(Duration::from_secs(300), bytes).as_secs();
+        assert_eq!([0, 10, 11, 1_000].map(idle), [300, 300, 30, 30]);
+    }
 
     fn live(sessions: &[(u64, u64, bool)]) -> Vec<(usize, Resident)> {
         let each = sessions.iter().enumerate();

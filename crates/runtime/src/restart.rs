@@ -31,7 +31,6 @@ impl Default for Intensity {
 /// The decision about a failed actor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// Restart it after a pause.
     After {
         /// The pause in milliseconds.
         pause_ms: u64,

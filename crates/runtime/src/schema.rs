@@ -86,32 +86,20 @@ mod tests {
     #[cfg(feature = "schema")]
     #[test]
     fn an_answer_fits_its_schema_or_has_faults() {
-        let rows = [
+        let rows = rows! {
             (r#"{"late":[]}"#, Ok(r#"{"late":[]}"#)),
             (" \n{\"late\":[\"p3\"]}\n", Ok(r#"{"late":["p3"]}"#)),
             ("```json\n{\"late\":[]}\n```", Ok(r#"{"late":[]}"#)),
             ("```\n{\"late\":[]}\n```\n", Ok(r#"{"late":[]}"#)),
             ("Part 3 is late.", Err("it is not JSON: expected value")),
-            (
-                "Here:\n```json\n{}\n```",
-                Err("it is not JSON: expected value"),
-            ),
+            ("Here:\n```json\n{}\n```", Err("it is not JSON: expected value")),
             ("```{\"late\":[]}```", Err("it is not JSON: expected value")),
-            (
-                r#"{"late":[]} so"#,
-                Err("it is not JSON: trailing characters"),
-            ),
+            (r#"{"late":[]} so"#, Err("it is not JSON: trailing characters")),
             ("{}", Err("\"late\" is a required property")),
-            (
-                r#"{"late":[3]}"#,
-                Err("/late/0: 3 is not of type \"string\""),
-            ),
-            (
-                r#"{"late":[],"sure":"so"}"#,
-                Err("/sure: \"so\" is not one of"),
-            ),
+            (r#"{"late":[3]}"#, Err("/late/0: 3 is not of type \"string\"")),
+            (r#"{"late":[],"sure":"so"}"#, Err("/sure: \"so\" is not one of")),
             ("[]", Err("[] is not of type \"object\"")),
-        ];
+        };
         for (text, expected) in rows {
             match (answer(text, SCHEMA), expected) {
                 (Ok(json), Ok(expected)) => assert_eq!(json, expected, "{text}"),

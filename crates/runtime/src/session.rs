@@ -26,6 +26,7 @@ mod read_only;
 pub(crate) mod render;
 mod rounds;
 mod settle;
+pub(crate) mod supervision;
 mod unanswered;
 mod weight;
 
@@ -34,7 +35,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ractor::{Actor, ActorProcessingErr, ActorRef};
+use ractor::{Actor, ActorRef};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -43,31 +44,31 @@ use unisono_context::{Digest, RunId, SessionId, Timestamp, TurnId};
 use unisono_model::prompt::Prefix;
 use unisono_session::budget::Amount;
 use unisono_session::event::HookPlace;
+use unisono_session::machine::AttemptEnd;
 use unisono_session::run::calls::CallPlace;
 use unisono_session::state::EndedTurn;
 use unisono_session::{Effect, Event, Input, Machine, Outbox, Reaction, State as SessionState};
 
+use crate::address::ActorResult;
 use crate::budget_broker::{self, BudgetRefusal};
 use crate::clock;
 use crate::compactor;
 use crate::concurrency::ConcurrencyLimits;
+use crate::env::Env;
+use crate::error::Error;
 use crate::hook::EndHooksGuard;
 use crate::residence::Residence;
-use crate::runtime::{Env, Error};
-use crate::supervisor;
 use crate::tokenizer;
 
 use commit::Loaded;
 use read_only::ReadOnlySession;
 
 pub use commit::Folded;
-pub use elsewhere::RecallScope;
 pub use events::Events;
-pub use feed::{ProgressUpdate, SharedEvent};
+pub use feed::{BegunReplies, ProgressUpdate, SharedEvent};
 pub use handle::{Handle, Progress};
 pub use settle::settle;
 
-pub(crate) use elsewhere::{MessagePlace, OutsideMessage};
 pub(crate) use feed::{Feed, FeedReceiver};
 pub(crate) use handle::Entry;
 
@@ -76,7 +77,6 @@ pub(crate) use handle::Entry;
 /// for a newly imported conversation.
 const BATCH_DELAY: Duration = Duration::from_millis(5);
 
-/// Messages to the session.
 pub(crate) enum Msg {
     /// Read the journal. Always the first.
     Load,
@@ -131,7 +131,6 @@ pub(crate) enum Msg {
 }
 
 impl Msg {
-    /// Whether the message is a request to the session.
     fn is_request(&self) -> bool {
         !matches!(
             self,
@@ -146,7 +145,6 @@ pub(crate) type DrainGuard = mpsc::Sender<Infallible>;
 /// The reply to a request.
 pub(crate) type Ack = oneshot::Sender<Result<(), Error>>;
 
-/// An inspection of the state.
 pub(crate) type Inspection = Box<dyn FnOnce(&SessionState) + Send>;
 
 /// The arguments of the actor.
@@ -157,7 +155,7 @@ pub(crate) struct Args {
     pub(crate) compactor: compactor::Handle,
     /// None if the daemon has no budget.
     pub(crate) budget_broker: Option<budget_broker::Handle>,
-    pub(crate) supervisor: ActorRef<supervisor::Msg>,
+    pub(crate) supervisor: ActorRef<supervision::Msg>,
     /// The channel to its followers.
     pub(crate) feed: Arc<Feed>,
     pub(crate) residence: Arc<Residence>,
@@ -165,7 +163,6 @@ pub(crate) struct Args {
     pub(crate) folded: Option<Box<Folded>>,
 }
 
-/// The actor.
 pub(crate) struct Session;
 
 /// Loading, live, read-only, or broken.
@@ -181,6 +178,8 @@ pub(crate) struct State {
     phase: Phase,
     /// When it was last tried to load the session.
     tried_at: Option<Instant>,
+    /// Timers of the next idle check. They end with the actor: each keeps its mailbox in memory.
+    idle_checks: JoinSet<()>,
 }
 
 /// A session in memory.
@@ -248,6 +247,7 @@ impl State {
                 self.schedule_idle_check(myself);
             }
             Ok(Loaded::Live(live, reaction)) => {
+                self.args.feed.clear_replies();
                 self.args.feed.set_durable(live.decided);
                 self.phase = Phase::Live(live);
                 // The unused grant of an earlier incarnation.
@@ -256,7 +256,7 @@ impl State {
                 if !was_shown {
                     self.schedule_idle_check(myself);
                 }
-                self.weigh();
+                self.weigh(myself);
             }
             Err(error) if error.is_owned_elsewhere() => {
                 tracing::debug!(session = %id, %error, "a session is another program's");
@@ -293,7 +293,7 @@ impl State {
     }
 
     /// Handles the result of an effect. A refusal means that it came too late.
-    fn on_feed(&mut self, myself: &ActorRef<Msg>, input: Input) {
+    fn on_feed(&mut self, myself: &ActorRef<Msg>, mut input: Input) {
         // A run whose pool was stopped before the session has not failed: it continues at the next
         // start, like everything that is open.
         if self.args.env.is_stopping() {
@@ -303,10 +303,23 @@ impl State {
             effects::drop_ended(live, &input);
             compacting::forget_ahead(live, &input);
         }
+        self.keep_text(&mut input);
         match self.decide(input) {
             Ok(reaction) => self.react(myself, reaction),
             Err(error) => tracing::debug!(session = %self.args.id, %error, "late result"),
         }
+    }
+
+    /// Adds what was said of an incomplete reply to the failure of its attempt. At the end of an attempt
+    /// its text leaves memory.
+    fn keep_text(&self, input: &mut Input) {
+        let Input::RunEnded { run, end, .. } = input else {
+            return;
+        };
+        if let AttemptEnd::Failed { text, .. } = end {
+            *text = self.args.feed.incomplete_text(*run);
+        }
+        self.args.feed.end_attempt(*run);
     }
 
     fn on_rendered(
@@ -337,7 +350,7 @@ impl State {
     }
 
     fn on_check_idle(&mut self, myself: &ActorRef<Msg>) {
-        if self.is_idle(self.args.env.options.passivate_after) {
+        if self.is_idle(self.idle_time()) {
             self.yield_permits(myself)
         } else {
             self.schedule_idle_check(myself)
@@ -427,11 +440,7 @@ impl Actor for Session {
     type State = State;
     type Arguments = Args;
 
-    async fn pre_start(
-        &self,
-        myself: ActorRef<Msg>,
-        args: Args,
-    ) -> Result<State, ActorProcessingErr> {
+    async fn pre_start(&self, myself: ActorRef<Msg>, args: Args) -> ActorResult<State> {
         myself
             .send_message(Msg::Load)
             .map_err(|_| "the session's mailbox is closed")?;
@@ -439,15 +448,11 @@ impl Actor for Session {
             args,
             phase: Phase::Loading,
             tried_at: None,
+            idle_checks: JoinSet::new(),
         })
     }
 
-    async fn handle(
-        &self,
-        myself: ActorRef<Msg>,
-        message: Msg,
-        state: &mut State,
-    ) -> Result<(), ActorProcessingErr> {
+    async fn handle(&self, myself: ActorRef<Msg>, message: Msg, state: &mut State) -> ActorResult {
         if message.is_request() {
             state.args.residence.mark_used();
         }

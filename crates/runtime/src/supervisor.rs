@@ -5,100 +5,40 @@
 //! session that fails too often is stopped until it is opened again; if any other child fails too
 //! often, the tree ends.
 
-mod requests;
 mod sessions;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ractor::{Actor, ActorCell, ActorId, ActorProcessingErr, ActorRef, SpawnErr, SupervisionEvent};
-use tokio::sync::{Semaphore, oneshot, watch};
+use ractor::{Actor, ActorCell, ActorId, ActorRef, SpawnErr, SupervisionEvent};
+use tokio::sync::{Semaphore, watch};
 use unisono_context::SessionId;
 
-use crate::address::Registration;
+use crate::address::{ActorResult, Registration};
 use crate::budget_broker::{self, BudgetBroker};
 use crate::clock;
 use crate::compactor::{self, Compactor};
+use crate::env::Env;
+use crate::error::Error;
 use crate::mcp;
 use crate::mcp::server::{self, ToolServer};
 use crate::pool::{self, Pool};
+use crate::pool_port;
 use crate::residence::Residence;
 use crate::restart::{History, Verdict};
-use crate::runtime::{Env, Error};
-use crate::session::{self, Feed, FeedReceiver, Folded, Session};
+use crate::session::supervision::{Child, Msg};
+use crate::session::{self, Feed, Folded, Session};
 use crate::tokenizer::{self, TokenizerActor};
-
-pub(crate) use requests::{activate, find, follow, pool_of, resume};
-
-/// Messages to the supervisor.
-#[derive(Debug)]
-pub(crate) enum Msg {
-    /// Return the session; start it if it is not live.
-    Activate {
-        session: SessionId,
-        /// Its state, if it was taken over.
-        folded: Option<Box<Folded>>,
-        reply: oneshot::Sender<Result<session::Entry, Error>>,
-    },
-    /// Return the session if it is live.
-    Find {
-        session: SessionId,
-        reply: oneshot::Sender<Option<session::Entry>>,
-    },
-    /// Return the feed of the session, whether it is live or not.
-    Follow {
-        session: SessionId,
-        reply: oneshot::Sender<Result<(Arc<Feed>, FeedReceiver), Error>>,
-    },
-    /// The session was deleted: drop everything, and notify its followers.
-    Forget(SessionId),
-    /// Other programs may own all sessions by now: drop everything.
-    ForgetAll,
-    /// This program was cut off: drop the sessions that other programs may own, and have the others
-    /// go on.
-    ForgetLost,
-    /// Return the number of sessions in memory with open turns.
-    CountWorking(oneshot::Sender<usize>),
-    /// Have the budget broker take back the unused grants of these sessions.
-    SettleBudget {
-        sessions: Vec<SessionId>,
-        reply: oneshot::Sender<()>,
-    },
-    /// Sessions exceed the memory limit: some of them have to leave.
-    MakeRoom,
-    /// Return the pool of an agent; start it if there is none.
-    PoolOf {
-        key: pool::Key,
-        reply: oneshot::Sender<Result<pool::Handle, Error>>,
-    },
-    /// Restart a failed child.
-    Restart(Child),
-    /// Have every session write its decisions to disk.
-    Drain(session::DrainGuard),
-}
-
-/// A supervised actor.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Child {
-    Tokenizer,
-    Compactor,
-    BudgetBroker,
-    Pool(pool::Key),
-    ToolServer(Arc<str>),
-    Session(SessionId),
-}
 
 /// The arguments of the actor.
 pub(crate) struct Args {
     pub(crate) env: Arc<Env>,
     /// The channel for the reason why the tree gave up.
     pub(crate) ended: watch::Sender<Option<Arc<str>>>,
-    /// The tool servers, and their registrations.
     pub(crate) servers: Vec<(Arc<mcp::Server>, Registration<server::Msg>)>,
 }
 
-/// The actor.
 pub(crate) struct Supervisor;
 
 struct LiveSession {
@@ -119,7 +59,7 @@ pub(crate) struct State {
     compactor_seat: Registration<compactor::Msg>,
     compactor: compactor::Handle,
     broker_registration: Registration<budget_broker::Msg>,
-    pools: HashMap<pool::Key, (Registration<pool::Msg>, Arc<pool::QueueGauge>)>,
+    pools: HashMap<pool_port::Key, (Registration<pool_port::Msg>, Arc<pool_port::QueueGauge>)>,
     servers: HashMap<Arc<str>, (Arc<mcp::Server>, Registration<server::Msg>)>,
     sessions: HashMap<SessionId, LiveSession>,
     /// Of live sessions, and of followed ones.
@@ -185,7 +125,7 @@ impl State {
         })
     }
 
-    async fn on_pool_of(&mut self, key: pool::Key) -> Result<pool::Handle, Error> {
+    async fn on_pool_of(&mut self, key: pool_port::Key) -> Result<pool_port::Handle, Error> {
         if !self.pools.contains_key(&key) {
             let place = (Registration::new(), Arc::default());
             self.pools.insert(key.clone(), place);
@@ -194,7 +134,7 @@ impl State {
         }
         let place = self.pools.get(&key);
         let (registration, gauge) = place.ok_or(Error::Unavailable("agent pool"))?;
-        let pool = pool::Handle {
+        let pool = pool_port::Handle {
             address: registration.address(),
             gauge: gauge.clone(),
         };
@@ -202,7 +142,6 @@ impl State {
         Ok(pool)
     }
 
-    /// Starts a child and registers it.
     async fn start(&mut self, child: Child) -> Result<(), SpawnErr> {
         let parent = self.myself.get_cell();
         let id = match &child {
@@ -271,7 +210,6 @@ impl State {
         Ok(id)
     }
 
-    /// The budget broker, if the daemon has a budget.
     fn budget_broker(&self) -> Option<budget_broker::Handle> {
         let bounded = self.env.options.budget.is_some();
         bounded.then(|| budget_broker::Handle(self.broker_registration.address()))
@@ -385,11 +323,7 @@ impl Actor for Supervisor {
     type State = State;
     type Arguments = Args;
 
-    async fn pre_start(
-        &self,
-        myself: ActorRef<Msg>,
-        args: Args,
-    ) -> Result<State, ActorProcessingErr> {
+    async fn pre_start(&self, myself: ActorRef<Msg>, args: Args) -> ActorResult<State> {
         let mut state = State::new(myself, args);
         state.start(Child::Tokenizer).await?;
         state.start(Child::Compactor).await?;
@@ -402,12 +336,7 @@ impl Actor for Supervisor {
         Ok(state)
     }
 
-    async fn handle(
-        &self,
-        _: ActorRef<Msg>,
-        message: Msg,
-        state: &mut State,
-    ) -> Result<(), ActorProcessingErr> {
+    async fn handle(&self, _: ActorRef<Msg>, message: Msg, state: &mut State) -> ActorResult {
         match message {
             Msg::Activate {
                 session,
@@ -454,7 +383,7 @@ impl Actor for Supervisor {
         _: ActorRef<Msg>,
         event: SupervisionEvent,
         state: &mut State,
-    ) -> Result<(), ActorProcessingErr> {
+    ) -> ActorResult {
         match event {
             SupervisionEvent::ActorFailed(actor, error) => {
                 state.on_child_lost(actor.get_id(), &error.to_string());

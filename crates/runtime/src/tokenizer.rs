@@ -7,20 +7,19 @@
 
 use std::sync::Arc;
 
-use ractor::{Actor, ActorProcessingErr, ActorRef};
+use ractor::{Actor, ActorRef};
 use tokio::sync::{Semaphore, oneshot};
 use unisono_context::Encoding;
 use unisono_context::tokens::Count;
 use unisono_model::tokenizer::Tokenizer;
 
-use crate::address::ActorAddress;
-use crate::runtime::Error;
+use crate::address::{ActorAddress, ActorResult};
+use crate::error::Error;
 
 /// The maximum total size of texts that the actor counts itself, in bytes, which is faster than
 /// using another thread.
 const FEW_BYTES: usize = 1024;
 
-/// Messages to the tokenizer.
 #[derive(Debug)]
 pub(crate) enum Msg {
     /// Count texts, in order.
@@ -45,7 +44,6 @@ impl Handle {
         Handle { address, permits }
     }
 
-    /// Counts texts in an encoding, in order.
     pub(crate) async fn count(
         &self,
         texts: Vec<String>,
@@ -64,7 +62,6 @@ impl Handle {
     }
 }
 
-/// The actor.
 pub(crate) struct TokenizerActor;
 
 /// Counts texts in an encoding, in order, on this thread.
@@ -98,16 +95,11 @@ impl Actor for TokenizerActor {
     type State = ();
     type Arguments = ();
 
-    async fn pre_start(&self, _: ActorRef<Msg>, (): ()) -> Result<(), ActorProcessingErr> {
+    async fn pre_start(&self, _: ActorRef<Msg>, (): ()) -> ActorResult {
         Ok(())
     }
 
-    async fn handle(
-        &self,
-        _: ActorRef<Msg>,
-        message: Msg,
-        (): &mut (),
-    ) -> Result<(), ActorProcessingErr> {
+    async fn handle(&self, _: ActorRef<Msg>, message: Msg, (): &mut ()) -> ActorResult {
         match message {
             Msg::Count {
                 texts,

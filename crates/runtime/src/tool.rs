@@ -38,9 +38,12 @@ use crate::mcp::{ToolOffer, output};
 /// }
 /// assert_eq!(&*Stock.spec().name, "stock");
 /// ```
+///
+/// [`from_fn`] makes a tool of a function.
 pub trait Tool: Send + Sync + 'static {
     /// Its specification for models: the name (`[a-zA-Z0-9_-]{1,64}`, without `__`), the purpose,
-    /// and a JSON schema of its arguments, which are validated before a call.
+    /// and a JSON schema of its arguments. With the feature `schema`, arguments are checked against
+    /// it before a call.
     fn spec(&self) -> ToolSpec;
 
     /// The effect of a call that is made twice. After a crash it may be unknown whether a call was
@@ -49,10 +52,12 @@ pub trait Tool: Send + Sync + 'static {
         Contract::AtMostOnce
     }
 
-    /// Makes a call. The future is dropped if the run is cancelled or times out.
+    /// Makes a call and returns its result for the model, as text. The middle of a text that is
+    /// longer than the room for results is cut out. The future is dropped if the run is cancelled or
+    /// times out.
     ///
     /// # Errors
-    /// The reason why there is no result, for the model.
+    /// The reason why there is no result, for the model. A panic becomes such an error, too.
     fn call(&self, call: Call) -> impl Future<Output = Result<String, String>> + Send;
 }
 
@@ -66,9 +71,52 @@ pub struct Call {
     pub key: Arc<str>,
 }
 
+/// A tool that calls this function. Its contract is [`Contract::AtMostOnce`].
+///
+/// ```
+/// # use unisono_runtime as unisono;
+/// # use unisono_context::snapshot::ToolSpec;
+/// use unisono::Tool;
+/// use unisono::tool::{self, Call};
+///
+/// async fn stock(call: Call) -> Result<String, String> {
+///     let item = call.arguments["item"].as_str().ok_or("name an item")?;
+///     Ok(format!("7 of {item}"))
+/// }
+///
+/// let schema = r#"{"type":"object","properties":{"item":{"type":"string"}}}"#;
+/// let spec = ToolSpec::new("stock", "How many of an item there are", schema);
+/// assert_eq!(tool::from_fn(spec.clone(), stock).spec(), spec);
+/// ```
+pub fn from_fn<F, Working>(spec: ToolSpec, function: F) -> impl Tool
+where
+    F: Fn(Call) -> Working + Send + Sync + 'static,
+    Working: Future<Output = Result<String, String>> + Send + 'static,
+{
+    FnTool { spec, function }
+}
+
+struct FnTool<F> {
+    spec: ToolSpec,
+    function: F,
+}
+
+impl<F, Working> Tool for FnTool<F>
+where
+    F: Fn(Call) -> Working + Send + Sync + 'static,
+    Working: Future<Output = Result<String, String>> + Send + 'static,
+{
+    fn spec(&self) -> ToolSpec {
+        self.spec.clone()
+    }
+
+    fn call(&self, call: Call) -> impl Future<Output = Result<String, String>> + Send {
+        (self.function)(call)
+    }
+}
+
 type Calling = Pin<Box<dyn Future<Output = Result<String, String>> + Send>>;
 
-/// [`Tool`] as a trait object.
 pub(crate) trait AnyTool: Send + Sync + 'static {
     fn offer(&self) -> ToolOffer;
     fn call_boxed(self: Arc<Self>, call: Call) -> Calling;

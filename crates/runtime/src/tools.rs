@@ -13,15 +13,18 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use unisono_context::snapshot::ToolSpec;
 use unisono_context::{AgentId, Message, Ordinal};
+use unisono_model::call_limit::keep_calls;
 use unisono_model::date::utc_date;
 use unisono_session::event::RunRole;
 use unisono_session::machine::{DelegateCall, NewCall};
 use unisono_session::run::{Reply, Stop, ToolCall, ToolResult};
 use unisono_session::tool::{self, COMPACT};
 
+use crate::agent::results::READ_MESSAGE;
 use crate::agent::{Ctx, Failure};
-use crate::session::RecallScope;
+use crate::session_port::RecallScope;
 
+mod author;
 mod client_tools;
 mod outside;
 
@@ -29,14 +32,13 @@ pub(crate) use outside::fields_of;
 mod recall;
 mod steps;
 
-pub(crate) use client_tools::client_calls;
+pub(crate) use client_tools::{client_calls, unsent_calls};
 
 /// The maximum number of characters of one result, without the note about the rest.
 const MAX_CHARS: usize = 16_000;
 
 /// The tool by which an agent delegates a task. Only agents that list it have it.
 pub const DELEGATE: &str = unisono_session::reserve::DELEGATE;
-pub(crate) const READ_MESSAGE: &str = "read_message";
 const RECALL: &str = "recall";
 
 /// The names of the built-in tools, sorted.
@@ -68,7 +70,6 @@ pub fn specs(reach: RecallScope) -> Vec<ToolSpec> {
     specs
 }
 
-/// The end of the arguments of a built-in tool.
 const END_OF_ARGUMENTS: &str = r#"},"additionalProperties":false}"#;
 
 fn specs_on_branch() -> Vec<ToolSpec> {
@@ -104,7 +105,6 @@ fn specs_on_branch() -> Vec<ToolSpec> {
 /// The result for the model of a call in which its reply was cut off.
 const CUT_OFF: &str = "[not made: your reply reached its longest length in the middle of this call; make it again, with less before it or in fewer words]";
 
-/// The route of a call.
 enum CallRoute {
     /// Not made: the reason for the model.
     Refused(String),
@@ -116,7 +116,6 @@ enum CallRoute {
     Outside,
 }
 
-/// The outcome of a call.
 #[derive(Debug)]
 pub(crate) struct CallOutcome {
     /// The result for its model.
@@ -125,11 +124,22 @@ pub(crate) struct CallOutcome {
     pub(crate) task: Option<usize>,
 }
 
-/// The calls of a reply by route.
 struct RoutedCalls {
     routes: Vec<CallRoute>,
     tasks: Vec<DelegateCall>,
     outside: Vec<NewCall>,
+}
+
+/// The reply as it is recorded and sent back to its model: with the calls that are made or left to
+/// the client, and one excess call, whose result says how many there were.
+pub(crate) fn within_cap(mut reply: Reply, ctx: &Ctx) -> Reply {
+    keep_calls(&mut reply, max_calls(ctx).saturating_add(1));
+    reply
+}
+
+/// The maximum number of calls of one reply that are made or left to the client.
+fn max_calls(ctx: &Ctx) -> usize {
+    usize::try_from(ctx.assignment().call_cap.0).unwrap_or(usize::MAX)
 }
 
 /// Makes the calls of a reply, up to the maximum number and without the call in which the reply was
@@ -145,9 +155,8 @@ pub(crate) async fn call_all_of(
 ) -> Result<Vec<CallOutcome>, Failure> {
     let (complete, incomplete) = reply.calls.split_at(complete_calls(reply));
     let cap = ctx.assignment().call_cap.0;
-    let most = usize::try_from(cap).unwrap_or(usize::MAX);
-    let (within_cap, excess_calls) = complete.split_at(complete.len().min(most));
-    let mut results = call_all(within_cap, round, ctx).await?;
+    let (made, excess_calls) = complete.split_at(complete.len().min(max_calls(ctx)));
+    let mut results = call_all(made, round, ctx).await?;
     let unmade = |call: &ToolCall, why: &Arc<str>| CallOutcome {
         result: ToolResult {
             call_id: call.id.clone(),
@@ -157,9 +166,8 @@ pub(crate) async fn call_all_of(
         },
         task: None,
     };
-    // The explanation is given once: a sentence for each of thousands of calls would fill the
-    // window.
-    let too_many: Arc<str> = too_many(cap, reply.calls.len()).into();
+    // The explanation is given once. More than one excess call is in journals of older versions only.
+    let too_many: Arc<str> = too_many(cap, reply.called()).into();
     let texts = std::iter::once(too_many).chain(std::iter::repeat(NOT_MADE.into()));
     let excess = excess_calls.iter().zip(texts);
     results.extend(excess.map(|(call, why)| unmade(call, &why)));
@@ -180,14 +188,14 @@ fn too_many(cap: u32, called: usize) -> String {
 }
 
 /// The number of complete calls of a reply: all but the last one if the reply was cut off and the
-/// arguments of that call are missing or invalid.
+/// arguments of that call are missing or invalid. If calls were left out, it was among them.
 fn complete_calls(reply: &Reply) -> usize {
     let has_arguments = |call: &ToolCall| {
         let read = serde_json::from_str::<Map<String, Value>>(&call.arguments);
         read.is_ok_and(|arguments| !arguments.is_empty())
     };
-    let is_incomplete =
-        reply.stop == Stop::CutOff && reply.calls.last().is_some_and(|call| !has_arguments(call));
+    let is_cut_off = reply.stop == Stop::CutOff && reply.calls_left_out == 0;
+    let is_incomplete = is_cut_off && reply.calls.last().is_some_and(|call| !has_arguments(call));
     reply.calls.len() - usize::from(is_incomplete)
 }
 

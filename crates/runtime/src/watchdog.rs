@@ -26,12 +26,10 @@ impl Watchdog {
         }
     }
 
-    /// Records progress.
     pub(crate) fn renew(&self) {
         self.signs.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Pauses it while the attempt waits.
     pub(crate) fn pause(&self) -> Pause {
         self.renew();
         self.limit.pause()

@@ -8,48 +8,33 @@
 //! ([`Extensions::actor`](crate::Extensions::actor)), the worker of each attempt sends [`Msg`] and
 //! enforces time limit and cancellation.
 
-mod job;
-
 use std::sync::Arc;
 use std::time::Duration;
 
-use ractor::{Actor, ActorProcessingErr, ActorRef};
-use tokio_util::sync::CancellationToken;
+use ractor::{Actor, ActorRef};
 use tracing::{Instrument as _, Span};
 use unisono_context::Timestamp;
-use unisono_model::prompt::Prefix;
 use unisono_session::agent::AgentKind;
 use unisono_session::assignment::RunAssignment;
 use unisono_session::machine::AttemptEnd;
 use unisono_session::run::{AttemptTimes, RunCause};
 
-use crate::agent::a2a::A2aAgent;
-use crate::agent::acp::AcpAgent;
-use crate::agent::command::CommandAgent;
-use crate::agent::http::HttpAgent;
-use crate::agent::llm::LlmAgent;
-use crate::agent::pipeline::PipelineAgent;
+use crate::address::ActorResult;
 use crate::agent::{Answer, AnyAgent, Ctx, Failure, Task, Waiting};
 use crate::clock;
 use crate::concurrency::RunPermits;
+use crate::env::Env;
+use crate::kinds::a2a::A2aAgent;
+use crate::kinds::acp::AcpAgent;
+use crate::kinds::command::CommandAgent;
+use crate::kinds::http::HttpAgent;
+use crate::kinds::llm::LlmAgent;
+use crate::kinds::pipeline::PipelineAgent;
 use crate::limit::Limit;
-use crate::pool::{self, PoolPermit};
-use crate::runtime::Env;
-use crate::session_port::Port;
+use crate::pool_port::{self, Attempt, PoolPermit};
 use crate::watchdog::Watchdog;
 
-pub use job::{Job, Msg};
-
-/// One attempt.
-#[derive(Debug)]
-pub(crate) struct Attempt {
-    pub(crate) assignment: RunAssignment,
-    pub(crate) prefix: Prefix,
-    pub(crate) port: Port,
-    pub(crate) cancelled: CancellationToken,
-    /// Its permits among the runs of its turn and its session.
-    pub(crate) turn_permits: RunPermits,
-}
+pub use crate::agent::{Job, Msg};
 
 /// The message to a worker: an attempt, and its number in the pool.
 #[derive(Debug)]
@@ -61,10 +46,9 @@ pub(crate) struct Start {
 /// The arguments of the actor.
 pub(crate) struct Args {
     pub(crate) env: Arc<Env>,
-    pub(crate) pool: ActorRef<pool::Msg>,
+    pub(crate) pool: ActorRef<pool_port::Msg>,
 }
 
-/// The actor.
 pub(crate) struct Worker;
 
 impl Actor for Worker {
@@ -72,7 +56,7 @@ impl Actor for Worker {
     type State = Args;
     type Arguments = Args;
 
-    async fn pre_start(&self, _: ActorRef<Start>, args: Args) -> Result<Args, ActorProcessingErr> {
+    async fn pre_start(&self, _: ActorRef<Start>, args: Args) -> ActorResult<Args> {
         Ok(args)
     }
 
@@ -81,14 +65,14 @@ impl Actor for Worker {
         _: ActorRef<Start>,
         Start { ticket, attempt }: Start,
         Args { env, pool }: &mut Args,
-    ) -> Result<(), ActorProcessingErr> {
+    ) -> ActorResult {
         let place = PoolPermit {
             pool: pool.clone(),
             ticket,
         };
         let span = span(&attempt.assignment);
         let end = carry_out(*attempt, place, env).instrument(span).await;
-        pool.send_message(pool::Msg::Ended { ticket, end })?;
+        pool.send_message(pool_port::Msg::Ended { ticket, end })?;
         Ok(())
     }
 }
@@ -231,6 +215,8 @@ fn ended(result: Result<Answer, Failure>) -> AttemptEnd {
             cause,
             reason,
             wait_ms,
+            // The session knows what was said.
+            text: None,
         },
     }
 }

@@ -29,6 +29,7 @@ pub struct Answer {
 
 /// The results for an agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct RecallResult {
     /// The messages, the best first.
     pub messages: Vec<Ordinal>,
@@ -49,6 +50,7 @@ pub enum Scope {
 
 /// The condition of an index.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Condition {
     /// Sessions in it.
     pub sessions: u64,

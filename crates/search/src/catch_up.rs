@@ -45,7 +45,6 @@ impl Follower {
         Ok(())
     }
 
-    /// Indexes the missing messages of one session.
     pub(crate) async fn index_session(&mut self, session: SessionId) -> Result<()> {
         match self.info(session).await? {
             Some(info) => self.take_in(info).await,
@@ -138,7 +137,6 @@ impl Follower {
         Ok(rest.peek().is_none())
     }
 
-    /// The session as its journal has it.
     async fn fold(&self, session: SessionId) -> Result<State, String> {
         let mut state = State::default();
         loop {

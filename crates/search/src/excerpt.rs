@@ -7,6 +7,7 @@ use crate::words::{Word, words};
 
 /// A part of a text, on one line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Excerpt {
     /// The excerpt: white space is normalised, `…` marks omissions.
     pub text: String,

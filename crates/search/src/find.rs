@@ -8,8 +8,8 @@ use std::ops::Bound;
 use jiff::civil::Date;
 use tantivy::collector::TopDocs;
 use tantivy::query::{
-    AllQuery, BooleanQuery, ConstScoreQuery, Occur, PhraseQuery, Query as Matching, RangeQuery,
-    TermQuery,
+    AllQuery, BooleanQuery, BoostQuery, ConstScoreQuery, Occur, PhraseQuery, Query as Matching,
+    RangeQuery, TermQuery,
 };
 use tantivy::schema::{IndexRecordOption, TantivyDocument, Value};
 use tantivy::{DocAddress, Order, Searcher, Term};
@@ -20,6 +20,7 @@ use crate::cancel::CancelFlag;
 use crate::error::{Error, Result};
 use crate::guarded::guarded;
 use crate::index::{Fields, Index, Place};
+use crate::joined::{self, join, keep_known};
 use crate::named::{Days, NamedDay, day_of};
 use crate::query::{Clause, Filters, Occurrence, Query};
 use crate::times::Period;
@@ -45,9 +46,14 @@ pub(crate) fn find(
     wanted_by: &CancelFlag,
 ) -> Result<Vec<FoundMessage>> {
     let searcher = index.searcher();
+    let mut query = query.clone();
+    join(&mut query.clauses);
+    guarded("read", || {
+        keep_known(&mut query.clauses, index.fields, &searcher)
+    })?;
     let wanted = query.clauses.iter().any(|c| c.need != Occurrence::Excluded);
     let only = only(index.fields, &query.filters, sessions, owner);
-    let matching = matching(index.fields, query, only, wanted);
+    let matching = matching(index.fields, &query, only, wanted);
     let limit = limit.max(1);
     let prunes = query.terms() <= PRUNED;
     let best: Vec<(f32, DocAddress)> = guarded("read", || {
@@ -128,7 +134,6 @@ fn matching(
     Box::new(BooleanQuery::new(all))
 }
 
-/// The filters of a query.
 fn only(
     fields: Fields,
     filters: &Filters,
@@ -177,11 +182,17 @@ fn of_term(term: Term) -> Box<dyn Matching> {
     Box::new(TermQuery::new(term, IndexRecordOption::Basic))
 }
 
-/// The words of a clause in a text, a single word in its author's name, or a time of the message.
+/// The words of a clause in a text, also joined with others, a single word in its author's name, or a
+/// time of the message.
 fn anywhere(fields: Fields, clause: &Clause) -> Box<dyn Matching> {
     let mut any = vec![clause_query(fields, clause)];
     if let [word] = &clause.stems[..] {
         any.push(of_term(Term::from_field_text(fields.author, word)));
+    }
+    for stem in &clause.joined {
+        let term = Term::from_field_text(fields.text, stem);
+        let term = Box::new(TermQuery::new(term, IndexRecordOption::WithFreqs));
+        any.push(Box::new(BoostQuery::new(term, joined::WEIGHT)));
     }
     any.extend(of_period(fields, clause));
     union(any)

@@ -21,14 +21,13 @@ use crate::index::{Cursor, Index};
 use crate::shared::Shared;
 use crate::writer::Writer;
 
-/// The maximum time before indexed messages are committed: a kill loses no more. A search commits
-/// before it reads. Each commit costs several syncs, and nearly the same processor time for few and
+/// The maximum time before indexed messages and removed sessions are committed: a kill loses no more,
+/// and the next opening finds both. A search commits before it reads. Each commit costs several syncs, and nearly the same processor time for few and
 /// many messages.
 const COMMIT_AFTER: Duration = Duration::from_secs(5);
 /// After a failure of the disk, the next try is not made before this.
 const TRY_AGAIN_AFTER: Duration = Duration::from_secs(5);
 
-/// A command for the follower.
 pub(crate) enum Command {
     Committed(CommittedMessages),
     Removed(SessionId),
@@ -77,7 +76,7 @@ impl Follower {
                 Ok(Some(Command::Close(reply))) => {
                     let committed = self.commit().await;
                     self.note(committed).await;
-                    self.let_go().await;
+                    self.drop_writer().await;
                     // The caller may no longer wait.
                     let _ = reply.send(());
                     return;
@@ -86,30 +85,19 @@ impl Follower {
                 Ok(Some(Command::Removed(session))) => self.removed(session).await,
                 Ok(Some(Command::Purge(reply))) => {
                     let purged = self.purge().await;
-                    let (outcome, noted) = match purged {
-                        Ok(()) => (Ok(()), Ok(())),
-                        Err(error) => (Err(error.copy()), Err(error)),
-                    };
-                    // The caller may have stopped waiting.
-                    let _ = reply.send(outcome);
-                    noted
+                    answer(reply, purged)
                 }
                 Ok(Some(Command::Distrust(reason))) => Err(Error::Damaged { reason }),
                 Ok(Some(Command::Settle { session, reply })) => {
                     let settled = self.settle(session).await;
-                    let (outcome, noted) = match settled {
-                        Ok(()) => (Ok(()), Ok(())),
-                        Err(error) => (Err(error.copy()), Err(error)),
-                    };
-                    let _ = reply.send(outcome);
-                    noted
+                    answer(reply, settled)
                 }
             };
             self.note(done).await;
         }
         let committed = self.commit().await;
         self.note(committed).await;
-        self.let_go().await;
+        self.drop_writer().await;
     }
 
     /// Rebuilds the index after damage. After any other failure committed data stays searchable;
@@ -122,7 +110,7 @@ impl Follower {
         tracing::warn!(%error, "the search index does not follow");
         self.shared.behind.store(true, Ordering::Release);
         self.due = None;
-        self.let_go().await;
+        self.drop_writer().await;
         if matches!(error, Error::Damaged { .. }) {
             self.shared.publish(None);
             if let Some(directory) = self.directory.clone() {
@@ -146,7 +134,7 @@ impl Follower {
         full.map(Error::copy)
     }
 
-    async fn let_go(&mut self) {
+    async fn drop_writer(&mut self) {
         if let Some(writer) = self.writer.take() {
             // Ends threads, which takes time.
             let _ = off_thread(move || drop(writer)).await;
@@ -241,16 +229,21 @@ impl Follower {
             writer.set(session, Cursor { seq, ..cursor });
         }
         if some {
-            let commit = || Instant::now() + COMMIT_AFTER;
-            self.due.get_or_insert_with(commit);
+            self.commit_later();
         }
         Ok(())
     }
 
+    fn commit_later(&mut self) {
+        let commit = || Instant::now() + COMMIT_AFTER;
+        self.due.get_or_insert_with(commit);
+    }
+
+    /// Removes a deleted session with the next commit: each one starts a thread of the writer.
     async fn removed(&mut self, session: SessionId) -> Result<()> {
         if self.writer.is_some() {
             self.write(move |writer| writer.remove(session)).await?;
-            self.commit().await?;
+            self.commit_later();
         }
         Ok(())
     }
@@ -305,8 +298,16 @@ pub(crate) async fn off_thread<T: Send + 'static>(
     })
 }
 
+/// Answers a caller, who may have stopped waiting.
+fn answer(reply: oneshot::Sender<Result<()>>, done: Result<()>) -> Result<()> {
+    let _ = reply.send(done.as_ref().copied().map_err(Error::copy));
+    done
+}
+
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use unisono_context::message::NewMessage;
     use unisono_context::{MessageId, Part, Role, Timestamp};
     use unisono_session::{Event, Fact, State};
@@ -341,6 +342,34 @@ mod tests {
         facts.map(|fact| Event { at, fact }).collect()
     }
 
+    fn follower(journal: Journal, directory: &Path) -> Follower {
+        Follower {
+            journal,
+            directory: Some(directory.to_owned()),
+            shared: Arc::default(),
+            writer: None,
+            due: None,
+            rest_until: None,
+            full: None,
+        }
+    }
+
+    #[tokio::test]
+    async fn removed_sessions_share_a_commit() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut follower = follower(Journal::new(Arc::new(Memory::new())), dir.path());
+        follower.settle(None).await.unwrap();
+        let committed = || std::fs::read(dir.path().join("meta.json")).unwrap();
+        let before = committed();
+        for n in 1..20 {
+            follower.removed(SessionId::from_u128(n)).await.unwrap();
+        }
+        assert!(follower.due.is_some() && committed() == before);
+        follower.commit().await.unwrap();
+        assert!(follower.due.is_none() && committed() != before);
+        follower.drop_writer().await;
+    }
+
     #[tokio::test]
     async fn a_long_import_does_not_hold_up_the_end_and_is_taken_in_later() {
         let (dir, session) = (tempfile::tempdir().unwrap(), SessionId::from_u128(1));
@@ -351,15 +380,7 @@ mod tests {
         appended.await.unwrap();
         let mut state = State::default();
         events.iter().for_each(|event| state.apply(event).unwrap());
-        let mut follower = Follower {
-            journal,
-            directory: Some(dir.path().join("search")),
-            shared: Arc::default(),
-            writer: None,
-            due: None,
-            rest_until: None,
-            full: None,
-        };
+        let mut follower = follower(journal, dir.path());
         follower.open().await.unwrap();
         follower.shared.behind.store(false, Ordering::Release);
         follower.shared.closing.store(true, Ordering::Release);
@@ -376,6 +397,6 @@ mod tests {
         follower.shared.closing.store(false, Ordering::Release);
         follower.settle(None).await.unwrap();
         assert_eq!(taken(&follower), MESSAGES as u64);
-        follower.let_go().await;
+        follower.drop_writer().await;
     }
 }

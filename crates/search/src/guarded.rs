@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 pub(crate) fn guarded<T>(doing: &'static str, f: impl FnOnce() -> tantivy::Result<T>) -> Result<T> {
     match catch_unwind(AssertUnwindSafe(f)) {
         Ok(Ok(done)) => Ok(done),
-        Ok(Err(error)) => Err(Error::of(doing, &error)),
+        Ok(Err(error)) => Err(Error::from_tantivy(doing, &error)),
         Err(panic) => Err(Error::Damaged {
             reason: format!("the search engine panicked: {}", panic_text(panic.as_ref())),
         }),
@@ -21,7 +21,7 @@ pub(crate) fn guarded<T>(doing: &'static str, f: impl FnOnce() -> tantivy::Resul
 }
 
 impl Error {
-    fn of(doing: &'static str, error: &TantivyError) -> Error {
+    fn from_tantivy(doing: &'static str, error: &TantivyError) -> Error {
         let reason = error.to_string();
         match error {
             TantivyError::IoError(source)
@@ -66,11 +66,11 @@ mod tests {
             TantivyError::OpenWriteError(open),
             TantivyError::LockFailure(LockError::wrap_io_error(full()), None),
         ] {
-            let error = Error::of("written", &error);
+            let error = Error::from_tantivy("written", &error);
             assert!(error.is_disk_full() && error.copy().is_disk_full());
             assert!(error.to_string().contains("free some space"), "{error}");
         }
         let other = TantivyError::IoError(Arc::new(io::ErrorKind::NotFound.into()));
-        assert!(!Error::of("written", &other).is_disk_full());
+        assert!(!Error::from_tantivy("written", &other).is_disk_full());
     }
 }

@@ -97,17 +97,14 @@ impl Fields {
         (schema.build(), fields)
     }
 
-    /// The messages of a session.
     pub(crate) fn of_session(self, session: SessionId) -> Term {
         Term::from_field_text(self.session, &key(session))
     }
 
-    /// The cursors of all sessions.
     pub(crate) fn cursors(self) -> Term {
         Term::from_field_text(self.cursor_of, ALL)
     }
 
-    /// The cursor of a session.
     pub(crate) fn cursor_of(self, session: SessionId) -> Term {
         Term::from_field_text(self.cursor_of, &key(session))
     }
@@ -192,7 +189,6 @@ pub(crate) struct Cursor {
     pub(crate) seq: u64,
     /// The number of indexed messages, from the first of the message tree.
     pub(crate) messages: u64,
-    /// The last indexed message.
     pub(crate) last: Option<MessageId>,
 }
 
@@ -254,7 +250,6 @@ impl std::fmt::Debug for Index {
 }
 
 impl Index {
-    /// An index in memory.
     pub(crate) fn in_memory() -> Result<Index> {
         guarded("made", || Index::on(builder().create_in_ram()?, None))
     }
@@ -343,7 +338,6 @@ impl Index {
         guarded("read", || self.reader.reload())
     }
 
-    /// The cursor of each session.
     pub(crate) fn cursors(&self) -> Result<Vec<(SessionId, Cursor)>> {
         let searcher = self.searcher();
         guarded("read", || {

@@ -31,6 +31,8 @@ mod guarded;
 #[cfg(feature = "index")]
 mod index;
 #[cfg(feature = "index")]
+mod joined;
+#[cfg(feature = "index")]
 mod named;
 #[cfg(feature = "index")]
 mod private_directory;

@@ -1,5 +1,6 @@
 //! The days and periods that a text names, in English and German: `on 3 May`, `am 03.05.2024`,
-//! `last Friday`, `vor zwei Tagen`, `between 3 and 5 May`, `im März`, `yesterday`.
+//! `5/3/2024` (two days, because either number may be the month), `last Friday`, `vor zwei Tagen`,
+//! `between 3 and 5 May`, `im März`, `yesterday`.
 //!
 //! A day without a year, a weekday and a distance depend on a reference: for a message its own
 //! date, for a question of an agent the newest message that it may read, for a query of a person
@@ -13,7 +14,7 @@ pub(crate) use words::lowercase_words;
 
 use calendar::{NamedTime, Weekdays};
 use jiff::civil::Date;
-use words::{count, date, day, dotted_day, month, month_and_year, weekday, year};
+use words::{count, date, day, dotted_day, month, month_and_year, slash_date, weekday, year};
 
 /// The maximum number of days that a message names: of a longer list they say little.
 const MAX_DAYS: usize = 32;
@@ -37,7 +38,7 @@ impl Mention {
     }
 
     /// The last days with this name, up to the reference, and the next ones: messages may name days to
-    /// come.
+    /// come. Of a date such as `5/3/2024`, both readings.
     pub(crate) fn resolve(&self, reference: Date) -> Vec<Days> {
         let past = self.time.days(reference);
         past.into_iter().chain(self.time.next(reference)).collect()
@@ -140,6 +141,9 @@ fn time_at(words: &[&str], at: usize) -> Option<(NamedTime, usize)> {
         if let Some(date) = date(first) {
             return Some((NamedTime::date(date), 1));
         }
+        if let Some(time) = slash_date(first).and_then(either_day) {
+            return Some((time, 1));
+        }
         if let Some((year, month)) = month_and_year(first) {
             return Some((NamedTime::Month(Some(year), month), 1));
         }
@@ -151,6 +155,21 @@ fn time_at(words: &[&str], at: usize) -> Option<(NamedTime, usize)> {
     phrase(rest, before)
         .or_else(|| distance(rest))
         .or_else(|| month_first(rest, before, words, at))
+}
+
+/// The day of a year and two numbers, of which one is the month.
+fn either_day((year, first, second): (i16, i8, i8)) -> Option<NamedTime> {
+    let is_ambiguous = first <= 12 && second <= 12 && first != second;
+    let (month, day) = if first > 12 {
+        (second, first)
+    } else {
+        (first, second)
+    };
+    let date = Date::new(year, month, day).ok()?;
+    Some(match is_ambiguous {
+        true => NamedTime::MonthAndDay(year, month, day),
+        false => NamedTime::date(date),
+    })
 }
 
 /// `3 May`, `3rd of May 2024`, `3. bis 5. Mai`.
@@ -239,7 +258,10 @@ fn phrase(rest: &[&str], before: Option<&str>) -> Option<(NamedTime, usize)> {
     if let Some(day) = weekday(first) {
         // `Friday, 3 May` is one day.
         let is_date = |next: &&str| {
-            weekday(next).is_none() && matches!(time_at(rest, 1), Some((NamedTime::Day(..), _)))
+            let time = || time_at(rest, 1).map(|(time, _)| time);
+            let is_day = |time| matches!(time, NamedTime::Day(..) | NamedTime::MonthAndDay(..));
+            // Not the other way round: a row of weekdays would recurse without bound.
+            weekday(next).is_none() && time().is_some_and(is_day)
         };
         let is_dated = rest.get(1).is_some_and(is_date);
         return (!is_dated).then_some((NamedTime::Weekday(day, Weekdays::Any), 1));

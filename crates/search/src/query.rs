@@ -11,6 +11,7 @@
 //! session:0192ab             the session
 //! 2026-03-02  March 2026     these words, or any message of that day or month
 //! on Friday  am 3. Mai       messages of that day, or that speak of it, come first
+//! Lieferung Kosten           the words, also joined: Lieferkosten, Lieferungskosten
 //! ```
 //!
 //! An invalid filter is ignored and explained in [`Query::notes`].
@@ -75,6 +76,8 @@ pub struct Clause {
     pub(crate) period: Option<Period>,
     /// Whether its words are part of a day or period that the query names.
     pub(crate) is_day: bool,
+    /// The words of the index that join it with another clause.
+    pub(crate) joined: Vec<String>,
 }
 
 #[cfg(feature = "index")]
@@ -98,6 +101,7 @@ impl Clause {
                 text: self.text.get(first.at.start..last.at.end)?.to_owned(),
                 stems: part.iter().map(|word| word.stem.clone()).collect(),
                 period: None,
+                joined: Vec::new(),
                 ..self
             })
         };
@@ -212,7 +216,7 @@ impl Query {
         };
         if need.is_none()
             && let Some((name, value)) = text.split_once(':')
-            && let Some(key) = Key::of(name)
+            && let Some(key) = Key::from_name(name)
         {
             let (value, _, rest) = piece(value);
             if let Err(why) = self.filter(key, value, now) {
@@ -251,6 +255,7 @@ impl Query {
             stems,
             period: period(text),
             is_day: false,
+            joined: Vec::new(),
         });
     }
 
@@ -343,7 +348,7 @@ impl Key {
         ("session", Key::Session),
     ];
 
-    fn of(name: &str) -> Option<Key> {
+    fn from_name(name: &str) -> Option<Key> {
         let mut names = Key::NAMES.into_iter();
         names.find_map(|(own, key)| own.eq_ignore_ascii_case(name).then_some(key))
     }

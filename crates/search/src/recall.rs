@@ -6,7 +6,9 @@ use crate::answer::RecallResult;
 use crate::branch::Branch;
 use crate::cancel::CancelFlag;
 use crate::error::Result;
+use crate::guarded::guarded;
 use crate::index::Index;
+use crate::joined::{join, keep_known};
 use crate::query::{Clause, Occurrence, Query, TooLarge, drop_common};
 use crate::within::rank;
 
@@ -14,16 +16,22 @@ use crate::within::rank;
 pub(crate) fn recall(
     index: &Index,
     branch: &Branch,
-    question: Query,
+    mut question: Query,
     limit: usize,
     wanted: &CancelFlag,
 ) -> Result<RecallResult> {
+    let (fields, searcher) = (index.fields, index.searcher());
+    guarded("read", || {
+        keep_known(&mut question.clauses, fields, &searcher)
+    })?;
     let ranked = rank(index, branch, &question, limit, wanted)?;
     let clauses = question.clauses;
     let counted = clauses.iter().zip(&ranked.found);
     let nowhere = counted.filter(|(_, found)| **found == 0);
     let nowhere = nowhere.map(|(clause, _)| clause.text.clone()).collect();
-    let stems = clauses.into_iter().flat_map(|clause| clause.stems);
+    let stems = clauses
+        .into_iter()
+        .flat_map(|clause| clause.stems.into_iter().chain(clause.joined));
     Ok(RecallResult {
         messages: ranked.messages,
         nowhere,
@@ -49,6 +57,7 @@ pub(crate) fn question(text: &str) -> Result<Query, TooLarge> {
         }
     }
     drop_common(&mut clauses);
+    join(&mut clauses);
     // The words of days are last: they are left out if there are messages of the days.
     clauses.sort_by_key(|clause| clause.is_day);
     Ok(Query {

@@ -111,7 +111,6 @@ fn is_numeric_form(word: &str, digits: &[usize]) -> bool {
     lengths.eq(digits.iter().copied())
 }
 
-/// A number with so many digits.
 fn number(word: &str, digits: usize) -> Option<i16> {
     let is_number = word.len() == digits && word.bytes().all(|c| c.is_ascii_digit());
     word.parse().ok().filter(|_| is_number)

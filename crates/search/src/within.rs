@@ -17,6 +17,7 @@ use crate::error::Result;
 use crate::find::clause_query;
 use crate::guarded::guarded;
 use crate::index::{Fields, Index, NAMED};
+use crate::joined;
 use crate::named::{Days, NamedDay, day_number, day_of, day_with_number};
 use crate::query::{Clause, Query};
 use crate::times::Period;
@@ -168,7 +169,8 @@ impl<'a> OnPath<'a> {
     }
 
     /// The frequency of a clause in each message. A word is looked for in texts, days and names of
-    /// authors; a phrase in texts, and as the day or month of messages.
+    /// authors, and joined with other words in texts; a phrase in texts, and as the day or month of
+    /// messages.
     fn times(&self, clause: &Clause) -> tantivy::Result<Vec<f32>> {
         let mut times = vec![0.0; self.lengths.len()];
         for (segment, ordinals) in self.searcher.segment_readers().iter().zip(&self.ordinals) {
@@ -191,13 +193,17 @@ impl<'a> OnPath<'a> {
                 }
                 continue;
             };
-            for field in [self.fields.text, self.fields.day, self.fields.author] {
+            let own = [self.fields.text, self.fields.day, self.fields.author];
+            let own = own.map(|field| (field, stem, 1.0));
+            let joins = clause.joined.iter();
+            let joins = joins.map(|stem| (self.fields.text, stem, joined::WEIGHT));
+            for (field, stem, weight) in own.into_iter().chain(joins) {
                 let term = Term::from_field_text(field, stem);
                 let index = segment.inverted_index(field)?;
                 let postings = index.read_postings(&term, IndexRecordOption::WithFreqs)?;
                 if let Some(mut postings) = postings {
                     self.wanted.each(&mut postings, |postings, document| {
-                        add(document, postings.term_freq() as f32);
+                        add(document, weight * postings.term_freq() as f32);
                     })?;
                 }
             }

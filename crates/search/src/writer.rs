@@ -54,12 +54,10 @@ impl Writer {
         })
     }
 
-    /// The indexed part of a session.
     pub(crate) fn cursor(&self, session: SessionId) -> Option<Cursor> {
         self.cursors.get(&session).copied()
     }
 
-    /// The indexed sessions.
     pub(crate) fn sessions(&self) -> Vec<SessionId> {
         self.cursors.keys().copied().collect()
     }
@@ -90,14 +88,12 @@ impl Writer {
         Ok(())
     }
 
-    /// Sets the cursor of a session.
     pub(crate) fn set(&mut self, session: SessionId, cursor: Cursor) {
         if self.cursors.insert(session, cursor) != Some(cursor) {
             self.moved.insert(session);
         }
     }
 
-    /// Forgets a session.
     pub(crate) fn remove(&mut self, session: SessionId) -> Result<()> {
         let fields = self.index.fields;
         guarded("written", || {

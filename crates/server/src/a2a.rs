@@ -20,6 +20,7 @@ mod follow;
 mod http;
 mod message;
 mod operations;
+mod parts;
 mod rest;
 mod rpc;
 mod send;
@@ -29,16 +30,18 @@ mod updates;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::{RawPathParams, State};
+use axum::extract::{RawPathParams, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 use unisono::Local;
 use unisono::tasks::Tasks;
 use unisono_api::Problem;
 use unisono_context::Digest;
 
+use crate::audit::Note;
+use crate::turn_follower::Pauses;
 use callbacks::Callbacks;
 use card::Capabilities;
 use error::{Error, Kind};
@@ -73,6 +76,16 @@ pub(crate) fn refused(path: &str, problem: &Problem) -> Response {
     }
 }
 
+/// Whether an address is that of a subscription to a task, which changes nothing, also by POST.
+pub(crate) fn is_subscription(path: &str) -> bool {
+    is_under(path) && path.ends_with(":subscribe")
+}
+
+/// Whether a request by JSON-RPC changes nothing and needs nothing but the store.
+pub(crate) fn only_reads(path: &str, body: &[u8]) -> bool {
+    is_under(path) && is_rpc(path) && rpc::only_reads(body)
+}
+
 /// Whether an address serves JSON-RPC.
 fn is_rpc(path: &str) -> bool {
     let agent = path
@@ -82,12 +95,23 @@ fn is_rpc(path: &str) -> bool {
     path.strip_suffix('/').unwrap_or(path) == BASE || agent.is_some_and(is_agent)
 }
 
+/// The parts of an HTTP request that an operation needs.
+struct RequestContext {
+    note: Note,
+    /// Scheme and host of the server.
+    origin: String,
+    /// How a task is followed if another daemon owns its session; none: it is not.
+    pauses: Option<Pauses>,
+}
+
 /// Answers the requests of the protocol.
 #[derive(Debug)]
 pub(crate) struct A2a {
     local: Arc<Local>,
     /// The streams that are still allowed, of all connections of the server.
     streams: Arc<Semaphore>,
+    /// Becomes true when the program stops.
+    stopping: watch::Receiver<bool>,
     tasks: Tasks,
     /// The address by which others reach the server; empty: the host that the request names.
     public_url: String,
@@ -96,13 +120,18 @@ pub(crate) struct A2a {
 }
 
 impl A2a {
-    pub(crate) fn new(local: &Arc<Local>, streams: Arc<Semaphore>) -> A2a {
+    pub(crate) fn new(
+        local: &Arc<Local>,
+        streams: &Arc<Semaphore>,
+        stopping: &watch::Receiver<bool>,
+    ) -> A2a {
         let setup = local.setup();
         let settings = &setup.loaded.config.server;
         let callbacks = Callbacks::open(&settings.callback_hosts, local.directory());
         A2a {
             local: local.clone(),
-            streams,
+            streams: streams.clone(),
+            stopping: stopping.clone(),
             tasks: Tasks::default(),
             public_url: settings.public_url.trim_end_matches('/').to_owned(),
             callbacks: callbacks.map(Arc::new),
@@ -114,9 +143,19 @@ impl A2a {
         A2a {
             local: local.clone(),
             streams: self.streams.clone(),
+            stopping: self.stopping.clone(),
             tasks: Tasks::default(),
             public_url: self.public_url.clone(),
             callbacks: self.callbacks.clone(),
+        }
+    }
+
+    fn context(&self, request: &Request) -> RequestContext {
+        let headers = request.headers();
+        RequestContext {
+            note: Note::from_extensions(request.extensions()),
+            origin: self.origin(headers),
+            pauses: Pauses::for_request(headers, &self.stopping, None),
         }
     }
 

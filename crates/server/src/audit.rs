@@ -39,14 +39,12 @@ impl Note {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sets the caller.
     pub(crate) fn set_caller(&self, caller: &Caller) {
         let mut known = self.fields();
         known.caller = Some(caller.name().cloned().unwrap_or_else(|| DAEMON.into()));
         known.owner = caller.owner().cloned();
     }
 
-    /// Sets the pattern of the route.
     pub(crate) fn set_route(&self, route: &str) {
         self.fields().route = Some(route.into());
     }

@@ -11,6 +11,7 @@
 
 mod agents;
 mod approvals;
+mod attached;
 mod audit;
 mod blobs;
 mod bodies;
@@ -38,6 +39,7 @@ mod messages;
 mod metrics;
 mod open_files;
 mod openai;
+mod past_events;
 mod people;
 mod pins;
 mod problem;
@@ -73,8 +75,10 @@ use std::time::Duration;
 use axum::extract::State;
 use axum::routing::get;
 use axum::{Json, Router, middleware};
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
 use tokio::net::TcpListener;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use unisono_api::Code;
@@ -83,6 +87,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::a2a::A2a;
+pub use attached::AttachedClient;
 use bodies::Bodies;
 pub use daemon_file::{DaemonFile, DaemonInfo};
 pub(crate) use hosts::authority;
@@ -92,7 +97,7 @@ use openai::ephemeral::EphemeralSessions;
 use people::People;
 use rate::Rate;
 use token::Token;
-use unisono::{Local, Service};
+use unisono::Local;
 use views::Views;
 
 /// The time that tool calls have to stop after the drain period.
@@ -206,7 +211,12 @@ impl Server {
     ///
     /// # Errors
     /// The address is in use or open to other machines, or the token cannot be read or created.
-    pub async fn bind(local: Local) -> Result<Server, Error> {
+    pub fn bind(local: Local) -> impl Future<Output = Result<Server, Error>> + Send {
+        // Boxed: callers' crates do not compile it again.
+        Server::new(local).boxed()
+    }
+
+    async fn new(local: Local) -> Result<Server, Error> {
         local.log_notices();
         let settings = local.setup().loaded.config.server.clone();
         if !settings.bind.ip().is_loopback() && !settings.allow_remote {
@@ -232,7 +242,7 @@ impl Server {
             logins,
             hosts,
             requests: Semaphore::new(settings.requests as usize),
-            bodies: Bodies::new(settings.bodies_bytes.max(settings.body_limit_bytes.into())),
+            bodies: Bodies::new(settings.bodies_bytes, settings.body_limit_bytes.into()),
             rate: Rate::new(settings.requests_per_second),
             streams: Arc::new(Semaphore::new(settings.streams as usize)),
             stall: Duration::from_secs(settings.stall_seconds),
@@ -247,7 +257,7 @@ impl Server {
             local: Arc::new(local),
             common: Arc::new(common),
         });
-        let a2a = Arc::new(A2a::new(&shared.local, shared.streams.clone()));
+        let a2a = Arc::new(A2a::new(&shared.local, &shared.streams, &shared.stopping));
         let body_limit_bytes = settings.body_limit_bytes as usize;
         let views = Views::new(router, &shared, &a2a, &calls, body_limit_bytes);
         let views = Arc::new(views);
@@ -276,12 +286,15 @@ impl Server {
 
     /// Attaches a client that does not use HTTP. None: the limit of clients is reached.
     pub fn attach(&self) -> Option<AttachedClient> {
-        Some(AttachedClient {
-            service: self.shared.local.clone(),
-            stopping: self.shared.stopping.clone(),
-            drain: self.limits.drain,
-            _place: self.calls.clone().try_acquire_owned().ok()?,
-        })
+        let place = self.calls.clone().try_acquire_owned().ok()?;
+        let (shared, drain) = (&self.shared, self.limits.drain);
+        let stopping = shared.stopping.clone();
+        Some(AttachedClient::new(
+            shared.local.clone(),
+            stopping,
+            drain,
+            place,
+        ))
     }
 
     /// The listening address.
@@ -310,22 +323,31 @@ impl Server {
     /// Then it accepts no new requests, finishes current requests and tool calls, and shuts the
     /// daemon down. Turns that are still open continue at the next start. Returns the failure of
     /// the runtime, if any.
-    pub async fn run(self, stop: impl Future<Output = ()>) -> Option<Arc<str>> {
+    pub async fn run(self, stop: impl Future<Output = ()> + Send) -> Option<Arc<str>> {
         let shared = &self.shared;
         let upkeep = upkeep::begin(shared, &self.a2a, self.reached.clone());
-        self.answer_beside(upkeep, stop).await
+        self.boxed(upkeep, stop.boxed()).await
     }
 
     /// As [`Server::run`], without maintenance: open turns continue when their sessions are opened,
     /// and it reloads no agents, deletes no old sessions and frees no space.
-    pub async fn answer(self, stop: impl Future<Output = ()>) -> Option<Arc<str>> {
-        self.answer_beside(Vec::new(), stop).await
+    pub async fn answer(self, stop: impl Future<Output = ()> + Send) -> Option<Arc<str>> {
+        self.boxed(Vec::new(), stop.boxed()).await
+    }
+
+    /// Boxed: callers' crates do not compile it again.
+    fn boxed<'a>(
+        self,
+        upkeep: Vec<JoinHandle<()>>,
+        stop: BoxFuture<'a, ()>,
+    ) -> BoxFuture<'a, Option<Arc<str>>> {
+        self.answer_beside(upkeep, stop).boxed()
     }
 
     async fn answer_beside(
         self,
         upkeep: Vec<JoinHandle<()>>,
-        stop: impl Future<Output = ()>,
+        stop: BoxFuture<'_, ()>,
     ) -> Option<Arc<str>> {
         let Server {
             shared,
@@ -376,26 +398,6 @@ impl Server {
     }
 }
 
-/// A client that does not use HTTP. The program waits for it when it stops.
-#[derive(Debug)]
-pub struct AttachedClient {
-    /// The service for its requests.
-    pub service: Arc<dyn Service>,
-    stopping: watch::Receiver<bool>,
-    drain: Duration,
-    _place: OwnedSemaphorePermit,
-}
-
-impl AttachedClient {
-    /// Waits until the program stops, and returns the time that the client has to end.
-    pub async fn stopped(&self) -> Duration {
-        // A closed channel also means that the program stops.
-        let _ = self.stopping.clone().wait_for(|stopping| *stopping).await;
-        self.drain
-    }
-}
-
-/// The limits of connections.
 fn limits(settings: &unisono_config::settings::Server) -> connections::Limits {
     connections::Limits {
         connections: connections::max_connections(settings.connections as usize),
@@ -419,7 +421,6 @@ fn notify(state: sd_notify::NotifyState<'_>) {
     }
 }
 
-/// All routes with their descriptions.
 fn routes() -> OpenApiRouter<Arc<Shared>> {
     let problems = OpenApiRouter::new().routes(routes!(problem::problem_page));
     let login = OpenApiRouter::new().routes(routes!(login::link));
@@ -469,7 +470,6 @@ fn routes() -> OpenApiRouter<Arc<Shared>> {
     all.route("/v1/openapi.json", get(openapi))
 }
 
-/// Listens at an address.
 async fn listen(address: SocketAddr) -> Result<(SocketAddr, TcpListener), Error> {
     let listening = TcpListener::bind(address).await;
     let bound = listening.and_then(|listener| Ok((listener.local_addr()?, listener)));

@@ -7,6 +7,8 @@
 mod a2a;
 mod audit;
 pub mod deployment;
+mod forwarded;
 pub mod http;
 pub mod mcp;
+mod turn_follower;
 mod waiting;

@@ -18,6 +18,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use axum::http::request::Parts;
+use futures_util::FutureExt as _;
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams,
@@ -85,7 +86,6 @@ enum Answer {
 }
 
 impl Outcome {
-    /// The answer of a search.
     fn search_answer(text: &str, structured: Value) -> Answer {
         Answer::Complete(Outcome {
             text: text.trim_end().to_owned(),
@@ -154,30 +154,37 @@ impl Server {
     ///
     /// # Errors
     /// The client violates the protocol, or has disconnected.
-    pub async fn serve_stdio(mut self, lines: mpsc::Receiver<Line>) -> Result<(), String> {
-        self.can_request = true;
-        let mut stopping = self.stopping.clone();
-        let service = self.clone().serve(stdio::Stdio::new(lines));
-        let running = tokio::select! {
-            started = service => started.map_err(|error| error.to_string())?,
-            () = stopped(&mut stopping) => return Ok(()),
-        };
-        let token = running.cancellation_token();
-        // A drop would cancel the current calls.
-        let running = running.waiting();
-        tokio::pin!(running);
-        let ended = tokio::select! {
-            ended = &mut running => ended,
-            () = stopped(&mut stopping) => {
-                let calls = self.places.acquire_many(self.most);
-                if tokio::time::timeout(self.drain, calls).await.is_err() {
-                    tracing::warn!("tool calls did not end in time");
+    pub fn serve_stdio(
+        mut self,
+        lines: mpsc::Receiver<Line>,
+    ) -> impl Future<Output = Result<(), String>> + Send {
+        async move {
+            self.can_request = true;
+            let mut stopping = self.stopping.clone();
+            let service = self.clone().serve(stdio::Stdio::new(lines));
+            let running = tokio::select! {
+                started = service => started.map_err(|error| error.to_string())?,
+                () = stopped(&mut stopping) => return Ok(()),
+            };
+            let token = running.cancellation_token();
+            // A drop would cancel the current calls.
+            let running = running.waiting();
+            tokio::pin!(running);
+            let ended = tokio::select! {
+                ended = &mut running => ended,
+                () = stopped(&mut stopping) => {
+                    let calls = self.places.acquire_many(self.most);
+                    if tokio::time::timeout(self.drain, calls).await.is_err() {
+                        tracing::warn!("tool calls did not end in time");
+                    }
+                    token.cancel();
+                    running.await
                 }
-                token.cancel();
-                running.await
-            }
-        };
-        ended.map(|_| ()).map_err(|error| error.to_string())
+            };
+            ended.map(|_| ()).map_err(|error| error.to_string())
+        }
+        // Callers' crates do not compile it again.
+        .boxed()
     }
 
     /// Responds over HTTP. The guard has authorised the request.
@@ -386,8 +393,15 @@ impl ServerHandler for Server {
     ) -> Result<(), ErrorData> {
         let held = self.begin_request()?;
         let task = vec![("task", request.task_id.clone())];
-        note(&context).operation("tasks/update", task);
-        tasks::update(&held.local, &request.task_id, request.input_responses).await
+        let note = note(&context);
+        note.operation("tasks/update", task);
+        tasks::update(
+            &held.local,
+            &note,
+            &request.task_id,
+            request.input_responses,
+        )
+        .await
     }
 
     async fn cancel_task(
@@ -397,8 +411,9 @@ impl ServerHandler for Server {
     ) -> Result<(), ErrorData> {
         let held = self.begin_request()?;
         let task = vec![("task", request.task_id.clone())];
-        note(&context).operation("tasks/cancel", task);
-        tasks::cancel(&held.local, &request.task_id).await
+        let note = note(&context);
+        note.operation("tasks/cancel", task);
+        tasks::cancel(&held.local, &note, &request.task_id).await
     }
 
     /// The server declares none.

@@ -1,58 +1,41 @@
 //! Tool calls that wait for a person while a client waits for an answer.
 
-use std::future::pending;
-
+use unisono::approvals;
 use unisono_context::{SessionId, TurnId};
 use unisono_runtime::{Error as RuntimeError, Handle};
 use unisono_session::run::calls::{CallStatus, WaitingCall};
-use unisono_session::{Fact, State};
 
-/// Whether a call may wait for a person after this fact.
-pub(crate) fn can_wait(fact: &Fact) -> bool {
-    matches!(fact, Fact::ToolsCalled { .. } | Fact::ToolInDoubt { .. })
-}
-
-/// The calls of a turn that wait for a person.
+/// The calls of a turn that wait for a person. If the turn is queued: those of the turn that it waits
+/// for.
 pub(crate) async fn waiting(session: &Handle, turn: TurnId) -> Result<Vec<WaitingCall>, String> {
-    let look = session.inspect(move |state| waiting_in(state, turn));
-    look.await.map_err(|error| error.to_string())
+    let waiting = approvals::waiting(session, turn).await;
+    waiting.map_err(|error| error.to_string())
 }
 
-fn waiting_in(state: &State, turn: TurnId) -> Vec<WaitingCall> {
-    let waiting = state.waiting_calls();
-    waiting.filter(|call| call.turn == turn).collect()
+/// Why a new turn of a branch is refused: the branch's active turn waits for a person. None: it does
+/// not. A queued turn would be begun again by each repetition of its request.
+pub(crate) async fn refusal(
+    session: &Handle,
+    branch: &str,
+) -> Result<Option<String>, RuntimeError> {
+    let waiting = approvals::waiting_on(session, branch).await?;
+    let Some(first) = waiting.first() else {
+        return Ok(None);
+    };
+    let text = describe_calls(session.id(), first.turn, &waiting);
+    Ok(Some(format!(
+        "{text}No other turn was begun on the branch {branch}. Once that is decided, repeat the request."
+    )))
 }
 
-/// Waits until calls of a turn wait for a person. It never returns if none does.
-pub(crate) async fn until_waiting(session: &Handle, turn: TurnId) -> Vec<WaitingCall> {
-    match next_waiting(session, turn).await {
-        Ok(waiting) => waiting,
-        Err(error) => {
-            tracing::debug!(%error, "calls that wait cannot be followed");
-            pending().await
-        }
-    }
-}
-
-async fn next_waiting(session: &Handle, turn: TurnId) -> Result<Vec<WaitingCall>, RuntimeError> {
-    loop {
-        let look = move |state: &State| (state.events(), waiting_in(state, turn));
-        let (seen, waiting) = session.inspect(look).await?;
-        if !waiting.is_empty() {
-            return Ok(waiting);
-        }
-        let mut events = session.events(seen).await?;
-        while let Some((_, event)) = events.next().await? {
-            if can_wait(&event.fact) {
-                break;
-            }
-        }
-    }
-}
-
-/// The waiting calls, each with the commands that decide it.
 pub(crate) fn describe_calls(session: SessionId, turn: TurnId, waiting: &[WaitingCall]) -> String {
-    let mut text = format!("turn {turn} of session {session} waits for a person:\n");
+    let ahead = waiting.first().map(|first| first.turn);
+    let mut text = match ahead.filter(|ahead| *ahead != turn) {
+        Some(ahead) => format!(
+            "turn {turn} of session {session} waits for turn {ahead}, which waits for a person:\n"
+        ),
+        None => format!("turn {turn} of session {session} waits for a person:\n"),
+    };
     for one in waiting {
         let (call, agent) = (one.id, &one.agent);
         let (tool, arguments) = (&one.call.planned.tool, &one.call.planned.arguments);

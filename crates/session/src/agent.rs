@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use unisono_context::attachment::FileRules;
 use unisono_context::budget::Limits;
 use unisono_context::call::CacheWarm;
 use unisono_context::digest::Hasher;
@@ -172,10 +173,10 @@ pub enum ContextMode {
 /// Whether an agent's prompt begins with the bytes that it shares with its siblings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PrefixMode {
-    /// The shared prefix first, persona and task after it.
+    /// The shared prefix first, instructions and task after it.
     #[default]
     Shared,
-    /// Its own prompt, with the persona first.
+    /// Its own prompt, with the instructions first.
     Own,
 }
 
@@ -205,7 +206,7 @@ pub struct Definition {
     pub id: AgentId,
     /// The purpose of the agent.
     pub description: Arc<str>,
-    /// Its persona: the instructions before its task.
+    /// The instructions before its task.
     pub instructions: Arc<str>,
     /// Its implementation.
     pub kind: AgentKind,
@@ -280,6 +281,9 @@ impl Definition {
         }
         list(&mut h, &self.tags);
         self.digest_later_fields(&mut h);
+        if self.limits.files != FileRules::default() {
+            h.str("files").u64(self.limits.files.bits().into());
+        }
         h.finish()
     }
 }

@@ -14,9 +14,9 @@ use unisono_context::{
 use crate::agent::{ContextMode, Definition};
 use crate::event::{Calibration, RunRole};
 use crate::ids;
-use crate::run::calls::CallPlace;
-use crate::run::{Ending, Run, Step, excerpts};
-use crate::state::{CallCap, State};
+use crate::run::calls::{CallCap, CallPlace};
+use crate::run::{Ending, Run, Step};
+use crate::state::State;
 use crate::tool::Contract;
 use crate::turn::Turn;
 
@@ -172,7 +172,6 @@ impl State {
         })
     }
 
-    /// The job of a call that has started.
     pub(crate) fn tool_job(&self, place: CallPlace) -> Option<ToolJob> {
         let run = self.runs.get(&place.run)?;
         let turn = self.turns.get(&run.turn)?;
@@ -205,7 +204,6 @@ impl State {
         others.any(|other| other.is_open() && other.prefix == run.prefix && choice(other) == own)
     }
 
-    /// The results of the first delegates.
     fn delegate_results(&self, turn: &Turn, first: u32) -> Vec<DelegateResult> {
         let first = turn.fan_out.iter().take(first as usize);
         let fan_out = first.enumerate();
@@ -280,19 +278,6 @@ pub(crate) fn delegate_arguments(agent: &AgentId, task: Option<&str>) -> String 
     match task {
         Some(task) => format!(r#"{{"agent":{agent},"task":{}}}"#, json_string(task)),
         None => format!(r#"{{"agent":{agent}}}"#),
-    }
-}
-
-/// The text of a run's result on the branch, and whether it is an error.
-pub(crate) fn result_text(run: Option<&Run>) -> (Arc<str>, bool) {
-    let Some(ending) = run.and_then(|run| run.ending.as_deref()) else {
-        return ("[cancelled]".into(), true);
-    };
-    let (text, end) = excerpts::ending_text(ending);
-    let failed = !matches!(ending, Ending::Finished { .. });
-    match &*end {
-        "" => (text, failed),
-        end => (format!("{text}{end}").into(), failed),
     }
 }
 

@@ -246,6 +246,18 @@ pub struct Shortage {
     pub needed: u128,
 }
 
+impl Shortage {
+    /// Whether it would end if this amount of its level was returned.
+    pub fn would_end_with(&self, returned: Amount) -> bool {
+        let returned = match self.resource {
+            Resource::Tokens => u128::from(returned.tokens.0),
+            Resource::Cost => returned.cost.0,
+            Resource::Time => 0,
+        };
+        self.used.saturating_add(self.needed) <= self.cap.saturating_add(returned)
+    }
+}
+
 impl fmt::Display for Shortage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let level = self.level.name();

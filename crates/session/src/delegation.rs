@@ -107,17 +107,13 @@ impl State {
         }
     }
 
-    /// Whether the agent is that of the run or of one of its ancestors.
     fn is_active_ancestor(&self, run: &Run, agent: &AgentId) -> bool {
         let mut above = std::iter::successors(Some(run), |run| self.parent(run));
         above.any(|run| run.agent == *agent)
     }
 
     fn parent(&self, run: &Run) -> Option<&Run> {
-        match run.role {
-            RunRole::Child { parent, .. } => self.runs.get(&parent),
-            RunRole::Lead | RunRole::Delegate { .. } => None,
-        }
+        self.runs.get(&run.role.parent()?)
     }
 }
 

@@ -14,16 +14,14 @@ use unisono_context::snapshot::Manifest;
 use unisono_context::tokens::Count;
 use unisono_context::topic::{DecidedTopics, TopicEnd};
 use unisono_context::{
-    AgentId, CheckpointId, Digest, Encoding, MessageId, RunId, SessionId, SnapshotId, Timestamp,
-    Tokens, TurnId,
+    CheckpointId, Digest, Encoding, MessageId, RunId, SessionId, SnapshotId, Timestamp, Tokens,
+    TurnId,
 };
 
 use crate::agent::Definition;
 use crate::budget::{Amount, Reservation};
-use crate::input::WrittenSummary;
 use crate::run::calls::{CallDecision, CallOutput, CallPlace, PlannedCall};
 use crate::run::{AuxiliaryUsage, Ending, Reply, Step, Usage};
-use crate::state::Settings;
 use crate::tool::ToolRules;
 
 mod accepted;
@@ -34,13 +32,19 @@ mod preparation;
 mod summary;
 
 pub use accepted::{
-    AcceptedTurn, Calibration, DelegatedCall, DelegationLimits, SummaryFallback, SummaryOptions,
-    Work,
+    AcceptedTurn, Calibration, DelegationLimits, SummaryFallback, SummaryOptions, Work,
 };
 pub(crate) use hooks::from_reply;
 pub use hooks::{HookAnswer, HookPlace, HookPoint, HookReply, MessageReference};
 pub use outcome::Outcome;
-pub use preparation::{DropReason, PlannedPreparation, Preparation, PreparationStatus};
+pub use preparation::{
+    DropReason, PlannedPreparation, Preparation, PreparationStatus, WrittenSummary,
+};
+
+pub use crate::run::{DelegatedCall, OpenedRun, RunRole};
+
+/// The overrides of a session, by dotted key. Their meaning is not known here.
+pub type Settings = BTreeMap<Arc<str>, Arc<str>>;
 
 /// One entry of the journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -420,6 +424,11 @@ pub struct RequestKey {
     pub name: Arc<str>,
     /// Digest of the request.
     pub request: Digest,
+    /// The client's own id of the message that brought the request; none: it has none.
+    pub client_message_id: Option<Arc<str>>,
+    /// The division of that message into parts, in a form that its protocol's server reads; none: it
+    /// is not divided.
+    pub client_parts: Option<Arc<str>>,
 }
 
 /// The output of a cancelled run.
@@ -444,45 +453,5 @@ pub enum LateOutput {
         name: Arc<str>,
         /// Its result, as JSON.
         result: Arc<str>,
-    },
-}
-
-/// The input of a run.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OpenedRun {
-    /// Its id.
-    pub id: RunId,
-    /// The turn it belongs to.
-    pub turn: TurnId,
-    /// Its place in the turn.
-    pub role: RunRole,
-    /// The agent.
-    pub agent: AgentId,
-    /// Digest of the agent's definition.
-    pub definition: Digest,
-    /// The frozen context; none if the agent gets only the task.
-    pub snapshot: Option<SnapshotId>,
-    /// Digest of the prefix.
-    pub prefix: Digest,
-}
-
-/// A run's place in its turn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum RunRole {
-    /// Works on one part, before the lead.
-    Delegate {
-        /// Its position in the fan-out, from 0.
-        index: u32,
-    },
-    /// Answers the turn.
-    Lead,
-    /// Works on a task that another run delegated to it.
-    Child {
-        /// The run that delegated the task.
-        parent: RunId,
-        /// The round of that run, as in [`Fact::Delegated`].
-        round: u32,
-        /// Its position among the calls of the round, from 0.
-        index: u32,
     },
 }

@@ -8,8 +8,8 @@ use unisono_context::topic::DecidedTopics;
 use unisono_context::{Digest, MessageId, RunId, Timestamp, TurnId, tree};
 
 use crate::event::{Event, Fact};
-use crate::run::calls::{CallPlace, CallStatus};
-use crate::state::{CallCap, State};
+use crate::run::calls::{CallCap, CallPlace, CallStatus};
+use crate::state::State;
 
 mod calls;
 mod delegation;
@@ -22,6 +22,7 @@ mod turns;
 
 /// An event that does not follow from the events before it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// A message or branch does not fit the tree.
     #[error(transparent)]
@@ -75,7 +76,9 @@ impl State {
         self.apply_to_budget(&event.fact, event.at);
         self.apply_to_summary_usage(&event.fact);
         let is_folded = self.apply_to_preparations(&event.fact)
-            || self.apply_to_conversation(&event.fact, event.at)?;
+            || self.apply_to_conversation(&event.fact)?
+            || self.apply_to_topics(&event.fact, event.at)
+            || self.apply_to_rules(&event.fact);
         if !is_folded {
             self.apply_to_turns(&event.fact, event.at)?;
         }
@@ -83,8 +86,8 @@ impl State {
         Ok(())
     }
 
-    /// Folds facts about messages, branches, counts and agents; false for other facts.
-    fn apply_to_conversation(&mut self, fact: &Fact, at: Timestamp) -> Result<bool, Error> {
+    /// Folds facts about messages, branches and counts; false for other facts.
+    fn apply_to_conversation(&mut self, fact: &Fact) -> Result<bool, Error> {
         match fact {
             Fact::Created {
                 session,
@@ -119,16 +122,23 @@ impl State {
                 let counts = self.preambles.entry(*preamble).or_default();
                 counts.set(*encoding, *count);
             }
-            Fact::Defined { definition } => {
-                let digest = definition.digest();
-                self.definitions.insert(digest, definition.clone());
-            }
             Fact::Pinned { messages } => Arc::make_mut(&mut self.pinned).extend(messages),
             Fact::Unpinned { messages } => {
                 Arc::make_mut(&mut self.pinned).retain(|message| !messages.contains(message));
             }
-            Fact::InstructionsSet { text } => self.instructions = text.clone(),
-            Fact::PhrasesSet { phrases } => self.phrases = phrases.as_slice().into(),
+            Fact::Posted {
+                branch,
+                message,
+                key,
+            } => self.posted(branch, message, key.as_ref())?,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// Folds ends of topics that a person decided or imported; false for other facts.
+    fn apply_to_topics(&mut self, fact: &Fact, at: Timestamp) -> bool {
+        match fact {
             Fact::TopicSealed { last, .. } => {
                 Arc::make_mut(&mut self.topics).seal(*last, Some(at));
             }
@@ -148,17 +158,26 @@ impl State {
                     checkpoints.note_tightened(*id);
                 }
             }
-            Fact::Posted {
-                branch,
-                message,
-                key,
-            } => self.posted(branch, message, key.as_ref())?,
+            _ => return false,
+        }
+        true
+    }
+
+    /// Folds agents, instructions, rules and settings; false for other facts.
+    fn apply_to_rules(&mut self, fact: &Fact) -> bool {
+        match fact {
+            Fact::Defined { definition } => {
+                let digest = definition.digest();
+                self.definitions.insert(digest, definition.clone());
+            }
+            Fact::InstructionsSet { text } => self.instructions = text.clone(),
+            Fact::PhrasesSet { phrases } => self.phrases = phrases.as_slice().into(),
             Fact::CallCapSet { calls } => self.call_cap = CallCap(*calls),
             Fact::ToolRulesSet { rules } => self.tool_rules = rules.clone(),
             Fact::SettingsSet { settings } => self.settings = Arc::new(settings.clone()),
-            _ => return Ok(false),
+            _ => return false,
         }
-        Ok(true)
+        true
     }
 
     /// Folds facts about turns, their compactions and their runs.

@@ -48,7 +48,6 @@ pub(crate) use children::cancel_orphans;
 pub(crate) use prepared::drop_interrupted;
 pub(crate) use reserve::settle_lost;
 
-/// Handles one input.
 pub(crate) fn input(recorder: &mut Recorder<'_>, input: Input) -> Result<(), Refusal> {
     match input {
         Input::Import(import) => import::handle(recorder, import),
@@ -66,76 +65,109 @@ pub(crate) fn input(recorder: &mut Recorder<'_>, input: Input) -> Result<(), Ref
             messages,
             pinned,
         } => pin::handle(recorder, &branch, &messages, pinned),
-        Input::Counted(counted) => Ok(counted::handle(recorder, counted)?),
+        Input::Decide { call, decision, by } => calls::decide(recorder, call, decision, by),
+        Input::Cancel { turn } => cancel::handle(recorder, turn),
+        Input::CancelRun { run } => cancel::run(recorder, run),
+        Input::Seal { branch } => seal::handle(recorder, branch),
+        Input::Set { changes } => set::handle(recorder, changes),
+        Input::Counted(_)
+        | Input::Measured { .. }
+        | Input::StepDone { .. }
+        | Input::StepFailed { .. }
+        | Input::SummariserUsed { .. }
+        | Input::Rendered { .. } => Ok(context_report(recorder, input)?),
+        Input::RunStepped { .. }
+        | Input::Delegate { .. }
+        | Input::CallTools { .. }
+        | Input::WithdrawPermissions { .. }
+        | Input::Reserve { .. }
+        | Input::Settle { .. }
+        | Input::Spent { .. }
+        | Input::RunEnded { .. } => Ok(run_report(recorder, input)?),
+        Input::ToolTask { call, task } => Ok(calls::task(recorder, call, task)?),
+        Input::ToolTaskLost { call } => Ok(calls::task_lost(recorder, call)?),
+        Input::ToolEnded { call, output } => Ok(calls::ended(recorder, call, output)?),
+        Input::HookAnswered { place, reply } => Ok(hooks::answered(recorder, place, reply)?),
+        Input::Tick => Ok(calls::expire(recorder)?),
+    }
+}
+
+/// Handles a report on the context of a turn.
+fn context_report(recorder: &mut Recorder<'_>, report: Input) -> Result<(), fold::Error> {
+    match report {
+        Input::Counted(counted) => counted::handle(recorder, counted),
         Input::Measured {
             turn,
             model,
             estimated: ours,
             reported,
-        } => Ok(measured::handle(recorder, turn, &model, ours, reported)?),
-        Input::StepDone { turn, step, result } => {
-            Ok(step_done::done(recorder, turn, step, result)?)
-        }
+        } => measured::handle(recorder, turn, &model, ours, reported),
+        Input::StepDone { turn, step, result } => step_done::done(recorder, turn, step, result),
         Input::StepFailed {
             turn,
             step,
             reason,
             is_retryable: again,
-        } => Ok(step_done::failed(recorder, turn, step, reason, again)?),
+        } => step_done::failed(recorder, turn, step, reason, again),
         Input::SummariserUsed { turn, model, usage } => {
-            Ok(recorder.record(Fact::SummariserUsed { turn, model, usage })?)
+            recorder.record(Fact::SummariserUsed { turn, model, usage })
         }
-        Input::Rendered { turn, prefixes } => Ok(rendered::handle(recorder, turn, prefixes)?),
+        Input::Rendered { turn, prefixes } => rendered::handle(recorder, turn, prefixes),
+        // No other input is given to this function.
+        _ => Ok(()),
+    }
+}
+
+/// Handles a report of an attempt of a run.
+fn run_report(recorder: &mut Recorder<'_>, report: Input) -> Result<(), fold::Error> {
+    match report {
         Input::RunStepped { run, attempt, step } => {
-            Ok(run_stepped::handle(recorder, run, attempt, step)?)
+            run_stepped::handle(recorder, run, attempt, step)
         }
         Input::Delegate {
             run,
             attempt,
             round,
             calls,
-        } => Ok(delegate::handle(recorder, run, attempt, round, calls)?),
+        } => delegate::handle(recorder, run, attempt, round, calls),
         Input::CallTools {
             run,
             attempt,
             round,
             calls,
-        } => Ok(calls::handle(recorder, run, attempt, round, calls)?),
-        Input::ToolTask { call, task } => Ok(calls::task(recorder, call, task)?),
-        Input::ToolTaskLost { call } => Ok(calls::task_lost(recorder, call)?),
-        Input::ToolEnded { call, output } => Ok(calls::ended(recorder, call, output)?),
-        Input::Decide { call, decision, by } => calls::decide(recorder, call, decision, by),
-        Input::Reserve { run, attempt, ask } => Ok(reserve::handle(recorder, run, attempt, &ask)?),
+        } => calls::handle(recorder, run, attempt, round, calls),
+        Input::WithdrawPermissions {
+            run,
+            attempt,
+            round,
+        } => calls::withdraw(recorder, run, attempt, round),
+        Input::Reserve { run, attempt, ask } => reserve::handle(recorder, run, attempt, &ask),
         Input::Settle {
             run,
             attempt,
             call,
             end,
-        } => Ok(reserve::settle(recorder, run, attempt, call, &end)?),
+        } => reserve::settle(recorder, run, attempt, call, &end),
         Input::Spent {
             run,
             attempt,
             call,
             spent,
-        } => Ok(spent::handle(recorder, run, attempt, call, spent)?),
-        Input::RunEnded { run, attempt, end } => {
-            Ok(run_ended::handle(recorder, run, attempt, end)?)
-        }
-        Input::Cancel { turn } => cancel::handle(recorder, turn),
-        Input::CancelRun { run } => cancel::run(recorder, run),
-        Input::Seal { branch } => seal::handle(recorder, branch),
-        Input::Set { changes } => set::handle(recorder, changes),
-        Input::HookAnswered { place, reply } => Ok(hooks::answered(recorder, place, reply)?),
-        Input::Tick => Ok(calls::expire(recorder)?),
+        } => spent::handle(recorder, run, attempt, call, spent),
+        Input::RunEnded { run, attempt, end } => run_ended::handle(recorder, run, attempt, end),
+        // No other input is given to this function.
+        _ => Ok(()),
     }
 }
 
 /// The counts of a text in every encoding; a missing count is estimated from the bytes of the text.
 fn complete_counts(counts: Counts, bytes: impl Fn() -> usize) -> Counts {
-    let count = |encoding| {
-        let known = counts.get(encoding);
-        known.unwrap_or_else(|| Count::approximate(bytes() as u64))
-    };
+    with_estimates(counts, || Count::approximate(bytes() as u64))
+}
+
+/// The counts in every encoding, with the estimate in place of each missing one.
+fn with_estimates(counts: Counts, estimate: impl Fn() -> Count) -> Counts {
+    let count = |encoding| counts.get(encoding).unwrap_or_else(&estimate);
     let all = Encoding::ALL.into_iter();
     all.map(|encoding| (encoding, count(encoding))).collect()
 }
@@ -148,7 +180,6 @@ pub(crate) enum Affected {
     Nothing,
     /// Only those of this run.
     Run(RunId),
-    /// Any.
     All,
 }
 
@@ -211,12 +242,7 @@ impl<'m> Recorder<'m> {
         reach
     }
 
-    /// Records output that arrived too late.
-    pub(crate) fn record_late(&mut self, late: Fact) -> Result<(), fold::Error> {
-        self.record(late)
-    }
-
-    fn record(&mut self, fact: Fact) -> Result<(), fold::Error> {
+    pub(crate) fn record(&mut self, fact: Fact) -> Result<(), fold::Error> {
         let event = Event { at: self.now, fact };
         self.state.apply(&event)?;
         self.events.push(event);

@@ -5,9 +5,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use unisono_context::attachment::FileRules;
 use unisono_context::budget::{Budget, Budgets};
 use unisono_context::compaction;
 use unisono_context::snapshot::Manifest;
+use unisono_context::tree::MessagesCost;
 use unisono_context::view::View;
 use unisono_context::{Digest, Encoding, Tokens, TurnId};
 
@@ -19,14 +21,14 @@ use crate::turn::{Phase, Turn};
 /// Whether a share for the results of delegates is reserved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ResultsShare {
-    /// It is.
     Reserved,
     /// Results get the tokens that the context leaves: at least enough for one note in place of all.
     Remainder,
 }
 
-/// The cost of the context, by encoding and by the overhead of each message.
-type Costs = BTreeMap<(Encoding, Tokens), Option<Tokens>>;
+/// The cost of the context, by encoding, by the overhead of each message, and by the way in which
+/// attachments are read.
+type Costs = BTreeMap<(Encoding, Tokens, FileRules), Option<Tokens>>;
 
 impl State {
     /// The budgets that a turn's context must fit: the lead's, and those of all agents that get the
@@ -139,7 +141,7 @@ impl State {
         let mut room = |digest: Digest, agent: &Definition| {
             let assignment = needs.assignment_tokens(digest, &self.preambles);
             let assignment = assignment.map(|tokens| tokens + needs.results_note(digest));
-            self.room(turn, manifest, (agent, assignment), &mut costs)
+            self.headroom(turn, manifest, (agent, assignment), &mut costs)
         };
         let agents = turn.distinct_definitions().into_iter();
         agents
@@ -147,7 +149,7 @@ impl State {
             .collect()
     }
 
-    fn room(
+    fn headroom(
         &self,
         turn: &Turn,
         manifest: &Manifest,
@@ -161,7 +163,7 @@ impl State {
         let fixed = preamble.get(agent.limits.encoding).unwrap_or_default();
         let budget = turn.budget(agent, fixed.at_most);
         let cost = costs
-            .entry((budget.encoding, budget.per_message))
+            .entry((budget.encoding, budget.per_message, budget.files))
             .or_insert_with(|| self.frozen_cost(manifest, &budget));
         // Everything is counted before the freeze; without a count there is no headroom.
         let needed = cost.unwrap_or(budget.usable);
@@ -181,25 +183,26 @@ impl State {
             let checkpoint = self.checkpoints.get(*id)?;
             cost += checkpoint.counts.get(encoding)?.at_most;
         }
+        let mut messages = MessagesCost::default();
         for span in &manifest.spans {
             let range = span.first..=span.last;
-            cost += self.tree.cost(manifest.head, range, encoding)?.at_most;
+            messages += self.tree.messages_cost(manifest.head, range, encoding)?;
         }
         for (ordinal, form) in &manifest.altered {
             let node = self.tree.node_at(manifest.head, *ordinal)?;
-            let full = node.counts.get(encoding)?;
             let mut ever = self.alterations.ever(*ordinal, node.message.id);
-            let as_frozen = ever.find(|known| known.form == *form);
-            if let Some(counted) = as_frozen.and_then(|known| known.counts.get(encoding)) {
-                cost = cost.minus(full.at_most) + counted.at_most;
+            if let Some(as_frozen) = ever.find(|known| known.form == *form) {
+                // While it is not counted, the message counts in full.
+                let _ = as_frozen.shorten(&mut messages, node, encoding);
             }
         }
-        let messages: u64 = manifest
+        cost += messages.under(budget).at_most;
+        let verbatim: u64 = manifest
             .spans
             .iter()
             .map(|span| u64::from(span.len()))
             .sum();
-        let blocks = messages + manifest.checkpoints.len() as u64;
+        let blocks = verbatim + manifest.checkpoints.len() as u64;
         Some(cost + budget.per_message.times(blocks))
     }
 }

@@ -7,7 +7,17 @@
 use unisono_context::digest::Hasher;
 use unisono_context::{CallId, CheckpointId, Digest, MessageId, RunId, TurnId};
 
-use crate::run::calls::CallPlace;
+/// The position of a call in its session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CallPlace {
+    /// The run.
+    pub run: RunId,
+    /// The number of replies that the run had from its model; for an author's own code, the number
+    /// of earlier tool rounds plus one.
+    pub round: u32,
+    /// Its position among the calls of the round, from 0.
+    pub index: u32,
+}
 
 fn derive(turn: TurnId, kind: &str, index: u32) -> u128 {
     let mut hasher = Hasher::new("unisono/derived-id", 1);

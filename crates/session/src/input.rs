@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use unisono_context::alteration::Alteration;
-use unisono_context::checkpoint::{Body, Checkpoint, FactCoverage, KeyFact, Writer};
+use unisono_context::checkpoint::Checkpoint;
 use unisono_context::message::NewMessage;
 use unisono_context::policy::Policy;
 use unisono_context::snapshot::ToolSpec;
-use unisono_context::tokens::{Count, Counts, Ppm};
+use unisono_context::tokens::{Count, Ppm};
 use unisono_context::topic::DecidedTopics;
 use unisono_context::{
     AgentId, CallId, CheckpointId, Digest, Encoding, MessageId, RunId, SessionId, Tokens, TurnId,
@@ -18,6 +18,7 @@ use crate::agent::Team;
 use crate::budget::{ReservationRequest, TurnCaps};
 use crate::event::{
     Calibration, DelegationLimits, HookPlace, HookReply, ImportNotes, RequestKey, Work,
+    WrittenSummary,
 };
 use crate::run::calls::{CallDecision, CallOutput, CallPlace, Permission};
 use crate::run::{AttemptTimes, AuxiliaryUsage, RunCause, Step, ToolCall, Usage};
@@ -168,6 +169,16 @@ pub enum Input {
         /// The calls, in the reply's order.
         calls: Vec<NewCall>,
     },
+    /// The agent of a run does not need the permissions of a round any more. Calls that have ended are
+    /// left as they are.
+    WithdrawPermissions {
+        /// The run.
+        run: RunId,
+        /// The attempt.
+        attempt: u32,
+        /// As in [`CallPlace::round`].
+        round: u32,
+    },
     /// [`crate::Effect::CallTool`] was carried out, or could not be.
     ToolEnded {
         /// The call.
@@ -260,8 +271,6 @@ pub enum Input {
     Tick,
 }
 
-/// The prefix of labels that only this program sets.
-pub const RESERVED_LABELS: &str = "unisono.";
 /// The label with the process for whose request an ephemeral session exists; see
 /// [`Import::ephemeral`].
 pub const EPHEMERAL: &str = "unisono.ephemeral";
@@ -277,7 +286,8 @@ pub struct Import {
     pub title: Arc<str>,
     /// The system text.
     pub system: Arc<str>,
-    /// Labels. Their names must not begin with [`RESERVED_LABELS`].
+    /// Labels. Their names must not begin with
+    /// [`RESERVED_LABELS`](crate::state::RESERVED_LABELS).
     pub labels: BTreeMap<Arc<str>, Arc<str>>,
     /// Its overrides of settings, as in [`Input::Set`].
     pub settings: Settings,
@@ -384,29 +394,6 @@ pub enum StepResult {
     Written(WrittenSummary),
 }
 
-/// A summary with the data that is recorded about it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WrittenSummary {
-    /// The text in the context.
-    pub body: Body,
-    /// Facts that are kept verbatim.
-    pub key_facts: Vec<KeyFact>,
-    /// Tokens of the complete block, in each encoding of the job.
-    pub counts: Counts,
-    /// Its writer.
-    pub writer: Writer,
-    /// The model's name.
-    pub model: Arc<str>,
-    /// Its cost, in millionths of a dollar; none if the price is unknown.
-    pub cost_micros: Option<u64>,
-    /// The duration, in milliseconds.
-    pub duration_ms: u64,
-    /// Whether a model should regenerate it.
-    pub degraded: bool,
-    /// The share of the range's days, names and ids that a model's summary contains.
-    pub coverage: Option<FactCoverage>,
-}
-
 /// A task for another agent, as a model wrote it. It is always accepted here; the result tells the
 /// model why a task is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -469,6 +456,8 @@ pub enum AttemptEnd {
         reason: Arc<str>,
         /// The time for which another attempt would also fail, in milliseconds, if it is known.
         wait_ms: Option<u64>,
+        /// The text of its last reply, if that broke off or was rejected.
+        text: Option<Arc<str>>,
     },
 }
 
@@ -479,6 +468,7 @@ impl AttemptEnd {
             cause,
             reason: reason.into(),
             wait_ms: None,
+            text: None,
         }
     }
 }

@@ -11,12 +11,13 @@ use crate::run::Step;
 use crate::state::State;
 use crate::{fold, handle};
 
-pub use crate::event::ImportNotes;
+pub use crate::event::{ImportNotes, WrittenSummary};
 pub use crate::input::{
     Append, AttemptEnd, CallEnd, Counted, DelegateCall, EPHEMERAL, Import, Input, MAX_BRANCH,
-    NewCall, NewTurn, PrecedingMessages, RESERVED_LABELS, StepResult, WrittenSummary,
+    NewCall, NewTurn, PrecedingMessages, StepResult,
 };
 pub use crate::refusal::Refusal;
+pub use crate::state::RESERVED_LABELS;
 
 /// The result of an input: first make the events durable, then carry out the effects.
 #[derive(Clone, Debug, Default)]
@@ -131,7 +132,7 @@ impl Machine {
         let late = self.late_fact(&input);
         let mut recorder = handle::Recorder::new(&mut self.state, now);
         match late {
-            Some(late) => recorder.record_late(late)?,
+            Some(late) => recorder.record(late)?,
             None => handle::input(&mut recorder, input)?,
         }
         if changes_due || recorder.affected() != Affected::Nothing {

@@ -150,7 +150,6 @@ pub(crate) fn due_keys(
     keys
 }
 
-/// The effects that one run waits for.
 pub(crate) fn keys_of_run(
     state: &State,
     run: RunId,
@@ -188,7 +187,6 @@ fn keys_of(
     std::iter::once(key_of(run, requested, now)).chain(calls)
 }
 
-/// The key range of the calls of a run.
 pub(crate) fn calls_of(run: RunId) -> std::ops::RangeInclusive<EffectKey> {
     let place = |round, index| EffectKey::Call(CallPlace { run, round, index });
     place(0, 0)..=place(u32::MAX, u32::MAX)
@@ -215,7 +213,6 @@ fn key_of(run: &Run, requested: &BTreeSet<EffectKey>, now: Timestamp) -> EffectK
     }
 }
 
-/// The effect that cancels an effect.
 pub(crate) fn cancellation(key: EffectKey) -> Option<Effect> {
     match key {
         EffectKey::Run(run, _) => Some(Effect::CancelRun(run)),

@@ -8,6 +8,7 @@
 use std::sync::Arc;
 
 use unisono_context::alteration::{Alteration, Form};
+use unisono_context::budget::Budget;
 use unisono_context::checkpoint::{Checkpoint, Kind, Span};
 use unisono_context::compaction::{
     self, Cover, ExpectedGrowth, MaskTarget, NewSummary, Plan, Step,
@@ -17,13 +18,15 @@ use unisono_context::message::Role;
 use unisono_context::tokens::{Count, Counts};
 use unisono_context::view::View;
 use unisono_context::{
-    CheckpointId, Digest, Encoding, MessageId, Ordinal, RunId, Timestamp, Tokens, TurnId,
+    CheckpointId, Digest, Encoding, MessageId, Ordinal, Ppm, RunId, Timestamp, Tokens, TurnId,
 };
 
 use crate::assignment::{AHEAD, CompactionJob};
-use crate::event::{DropReason, PlannedPreparation, Preparation, PreparationStatus, Work};
+use crate::event::{
+    DropReason, PlannedPreparation, Preparation, PreparationStatus, Work, WrittenSummary,
+};
 use crate::ids;
-use crate::input::{EPHEMERAL, WrittenSummary};
+use crate::input::EPHEMERAL;
 use crate::state::State;
 use crate::tool::HookEvent;
 use crate::turn::{Phase, Turn};
@@ -102,7 +105,8 @@ impl State {
             true => self.tree.range(head, view.len().next()..=tip),
             false => Vec::new(),
         };
-        let known = input.counts.get(limits.encoding).unwrap_or_default();
+        let budget = Budget::new(limits, Ppm(0), Tokens::ZERO);
+        let known = input.count(&budget).unwrap_or_default();
         let mut growth = ExpectedGrowth {
             messages: 1,
             results: 0,
@@ -285,7 +289,6 @@ impl State {
     }
 }
 
-/// The checkpoint of a prepared summary.
 pub(crate) fn new_summary(of: &Preparation, written: &WrittenSummary, at: Timestamp) -> NewSummary {
     let WrittenSummary {
         body,

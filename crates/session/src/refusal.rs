@@ -7,10 +7,12 @@ use unisono_context::message::Role;
 use unisono_context::{CallId, MessageId, RunId, TurnId, tree};
 
 use crate::fold;
-use crate::input::{MAX_BRANCH, RESERVED_LABELS};
+use crate::input::MAX_BRANCH;
+use crate::state::RESERVED_LABELS;
 
 /// The reason why an input was refused. Nothing was changed, except by [`Refusal::Fold`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum Refusal {
     /// The session exists and differs from the result of this import.
     #[error("the session already exists")]

@@ -51,7 +51,6 @@ pub struct TeamNeeds {
     agents: BTreeMap<Digest, AgentNeeds>,
 }
 
-/// The needs of one agent.
 #[derive(Clone, Debug)]
 struct AgentNeeds {
     definition: Arc<Definition>,
@@ -212,7 +211,7 @@ impl TeamNeeds {
         match self.agents.get(&agent) {
             Some(agent) if agent.gets_results => {
                 let least = LEAST_RESULT.times(agent.handed).min(Tokens(usable.0 / 2));
-                self.results.of(usable).max(least).max(note)
+                self.results.share_of(usable).max(least).max(note)
             }
             _ => Tokens::ZERO,
         }

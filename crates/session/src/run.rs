@@ -6,8 +6,6 @@ use std::sync::Arc;
 use unisono_context::attachment::AttachedFile;
 use unisono_context::{AgentId, Digest, RunId, SnapshotId, Timestamp, Tokens, TurnId};
 
-use crate::event::{OpenedRun, RunRole};
-
 use calls::CallRound;
 
 pub mod calls;
@@ -22,7 +20,7 @@ pub use next::{
     reply_usage, total_usage,
 };
 pub use retrace::{Divergence, ModelCall, RetracedRun, retrace};
-pub use round::{DelegationRound, DelegationStatus};
+pub use round::{DelegatedCall, DelegationRound, DelegationStatus};
 
 pub use unisono_context::call::{
     Choice, ClientOptions, FallbackUsed, Reply, Sent, Stop, ToolCall, ToolResult, Usage,
@@ -73,6 +71,25 @@ pub struct AuxiliaryUsage {
     pub usage: Usage,
     /// The fallback that caused it; none: the run's own model.
     pub fallback: Option<Arc<str>>,
+}
+
+impl RunRole {
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            RunRole::Lead => "lead",
+            RunRole::Delegate { .. } => "delegate",
+            RunRole::Child { .. } => "child",
+        }
+    }
+
+    /// The run that delegated the task.
+    pub const fn parent(self) -> Option<RunId> {
+        match self {
+            RunRole::Child { parent, .. } => Some(parent),
+            RunRole::Lead | RunRole::Delegate { .. } => None,
+        }
+    }
 }
 
 impl Step {
@@ -135,6 +152,14 @@ impl Step {
             Step::Named { .. } | Step::Spent(_) => false,
         }
     }
+}
+
+/// The result of the named step with this name.
+pub fn named_result<'s>(steps: &'s [Arc<Step>], wanted: &str) -> Option<&'s Arc<str>> {
+    steps.iter().find_map(|step| match &**step {
+        Step::Named { name, result } if **name == *wanted => Some(result),
+        _ => None,
+    })
 }
 
 /// The cause of a failed attempt.
@@ -259,6 +284,8 @@ pub enum Ending {
         reason: Arc<str>,
         /// The duration of all attempts, in milliseconds.
         duration_ms: u64,
+        /// The text of the last reply, if that broke off or was rejected.
+        text: Option<Arc<str>>,
     },
     /// Its turn or its parent run ended before it.
     Cancelled,
@@ -277,6 +304,46 @@ pub struct AttemptTimes {
     /// Until when its first request waited for the provider's cache: until another request had
     /// written it, or it had written it first. None: it did not wait.
     pub cache_ready: Option<Timestamp>,
+}
+
+/// The input of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenedRun {
+    /// Its id.
+    pub id: RunId,
+    /// The turn it belongs to.
+    pub turn: TurnId,
+    /// Its place in the turn.
+    pub role: RunRole,
+    /// The agent.
+    pub agent: AgentId,
+    /// Digest of the agent's definition.
+    pub definition: Digest,
+    /// The frozen context; none if the agent gets only the task.
+    pub snapshot: Option<SnapshotId>,
+    /// Digest of the prefix.
+    pub prefix: Digest,
+}
+
+/// A run's place in its turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum RunRole {
+    /// Works on one part, before the lead.
+    Delegate {
+        /// Its position in the fan-out, from 0.
+        index: u32,
+    },
+    /// Answers the turn.
+    Lead,
+    /// Works on a task that another run delegated to it.
+    Child {
+        /// The run that delegated the task.
+        parent: RunId,
+        /// The round of that run, as in [`DelegationRound::number`].
+        round: u32,
+        /// Its position among the calls of the round, from 0.
+        index: u32,
+    },
 }
 
 /// A run and its state.

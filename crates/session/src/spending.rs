@@ -2,7 +2,9 @@
 
 use unisono_context::{RunId, Timestamp, TurnId};
 
-use crate::budget::{self, Level, ReservationRequest, Resource, Shortage, Tree, Verdict};
+use crate::budget::{
+    self, BudgetStatus, Level, ReservationRequest, Resource, Shortage, Tree, Verdict,
+};
 use crate::ids;
 use crate::run::Run;
 use crate::state::State;
@@ -15,6 +17,49 @@ impl State {
     /// The spent and reserved amounts.
     pub fn budget(&self) -> &Tree {
         &self.budget
+    }
+
+    /// The limits of the session, and of one of its open turns.
+    pub fn budgets(&self, turn: Option<TurnId>, now: Timestamp) -> Vec<BudgetStatus> {
+        let of_turn = turn.map(|turn| self.turn_budgets(turn, now));
+        let of_turn = of_turn.into_iter().flatten();
+        of_turn.chain(self.session_budgets(now)).collect()
+    }
+
+    /// The limits of the session.
+    pub fn session_budgets(&self, now: Timestamp) -> Vec<BudgetStatus> {
+        let tree = self.budget();
+        let open = self.open_turns();
+        let under_way = open.map(|turn| turn.elapsed_ms(now)).sum::<u64>();
+        let account = tree.session();
+        let reserved = account.open + account.kept;
+        let time = account.time_ms.saturating_add(under_way);
+        let caps = tree.session_caps();
+        caps.left(Level::Session, account.spent, reserved, time)
+            .collect()
+    }
+
+    /// The limits of an open turn; none of another one.
+    pub fn turn_budgets(&self, turn: TurnId, now: Timestamp) -> Vec<BudgetStatus> {
+        let tree = self.budget();
+        let of_turn = tree.turn(turn).zip(tree.turn_caps(turn));
+        let Some(((account, caps), turn)) = of_turn.zip(self.turn(turn)) else {
+            return Vec::new();
+        };
+        let (reserved, time) = (account.open + account.kept, turn.elapsed_ms(now));
+        let left = caps.turn.left(Level::Turn, account.spent, reserved, time);
+        left.collect()
+    }
+
+    /// The limits of an open run; none of another one.
+    pub fn run_budgets(&self, run: RunId, now: Timestamp) -> Vec<BudgetStatus> {
+        let Some((account, known)) = self.budget.run(run).zip(self.runs.get(&run)) else {
+            return Vec::new();
+        };
+        let (reserved, time) = (account.open + account.kept, elapsed(known.opened_at, now));
+        let caps = self.budget.run_caps(run);
+        let left = caps.left(Level::Run, account.spent, reserved, time);
+        left.collect()
     }
 
     /// Whether model calls of a run are limited, so that they must be reserved first
@@ -174,7 +219,6 @@ impl State {
         ))
     }
 
-    /// The deadline of a run by its own budget.
     pub(crate) fn run_deadline(&self, run: RunId) -> Option<(Timestamp, Shortage)> {
         let run = self.runs.get(&run)?;
         let cap = self.budget.run_caps(run.id).time_ms?;
@@ -207,7 +251,6 @@ impl State {
         of_run.into_iter().chain(above)
     }
 
-    /// Whether runs of a turn have their own time limits.
     pub(crate) fn has_timed_runs(&self, turn: &Turn) -> bool {
         let caps = self.budget.turn_caps(turn.accepted.id);
         caps.is_some_and(|caps| {

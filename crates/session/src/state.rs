@@ -1,5 +1,7 @@
 //! A session as the fold of its journal.
 
+mod runs;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
@@ -21,7 +23,6 @@ use crate::agent::Definition;
 use crate::budget;
 use crate::event::{Fact, HookPlace, Outcome, Preparation, RunRole};
 use crate::ids;
-use crate::input::RESERVED_LABELS;
 use crate::reserve::TeamNeeds;
 use crate::run::Run;
 use crate::run::calls::CallPlace;
@@ -29,9 +30,11 @@ use crate::summary_usage::SummaryUsage;
 use crate::tool::ToolRules;
 use crate::turn::{Phase, Turn};
 
-/// The overrides of a session, by dotted key. Their meaning is not known here.
-pub type Settings = BTreeMap<Arc<str>, Arc<str>>;
+pub use crate::event::Settings;
+pub use crate::run::calls::CallCap;
 
+/// The prefix of labels that only this program sets.
+pub const RESERVED_LABELS: &str = "unisono.";
 /// The name of a session's first branch.
 pub const MAIN: &str = "main";
 
@@ -106,17 +109,6 @@ pub enum KeyTarget {
     Turn(TurnId),
     /// A message that was appended without one.
     Message(MessageId),
-}
-
-/// The maximum number of tool calls of one reply.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CallCap(pub u32);
-
-impl Default for CallCap {
-    /// More than a working model makes in one reply.
-    fn default() -> CallCap {
-        CallCap(128)
-    }
 }
 
 /// The location in the journal of the steps behind a message.
@@ -316,7 +308,6 @@ impl State {
         waiting.map_or(&[], Vec::as_slice)
     }
 
-    /// The waiting message with this id.
     pub(crate) fn waiting_message(&self, id: MessageId) -> Option<&NewMessage> {
         let mut waiting = self.waiting_messages.values().flatten();
         waiting.find(|message| message.id == id)

@@ -64,7 +64,7 @@ fn decide(view: &View<'_>, rules: &TopicRules<'_>) -> Vec<TopicEnd> {
         return Vec::new();
     };
     let mut before = tree.node_at(head, Ordinal(oldest.0.saturating_sub(1)));
-    let mut topic = CurrentTopic::of(view, rules, before);
+    let mut topic = CurrentTopic::starting_after(view, rules, before);
     let units = units(&nodes);
     let mut ends = Vec::new();
     for (index, node) in nodes.iter().enumerate() {
@@ -84,7 +84,6 @@ fn decide(view: &View<'_>, rules: &TopicRules<'_>) -> Vec<TopicEnd> {
     ends
 }
 
-/// The current topic.
 struct CurrentTopic {
     start: Ordinal,
     /// Per budget, the tokens that cuts and summaries saved in it.
@@ -92,7 +91,11 @@ struct CurrentTopic {
 }
 
 impl CurrentTopic {
-    fn of(view: &View<'_>, rules: &TopicRules<'_>, last: Option<&Node>) -> CurrentTopic {
+    fn starting_after(
+        view: &View<'_>,
+        rules: &TopicRules<'_>,
+        last: Option<&Node>,
+    ) -> CurrentTopic {
         let tree = view.tree();
         let start = last.map_or(Ordinal::FIRST, |last| {
             rules.topics.start(tree, last.message.id)
@@ -110,7 +113,7 @@ impl CurrentTopic {
 
 /// The full size of the messages of a range, with the dialect's overhead.
 fn full_tokens(view: &View<'_>, first: Ordinal, last: Ordinal, budget: &Budget) -> Tokens {
-    let cost = view.tree().cost(view.head(), first..=last, budget.encoding);
+    let cost = view.tree().cost_under(view.head(), first..=last, budget);
     let messages = u64::from((last.0 + 1).saturating_sub(first.0));
     cost.unwrap_or_default().tokens + budget.per_message.times(messages)
 }
@@ -154,10 +157,13 @@ fn end_reason(
             .is_some_and(|most| is_later(node.message.at, before.message.at, most)),
         EndedBy::Share => rules.budgets.iter().enumerate().any(|(index, budget)| {
             let share = rules.policy.trigger_amount(budget);
-            let share = share.map(|amount| rules.tiers.topic.of(amount));
+            let share = share.map(|amount| rules.tiers.topic.share_of(amount));
             let saved = topic.saved.get(index).copied().unwrap_or_default();
             let tokens = full_tokens(view, topic.start, last, budget).minus(saved);
-            let most = ends.over.zip(share).map(|(part, share)| part.of(share));
+            let most = ends
+                .over
+                .zip(share)
+                .map(|(part, share)| part.share_of(share));
             most.is_some_and(|most| tokens > most)
         }),
         EndedBy::Person => rules.topics.is_sealed(before.message.id),

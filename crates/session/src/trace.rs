@@ -42,6 +42,9 @@ pub struct TurnTrace {
     pub accepted: (Moment, AcceptedTurn),
     /// The time at which its input was appended.
     pub started: Option<Moment>,
+    /// The last time at which a call did not wait for a person any more: a call of the turn or,
+    /// before the turn started, of any turn.
+    pub resumed: Option<Moment>,
     /// The planned compaction steps.
     pub plans: Vec<(Moment, Plan)>,
     /// The numbers of the checkpoints that they made.
@@ -79,7 +82,7 @@ pub struct RunTrace {
     pub ended: Option<(Moment, Arc<Ending>)>,
     /// Its output after it was cancelled.
     pub late: Vec<(Moment, LateOutput)>,
-    /// What the budgets count for it.
+    /// The amount that budgets count for it.
     pub charge: Charge,
     /// The number of open runs to which it delegated.
     open_children: u32,
@@ -232,6 +235,9 @@ impl Trace {
         {
             run.charge.take(&event.fact);
         }
+        if let Some(run) = self.resumed_run(&event.fact) {
+            self.resume(run, now);
+        }
         for (run, run_event) in RunEvent::of_fact(&event.fact) {
             if let Some(run) = self.runs.get_mut(&run) {
                 run.events.push((now, run_event));
@@ -252,11 +258,37 @@ impl Trace {
         }
     }
 
+    /// The run of a call that does not wait for a person after a fact.
+    fn resumed_run(&self, fact: &Fact) -> Option<RunId> {
+        match fact {
+            Fact::ToolDecided { call, .. } => Some(call.run),
+            Fact::ToolEnded { call, .. } => {
+                let run = self.runs.get(&call.run)?;
+                timeline::is_undecided(run, *call).then_some(call.run)
+            }
+            Fact::RunEnded { run, .. } => {
+                timeline::has_undecided(self.runs.get(run)?).then_some(*run)
+            }
+            _ => None,
+        }
+    }
+
+    fn resume(&mut self, run: RunId, now: Moment) {
+        let own = self.runs.get(&run).map(|run| run.opened.1.turn);
+        for (id, turn) in &mut self.turns {
+            let waited = own == Some(*id) || turn.started.is_none();
+            if waited && turn.ended.is_none() {
+                turn.resumed = Some(now);
+            }
+        }
+    }
+
     fn of_turn(&mut self, fact: &Fact, now: Moment) {
         if let Fact::TurnAccepted { turn } = fact {
             let accepted = TurnTrace {
                 accepted: (now, (**turn).clone()),
                 started: None,
+                resumed: None,
                 plans: Vec::new(),
                 checkpoints: Vec::new(),
                 compacted: None,
@@ -367,10 +399,8 @@ impl Trace {
 
     /// The run that delegated the task of a run.
     fn parent_of(&mut self, run: RunId) -> Option<&mut RunTrace> {
-        match self.runs.get(&run)?.opened.1.role {
-            RunRole::Child { parent, .. } => self.runs.get_mut(&parent),
-            RunRole::Lead | RunRole::Delegate { .. } => None,
-        }
+        let parent = self.runs.get(&run)?.opened.1.role.parent()?;
+        self.runs.get_mut(&parent)
     }
 
     /// The stage of a run in the pipeline of its turn's lead.

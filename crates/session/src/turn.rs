@@ -10,10 +10,10 @@ use unisono_context::tokens::Ppm;
 use unisono_context::{AgentId, Digest, Encoding, RunId, Snapshot, SnapshotId, Timestamp, Tokens};
 
 use crate::agent::{ContextMode, Definition, Team};
-use crate::event::{AcceptedTurn, Calibration, HookPlace, RunRole, Work};
+use crate::event::{AcceptedTurn, Calibration, HookPlace, RunRole, Settings, Work};
 use crate::ids;
 use crate::reserve::TeamNeeds;
-use crate::state::{CallCap, Settings};
+use crate::run::calls::CallCap;
 use crate::tool::ToolRules;
 
 /// A value that follows from the journal and is kept to avoid computing it again. Two states that
@@ -45,6 +45,10 @@ impl<T> PartialEq for Lazy<T> {
 
 /// The error code of a turn that exceeded its time limit.
 pub const TIMED_OUT: &str = "timeout";
+
+/// The maximum number of steps of a compaction. Each step shrinks the context; a step may be the cut
+/// of one message, so a conversation of large messages takes many.
+pub const COMPACTION_STEPS_MAX: u32 = 1_024;
 
 /// A turn from its acceptance to its end.
 #[derive(Clone, Debug, PartialEq)]

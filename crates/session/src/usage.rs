@@ -52,7 +52,7 @@ pub struct Day(pub i64);
 
 impl Day {
     /// The day of an instant.
-    pub const fn of(at: Timestamp) -> Day {
+    pub const fn from_timestamp(at: Timestamp) -> Day {
         Day(at.0.div_euclid(86_400_000))
     }
 }
@@ -101,7 +101,7 @@ impl FromIterator<(UsageSource, Arc<str>, UsageEntry)> for Ledger {
 impl Ledger {
     /// Takes the next event of a session.
     pub fn take(&mut self, event: &Event) {
-        self.day = Day::of(event.at);
+        self.day = Day::from_timestamp(event.at);
         match &event.fact {
             Fact::Defined { definition } => {
                 let model = definition.model.clone();
@@ -273,7 +273,6 @@ impl Ledger {
     }
 }
 
-/// Adds usage.
 fn add(
     all: &mut BTreeMap<(UsageSource, Arc<str>), UsageEntry>,
     more: &BTreeMap<(UsageSource, Arc<str>), UsageEntry>,
@@ -284,7 +283,6 @@ fn add(
     }
 }
 
-/// The sum of uses.
 fn sum<'u>(all: impl Iterator<Item = &'u UsageEntry>) -> UsageEntry {
     all.fold(UsageEntry::default(), |sum, used| UsageEntry {
         jobs: sum.jobs + used.jobs,

@@ -119,10 +119,7 @@ async fn send(sections: &mpsc::Sender<Section>, section: Section) -> Result<()> 
 }
 
 fn stopped(error: &tokio::task::JoinError) -> Error {
-    Error::Engine {
-        doing: "work on an archive",
-        reason: error.to_string(),
-    }
+    Error::engine("work on an archive", error)
 }
 
 /// Stores all sessions of an archive. If any part of it is damaged, or any of its sessions exists
@@ -143,7 +140,7 @@ pub async fn import(engine: &dyn Engine, path: &Path) -> Result<ArchiveCounts> {
         .unwrap_or_else(|error| Err(stopped(&error)))?;
     // Sessions of unfinished imports are left out.
     let left = imports::unfinished(engine).await?;
-    imports::take_back(engine, &left).await?;
+    imports::delete_all(engine, &left).await?;
     let mut kept = Vec::new();
     for &session in &sessions {
         let Some(known) = engine.session(session).await? else {
@@ -168,7 +165,7 @@ pub async fn import(engine: &dyn Engine, path: &Path) -> Result<ArchiveCounts> {
     // The original error is returned. What cannot be deleted now is deleted when the store is next
     // opened.
     if stored.is_err()
-        && let Err(error) = imports::take_back(engine, &made).await
+        && let Err(error) = imports::delete_all(engine, &made).await
     {
         tracing::warn!(%error, "an unfinished import is taken back later");
     }
@@ -297,7 +294,6 @@ async fn store(
     }
 }
 
-/// The key of the end record.
 fn end_key() -> crate::envelope::Key {
     row::key(SessionId::from_u128(u128::MAX), u64::MAX)
 }

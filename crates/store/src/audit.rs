@@ -5,8 +5,9 @@
 //! journal, so the log is bounded and old entries leave the store. The first event of a segment has
 //! its generation, which grows by one per segment; it orders segments and makes positions unique.
 //!
-//! If several processes share the store, all of them append to the same segments. A process that has
-//! not read the latest entry cannot append; it reads the log and tries again.
+//! If several processes share the store, all of them append to the same segments. A process that does
+//! not know the number of the latest entry cannot append; the refusal says the number, and it tries
+//! again. It reads the log again only if the segment is not the newest one any more.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,7 +33,6 @@ const PAGE: u64 = 1_024;
 const EXAMINED: u64 = 16_384;
 /// Maximum number of retries of an append that conflicts with another process.
 const TRIES: usize = 64;
-/// Milliseconds per day.
 const DAY_MS: i64 = 86_400_000;
 
 /// A request that changed something or was refused, or a command or an opening that changed the
@@ -151,7 +151,6 @@ pub struct Position {
     pub seq: u64,
 }
 
-/// A segment with entries.
 #[derive(Clone, Copy, Debug)]
 struct Segment {
     journal: SessionId,
@@ -166,7 +165,7 @@ struct Segment {
 pub struct Audit {
     journal: Journal,
     retention: Retention,
-    /// The newest segment; `None` before the first read and after a conflict with another process.
+    /// The newest segment; `None` before the first read, and if another process may have begun one.
     newest: Option<Segment>,
 }
 
@@ -195,13 +194,8 @@ impl Audit {
                     entries = entries.get(written..).unwrap_or_default();
                     tried = 0;
                 }
-                Err(Error::Fenced { .. } | Error::Conflict { .. }) if tried < TRIES => {
-                    self.newest = None;
-                }
-                Err(error) => {
-                    self.newest = None;
-                    return Err(error);
-                }
+                Err(Error::Fenced { .. } | Error::Conflict { .. }) if tried < TRIES => {}
+                Err(error) => return Err(error),
             }
         }
         Ok(())
@@ -209,7 +203,7 @@ impl Audit {
 
     /// Appends the entries that fit into the newest segment, and returns their number.
     async fn try_append(&mut self, entries: &[Entry], now: Timestamp) -> Result<usize> {
-        let newest = match self.newest {
+        let newest = match self.newest.take() {
             Some(newest) => Some(newest),
             None => segments(&self.journal).await?.pop(),
         };
@@ -235,9 +229,24 @@ impl Audit {
             expected_seq: segment.last,
             payloads,
         };
-        let last = self.journal.engine().append(append).await?;
-        self.newest = Some(Segment { last, ..segment });
-        Ok(written)
+        match self.journal.engine().append(append).await {
+            Ok(last) => {
+                self.newest = Some(Segment { last, ..segment });
+                Ok(written)
+            }
+            Err(error) => {
+                // The epoch is unchanged, so the segment is, too: others only added entries.
+                if let Error::Conflict { last_seq, .. } = error
+                    && began.is_none()
+                {
+                    self.newest = Some(Segment {
+                        last: last_seq,
+                        ..segment
+                    });
+                }
+                Err(error)
+            }
+        }
     }
 
     /// Starts the next segment in the oldest journal of the ring.
@@ -263,7 +272,7 @@ impl Audit {
         if let Some(oldest) = segments.iter().find(|oldest| oldest.journal == journal) {
             let deletion = Deletion {
                 expected_seq: Some(oldest.last),
-                ..Deletion::of(journal)
+                ..Deletion::of_session(journal)
             };
             engine.delete_session(deletion).await?;
         }
@@ -298,7 +307,7 @@ impl Audit {
             }
             let deletion = Deletion {
                 expected_seq: Some(segment.last),
-                ..Deletion::of(segment.journal)
+                ..Deletion::of_session(segment.journal)
             };
             match self.journal.engine().delete_session(deletion).await {
                 Ok(was_there) => deleted += usize::from(was_there),
@@ -374,7 +383,6 @@ pub async fn read(
     Ok(part)
 }
 
-/// The journal of a generation in the ring.
 fn journal_of(generation: u64) -> SessionId {
     SessionId::from_u128(AUDIT.0.as_u128() - u128::from(generation % SEGMENTS))
 }
@@ -384,13 +392,14 @@ async fn segments(journal: &Journal) -> Result<Vec<Segment>> {
     let engine = journal.engine();
     let ids: Vec<SessionId> = (0..SEGMENTS).map(journal_of).collect();
     let firsts = engine.first_events(ids.clone()).await?;
+    let infos = engine.existing(ids.clone()).await?;
     let mut found = Vec::new();
     for (id, first) in ids.into_iter().zip(firsts) {
         let Some(first) = first else { continue };
-        let (Entry::Began { generation, at }, Some(info)) = (
-            decode(id, first.seq, &first.payload)?,
-            engine.session(id).await?,
-        ) else {
+        let info = infos.iter().find(|info| info.session == id);
+        let (Entry::Began { generation, at }, Some(info)) =
+            (decode(id, first.seq, &first.payload)?, info)
+        else {
             // Another process deleted it.
             continue;
         };

@@ -39,7 +39,6 @@ pub(crate) fn is_blob(journal: SessionId) -> bool {
     journal >= FIRST_OWN && journal < LAST
 }
 
-/// The journal of a content.
 fn journal_of(digest: &Digest) -> SessionId {
     let mut id = [0xff; 16];
     for (to, from) in id.iter_mut().skip(SHARED).zip(digest.0) {
@@ -106,7 +105,6 @@ async fn sessions_of(engine: &dyn Engine, journal: SessionId) -> Result<BTreeSet
     }
 }
 
-/// Reads the content of a journal.
 async fn read(engine: &dyn Engine, journal: SessionId) -> Result<Option<Arc<[u8]>>> {
     let Some(event) = engine.read(journal, 1, 1).await?.pop() else {
         return Ok(None);
@@ -159,7 +157,7 @@ async fn put_once(
                 tracing::warn!(%journal, "the content of an attachment was damaged; it is stored again");
                 let deletion = Deletion {
                     expected_seq: Some(claim.last_seq),
-                    ..Deletion::of(journal)
+                    ..Deletion::of_session(journal)
                 };
                 engine.delete_session(deletion).await?;
             }
@@ -221,7 +219,7 @@ async fn forget(
     if left.into_iter().all(is_blob) {
         let deletion = Deletion {
             expected_seq: Some(info.last_seq),
-            ..Deletion::of(journal)
+            ..Deletion::of_session(journal)
         };
         return engine.delete_session(deletion).await;
     }

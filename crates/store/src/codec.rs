@@ -22,7 +22,6 @@ fn options() -> impl bincode::Options {
         .reject_trailing_bytes()
 }
 
-/// Encodes a row into a new buffer.
 #[cfg(test)]
 pub(crate) fn encode<T: Serialize>(row: &T) -> Result<Vec<u8>, String> {
     options().serialize(row).map_err(|error| error.to_string())

@@ -38,7 +38,11 @@ impl Loaded {
     }
 }
 
-/// The digests of the contents that a fact refers to.
+/// The contents that a fact refers to, and the texts of its documents.
 pub(crate) fn references(fact: &Fact) -> impl Iterator<Item = Digest> {
-    fact.contents().into_iter().map(|content| content.digest)
+    let contents = fact.contents().into_iter();
+    contents.flat_map(|content| {
+        let text = content.text.map(|text| text.digest);
+        std::iter::once(content.digest).chain(text)
+    })
 }

@@ -63,7 +63,7 @@ use tokio::sync::{Mutex, RwLock, mpsc, oneshot};
 use crate::admit;
 use crate::engine::{
     Append, Checkpoint, Claim, Deletion, Engine, EngineFuture, Event, Health, SessionId,
-    SessionInfo, Space, Vacuumed,
+    SessionInfo, SessionsFuture, Space, Vacuumed,
 };
 use crate::error::{Error, Result};
 use crate::row;
@@ -199,12 +199,8 @@ impl Disk {
                 Some(running) => read(&running.trees),
                 None => Err(Error::Closed),
             });
-            reading.await.unwrap_or_else(|error| {
-                Err(Error::Engine {
-                    doing,
-                    reason: error.to_string(),
-                })
-            })
+            let failed = |error| Err(Error::engine(doing, &error));
+            reading.await.unwrap_or_else(failed)
         })
         .await
     }
@@ -349,7 +345,7 @@ impl Engine for Disk {
         Box::pin(self.ask("look a session up", move |trees| trees.info(session)))
     }
 
-    fn existing(&self, sessions: Vec<SessionId>) -> EngineFuture<'_, Vec<SessionInfo>> {
+    fn existing(&self, sessions: Vec<SessionId>) -> SessionsFuture<'_> {
         Box::pin(self.ask("look sessions up", move |trees| {
             let infos = sessions.into_iter();
             infos
@@ -358,19 +354,11 @@ impl Engine for Disk {
         }))
     }
 
-    fn sessions(
-        &self,
-        after: Option<SessionId>,
-        limit: usize,
-    ) -> EngineFuture<'_, Vec<SessionInfo>> {
+    fn sessions(&self, after: Option<SessionId>, limit: usize) -> SessionsFuture<'_> {
         Box::pin(self.ask("list sessions", move |trees| trees.sessions(after, limit)))
     }
 
-    fn newest_sessions(
-        &self,
-        before: Option<SessionId>,
-        limit: usize,
-    ) -> EngineFuture<'_, Vec<SessionInfo>> {
+    fn newest_sessions(&self, before: Option<SessionId>, limit: usize) -> SessionsFuture<'_> {
         Box::pin(self.ask("list sessions", move |trees| {
             trees.newest_sessions(before, limit)
         }))
@@ -400,12 +388,7 @@ impl Engine for Disk {
                 stop: Arc::clone(&self.closing),
             };
             let done = tokio::spawn(online.run()).await;
-            done.unwrap_or_else(|error| {
-                Err(Error::Engine {
-                    doing: "vacuum the store",
-                    reason: error.to_string(),
-                })
-            })
+            done.unwrap_or_else(|error| Err(Error::engine("vacuum the store", &error)))
         })
     }
 
@@ -421,10 +404,8 @@ impl Engine for Disk {
             let mut running = Arc::clone(&self.running).write_owned().await;
             // Runs to its end even if the caller is dropped.
             let closing = tokio::task::spawn_blocking(move || drop(running.take()));
-            closing.await.map_err(|error| Error::Engine {
-                doing: "close the store",
-                reason: error.to_string(),
-            })
+            let failed = |error| Error::engine("close the store", &error);
+            closing.await.map_err(failed)
         }))
     }
 }

@@ -5,6 +5,7 @@
 //! epoch; a later claim fences it.
 
 mod cluster;
+mod forward;
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -32,6 +33,8 @@ pub(crate) const SESSIONS_PAGE: usize = 1_024;
 
 /// The result of an engine's method: a boxed future, so that `Arc<dyn Engine>` works.
 pub type EngineFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
+
+pub(crate) type SessionsFuture<'a> = EngineFuture<'a, Vec<SessionInfo>>;
 
 /// The right to write to a session, valid until the session is claimed again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,7 +84,7 @@ pub struct Deletion {
 impl Deletion {
     /// Deletes a session whatever its last event is, without keeping its usage.
     #[must_use]
-    pub const fn of(session: SessionId) -> Self {
+    pub const fn of_session(session: SessionId) -> Self {
         Self {
             session,
             expected_seq: None,
@@ -142,7 +145,7 @@ pub struct Vacuumed {
     pub before_bytes: u64,
     /// Size on disk after.
     pub after_bytes: u64,
-    /// Number of sessions kept.
+    /// Number of sessions kept, without internal journals.
     pub sessions: u64,
     /// Number of events kept.
     pub events: u64,
@@ -230,7 +233,7 @@ pub trait Engine: Send + Sync + 'static {
 
     /// Returns the metadata of the given sessions that exist, in the given order. Engines override it
     /// as they do [`Engine::first_events`].
-    fn existing(&self, sessions: Vec<SessionId>) -> EngineFuture<'_, Vec<SessionInfo>> {
+    fn existing(&self, sessions: Vec<SessionId>) -> SessionsFuture<'_> {
         Box::pin(async move {
             let mut existing = Vec::with_capacity(sessions.len());
             for session in sessions {
@@ -241,19 +244,11 @@ pub trait Engine: Send + Sync + 'static {
     }
 
     /// Returns at most `limit` sessions in ascending order of their ids, starting after `after`.
-    fn sessions(
-        &self,
-        after: Option<SessionId>,
-        limit: usize,
-    ) -> EngineFuture<'_, Vec<SessionInfo>>;
+    fn sessions(&self, after: Option<SessionId>, limit: usize) -> SessionsFuture<'_>;
 
     /// Returns at most `limit` sessions in descending order of their ids, starting before `before`.
     /// The default reads all sessions before it; an engine that can read backwards overrides it.
-    fn newest_sessions(
-        &self,
-        before: Option<SessionId>,
-        limit: usize,
-    ) -> EngineFuture<'_, Vec<SessionInfo>> {
+    fn newest_sessions(&self, before: Option<SessionId>, limit: usize) -> SessionsFuture<'_> {
         Box::pin(async move {
             let (mut newest, mut after) = (VecDeque::with_capacity(limit), None);
             loop {

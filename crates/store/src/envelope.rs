@@ -23,12 +23,10 @@ use crate::record;
 pub(crate) const MAGIC: [u8; 4] = [0xF5, 0x55, 0x6E, 0x4A];
 /// The format of stores and archives that this build writes and reads.
 pub(crate) const FORMAT: u16 = record::FORMAT as u16;
-/// Bytes before the body.
 pub(crate) const HEADER_BYTES: usize = 36;
 /// Bytes an envelope adds to its body.
 pub(crate) const OVERHEAD_BYTES: usize = HEADER_BYTES + 4;
 
-/// The kind of record in an envelope.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub(crate) enum Kind {
@@ -169,7 +167,6 @@ pub(crate) fn split(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// Whether the header of an envelope has this kind and this key.
 pub(crate) fn carries(bytes: &[u8], kind: Kind, key: Key) -> bool {
     bytes.first_chunk::<HEADER_BYTES>().is_some_and(|header| {
         header[7] == kind as u8

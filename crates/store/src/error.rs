@@ -98,8 +98,8 @@ pub enum Error {
     /// The disk has no room for a write. Nothing was written; later writes are accepted when there
     /// is room.
     #[error(
-        "the disk of {} is full: {} are free, {} are needed; free some space, then writes continue by themselves; no acknowledged data is lost",
-        path.display(), Mib(*free_bytes), Mib(*needed_bytes)
+        "the disk of {} is full: {}; free some space, then writes continue by themselves; no acknowledged data is lost",
+        path.display(), Room(*free_bytes, *needed_bytes)
     )]
     DiskFull {
         /// The file or directory to write.
@@ -305,6 +305,11 @@ impl Error {
         }
     }
 
+    pub(crate) fn engine(doing: &'static str, error: &impl std::fmt::Display) -> Self {
+        let reason = error.to_string();
+        Self::Engine { doing, reason }
+    }
+
     /// Whether the disk is full.
     #[must_use]
     pub fn is_disk_full(&self) -> bool {
@@ -387,6 +392,19 @@ impl std::fmt::Display for Mib {
     }
 }
 
+/// The free and the needed space. If they are equal in the text, only the needed space is shown.
+struct Room(u64, u64);
+
+impl std::fmt::Display for Room {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (free, needed) = (Mib(self.0).to_string(), Mib(self.1).to_string());
+        match free == needed {
+            true => write!(f, "less than {needed} are free"),
+            false => write!(f, "{free} are free, {needed} are needed"),
+        }
+    }
+}
+
 struct At<'e>(Option<&'e str>);
 
 impl std::fmt::Display for At<'_> {
@@ -402,6 +420,28 @@ impl std::fmt::Display for Holder {
         match self.0 {
             Some(pid) => write!(f, "pid {pid}"),
             None => f.write_str("another process"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_never_has_the_space_that_is_needed() {
+        let needed_bytes = 24 << 20;
+        for (free_bytes, expected) in [
+            (8 << 20, "full: 8.0 MiB are free, 24.0 MiB are needed; free"),
+            (needed_bytes - 1, "full: less than 24.0 MiB are free; free"),
+        ] {
+            let error = Error::DiskFull {
+                path: PathBuf::from("/store"),
+                needed_bytes,
+                free_bytes,
+            };
+            let text = error.to_string();
+            assert!(text.contains(expected), "{text}");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Makes imports that are stored in several appends all or nothing. A journal of the store's own
 //! lists the sessions of unfinished imports, from before their first event until after their last.
-//! Whoever opens the store deletes the sessions that are still listed.
+//! When the store is opened, the sessions that are still listed are deleted.
 //!
 //! Each entry of the journal is the complete list; the journal is deleted when the list is empty.
 //! In the process that imports them the sessions are hidden: an unfinished conversation is not
@@ -63,7 +63,7 @@ pub(crate) async fn end(engine: &dyn Engine, sessions: &BTreeSet<SessionId>) -> 
 pub(crate) async fn end_all(engine: &dyn Engine, deleted_usage: Option<Vec<u8>>) -> Result<()> {
     let deletion = Deletion {
         deleted_usage,
-        ..Deletion::of(ID)
+        ..Deletion::of_session(ID)
     };
     engine.delete_session(deletion).await.map(drop)
 }
@@ -72,9 +72,9 @@ pub(crate) async fn end_all(engine: &dyn Engine, deleted_usage: Option<Vec<u8>>)
 ///
 /// # Errors
 /// The engine's.
-pub(crate) async fn take_back(engine: &dyn Engine, sessions: &BTreeSet<SessionId>) -> Result<()> {
+pub(crate) async fn delete_all(engine: &dyn Engine, sessions: &BTreeSet<SessionId>) -> Result<()> {
     for &session in sessions {
-        engine.delete_session(Deletion::of(session)).await?;
+        engine.delete_session(Deletion::of_session(session)).await?;
     }
     end(engine, sessions).await
 }
@@ -91,7 +91,7 @@ async fn change(
         let changed = if list.is_empty() {
             let deletion = Deletion {
                 expected_seq: Some(claim.last_seq),
-                ..Deletion::of(ID)
+                ..Deletion::of_session(ID)
             };
             engine.delete_session(deletion).await.map(drop)
         } else {
@@ -117,7 +117,6 @@ fn decode(bytes: &[u8]) -> std::result::Result<BTreeSet<SessionId>, Fault> {
     Ok(ids.map(SessionId::from_u128).collect())
 }
 
-/// The imports of this process.
 #[derive(Debug, Default)]
 pub(crate) struct Imports {
     /// Locked while the list on disk is changed.
@@ -148,7 +147,6 @@ impl Imports {
         self.hidden.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a session is hidden.
     pub(crate) fn hides(&self, session: SessionId) -> bool {
         let hidden = self.hidden();
         hidden.under_way.contains(&session) || hidden.left.contains(&session)
@@ -226,7 +224,7 @@ impl Imports {
             }
         }
         self.hidden().left.extend(&found);
-        if !found.is_empty() && take_back(engine.as_ref(), &found).await.is_ok() {
+        if !found.is_empty() && delete_all(engine.as_ref(), &found).await.is_ok() {
             self.hidden()
                 .left
                 .retain(|session| !found.contains(session));
@@ -243,7 +241,7 @@ impl Imports {
     }
 
     async fn remove(&self, engine: &Arc<dyn Engine>, session: SessionId) -> Result<()> {
-        take_back(engine.as_ref(), &BTreeSet::from([session])).await?;
+        delete_all(engine.as_ref(), &BTreeSet::from([session])).await?;
         self.hidden().left.remove(&session);
         Ok(())
     }

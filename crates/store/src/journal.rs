@@ -19,6 +19,7 @@ use crate::imports::Imports;
 use crate::record::{self, OpenTurns};
 
 pub(crate) mod deleted_usage;
+mod members;
 mod owned;
 mod owners;
 mod unfinished;
@@ -148,7 +149,7 @@ impl Journal {
             session: session.into(),
             epoch,
             events,
-            open: OpenTurns::of(open_turns),
+            open: OpenTurns::from_count(open_turns),
         };
         let first = parts.next(expected_seq, at_once)?;
         if expected_seq == 0 {
@@ -425,7 +426,6 @@ impl From<engine::SessionId> for SessionId {
     }
 }
 
-/// Whether a journal is that of a session, and not one of the store's own.
 pub(crate) fn is_of_a_session(journal: engine::SessionId) -> bool {
     journal < FIRST_OWN
 }
@@ -474,7 +474,6 @@ impl Parts<'_> {
     }
 }
 
-/// Decodes an event and returns it with its number.
 fn decoded(session: SessionId, event: engine::Event) -> Result<(u64, Event)> {
     let named = Record::Event {
         session: session.into(),

@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::admit;
 use crate::engine::{
     Append, Checkpoint, Claim, DELETED_USAGE, Deletion, Engine, EngineFuture, Event, Health,
-    MAX_PAYLOAD_BYTES, SessionId, SessionInfo, now_unix_ms,
+    MAX_PAYLOAD_BYTES, SessionId, SessionInfo, SessionsFuture, now_unix_ms,
 };
 use crate::error::{Error, Result};
 use crate::row::Head;
@@ -195,19 +195,11 @@ impl Engine for Memory {
         ready(self.state().map(|state| state.head(session)?.info(session)))
     }
 
-    fn sessions(
-        &self,
-        after: Option<SessionId>,
-        limit: usize,
-    ) -> EngineFuture<'_, Vec<SessionInfo>> {
+    fn sessions(&self, after: Option<SessionId>, limit: usize) -> SessionsFuture<'_> {
         ready(self.state().map(|state| state.sessions(after, limit)))
     }
 
-    fn newest_sessions(
-        &self,
-        before: Option<SessionId>,
-        limit: usize,
-    ) -> EngineFuture<'_, Vec<SessionInfo>> {
+    fn newest_sessions(&self, before: Option<SessionId>, limit: usize) -> SessionsFuture<'_> {
         let state = self.state();
         ready(state.map(|state| state.newest_sessions(before, limit)))
     }

@@ -7,6 +7,16 @@
 //! and nothing that was written is reported as refused. If the database is unavailable, operations
 //! wait for it, for a limited time.
 
+/// Writes methods that box the future of another method:
+/// `boxed! { claim(session: SessionId) -> Claim = claimed; }` inside the `impl`.
+macro_rules! boxed {
+    ($($method:ident($($argument:ident: $type:ty),*) -> $answer:ty = $inner:ident;)+) => {
+        $(fn $method(&self, $($argument: $type),*) -> $crate::engine::EngineFuture<'_, $answer> {
+            Box::pin(self.$inner($($argument),*))
+        })+
+    };
+}
+
 mod batch;
 mod check;
 mod error_kind;
@@ -21,8 +31,9 @@ mod write_gate;
 mod writer;
 
 use std::path::Path;
+use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::{Mutex, mpsc};
 use tokio::task::JoinHandle;
@@ -36,7 +47,7 @@ use crate::disk::Lock;
 use crate::engine::Cluster;
 use crate::engine::{
     Append, Checkpoint, Claim, Deletion, Engine, EngineFuture, Event, Health, SessionId,
-    SessionInfo, Space, Vacuumed,
+    SessionInfo, SessionsFuture, Space, Vacuumed,
 };
 use crate::error::{Error, Result};
 use crate::journal::is_of_a_session;
@@ -53,6 +64,9 @@ pub use options::{Options, place};
 
 /// Number of connections for reading.
 const READERS: usize = 3;
+/// Number of reads that share a connection before the next one is used. A process of the server, with
+/// caches of its own, serves each connection: reads on few of them take less time.
+const SHARED_READS: usize = 4;
 
 /// Number of attempts to claim a session whose owner releases it meanwhile, or whose lease this
 /// program let expire.
@@ -103,7 +117,6 @@ pub struct Postgres {
     readers: Vec<Link>,
     /// The connection for claims, checkpoints and deletions.
     changes: Link,
-    next: AtomicUsize,
     is_closed: AtomicBool,
     directory: Mutex<Option<Lock>>,
     /// This program's membership, if other programs may use the database at the same time.
@@ -124,37 +137,45 @@ impl Postgres {
     /// # Errors
     /// `Held` if another program has the directory open. `Unreachable` if the database does not
     /// answer. `Database` if another program uses the database, or the database refuses the login,
-    /// is too old, could lose acknowledged writes, is read-only, or has tables that cannot be used.
-    pub async fn open(options: Options) -> Result<Postgres> {
-        let directory = options.directory.as_deref().map(take).transpose()?;
-        let mut client = link::connect(&options).await?;
-        schema::prepare(&mut client).await?;
-        drop(client);
-        let away = Outage::default();
-        let link = || Link::new(options.clone(), away.clone());
-        let gate = WriteGate::new(options.clone());
-        let membership = match options.takeover_after {
-            Some(after) => {
-                let name = options.config.get_application_name().unwrap_or("unisono");
-                let place = options.directory.as_deref();
-                Some(Membership::join(link(), gate.clone(), place, after, name).await?)
+    /// is too old, could lose acknowledged writes, is read-only, or has tables that cannot be used; or if a
+    /// pooler in front of it loses prepared statements.
+    pub fn open(options: Options) -> Pin<Box<dyn Future<Output = Result<Postgres>> + Send>> {
+        // Boxed: callers' crates do not compile it again.
+        Box::pin(async move {
+            let directory = options.directory.as_deref().map(take).transpose()?;
+            let mut client = link::connect_first(&options).await?;
+            // A pool of one session does not answer to a second client.
+            if let Ok(Ok(other)) = timeout(options.patience, link::connect(&options)).await {
+                check::statements(&client, &other).await?;
             }
-            None => None,
-        };
-        let (jobs, asked) = mpsc::channel(writer::QUEUE_MAX);
-        let writer = tokio::spawn(writer::run(link(), gate.clone(), asked));
-        Ok(Postgres {
-            jobs: Mutex::new(Some(jobs)),
-            writer: Mutex::new(Some(writer)),
-            readers: (0..READERS).map(|_| link()).collect(),
-            changes: link(),
-            next: AtomicUsize::new(0),
-            is_closed: AtomicBool::new(false),
-            directory: Mutex::new(directory),
-            membership,
-            options,
-            away,
-            gate,
+            schema::prepare(&mut client).await?;
+            schema::check_rights(&client).await?;
+            drop(client);
+            let away = Outage::default();
+            let link = || Link::new(options.clone(), away.clone());
+            let gate = WriteGate::new(options.clone());
+            let membership = match options.takeover_after {
+                Some(after) => {
+                    let name = options.config.get_application_name().unwrap_or("unisono");
+                    let place = options.directory.as_deref();
+                    Some(Membership::join(link(), gate.clone(), place, after, name).await?)
+                }
+                None => None,
+            };
+            let (jobs, asked) = mpsc::channel(writer::QUEUE_MAX);
+            let writer = tokio::spawn(writer::run(link(), gate.clone(), asked));
+            Ok(Postgres {
+                jobs: Mutex::new(Some(jobs)),
+                writer: Mutex::new(Some(writer)),
+                readers: (0..READERS).map(|_| link()).collect(),
+                changes: link(),
+                is_closed: AtomicBool::new(false),
+                directory: Mutex::new(directory),
+                membership,
+                options,
+                away,
+                gate,
+            })
         })
     }
 
@@ -178,10 +199,13 @@ impl Postgres {
         }
     }
 
+    /// The first connection that has room for another read, or one with few of them: a read waits for
+    /// the earlier ones of its connection.
     fn reader(&self) -> Result<&Link> {
         self.check_open()?;
-        let next = self.next.fetch_add(1, Ordering::Relaxed) % READERS;
-        self.readers.get(next).ok_or(Error::Closed)
+        let readers = self.readers.iter();
+        let next = readers.min_by_key(|link| link.reading() / SHARED_READS);
+        next.ok_or(Error::Closed)
     }
 
     async fn claimed(&self, session: SessionId) -> Result<Claim> {
@@ -255,7 +279,7 @@ impl Postgres {
                     if Instant::now() >= until {
                         return Err(failed(CLAIMS)(error));
                     }
-                    self.changes.broke(&held).await;
+                    self.changes.failed(&held, &error).await;
                 }
             }
         }
@@ -278,7 +302,7 @@ impl Postgres {
         answer
     }
 
-    async fn checkpoint_put(
+    async fn put_state(
         &self,
         session: SessionId,
         epoch: u64,
@@ -386,65 +410,27 @@ fn unsigned(row: &Row, column: usize) -> u64 {
 }
 
 impl Engine for Postgres {
-    fn claim(&self, session: SessionId) -> EngineFuture<'_, Claim> {
-        Box::pin(self.claimed(session))
+    boxed! {
+        claim(session: SessionId) -> Claim = claimed;
+        append(append: Append) -> u64 = appended;
+        read(session: SessionId, from: u64, limit: usize) -> Vec<Event> = events;
+        first_events(sessions: Vec<SessionId>) -> Vec<Option<Event>> = firsts;
+        last_events(sessions: Vec<SessionInfo>) -> Vec<Option<Event>> = lasts;
+        put_checkpoint(session: SessionId, epoch: u64, checkpoint: Checkpoint) -> () = put_state;
+        latest_checkpoint(session: SessionId) -> Option<Checkpoint> = checkpoint;
+        session(session: SessionId) -> Option<SessionInfo> = known;
+        existing(sessions: Vec<SessionId>) -> Vec<SessionInfo> = known_of;
+        delete_session(deletion: Deletion) -> bool = deleted;
+        space() -> Space = measured;
+        close() -> () = closed;
     }
 
-    fn append(&self, append: Append) -> EngineFuture<'_, u64> {
-        Box::pin(self.appended(append))
-    }
-
-    fn read(&self, session: SessionId, from: u64, limit: usize) -> EngineFuture<'_, Vec<Event>> {
-        Box::pin(self.events(session, from, limit))
-    }
-
-    fn first_events(&self, sessions: Vec<SessionId>) -> EngineFuture<'_, Vec<Option<Event>>> {
-        Box::pin(self.firsts(sessions))
-    }
-
-    fn put_checkpoint(
-        &self,
-        session: SessionId,
-        epoch: u64,
-        checkpoint: Checkpoint,
-    ) -> EngineFuture<'_, ()> {
-        Box::pin(self.checkpoint_put(session, epoch, checkpoint))
-    }
-
-    fn latest_checkpoint(&self, session: SessionId) -> EngineFuture<'_, Option<Checkpoint>> {
-        Box::pin(self.checkpoint(session))
-    }
-
-    fn session(&self, session: SessionId) -> EngineFuture<'_, Option<SessionInfo>> {
-        Box::pin(self.known(session))
-    }
-
-    fn existing(&self, sessions: Vec<SessionId>) -> EngineFuture<'_, Vec<SessionInfo>> {
-        Box::pin(self.known_of(sessions))
-    }
-
-    fn sessions(
-        &self,
-        after: Option<SessionId>,
-        limit: usize,
-    ) -> EngineFuture<'_, Vec<SessionInfo>> {
+    fn sessions(&self, after: Option<SessionId>, limit: usize) -> SessionsFuture<'_> {
         Box::pin(self.page(read::SESSIONS, after, limit))
     }
 
-    fn newest_sessions(
-        &self,
-        before: Option<SessionId>,
-        limit: usize,
-    ) -> EngineFuture<'_, Vec<SessionInfo>> {
+    fn newest_sessions(&self, before: Option<SessionId>, limit: usize) -> SessionsFuture<'_> {
         Box::pin(self.page(read::NEWEST_SESSIONS, before, limit))
-    }
-
-    fn delete_session(&self, deletion: Deletion) -> EngineFuture<'_, bool> {
-        Box::pin(self.deleted(deletion))
-    }
-
-    fn space(&self) -> EngineFuture<'_, Space> {
-        Box::pin(self.measured())
     }
 
     fn vacuum(&self, _: Option<u64>) -> EngineFuture<'_, Vacuumed> {
@@ -462,10 +448,6 @@ impl Engine for Postgres {
         self.membership.as_deref().map(|all| all as &dyn Cluster)
     }
 
-    fn last_events(&self, sessions: Vec<SessionInfo>) -> EngineFuture<'_, Vec<Option<Event>>> {
-        Box::pin(self.lasts(sessions))
-    }
-
     fn health(&self) -> Health {
         match self.away.reason() {
             Some(reason) => Health::Unreachable { reason },
@@ -480,9 +462,5 @@ impl Engine for Postgres {
             self.gate.record(&probed, 0);
             probed
         })
-    }
-
-    fn close(&self) -> EngineFuture<'_, ()> {
-        Box::pin(self.closed())
     }
 }

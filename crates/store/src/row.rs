@@ -28,7 +28,6 @@ pub(crate) struct Head {
     pub(crate) deleted: bool,
 }
 
-/// One event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct EventRow {
     pub(crate) stamp: Stamp,
@@ -79,7 +78,6 @@ pub(crate) enum Body {
     Chunked { len_bytes: u64, chunks: Vec<Hash> },
 }
 
-/// The last row of an archive.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ArchiveEnd {
     pub(crate) records: u64,
@@ -92,7 +90,6 @@ pub(crate) fn genesis(session: SessionId) -> Hash {
     blake3::derive_key("unisono store 2026 journal chain v1", session.0.as_bytes())
 }
 
-/// The hash of a payload.
 pub(crate) fn digest(payload: &[u8]) -> Hash {
     *blake3::hash(payload).as_bytes()
 }
@@ -149,7 +146,6 @@ impl Head {
         }
     }
 
-    /// The tombstone of this session.
     pub(crate) fn deleted(&self, session: SessionId, now_unix_ms: u64) -> Self {
         Self {
             epoch: self.epoch + 1,

@@ -17,14 +17,11 @@ const FOLD_AFTER: u64 = 1_024;
 
 /// The state of a journal: the fold of its entries.
 pub(crate) trait State: Default {
-    /// The journal.
     const ID: SessionId;
-    /// An entry.
     type Entry: Layout;
     /// The content of a checkpoint.
     type Saved: Layout;
 
-    /// Applies an entry.
     fn apply(&mut self, entry: Self::Entry);
     /// The content for a checkpoint.
     fn save(&self) -> Self::Saved;

@@ -284,8 +284,8 @@ mod tests {
 
     use super::*;
     use crate::disk::Disk;
+    use crate::error::Error;
     use crate::memory::Memory;
-    use crate::{error::Error, record};
 
     const SESSION: SessionId = SessionId::from_u128(7);
 
@@ -390,15 +390,5 @@ mod tests {
         assert!(matches!(fenced, Err(Error::Fenced { .. })));
         assert!(first.claim().await.unwrap(), "something was written");
         assert!(first.source("schedule:daily").unwrap().intended().is_some());
-    }
-
-    #[test]
-    fn entries_of_a_newer_format_are_named_and_not_guessed_at() {
-        let decode = record::decode_own::<Entry>;
-        let mut bytes = record::encode_entry(&entry(1, intended(1)), ID, 1).unwrap();
-        assert_eq!(decode(&bytes), Ok(entry(1, intended(1))));
-        bytes[1] = record::FORMAT + 1;
-        assert!(matches!(decode(&bytes), Err(Fault::Newer { .. })));
-        assert_eq!(decode(&bytes[..1]), Err(Fault::Truncated));
     }
 }

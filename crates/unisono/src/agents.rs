@@ -3,7 +3,7 @@
 use unisono_api::agent::Agent;
 
 use crate::ask::Ask;
-use unisono_config::agents::Error;
+use unisono_config::agents::{self, Error};
 use unisono_config::setup::Setup;
 
 /// All agents, by name, each with its role in the ask.
@@ -23,16 +23,22 @@ pub fn list(setup: &Setup, ask: &Ask) -> Result<Vec<Agent>, Error> {
         } else {
             None
         };
-        Agent {
-            agent: definition.id.to_string(),
-            description: definition.description.to_string(),
-            kind: definition.kind.name().to_owned(),
-            model: definition.model.to_string(),
-            tools: definition.tools.iter().map(ToString::to_string).collect(),
-            tags: definition.tags.iter().map(ToString::to_string).collect(),
-            origin: agent.origin.to_string(),
-            role: role.map(str::to_owned),
-        }
+        to_api(agent, role)
     });
     Ok(agents.collect())
+}
+
+/// Converts an agent with its role in an ask to its API type.
+pub(crate) fn to_api(agent: &agents::Agent, role: Option<&str>) -> Agent {
+    let definition = &agent.definition;
+    Agent {
+        agent: definition.id.to_string(),
+        description: definition.description.to_string(),
+        kind: definition.kind.name().to_owned(),
+        model: definition.model.to_string(),
+        tools: definition.tools.iter().map(ToString::to_string).collect(),
+        tags: definition.tags.iter().map(ToString::to_string).collect(),
+        origin: agent.origin.to_string(),
+        role: role.map(str::to_owned),
+    }
 }

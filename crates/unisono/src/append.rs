@@ -17,6 +17,7 @@ pub const KEY_CHARS: usize = 255;
 
 /// Why a message cannot be appended.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// Both forms were used.
     #[error("the message has both `text` and `parts`: send only one of them")]
@@ -52,6 +53,8 @@ pub fn key(name: &str, request: &impl serde::Serialize) -> Result<RequestKey, Er
     Ok(RequestKey {
         name: name.into(),
         request: Digest::of_bytes(&bytes),
+        client_message_id: None,
+        client_parts: None,
     })
 }
 
@@ -104,7 +107,8 @@ fn role(role: api::Role) -> Role {
     }
 }
 
-fn author(name: &str) -> Result<AgentId, Error> {
+/// The author with this name.
+pub(crate) fn author(name: &str) -> Result<AgentId, Error> {
     let fits = name.chars().take(AUTHOR_CHARS + 1).count() <= AUTHOR_CHARS;
     if name.trim().is_empty() || !fits || name.contains(char::is_control) {
         return Err(Error::Author);

@@ -1,14 +1,96 @@
 //! Tool calls that wait for a person, and decisions about them, in the types of the API.
 
+use std::future::pending;
 use std::sync::Arc;
 
 use unisono_api::Code;
 use unisono_api::approval::{Approval, Decide, Verdict};
-use unisono_context::SessionId;
+use unisono_context::{SessionId, TurnId};
+use unisono_runtime::{Error as RuntimeError, Handle};
+use unisono_session::event::{HookPlace, HookPoint};
 use unisono_session::run::calls::{CallDecision, CallStatus, WaitingCall};
+use unisono_session::{Fact, State};
 
 use crate::error::Error;
 use crate::values;
+use crate::view::Inspect;
+
+/// The calls of a turn that wait for a person. If the turn is queued: those of the turn that it waits
+/// for.
+///
+/// # Errors
+/// The session cannot be opened.
+pub async fn waiting(
+    session: &impl Inspect,
+    turn: TurnId,
+) -> Result<Vec<WaitingCall>, RuntimeError> {
+    let look = move |state: &State| waiting_in(state, turn);
+    session.inspect(look).await
+}
+
+pub(crate) fn waiting_in(state: &State, turn: TurnId) -> Vec<WaitingCall> {
+    let own = state.waiting_calls().filter(|call| call.turn == turn);
+    own.chain(state.waiting_calls_ahead(turn)).collect()
+}
+
+/// The calls that a new turn of a branch would wait for: those of the branch's active turn that wait
+/// for a person.
+///
+/// # Errors
+/// The session cannot be opened.
+pub async fn waiting_on(session: &Handle, branch: &str) -> Result<Vec<WaitingCall>, RuntimeError> {
+    let branch = branch.to_owned();
+    let look = move |state: &State| -> Vec<WaitingCall> {
+        let waiting = state.waiting_calls_on(&branch);
+        waiting.collect()
+    };
+    session.inspect(look).await
+}
+
+/// Waits until calls of a turn wait for a person, or, if it is queued, of the turn that it waits for.
+/// It never returns if none does.
+pub async fn until_waiting(session: &Handle, turn: TurnId) -> Vec<WaitingCall> {
+    match next_waiting(session, turn).await {
+        Ok(waiting) => waiting,
+        Err(error) => {
+            tracing::debug!(%error, "calls that wait cannot be followed");
+            pending().await
+        }
+    }
+}
+
+async fn next_waiting(session: &Handle, turn: TurnId) -> Result<Vec<WaitingCall>, RuntimeError> {
+    loop {
+        let look = move |state: &State| (state.events(), waiting_in(state, turn));
+        let (seen, waiting) = session.inspect(look).await?;
+        if !waiting.is_empty() {
+            return Ok(waiting);
+        }
+        let mut events = session.events(seen).await?;
+        while let Some((_, event)) = events.next().await? {
+            if can_wait(&event.fact) {
+                break;
+            }
+        }
+    }
+}
+
+/// Whether a call may wait for a person after this fact.
+fn can_wait(fact: &Fact) -> bool {
+    matches!(
+        fact,
+        Fact::ToolsCalled { .. }
+            | Fact::ToolInDoubt { .. }
+            // The hook let the call through.
+            | Fact::HookAnswered {
+                place: HookPlace {
+                    point: HookPoint::Call(_),
+                    ..
+                },
+                ..
+            }
+    )
+}
 
 /// The decision of a person.
 ///

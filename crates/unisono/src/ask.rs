@@ -3,7 +3,6 @@
 mod attachments;
 mod bounds;
 mod caps;
-mod request;
 mod tools;
 
 use std::sync::Arc;
@@ -14,7 +13,7 @@ use unisono_context::message::{NewMessage, Part, Role};
 use unisono_context::policy::{Keep, ModelQuota, Policy};
 use unisono_context::snapshot::ToolSpec;
 use unisono_context::tokens::{Counts, Ppm};
-use unisono_context::{CheckpointId, Digest, MessageId, TurnId};
+use unisono_context::{AgentId, CheckpointId, Digest, MessageId, TurnId};
 use unisono_model::calibration::Calibrations;
 use unisono_runtime::{RecallScope, clock};
 use unisono_session::State;
@@ -38,7 +37,8 @@ pub(crate) use tools::asks_permission;
 pub use tools::{ClientToolsRefused, rules_of, servers_of, tools_of};
 pub(crate) use tools::{add_client_tools, allow_server, offered_to};
 
-/// A request to a session. Missing options are as configured.
+/// A request to a session: a turn on the branch `main`, with the configured lead, agents and
+/// settings, unless it says otherwise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ask {
     work: Purpose,
@@ -51,6 +51,8 @@ pub struct Ask {
     client_options: ClientOptions,
     /// All parts of the task, if it is more than a text.
     parts: Option<Vec<Part>>,
+    /// The person who says the task, if it is known.
+    author: Option<AgentId>,
     /// Results of client tools before the task.
     brought: Vec<Part>,
     /// Messages to append before it.
@@ -71,7 +73,7 @@ enum Purpose {
 }
 
 impl Ask {
-    /// Asks for an answer.
+    /// Asks for an answer to this task, which becomes a message of the user.
     pub fn new(task: impl Into<String>) -> Ask {
         Ask::for_purpose(Purpose::Task(task.into()))
     }
@@ -85,20 +87,22 @@ impl Ask {
     /// Adds the results of client tool calls of the last answer before the new task; each is a
     /// [`Part::ToolResult`].
     #[must_use]
-    pub fn after(self, results: Vec<Part>) -> Ask {
-        Ask {
-            brought: results,
-            ..self
-        }
+    pub fn after(mut self, results: Vec<Part>) -> Ask {
+        self.brought = results;
+        self
+    }
+
+    /// Names the person who says the task.
+    #[must_use]
+    pub fn with_author(self, author: Option<AgentId>) -> Ask {
+        Ask { author, ..self }
     }
 
     /// Adds messages that are appended before it; if it is refused, they are not appended.
     #[must_use]
-    pub fn with_preceding(self, preceding: PrecedingMessages) -> Ask {
-        Ask {
-            preceding: Some(preceding),
-            ..self
-        }
+    pub fn with_preceding(mut self, preceding: PrecedingMessages) -> Ask {
+        self.preceding = Some(preceding);
+        self
     }
 
     /// Adds client tools for the lead: the client makes their calls.
@@ -111,7 +115,7 @@ impl Ask {
         }
     }
 
-    /// Runs agents in parallel, each on its own or the common task, and then a lead that answers
+    /// Runs agents in parallel, each on its own task or on `task`, and then a lead that answers
     /// with their results. A lead that delegates by itself delegates to no other agents.
     pub fn delegation<'a>(
         task: &str,
@@ -125,34 +129,22 @@ impl Ask {
 
     /// Asks for a compaction. Without `keep`, all messages from the newest user message on stay.
     pub fn compaction(keep: Option<Keep>, writing: SummaryOptions) -> Ask {
-        Ask {
-            agents: Some(Vec::new()),
-            ..Ask::for_purpose(Purpose::Compact(keep, writing))
-        }
+        Ask::without_agents(Purpose::Compact(keep, writing))
     }
 
     /// Asks for the compaction of one part of the context.
     pub fn compaction_of(part: ContextPart, writing: SummaryOptions) -> Ask {
-        Ask {
-            agents: Some(Vec::new()),
-            ..Ask::for_purpose(Purpose::CompactPart(part, writing))
-        }
+        Ask::without_agents(Purpose::CompactPart(part, writing))
     }
 
     /// Asks to revert a checkpoint.
     pub fn revert(checkpoint: CheckpointId) -> Ask {
-        Ask {
-            agents: Some(Vec::new()),
-            ..Ask::for_purpose(Purpose::Revert(checkpoint))
-        }
+        Ask::without_agents(Purpose::Revert(checkpoint))
     }
 
     /// Asks to regenerate a checkpoint.
     pub fn regenerate(checkpoint: CheckpointId, writing: SummaryOptions) -> Ask {
-        Ask {
-            agents: Some(Vec::new()),
-            ..Ask::for_purpose(Purpose::Regenerate(checkpoint, writing))
-        }
+        Ask::without_agents(Purpose::Regenerate(checkpoint, writing))
     }
 
     /// Requests a summary again that a turn could not write, with other options; none if the turn
@@ -169,9 +161,13 @@ impl Ask {
 
     /// Replaces the text of a checkpoint. `counts` are the tokens of its block with this text.
     pub fn edit(checkpoint: CheckpointId, text: Arc<str>, counts: Counts) -> Ask {
+        Ask::without_agents(Purpose::Edit(checkpoint, text, counts))
+    }
+
+    fn without_agents(work: Purpose) -> Ask {
         Ask {
             agents: Some(Vec::new()),
-            ..Ask::for_purpose(Purpose::Edit(checkpoint, text, counts))
+            ..Ask::for_purpose(work)
         }
     }
 
@@ -186,6 +182,7 @@ impl Ask {
             tools: Vec::new(),
             client_options: ClientOptions::default(),
             parts: None,
+            author: None,
             brought: Vec::new(),
             preceding: None,
             bounds: Bounds::default(),
@@ -273,8 +270,8 @@ impl Ask {
         self
     }
 
-    /// Sets the agents that work before it, each `agent` or `agent=task`; a lead with the tool
-    /// `delegate` chooses among those without a task.
+    /// Sets the agents that work before the lead, each `agent` or `agent=task`; none: the lead works
+    /// alone. A lead with the tool `delegate` chooses among those without a task.
     #[must_use]
     pub fn agents<S: Into<String>>(mut self, agents: impl IntoIterator<Item = S>) -> Ask {
         self.agents = Some(agents.into_iter().map(Into::into).collect());
@@ -327,6 +324,7 @@ impl Ask {
 
 /// The inputs for measuring a context: for planning a turn, and for showing the context.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct ContextInputs {
     /// The agents, with the known windows of their models.
     pub team: Team,
@@ -354,7 +352,7 @@ pub struct FinishedTurn {
     pub turn: TurnId,
     /// Its outcome.
     pub outcome: Outcome,
-    /// The lead's answer.
+    /// The lead's answer; none if [`FinishedTurn::outcome`] is not [`Outcome::Answered`].
     pub answer: Option<String>,
 }
 
@@ -373,23 +371,34 @@ pub fn turn(setup: &Setup, ask: &Ask, learnt: &Calibrations) -> Result<NewTurn, 
         instructions,
         reads_skills: _,
     } = ask.context_inputs(setup, learnt)?;
-    let answer = |role, parts| Work::Answer {
-        input: NewMessage {
-            id: MessageId::new(Uuid::now_v7()),
-            role,
-            parts,
-            author: None,
-            at: clock::now(),
-            usage: None,
-        },
-        client_options: ask.client_options.clone(),
-    };
-    let work = match &ask.work {
+    Ok(NewTurn {
+        id: TurnId::new(Uuid::now_v7()),
+        branch: ask.branch.clone(),
+        work: work(ask),
+        tools: tools_of(&team, recall, []),
+        instructions,
+        phrases: phrases(setup, &team.lead),
+        calibrations,
+        prepare: prepare(setup, &team),
+        caps: caps(setup, &team),
+        team,
+        policy,
+        safety,
+        delegation,
+        rules: Arc::new(tools::hooks_alone(setup)),
+        call_cap: CallCap(setup.loaded.config.turn.calls_per_reply),
+    })
+}
+
+/// The work of the turn for an ask.
+fn work(ask: &Ask) -> Work {
+    match &ask.work {
         Purpose::Task(task) => answer(
+            ask,
             Role::User,
             ask.brought.iter().cloned().chain(ask.parts(task)).collect(),
         ),
-        Purpose::Results(results) => answer(Role::Tool, results.clone()),
+        Purpose::Results(results) => answer(ask, Role::Tool, results.clone()),
         Purpose::Compact(keep, writing) => Work::Compact {
             keep: *keep,
             writing: writing.clone(),
@@ -410,24 +419,22 @@ pub fn turn(setup: &Setup, ask: &Ask, learnt: &Calibrations) -> Result<NewTurn, 
             text: text.clone(),
             counts: *counts,
         },
-    };
-    Ok(NewTurn {
-        id: TurnId::new(Uuid::now_v7()),
-        branch: ask.branch.clone(),
-        work,
-        tools: tools_of(&team, recall, []),
-        instructions,
-        phrases: phrases(setup, &team.lead),
-        calibrations,
-        prepare: prepare(setup, &team),
-        caps: caps(setup, &team),
-        team,
-        policy,
-        safety,
-        delegation,
-        rules: Arc::new(tools::hooks_alone(setup)),
-        call_cap: CallCap(setup.loaded.config.turn.calls_per_reply),
-    })
+    }
+}
+
+/// An answer to a new message.
+fn answer(ask: &Ask, role: Role, parts: Vec<Part>) -> Work {
+    Work::Answer {
+        input: NewMessage {
+            id: MessageId::new(Uuid::now_v7()),
+            role,
+            parts,
+            author: ask.author.clone().filter(|_| role == Role::User),
+            at: clock::now(),
+            usage: None,
+        },
+        client_options: ask.client_options.clone(),
+    }
 }
 
 /// Digest of the settings by which models write summaries, if one may be written ahead.
@@ -478,7 +485,6 @@ pub(crate) fn phrases(setup: &Setup, lead: &unisono_session::Definition) -> Vec<
     model.map_or_else(|_| Vec::new(), |entry| config.resolve(&entry).phrases)
 }
 
-/// The text of a message.
 pub(crate) fn text_of(state: &State, id: MessageId) -> Option<String> {
     state
         .tree()

@@ -27,6 +27,7 @@ pub const MAX_ADDRESSES: usize = 16;
 
 /// Why an attachment is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum AttachmentError {
     /// It has content in more than one way.
     #[error(
@@ -115,7 +116,6 @@ impl<'g> NewContent<'g> {
         }
     }
 
-    /// The attachment of a task.
     pub(crate) fn of_task(new: &'g NewAttachment) -> NewContent<'g> {
         NewContent {
             filename: &new.filename,
@@ -126,7 +126,6 @@ impl<'g> NewContent<'g> {
         }
     }
 
-    /// Checks that it has its content in one way.
     fn check_ways(&self) -> Result<(), AttachmentError> {
         let ways = [self.data, self.digest, self.url];
         match ways.iter().flatten().count() {
@@ -215,6 +214,26 @@ pub fn in_request(part: &Part) -> Option<ApiPart> {
     })
 }
 
+/// An attachment in memory as an attachment of a requested task; `None` for any other part.
+pub fn in_task(part: &Part) -> Option<NewAttachment> {
+    let Part::Attachment {
+        filename,
+        mime,
+        content: Some(content),
+        ..
+    } = part
+    else {
+        return None;
+    };
+    let bytes = content.loaded.0.as_ref()?;
+    Some(NewAttachment {
+        filename: filename.to_string(),
+        mime: mime.to_string(),
+        data: Some(STANDARD.encode(bytes)),
+        ..NewAttachment::default()
+    })
+}
+
 /// Converts an extent to its API type.
 pub(crate) fn extent(extent: Extent) -> ApiExtent {
     match extent {
@@ -232,7 +251,6 @@ pub(crate) fn extent(extent: Extent) -> ApiExtent {
 }
 
 impl Local {
-    /// The limits of attachments in the settings.
     pub(crate) fn attachment_limits(&self) -> AttachmentLimits {
         self.setup().loaded.config.attachments.limits()
     }

@@ -6,18 +6,20 @@
 //! ```
 //!
 //! A request never waits for the log. The log counts omitted requests and records the count as an
-//! entry. An entry is on disk at most 50 ms plus one write after the response to its request.
+//! entry. An entry is on disk at most 50 ms plus one write after the response to its request; in a
+//! cluster 50 ms for each live member, up to a second.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::MissedTickBehavior;
 use unisono_context::Timestamp;
 use unisono_runtime::clock;
+use unisono_store::Beat;
 use unisono_store::audit::{Action, Audit, Cause, Entry, Retention};
 
 use crate::Local;
@@ -26,8 +28,9 @@ use crate::Local;
 const QUEUE: usize = 4_096;
 /// Maximum number of entries in one append.
 const BATCH: usize = 1_024;
-/// How long the writer collects entries for one append.
+/// How long the writer collects entries for one append: alone, and at most.
 const COLLECT_FOR: Duration = Duration::from_millis(50);
+const COLLECT_AT_MOST: Duration = Duration::from_secs(1);
 /// Delay before the retry of a failed append.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// How long a reader waits for queued entries.
@@ -184,7 +187,7 @@ impl Local {
         let (orders, queue) = mpsc::channel(QUEUE);
         let omitted = Arc::new(Omitted::default());
         let log = Audit::new(&self.whole_journal(), retention);
-        let task = tokio::spawn(write(log, queue, omitted.clone()));
+        let task = tokio::spawn(write(log, queue, omitted.clone(), self.beats()));
         *self.shared.audit.writer() = Some(Writer {
             orders,
             task,
@@ -200,7 +203,12 @@ impl Local {
 }
 
 /// Writes queued entries in batches.
-async fn write(mut log: Audit, mut orders: mpsc::Receiver<Order>, omitted: Arc<Omitted>) {
+async fn write(
+    mut log: Audit,
+    mut orders: mpsc::Receiver<Order>,
+    omitted: Arc<Omitted>,
+    beats: Option<watch::Receiver<Beat>>,
+) {
     let mut minutes = tokio::time::interval(MINUTE);
     minutes.set_missed_tick_behavior(MissedTickBehavior::Delay);
     for minute in 0u64.. {
@@ -210,7 +218,8 @@ async fn write(mut log: Audit, mut orders: mpsc::Receiver<Order>, omitted: Arc<O
                 _ = minutes.tick() => break,
             };
             let is_last = first.is_none();
-            let (mut entries, waiters) = collect(first, &mut orders).await;
+            let (mut entries, waiters) =
+                collect(first, &mut orders, collect_for(beats.as_ref())).await;
             entries.extend(omitted.entries(clock::now()));
             append(&mut log, &entries, &orders).await;
             for flushed in waiters {
@@ -230,13 +239,22 @@ async fn write(mut log: Audit, mut orders: mpsc::Receiver<Order>, omitted: Arc<O
     }
 }
 
+/// How long entries are collected. The members of a cluster append to the same journal, and each append
+/// makes those of the others at the same time fail once: all members together append as often as one.
+fn collect_for(beats: Option<&watch::Receiver<Beat>>) -> Duration {
+    let alive = beats.map_or(1, |beats| beats.borrow().alive.max(1));
+    let alive = u32::try_from(alive).unwrap_or(u32::MAX);
+    COLLECT_FOR.saturating_mul(alive).min(COLLECT_AT_MOST)
+}
+
 /// Collects the orders of a short period: their entries, and the waiting readers.
 async fn collect(
     first: Option<Order>,
     orders: &mut mpsc::Receiver<Order>,
+    period: Duration,
 ) -> (Vec<Entry>, Vec<oneshot::Sender<()>>) {
     if matches!(first, Some(Order::Write(_))) && !orders.is_closed() {
-        tokio::time::sleep(COLLECT_FOR).await;
+        tokio::time::sleep(period).await;
     }
     let (mut entries, mut waiters) = (Vec::new(), Vec::new());
     let mut next = first;
@@ -276,6 +294,19 @@ async fn append(log: &mut Audit, entries: &[Entry], orders: &mpsc::Receiver<Orde
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_members_of_a_cluster_together_append_as_often_as_one() {
+        let (beats, seen) = watch::channel(Beat::default());
+        assert_eq!(collect_for(None), COLLECT_FOR);
+        for (alive, expected_ms) in [(0, 50), (1, 50), (2, 100), (3, 150), (99, 1_000)] {
+            beats.send_replace(Beat {
+                alive,
+                ..Beat::default()
+            });
+            assert_eq!(collect_for(Some(&seen)).as_millis(), expected_ms);
+        }
+    }
 
     #[test]
     fn refusals_of_one_caller_do_not_hide_those_of_another() {

@@ -12,6 +12,7 @@ use unisono_session::State;
 use unisono_session::run::calls::CallStatus;
 use unisono_session::state::MAIN;
 
+use crate::approvals::waiting_in;
 use crate::error::Error;
 use crate::local::Local;
 
@@ -35,6 +36,7 @@ pub enum Continuation {
 
 /// A person's reply to a waiting call.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CallAnswer {
     /// The call's id.
     pub call: String,
@@ -42,6 +44,17 @@ pub struct CallAnswer {
     pub is_approved: bool,
     /// Why not.
     pub reason: Option<String>,
+}
+
+impl CallAnswer {
+    /// A reply to the waiting call with that id.
+    pub fn new(call: String, is_approved: bool, reason: Option<String>) -> CallAnswer {
+        CallAnswer {
+            call,
+            is_approved,
+            reason,
+        }
+    }
 }
 
 /// The position of a message that follows the answer of a turn. `key` is the key of the message's
@@ -100,8 +113,8 @@ pub async fn ended_tries(
 }
 
 impl Local {
-    /// Decides waiting calls of a turn. Other calls, already decided or of another turn, do not
-    /// change.
+    /// Decides waiting calls of a turn, or of the turn that it waits for. Other calls, already decided
+    /// or of another turn, do not change.
     ///
     /// # Errors
     /// The session is gone, or its store accepts no writes.
@@ -112,8 +125,9 @@ impl Local {
         answers: &[CallAnswer],
     ) -> Result<(), Error> {
         let look = move |state: &State| -> BTreeMap<String, bool> {
-            let own = state.waiting_calls().filter(|one| one.turn == turn);
-            let calls = own.map(|one| (one.id.to_string(), one.call.status == CallStatus::InDoubt));
+            let waiting = waiting_in(state, turn).into_iter();
+            let calls =
+                waiting.map(|one| (one.id.to_string(), one.call.status == CallStatus::InDoubt));
             calls.collect()
         };
         let waiting = session.inspect(look).await?;
@@ -127,9 +141,7 @@ impl Local {
             {
                 // Another client has decided it before.
                 Err(error) if error.code() == Code::Conflict => {}
-                decided => {
-                    drop(decided.map_err(|error| Error::new(error.code(), error.to_string()))?)
-                }
+                decided => drop(decided?),
             }
         }
         Ok(())

@@ -18,6 +18,7 @@ const NAME_CHARS: usize = 64;
 
 /// An invalid part of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct InvalidTools {
     /// The field.
     pub field: &'static str,
@@ -34,6 +35,7 @@ impl From<InvalidTools> for Error {
 
 /// The fields of a request about tools.
 #[derive(Debug, Default)]
+#[non_exhaustive]
 pub struct ClientToolRequest {
     /// The tools.
     pub tools: Option<Vec<Value>>,
@@ -44,6 +46,19 @@ pub struct ClientToolRequest {
 }
 
 impl ClientToolRequest {
+    /// The fields `tools`, `tool_choice` and `parallel_tool_calls` of a request.
+    pub fn new(
+        tools: Option<Vec<Value>>,
+        choice: Option<Value>,
+        parallel: Option<bool>,
+    ) -> ClientToolRequest {
+        ClientToolRequest {
+            tools,
+            choice,
+            parallel,
+        }
+    }
+
     /// Whether any field is set.
     pub fn is_given(&self) -> bool {
         self.tools.as_ref().is_some_and(|tools| !tools.is_empty())

@@ -42,6 +42,7 @@ type Result<T> = std::result::Result<T, Error>;
 
 /// The counted limits of a team for a conversation.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct TeamLimits {
     /// System text and tools.
     pub preamble: Preamble,
@@ -77,8 +78,8 @@ pub fn measure(
     let system = full_system_text(state.system(), &by.instructions);
     let preamble = Preamble::new(system, tools(state, by));
     let lead = team.lead.limits;
-    let delegates = team.delegates.iter().map(|d| &d.agent);
-    let shared = delegates.filter(|agent| agent.context == ContextMode::Snapshot);
+    let others = team.definitions().skip(1);
+    let shared = others.filter(|agent| agent.context == ContextMode::Snapshot);
     let members: Vec<_> = std::iter::once(&team.lead).chain(shared).collect();
     for agent in &members {
         if let Some(head) = head {
@@ -99,7 +100,7 @@ pub fn measure(
     let each = members.iter().skip(1).map(|agent| share(agent));
     let view = head.and_then(|head| state.view(head, false));
     let holds = |share: &Share| {
-        let budget = &share.budget;
+        let budget = &share.least;
         let holds = |view| compaction::holds(view, budget, &by.policy, Mode::Check, Timestamp(0));
         view.as_ref().and_then(holds).unwrap_or(true)
     };
@@ -145,8 +146,12 @@ fn count_preamble(state: &mut State, preamble: &Preamble, encoding: Encoding) ->
     if state.preamble_counts(preamble).get(encoding).is_some() {
         return Ok(());
     }
-    let count = tokenizer(encoding)?.count(&preamble.countable_text());
-    let preamble = preamble.digest();
+    let (digest, text) = (preamble.digest(), preamble.countable_text());
+    count_text(state, digest, encoding, &text)
+}
+
+fn count_text(state: &mut State, preamble: Digest, encoding: Encoding, text: &str) -> Result<()> {
+    let count = tokenizer(encoding)?.count(text);
     note(
         state,
         Fact::PreambleCounted {
@@ -162,15 +167,7 @@ fn count_roles(state: &mut State, needs: &TeamNeeds, agents: &[&Arc<Definition>]
     for agent in agents {
         let encoding = agent.limits.encoding;
         for (preamble, text) in state.uncounted_roles(needs, encoding) {
-            let count = tokenizer(encoding)?.count(&text);
-            note(
-                state,
-                Fact::PreambleCounted {
-                    preamble,
-                    encoding,
-                    count,
-                },
-            )?;
+            count_text(state, preamble, encoding, &text)?;
         }
     }
     Ok(())
@@ -204,6 +201,7 @@ fn system_share(
 
 /// Parts that are counted for display alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ContextExtras {
     /// Tokens of the list of skills, which is a part of the system text.
     pub skills: u64,
@@ -274,6 +272,7 @@ fn note(state: &mut State, fact: Fact) -> Result<()> {
 
 /// The context of a branch.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct BranchContext {
     /// The snapshot that a turn without new input would freeze.
     pub snapshot: Snapshot,

@@ -1,18 +1,19 @@
 //! Conversations in files and in memory.
 
 use std::fs::File;
-use std::io::BufReader;
+use std::io::{BufReader, Read};
 use std::path::Path;
 use std::sync::Arc;
 
 use unisono_context::message::NewMessage;
 use unisono_context::{MessageId, Role};
-use unisono_interchange::transcript::{self, Options, Parsed, Stamps};
+use unisono_interchange::transcript::{self, Options, Parsed, SOURCE_DIGEST, SOURCE_NAME, Stamps};
 use unisono_runtime::clock;
 use unisono_session::machine::Import;
 
 /// Why a conversation was not read.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum ReadError {
     /// The file cannot be read.
     File(std::path::PathBuf, std::io::Error),
@@ -31,7 +32,13 @@ impl std::fmt::Display for ReadError {
 
 impl std::error::Error for ReadError {}
 
-/// Reads a conversation in any known format.
+/// The names of all formats in which conversations are read.
+pub fn format_names() -> impl Iterator<Item = &'static str> {
+    let formats = transcript::Format::ALL.into_iter();
+    formats.map(transcript::Format::name)
+}
+
+/// Reads a conversation from a file in any known format. It blocks.
 ///
 /// # Errors
 /// The file cannot be read, contains no conversation, or has bad lines.
@@ -64,7 +71,45 @@ pub fn parse_conversation(name: &str, bytes: &[u8]) -> Result<Parsed, ReadError>
     transcript::read(bytes, &options, stamps).map_err(ReadError::Content)
 }
 
-/// A conversation that the program builds itself, message by message.
+/// Reads a conversation and labels it with the digest of its text and the name of its file.
+///
+/// # Errors
+/// It cannot be read, is no conversation, or has bad lines.
+pub fn read_labelled(
+    input: impl Read,
+    options: &Options,
+    file: &str,
+) -> Result<Parsed, transcript::Error> {
+    let stamps = Stamps {
+        ids: &mut clock::new_id,
+        now: None,
+    };
+    let (mut parsed, digest) = transcript::read_digested(input, options, stamps)?;
+    let labels = &mut parsed.import.labels;
+    labels.insert(SOURCE_DIGEST.into(), digest.to_string().into());
+    labels.insert(SOURCE_NAME.into(), file.into());
+    Ok(parsed)
+}
+
+/// The picked items; all if `picks` is empty.
+///
+/// # Errors
+/// A pick that matches no item.
+pub fn picked<T>(
+    mut items: Vec<T>,
+    picks: &[String],
+    matches: impl Fn(&T, &str) -> bool,
+) -> Result<Vec<T>, &str> {
+    let is_unknown = |wanted: &&String| !items.iter().any(|item| matches(item, wanted));
+    if let Some(unknown) = picks.iter().find(is_unknown) {
+        return Err(unknown.as_str());
+    }
+    items.retain(|item| picks.is_empty() || picks.iter().any(|wanted| matches(item, wanted)));
+    Ok(items)
+}
+
+/// A conversation that the program builds itself, message by message. The time of a message is the
+/// time of the call that appends it. An [`Import`] also has authors, times, tool calls and branches.
 ///
 /// ```
 /// # use unisono::Conversation;

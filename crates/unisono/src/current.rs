@@ -18,13 +18,11 @@ impl Current {
         Current(Arc::new(RwLock::new(Arc::new(setup))))
     }
 
-    /// The setup for new work.
     pub(crate) fn now(&self) -> Arc<Setup> {
         let setup = self.0.read().unwrap_or_else(PoisonError::into_inner);
         setup.clone()
     }
 
-    /// Replaces the setup.
     pub(crate) fn set(&self, setup: Setup) {
         let mut held = self.0.write().unwrap_or_else(PoisonError::into_inner);
         *held = Arc::new(setup);

@@ -20,7 +20,6 @@ impl RecentDecisions {
         recent.push_front((call, session));
     }
 
-    /// The session of a call that was decided.
     pub(crate) fn session_of(&self, call: CallId) -> Option<SessionId> {
         let recent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let found = recent.iter().find(|(known, _)| *known == call);

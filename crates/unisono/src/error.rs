@@ -75,6 +75,12 @@ pub enum Error {
     /// This process only reads sessions.
     #[error("this process has opened the store read-only and cannot change it")]
     OnlyReads,
+    /// The program did not choose where its sessions are.
+    #[error(
+        "no store was chosen: call `Builder::store` with its directory, `Builder::in_memory`, or \
+         `Builder::configured_store` for the store of the settings, which the command line uses as well"
+    )]
+    NoStoreChosen,
     /// The working directory is unknown.
     #[error("the working directory cannot be found: {0}")]
     Directory(std::io::Error),
@@ -92,6 +98,15 @@ impl Error {
     }
 }
 
+/// `None` for [`Code::NotFound`]: an item of a list may be deleted before it is read.
+pub(crate) fn existing<T>(found: Result<T, Error>) -> Result<Option<T>, Error> {
+    match found {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if error.code() == Code::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 impl From<Problem> for Error {
     fn from(problem: Problem) -> Error {
         Error::Problem(Box::new(problem))
@@ -103,6 +118,7 @@ const FREE: &str = "; free some space and try again";
 
 /// Why settings did not change.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ChangeError {
     /// They cannot be changed while the daemon runs.
     #[error(transparent)]
@@ -168,7 +184,9 @@ impl Error {
             | Error::Setup(_) => Code::Refused,
             Error::ClientOptions(_) => Code::InvalidRequest,
             Error::Tools(_) => Code::Unavailable,
-            Error::Directory(_) | Error::Context(_) | Error::OnlyReads => Code::Failed,
+            Error::Directory(_) | Error::Context(_) | Error::OnlyReads | Error::NoStoreChosen => {
+                Code::Failed
+            }
         }
     }
 }
@@ -192,6 +210,12 @@ impl From<Error> for Problem {
     }
 }
 
+impl From<service::Error> for Error {
+    fn from(error: service::Error) -> Error {
+        Error::new(error.code(), error.to_string())
+    }
+}
+
 impl From<Error> for service::Error {
     fn from(error: Error) -> service::Error {
         Problem::from(error).into()
@@ -212,7 +236,6 @@ pub(crate) fn runtime_code(error: &RuntimeError) -> Code {
         },
         RuntimeError::Store(error) => store_code(error),
         RuntimeError::Unpurged(error) => search_code(error),
-        RuntimeError::Broken { .. } => Code::Failed,
         RuntimeError::Refused(refusal) => match refusal {
             Refusal::AlreadyCreated
             | Refusal::BranchBusy(_)
@@ -229,6 +252,7 @@ pub(crate) fn runtime_code(error: &RuntimeError) -> Code {
             Refusal::KeyReused(_) => Code::KeyReused,
             _ => Code::Refused,
         },
+        _ => Code::Failed,
     }
 }
 

@@ -41,6 +41,7 @@ const QUESTION: &str = "?";
 
 /// Why a compaction cannot be evaluated.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// The summariser is unknown.
     #[error("summariser `{name}`: {reason}")]
@@ -71,6 +72,7 @@ pub enum Error {
 
 /// The kind of compaction to evaluate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum CompactionMethod {
     /// A preset's own compaction before a turn, started so that it ends at the size.
     Preset(Preset),
@@ -80,6 +82,7 @@ pub enum CompactionMethod {
 
 /// The result of a compaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Compacted {
     /// The context: summaries, notes and messages, as a model sees them.
     pub text: String,
@@ -95,7 +98,8 @@ pub struct Compacted {
 
 /// Whether a preset writes summaries.
 pub const fn summarises(preset: Preset) -> bool {
-    matches!(Policy::of(preset).method, Method::Summarise { .. }) && !matches!(preset, Preset::Off)
+    matches!(Policy::from_preset(preset).method, Method::Summarise { .. })
+        && !matches!(preset, Preset::Off)
 }
 
 /// The encoding in which sizes are counted: that of the configured lead's model.
@@ -262,7 +266,7 @@ impl Evaluation {
                     masking: None,
                     method: Method::Summarise { cap: size },
                     quota: None,
-                    ..Policy::of(Preset::Checkpoint)
+                    ..Policy::from_preset(Preset::Checkpoint)
                 };
             }
         };
@@ -280,7 +284,7 @@ impl Evaluation {
                 configured if configured.preset == preset => configured,
                 _ => own.resolve(&entry).policy,
             },
-            Err(_) => Policy::of(preset),
+            Err(_) => Policy::from_preset(preset),
         };
         let target = u128::from(policy.target.0.max(1));
         let trigger = u128::from(size.0) * 1_000_000 / target;

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::OnceCell;
+use tokio::sync::{Mutex as AsyncMutex, MutexGuard as AsyncMutexGuard};
 use unisono_context::SessionId;
 use unisono_runtime::clock;
 use unisono_store::{Error, Journal};
@@ -24,9 +25,18 @@ pub(crate) const RANDOM_BITS: u128 = (0xfff << 64) | ((1 << 62) - 1);
 
 /// The sessions that messages began within a day.
 #[derive(Debug, Default)]
-pub(crate) struct FirstMessages(OnceCell<Mutex<Known>>);
+pub(crate) struct FirstMessages {
+    known: OnceCell<Mutex<Known>>,
+    /// Held while the session of a message is searched for and created.
+    beginning: AsyncMutex<()>,
+}
 
 impl FirstMessages {
+    /// Waits until no other message, of any sender, is beginning a session.
+    pub(crate) async fn begin(&self) -> AsyncMutexGuard<'_, ()> {
+        self.beginning.lock().await
+    }
+
     /// The newest session whose id has these random bits. It may be deleted.
     ///
     /// # Errors
@@ -38,14 +48,14 @@ impl FirstMessages {
         end: u128,
     ) -> Result<Option<SessionId>, Error> {
         let first = || async move { read(journal).await.map(Mutex::new) };
-        let known = self.0.get_or_try_init(first).await?;
+        let known = self.known.get_or_try_init(first).await?;
         Ok(lock(known).session(end, now_ms()))
     }
 
     /// Adds a session that a message began. Before the store is read, nothing is added: it is read
     /// before a session is created.
     pub(crate) fn note(&self, session: SessionId) {
-        if let Some(known) = self.0.get() {
+        if let Some(known) = self.known.get() {
             lock(known).note(session, now_ms());
         }
     }

@@ -6,9 +6,11 @@
 //! another process. The small pieces of a reply are joined (`joining`), because a fast model streams
 //! hundreds of them in a second.
 
+mod events;
 mod fold;
 mod joining;
 mod member;
+mod stored;
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -17,7 +19,7 @@ use std::pin::Pin;
 
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 use unisono_api::Code;
 use unisono_api::turn_event::{ChangedAgent, TurnEvent, TurnState, TurnUpdate};
 use unisono_context::{RunId, TurnId};
@@ -26,12 +28,16 @@ use unisono_session::state::EndedTurn;
 use unisono_session::{Event, State};
 use unisono_store::Journal;
 
+use crate::ask::Ask;
 use crate::error::Error;
+use crate::view::Inspect;
 use crate::{Local, history, turn_view};
 
+pub use events::{event_kinds, event_to_api, progress_to_api};
 use fold::{Change, TurnFold};
 pub use joining::JoinedText;
 pub use member::members;
+pub use stored::StoredFollower;
 
 /// A follower of a turn.
 pub struct Follower {
@@ -49,8 +55,13 @@ pub struct Follower {
     said: Option<ProgressUpdate>,
     /// Resolves with the end of the turn, or of the session.
     gone: Option<Waiting>,
+    /// The event that ended the turn, until the ended turn is read.
+    ending: Option<u64>,
     ended: bool,
 }
+
+/// The events of a session and its progress reports.
+type Feed = (Events, broadcast::Receiver<ProgressUpdate>);
 
 type Waiting = Pin<Box<dyn Future<Output = Result<EndedTurn, RuntimeError>> + Send>>;
 
@@ -62,6 +73,29 @@ impl fmt::Debug for Follower {
 }
 
 impl Local {
+    /// Starts a turn and follows it from its acceptance on. If the request repeats an earlier one,
+    /// that one's turn is followed in the same way.
+    ///
+    /// # Errors
+    /// As [`Local::begin`], or the journal cannot be read.
+    pub async fn begin_followed(
+        &self,
+        session: &Handle,
+        ask: &Ask,
+    ) -> Result<(TurnId, Follower), Error> {
+        let before: State = session.inspect(Clone::clone).await?;
+        // Before the turn begins, so that no text of it is missed.
+        let (feed, _) = feed_of(session, before.events()).await?;
+        let turn = self.begin(session, ask).await?;
+        if before.turn(turn).is_some() || before.ended_turn(turn).is_some() {
+            let follower = self.follower(session.clone(), turn, Some(0)).await?;
+            return Ok((turn, follower));
+        }
+        let fold = TurnFold::new(session.id(), before, turn);
+        let follower = Follower::new(self.journal().clone(), session.clone(), (turn, fold), feed);
+        Ok((turn, follower))
+    }
+
     /// Follows a turn: with `after`, from the update of that number on; without it, the current
     /// state of the turn comes first.
     ///
@@ -81,10 +115,7 @@ impl Local {
         if !known {
             return Err(Error::not_found("turn", turn));
         }
-        if let Some(after) = after.filter(|after| *after > now) {
-            let detail = format!("event {after} has not happened; the last one is {now}");
-            return Err(Error::new(Code::InvalidRequest, detail));
-        }
+        check_position(after, now)?;
         let state = match after {
             Some(_) => State::default(),
             None => session.inspect(Clone::clone).await?,
@@ -95,22 +126,8 @@ impl Local {
         let fold = TurnFold::new(session.id(), state, turn);
         let begun = fold.events();
         let known = self.state_of(&session, &fold).await;
-        let (events, progress) = session.follow(now.max(begun)).await?;
-        let streaming = events.streaming().to_vec();
-        let waiting = session.clone();
-        let mut follower = Follower {
-            journal: self.journal().clone(),
-            session,
-            turn,
-            fold,
-            ready: VecDeque::new(),
-            texts: JoinedText::default(),
-            events,
-            progress,
-            said: None,
-            gone: Some(Box::pin(async move { waiting.wait(turn).await })),
-            ended: false,
-        };
+        let (feed, streaming) = feed_of(&session, now.max(begun)).await?;
+        let mut follower = Follower::new(self.journal().clone(), session, (turn, fold), feed);
         match after {
             Some(after) => follower.read(after, now).await?,
             None if ended => follower.read_to_end(now).await?,
@@ -120,14 +137,14 @@ impl Local {
             }),
         }
         // A client without the state takes the next text for the beginning of a reply.
-        if after.is_some() && !follower.ended {
+        if after.is_some() && !follower.fold.has_ended() {
             follower.note_missed(&streaming);
         }
         Ok(follower)
     }
 
     /// The current state of a turn, with its agents whose definitions have changed.
-    async fn state_of(&self, session: &Handle, fold: &TurnFold) -> TurnState {
+    async fn state_of(&self, session: &impl Inspect, fold: &TurnFold) -> TurnState {
         let state = fold.state();
         let Some(turn) = fold.open_turn() else {
             return state;
@@ -148,12 +165,39 @@ impl Local {
 }
 
 impl Follower {
-    /// The next update, as soon as there is one; none after the end of the turn.
+    fn new(
+        journal: Journal,
+        session: Handle,
+        (turn, fold): (TurnId, TurnFold),
+        (events, progress): Feed,
+    ) -> Follower {
+        let waiting = session.clone();
+        Follower {
+            journal,
+            session,
+            turn,
+            fold,
+            ready: VecDeque::new(),
+            texts: JoinedText::default(),
+            events,
+            progress,
+            said: None,
+            gone: Some(Box::pin(async move { waiting.wait(turn).await })),
+            ending: None,
+            ended: false,
+        }
+    }
+
+    /// The next update, as soon as there is one; none after the end of the turn. It is safe to drop
+    /// and repeat.
     ///
     /// # Errors
     /// The session is gone, or its journal cannot be read.
     pub async fn next(&mut self) -> Result<Option<TurnUpdate>, Error> {
         loop {
+            if let Some(seq) = self.ending {
+                self.end(seq).await?;
+            }
             if let Some(update) = self.pop() {
                 return Ok(Some(update));
             }
@@ -165,7 +209,7 @@ impl Follower {
                 self.say(&said.progress);
                 continue;
             }
-            let due = self.texts.due();
+            let due = self.texts.next_due();
             tokio::select! {
                 // A progress report before an event is returned before it.
                 biased;
@@ -178,7 +222,7 @@ impl Follower {
                     Err(RecvError::Closed) => self.resubscribe().await?,
                 },
                 event = self.events.next() => match event? {
-                    Some((_, event)) => self.take(&event).await?,
+                    Some((_, event)) => self.take(&event)?,
                     None => self.resubscribe().await?,
                 },
                 // Only its error matters: the end itself comes with the events.
@@ -186,7 +230,7 @@ impl Follower {
                     result?;
                     self.gone = None;
                 }
-                () = sleep_until(due) => {}
+                () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {}
             }
         }
     }
@@ -213,8 +257,7 @@ impl Follower {
     /// Reads the journal of an ended turn: its state and its end are returned.
     async fn read_to_end(&mut self, now: u64) -> Result<(), Error> {
         self.read(0, now).await?;
-        let is_end = |update: &TurnUpdate| matches!(update.event, TurnEvent::Ended(_));
-        self.ready.retain(is_end);
+        self.ready.clear();
         // Without a number: a client that reconnects after it must get the end as well.
         self.ready.push_front(TurnUpdate {
             seq: None,
@@ -239,13 +282,14 @@ impl Follower {
         })
         .await?;
         for (seq, change) in found {
-            self.changed(seq, change).await?;
+            self.changed(seq, change);
         }
         // A client that had the end and reconnects.
-        self.ended |= self.fold.has_ended();
+        self.ended = self.fold.has_ended() && self.ending.is_none();
         if self.fold.events() < to {
             // The latest data of the session is not on disk yet.
-            (self.events, _) = self.session.follow(self.fold.events()).await?;
+            let (feed, _) = feed_of(&self.session, self.fold.events()).await?;
+            self.events = feed.0;
         }
         Ok(())
     }
@@ -261,24 +305,21 @@ impl Follower {
             })
     }
 
-    async fn take(&mut self, event: &Event) -> Result<(), Error> {
-        match self.apply(event)? {
-            Some(change) => self.changed(self.fold.events(), change).await,
-            None => Ok(()),
+    fn take(&mut self, event: &Event) -> Result<(), Error> {
+        if let Some(change) = self.apply(event)? {
+            self.changed(self.fold.events(), change);
         }
+        Ok(())
     }
 
-    async fn changed(&mut self, seq: u64, change: Change) -> Result<(), Error> {
+    fn changed(&mut self, seq: u64, change: Change) {
         match change {
-            Change::Event(event) => {
-                let (seq, event) = (Some(seq), *event);
-                self.ready.push_back(TurnUpdate { seq, event });
-                Ok(())
-            }
-            Change::Ended => self.end(seq).await,
+            Change::Events(events) => self.ready.extend(numbered(seq, events)),
+            Change::Ended => self.ending = Some(seq),
         }
     }
 
+    /// Reads the ended turn for the last update.
     async fn end(&mut self, seq: u64) -> Result<(), Error> {
         let turn = turn_view::turn(&self.journal, &self.session, self.turn).await?;
         let turn = turn.ok_or_else(|| Error::not_found("turn", self.turn))?;
@@ -286,11 +327,10 @@ impl Follower {
             seq: Some(seq),
             event: TurnEvent::Ended(Box::new(self.fold.end(turn))),
         });
-        self.ended = true;
+        (self.ending, self.ended) = (None, true);
         Ok(())
     }
 
-    /// A progress report.
     fn say(&mut self, said: &Progress) {
         let event = match said {
             Progress::TextDelta { run, .. }
@@ -329,22 +369,45 @@ impl Follower {
 
     /// The feed has ended if the session is gone permanently.
     async fn resubscribe(&mut self) -> Result<(), Error> {
-        (self.events, self.progress) = self.session.follow(self.fold.events()).await?;
+        let (feed, _) = feed_of(&self.session, self.fold.events()).await?;
+        (self.events, self.progress) = feed;
         Ok(())
     }
+}
+
+/// Follows a session after an event. Of the replies that began before only the runs are kept.
+async fn feed_of(session: &Handle, after: u64) -> Result<(Feed, Vec<RunId>), RuntimeError> {
+    let (mut events, progress) = session.follow(after).await?;
+    let begun = events.take_begun().texts.into_iter();
+    let streaming = begun.map(|(run, _)| run).collect();
+    Ok(((events, progress), streaming))
+}
+
+/// Refuses a position after the last event, `now`.
+fn check_position(after: Option<u64>, now: u64) -> Result<(), Error> {
+    match after.filter(|after| *after > now) {
+        Some(after) => {
+            let detail = format!("event {after} has not happened; the last one is {now}");
+            Err(Error::new(Code::InvalidRequest, detail))
+        }
+        None => Ok(()),
+    }
+}
+
+/// The updates that follow from event `seq`. Only the last one has the number: a client that reconnects
+/// before it gets all again.
+fn numbered(seq: u64, events: Vec<TurnEvent>) -> impl Iterator<Item = TurnUpdate> {
+    let last = events.len().saturating_sub(1);
+    events.into_iter().enumerate().map(move |(index, event)| {
+        let seq = (index == last).then_some(seq);
+        TurnUpdate { seq, event }
+    })
 }
 
 fn text_update((run, text): (RunId, String)) -> TurnUpdate {
     let run = run.to_string();
     let event = TurnEvent::Text { run, text };
     TurnUpdate { seq: None, event }
-}
-
-async fn sleep_until(due: Option<Instant>) {
-    match due {
-        Some(due) => tokio::time::sleep_until(due).await,
-        None => std::future::pending().await,
-    }
 }
 
 /// The end of a wait; pending if there is nothing to wait for.

@@ -15,17 +15,12 @@ use crate::models::notices;
 /// Maximum number of notices, and of warnings.
 const MAX_ENTRIES: usize = 50;
 
-/// Runs all checks.
 pub(crate) async fn checks(local: &Local) -> Vec<HealthCheck> {
     let setup = local.setup();
     let mut checks = providers(&setup);
     checks.push(model(&setup));
     let today = notices::today();
-    if let Some(days) = setup.loaded.catalogue.outdated_days(today) {
-        let message = format!(
-            "the catalogue is {days} days old, so prices and dates may be wrong: install a newer version, or \
-             set models.catalogue"
-        );
+    if let Some(message) = notices::outdated(&setup.loaded.catalogue, today) {
         checks.push(check("catalogue of models", NOTICE, message));
     }
     let known = notices::of_setup(&setup, local.calibrations(), today);

@@ -1,5 +1,6 @@
 //! The past of a session, read from its journal: turns, runs and their requests.
 
+pub(crate) mod folded;
 pub mod run_index;
 pub mod runs;
 mod settled;
@@ -23,6 +24,7 @@ const NEWEST: usize = 32;
 
 /// Why a journal cannot be read back.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// The store fails.
     #[error(transparent)]
@@ -146,6 +148,7 @@ pub async fn trace(journal: &Journal, session: SessionId) -> Result<Trace, Error
 
 /// The target of a search in a session's journal.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub enum Lookup {
     /// A turn.
     Turn(TurnId),

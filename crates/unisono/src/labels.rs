@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use unisono_session::{Event, Fact, OWNER, State};
 
@@ -60,13 +61,13 @@ impl Label {
         let found = labels.get(self.name.as_str()).map(AsRef::as_ref);
         found.is_some_and(|found| self.value.as_deref().is_none_or(|value| value == found))
     }
+}
 
-    /// Whether the session that begins with this event has all labels.
-    pub fn all_of(labels: &[Label], first: &Event) -> bool {
-        match &first.fact {
-            Fact::Created { labels: of, .. } => labels.iter().all(|label| label.is_of(of)),
-            _ => false,
-        }
+/// The labels of the session that begins with this event.
+pub fn created_with(first: &Event) -> Option<&BTreeMap<Arc<str>, Arc<str>>> {
+    match &first.fact {
+        Fact::Created { labels, .. } => Some(labels),
+        _ => None,
     }
 }
 

@@ -16,6 +16,7 @@
 //! - [`context`] shows the context of a branch; [`history`] reads turns and runs from a journal,
 //!   [`why`] the requests of a run; [`search_results`] are the messages that a search found,
 //!   [`message_tree`] shows the tree, [`fmt`] shortens texts.
+//! - [`approvals`] are the calls that wait for a person.
 //! - [`chat`] is a session as the chat of a page, [`tasks`] are turns as the tasks of other programs.
 //! - [`turn_view`] is a turn in the types of the API, [`follow`] its progress, [`client_tools`] the
 //!   tools of a client, [`values`] times and amounts in JSON.
@@ -25,7 +26,7 @@
 
 pub mod agents;
 pub mod append;
-mod approvals;
+pub mod approvals;
 pub mod ask;
 pub mod attachments;
 pub mod audit;
@@ -40,6 +41,8 @@ mod decisions;
 mod error;
 pub mod evaluation;
 mod first_messages;
+#[cfg(test)]
+mod fixture;
 pub mod fmt;
 pub mod follow;
 mod health;
@@ -63,19 +66,23 @@ pub mod tasks;
 pub mod telemetry;
 mod timeline;
 pub mod tokens;
+mod turn_budgets;
 pub mod turn_view;
 pub mod vacuum;
 pub mod values;
 pub mod view;
+mod waiting_sessions;
 pub mod why;
+
+pub use bytes::Bytes;
+pub use serde_json;
 
 pub use ask::{Ask, FinishedTurn};
 pub use conversation::{Conversation, parse_conversation, read_conversation};
 pub use error::{ChangeError, Error};
 pub use local::{Builder, Local};
-/// The crates beneath this one: every type of a public signature has a path in here.
+/// The crates beneath this one: each of their types in a public signature has a path in here.
 pub mod parts {
-    pub use unisono_api as api;
     pub use unisono_config as config;
     pub use unisono_context as context;
     pub use unisono_interchange as interchange;
@@ -94,8 +101,8 @@ pub use unisono_model::client::{Callback, DeliveryError, Download};
 pub use unisono_model::language;
 pub use unisono_model::language::{Completion, LanguageModel, Reply, Request};
 pub use unisono_runtime::{
-    Agent, Answer, Ctx, Extensions, Failure, Handle, Runtime, Task, Tool, ractor, reaper, tool,
-    worker,
+    Agent, Answer, CancellationToken, Ctx, Extensions, Failure, Handle, Runtime, Task, Tool,
+    ractor, reaper, tool, worker,
 };
 pub use unisono_session::event::Outcome;
 pub use unisono_session::machine::Import;

@@ -24,6 +24,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use futures_util::FutureExt as _;
 use tokio::sync::{Mutex, watch};
 use unisono_context::SessionId;
 use unisono_model::cache_warming::CacheWarmth;
@@ -40,7 +41,7 @@ use crate::audit::AuditLog;
 use crate::caller::Caller;
 use crate::current::Current;
 use crate::decisions::RecentDecisions;
-use crate::error::Error;
+use crate::error::{Error, existing};
 use crate::first_messages::FirstMessages;
 use crate::history;
 use crate::history::run_index::RunIndex;
@@ -53,6 +54,7 @@ use crate::skill_tool::SkillTool;
 use crate::starts::StartRecords;
 use crate::tokens::TokenCache;
 use crate::view::View;
+use crate::waiting_sessions::WaitingSessions;
 use unisono_config::setup::Setup;
 
 pub use branch_repair::repair_branches;
@@ -64,7 +66,7 @@ pub use reload::Reload;
 pub(crate) use settings::off_thread;
 pub use settings::{change, session_changes};
 
-/// A running runtime with its configuration and agents.
+/// A store with a running runtime, its configuration and agents.
 ///
 /// It implements [`Service`](unisono_api::Service), on a store of the process:
 ///
@@ -121,6 +123,8 @@ pub(crate) struct Shared {
     run_index: RunIndex,
     /// Recently decided calls.
     recent_decisions: RecentDecisions,
+    /// The waiting calls of all sessions.
+    pub(crate) waiting_sessions: WaitingSessions,
     /// The tokens of people and programs.
     pub(crate) tokens: TokenCache,
     /// Who changed what.
@@ -150,7 +154,7 @@ pub(crate) struct Shared {
 }
 
 impl Local {
-    /// Begins to build one.
+    /// A builder with the defaults of the working directory.
     pub fn builder() -> Builder {
         Builder::default()
     }
@@ -170,7 +174,7 @@ impl Local {
         Ok(shared.into())
     }
 
-    /// Says that this program ends when its turns have ended: no summaries are written ahead for
+    /// Declares that this program ends when its turns have ended: no summaries are written ahead for
     /// later turns.
     pub fn set_short_lived(&self) {
         self.shared.short_lived.store(true, Ordering::Relaxed);
@@ -203,6 +207,7 @@ impl Local {
             usage_folds: Folds::default(),
             run_index: RunIndex::default(),
             recent_decisions: RecentDecisions::default(),
+            waiting_sessions: WaitingSessions::default(),
             tokens: TokenCache::default(),
             audit: AuditLog::default(),
             starts: StartRecords::default(),
@@ -226,52 +231,57 @@ impl Local {
     ///
     /// # Errors
     /// The runtime cannot be started.
-    pub async fn start_on(
+    pub fn start_on(
         opened: OpenedStore,
         setup: Setup,
         extensions: Extensions,
-    ) -> Result<Local, Error> {
-        let search_index = opened.search_index(&setup)?;
-        let mut local = Local::with(opened, setup, extensions)?;
-        let (setup, learnt) = (local.setup.now(), &local.learnt);
-        let (models, options) = (
-            models::build(
-                &setup,
-                &local.extensions,
-                &learnt.calibrations,
-                &local.warmth,
-                &local.limit_share,
-            ),
-            options::of_settings(&local.setup, &learnt.calibrations),
-        );
-        let observer = local.metrics.observer().and(learnt.observer());
-        #[cfg(feature = "otel")]
-        let observer = {
-            local.traces = crate::otel::Exporter::of(&setup);
-            match &local.traces {
-                Some(traces) => {
-                    traces.note_cut(&local.journal).await;
-                    observer.and(traces.observer())
+    ) -> impl Future<Output = Result<Local, Error>> + Send {
+        async move {
+            let search_index = opened.search_index(&setup)?;
+            let mut local = Local::with(opened, setup, extensions)?;
+            let (setup, learnt) = (local.setup.now(), &local.learnt);
+            let (models, options) = (
+                models::build(
+                    &setup,
+                    &local.extensions,
+                    &learnt.calibrations,
+                    &local.warmth,
+                    &local.limit_share,
+                ),
+                options::of_settings(&local.setup, &learnt.calibrations),
+            );
+            let observer = local.metrics.observer().and(learnt.observer());
+            let observer = observer.and(local.waiting_sessions.observer());
+            #[cfg(feature = "otel")]
+            let observer = {
+                local.traces = crate::otel::Exporter::from_setup(&setup);
+                match &local.traces {
+                    Some(traces) => {
+                        traces.note_cut(&local.journal).await;
+                        observer.and(traces.observer())
+                    }
+                    None => observer,
                 }
-                None => observer,
-            }
-        };
-        local.deadline = options.compaction_deadline.clone();
-        let runtime = Runtime::start(
-            local.journal.clone(),
-            local.extensions.clone(),
-            models,
-            Options {
-                search_index,
-                load: local.metrics.load.clone(),
-                observer,
-                ..options
-            },
-        );
-        let runtime = runtime.await?;
-        local.server_skills.connect(runtime.skill_reader());
-        local.runtime = Some(runtime);
-        Ok(local.into())
+            };
+            local.deadline = options.compaction_deadline.clone();
+            let runtime = Runtime::start(
+                local.journal.clone(),
+                local.extensions.clone(),
+                models,
+                Options {
+                    search_index,
+                    load: local.metrics.load.clone(),
+                    observer,
+                    ..options
+                },
+            );
+            let runtime = runtime.await?;
+            local.server_skills.connect(runtime.skill_reader());
+            local.runtime = Some(runtime);
+            Ok(local.into())
+        }
+        // Callers' crates do not compile it again.
+        .boxed()
     }
 
     /// The losses of repairs, the oldest first, until they are acknowledged.
@@ -306,12 +316,12 @@ impl Local {
         &self.shared.extensions
     }
 
-    /// The usage of sessions, folded on demand.
     /// The openings of all runs.
     pub(crate) fn run_index(&self) -> &RunIndex {
         &self.shared.run_index
     }
 
+    /// The usage of sessions, folded on demand.
     pub(crate) fn usage_folds(&self) -> &Folds {
         &self.shared.usage_folds
     }
@@ -361,6 +371,26 @@ impl Local {
         Ok(View::Stored { id: session, state })
     }
 
+    /// The same for a session of a list; none if it was deleted since the list was made.
+    ///
+    /// # Errors
+    /// Its journal cannot be read.
+    pub async fn view_listed(&self, session: SessionId) -> Result<Option<View>, Error> {
+        existing(self.view(session).await)
+    }
+
+    /// Deletes a session, even with open turns, and what was folded of it; returns whether it existed.
+    ///
+    /// # Errors
+    /// Sessions are only read, or the store fails.
+    pub async fn discard(&self, session: SessionId) -> Result<bool, Error> {
+        let deleted = self.runtime()?.delete(session).await?;
+        self.shared.waiting_sessions.note(session);
+        self.shared.usage_folds.forget(session);
+        self.shared.run_index.forget(session);
+        Ok(deleted)
+    }
+
     /// Waits until it has failed, and returns the reason. It never returns while it works.
     pub async fn failed(&self) -> Arc<str> {
         match &self.shared.runtime {
@@ -407,14 +437,18 @@ impl Local {
     ///
     /// # Errors
     /// There is no session with that id, or its journal cannot be read.
-    pub async fn open(&self, session: SessionId) -> Result<Handle, Error> {
-        self.check_shown(session).await?;
-        #[cfg(feature = "otel")]
-        if let Some(traces) = &self.shared.traces {
-            traces.recall(&self.journal, session).await;
+    pub fn open(&self, session: SessionId) -> impl Future<Output = Result<Handle, Error>> + Send {
+        async move {
+            self.check_shown(session).await?;
+            #[cfg(feature = "otel")]
+            if let Some(traces) = &self.shared.traces {
+                traces.recall(&self.journal, session).await;
+            }
+            let handle = self.runtime()?.open(session).await?;
+            self.note_changed_agents(&handle).await?;
+            Ok(handle)
         }
-        let handle = self.runtime()?.open(session).await?;
-        self.note_changed_agents(&handle).await?;
-        Ok(handle)
+        // Callers' crates do not compile it again.
+        .boxed()
     }
 }

@@ -7,6 +7,7 @@ use unisono_context::{Message, MessageId, Tree};
 
 /// Consecutive messages up to a fork, an end, or a branch's head.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct BranchSegment {
     /// Number of forks above it.
     pub depth: usize,

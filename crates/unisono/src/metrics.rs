@@ -2,7 +2,7 @@
 //!
 //! Labels have few values: kinds, outcomes, causes; never an id, an agent or a model.
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use unisono_context::call::Usage;
@@ -12,8 +12,9 @@ use unisono_session::event::LateOutput;
 use unisono_session::run::Ending;
 use unisono_session::{Event, Fact, ids};
 
-/// Maximum cancelled runs whose late answers are counted correctly.
-const CANCELLED: usize = 1_024;
+/// Maximum runs and prepared summaries that are remembered: the end of those of deleted sessions is
+/// not observed.
+const REMEMBERED: usize = 4_096;
 
 /// The counters of a running daemon.
 #[derive(Clone, Debug, Default)]
@@ -42,6 +43,7 @@ impl Metrics {
 
 /// The consumer of tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum Consumer {
     /// Runs of agents.
     Agents,
@@ -97,15 +99,16 @@ pub struct Counts {
     /// The usage of the recorded steps of open runs, and of cancelled runs that may still answer:
     /// the event of a run's end has the total.
     open: HashMap<RunId, Usage>,
-    /// The checkpoints of prepared summaries that are neither used nor dropped: at most one for each
-    /// branch.
-    prepared_ids: HashSet<CheckpointId>,
-    /// The newest cancelled runs, the oldest first.
-    cancelled: VecDeque<RunId>,
+    /// The runs in `open` in the order of their openings, and some that have ended.
+    newest_runs: VecDeque<RunId>,
+    /// The newest checkpoints of prepared summaries that are neither used nor dropped, the oldest
+    /// first.
+    prepared_ids: VecDeque<CheckpointId>,
 }
 
 /// A usage.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct Used {
     /// Calls of a model.
     pub calls: u64,
@@ -134,7 +137,7 @@ impl Counts {
             }
             Fact::RunOpened { run } => {
                 self.runs_opened += 1;
-                self.open.insert(run.id, Usage::NONE);
+                self.remember_run(run.id);
             }
             Fact::RunRetried { .. } => self.runs_retried += 1,
             Fact::RunStepped { run, step } => {
@@ -153,7 +156,7 @@ impl Counts {
             Fact::SummariserUsed { usage, .. } => self.charge(Consumer::Summaries, usage),
             Fact::Compacted { checkpoint, .. } => {
                 self.compactions += 1;
-                if self.prepared_ids.remove(&checkpoint.id) {
+                if self.forget_prepared(checkpoint.id) {
                     *self.prepared.entry("used").or_default() += 1;
                 }
                 self.compaction_ms += checkpoint.duration_ms;
@@ -161,11 +164,11 @@ impl Counts {
             }
             Fact::CompactionFailed { .. } => self.compactions_failed += 1,
             Fact::SummaryPrepared { turn, .. } => {
-                self.prepared_ids.insert(ids::prepared(*turn));
+                self.remember_prepared(ids::prepared(*turn));
                 *self.prepared.entry("written").or_default() += 1;
             }
             Fact::PreparationDropped { turn, reason, .. } => {
-                self.prepared_ids.remove(&ids::prepared(*turn));
+                self.forget_prepared(ids::prepared(*turn));
                 *self.prepared.entry(reason.name()).or_default() += 1;
             }
             Fact::Altered { alterations, .. } => {
@@ -191,14 +194,31 @@ impl Counts {
         }
     }
 
-    /// Its remaining usage may arrive late.
-    fn let_go(&mut self, run: RunId) {
-        self.cancelled.push_back(run);
-        if self.cancelled.len() > CANCELLED
-            && let Some(oldest) = self.cancelled.pop_front()
+    fn remember_run(&mut self, run: RunId) {
+        self.open.insert(run, Usage::NONE);
+        self.newest_runs.push_back(run);
+        if self.newest_runs.len() > 2 * REMEMBERED {
+            let open = &self.open;
+            self.newest_runs.retain(|run| open.contains_key(run));
+        }
+        while self.open.len() > REMEMBERED
+            && let Some(oldest) = self.newest_runs.pop_front()
         {
             self.open.remove(&oldest);
         }
+    }
+
+    fn remember_prepared(&mut self, summary: CheckpointId) {
+        self.prepared_ids.push_back(summary);
+        if self.prepared_ids.len() > REMEMBERED {
+            self.prepared_ids.pop_front();
+        }
+    }
+
+    /// Returns whether the summary was prepared.
+    fn forget_prepared(&mut self, summary: CheckpointId) -> bool {
+        let at = self.prepared_ids.iter().position(|id| *id == summary);
+        at.and_then(|at| self.prepared_ids.remove(at)).is_some()
     }
 
     fn run_ended(&mut self, run: RunId, ending: &Ending) {
@@ -223,10 +243,8 @@ impl Counts {
                 self.open.remove(&run);
                 ("failed", cause.code(), *duration_ms)
             }
-            Ending::Cancelled => {
-                self.let_go(run);
-                ("cancelled", "", 0)
-            }
+            // Its remaining usage may arrive late.
+            Ending::Cancelled => ("cancelled", "", 0),
         };
         self.run_ms += ms;
         *self.runs_ended.entry((state, cause)).or_default() += 1;
@@ -273,7 +291,7 @@ mod tests {
 
     use unisono_context::{Digest, Timestamp, TurnId};
     use unisono_session::event::{OpenedRun, RunRole};
-    use unisono_session::run::{Reply, Step};
+    use unisono_session::run::{AttemptTimes, Reply, Step};
 
     use super::*;
 
@@ -353,9 +371,46 @@ mod tests {
     }
 
     #[test]
-    fn what_is_remembered_of_cancelled_runs_is_bounded() {
-        let runs = 0..2 * CANCELLED as u128;
-        let counts = counted(runs.flat_map(|run| [opened(run), cancelled(run)]));
-        assert_eq!(counts.open.len(), CANCELLED);
+    fn what_is_remembered_of_runs_is_bounded() {
+        let runs = 0..2 * REMEMBERED as u128;
+        let counts = counted(runs.clone().flat_map(|run| [opened(run), cancelled(run)]));
+        assert_eq!(counts.open.len(), REMEMBERED);
+        // Their sessions were deleted.
+        let counts = counted(runs.map(opened));
+        assert_eq!(counts.open.len(), REMEMBERED);
+    }
+
+    #[test]
+    fn a_run_keeps_its_usage_while_many_others_come_and_go() {
+        let finished = |run: u128| Fact::RunEnded {
+            run: RunId::from_u128(run),
+            ending: Arc::new(Ending::Finished {
+                text: "So.".into(),
+                partial: None,
+                usage: used(10, 1),
+                duration_ms: 1,
+                calls: Vec::new(),
+                attempt_times: AttemptTimes::default(),
+            }),
+        };
+        let others = 1..3 * REMEMBERED as u128;
+        let others = others.flat_map(|run| [opened(run), finished(run)]);
+        let counts = counted([opened(0)].into_iter().chain(others).chain([finished(0)]));
+        let agents = counts.used[&Consumer::Agents];
+        assert_eq!(agents.input, 30 * REMEMBERED as u64);
+        assert!(counts.open.is_empty() && counts.newest_runs.len() <= 2 * REMEMBERED);
+    }
+
+    #[test]
+    fn what_is_remembered_of_prepared_summaries_is_bounded() {
+        let id = |n: usize| CheckpointId::from_u128(n as u128);
+        let mut counts = Counts::default();
+        for n in 0..=REMEMBERED {
+            counts.remember_prepared(id(n));
+        }
+        assert_eq!(counts.prepared_ids.len(), REMEMBERED);
+        assert!(!counts.forget_prepared(id(0)), "its session was deleted");
+        assert!(counts.forget_prepared(id(1)) && counts.forget_prepared(id(REMEMBERED)));
+        assert!(!counts.forget_prepared(id(1)));
     }
 }

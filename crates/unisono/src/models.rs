@@ -15,8 +15,8 @@ use unisono_model::cache_warming::CacheWarmth;
 use unisono_model::calibration::Calibrations;
 use unisono_model::catalogue::{Catalogue, EXTRACTIVE, Entry};
 use unisono_model::client::{Client, LimitShare};
-use unisono_model::language::remote::NoTransport;
-use unisono_model::language::{Extractive, Fallback, LanguageModel, Models, Remote};
+use unisono_model::language::{Extractive, Fallback, LanguageModel, Models};
+use unisono_model::remote::{NoTransport, Remote};
 use unisono_runtime::{Extensions, measure};
 use unisono_session::agent::{AgentKind, Definition, Team};
 use unisono_session::event::Calibration;
@@ -32,6 +32,7 @@ pub(crate) use servers::Servers;
 
 /// Why the models of a team cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ModelUnavailable {
     /// An agent's model is unavailable.
     #[error("agent `{agent}` uses model `{model}`, which is not usable: {lacks}")]
@@ -59,6 +60,7 @@ pub enum ModelUnavailable {
     "the price of model `{model}` of agent `{agent}` is unknown, but {cap} limits the cost: set \
       its price in models.toml, or remove the limit"
 )]
+#[non_exhaustive]
 pub struct Unpriced {
     /// The agent.
     pub agent: String,
@@ -109,9 +111,10 @@ pub fn check(setup: &Setup, team: &Team) -> Result<(), ModelUnavailable> {
     if let Some(model) = &chosen {
         check_model_applies(team, model)?;
     }
-    let lacks = |model: &str| {
-        let entry = loaded.catalogue.get(None, model).ok()?;
-        loaded.providers.unavailable_reason(&entry.model.provider)
+    let lacks = |model: &str| match loaded.catalogue.get(None, model) {
+        Ok(entry) => loaded.providers.unavailable_reason(&entry.model.provider),
+        // A turn of another program may use a provider that only that program knows.
+        Err(unknown) => Some(unknown.to_string()),
     };
     let reachable = |model: &String| lacks(model).is_none();
     if chosen.is_none() && loaded.config.models.fallback.iter().any(reachable) {

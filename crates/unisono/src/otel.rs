@@ -61,7 +61,7 @@ pub(crate) struct Exporter {
 impl Exporter {
     /// An exporter to the configured receiver, `/v1/traces` below its address; none without a
     /// receiver.
-    pub(crate) fn of(setup: &Setup) -> Option<Exporter> {
+    pub(crate) fn from_setup(setup: &Setup) -> Option<Exporter> {
         let endpoint = &setup.loaded.config.telemetry.otlp_endpoint;
         if endpoint.is_empty() {
             return None;

@@ -14,7 +14,6 @@ use unisono_session::Fact;
 use unisono_store::{Error, Journal, SessionInfo};
 
 use crate::Local;
-use crate::labels::Label;
 
 /// Sessions per read.
 const PAGE: usize = 512;
@@ -23,39 +22,19 @@ const MS_PER_DAY: i64 = 24 * 60 * 60 * 1_000;
 const EVERY: Duration = Duration::from_secs(60 * 60);
 
 /// A session that has not changed since a given time.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StaleSession {
-    /// Its id.
-    pub session: SessionId,
-    /// Its title.
-    pub title: String,
-    /// The store's data about it.
-    pub info: SessionInfo,
+struct StaleSession {
+    session: SessionId,
+    title: String,
+    info: SessionInfo,
 }
 
-/// The result of the search.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct StaleSessions {
-    /// Sessions that can be deleted, the oldest first.
-    pub old: Vec<StaleSession>,
-    /// Number of equally old sessions with open turns, or an unknown number of them.
-    pub open: usize,
-}
-
-/// The sessions with these labels that last changed before the given time.
-///
-/// # Errors
-/// The store failed.
-pub async fn older_than(
-    journal: &Journal,
-    before: Timestamp,
-    labels: &[Label],
-) -> Result<StaleSessions, Error> {
-    let (mut found, mut after) = (StaleSessions::default(), None);
+/// The sessions without open turns that last changed before the given time, the oldest first.
+async fn older_than(journal: &Journal, before: Timestamp) -> Result<Vec<StaleSession>, Error> {
+    let (mut found, mut after): (Vec<StaleSession>, _) = (Vec::new(), None);
     loop {
         let page = journal.sessions(after, PAGE).await?;
         let Some(last) = page.last() else {
-            found.old.sort_by_key(|old| old.info.updated_unix_ms);
+            found.sort_by_key(|old| old.info.updated_unix_ms);
             return Ok(found);
         };
         after = Some(last.session.into());
@@ -65,28 +44,22 @@ pub async fn older_than(
             .collect();
         let ids: Vec<SessionId> = old.iter().map(|info| info.session.into()).collect();
         for (info, first) in old.into_iter().zip(journal.first_events(&ids).await?) {
-            let first = first.filter(|first| Label::all_of(labels, first));
             let Some(Fact::Created { title, .. }) = first.map(|first| first.fact) else {
                 continue;
             };
-            if journal.has_open_turns(&info).await? != Some(false) {
-                found.open += 1;
-                continue;
+            if journal.has_open_turns(&info).await? == Some(false) {
+                found.push(StaleSession {
+                    session: info.session.into(),
+                    title: title.to_string(),
+                    info,
+                });
             }
-            found.old.push(StaleSession {
-                session: info.session.into(),
-                title: title.to_string(),
-                info,
-            });
         }
     }
 }
 
 /// Whether it has not changed since the search, and has no open turn.
-///
-/// # Errors
-/// The store failed.
-pub async fn is_still_old(journal: &Journal, old: &StaleSession) -> Result<bool, Error> {
+async fn is_still_old(journal: &Journal, old: &StaleSession) -> Result<bool, Error> {
     let now = journal.engine().session(old.session.into()).await?;
     match now {
         Some(now) if now.last_seq == old.info.last_seq => {
@@ -145,11 +118,11 @@ impl Local {
         let before = now.plus_ms(-i64::from(days) * MS_PER_DAY);
         let journal = self.journal();
         let mut deleted = 0;
-        for old in older_than(journal, before, &[]).await?.old {
+        for old in older_than(journal, before).await? {
             if !is_still_old(journal, &old).await? {
                 continue;
             }
-            self.runtime()?.delete(old.session).await?;
+            self.discard(old.session).await?;
             deleted += 1;
             let (session, title) = (old.session, &old.title);
             tracing::info!(%session, title, "a session is deleted: store.retention_days are over");
@@ -163,24 +136,12 @@ mod tests {
     use unisono_session::machine::Import;
 
     use super::*;
-    use unisono_config::paths::Home;
-    use unisono_config::settings::{Override, Sources};
+    use crate::fixture::sources;
 
     const OLD: SessionId = SessionId::from_u128(1);
 
     async fn daemon(days: &str) -> Local {
-        // Nothing is read there, and nothing made.
-        let nowhere = || Some("/nowhere".into());
-        let sources = Sources {
-            directory: "/nowhere".into(),
-            home: Home {
-                home: nowhere(),
-                config: nowhere(),
-                data: nowhere(),
-            },
-            overrides: vec![Override::new("set", "store.retention_days", days)],
-            ..Sources::default()
-        };
+        let sources = sources([("store.retention_days", days)]);
         let local = Local::builder().sources(sources).in_memory();
         let local = local.start().await.unwrap();
         let import = Import {

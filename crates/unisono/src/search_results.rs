@@ -18,6 +18,7 @@ const NEIGHBOUR_CHARS: usize = 120;
 
 /// A found message.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Hit {
     /// Its session.
     pub session: SessionId,

@@ -22,7 +22,6 @@ struct Inner {
     lists: Mutex<BTreeMap<Arc<str>, List>>,
 }
 
-/// The list of one server.
 #[derive(Clone, Debug)]
 struct List {
     /// The instant at which the list expires.

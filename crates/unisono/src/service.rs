@@ -36,7 +36,6 @@ impl Local {
     }
 }
 
-/// Parses an id.
 pub(crate) fn id<T: FromStr>(what: &str, text: &str) -> Result<T, Error> {
     let wrong = |_| {
         Error::new(
@@ -47,7 +46,6 @@ pub(crate) fn id<T: FromStr>(what: &str, text: &str) -> Result<T, Error> {
     text.parse().map_err(wrong)
 }
 
-/// The position of a cursor.
 fn cursor<P: FromStr>(cursor: Option<&str>) -> Result<Option<P>, Error> {
     let read = |text: &str| text.parse().map_err(|_| no_cursor(text));
     cursor.map(read).transpose()

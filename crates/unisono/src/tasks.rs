@@ -6,7 +6,6 @@ mod list;
 use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;
 
-use tokio::sync::Mutex;
 use unisono_api::turn::Turn;
 use unisono_context::digest::Hasher;
 use unisono_context::{Digest, SessionId, TurnId};
@@ -80,11 +79,12 @@ pub enum Status {
 }
 
 impl Status {
-    /// The status of a turn. `is_waiting`: a call waits for a person.
+    /// The status of a turn. `is_waiting`: a call of it, or of the turn before a queued one, waits for
+    /// a person.
     pub fn of_turn(turn: &Turn, is_waiting: bool) -> Status {
         match turn.state.as_str() {
+            "queued" | "preparing" | "working" if is_waiting => Status::Waiting,
             "queued" => Status::Queued,
-            "preparing" | "working" if is_waiting => Status::Waiting,
             "preparing" | "working" => Status::Working,
             "cancelled" => Status::Cancelled,
             "failed" => Status::failed(is_refused(turn)),
@@ -129,8 +129,6 @@ fn is_refusal(code: &str) -> bool {
 /// The state of tasks in memory.
 #[derive(Debug, Default)]
 pub struct Tasks {
-    /// Held while the session of a message is searched for and created.
-    beginning: Mutex<()>,
     folds: Folds,
 }
 
@@ -147,9 +145,9 @@ impl Tasks {
         message: Digest,
         title: &str,
     ) -> Result<(Handle, bool), Error> {
-        let _one = self.beginning.lock().await;
-        let end = end(local, message);
         let first_messages = &local.shared.first_messages;
+        let _one = first_messages.begin().await;
+        let end = end(local, message);
         let known = first_messages.session(&local.whole_journal(), end).await?;
         if let Some(known) = known
             && local.journal().exists(known).await?
@@ -210,9 +208,9 @@ impl Tasks {
 }
 
 /// The part of a session's id that follows from the message that begins it, and from the owner of the
-/// sessions that the caller sees: two people may send the same message.
+/// session: two people may send the same message, and one person may send it with several tokens.
 fn end(local: &Local, message: Digest) -> u128 {
-    let message = match local.journal().owner() {
+    let message = match local.caller().owner() {
         Some(owner) => Hasher::new("unisono/owned-message", 1)
             .bytes(message.to_string().as_bytes())
             .bytes(owner.as_bytes())

@@ -1,8 +1,10 @@
 //! The log: messages on stderr, as text or JSON.
 
-use std::io::{self, IsTerminal};
+use std::borrow::Cow;
+use std::io::{self, IsTerminal, Write};
 
 use tracing_subscriber::EnvFilter;
+use unisono_api::harmless::{for_json, is_harmful};
 
 use unisono_config::settings::{Log, LogFormat};
 
@@ -11,6 +13,7 @@ pub const VARIABLE: &str = "UNISONO_LOG";
 
 /// Why there is no log.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// The level is invalid.
     #[error(
@@ -36,15 +39,44 @@ pub enum Error {
 pub fn init(log: &Log, variable: Option<&str>) -> Result<(), Error> {
     let filter = filter(log, variable)?;
     let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    let format = log.format;
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(io::stderr)
+        .with_writer(move || Stderr { format })
         .with_ansi(!plain && io::stderr().is_terminal());
-    let done = match log.format {
+    let done = match format {
         LogFormat::Text => builder.try_init(),
         LogFormat::Json => builder.json().flatten_event(true).try_init(),
     };
     done.map_err(|_| Error::Twice)
+}
+
+/// Standard error, without the characters of texts that control a terminal or change the order of its
+/// text.
+struct Stderr {
+    format: LogFormat,
+}
+
+impl Write for Stderr {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let text = String::from_utf8_lossy(line);
+        io::stderr().write_all(harmless(&text, self.format).as_bytes())?;
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().flush()
+    }
+}
+
+/// The escape characters of the log's colours stay; those of texts are escaped already.
+fn harmless(line: &str, format: LogFormat) -> Cow<'_, str> {
+    let harmful = |c: char| is_harmful(c) && c != '\u{1b}';
+    match format {
+        LogFormat::Json => for_json(line),
+        LogFormat::Text if !line.contains(harmful) => line.into(),
+        LogFormat::Text => line.chars().filter(|c| !harmful(*c)).collect(),
+    }
 }
 
 fn filter(log: &Log, variable: Option<&str>) -> Result<EnvFilter, Error> {
@@ -80,5 +112,16 @@ mod tests {
             error.starts_with("UNISONO_LOG: \"unisono=loud\" is not"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn a_line_has_nothing_that_reorders_it() {
+        let line = "\u{1b}[33m WARN\u{1b}[0m pay \u{202e}gnp.exe \u{9b}2J\n";
+        let shown = "\u{1b}[33m WARN\u{1b}[0m pay gnp.exe 2J\n";
+        assert_eq!(harmless(line, LogFormat::Text), shown);
+        assert_eq!(harmless(shown, LogFormat::Text), shown);
+        let json = "{\"message\":\"pay \u{202e}gnp.exe\"}\n";
+        let escaped = "{\"message\":\"pay \\u202egnp.exe\"}\n";
+        assert_eq!(harmless(json, LogFormat::Json), escaped);
     }
 }

@@ -97,12 +97,10 @@ pub(crate) const fn from_api(scope: Scope) -> tokens::Scope {
     }
 }
 
-/// The digest of a secret.
 pub(crate) fn digest(secret: &str) -> Digest {
     Digest::of_bytes(secret.as_bytes())
 }
 
-/// A new secret.
 pub(crate) fn secret() -> io::Result<String> {
     let mut bytes = [0u8; BYTES];
     getrandom::fill(&mut bytes).map_err(io::Error::other)?;

@@ -1,5 +1,7 @@
 //! The turns of a session in the types of the API, including old ones.
 
+use std::sync::Arc;
+
 use unisono_api::Page;
 use unisono_api::turn::{
     ClientToolCall, Compacted, ErrorInfo as Failed, Run, RunPause, Turn, TurnAttachment,
@@ -9,8 +11,8 @@ use unisono_context::message::Part;
 use unisono_context::{RunId, SessionId, TurnId};
 use unisono_runtime::clock;
 use unisono_session::budget::Amount;
-use unisono_session::event::{Outcome, RunRole};
-use unisono_session::run::Ending;
+use unisono_session::event::{AcceptedTurn, Outcome, RequestKey, RunRole};
+use unisono_session::run::{Ending, is_blank};
 use unisono_session::summary_usage::SummaryUsage;
 use unisono_session::trace::{self, RunTrace, TurnTrace};
 use unisono_session::{State, Trace};
@@ -97,6 +99,8 @@ fn to_api(trace: &Trace, session: SessionId, id: TurnId, turn: &TurnTrace) -> Tu
         turn: id.to_string(),
         branch: what.branch.to_string(),
         task: what.work.task().map(|task| task.to_string()),
+        client_message_id: of_key(what, |key| key.client_message_id.as_ref()),
+        client_parts: of_key(what, |key| key.client_parts.as_ref()),
         attachments: what.work.attachments().filter_map(attachment).collect(),
         state: state(turn).to_owned(),
         error: match outcome {
@@ -119,12 +123,19 @@ fn to_api(trace: &Trace, session: SessionId, id: TurnId, turn: &TurnTrace) -> Tu
         usage,
         summaries: turn.summaries.is_used().then(|| summaries(&turn.summaries)),
         cost_usd: usage.cost_usd,
+        budgets: Vec::new(),
         runs: ran,
         accepted_at: values::instant(accepted.at),
         started_at: turn.started.map(|started| values::instant(started.at)),
+        resumed_at: turn.resumed.map(|resumed| values::instant(resumed.at)),
         frozen_at: turn.frozen.map(|(frozen, _)| values::instant(frozen.at)),
         ended_at: turn.ended.as_ref().map(|(end, _)| values::instant(end.at)),
     }
+}
+
+/// What the key of the task's request has of the client's message.
+fn of_key(what: &AcceptedTurn, field: impl Fn(&RequestKey) -> Option<&Arc<str>>) -> Option<String> {
+    field(what.key.as_ref()?).map(ToString::to_string)
 }
 
 /// An attachment of a task; none for another part.
@@ -166,7 +177,6 @@ fn compacted(made: trace::CompactionTrace) -> Compacted {
     }
 }
 
-/// The client tool calls at the end of a run.
 fn left(run: &RunTrace) -> Vec<ClientToolCall> {
     let Some(Ending::Finished { calls, .. }) = run.ended.as_ref().map(|(_, ending)| &**ending)
     else {
@@ -189,13 +199,6 @@ fn state(turn: &TurnTrace) -> &'static str {
     }
 }
 
-fn parent(run: &RunTrace) -> Option<RunId> {
-    match run.opened.1.role {
-        RunRole::Child { parent, .. } => Some(parent),
-        RunRole::Lead | RunRole::Delegate { .. } => None,
-    }
-}
-
 fn ran(trace: &Trace, id: RunId, run: &RunTrace) -> Run {
     let (at, opened) = &run.opened;
     let ending = run.ended.as_ref().map(|(_, ending)| &**ending);
@@ -210,14 +213,9 @@ fn ran(trace: &Trace, id: RunId, run: &RunTrace) -> Run {
         run: id.to_string(),
         agent: opened.agent.to_string(),
         model,
-        role: match opened.role {
-            RunRole::Lead => "lead",
-            RunRole::Delegate { .. } => "delegate",
-            RunRole::Child { .. } => "child",
-        }
-        .to_owned(),
+        role: opened.role.name().to_owned(),
         stage: run.stage,
-        parent: parent(run).map(|parent| parent.to_string()),
+        parent: opened.role.parent().map(|parent| parent.to_string()),
         round,
         index,
         task: trace.own_task(id).map(|task| task.to_string()),
@@ -233,13 +231,30 @@ fn ran(trace: &Trace, id: RunId, run: &RunTrace) -> Run {
             Some(Ending::Finished { text, .. }) => Some(text.to_string()),
             _ => None,
         },
+        last_text: last_text(run),
         error: ending.and_then(lacking),
         usage: values::amounts(&run.usage()),
         charged: charged(run),
+        budgets: Vec::new(),
         opened_at: values::instant(at.at),
         ended_at: ended.map(values::instant),
         duration_ms: duration(run),
     }
+}
+
+/// The last text of the model of a run that ended without an answer.
+fn last_text(run: &RunTrace) -> Option<String> {
+    let (_, ending) = run.ended.as_ref()?;
+    match &**ending {
+        Ending::Finished { .. } => return None,
+        Ending::Failed {
+            text: Some(text), ..
+        } => return Some(text.to_string()),
+        Ending::Failed { .. } | Ending::Cancelled => {}
+    }
+    let mut replies = run.steps.iter().rev().filter_map(|(_, step)| step.reply());
+    let last = replies.find(|reply| !is_blank(&reply.text))?;
+    Some(last.text.to_string())
 }
 
 /// The pause of an open run before its next attempt.

@@ -56,6 +56,7 @@ pub fn budget_of(owner: Option<&str>, of: &BudgetStatus) -> Budget {
     Budget {
         level: of.level.name().to_owned(),
         owner: owner.map(str::to_owned),
+        turn: None,
         resource: of.resource.name().to_owned(),
         cap: amount(of.cap),
         spent: amount(of.spent),

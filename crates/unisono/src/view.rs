@@ -38,6 +38,7 @@ impl Inspect for Handle {
 
 /// An inspected session.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub enum View {
     /// This process works on it.
     Live(Handle),

@@ -18,6 +18,7 @@ pub fn requests(rebuilt: &RebuiltTurn, run: RunId) -> Option<&Requests> {
 
 /// The common part of two runs' requests, and their difference.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Difference {
     /// The other run.
     pub other: RunId,

@@ -57,11 +57,15 @@ document.addEventListener("click", (event) => {
 });
 
 // The page that a form asks for is shown in a dialog too, in place of the one with the form. A button can
-// ask for another page than the form's own.
+// ask for another page than the form's own. A file is not a page: the browser saves it.
 document.addEventListener("submit", (event) => {
   const form = event.target;
   const method = event.submitter?.getAttribute("formmethod") ?? form.method;
   if (method !== "get" || !(form.closest("dialog") || form.matches("[data-dialog]"))) return;
+  if (form.hasAttribute("data-file")) {
+    form.closest("dialog")?.close();
+    return;
+  }
   event.preventDefault();
   const address = `${form.getAttribute("action")}?${new URLSearchParams(new FormData(form))}`;
   form.closest("dialog")?.close();

@@ -20,12 +20,12 @@ const PAGES = [
   ["Import a conversation", "/import"], ["New conversation", "/#new"],
 ];
 
-// The pages that the viewer may open: one that needs more rights is no link in the head of the page.
+// Whether the viewer may open a page: one that needs more rights is no link in the head of the page.
 const ADMIN = ["/settings", "/doctor", "/cluster"];
-function pages() {
-  const lacks = document.querySelector("header.top [data-lacks='admin']") !== null;
-  return PAGES.filter(([, address]) => !(lacks && ADMIN.includes(address)));
+function opens(address) {
+  return !ADMIN.includes(address) || document.querySelector("header.top [data-lacks='admin']") === null;
 }
+const pages = () => PAGES.filter(([, address]) => opens(address));
 
 const make = (tag, attributes = {}, ...children) => {
   const node = document.createElement(tag);
@@ -46,7 +46,8 @@ function dialog(className, label) {
 function keys() {
   const box = dialog("keys", "Keys");
   const list = make("dl", { class: "facts" });
-  for (const [key, says] of KEYS) list.append(make("dt", {}, make("kbd", {}, key)), make("dd", {}, says));
+  const all = KEYS.filter(([key]) => !key.startsWith("g ") || opens(GO[key.slice(2)]));
+  for (const [key, says] of all) list.append(make("dt", {}, make("kbd", {}, key)), make("dd", {}, says));
   const close = make("button", { type: "button", class: "close", "aria-label": "Close" }, "×");
   close.addEventListener("click", () => box.close());
   box.append(close, make("h2", {}, "Keys"), list);
@@ -194,7 +195,7 @@ document.addEventListener("keydown", (event) => {
   if (!plain || writes(event.target) || document.querySelector("dialog[open]")) return;
   if (event.timeStamp - going < 1_500 && GO[event.key]) {
     going = 0;
-    location.assign(GO[event.key]);
+    if (opens(GO[event.key])) location.assign(GO[event.key]);
   } else if (event.key === "?") {
     event.preventDefault();
     keys();

@@ -11,6 +11,8 @@ const PAUSE = 400;
 // How long until a stream that was refused is opened again, at first and at most, in milliseconds.
 const RETRY = 1_000;
 const RETRY_MOST = 30_000;
+// How often the calls that wait are counted, on a page that is not brought up to date as a whole.
+const COUNT = 10_000;
 const BEHIND = "this page was behind, and was refreshed";
 
 const link = document.getElementById("link");
@@ -23,10 +25,58 @@ const say = (text) => {
   if (!isOld) link.textContent = text;
 };
 
-// What was streamed of runs that have not ended, by run: not in the page the daemon renders.
+// What was streamed of runs that have not ended, by run: not in the page the daemon renders. `shown` is how
+// much of the text is on the page. `isStale`: it came by an earlier connection.
 const streamed = new Map();
 
 const shownOf = (run) => document.querySelectorAll(`[data-run="${CSS.escape(run)}"]`);
+
+// A reply that went on while the connection was broken comes as a whole first: other text begins a new one.
+function receive(run, text) {
+  const one = streamed.get(run);
+  if (one && !one.isStale) append(one, text);
+  else replace(run, text);
+}
+
+function append(one, text) {
+  one.text += text;
+  pour();
+}
+
+// As much of the whole text is shown at once as was shown of the one before.
+function replace(run, text) {
+  let shown = Math.min(streamed.get(run)?.shown ?? 0, text.length);
+  // Not in the middle of a character.
+  if ((text.charCodeAt(shown) & 0xfc00) === 0xdc00) shown += 1;
+  streamed.set(run, { text, shown });
+  for (const place of shownOf(run)) place.textContent = text.slice(0, shown);
+  pour();
+}
+
+// Text that comes in a burst is shown a few lines a frame, or a part of it where it is long: a text that
+// grows by many lines at once would move what is around it.
+const PIECE = 160;
+const PARTS = 16;
+let pouring = 0;
+function pour() {
+  pouring ||= requestAnimationFrame(() => {
+    pouring = 0;
+    for (const [run, one] of streamed) {
+      const from = one.shown;
+      if (from === one.text.length) continue;
+      one.shown = from + Math.max(PIECE, Math.ceil((one.text.length - from) / PARTS));
+      // Not in the middle of a character.
+      if ((one.text.charCodeAt(one.shown) & 0xfc00) === 0xdc00) one.shown += 1;
+      one.shown = Math.min(one.shown, one.text.length);
+      const piece = one.text.slice(from, one.shown);
+      for (const place of shownOf(run)) {
+        if (from === 0) place.textContent = piece;
+        else place.append(piece);
+      }
+      if (one.shown < one.text.length) pour();
+    }
+  });
+}
 
 // What is streamed of a run is more than the daemon renders while it goes on.
 const keeps = (old, fresh) => {
@@ -49,11 +99,21 @@ const { session, after } = live()?.dataset ?? {};
 // Where the page is rendered: not where it was sent as the answer to a form.
 const address = () => document.querySelector("[data-at]")?.dataset.at ?? location.href;
 
+// The calls that wait are counted in the head of each page. One whose daemon did not count them in time
+// says nothing about them.
+const counted = (page) => page.getElementById("waits");
+function count(page) {
+  const [shown, fresh] = [counted(document), counted(page)];
+  if (!shown || !fresh || fresh.dataset.unknown !== undefined) return;
+  if (shown.textContent !== fresh.textContent) shown.replaceWith(fresh);
+}
+
 // The daemon's page of now; none where it answers with no such page.
 async function ask() {
   const reply = await fetch(address(), { headers: { Accept: "text/html" } });
   const page = new DOMParser().parseFromString(await reply.text(), "text/html");
   const fresh = page.getElementById("live");
+  count(page);
   return { reply, page, fresh: reply.ok && live() ? fresh : null };
 }
 
@@ -169,8 +229,8 @@ function render(fresh, taken = null) {
   for (const output of live().querySelectorAll("details[open]:has([data-run])")) openFor(output);
   const kept = (node) => !taken?.contains(node) && holds(node);
   steady(() => morph(live(), fresh, { keeps, stays, holds: kept }));
-  for (const [run, text] of streamed) {
-    for (const shown of shownOf(run)) if (shown.textContent === "") shown.textContent = text;
+  for (const [run, { text, shown }] of streamed) {
+    for (const place of shownOf(run)) if (place.textContent === "") place.textContent = text.slice(0, shown);
   }
   offerCopies();
   watchOlder();
@@ -219,7 +279,7 @@ function follow() {
 
   // What is said from now on is missing from what is shown until the reply is whole.
   function lose() {
-    if (!lost) for (const [run, text] of streamed) streamed.set(run, `${text} … `);
+    if (!lost) for (const one of streamed.values()) append(one, " … ");
     lost = true;
   }
 
@@ -264,6 +324,7 @@ function follow() {
     source.onopen = () => {
       say("");
       wait = RETRY;
+      for (const one of streamed.values()) one.isStale = true;
       if (lost) refresh();
       lost = false;
     };
@@ -281,13 +342,12 @@ function follow() {
     };
     source.addEventListener("text_delta", (event) => {
       const { run, text } = JSON.parse(event.data);
-      const piece = harmless(text);
-      const first = !streamed.has(run);
-      streamed.set(run, (streamed.get(run) ?? "") + piece);
-      for (const shown of shownOf(run)) {
-        if (first) shown.textContent = piece;
-        else shown.append(piece);
-      }
+      receive(run, harmless(text));
+    });
+    // What was said of a reply before this page followed it.
+    source.addEventListener("text_so_far", (event) => {
+      const { run, text } = JSON.parse(event.data);
+      replace(run, harmless(text));
     });
     source.addEventListener("progress", (event) => {
       const { turn, text } = JSON.parse(event.data);
@@ -405,7 +465,24 @@ function openTarget() {
   if (own) openFor(own);
 }
 
+// A call that waits in another session is no event of this page: the number alone is asked for.
+async function askForCount() {
+  if (document.visibilityState !== "visible" || !counted(document)) return;
+  try {
+    const reply = await fetch("/approvals/count", { headers: { Accept: "text/html" } });
+    if (reply.ok) count(new DOMParser().parseFromString(await reply.text(), "text/html"));
+    // Nothing is asked for after a logout.
+    else if (reply.status === 401) counted(document)?.remove();
+  } catch {
+    // The daemon is not there.
+  }
+}
+
 if (session) follow();
+if (!every) {
+  setInterval(askForCount, COUNT);
+  document.addEventListener("visibilitychange", askForCount);
+}
 if (every) {
   setInterval(() => { if (document.visibilityState === "visible") refresh(); }, every * 1000);
 }

@@ -15,6 +15,7 @@ use unisono_api::{Page, PageQuery};
 use crate::error::PageError;
 use crate::extract::{Form, Path, Query};
 use crate::layout::{cut_title, layout};
+use crate::lists;
 use crate::parts::{counted, encoded, truncate, when};
 
 /// The refresh interval of the list in seconds.
@@ -28,39 +29,58 @@ pub(crate) async fn show(
     State(service): State<Arc<dyn Service>>,
     Query(query): Query<PageQuery>,
 ) -> Result<Response, PageError> {
+    let later = query.cursor.as_deref().map(page_at);
     let query = ApprovalQuery {
         session: None,
         cursor: query.cursor,
         limit: SHOWN,
     };
-    let Page { items, next } = service.approvals(&query).await?;
-    let mut titles: BTreeMap<&str, String> = BTreeMap::new();
+    let Page { mut items, next } = service.approvals(&query).await?;
+    let mut titles: BTreeMap<String, String> = BTreeMap::new();
     for call in &items {
-        if !titles.contains_key(call.session.as_str()) {
-            let session = service.session(&call.session).await?;
-            titles.insert(&call.session, cut_title(&session.title));
+        if !titles.contains_key(&call.session)
+            && let Some(session) = lists::existing(service.session(&call.session).await)?
+        {
+            titles.insert(call.session.clone(), cut_title(&session.title));
         }
     }
+    items.retain(|call| titles.contains_key(&call.session));
     let body = html! {
         div id="live" data-every=(EVERY) {
             h1 { "Approvals" }
-            @if items.is_empty() {
-                p class="quiet" { "No call waits for you. A call does where " code { "approve" }
-                    " of its agent says so, or after a crash that left unknown whether it was made." }
-            }
+            @if items.is_empty() { (none(later.is_some())) }
             @for call in &items {
                 section aria-label=(titles[call.session.as_str()]) {
-                    p class="of-session" { "In " a href={ "/sessions/" (call.session) } { (titles[call.session.as_str()]) } ":" }
-                    (card(call, "/approvals"))
+                    h2 { "In " a href={ "/sessions/" (call.session) } { (titles[call.session.as_str()]) } }
+                    (card(call, later.as_deref().unwrap_or("/approvals")))
                 }
             }
-            @if let Some(next) = &next { p { a href={ "/approvals?cursor=" (encoded(next)) } { "More" } } }
+            @if later.is_some() { p { a href="/approvals" { "The calls that have waited longest" } } }
+            @if let Some(next) = &next { p { a href=(page_at(next)) { "More" } } }
         }
     };
     Ok(layout("Approvals", &body))
 }
 
-/// A call with the forms for its decision. `back` is the page after the decision.
+/// The address of the part of the list at a cursor.
+fn page_at(cursor: &str) -> String {
+    format!("/approvals?cursor={}", encoded(cursor))
+}
+
+/// What stands in place of the calls. `is_later`: earlier ones may be on other pages.
+fn none(is_later: bool) -> Markup {
+    html! {
+        p class="quiet" {
+            @if is_later { "No more calls wait on this page." } @else {
+                "No call waits for you. A call does where " code { "approve" }
+                " of its agent says so, or after a crash that left unknown whether it was made."
+            }
+        }
+    }
+}
+
+/// A call with the forms for its decision, below a heading of the second level. `back` is the page
+/// after the decision.
 pub(crate) fn card(call: &Approval, back: &str) -> Markup {
     let in_doubt = call.kind == "in_doubt";
     let turn = format!("/sessions/{}/turns/{}", call.session, call.turn);
@@ -209,8 +229,18 @@ mod tests {
     }
 
     #[test]
+    fn the_end_of_the_list_does_not_say_that_no_call_waits() {
+        assert!(none(false).into_string().contains("No call waits for you"));
+        assert!(!none(true).into_string().contains("No call waits for you"));
+    }
+
+    #[test]
     fn only_the_page_itself_is_gone_back_to() {
-        for own in ["/approvals", "/sessions/01a2?branch=main"] {
+        for own in [
+            "/approvals",
+            &page_at("7.01a2.1.0"),
+            "/sessions/01a2?branch=main",
+        ] {
             assert_eq!(local_path(own), own);
         }
         for foreign in [

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::{HeaderName, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use unisono_api::Service;
 
 use crate::error::PageError;
+use crate::extract::Path;
 
 /// The image types that a page shows. All other types are downloads.
 pub(crate) const SHOWN: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];

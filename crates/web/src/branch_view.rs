@@ -144,7 +144,7 @@ impl BranchView {
                     a href=(self.path("/history")) { "Full history" }
                     a href=(self.path("/tree")) { "Branch tree" }
                     a href={ "/usage?session=" (about.session) } { "Usage" }
-                    a href={ "/sessions/" (about.session) "/export" } { "Export" }
+                    a data-dialog href=(self.path("/export")) { "Export …" }
                     a href=(self.path("/settings")) { "Settings" }
                     a data-dialog href={ "/sessions/" (about.session) "/delete" } { "Delete …" }
                 }

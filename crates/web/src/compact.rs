@@ -168,7 +168,9 @@ fn by_itself(next: &NextTurn) -> Markup {
             (number(next.estimated_tokens_after))
             @if let Some(ratio) = fmt::compression(next.tokens_before, next.estimated_tokens_after) {
                 " (" (ratio) ")"
-            } "."
+            }
+            @if next.tightened { ", less kept than requested" }
+            "."
         }
     }
 }
@@ -184,4 +186,27 @@ pub(crate) async fn compact(
 ) -> Result<Redirect, PageError> {
     let new = form.compaction()?;
     redirect_to_turn(&*service, &id, TurnRequest::Compact(new)).await
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_next_turn_says_if_it_keeps_less_than_requested() {
+        for tightened in [false, true] {
+            let next = json!({"preset": "retention", "starts_above_tokens": 3_000,
+                "keeps": "the newest messages of up to 2,900 tokens", "tokens_before": 4_000,
+                "estimated_tokens_after": 2_000, "estimated_compression_ratio": 2.0,
+                "steps": ["summarise #1–#9"], "tightened": tightened});
+            let shown = by_itself(&serde_json::from_value(next).unwrap()).into_string();
+            assert_eq!(
+                shown.contains("less kept than requested"),
+                tightened,
+                "{shown}"
+            );
+        }
+    }
 }

@@ -55,10 +55,11 @@ pub(crate) async fn show(
     let messages = lists::messages(&*service, &place, from, many).await?;
     let summary = Summary::new(&detail.block);
     let room = TextLimit::new(message::ROOM);
-    let marked: Vec<Marked<'_>> = messages
-        .iter()
-        .map(|message| {
-            let (shown, left) = room.cut(message_text(message));
+    // The text of all parts: a summary is of all of them.
+    let texts: Vec<String> = messages.iter().map(Message::text).collect();
+    let marked: Vec<Marked<'_>> = (messages.iter().zip(&texts))
+        .map(|(message, text)| {
+            let (shown, left) = room.cut(text);
             (message, left, summary.marks(shown))
         })
         .collect();
@@ -84,20 +85,6 @@ pub(crate) async fn show(
     ))
 }
 
-fn message_text(message: &Message) -> &str {
-    message.parts.iter().find_map(part_text).unwrap_or("")
-}
-
-fn part_text(part: &unisono_api::message::Part) -> Option<&str> {
-    use unisono_api::message::Part;
-    match part {
-        Part::Text { text } => Some(text),
-        Part::ToolResult { content, .. } => Some(content),
-        Part::ToolCall { arguments, .. } => Some(arguments),
-        Part::Attachment { .. } => None,
-    }
-}
-
 /// The tokens before and after, and the counts of the shown sentences.
 fn counts(detail: &CheckpointDetail, marked: &[Marked<'_>]) -> Markup {
     let checkpoint = &detail.checkpoint;
@@ -120,9 +107,9 @@ fn counts(detail: &CheckpointDetail, marked: &[Marked<'_>]) -> Markup {
                 span class="number quiet" { (number(tokens)) " tokens" }
             } }
         }
-        p { "The summary keeps " ins class="kept" { (counted(kept, "sentence")) " verbatim" } " and "
-             span class="part" { (number(part)) " in part" } "; "
-            del class="dropped" { (number(dropped)) } " are dropped. "
+        p { "Of the text on this page, the summary keeps " ins class="kept" { (counted(kept, "sentence")) " verbatim" } " and "
+             span class="part" { (number(part)) " in part" } "; it drops "
+            del class="dropped" { (number(dropped)) } ". "
             span class="quiet" { "A sentence is kept in part if the summary has most of its longer words." } }
     }
 }

@@ -1,7 +1,7 @@
 //! The form for a turn: a task and its agents.
 
 use maud::{Markup, html};
-use unisono_api::agent::Agent;
+use unisono_api::agent::{Agent, AgentQuery};
 use unisono_api::fmt;
 use unisono_api::service::{self, Service};
 use unisono_api::session::main_branch;
@@ -148,13 +148,27 @@ impl Draft {
         self.agents.iter().any(|chosen| chosen == agent)
     }
 
-    /// Whether its task may name agents with `@`.
-    pub(crate) fn may_name_agents(&self) -> bool {
-        self.task.contains('@')
+    /// Chooses the agents of a session that the task names with `@`, but the lead.
+    pub(crate) async fn choose_named_agents(
+        &mut self,
+        service: &dyn Service,
+        session: &str,
+    ) -> service::Result<()> {
+        if !self.task.contains('@') {
+            return Ok(());
+        }
+        let query = AgentQuery {
+            session: Some(session.to_owned()),
+            ..AgentQuery::default()
+        };
+        let agents = service.agents(&query).await.unwrap_or_default();
+        let settings = SessionSettings::read(service, session).await?;
+        let names = agents.iter().map(|agent| agent.agent.as_str());
+        self.choose_named(names, &settings.lead);
+        Ok(())
     }
 
-    /// Chooses the agents that the task names with `@`, but the lead.
-    pub(crate) fn choose_named<'a>(
+    fn choose_named<'a>(
         &mut self,
         agents: impl IntoIterator<Item = &'a str>,
         configured_lead: &str,

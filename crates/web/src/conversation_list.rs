@@ -43,6 +43,7 @@ fn table(several: &[FileConversation]) -> Markup {
                     }
                 }
             }
+            input type="hidden" name="listed" value="true";
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use maud::{PreEscaped, html};
+use maud::{Markup, PreEscaped, html};
 use unisono_api::{Code, Problem, fmt, service};
 
 use crate::layout::layout;
@@ -36,10 +36,14 @@ impl IntoResponse for PageError {
 /// The page of a problem.
 pub fn problem(problem: &Problem) -> Response {
     if problem.code == Code::Unauthorized {
-        return refused("This browser is not logged in.");
+        // Browsers keep the cookie back where a page of another site leads here.
+        return login_page(
+            &why_not_logged_in(&problem.detail),
+            &html! {
+                p { "You may be logged in if a link on another site led here: " a href="" { "open this page again" } "." }
+            },
+        );
     }
-    let status = StatusCode::from_u16(problem.status);
-    let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let body = html! {
         section class="card trouble" {
             h1 { (problem.title) }
@@ -49,7 +53,20 @@ pub fn problem(problem: &Problem) -> Response {
             p { a href="/" { "Back to the sessions" } }
         }
     };
-    (status, layout(&problem.title, &body)).into_response()
+    (status(problem), layout(&problem.title, &body)).into_response()
+}
+
+/// Why a request has no login: what is wrong with its token, if it came with one.
+fn why_not_logged_in(detail: &str) -> String {
+    match detail.strip_prefix("the token ") {
+        Some(wrong) => format!("The token {wrong}."),
+        None => "This browser is not logged in.".to_owned(),
+    }
+}
+
+/// The status of the answer to a request with a problem.
+pub(crate) fn status(problem: &Problem) -> StatusCode {
+    StatusCode::from_u16(problem.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
 }
 
 /// Suggested pages, with descriptions.
@@ -107,11 +124,23 @@ fn is_near(word: &str, other: &str) -> bool {
 
 /// The page for a browser that is not logged in.
 pub fn refused(why: &str) -> Response {
+    login_page(why, &html! {})
+}
+
+fn login_page(why: &str, advice: &Markup) -> Response {
     let body = html! {
         section class="card" {
             h1 { "You are not logged in" }
             p { (why) }
-            p { "The daemon prints a link when it starts. A link works once, within an hour. Another one comes from:" }
+            (advice)
+            form method="post" action="/login" {
+                label for="secret" { "Login link or token" }
+                input id="secret" name="secret" type="password" required autocomplete="off" aria-describedby="secret-says";
+                p class="quiet" id="secret-says" { "The daemon prints a link when it starts. A link works once, within an hour. \
+                    A token works until it is revoked or expires." }
+                button { "Log in" }
+            }
+            p { "Another link comes from:" }
             pre { "curl -X POST -H \"Authorization: Bearer $(cat TOKEN_FILE)\" http://ADDRESS/v1/login-links" }
         }
     };
@@ -121,6 +150,26 @@ pub fn refused(why: &str) -> Response {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_person_whose_token_ended_is_told_so() {
+        for (detail, shown) in [
+            (
+                "the token of this login is revoked; log in with another link",
+                "The token of this login is revoked; log in with another link.",
+            ),
+            (
+                "the token ada has expired; use another one",
+                "The token ada has expired; use another one.",
+            ),
+            (
+                "there is no `Authorization: Bearer <token>`",
+                "This browser is not logged in.",
+            ),
+        ] {
+            assert_eq!(why_not_logged_in(detail), shown);
+        }
+    }
 
     #[test]
     fn a_typo_is_near_what_was_meant() {

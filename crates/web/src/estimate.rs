@@ -21,8 +21,9 @@ pub(crate) async fn show(
     Path(id): Path<String>,
     Form(fields): Form<Vec<(String, String)>>,
 ) -> Result<Response, PageError> {
-    let draft = Draft::read(fields);
+    let mut draft = Draft::read(fields);
     let place = BranchView::load(&*service, &id, &draft.branch).await?;
+    draft.choose_named_agents(&*service, &id).await?;
     let found = match service.estimate_turn(&id, &draft.turn()).await {
         Ok(estimate) => summary(&estimate),
         Err(service::Error::Problem(problem)) => html! { p class="trouble" { (problem.detail) } },

@@ -4,16 +4,17 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use axum::extract::State;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
 use serde::Deserialize;
+use unisono_api::Problem;
 use unisono_api::message::Message;
 use unisono_api::search::{Hit, Neighbour, SearchQuery, SearchResults};
-use unisono_api::service::Service;
+use unisono_api::service::{self, Service};
 use unisono_api::session::{BranchSegment, MAIN_BRANCH, TreeQuery, main_branch};
 
 use crate::branch_view::BranchView;
-use crate::error::PageError;
+use crate::error::{self, PageError};
 use crate::extract::{Path, Query};
 use crate::layout::{cut_title, layout};
 use crate::lists;
@@ -47,23 +48,45 @@ pub(crate) async fn show(
     Query(which): Query<HistoryQuery>,
 ) -> Result<Response, PageError> {
     let place = BranchView::load(&*service, &id, &which.branch).await?;
-    let body = place.page_of_search(&if which.q.trim().is_empty() {
-        let newest = place.length.saturating_sub(MESSAGES - 1);
-        let first = which.from.unwrap_or(newest);
-        let first = first.clamp(1, place.length.max(1));
-        let messages = lists::messages(&*service, &place, first, MESSAGES).await?;
-        part(&place, &Section { first, messages })
-    } else {
-        let sought = SearchQuery {
-            q: which.q.clone(),
-            branch: which.branch.clone(),
-            cursor: None,
-            limit: NonZeroUsize::new(FOUND),
-        };
-        let found = service.search(Some(&id), &sought).await?;
-        results(&place, &found, &which.q)
-    });
-    Ok(layout(&format!("history of {}", place.about.title), &body))
+    if !which.q.trim().is_empty() {
+        return search(&*service, &place, &which.q).await;
+    }
+    let newest = place.length.saturating_sub(MESSAGES - 1);
+    let first = which.from.unwrap_or(newest);
+    let first = first.clamp(1, place.length.max(1));
+    let messages = lists::messages(&*service, &place, first, MESSAGES).await?;
+    let part = part(&place, &Section { first, messages });
+    Ok(layout(&title(&place), &place.page_of_search(&part)))
+}
+
+fn title(place: &BranchView) -> String {
+    format!("history of {}", place.about.title)
+}
+
+/// The messages of a branch that match. A refused search is shown again with the reason.
+async fn search(service: &dyn Service, place: &BranchView, q: &str) -> Result<Response, PageError> {
+    let sought = SearchQuery {
+        q: q.to_owned(),
+        branch: place.branch.clone(),
+        cursor: None,
+        limit: NonZeroUsize::new(FOUND),
+    };
+    let page = |found: &Markup| {
+        let body = place.page_of_search(&results(place, q, found));
+        layout(&title(place), &body)
+    };
+    match service.search(Some(&place.about.session), &sought).await {
+        Ok(found) => Ok(page(&search_results(&found))),
+        Err(service::Error::Problem(problem)) => {
+            Ok((error::status(&problem), page(&refused(&problem))).into_response())
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Why a search is refused.
+pub(crate) fn refused(problem: &Problem) -> Markup {
+    html! { p class="trouble" role="alert" { (problem.detail) } }
 }
 
 /// A part of a branch.
@@ -103,17 +126,23 @@ fn part(place: &BranchView, part: &Section) -> Markup {
     }
 }
 
-/// The search results, which the conversation shows in a dialog.
-fn results(place: &BranchView, found: &SearchResults, q: &str) -> Markup {
+/// A search with its results, which the conversation shows in a dialog.
+fn results(place: &BranchView, q: &str, found: &Markup) -> Markup {
     html! {
         section class="card dialog" aria-labelledby="results" {
             h2 id="results" { "Messages that match" }
             (searching(place, q))
-            p role="status" { (found_count(found)) }
-            @for note in &found.notes { p class="quiet" { (note) } }
-            @if !found.complete { p class="quiet" { "The newest messages are not indexed yet: search again in a moment." } }
-            @for hit in &found.hits { (self::hit(hit, false)) }
+            (found)
         }
+    }
+}
+
+fn search_results(found: &SearchResults) -> Markup {
+    html! {
+        p role="status" { (found_count(found)) }
+        @for note in &found.notes { p class="quiet" { (note) } }
+        @if !found.complete { p class="quiet" { "The newest messages are not indexed yet: search again in a moment." } }
+        @for hit in &found.hits { (self::hit(hit, false)) }
     }
 }
 

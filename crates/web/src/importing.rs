@@ -1,21 +1,19 @@
-//! `/import`: imports conversations from files or from the example; exports sessions.
+//! `/import`: imports conversations from files or from the example.
 
 use std::sync::Arc;
 
 use axum::extract::State;
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
 use maud::{Markup, html};
 use unisono_api::Problem;
 use unisono_api::service::{self, Service};
-use unisono_api::session::{
-    Content, ConversationImport, ExportQuery, FileConversation, ImportFile,
-};
+use unisono_api::session::{Content, ConversationImport, FileConversation, ImportFile};
 
 use crate::assets::href;
 use crate::conversation_list;
 use crate::error::PageError;
-use crate::extract::{FormFile, FormWithFiles, Path, Query};
+use crate::extract::{FormFile, FormWithFiles};
 use crate::import_results::{self, FileResult, lines};
 use crate::layout::layout;
 use crate::parts::counted;
@@ -36,8 +34,17 @@ const FORMATS: [(&str, &str); 12] = [
     ("text", "a text with speaker names"),
 ];
 
+/// The files that can be imported.
+const FILES: &str = "JSON, JSON lines, or exports of another program.";
+
 /// The label of the option that skips lines which cannot be read.
 const SKIP_LABEL: &str = "Skip invalid lines";
+
+/// The label of the option that imports a file without its list.
+const ALL_LABEL: &str = "Import all conversations of a file";
+
+/// The answer to a list without a selection.
+const NONE_SELECTED: &str = "No conversation is selected: select some, or import all of them.";
 
 /// The example conversation.
 const EXAMPLE: &str = include_str!("../assets/example.jsonl");
@@ -48,6 +55,8 @@ struct FormData {
     format: String,
     picks: Vec<String>,
     all: bool,
+    /// Whether the list of conversations was shown.
+    listed: bool,
     skip_bad: bool,
     copy: bool,
     error: Option<String>,
@@ -63,6 +72,7 @@ impl FormData {
                 "format" => form_data.format = text,
                 "pick" => form_data.picks.push(text),
                 "all" => form_data.all = text == "true",
+                "listed" => form_data.listed = text == "true",
                 "skip_bad" => form_data.skip_bad = text == "true",
                 "copy" => form_data.copy = text == "true",
                 _ => {}
@@ -111,7 +121,7 @@ fn form(form_data: &FormData) -> Markup {
             }
             label for="file" { "Files" }
             input id="file" name="file" type="file" multiple required aria-describedby=[form_data.error.as_ref().map(|_| "refused")];
-            p class="quiet" id="drop-says" role="status" { "JSON, JSON lines, or exports of another program." }
+            p class="quiet" id="drop-says" role="status" { (FILES) }
             (conversation_list::show(&form_data.found))
             label for="format" { "Format" }
             select id="format" name="format" {
@@ -120,6 +130,12 @@ fn form(form_data: &FormData) -> Markup {
             span class="chip" {
                 input id="skip" name="skip_bad" type="checkbox" value="true" checked[form_data.skip_bad];
                 label for="skip" { (SKIP_LABEL) }
+            }
+            @if form_data.found.len() <= 1 {
+                span class="chip" {
+                    input id="all" name="all" type="checkbox" value="true" checked[form_data.all];
+                    label for="all" { (ALL_LABEL) }
+                }
             }
             span class="chip" {
                 input id="copy" name="copy" type="checkbox" value="true" checked[form_data.copy];
@@ -142,6 +158,20 @@ fn form(form_data: &FormData) -> Markup {
     }
 }
 
+/// The form of another page, which detects the formats of its files.
+pub(crate) fn short_form() -> Markup {
+    html! {
+        script type="module" src=(href("drop.js")) {}
+        form class="card drop" id="import" method="post" action="/import" enctype="multipart/form-data" {
+            h2 { "Import conversations" }
+            label for="file" { "Files" }
+            input id="file" name="file" type="file" multiple required;
+            p class="quiet" id="drop-says" role="status" { (FILES) }
+            button { "Import" }
+        }
+    }
+}
+
 /// Imports files. Of a file with several conversations it first shows the list; a refused file leads
 /// back to the form.
 pub(crate) async fn import(
@@ -155,6 +185,8 @@ pub(crate) async fn import(
     let file = sent.files.into_iter().next().unwrap_or_default();
     match import_one(&*service, &form_data, &file).await {
         Ok(Outcome::Listed(found)) => {
+            form_data.error =
+                (form_data.listed && found.len() > 1).then(|| NONE_SELECTED.to_owned());
             form_data.found = found;
             Ok(layout("Import", &form(&form_data)))
         }
@@ -224,7 +256,7 @@ async fn import_each(
             Ok(Outcome::Listed(found)) => {
                 let conversations = counted(found.len() as u64, "conversation");
                 Err(format!(
-                    "it has {conversations}: choose it alone to select some"
+                    "it has {conversations}: choose it alone to select some, or “{ALL_LABEL}”"
                 ))
             }
             Err(service::Error::Problem(problem)) => Err(refusal(*problem)),
@@ -273,31 +305,4 @@ pub(crate) async fn example(
     };
     let made = service.import_file(file).await?;
     Ok(Redirect::to(&format!("/sessions/{}", made.session.session)))
-}
-
-/// Exports a session as a file.
-pub(crate) async fn export(
-    State(service): State<Arc<dyn Service>>,
-    Path(id): Path<String>,
-    Query(query): Query<ExportQuery>,
-) -> Result<Response, PageError> {
-    let text = service.export(&id, &query).await?;
-    let plain: String = id
-        .chars()
-        .filter(char::is_ascii_alphanumeric)
-        .take(32)
-        .collect();
-    let named = format!("attachment; filename=\"session-{plain}.jsonl\"");
-    let named = HeaderValue::from_str(&named);
-    let headers = [
-        (
-            header::CONTENT_TYPE,
-            HeaderValue::from_static("application/octet-stream"),
-        ),
-        (
-            header::CONTENT_DISPOSITION,
-            named.unwrap_or(HeaderValue::from_static("attachment")),
-        ),
-    ];
-    Ok((headers, text).into_response())
 }

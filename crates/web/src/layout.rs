@@ -6,7 +6,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use unisono_api::harmless::for_html;
 
 use crate::assets::href;
-use crate::caller_header;
+use crate::{caller_header, waiting_count};
 
 /// The content policy: only our own style, script and events.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; \
@@ -48,7 +48,8 @@ fn page(title: &str, body: &Markup, class: &str) -> Response {
                     a class="brand" href="/" { "unisono" }
                     nav aria-label="Main" {
                         a href="/" { "Sessions" } a href="/agents" { "Agents" }
-                        a href="/approvals" { "Approvals" } a href="/schedules" { "Schedules" }
+                        a class="counted" href="/approvals" { "Approvals" (PreEscaped(waiting_count::PLACEHOLDER)) }
+                        a href="/schedules" { "Schedules" }
                         a href="/usage" { "Usage" } a href="/settings" { "Settings" }
                         a href="/doctor" { "Doctor" }
                     }

@@ -29,6 +29,7 @@ mod diff;
 mod doctor;
 mod error;
 mod estimate;
+mod export;
 mod extract;
 mod finished_page;
 mod history;
@@ -54,6 +55,7 @@ mod text_limit;
 mod turn;
 mod usage;
 mod waiting_calls;
+mod waiting_count;
 
 use std::sync::Arc;
 
@@ -76,11 +78,17 @@ pub fn router<S: Clone + Send + Sync + 'static>(
     service: Arc<dyn Service>,
     viewer: Viewer,
 ) -> Router<S> {
+    let counting = service.clone();
+    let with_count = move |request: Request, next: Next| {
+        let service = counting.clone();
+        async move { waiting_count::with_count(&*service, next.run(request).await).await }
+    };
     let with_viewer = move |request: Request, next: Next| {
         let viewer = viewer.clone();
         async move { caller_header::with_viewer(&viewer, next.run(request).await).await }
     };
     routes()
+        .layer(from_fn(with_count))
         .layer(from_fn(with_viewer))
         .layer(from_fn(refusal::with_way_back))
         .layer(from_fn(compress::compress))
@@ -107,6 +115,7 @@ pub fn is_page(path: &str) -> bool {
         || below("/sessions/")
         || below("/blobs/")
         || below("/approvals/")
+        || below("/cluster/")
         || below("/import/")
         || below("/schedules/")
 }
@@ -148,7 +157,9 @@ fn routes() -> Router<Arc<dyn Service>> {
         .route("/examples", post(importing::example))
         .route("/doctor", get(doctor::show))
         .route("/cluster", get(cluster::show))
+        .route("/cluster/{member}", get(cluster::show_member))
         .route("/approvals", get(approvals::show))
+        .route("/approvals/count", get(waiting_count::show))
         .route("/approvals/{call}", post(approvals::decide))
         .route("/schedules", get(schedules::show))
         .route("/schedules/{schedule}", post(schedules::order))
@@ -176,7 +187,8 @@ fn parts_of_sessions() -> Router<Arc<dyn Service>> {
         .route(&checkpoint("/regenerate"), post(summaries::regenerate))
         .route(&checkpoint("/compare"), get(compare::show))
         .route("/sessions/{session}/estimate", post(estimate::show))
-        .route("/sessions/{session}/export", get(importing::export))
+        .route("/sessions/{session}/export", get(export::choose))
+        .route("/sessions/{session}/export/file", get(export::file))
         .route(
             &checkpoint("/revert"),
             get(summaries::undo).post(summaries::revert),

@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use axum::extract::State;
-use axum::response::{Redirect, Response};
+use axum::response::{IntoResponse, Redirect, Response};
 use maud::{Markup, html};
 use serde::Deserialize;
 use unisono_api::fmt;
@@ -13,11 +13,11 @@ use unisono_api::search::{SearchQuery, SearchResults};
 use unisono_api::service::{self, Service};
 use unisono_api::session::{NewSession, SessionListItem, SessionQuery, main_branch};
 
-use crate::error::PageError;
+use crate::error::{self, PageError};
 use crate::extract::{Form, Query};
 use crate::layout::{cut_title, layout};
 use crate::parts::encoded;
-use crate::{history, lists, parts, waiting_calls};
+use crate::{history, importing, lists, parts, waiting_calls};
 
 /// The refresh interval of the list in seconds.
 const EVERY: u32 = 5;
@@ -44,14 +44,7 @@ pub(crate) async fn show(
     Query(which): Query<ListQuery>,
 ) -> Result<Response, PageError> {
     if !which.q.trim().is_empty() {
-        let sought = SearchQuery {
-            q: which.q.clone(),
-            branch: main_branch(),
-            cursor: None,
-            limit: NonZeroUsize::new(SHOWN),
-        };
-        let hits = service.search(None, &sought).await?;
-        return Ok(layout("Search", &results(&hits, &which.q)));
+        return search(&*service, &which.q).await;
     }
     let label = which.label.trim();
     let shown = SessionList::read(&*service, which.after, label).await?;
@@ -66,8 +59,27 @@ pub(crate) async fn show(
             p { a href={ "/?after=" (which.after + SHOWN) "&label=" (encoded(label)) } { "Older sessions" } }
         }
         (form())
-    } };
+    }
+    (importing::short_form()) };
     Ok(layout("Sessions", &body))
+}
+
+/// The messages of all sessions that match. A refused search is shown again with the reason.
+async fn search(service: &dyn Service, q: &str) -> Result<Response, PageError> {
+    let sought = SearchQuery {
+        q: q.to_owned(),
+        branch: main_branch(),
+        cursor: None,
+        limit: NonZeroUsize::new(SHOWN),
+    };
+    match service.search(None, &sought).await {
+        Ok(found) => Ok(layout("Search", &results(&found, q))),
+        Err(service::Error::Problem(problem)) => {
+            let page = layout("Search", &searched(q, &history::refused(&problem)));
+            Ok((error::status(&problem), page).into_response())
+        }
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// The sessions of a page.
@@ -77,7 +89,7 @@ struct SessionList {
     any: bool,
     /// Whether there are older sessions.
     more: bool,
-    /// The number of waiting calls, by session.
+    /// The number of waiting calls of the shown sessions, by session.
     waits: BTreeMap<String, usize>,
     /// The sessions with open turns.
     open: BTreeSet<String>,
@@ -114,11 +126,15 @@ impl SessionList {
             let more = part.next.is_some();
             if skip == 0 || !more {
                 let sessions = if skip == 0 { part.items } else { Vec::new() };
+                let shown: Vec<String> = (sessions.iter())
+                    .map(|session| session.session.clone())
+                    .collect();
                 return Ok(SessionList {
                     sessions,
                     any,
                     more,
-                    waits: waiting(service).await?,
+                    // The list is there also if a session does not respond.
+                    waits: service.count_approvals_of(&shown).await.unwrap_or_default(),
                     open: open(service).await?,
                 });
             }
@@ -126,15 +142,6 @@ impl SessionList {
             query.cursor = part.next;
         }
     }
-}
-
-/// The number of waiting calls, by session.
-async fn waiting(service: &dyn Service) -> service::Result<BTreeMap<String, usize>> {
-    let mut by: BTreeMap<String, usize> = BTreeMap::new();
-    for call in lists::approvals(service, None).await? {
-        *by.entry(call.session).or_default() += 1;
-    }
-    Ok(by)
 }
 
 /// The sessions with open turns that changed last.
@@ -182,13 +189,21 @@ fn none_here(label: &str, any: bool) -> Markup {
 }
 
 fn results(found: &SearchResults, q: &str) -> Markup {
-    html! {
-        h1 { "Search" }
-        (searching(q))
+    let found = html! {
         p role="status" { (history::found_count(found)) }
         @for note in &found.notes { p class="quiet" { (note) } }
         @if !found.complete { p class="quiet" { "The newest messages are not indexed yet: search again in a moment." } }
         @for hit in &found.hits { (history::hit(hit, true)) }
+    };
+    searched(q, &found)
+}
+
+/// The page of a search, with what came of it.
+fn searched(q: &str, found: &Markup) -> Markup {
+    html! {
+        h1 { "Search" }
+        (searching(q))
+        (found)
         p { a href="/" { "Back to the sessions" } }
     }
 }
@@ -213,24 +228,26 @@ fn nothing() -> Markup {
     }
 }
 
+/// The sessions. The roles say that it is a table where the style shows its rows as blocks.
 fn table(shown: &SessionList) -> Markup {
     html! {
         div class="scroll" tabindex="0" role="group" aria-label="Sessions" {
-            table {
-                thead { tr { th scope="col" { "Title" }
-                    th scope="col" class="number" { "Events" } th scope="col" { "Updated (UTC)" } } }
-                tbody {
+            table class="stacked" role="table" {
+                thead role="rowgroup" { tr role="row" { th scope="col" role="columnheader" { "Title" }
+                    th scope="col" role="columnheader" class="number" { "Events" }
+                    th scope="col" role="columnheader" { "Updated (UTC)" } } }
+                tbody role="rowgroup" {
                     @for session in &shown.sessions {
-                        tr {
-                            td {
+                        tr role="row" {
+                            td role="cell" class="whole" {
                                 a class="title" href={ "/sessions/" (session.session) } { (cut_title(&session.title)) }
                                 " " (shown.state(&session.session)) " "
                                 @for (key, value) in session.labels.iter().filter(|(key, _)| !key.starts_with("source.")) {
                                     a class="tag" href={ "/?label=" (encoded(&format!("{key}={value}"))) } { (key) "=" (fmt::line(value, 24)) }
                                 }
                             }
-                            td class="number" { (session.events) }
-                            td { (parts::when(&session.updated_at)) }
+                            td role="cell" class="number" data-label="Events" { (session.events) }
+                            td role="cell" data-label="Updated" { (parts::when(&session.updated_at)) }
                         }
                     }
                 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::response::Response;
 use maud::{Markup, html};
+use unisono_api::blob::Extent;
 use unisono_api::message::{Message, Part};
 use unisono_api::service::Service;
 use unisono_api::{Code, Problem};
@@ -132,7 +133,7 @@ fn attached(part: &Part) -> Markup {
     html! {
         @match part {
             Part::Attachment { filename, mime, size_bytes, digest: Some(digest), extent, .. } => {
-                (attachment(filename, mime, &format!("{} bytes{extent}", number(*size_bytes)), digest))
+                (attachment(filename, mime, &format!("{} bytes{extent}", number(*size_bytes)), digest, *extent))
             },
             Part::Attachment { filename, mime, size_bytes, .. } => {
                 p class="tool" { (filename) ", " (mime) ", " (number(*size_bytes)) " bytes" }
@@ -142,13 +143,23 @@ fn attached(part: &Part) -> Markup {
     }
 }
 
-/// A stored attachment: an image is shown, any other file is a link.
-pub(crate) fn attachment(filename: &str, mime: &str, size: &str, digest: &str) -> Markup {
+/// A stored attachment: an image is shown, any other file is a link. The place of an image is there
+/// before it is loaded: in its own form if its width and height are known.
+pub(crate) fn attachment(
+    filename: &str,
+    mime: &str,
+    size: &str,
+    digest: &str,
+    extent: Extent,
+) -> Markup {
     let address = format!("/blobs/{digest}");
+    let (width, height) = extent.width.zip(extent.height).unzip();
     html! {
         figure class="attachment" {
             @if blob::SHOWN.contains(&mime) {
-                a href=(address) { img src=(address) alt=(filename) loading="lazy" {} }
+                a href=(address) {
+                    img src=(address) alt=(filename) width=[width] height=[height] loading="lazy";
+                }
             }
             figcaption class="tool" { a href=(address) { (filename) } ", " (mime) ", " (size) }
         }
@@ -214,4 +225,36 @@ pub(crate) async fn page(
         }
     });
     Ok(layout(&format!("message #{ordinal}"), &body))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_image_has_its_size_if_it_is_known() {
+        let shown = |mime: &str, extent: Extent| {
+            attachment("plan <1>.png", mime, "9 bytes", "d1", extent).into_string()
+        };
+        let known = Extent {
+            width: Some(640),
+            height: Some(480),
+            pages: None,
+        };
+        let image = shown("image/png", known);
+        assert!(image.contains("width=\"640\" height=\"480\""), "{image}");
+        assert!(image.contains("alt=\"plan &lt;1&gt;.png\""), "{image}");
+        let half = Extent {
+            height: None,
+            ..known
+        };
+        for unknown in [half, Extent::default()] {
+            let image = shown("image/png", unknown);
+            assert!(
+                image.contains("<img") && !image.contains("width="),
+                "{image}"
+            );
+        }
+        assert!(!shown("application/pdf", known).contains("<img"));
+    }
 }

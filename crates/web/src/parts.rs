@@ -57,35 +57,32 @@ pub(crate) fn encoded(text: &str) -> String {
 }
 
 /// The cost of a run. A run that failed before its first request has no cost, which differs from a
-/// cost of zero.
+/// cost of zero. Of a cancelled one it is unknown: the budgets count interrupted calls with their worst
+/// case, which the page of the run says.
 pub(crate) fn cost(run: &Run) -> String {
-    match run.usage.cost_usd {
-        Some(0.0) if is_unused(run) && is_broken(&run.state) => unreported(&run.state).to_owned(),
-        Some(0.0) if is_unused(run) => "–".to_owned(),
-        cost => dollars(cost),
+    match (run.usage.cost_usd, run.state.as_str()) {
+        (Some(0.0), "failed") if is_unused(run) => NOTHING.to_owned(),
+        (Some(0.0), "cancelled") if is_unused(run) => dollars(None),
+        (Some(0.0), _) if is_unused(run) => "–".to_owned(),
+        (cost, _) => dollars(cost),
     }
 }
 
 /// The cost of a turn.
 pub(crate) fn turn_cost(turn: &Turn) -> String {
-    match is_broken(&turn.state) && turn.runs.iter().all(is_unused) {
-        true => unreported(&turn.state).to_owned(),
-        false => dollars(turn.cost_usd),
+    let is_unused = turn.runs.iter().all(is_unused);
+    match turn.state.as_str() {
+        "failed" if is_unused => NOTHING.to_owned(),
+        "cancelled" if is_unused => COST_UNKNOWN.to_owned(),
+        _ if turn.cost_usd.is_none() => COST_UNKNOWN.to_owned(),
+        _ => dollars(turn.cost_usd),
     }
 }
 
-/// What a run without reported usage cost. Calls that a cancellation interrupts are charged to the
-/// budgets with their worst case.
-fn unreported(state: &str) -> &'static str {
-    match state {
-        "cancelled" => "not reported; interrupted calls are charged at their worst case",
-        _ => "nothing used",
-    }
-}
-
-fn is_broken(state: &str) -> bool {
-    matches!(state, "failed" | "cancelled")
-}
+/// The cost without any request.
+const NOTHING: &str = "nothing used";
+/// An unknown cost among other facts of a turn.
+const COST_UNKNOWN: &str = "cost unknown";
 
 fn is_unused(run: &Run) -> bool {
     run.usage.input_tokens == 0 && run.usage.output_tokens == 0
@@ -158,16 +155,11 @@ mod tests {
             .unwrap()
         };
         for (state, input, cost, shown) in [
-            (
-                "cancelled",
-                0,
-                Some(0.0),
-                "not reported; interrupted calls are charged at their worst case",
-            ),
+            ("cancelled", 0, Some(0.0), "cost unknown"),
             ("failed", 0, Some(0.0), "nothing used"),
             ("answered", 0, Some(0.0), "free"),
             ("failed", 7, Some(0.0), "free"),
-            ("failed", 7, None, "unknown"),
+            ("failed", 7, None, "cost unknown"),
         ] {
             assert_eq!(
                 turn_cost(&turn(state, input, cost)),

@@ -17,7 +17,7 @@ pub(crate) const PLACEHOLDER: &str = "<!--way-back-->";
 /// Maximum bytes of a form that is shown again.
 const MAX_BYTES: u64 = 256 * 1024;
 /// Fields that a person does not write.
-const HIDDEN: [&str; 12] = [
+const HIDDEN: [&str; 11] = [
     "at",
     "back",
     "branch",
@@ -26,7 +26,6 @@ const HIDDEN: [&str; 12] = [
     "digest",
     "key",
     "message",
-    "of",
     "part",
     "pinned",
     "seen",
@@ -166,6 +165,7 @@ mod tests {
         let all = [
             ("branch", "main"),
             ("name", "<b>"),
+            ("of", "opnai"),
             ("text", "a\nb"),
             ("empty", ""),
         ];
@@ -175,6 +175,9 @@ mod tests {
             shown.contains("name=\"name\" value=\"&lt;b&gt;\""),
             "{shown}"
         );
+        // A provider or a model, which may be what is wrong.
+        assert!(shown.contains("name=\"of\" value=\"opnai\""), "{shown}");
+        assert!(!shown.contains("type=\"hidden\" name=\"of\""), "{shown}");
         assert!(shown.contains("type=\"hidden\" name=\"branch\""), "{shown}");
         assert!(shown.contains("<textarea") && shown.contains("href=\"/x\""));
         assert!(

@@ -16,6 +16,7 @@ use crate::error::PageError;
 use crate::extract::{Path, Query};
 use crate::layout::layout;
 use crate::parts::{cache, cost, counted, digest, dollars, number, spent_time, truncate, when};
+use crate::pictures::bars::budgets;
 use crate::text_limit::TextLimit;
 use crate::waiting_calls::WaitingCalls;
 use crate::{diff, markdown, message};
@@ -39,6 +40,9 @@ pub(crate) async fn show(
     let body = place.page(&html! {
         h2 { "Run of " (detail.run.agent) }
         (about(&detail, &place, &waits, &room))
+        @if !detail.run.budgets.is_empty() {
+            section { h2 { "Budgets" } (budgets(&detail.run.budgets, None)) }
+        }
         (request_sizes(&why, beside.as_ref(), &turn))
         (steps(&detail, &room))
         (causes(&why))
@@ -114,6 +118,10 @@ fn about(detail: &RunDetail, place: &BranchView, waits: &WaitingCalls, room: &Te
                 }
             }
             @if let Some(text) = &run.text { div class="answer" { (message::text(text, place, true, Some(&json), room)) } }
+            @else if let Some(text) = &run.last_text {
+                p class="quiet" { "No answer. The last text of its model:" }
+                div class="answer" { (message::text(text, place, true, Some(&json), room)) }
+            }
         }
     }
 }
@@ -317,7 +325,7 @@ fn steps(detail: &RunDetail, room: &TextLimit) -> Markup {
                                 (cut(&result.content, "tool")) }
                             @for file in &result.files {
                                 @let size = format!("{} bytes{}", number(file.blob.size_bytes), file.blob.extent);
-                                (message::attachment(&file.filename, &file.blob.mime, &size, &file.blob.digest))
+                                (message::attachment(&file.filename, &file.blob.mime, &size, &file.blob.digest, file.blob.extent))
                             }
                         } (more_calls(results.len(), &json)) },
                         StepContent::Named { name, result } => {

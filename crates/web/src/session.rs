@@ -8,30 +8,31 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
 use maud::{Markup, html};
 use serde::Deserialize;
+use unisono_api::Page;
 use unisono_api::agent::{Agent, AgentQuery};
 use unisono_api::compaction::Checkpoint;
 use unisono_api::context::Context;
 use unisono_api::message::Message;
 use unisono_api::service::{self, Service};
-use unisono_api::session::main_branch;
+use unisono_api::session::{Session, main_branch};
 use unisono_api::store::LostEvents;
 use unisono_api::topic::Topic;
 use unisono_api::turn::{Turn, TurnRequest};
-use unisono_api::{Code, Page};
 
 use crate::branch_view::{BranchQuery, BranchView, back};
 use crate::composer::{self, Draft};
 use crate::error::PageError;
 use crate::extract::{FormFile, FormWithFiles, Path, Query};
 use crate::layout::{layout, wide};
-use crate::parts::{digest, when, when_known};
+use crate::lists::NewestTopics;
+use crate::parts::{counted, digest, encoded, when, when_known};
 use crate::pictures::bars::budgets;
 use crate::pictures::context::{Places, bar};
 use crate::session_settings::SessionSettings;
 use crate::text_limit::TextLimit;
 use crate::turn::TurnView;
 use crate::waiting_calls::WaitingCalls;
-use crate::{approvals, lists, message, summaries, turn};
+use crate::{lists, message, summaries, turn};
 
 /// Maximum shown messages, newest first.
 const MESSAGES: u32 = 30;
@@ -46,8 +47,10 @@ const BESIDE: usize = 8 * 1024;
 const MAX_RUNS: usize = 24;
 /// Maximum shown waiting calls.
 const CALLS: usize = 10;
-/// Maximum shown checkpoints and topics.
+/// Maximum shown checkpoints.
 const FEW: Option<NonZeroUsize> = NonZeroUsize::new(8);
+/// Maximum shown topics, newest first.
+const TOPICS: usize = 8;
 
 /// A session.
 pub(crate) async fn show(
@@ -68,15 +71,7 @@ pub(crate) async fn ask(
     form: FormWithFiles,
 ) -> Result<Response, PageError> {
     let mut draft = Draft::read(form.fields);
-    if draft.may_name_agents() {
-        let asked = AgentQuery {
-            session: Some(id.clone()),
-            ..AgentQuery::default()
-        };
-        let agents = service.agents(&asked).await.unwrap_or_default();
-        let names = agents.iter().map(|agent| agent.agent.as_str());
-        draft.choose_named(names, &SessionSettings::read(&*service, &id).await?.lead);
-    }
+    draft.choose_named_agents(&*service, &id).await?;
     begin(&*service, &id, draft, form.files).await
 }
 
@@ -104,9 +99,10 @@ async fn begin(
     };
     let problem = match begun.await {
         Ok(_) => return Ok(back(id, &draft.branch).into_response()),
-        Err(service::Error::Problem(problem)) if problem.code != Code::NotFound => problem,
+        Err(service::Error::Problem(problem)) => problem,
         Err(error) => return Err(error.into()),
     };
+    // Without the session or the branch there is no form.
     let place = BranchView::load(service, id, &draft.branch).await?;
     let shown = SessionPage::read(service, &place).await?;
     draft.error = Some(problem.detail.clone());
@@ -127,7 +123,7 @@ struct SessionPage {
     context: Option<Result<Context, String>>,
     messages: Vec<Message>,
     checkpoints: Page<Checkpoint>,
-    topics: Page<Topic>,
+    topics: NewestTopics,
     turns: Page<Turn>,
     settings: SessionSettings,
     agents: Vec<Agent>,
@@ -139,13 +135,6 @@ impl SessionPage {
         let (id, branch) = (&place.about.session, &place.branch);
         let first = place.length.saturating_sub(MESSAGES - 1).max(1);
         let few = lists::first_of_branch(branch, FEW);
-        let topics = match place.length {
-            0 => Page {
-                items: Vec::new(),
-                next: None,
-            },
-            _ => service.topics(id, &few).await?,
-        };
         let asked = AgentQuery {
             session: Some(id.clone()),
             ..AgentQuery::default()
@@ -154,7 +143,7 @@ impl SessionPage {
             context: place.context(service).await?,
             messages: lists::messages(service, place, first, MESSAGES).await?,
             checkpoints: service.checkpoints(id, &few).await?,
-            topics,
+            topics: lists::newest_topics(service, place, TOPICS).await?,
             turns: lists::turns(service, place, None, NEWEST).await?,
             settings: SessionSettings::read(service, id).await?,
             // The context reports a wrong setting.
@@ -188,10 +177,8 @@ impl SessionPage {
                     div class="pane rest" role="region" aria-label="Checkpoints, topics, budgets" tabindex="0" {
                         (self.checkpoints(place))
                         (sealing(place, &self.topics))
-                        @if !place.about.budgets.is_empty() {
-                            section { h2 { "Budgets" } (budgets(&place.about.budgets)) }
-                        }
                         (self.earlier_turns(&view))
+                        (session_budgets(&place.about))
                     }
                 }
             }
@@ -222,15 +209,11 @@ impl SessionPage {
 
     /// The calls that wait, at the end of the conversation, where they move nothing else.
     fn waiting(&self, place: &BranchView) -> Markup {
-        let calls = self.waits.calls();
         html! {
-            @if !calls.is_empty() {
+            @if !self.waits.calls().is_empty() {
                 section id="waiting" {
                     h2 { "Waiting for you" }
-                    @for call in calls.iter().take(CALLS) { (approvals::card(call, &place.path(""))) }
-                    @if calls.len() > CALLS {
-                        p { a href="/approvals" { "All " (calls.len()) " calls that wait" } }
-                    }
+                    (self.waits.cards(CALLS, &place.path("")))
                 }
             }
         }
@@ -300,6 +283,18 @@ fn places<'p>(place: &'p BranchView, messages: &'p [Message]) -> Places<'p> {
     }
 }
 
+/// The budgets of a session and of its open turns. Those of a turn come and go with it: they are last,
+/// where they move nothing.
+fn session_budgets(about: &Session) -> Markup {
+    let mut all = about.budgets.clone();
+    all.sort_by_key(|budget| budget.turn.is_some());
+    html! {
+        @if !all.is_empty() {
+            section { h2 { "Budgets" } (budgets(&all, Some(&about.session))) }
+        }
+    }
+}
+
 fn lost(lost: &LostEvents) -> Markup {
     html! {
         p class="trouble" role="alert" {
@@ -355,10 +350,14 @@ fn older(place: &BranchView, turns: &Page<Turn>) -> Markup {
     }
 }
 
-fn sealing(place: &BranchView, topics: &Page<Topic>) -> Markup {
+fn sealing(place: &BranchView, topics: &NewestTopics) -> Markup {
+    let all = format!("/v1/sessions/{}/topics?branch=", place.about.session);
     html! {
         @if !topics.items.is_empty() {
             h3 { "Topics" }
+            @if topics.earlier > 0 {
+                p { a href={ (all) (encoded(&place.branch)) } { (counted(topics.earlier as u64, "earlier topic")) ", as JSON" } }
+            }
             ul { @for topic in &topics.items {
                 li { "#" (topic.first) "–#" (topic.last) " "
                     @if let Some(title) = &topic.title { (title) " " }
@@ -375,11 +374,49 @@ fn sealing(place: &BranchView, topics: &Page<Topic>) -> Markup {
                     } }
             } }
         }
-        @if place.length > 1 {
+        @if can_seal(place.length, &topics.items) {
             form method="post" action={ "/sessions/" (place.about.session) "/seal" } {
                 input type="hidden" name="branch" value=(place.branch);
                 button class="small" { "Seal the current topic" }
             }
+        }
+    }
+}
+
+/// Whether the current topic of a branch of that length can be sealed: it has at least two messages.
+fn can_seal(length: u32, topics: &[Topic]) -> bool {
+    let sealed = topics.iter().filter(|topic| topic.sealed_at.is_some());
+    let last = sealed.map(|topic| topic.last).max().unwrap_or(0);
+    length.saturating_sub(last) > 1
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn only_a_topic_of_two_messages_can_be_sealed() {
+        let topic = |first: u32, last: u32, sealed: &Value| -> Topic {
+            serde_json::from_value(json!({
+                "first": first, "last": last, "messages": last - first + 1, "title": null,
+                "started_at": null, "last_at": null, "sealed_at": sealed, "summary": null,
+                "ended_by": null, "status": "verbatim",
+            }))
+            .unwrap()
+        };
+        let at = json!("2026-03-06T10:00:00Z");
+        let sealed = topic(1, 4, &at);
+        for (length, topics, expected) in [
+            (0, vec![], false),
+            (1, vec![], false),
+            (2, vec![], true),
+            (4, vec![sealed.clone()], false),
+            (5, vec![sealed.clone(), topic(5, 5, &Value::Null)], false),
+            (6, vec![sealed, topic(5, 6, &Value::Null)], true),
+        ] {
+            assert_eq!(can_seal(length, &topics), expected, "{length}");
         }
     }
 }

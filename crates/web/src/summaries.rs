@@ -95,7 +95,7 @@ pub(crate) async fn undo(
     let checkpoint = &detail.checkpoint;
     let body = place.page(&html! {
         section class="card dialog" aria-labelledby="undo" {
-            h2 id="undo" { "Undo: restore the messages of checkpoint " (checkpoint.number) }
+            h2 id="undo" { (undo_heading(&detail)) }
             p { (heading(checkpoint)) }
             @match &detail.revert {
                 Some(effect) => (revert_form(&place, checkpoint, effect)),
@@ -105,6 +105,34 @@ pub(crate) async fn undo(
         }
     });
     Ok(layout("Restore", &body))
+}
+
+/// What a revert returns to: the messages of a checkpoint, or an older summary of them.
+fn undo_heading(detail: &CheckpointDetail) -> String {
+    let number = detail.checkpoint.number;
+    match detail.revert.as_ref().map(|effect| &effect.checkpoints[..]) {
+        None | Some([]) => format!("Undo: restore the messages of checkpoint {number}"),
+        Some(older) => format!("Undo checkpoint {number}: return to {}", named(older)),
+    }
+}
+
+/// Checkpoints by their numbers.
+fn named(numbers: &[u32]) -> String {
+    let all: Vec<String> = numbers.iter().map(u32::to_string).collect();
+    match &all[..] {
+        [one] => format!("checkpoint {one}"),
+        all => format!("checkpoints {}", all.join(", ")),
+    }
+}
+
+/// The label of the button that reverts.
+fn restores(effect: &RevertEffect) -> String {
+    let messages = counted(effect.messages.into(), "message");
+    match (&effect.checkpoints[..], effect.messages) {
+        ([], _) => format!("Restore {messages}"),
+        (older, 0) => format!("Return to {}", named(older)),
+        (older, _) => format!("Return to {} and restore {messages}", named(older)),
+    }
 }
 
 /// Why a checkpoint is not in the context.
@@ -123,13 +151,16 @@ fn why_inactive(detail: &CheckpointDetail) -> Markup {
 fn revert_form(place: &BranchView, checkpoint: &Checkpoint, effect: &RevertEffect) -> Markup {
     let (id, n) = (&place.about.session, checkpoint.number);
     html! {
-        p { "This restores the context before this compaction, with all later messages: "
+        p { @match &effect.checkpoints[..] {
+                [] => "This restores the context before this compaction, with all later messages: ",
+                older => { "This returns to the context before it, with " (named(older)) " and all later messages: " },
+            }
             strong { (number(effect.tokens_before)) " → " (number(effect.tokens_after)) }
             " of " (number(effect.usable_tokens)) " usable tokens. Nothing is compacted by itself then until the context is nearly full." }
         @if effect.fits {
             form method="post" action={ "/sessions/" (id) "/checkpoints/" (n) "/revert" } {
                 input type="hidden" name="branch" value=(place.branch);
-                button { "Restore " (counted(checkpoint.messages.into(), "message")) }
+                button { (restores(effect)) }
             }
         } @else { p class="trouble" { "That does not fit. Edit the summary instead." } }
     }
@@ -424,4 +455,32 @@ pub(crate) async fn redirect_to_turn(
 ) -> Result<Redirect, PageError> {
     let Turn { session, turn, .. } = service.begin(session, &asked, None).await?;
     Ok(Redirect::to(&format!("/sessions/{session}/turns/{turn}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_revert_names_the_summary_to_which_it_returns() {
+        let effect = |checkpoints: &[u32], messages| RevertEffect {
+            tokens_before: 346,
+            tokens_after: 510,
+            usable_tokens: 1_000,
+            fits: true,
+            checkpoints: checkpoints.to_vec(),
+            messages,
+        };
+        let rows = [
+            (effect(&[], 28), "Restore 28 messages"),
+            (effect(&[1], 0), "Return to checkpoint 1"),
+            (
+                effect(&[1, 2], 1),
+                "Return to checkpoints 1, 2 and restore 1 message",
+            ),
+        ];
+        for (effect, expected) in rows {
+            assert_eq!(restores(&effect), expected);
+        }
+    }
 }

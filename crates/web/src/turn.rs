@@ -1,14 +1,19 @@
 //! `/sessions/{session}/turns/{turn}`: one turn with its runs, also while it runs.
 
+mod standing;
+
 use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::{Redirect, Response};
 use jiff::Timestamp;
 use maud::{Markup, html};
+use unisono_api::blob::Extent;
 use unisono_api::compaction::{Compaction, CompactionEffect};
 use unisono_api::service::Service;
-use unisono_api::turn::{ErrorInfo, Run, Turn, TurnAttachment};
+use unisono_api::session::Session;
+use unisono_api::turn::{ErrorInfo, Run, RunPause, Turn, TurnAttachment};
+use unisono_api::usage::Budget;
 use unisono_api::{Code, fmt};
 
 use crate::branch_view::{BranchView, back};
@@ -16,18 +21,20 @@ use crate::error::PageError;
 use crate::extract::Path;
 use crate::layout::layout;
 use crate::parts::{cost, counted, digest, encoded, number, spent_time, turn_cost, when};
+use crate::pictures::bars::budgets;
 use crate::pictures::fan;
 use crate::pictures::timeline::timeline;
 use crate::session_settings::SessionSettings;
 use crate::text_limit::TextLimit;
 use crate::waiting_calls::WaitingCalls;
-use crate::{approvals, markdown, message, summaries};
+use crate::{markdown, message, summaries};
 
 /// Maximum indentation of the tree of runs.
 const DEEPEST: usize = 4;
-/// Maximum shown characters of a run's task, and of a reason.
+/// Maximum shown characters of a run's task, of a reason, and of a reason in one line.
 const TASK: usize = 400;
 const REASON: usize = 600;
+const LINE: usize = 200;
 /// Maximum shown waiting calls.
 const CALLS: usize = 10;
 
@@ -66,6 +73,7 @@ pub(crate) async fn show(
         @if turn.task.is_some() || !times.runs.is_empty() {
             section { h2 { "Timeline" } (timeline(&times, turn.snapshot_agents)) }
         }
+        (budgets_with_session(turn, &place.about))
         section {
             h2 { "Turn" }
             (view.card(turn, true))
@@ -82,11 +90,22 @@ pub(crate) async fn show(
         @if turn.ended_at.is_some() { p { a href=(place.path("")) { "Back to the conversation" } } }
         @if !waits.calls().is_empty() {
             section class="sheet" id="waiting" aria-label="Waiting for you" {
-                @for call in waits.calls().iter().take(CALLS) { (approvals::card(call, &here)) }
+                h2 class="hidden" { "Waiting for you" }
+                (waits.cards(CALLS, &here))
             }
         }
     });
     Ok(layout(&title, &body))
+}
+
+/// The budgets of a turn and of its session: above what grows, each line from the beginning to the end.
+fn budgets_with_session(turn: &Turn, session: &Session) -> Markup {
+    let of_session = session.budgets.iter();
+    let of_session = of_session.filter(|budget| budget.turn.is_none());
+    let all: Vec<Budget> = turn.budgets.iter().chain(of_session).cloned().collect();
+    html! {
+        @if !all.is_empty() { section { h2 { "Budgets" } (budgets(&all, None)) } }
+    }
 }
 
 /// The address of a turn's page.
@@ -174,6 +193,7 @@ impl TurnView<'_> {
         // A folded card is short: a new turn pushes it down.
         let folds = !unfolded && !turn.runs.is_empty();
         let notice = turn.task.is_some() && self.settings.notifies;
+        let has_line = !turn.runs.is_empty() && (unfolded || open);
         html! {
             article class="card turn" id={ "turn-" (turn.turn) } data-turn=(turn.turn) data-open[open] {
                 header {
@@ -190,8 +210,8 @@ impl TurnView<'_> {
                         }
                     }
                 }
+                @if has_line || standing::error(turn).is_some() { (self.status_line(turn)) }
                 @if notice && !folds { (compacted(turn)) }
-                @if let Some(error) = &turn.error { (trouble(error)) (again(turn)) }
                 @if !turn.runs.is_empty() {
                     @if unfolded { (self.runs(turn)) }
                     @else {
@@ -209,6 +229,18 @@ impl TurnView<'_> {
                 }
             }
         }
+    }
+
+    fn status_line(&self, turn: &Turn) -> Markup {
+        let partial = standing::partial(turn).map(|(lead, text)| {
+            let whole = format!("/sessions/{}/runs/{}", turn.session, lead.run);
+            html! {
+                div class="output" tabindex="0" role="group" aria-label={ "Output of " (lead.agent) } {
+                    (message::text(text, self.place, true, Some(&whole), self.room))
+                }
+            }
+        });
+        standing::line(turn, partial.as_ref())
     }
 
     fn runs(&self, turn: &Turn) -> Markup {
@@ -239,27 +271,32 @@ impl TurnView<'_> {
                     @if run.attempt > 1 { " " span class="quiet" { "attempt " (run.attempt) } }
                     @if let Some(model) = &run.model { " " span class="quiet" { (model) } }
                 }
-                (pause(run))
                 (numbers(run, turn))
+                (budgets(&run.budgets, None))
                 (self.outcome(run, turn))
             }
             @for child in below { (self.run(child, turn, shown, depth + 1)) }
         }
     }
 
-    /// The task and the result of a run. The conversation has the lead's answer. The box of the output
-    /// has the same height during and after the run, so that its end moves nothing.
+    /// The task and the result of a run. The box of the output has the same height during and after the
+    /// run, and a pause or an error is a line that is there before: neither moves anything. What the lead
+    /// wrote is the answer of the turn, or beside the reason why there is none: a line of its own at the
+    /// end would move the runs below it.
     fn outcome(&self, run: &Run, turn: &Turn) -> Markup {
-        let answers = run.role == "lead" && (turn.ended_at.is_none() || answer(turn).is_some());
-        let text = run.text.as_deref().unwrap_or("");
+        let text = standing::text_of(run).unwrap_or("");
         let running = run.ended_at.is_none();
+        let error = run.error.as_ref();
+        let empty = if running { "output" } else { "no output" };
         let whole = format!("/sessions/{}/runs/{}", turn.session, run.run);
         html! {
-            @if let Some(error) = &run.error { (trouble(error)) }
-            @if !answers && (running || !text.is_empty() || run.task.is_some()) {
+            @if run.role != "lead" {
                 details class="run" id={ "said-" (run.run) } open[running] {
-                    summary class="quiet" { (markdown::line(if text.is_empty() { "output" } else { text }, 90)) }
+                    @if let Some(error) = error { summary class="quiet trouble" { (trouble(error, LINE)) } }
+                    @else if let Some(pause) = &run.pause { summary class="quiet warn" { (paused(pause)) } }
+                    @else { summary class="quiet" { (markdown::line(if text.is_empty() { empty } else { text }, 90)) } }
                     div class="output" tabindex="0" role="group" aria-label={ "Output of " (run.agent) } {
+                        @if let Some(error) = error { p class="trouble" { (trouble(error, REASON)) } }
                         @if let Some(task) = &run.task { p { "Task: " (fmt::line(task, TASK)) } }
                         @if running { pre class="text" data-run=(run.run) { (text) } }
                         @else { (message::text(text, self.place, true, Some(&whole), self.room)) }
@@ -271,8 +308,8 @@ impl TurnView<'_> {
 }
 
 /// Why a turn or a run failed.
-fn trouble(error: &ErrorInfo) -> Markup {
-    html! { p class="trouble" { (error.code) ": " (fmt::line(&error.reason, REASON)) } }
+fn trouble(error: &ErrorInfo, most: usize) -> Markup {
+    html! { (error.code) ": " (fmt::line(&error.reason, most)) }
 }
 
 /// The snapshot of the turn.
@@ -340,12 +377,8 @@ pub(crate) fn under_way(turn: &Turn, waits: &WaitingCalls, place: &BranchView) -
 }
 
 /// The pause of a run before its next attempt.
-fn pause(run: &Run) -> Markup {
-    html! {
-        @if let Some(pause) = &run.pause {
-            p class="warn" { "Pauses until " (when(&pause.until)) ": " (fmt::line(&pause.reason, REASON)) }
-        }
-    }
+fn paused(pause: &RunPause) -> Markup {
+    html! { "Pauses until " (when(&pause.until)) ": " (fmt::line(&pause.reason, LINE)) }
 }
 
 /// The usage and the duration of a run.
@@ -393,7 +426,7 @@ fn attached(file: &TurnAttachment) -> Markup {
     let size = format!("{} bytes", number(file.size_bytes));
     html! {
         @match &file.digest {
-            Some(digest) => (message::attachment(&file.filename, &file.mime, &size, digest)),
+            Some(digest) => (message::attachment(&file.filename, &file.mime, &size, digest, Extent::default())),
             None => p class="tool" { (file.filename) ", " (file.mime) ", " (size) },
         }
     }

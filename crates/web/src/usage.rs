@@ -7,8 +7,9 @@ use axum::extract::State;
 use axum::response::Response;
 use maud::{Markup, html};
 use serde::Deserialize;
+use unisono_api::agent::AgentQuery;
 use unisono_api::fmt;
-use unisono_api::service::Service;
+use unisono_api::service::{self, Service};
 use unisono_api::turn::Turn;
 use unisono_api::usage::{
     Amounts, DeletedSessionsUsage, SUMMARIES, SessionUsage, Usage, UsageBy, UsageGroup, UsageQuery,
@@ -100,7 +101,8 @@ pub(crate) async fn show(
 ) -> Result<Response, PageError> {
     let query = of.query();
     let used = service.usage(&query).await?;
-    let agent = (!of.agent.is_empty() && of.agent != SUMMARIES).then_some(&of.agent);
+    let agent = of.agent.trim();
+    let agent = has_agent(&*service, agent).await?.then_some(agent);
     let by_session = match of.session.is_none() && !query.is_partial() {
         true => Some(service.session_usage(&first()).await?),
         false => None,
@@ -114,7 +116,7 @@ pub(crate) async fn show(
         @if let Some(session) = &of.session {
             p { a href={ "/sessions/" (session) } { "Of this session" } " · " a href="/usage" { "of all sessions" } }
         }
-        @if !used.budgets.is_empty() { section { h2 { "Budgets" } (bars::budgets(&used.budgets)) } }
+        @if !used.budgets.is_empty() { section { h2 { "Budgets" } (bars::budgets(&used.budgets, None)) } }
         (choice(&of))
         @if let Some(agent) = agent { p { a href={ "/agents/" (encoded(agent)) } { "Agent " (agent) } } }
         @if used.rows.is_empty() {
@@ -125,6 +127,15 @@ pub(crate) async fn show(
         }
     };
     Ok(layout("Usage", &body))
+}
+
+/// Whether there is an agent with that name. Usage also names agents that were removed.
+async fn has_agent(service: &dyn Service, name: &str) -> service::Result<bool> {
+    if name.is_empty() {
+        return Ok(false);
+    }
+    let all = service.agents(&AgentQuery::default()).await?;
+    Ok(all.iter().any(|agent| agent.agent == name))
 }
 
 /// The form that chooses groups and days.
@@ -191,7 +202,26 @@ fn grouped(of: &UsageFilter, used: &Usage) -> Markup {
                     } } }
                 } }
             }
+            (without_deleted(by, used.deleted.as_ref()))
             @if used.omitted_groups > 0 { p class="quiet" { (counted(used.omitted_groups, "more group")) " not shown." } }
+        }
+    }
+}
+
+/// That the groups leave out deleted sessions, as those by day and by session do.
+fn without_deleted(by: UsageBy, deleted: Option<&DeletedSessionsUsage>) -> Markup {
+    let missing = match by {
+        UsageBy::Day => Some("days are unknown"),
+        UsageBy::Session => Some("names are unknown"),
+        UsageBy::Agent | UsageBy::Model => None,
+    };
+    let tokens = |of: &DeletedSessionsUsage| of.amounts.input_tokens + of.amounts.output_tokens;
+    html! {
+        @if let (Some(missing), Some(of)) = (missing, deleted.filter(|of| tokens(of) > 0)) {
+            p class="quiet" {
+                "Without " (counted(tokens(of), "token")) " of "
+                (counted(of.sessions, "deleted session")) ", whose " (missing) "."
+            }
         }
     }
 }
@@ -337,5 +367,29 @@ fn sessions(all: &Page<SessionUsage>, deleted: Option<&DeletedSessionsUsage>) ->
             } }
             @if all.next.is_some() { p class="quiet" { "The " (SESSIONS) " that used most." } }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_that_leave_out_deleted_sessions_say_so() {
+        let deleted = DeletedSessionsUsage {
+            sessions: 2,
+            jobs: 3,
+            amounts: Amounts {
+                input_tokens: 1_600,
+                output_tokens: 50,
+                ..Amounts::default()
+            },
+        };
+        let said = |by| without_deleted(by, Some(&deleted)).into_string();
+        let day = "Without 1,650 tokens of 2 deleted sessions, whose days are unknown.";
+        assert!(said(UsageBy::Day).contains(day));
+        assert!(said(UsageBy::Session).contains("whose names are unknown."));
+        assert_eq!(said(UsageBy::Model) + &said(UsageBy::Agent), "");
+        assert_eq!(without_deleted(UsageBy::Day, None).into_string(), "");
     }
 }

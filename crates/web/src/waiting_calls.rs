@@ -6,7 +6,7 @@ use unisono_api::run::ListedRun;
 use unisono_api::service::{Result, Service};
 use unisono_api::turn::{Run, Turn};
 
-use crate::lists;
+use crate::{approvals, lists};
 
 /// The calls of a session that wait for a person.
 pub(crate) struct WaitingCalls(Vec<Approval>);
@@ -14,9 +14,7 @@ pub(crate) struct WaitingCalls(Vec<Approval>);
 impl WaitingCalls {
     /// Reads them, the oldest first.
     pub(crate) async fn read(service: &dyn Service, session: &str) -> Result<WaitingCalls> {
-        Ok(WaitingCalls(
-            lists::approvals(service, Some(session)).await?,
-        ))
+        Ok(WaitingCalls(lists::approvals(service, session).await?))
     }
 
     /// The waiting calls of a turn.
@@ -28,6 +26,15 @@ impl WaitingCalls {
 
     pub(crate) fn calls(&self) -> &[Approval] {
         &self.0
+    }
+
+    /// The cards of at most `limit` calls, and a link to all. `back` is the page after a decision.
+    pub(crate) fn cards(&self, limit: usize, back: &str) -> Markup {
+        let many = self.0.len();
+        html! {
+            @for call in self.0.iter().take(limit) { (approvals::card(call, back)) }
+            @if many > limit { p { a href="/approvals" { "All " (many) " calls that wait" } } }
+        }
     }
 
     /// The state of a run.
@@ -70,6 +77,31 @@ pub(crate) fn badge(calls: usize, session: &str) -> Markup {
             a class="badge you" href={ "/sessions/" (session) "#waiting" } {
                 "waits for you" @if calls > 1 { " (" (calls) ")" }
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn calls_that_are_not_shown_are_counted() {
+        let call = |n: usize| -> Approval {
+            serde_json::from_value(json!({
+                "call": format!("c{n}"), "kind": "approval", "session": "s", "turn": "t", "run": "r",
+                "agent": "a", "tool": "mail", "arguments": {}, "contract": "at_most_once",
+                "rule": null, "requested_at": "2026-03-06T10:00:00Z", "expires_at": null,
+            }))
+            .unwrap()
+        };
+        let calls = WaitingCalls((0..3).map(call).collect());
+        for (limit, cards, is_told) in [(2, 2, true), (3, 3, false)] {
+            let shown = calls.cards(limit, "/approvals").into_string();
+            assert_eq!(shown.matches("<article").count(), cards, "{shown}");
+            assert_eq!(shown.contains("All 3 calls that wait"), is_told, "{shown}");
         }
     }
 }

@@ -1,8 +1,7 @@
-//! The actor: it remembers how long each conversation was when it was last asked about it.
+//! The actor: it remembers the number of messages of each session at its last task.
 //!
-//! Why an actor: the memory is one for all tasks of the kind, and its mailbox brings one task at a
-//! time, so that nothing has to be locked. What must not be lost with the process belongs into
-//! `ctx.step` instead.
+//! All tasks of the kind share this memory. The mailbox brings one task at a time, so nothing is
+//! locked. State that must survive the process belongs in `ctx.step` instead.
 
 use std::collections::HashMap;
 
@@ -10,11 +9,11 @@ use unisono::ractor::{Actor, ActorProcessingErr, ActorRef};
 use unisono::worker::{Job, Msg};
 use unisono::{Answer, Ctx, Failure, RunCause};
 
-/// Owns the lengths; the runtime sends to it, one message a task.
+/// Owns the lengths. The runtime sends it one message for each task.
 #[derive(Debug)]
 pub(crate) struct Register;
 
-/// Messages by the session they are of, as they were counted last.
+/// The number of messages of each session, as counted last.
 pub(crate) type Lengths = HashMap<String, usize>;
 
 impl Actor for Register {
@@ -32,8 +31,8 @@ impl Actor for Register {
         message: Msg,
         lengths: &mut Lengths,
     ) -> Result<(), ActorProcessingErr> {
-        // An error returned here ends the actor, and the task is lost with it. What went wrong
-        // with a task is said in its result instead.
+        // An error returned here would end the actor and lose the task. The error of a task is its
+        // result instead.
         if let Msg::Work(job) = message {
             on_work(*job, lengths).await;
         }
@@ -42,7 +41,7 @@ impl Actor for Register {
 }
 
 async fn on_work(job: Job, lengths: &mut Lengths) {
-    // Whoever asked may be gone before its task's turn came.
+    // The task may have been cancelled while it waited in the mailbox.
     if job.ctx().cancelled().is_cancelled() {
         return;
     }
@@ -57,12 +56,12 @@ async fn count(ctx: &Ctx, lengths: &mut Lengths) -> Result<Answer, Failure> {
     };
     let snapshot = ctx.snapshot().ok_or_else(nothing)?;
     let shown = snapshot.entries().len();
-    // On disk when it returns: after a crash the next attempt is given this number.
+    // On disk when it returns: after a crash, the next attempt gets this number.
     let shown = ctx.step("count", async { Ok(shown) }).await?;
     let session = ctx.assignment().session.to_string();
-    let told = match lengths.insert(session, shown) {
-        None => format!("{shown} messages; nobody asked before"),
-        Some(before) => format!("{shown} messages; {before} when somebody asked before"),
+    let text = match lengths.insert(session, shown) {
+        None => format!("{shown} messages; the first task of this session"),
+        Some(before) => format!("{shown} messages; {before} at the last task"),
     };
-    Ok(Answer::text(told))
+    Ok(Answer::text(text))
 }

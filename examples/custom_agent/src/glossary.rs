@@ -1,16 +1,16 @@
-//! The agent: which names and ticket numbers does one have to know to follow the conversation?
+//! The agent: it lists the names and ticket numbers that a reader of the conversation must know.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use unisono::{Agent, Answer, Ctx, Failure, Part, RunCause, Snapshot, Task};
 
-/// Entries of a glossary.
+/// Maximum number of entries of a glossary.
 const ENTRIES: usize = 15;
-/// A name that comes up less often is not worth an entry.
+/// Minimum number of mentions of an entry.
 const MENTIONS: u32 = 3;
 
-/// A name, how often it comes up, and where first.
+/// A name, the number of its mentions, and the first of them.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Term {
     name: String,
@@ -33,7 +33,7 @@ impl Agent for Glossary {
         };
         let snapshot = ctx.snapshot().ok_or_else(nothing)?;
         ctx.progress("reading");
-        // On disk when it returns: after a crash, the next attempt is given this result.
+        // On disk when it returns: after a crash, the next attempt gets this result.
         let terms = ctx.step("collect", async { Ok(collect(snapshot)) }).await?;
         Ok(Answer::text(write(&terms)))
     }

@@ -1,6 +1,6 @@
-//! Asks an agent of its own and a lead about the example conversation, and prints both answers.
+//! Asks an agent of its own and a lead about the example conversation, and prints the lead's answer.
 //!
-//! To have the whole command line with the agent in it instead, `main` is one line:
+//! For the whole command line with this agent, `main` is one line:
 //! `unisono_cli::main(Extensions::default().agent("glossary", Glossary))`.
 
 mod glossary;

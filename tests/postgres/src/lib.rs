@@ -1,7 +1,9 @@
 //! A PostgreSQL server for tests: in a directory of its own, on loopback, ended with its test.
 //!
-//! `UNISONO_TEST_POSTGRES_REQUIRED=1` makes a test fail where PostgreSQL is not installed; else it says
-//! that it was skipped.
+//! `UNISONO_TEST_POSTGRES=postgres://unisono@127.0.0.1:PORT/postgres` names a running server, such as of
+//! another version, for the tests that share one. `unisono` must be a superuser there, all roles must be let
+//! in without a password, and `psql` must be installed here. `UNISONO_TEST_POSTGRES_REQUIRED=1` makes a
+//! test fail where PostgreSQL is not installed; else it says that it was skipped.
 #![allow(
     clippy::panic,
     clippy::print_stderr,
@@ -9,13 +11,18 @@
     reason = "a test ends where its server cannot be had"
 )]
 
+mod pooler;
+
+use std::fs::Permissions;
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
-use std::os::unix::fs::chown;
+use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, OnceLock, mpsc};
 use std::thread;
+
+pub use pooler::Pooler;
 
 /// Whom the server runs as where the tests are root's, which it refuses: nobody.
 const NOBODY: u32 = 65_534;
@@ -26,6 +33,7 @@ pub struct Server {
     directory: tempfile::TempDir,
     programs: PathBuf,
     port: u16,
+    database: String,
     settings: Vec<String>,
     child: Mutex<Option<Child>>,
 }
@@ -34,7 +42,35 @@ impl Server {
     /// One that is shared by all tests of a process; none where PostgreSQL is not installed.
     pub fn shared() -> Option<&'static Server> {
         static SHARED: OnceLock<Option<Server>> = OnceLock::new();
-        SHARED.get_or_init(|| Server::start(&[])).as_ref()
+        let shared = SHARED.get_or_init(|| match std::env::var("UNISONO_TEST_POSTGRES") {
+            Ok(address) => Some(Server::running(&address)),
+            Err(_) => Server::start(&[]),
+        });
+        shared.as_ref()
+    }
+
+    /// One that runs already, with a new database for this process.
+    fn running(address: &str) -> Server {
+        let place = address.strip_prefix("postgres://unisono@127.0.0.1:");
+        let port = place.and_then(|place| place.split('/').next()?.parse().ok());
+        let Some(port) = port else {
+            panic!("UNISONO_TEST_POSTGRES is not postgres://unisono@127.0.0.1:PORT/postgres");
+        };
+        let directory = own_directory("unisono-pg-");
+        // It is random.
+        let name = directory.path().file_name().unwrap().to_string_lossy();
+        let database = name.into_owned();
+        let mut server = Server {
+            directory,
+            programs: PathBuf::new(),
+            port,
+            database: "postgres".to_owned(),
+            settings: Vec::new(),
+            child: Mutex::new(None),
+        };
+        server.ask(&format!("CREATE DATABASE \"{database}\""));
+        server.database = database;
+        server
     }
 
     /// A new one with these settings, `name=value`; none where PostgreSQL is not installed.
@@ -48,13 +84,7 @@ impl Server {
             eprintln!("skipped: PostgreSQL is not installed");
             return None;
         };
-        let directory = tempfile::Builder::new()
-            .prefix("unisono-pg-")
-            .tempdir()
-            .unwrap();
-        if is_root() {
-            chown(directory.path(), Some(NOBODY), Some(NOBODY)).unwrap();
-        }
+        let directory = own_directory("unisono-pg-");
         let data = directory.path().join("data");
         let made = program(&programs.join("initdb"))
             .args([
@@ -77,6 +107,7 @@ impl Server {
             directory,
             programs,
             port,
+            database: "postgres".to_owned(),
             settings: settings.iter().map(|&setting| setting.to_owned()).collect(),
             child: Mutex::new(None),
         };
@@ -120,7 +151,7 @@ impl Server {
             let mut waiting = Some((reply, child));
             let mut said = Vec::new();
             for line in log.lines().map_while(Result::ok) {
-                if line.contains("ready to accept connections")
+                if line.contains("ready to accept")
                     && let Some((reply, child)) = waiting.take()
                 {
                     reply.send(Ok(child)).unwrap();
@@ -157,6 +188,12 @@ impl Server {
         kill(&pid, signal);
     }
 
+    /// Makes it a replica, which only reads until it is promoted, from the next start on.
+    pub fn stand_by(&self) {
+        let file = self.directory.path().join("data/standby.signal");
+        std::fs::write(file, "").unwrap();
+    }
+
     fn end(&self, signal: &str) {
         if let Some(mut child) = self.child.lock().unwrap().take() {
             kill(&child.id().to_string(), signal);
@@ -172,6 +209,24 @@ impl Server {
         std::fs::write(&file, rule + &before).unwrap();
     }
 
+    /// Accepts encrypted connections only, from the next start on. The certificate is that of the tests of
+    /// `unisono-model`, for 127.0.0.1.
+    pub fn encrypt(&self) {
+        let data = self.directory.path().join("data");
+        let key = data.join("server.key");
+        std::fs::write(data.join("server.crt"), include_str!("tls/server.crt")).unwrap();
+        std::fs::write(&key, include_str!("tls/server.key")).unwrap();
+        std::fs::set_permissions(&key, Permissions::from_mode(0o600)).unwrap();
+        if is_root() {
+            chown(&key, Some(NOBODY), Some(NOBODY)).unwrap();
+        }
+        let rule = "hostssl all all 127.0.0.1/32 trust\n";
+        std::fs::write(data.join("pg_hba.conf"), rule).unwrap();
+        let settings = data.join("postgresql.conf");
+        let before = std::fs::read_to_string(&settings).unwrap();
+        std::fs::write(&settings, before + "\nssl = on\n").unwrap();
+    }
+
     /// The answer to a query, as `psql` writes it without headings.
     ///
     /// # Panics
@@ -183,16 +238,9 @@ impl Server {
             false => PathBuf::from("psql"),
         };
         let asked = Command::new(client)
-            .args([
-                "-XAtq",
-                "-h",
-                "127.0.0.1",
-                "-U",
-                "unisono",
-                "-d",
-                "postgres",
-            ])
-            .args(["-p", &self.port.to_string(), "-c", query])
+            .args(["-XAtq", "-h", "127.0.0.1", "-U", "unisono"])
+            .args(["-d", &self.database, "-p", &self.port.to_string()])
+            .args(["-c", query])
             .output();
         let asked = asked.unwrap();
         let said = String::from_utf8_lossy(&asked.stderr);
@@ -208,8 +256,8 @@ impl Server {
     /// Its address, with the tables in that schema, which has to be made.
     pub fn url(&self, schema: &str) -> String {
         format!(
-            "postgres://unisono@127.0.0.1:{}/postgres?sslmode=disable&options=-csearch_path%3D{schema}",
-            self.port
+            "postgres://unisono@127.0.0.1:{}/{}?sslmode=disable&options=-csearch_path%3D{schema}",
+            self.port, self.database
         )
     }
 }
@@ -225,6 +273,15 @@ fn kill(pid: &str, signal: &str) {
         .args([&format!("-{signal}"), pid])
         .status();
     assert!(sent.unwrap().success(), "kill -{signal} {pid}");
+}
+
+/// A directory for a program that does not run as root.
+fn own_directory(prefix: &str) -> tempfile::TempDir {
+    let directory = tempfile::Builder::new().prefix(prefix).tempdir().unwrap();
+    if is_root() {
+        chown(directory.path(), Some(NOBODY), Some(NOBODY)).unwrap();
+    }
+    directory
 }
 
 fn is_root() -> bool {

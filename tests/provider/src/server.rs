@@ -49,6 +49,11 @@ impl FakeProvider {
         FakeProvider::builder().script(script).start().await
     }
 
+    /// A server that plays a script on a thread of its own: see [`Builder::start_on_thread`].
+    pub fn play_on_thread(script: impl Into<Script>) -> FakeProvider {
+        FakeProvider::builder().script(script).start_on_thread()
+    }
+
     /// A server with more to say about it.
     pub fn builder() -> Builder {
         Builder::default()

@@ -180,7 +180,7 @@ fn a_server_on_a_thread_needs_no_runtime() {
     use std::io::{Read, Write};
     let gate = Gate::new();
     let held = Act::answer("At last.").hold(&gate);
-    let provider = FakeProvider::builder().script(held).start_on_thread();
+    let provider = FakeProvider::play_on_thread(held);
     let mut socket = std::net::TcpStream::connect(provider.address()).expect("connects");
     let head = "POST /v1/messages HTTP/1.1\r\nconnection: close\r\ncontent-length: 2\r\n\r\n{}";
     socket.write_all(head.as_bytes()).expect("sends");

@@ -23,7 +23,7 @@ pub struct ResponseRequest {
     pub instructions: Option<String>,
     /// Whether the answer is streamed.
     #[serde(default)]
-    pub stream: bool,
+    pub stream: Option<bool>,
     /// `session`: the session to continue, as in the header `X-Unisono-Session`.
     #[serde(default)]
     pub metadata: Option<BTreeMap<String, String>>,

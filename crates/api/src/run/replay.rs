@@ -2,8 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::DigestCheck;
-use crate::turn::ErrorInfo;
+use super::{DigestCheck, ErrorInfo};
 
 /// A turn, rebuilt from the journal without any model call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -4,6 +4,7 @@ use async_trait::async_trait;
 
 use super::Result;
 use crate::cluster::ClusterMember;
+use crate::session::SessionListItem;
 use crate::{Page, PageQuery};
 
 /// The programs that use a store together.
@@ -15,6 +16,17 @@ pub trait Cluster {
     /// # Errors
     /// `unavailable`: the database does not answer.
     async fn members(&self, query: &PageQuery) -> Result<Page<ClusterMember>>;
+
+    /// The sessions that a program owns, the newest first. A session on which no program works has no
+    /// owner.
+    ///
+    /// # Errors
+    /// `not_found`: no program of the cluster has that id; `unavailable`: the database does not answer.
+    async fn member_sessions(
+        &self,
+        member: &str,
+        query: &PageQuery,
+    ) -> Result<Page<SessionListItem>>;
 
     /// Has a program take no new sessions and hand over its own, or work as before. It does so within
     /// some seconds.

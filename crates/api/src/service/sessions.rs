@@ -41,7 +41,7 @@ pub trait Sessions {
 
     /// Creates a session from each of these conversations in a file, by number or id; from all if
     /// `picks` is empty. A conversation that was imported before is not imported again, unless
-    /// `copy` is set. One that cannot be read does not keep the others out.
+    /// `copy` is set. If one cannot be read, the others are imported.
     ///
     /// # Errors
     /// `refused`: the file cannot be read, or has no such conversation.

@@ -15,7 +15,7 @@ pub trait Tokens {
     /// The store fails.
     async fn tokens(&self, query: &PageQuery) -> Result<Page<Token>>;
 
-    /// Makes a token. Its secret is returned once, and only its digest is stored. It is on disk when
+    /// Creates a token. Its secret is returned once, and only its digest is stored. It is on disk when
     /// this returns.
     ///
     /// # Errors

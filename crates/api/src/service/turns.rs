@@ -68,6 +68,22 @@ pub trait Turns {
         after: Option<u64>,
     ) -> Result<TurnUpdates<'_>>;
 
+    /// Starts a turn as [`begin`](Turns::begin) does, and follows it from its acceptance on. A
+    /// service that runs the turn in this process does not read the session's earlier events.
+    ///
+    /// # Errors
+    /// As of [`begin`](Turns::begin) and [`follow`](Turns::follow).
+    async fn begin_followed(
+        &self,
+        session: &str,
+        request: &TurnRequest,
+        key: Option<&str>,
+    ) -> Result<(Turn, TurnUpdates<'_>)> {
+        let begun = self.begin(session, request, key).await?;
+        let updates = self.follow(session, &begun.turn, Some(0)).await?;
+        Ok((begun, updates))
+    }
+
     /// Cancels a turn with all of its runs.
     ///
     /// # Errors

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What a task is expected to use.
+/// The expected usage of a task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct TurnEstimate {
@@ -37,7 +37,7 @@ pub struct TurnEstimate {
     pub warnings: Vec<String>,
 }
 
-/// What the first request of an agent is expected to use.
+/// The expected usage of the first request of an agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct RunEstimate {

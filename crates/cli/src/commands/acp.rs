@@ -23,7 +23,8 @@ An editor can start, load, list and resume sessions, choose the lead, follow the
 decide about tool calls that need approval, and bring tool servers with a session. Prompts can be
 /compact, /context and /agents. Protocol version 1.
 
-  {\"agent_servers\": {\"unisono\": {\"type\": \"custom\", \"command\": \"unisono\", \"args\": [\"acp\"]}}}";
+  {\"agent_servers\":
+    {\"unisono\": {\"type\": \"custom\", \"command\": \"unisono\", \"args\": [\"acp\"]}}}";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]

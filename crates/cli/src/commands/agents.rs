@@ -1,6 +1,5 @@
 //! `unisono agents`: the agents, and imports of further ones.
 
-mod check;
 mod import;
 mod list;
 mod reload;
@@ -9,6 +8,7 @@ mod show;
 use clap::Subcommand;
 
 use crate::app::App;
+use crate::commands::config::check;
 use crate::problem::Result;
 
 #[derive(Debug, Subcommand)]
@@ -29,6 +29,7 @@ pub(crate) fn run(app: &App, command: Command) -> Result<()> {
     match command {
         Command::List(args) => app.wait_for(list::run(app, args)),
         Command::Show(args) => show::run(app, args),
+        // Definitions cannot be read without the settings they refer to, so both are checked.
         Command::Check(args) => check::run(app, args),
         Command::Reload(args) => app.wait_for(reload::run(app, args)),
         Command::Import(args) => import::run(app, args),

@@ -27,7 +27,8 @@ Examples:
   unisono append latest \"We ship on Friday.\" --author Zoë
   git log -1 | unisono append latest - --role assistant --key commit-4f1c
   unisono append latest \"The plan:\" --attach plan.pdf
-  unisono append latest --role tool --parts '[{\"type\":\"tool_result\",\"call_id\":\"c1\",\"content\":\"12\"}]'
+  unisono append latest --role tool --parts \\
+      '[{\"type\":\"tool_result\",\"call_id\":\"c1\",\"content\":\"12\"}]'
 
 JSON: session, branch, message, state (appended, waiting), ordinal, repeated (it was
 appended under this key before).";
@@ -110,8 +111,7 @@ fn parts(given: &str) -> Result<Vec<Part>> {
 
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let new = args.message()?;
-    let setup = app.setup(Vec::new())?;
-    let service = app.changer(&setup).await?;
+    let service = app.changer().await?;
     let session = find_session(&*service, &args.session).await?.session;
     let appended = service.append(&session, &new, args.key.as_deref()).await?;
     if app.out.json {

@@ -3,13 +3,14 @@
 use clap::{ArgGroup, Subcommand};
 use unisono::Service;
 use unisono::fmt::end;
+use unisono_api::Page;
 use unisono_api::approval::{Approval, ApprovalQuery, Decide, Verdict};
 
 use crate::app::App;
 use crate::approvals;
 use crate::problem::{Problem, Result};
-use crate::service::find_session;
-use crate::service::lookup::session_id;
+use crate::service::lookup::only_match;
+use crate::service::session_if_named;
 use crate::show;
 use unisono::service::sessions::is_meant;
 
@@ -101,48 +102,34 @@ pub(crate) async fn run(app: &App, command: Command) -> Result<()> {
 }
 
 async fn list(app: &App, args: List) -> Result<()> {
-    let setup = app.setup(Vec::new())?;
-    let service = app.reader(&setup).await?;
-    let session = match &args.session {
-        Some(name) => Some(find_session(&*service, name).await?.session),
-        None => None,
-    };
+    let service = app.reader().await?;
+    let session = session_if_named(&*service, args.session.as_deref()).await?;
     let open = waiting(&*service, session).await?;
-    if app.out.json {
-        app.out.json(&open);
-    } else if open.is_empty() {
-        app.out.message("no call waits for a person");
-    } else {
-        let header = [
-            "CALL",
-            "WAITS FOR",
-            "AGENT",
-            "WHAT",
-            "ASKED (UTC)",
-            "UNTIL (UTC)",
-        ];
-        let rows = open.iter().map(row).collect();
-        app.out.data(show::table(&header, &[], rows));
-    }
+    let header = [
+        "CALL",
+        "WAITS FOR",
+        "AGENT",
+        "WHAT",
+        "ASKED (UTC)",
+        "UNTIL (UTC)",
+    ];
+    let none = "no call waits for a person";
+    app.out.list(&open, none, (&header, &[]), row);
     service.close().await;
     Ok(())
 }
 
 /// All calls that wait, of one session or of every one, the oldest first.
 async fn waiting(service: &dyn Service, session: Option<String>) -> Result<Vec<Approval>> {
-    let mut all = Vec::new();
     let mut query = ApprovalQuery {
         session,
         ..ApprovalQuery::default()
     };
-    loop {
-        let page = service.approvals(&query).await?;
-        all.extend(page.items);
-        if page.next.is_none() {
-            return Ok(all);
-        }
-        query.cursor = page.next;
-    }
+    Ok(Page::all(async |cursor| {
+        query.cursor = cursor;
+        service.approvals(&query).await
+    })
+    .await?)
 }
 
 fn row(open: &Approval) -> Vec<String> {
@@ -167,10 +154,10 @@ fn line(open: &Approval) -> String {
 async fn find(service: &dyn Service, name: &str) -> Result<Approval> {
     let mut all = waiting(service, None).await?;
     all.retain(|open| is_meant(name, &open.call));
-    session_id(name, "call that waits for a person", &all).map_err(hinted)
+    only_match(name, "call that waits for a person", &all).map_err(hinted)
 }
 
-/// Reports the sessions with waiting calls.
+/// The problem with a hint.
 fn hinted(problem: Problem) -> Problem {
     match problem.hint {
         Some(_) => problem,

@@ -10,13 +10,14 @@ use crate::problem::Result;
 use crate::show;
 
 const HELP: &str = "\
-The newest first. Requests to a daemon that change something are recorded with their status, and
-refused ones (401, 403, 429) up to 60 per minute and name; `omitted` counts the rest. `daemon` is the
-daemon's own token. Content and reads are not recorded. A browser that logs in by a link is a `login`.
-A command that changes the store without a daemon has the method CLI and the user of the operating
-system. The method OPEN is a change that the program made when it opened the store: it repaired damage
-(`repair`), or took the rights of other users from its files (`narrow`). An entry has no status if it is
-a command or an opening, or if the client disconnected before the answer.
+The newest entry comes first. Requests to a daemon that change something are recorded with their
+status, and refused ones (401, 403, 429) up to 60 per minute and name; `omitted` counts the rest.
+`daemon` is the daemon's own token. Content and reads are not recorded. A browser that logs in by a
+link or a token is a `login`. A command that changes the store without a daemon has the method CLI
+and the user of the operating system. The method OPEN is a change that the program made when it
+opened the store: it repaired damage (`repair`), or took the rights of other users from its files
+(`narrow`). An entry has no status if it is a command or an opening, or if the client disconnected
+before the answer.
 
 JSON: a list of {at, caller (null: unknown), owner, method, route (null: no route matches; of CLI: the
 command; of OPEN: repair, narrow), operation (tool of MCP, operation of A2A, login), object {session,
@@ -38,20 +39,13 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
-    let setup = app.setup(Vec::new())?;
-    let service = app.reader(&setup).await?;
+    let service = app.reader().await?;
     let found = matching(&*service, &args).await;
     service.close().await;
     let entries = found?;
-    if app.out.json {
-        app.out.json(&entries);
-    } else if entries.is_empty() {
-        app.out.message("nothing is recorded");
-    } else {
-        let header = ["AT (UTC)", "WHO", "OWNER", "STATUS", "REQUEST", "ABOUT"];
-        let rows = entries.iter().map(row).collect();
-        app.out.data(show::table(&header, &[], rows));
-    }
+    let header = ["AT (UTC)", "WHO", "OWNER", "STATUS", "REQUEST", "ABOUT"];
+    let none = "nothing is recorded";
+    app.out.list(&entries, none, (&header, &[]), row);
     Ok(())
 }
 

@@ -4,8 +4,8 @@ mod input;
 mod order;
 mod talk;
 
-use unisono::ask::Ask;
 use unisono_api::session::MAIN_BRANCH;
+use unisono_api::turn::NewTurn;
 use unisono_config::settings::SessionOverrides;
 
 use self::input::{Input, InputEvent};
@@ -15,7 +15,7 @@ use crate::app::App;
 use crate::live::{Interrupt, Interrupts};
 use crate::options::Workers;
 use crate::problem::{Exit, Problem, Result};
-use crate::service::{find_session, own_settings};
+use crate::service::{own_settings, session_if_named};
 use crate::show;
 use crate::team::team;
 
@@ -25,9 +25,11 @@ streamed. Ctrl-C cancels the turn, Ctrl-D or /quit ends the chat. The prompt sho
 how full its context is. Lines that begin with / are commands:
 
   /context [full]      shows the context and its occupancy
-  /compact [TEXT]      summarises older messages now; TEXT: instructions for the summariser
-  /branch [NAME [N]]   lists the branches; goes to one, or starts one at message N or at the end
-  /agents [A,B=TASK]   lists or selects delegates; none: the lead alone; default: as configured
+  /compact [TEXT]      summarises older messages now, by the instructions TEXT
+  /branch [NAME [N]]   lists the branches; goes to one, or starts one at #N
+                       or at the end
+  /agents [A,B=TASK]   lists or selects delegates; none: the lead alone;
+                       default: as configured
   /seal                ends the current topic
   /history [N]         shows the newest messages
   /help, /quit         a message that begins with a slash is written with two
@@ -59,7 +61,7 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let setup = app.setup(args.workers.overrides())?;
-    let asked = args.workers.apply_to(Ask::new(""));
+    let asked = args.workers.apply_to(NewTurn::new(""));
     if args.session.is_none() && !app.has_daemon(&setup) {
         // Checked before the session is created.
         team(&setup, &asked)?;
@@ -69,10 +71,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         Some(_) => app.idle_store(&setup).await?,
         None => app.new_idle_store(&setup).await?,
     };
-    let known = match &args.session {
-        Some(name) => Some(find_session(idle_store.service(), name).await?.session),
-        None => None,
-    };
+    let known = session_if_named(idle_store.service(), args.session.as_deref()).await?;
     if let Some(url) = idle_store.daemon() {
         app.out.message(format_args!("daemon     {url}"));
     }

@@ -1,15 +1,16 @@
-//! `unisono cluster`: the programs that use one database.
+//! `unisono cluster`: the programs that use one database, and their sessions.
 
 use clap::Subcommand;
 use unisono::Service;
 use unisono::service::sessions::is_meant;
 use unisono_api::Code;
-use unisono_api::PageQuery;
 use unisono_api::cluster::ClusterMember;
 
+use super::sessions::list::table;
 use crate::app::App;
 use crate::problem::{Problem, Result};
-use crate::service::lookup::session_id;
+use crate::service::all_pages;
+use crate::service::lookup::only_match;
 use crate::show;
 
 const LIST_HELP: &str = "\
@@ -28,14 +29,29 @@ a new id; its address stays.
 
 JSON: as for `unisono cluster list`, of that program.";
 
+const SESSIONS_HELP: &str = "\
+The newest session comes first. A session on which no program works has no owner. MEMBER is the
+address, the id, or the start or end of the id.
+
+JSON: as for `unisono sessions list`.";
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Lists the members: daemons and programs on the database
     #[command(after_help = LIST_HELP)]
     List,
+    /// Lists the sessions that a member owns
+    #[command(after_help = SESSIONS_HELP)]
+    Sessions(Sessions),
     /// Drains a daemon: it hands its sessions over and takes no new ones
     #[command(after_help = DRAIN_HELP)]
     Drain(Drain),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Sessions {
+    /// The program
+    member: String,
 }
 
 #[derive(Debug, clap::Args)]
@@ -48,10 +64,10 @@ pub(crate) struct Drain {
 }
 
 pub(crate) async fn run(app: &App, command: Command) -> Result<()> {
-    let setup = app.setup(Vec::new())?;
-    let service = app.reader(&setup).await?;
+    let service = app.reader().await?;
     let done = match command {
         Command::List => list(app, &*service).await,
+        Command::Sessions(args) => sessions(app, &*service, &args.member).await,
         Command::Drain(args) => drain(app, &*service, args).await,
     };
     service.close().await;
@@ -60,35 +76,31 @@ pub(crate) async fn run(app: &App, command: Command) -> Result<()> {
 
 async fn list(app: &App, service: &dyn Service) -> Result<()> {
     let members = members(service).await?;
+    let header = [
+        "MEMBER", "STATE", "SESSIONS", "AGENTS", "ADDRESS", "PROGRAM",
+    ];
+    let none = "the store is a directory of this machine: one program uses it at a time";
+    app.out.list(&members, none, (&header, &[2]), row);
+    Ok(())
+}
+
+async fn sessions(app: &App, service: &dyn Service, member: &str) -> Result<()> {
+    let member = named(service, member).await?;
+    let (id, name) = (&member.member, &member.name);
+    let listed = all_pages(async |page| service.member_sessions(id, &page).await).await?;
     if app.out.json {
-        app.out.json(&members);
-    } else if members.is_empty() {
-        app.out
-            .message("the store is a directory of this machine: one program uses it at a time");
+        app.out.json(&listed);
+    } else if listed.is_empty() {
+        app.out.message(format_args!("{name} owns no session"));
     } else {
-        let header = [
-            "MEMBER", "STATE", "SESSIONS", "AGENTS", "ADDRESS", "PROGRAM",
-        ];
-        let rows = members.iter().map(row).collect();
-        app.out.data(show::table(&header, &[2], rows));
+        app.out.data(table(&listed));
     }
     Ok(())
 }
 
 async fn drain(app: &App, service: &dyn Service, args: Drain) -> Result<()> {
-    let members = members(service).await?;
-    let meant = members.iter().filter(|one| names(&args.member, one));
-    let found: Vec<&str> = meant.map(|one| one.member.as_str()).collect();
-    if found.is_empty() {
-        let problem = format!(
-            "no program of the cluster has the id or address {}",
-            args.member
-        );
-        let problem = Problem::usage(problem).code(Code::NotFound);
-        return Err(problem.hint("`unisono cluster list` shows the members"));
-    }
-    let member = session_id(&args.member, "program", &found)?;
-    let member = service.drain(member, !args.undo).await?;
+    let member = named(service, &args.member).await?.member;
+    let member = service.drain(&member, !args.undo).await?;
     if app.out.json {
         app.out.json(&member);
     } else if args.undo {
@@ -101,21 +113,26 @@ async fn drain(app: &App, service: &dyn Service, args: Drain) -> Result<()> {
     Ok(())
 }
 
+/// The member with this address or id, or this part of an id.
+async fn named(service: &dyn Service, name: &str) -> Result<ClusterMember> {
+    let mut found = members(service).await?;
+    found.retain(|one| names(name, one));
+    if found.is_empty() {
+        let problem = format!("no program of the cluster has the id or address {name}");
+        let problem = Problem::usage(problem).code(Code::NotFound);
+        return Err(problem.hint("`unisono cluster list` shows the members"));
+    }
+    only_match(name, "program", &found)
+}
+
 /// Whether a text is the address of a member, its id, or a part of the id.
 fn names(text: &str, member: &ClusterMember) -> bool {
     member.address.as_deref() == Some(text) || is_meant(text, &member.member)
 }
 
-async fn members(service: &dyn Service) -> Result<Vec<ClusterMember>> {
-    let (mut all, mut query) = (Vec::new(), PageQuery::default());
-    loop {
-        let page = service.members(&query).await?;
-        all.extend(page.items);
-        if page.next.is_none() {
-            return Ok(all);
-        }
-        query.cursor = page.next;
-    }
+/// All members, also those that are gone.
+pub(super) async fn members(service: &dyn Service) -> Result<Vec<ClusterMember>> {
+    all_pages(async |page| service.members(&page).await).await
 }
 
 fn row(member: &ClusterMember) -> Vec<String> {

@@ -1,16 +1,12 @@
 //! `unisono compact`: the older part of a conversation is summarised on request.
 
-use serde_json::json;
-use unisono::ask::Ask;
-use unisono_api::compaction::{CompactionEffect, Estimate, NextTurn};
+use serde_json::{Value, json};
+use unisono_api::compaction::{Estimate, NewCompaction, NextTurn, OnFailure};
 use unisono_api::session::MAIN_BRANCH;
 use unisono_api::turn::{Compacted, TurnRequest};
 use unisono_api::turn_event::NewCheckpoint;
-use unisono_context::compaction::ContextPart;
-use unisono_context::policy::Keep;
-use unisono_context::{Cost, Ordinal, Tokens};
+use unisono_context::Tokens;
 use unisono_model::catalogue::EXTRACTIVE;
-use unisono_session::event::{SummaryFallback, SummaryOptions};
 
 use crate::app::App;
 use crate::ask::{ask_fallback, can_ask, confirmed};
@@ -30,16 +26,17 @@ const HELP: &str = "\
 Without --keep, everything before the newest user message is summarised. --topic, --attention and
 --large shrink one part instead, by the rules of the preset tiered. --dry-run also shows the
 automatic compaction of the next turn. Messages in the journal are never changed or deleted.
-A summary has at most nine tenths of the tokens that it replaces.
+A summary has at most nine tenths of the tokens that it replaces. --large cuts at most 1,024
+messages at a time.
 
 Examples:
   unisono compact latest --dry-run
   unisono compact latest --keep 20 --yes
-  unisono compact latest --topic 12                     the topic of message #12
-  unisono compact latest --large=2000                   messages of more than 2,000 tokens
+  unisono compact latest --topic 12                the topic of message #12
+  unisono compact latest --large=2000              messages over 2,000 tokens
   unisono compact latest --instructions \"Keep every figure.\"
-  unisono compact latest --summariser extractive        quotes, without a model
-  unisono compact latest --yes --on-failure extractive quotes if no model writes a summary
+  unisono compact latest --summariser extractive   quotes, without a model
+  unisono compact latest --on-failure extractive   quotes, if every model fails
 
 JSON of --dry-run: session, branch, total_messages, messages_to_summarise, messages_to_shorten,
 tokens_before, estimated_tokens_after, estimated_compression_ratio, estimated_cost_usd (null: the
@@ -105,50 +102,32 @@ fn large(text: &str) -> std::result::Result<u64, String> {
     }
 }
 
-impl Part {
-    const fn requested(&self) -> Option<ContextPart> {
-        match (self.topic, self.attention, self.large) {
-            (Some(message), ..) => Some(ContextPart::Topic {
-                message: Ordinal(message),
-            }),
-            (None, true, _) => Some(ContextPart::Attention),
-            (None, false, Some(Some(over))) => Some(ContextPart::Large {
-                over: Some(Tokens(over)),
-            }),
-            (None, false, Some(None)) => Some(ContextPart::Large { over: None }),
-            (None, false, None) => None,
-        }
-    }
-}
-
 impl Args {
-    fn keep(&self) -> Option<Keep> {
-        let amount = self.keep_tokens.map(|n| Keep::Tokens {
-            amount: Tokens(n),
-            align: 4,
-        });
-        self.keep.map(Keep::Messages).or(amount)
+    fn new_compaction(&self) -> NewCompaction {
+        NewCompaction {
+            instructions: self.writer.instructions.clone(),
+            summariser: self.writer.summariser.clone(),
+            on_failure: self.writer.on_failure(),
+            keep_messages: self.keep,
+            keep_tokens: self.keep_tokens,
+            topic: self.part.topic,
+            attention: self.part.attention,
+            large_messages: self.part.large.is_some(),
+            over_tokens: self.part.large.flatten(),
+            ..NewCompaction::new(self.branch.as_str())
+        }
     }
 }
 
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let setup = app.setup(args.compaction.overrides())?;
-    let compaction = |writing| {
-        let ask = match args.part.requested() {
-            Some(part) => Ask::compaction_of(part, writing),
-            None => Ask::compaction(args.keep(), writing),
-        };
-        ask.branch(args.branch.as_str())
-    };
-    let ask = compaction(args.writer.writing());
+    let new = args.new_compaction();
     let mut interrupts = Interrupts::listen()?;
     let idle_store = app.idle_store(&setup).await?;
     let service = idle_store.service();
     let session = find_session(service, &args.session).await?.session;
     spoken_length(service, &session, &args.branch).await?;
-    let estimate = service
-        .estimate(&session, &ask.compaction_request())
-        .await?;
+    let estimate = service.estimate(&session, &new).await?;
     if args.dry_run {
         report_estimate(app, &estimate);
         idle_store.close().await;
@@ -170,29 +149,26 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         idle_store.close().await;
         return Ok(());
     }
+    let request = TurnRequest::Compact(new);
     let otherwise = FailureChoice {
         asks: !args.yes && args.writer.is_open(),
-        writing: args.writer.writing(),
-        ask: &compaction,
+        request: request.clone(),
     };
     let next = |watch: &Watch| otherwise.next(app, watch);
     let at = (session.as_str(), args.branch.as_str());
-    let asked = ask.request();
-    let (watch, end) = follow_each(app, idle_store, at, asked, &mut interrupts, next).await?;
+    let (watch, end) = follow_each(app, idle_store, at, request, &mut interrupts, next).await?;
     report(app, &watch, end)
 }
 
 /// The continuation after a summary could not be written.
-pub(crate) struct FailureChoice<'a> {
+pub(crate) struct FailureChoice {
     /// Whether a person may be asked.
     pub(crate) asks: bool,
-    /// The options of the failed summary.
-    pub(crate) writing: SummaryOptions,
-    /// Creates the same request with other options.
-    pub(crate) ask: &'a dyn Fn(SummaryOptions) -> Ask,
+    /// The request for the failed summary.
+    pub(crate) request: TurnRequest,
 }
 
-impl FailureChoice<'_> {
+impl FailureChoice {
     /// The next request; none: the compaction ends.
     pub(crate) fn next(&self, app: &App, watch: &Watch) -> Result<Option<TurnRequest>> {
         let Some((UNWRITTEN, reason)) = watch.error() else {
@@ -201,18 +177,29 @@ impl FailureChoice<'_> {
         if !self.asks || !can_ask(&app.out) {
             return Ok(None);
         }
-        let mut writing = self.writing.clone();
+        let mut again = self.request.clone();
         match ask_fallback(&app.out, reason)? {
-            SummaryFallback::Leave => return Ok(None),
-            SummaryFallback::Retry => {}
-            SummaryFallback::Extractive => writing.summariser = Some(EXTRACTIVE.into()),
+            OnFailure::Leave => return Ok(None),
+            OnFailure::Retry => {}
+            OnFailure::Extractive => write_by_quotes(&mut again),
         }
-        Ok(Some((self.ask)(writing).request()))
+        Ok(Some(again))
     }
 }
 
+/// Asks for a summary without a model.
+fn write_by_quotes(request: &mut TurnRequest) {
+    let summariser = match request {
+        TurnRequest::Compact(new) => &mut new.summariser,
+        TurnRequest::Regenerate { new, .. } => &mut new.summariser,
+        TurnRequest::RetryCompaction { new, .. } => &mut new.summariser,
+        TurnRequest::Task(_) | TurnRequest::Edit { .. } | TurnRequest::Revert { .. } => return,
+    };
+    *summariser = Some(EXTRACTIVE.to_owned());
+}
+
 fn dollars(usd: Option<f64>) -> String {
-    let cost = usd.map(|usd| Cost::from_micro_dollars((usd * 1e6).round() as u64));
+    let cost = usd.map(show::in_dollars);
     cost.map_or_else(|| "unknown".to_owned(), |cost| cost.to_string())
 }
 
@@ -403,56 +390,52 @@ fn compacted(watch: &Watch) -> Option<Compacted> {
     watch.end.as_ref()?.turn.compacted
 }
 
-fn effect(watch: &Watch) -> Option<CompactionEffect> {
-    Some(compacted(watch)?.effect)
-}
-
-fn effect_text(watch: &Watch) -> String {
-    compacted(watch).map_or_else(|| "nothing changed".to_owned(), |done| done.text())
+/// The result as JSON; without a checkpoint, messages were only masked and cut.
+fn as_json(watch: &Watch, (before, after): (u64, u64), made: Option<&NewCheckpoint>) -> Value {
+    let state = if made.is_some() {
+        "compacted"
+    } else {
+        "shortened"
+    };
+    json!({
+        "session": watch.session, "state": state, "checkpoint": made.map(|made| made.number),
+        "messages": made.map_or(0, |made| made.messages), "tokens_before": before,
+        "tokens_after": after, "tokens_saved": before.saturating_sub(after),
+        "effect": compacted(watch).map(|done| done.effect),
+        "compression_ratio": show::ratio(before, after),
+        "preview": made.map(|made| &made.preview), "no_change_reason": null,
+    })
 }
 
 /// Reports the tokens saved by masking and cutting messages.
 fn shortened(app: &App, watch: &Watch, (before, after): (u64, u64)) {
-    let saved = before.saturating_sub(after);
     if app.out.json {
-        app.out.json(&json!({
-            "session": watch.session, "state": "shortened", "checkpoint": null, "messages": 0,
-            "tokens_before": before, "tokens_after": after, "tokens_saved": saved, "effect": effect(watch),
-            "compression_ratio": show::ratio(before, after), "preview": null, "no_change_reason": null,
-        }));
-        return;
+        return app.out.json(&as_json(watch, (before, after), None));
     }
+    let effect = compacted(watch);
+    let effect = effect.map_or_else(|| "nothing changed".to_owned(), |done| done.text());
     app.out.data(format_args!(
-        "{}: {} → {} tokens, {} saved{}; the messages stay whole in the history",
-        effect_text(watch),
+        "{effect}: {} → {} tokens, {} saved{}; the messages stay whole in the history",
         show::number(before),
         show::number(after),
-        show::number(saved),
+        show::number(before.saturating_sub(after)),
         show::compression(Tokens(before), Tokens(after))
     ));
 }
 
 /// Reports the result of a compaction, with the beginning of the summary.
 fn report_checkpoint(app: &App, watch: &Watch, (before, after): (u64, u64), made: &NewCheckpoint) {
-    let saved = before.saturating_sub(after);
-    let preview = &made.preview;
     if app.out.json {
-        app.out.json(&json!({
-            "session": watch.session, "state": "compacted", "checkpoint": made.number,
-            "messages": made.messages, "tokens_before": before,
-            "tokens_after": after, "tokens_saved": saved, "effect": effect(watch),
-            "compression_ratio": show::ratio(before, after), "preview": preview, "no_change_reason": null,
-        }));
-        return;
+        return app.out.json(&as_json(watch, (before, after), Some(made)));
     }
     let ratio = show::compression(Tokens(before), Tokens(after));
-    let saved = match saved {
+    let saved = match before.saturating_sub(after) {
         0 => String::new(),
         saved => format!(", {} saved{ratio}", show::number(saved)),
     };
     let (before, after) = (show::number(before), show::number(after));
     app.out.data(format_args!(
-        "compacted: {before} → {after} tokens{saved}; checkpoint {}\n{preview}",
-        made.number
+        "compacted: {before} → {after} tokens{saved}; checkpoint {}\n{}",
+        made.number, made.preview
     ));
 }

@@ -3,8 +3,7 @@
 mod text;
 
 use unisono::Service;
-use unisono::ask::Ask;
-use unisono_api::compaction::NextTurn;
+use unisono_api::compaction::NewCompaction;
 use unisono_api::context::{Context, ContextQuery};
 use unisono_api::session::MAIN_BRANCH;
 
@@ -14,26 +13,27 @@ use crate::service::{branch_length, find_session};
 use crate::show;
 
 const HELP: &str = "\
-The bar is orange from 80 % and red from 95 % of the usable tokens. Above 100 %, the line `next turn`
-has the steps of that turn before its agents begin, and the tokens that these free. The line `usable` divides the
-window; if another agent than the lead leaves the fewest usable tokens, it names that agent. The
-snapshot id is the one that a turn without new input would freeze: equal content has an equal id
-on every machine.
+The bar is orange from 80 % and red from 95 % of the usable tokens. Above 100 %, the line `next
+turn` has the steps of that turn before its agents begin, and the tokens that these free. The line
+`usable` divides the window of the agent with the fewest usable tokens, and names this agent if it
+is not the lead. The snapshot id is the one that a turn without new input would freeze: equal
+content has an equal id on every machine.
 
 JSON: session, branch, snapshot, encoding, window_tokens, usable_tokens, usable [{agent, lead,
 model, encoding, window_tokens, reply_tokens, safety_tokens, preamble_tokens (system and tools),
-assignment_tokens (persona and task), results_tokens (of delegates), calibration_tokens,
-usable_tokens}] (by encoding, of the agent that leaves the fewest tokens), used_tokens, occupancy_percent,
-approximate, exact_tokens (with --exact: by the provider, persona included), exact_error (the reason
-without exact_tokens), system, system_tokens, skills_tokens (of
-these), tools [{name, description}], tools_tokens, uncounted_servers, pending_messages, pending_tokens,
+assignment_tokens (instructions and task), results_tokens (of delegates), calibration_tokens,
+usable_tokens}] (by encoding, of the agent that leaves the fewest tokens), used_tokens,
+occupancy_percent, approximate, exact_tokens (with --exact: by the provider, instructions included),
+exact_error (the reason without exact_tokens), system, system_tokens, skills_tokens (of these),
+tools [{name, description}], tools_tokens, uncounted_servers, pending_messages, pending_tokens,
 summaries [{checkpoint, first, last, messages, tier (conversation, topic, bulk), tokens,
-tokens_before, compression_ratio, tightened, note, at, model, text}], topics {count, items, has_more,
-url}, the newest 20 first [{first, last, messages, title, started_at, last_at, sealed_at, summary (the
-number of its checkpoint), ended_by (phrase, silence, share, person or null), status (verbatim,
-summarised, partly_summarised)}], tiers [{name, tokens, limit_tokens}] of the preset tiered, messages
-[{ordinal, role, author, tokens, pinned, form (masked, cut or null), text}], prepared {state (writing,
-ready, dropped), first, last, after (a turn), tokens, model, reason}: the summary that is written ahead.
+tokens_before, compression_ratio, tightened, note, at, model, text}], topics {count, items,
+has_more, url}, the newest 20 first [{first, last, messages, title, started_at, last_at, sealed_at,
+summary (the number of its checkpoint), ended_by (phrase, silence, share, person or null), status
+(verbatim, summarised, partly_summarised)}], tiers [{name, tokens, limit_tokens}] of the preset
+tiered, messages [{ordinal, role, author, tokens, pinned, form (masked, cut or null), text}],
+prepared {state (writing, ready, dropped), first, last, after (a turn), tokens, model, reason}: the
+summary that is written ahead.
 
 Examples:
   unisono context latest
@@ -57,8 +57,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
-    let setup = app.setup(Vec::new())?;
-    let service = app.reader(&setup).await?;
+    let service = app.reader().await?;
     let found = find_session(&*service, &args.session).await?;
     branch_length(&*service, &found.session, &args.branch).await?;
     let query = ContextQuery {
@@ -68,7 +67,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     };
     let context = service.context(&found.session, &query).await?;
     let next = match context.used_tokens > context.usable_tokens {
-        true => next_turn(&*service, &context).await,
+        true => Some(next_turn(&*service, &context).await),
         false => None,
     };
     service.close().await;
@@ -80,25 +79,23 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
             "the tools of `{server}` are not counted: no turn of this session has queried it yet"
         ));
     }
-    print(app, &found.title, (&context, next.as_ref()), args.full);
+    print(app, &found.title, (&context, next.as_deref()), args.full);
     Ok(())
 }
 
-/// What the next turn does about a context that does not fit; none if nothing can be planned.
-async fn next_turn(service: &dyn Service, context: &Context) -> Option<NextTurn> {
-    let ask = Ask::new("").branch(context.branch.as_str());
-    let new = ask.compaction_request();
-    let estimate = service.estimate(&context.session, &new).await;
-    Some(estimate.ok()?.next_turn)
+/// What the next turn does about a context that does not fit.
+async fn next_turn(service: &dyn Service, context: &Context) -> String {
+    let new = NewCompaction::new(context.branch.as_str());
+    match service.estimate(&context.session, &new).await {
+        Ok(estimate) => text::next_turn(&estimate.next_turn),
+        // Not even a compaction on request makes it fit.
+        Err(error) => text::would_fail(error),
+    }
 }
 
-/// Prints a context; `full`: whole texts instead of their first line.
-pub(super) fn print(
-    app: &App,
-    title: &str,
-    (context, next): (&Context, Option<&NextTurn>),
-    full: bool,
-) {
+/// Prints a context and what the next turn does about it; `full`: whole texts instead of their first
+/// line.
+pub(super) fn print(app: &App, title: &str, (context, next): (&Context, Option<&str>), full: bool) {
     if app.out.json {
         app.out.json(context);
     } else {

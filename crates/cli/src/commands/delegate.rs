@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use unisono::ask::Ask;
 use unisono_api::session::MAIN_BRANCH;
+use unisono_api::turn::NewTurn;
 
 use crate::app::App;
 use crate::conversation;
@@ -21,7 +21,7 @@ results and answer become messages of its branch.
 
 Examples:
   unisono delegate latest risks facts --task \"May we ship on Friday?\"
-  unisono delegate latest risks=\"only the money\" dates --task \"Sum up.\" --lead lead
+  unisono delegate latest risks=\"only the money\" dates --task \"Sum up.\"
   echo \"What is left?\" | unisono delegate latest actions --task - --json
 
 JSON: as for `run`, with missing [{agent, state, reason}]: results that are missing or incomplete.";
@@ -51,7 +51,7 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    fn ask(&self) -> Result<Ask> {
+    fn new_turn(&self) -> Result<NewTurn> {
         let task = match self.task.as_str() {
             "-" => String::from_utf8(conversation::bytes_of("-", "a task")?)
                 .map_err(|_| Problem::usage("standard input is not UTF-8 text"))?,
@@ -70,12 +70,14 @@ impl Args {
                 let problem = format!("{given:?} is not AGENT or AGENT=TASK");
                 return Err(Problem::usage(problem).hint("as in risks=\"only the money\""));
             }
-            agents.push((agent, own));
+            // Each with a task: a delegating lead chooses among agents without one.
+            agents.push(format!("{agent}={}", own.unwrap_or(task.trim())));
         }
-        let ask = Ask::delegation(task.trim(), agents).branch(self.branch.as_str());
-        Ok(match &self.lead {
-            Some(lead) => ask.lead(lead.as_str()),
-            None => ask,
+        Ok(NewTurn {
+            branch: self.branch.clone(),
+            lead: self.lead.clone(),
+            agents: Some(agents),
+            ..NewTurn::new(task.trim())
         })
     }
 }
@@ -83,7 +85,7 @@ impl Args {
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let deadline = run::deadline(args.timeout);
     let setup = app.setup(args.timeout.map(run::limit).into_iter().collect())?;
-    let ask = args.ask()?;
+    let new = args.new_turn()?;
     let mut interrupts = Interrupts::listen()?;
     let idle_store = app.idle_store(&setup).await?;
     let screen = Screen::new(&app.out);
@@ -94,6 +96,6 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let from = From::Session(found.session);
     let limits = Limits::leaving(&mut interrupts).until(deadline);
     let (watch, end) =
-        run::run_turn(app, (setup, idle_store), from, &ask, (screen, limits)).await?;
+        run::run_turn(app, (setup, idle_store), from, &new, (screen, limits)).await?;
     conclude_delegation(&app.out, &watch, end)
 }

@@ -1,13 +1,17 @@
 //! `unisono doctor`: checks the providers, the environment of a daemon and every record of the store,
 //! and repairs the search index.
 
+mod agents;
 mod group;
 
+use std::fmt::Display;
 use std::path::Path;
 
 use serde_json::{Value, json};
+use unisono::local;
 use unisono::models::notices;
 use unisono::service::store::loss;
+use unisono_api::Page;
 use unisono_api::service::Store as _;
 use unisono_api::store::{Loss, LossQuery};
 use unisono_client::Client;
@@ -17,7 +21,7 @@ use unisono_config::setup::Setup;
 use unisono_search::Condition;
 use unisono_server::deployment::Check;
 use unisono_server::http::DaemonInfo;
-use unisono_store::{Checkup, Disk, Error as StoreError, ReadOnlyDisk, Salvage};
+use unisono_store::{Checkup, Error as StoreError, ReadOnlyDisk, Salvage};
 
 use crate::app::{self, App, learnt_here};
 use crate::problem::{Exit, Problem, Result, alone};
@@ -37,7 +41,8 @@ providers [{provider, usable, unavailable_reason, address, key (its origin)}],
 catalogue {generated, stale_days (null: it is fresh), models [{model, problem, help}]}: the date
 of the catalogue and notes on available models, deployment [{name, good, message}]: the daemon's
 token and address, free disk space, whether each tool server does the handshake and lists its tools, and whether
-the receiver of traces, and the daemons on the same database, can be reached. While a daemon has the store open, its readiness is checked, and its records only in a database:
+the receiver of traces, and the daemons on the same database, can be reached, and whether these daemons
+have the same agents. While a daemon has the store open, its readiness is checked, and its records only in a database:
 store, daemon {url, pid, unavailable_reason}, losses, checked (the report on a database, or null),
 providers, catalogue, deployment.";
 
@@ -68,61 +73,58 @@ pub(crate) fn run(app: &App, args: Args) -> Result<()> {
     if args.acknowledge {
         return acknowledge(app, &setup, store);
     }
-    let checkup = if args.repair {
-        unisono_store::repair(store)
-    } else {
-        unisono_store::doctor(store)
+    let checkup = match args.repair {
+        true => unisono_store::repair(store),
+        false => unisono_store::doctor(store),
     };
-    let checkup = match checkup {
-        Ok(checkup) => checkup,
-        Err(error) => match app.holder(&setup, &error) {
-            Some(running) if args.repair => {
-                return Err(alone("doctor repairs", &running.url));
-            }
-            Some(running) => return held(app, &setup, &app::client(&running)?, None),
-            None if error.is_unwritable() && !args.repair => return look(app, &setup, error),
-            None => return Err(error.into()),
-        },
-    };
-    let search = app.wait_for(index(app, &setup, checkup.salvage.as_ref()))?;
-    let around = app.wait_for(around(&setup, false))?;
-    let works = around.iter().all(|check| check.result.is_ok());
+    match checkup {
+        Ok(checkup) => checked(app, &setup, &checkup, args.repair),
+        Err(error) => unopened(app, &setup, error, args.repair),
+    }
+}
+
+/// Reports on a store after all its records were checked, and checks the search index. `repair`: a repair
+/// was requested.
+fn checked(app: &App, setup: &Setup, checkup: &Checkup, repair: bool) -> Result<()> {
+    let store = &setup.loaded.config.store.path;
+    let search = app.wait_for(index(app, setup, checkup, repair))?;
+    let around = app.wait_for(around(setup, false))?;
     let losses = losses(store)?;
     let name = store.display().to_string();
     if app.out.json {
-        let mut report = report(&setup, &name, &checkup, &losses, &around);
+        let mut report = report(setup, &name, checkup, &losses, &around);
         report["search"] = search.as_ref().map(condition).into();
-        report["catalogue"] = known_of_models(&setup);
+        report["catalogue"] = known_of_models(setup);
         app.out.json(&report);
     } else {
         deployment(app, &around);
-        text(app, &name, &checkup, &losses, BY_REPAIR);
-        if let Some(Condition {
-            sessions,
-            messages,
-            rebuilt_because,
-        }) = search
-        {
-            let (messages, sessions) = (
-                show::many(messages, "message"),
-                show::many(sessions, "session"),
-            );
-            let rebuilt_because = rebuilt_because.map(|why| format!("; rebuilt, because {why}"));
-            let rebuilt_because = rebuilt_because.unwrap_or_default();
-            app.out.data(format_args!(
-                "search index: {messages} of {sessions}{rebuilt_because}"
-            ));
+        text(app, &name, checkup, &losses, BY_REPAIR);
+        if let Some(condition) = &search {
+            index_text(app, condition);
         }
     }
-    let lost = !losses.is_empty()
-        || checkup
-            .salvage
-            .as_ref()
-            .is_some_and(|salvage| !salvage.lost.is_empty());
-    let open = !checkup.findings.is_empty() && checkup.salvage.is_none();
-    match open || lost || !works {
-        true => Err(Problem::silent(Exit::Failed)),
-        false => Ok(()),
+    let works = around.iter().all(|check| check.result.is_ok());
+    match works && losses.is_empty() && is_whole(checkup) {
+        true => Ok(()),
+        false => Err(Problem::silent(Exit::Failed)),
+    }
+}
+
+/// Whether no damage was found, or a repair saved everything.
+fn is_whole(checkup: &Checkup) -> bool {
+    match &checkup.salvage {
+        Some(salvage) => salvage.lost.is_empty(),
+        None => checkup.findings.is_empty(),
+    }
+}
+
+/// The report on a store that another program has open, or that cannot be written.
+fn unopened(app: &App, setup: &Setup, error: StoreError, repair: bool) -> Result<()> {
+    match app.holder(setup, &error) {
+        Some(running) if repair => Err(alone("doctor repairs", &running.url)),
+        Some(running) => held(app, setup, &app::client(&running)?, None),
+        None if error.is_unwritable() && !repair => look(app, setup, error),
+        None => Err(error.into()),
     }
 }
 
@@ -135,9 +137,8 @@ fn fresh(app: &App, setup: &Setup) -> Result<()> {
         app.out.json(&report(setup, &store, &checkup, &[], &around));
     } else {
         deployment(app, &around);
-        app.out.data(format_args!(
-            "{store}: no store yet; `unisono run FILE` or `unisono import FILE` makes one"
-        ));
+        let none = "no store yet; `unisono run FILE` or `unisono import FILE` makes one";
+        report_line(app, format_args!("{store}: {none}"));
     }
     match around.iter().all(|check| check.result.is_ok()) {
         true => Ok(()),
@@ -145,22 +146,8 @@ fn fresh(app: &App, setup: &Setup) -> Result<()> {
     }
 }
 
-/// Acknowledges the losses of repairs.
 fn acknowledge(app: &App, setup: &Setup, store: &Path) -> Result<()> {
-    let losses = match Disk::open(store) {
-        Ok(opened) => {
-            app.report_opening_of(opened.narrowed, opened.salvage.as_ref());
-            unisono_store::acknowledge_losses(store)? as u64
-        }
-        Err(error) => {
-            let Some(running) = app.holder(setup, &error) else {
-                return Err(error.into());
-            };
-            let client = app::client(&running)?;
-            let noted = app.wait_for(async { Ok(client.acknowledge_losses().await?) })?;
-            noted.losses
-        }
-    };
+    let losses = app.wait_for(acknowledge_losses(app, setup, store))?;
     if app.out.json {
         app.out.json(&json!({"acknowledged": losses}));
     } else {
@@ -170,6 +157,28 @@ fn acknowledge(app: &App, setup: &Setup, store: &Path) -> Result<()> {
         ));
     }
     Ok(())
+}
+
+/// Acknowledges the losses in the store, or in the daemon that has it open. Returns their number.
+async fn acknowledge_losses(app: &App, setup: &Setup, store: &Path) -> Result<u64> {
+    let opened = match local::open_configured(&setup.loaded.config).await {
+        Ok(opened) => opened,
+        Err(error) => {
+            let Some(running) = app.holder(setup, &error) else {
+                return Err(error.into());
+            };
+            let noted = app::client(&running)?.acknowledge_losses().await?;
+            return Ok(noted.losses);
+        }
+    };
+    app.report_opening(&opened);
+    let losses = unisono_store::acknowledge_losses(store)? as u64;
+    if losses > 0 {
+        let about = ("losses", losses.to_string());
+        app.record_change(&opened, setup, about).await;
+    }
+    opened.journal.close().await?;
+    Ok(losses)
 }
 
 /// The report on a read-only store.
@@ -203,15 +212,17 @@ fn look(app: &App, setup: &Setup, error: StoreError) -> Result<()> {
 
 /// The report on a store that a daemon has open. The records of a database can be checked beside it.
 fn held(app: &App, setup: &Setup, client: &Client, checkup: Option<&Checkup>) -> Result<()> {
-    let (ready, losses, daemons) = app.wait_for(async {
+    let (ready, losses, daemons, same_agents) = app.wait_for(async {
         let (ready, losses) = (client.ready().await?, all_losses(client).await?);
         // `ready` reports an unavailable database.
         let daemons = group::of_daemon(client).await.unwrap_or_default();
-        Ok((ready, losses, daemons))
+        let same_agents = agents::of_daemon(client).await.unwrap_or_default();
+        Ok((ready, losses, daemons, same_agents))
     })?;
     let pid = DaemonInfo::find(&setup.loaded.config.store.path).map(|running| running.pid);
     let mut around = app.wait_for(around(setup, true))?;
-    around.extend(app.wait_for(group::reach(daemons))?);
+    around.extend(app.wait_for(group::reach(setup, daemons))?);
+    around.extend(same_agents);
     let works = around.iter().all(|check| check.result.is_ok());
     let store = app::store_name(&setup.loaded.config.store);
     if app.out.json {
@@ -252,14 +263,19 @@ async fn around(setup: &Setup, runs: bool) -> Result<Vec<Check>> {
     Ok(unisono_server::deployment::check(setup, runs).await)
 }
 
+/// Shows a line of the report; on a terminal, what does not fit is indented below it.
+fn report_line(app: &App, text: impl Display) {
+    app.out.data(show::wrap(&text.to_string(), 2));
+}
+
 /// The checks of the daemon's environment.
 fn deployment(app: &App, checks: &[Check]) {
     for Check { name, result } in checks {
         match result {
-            Ok(message) => app.out.data(format_args!("{name}: {message}")),
-            Err(message) => app
-                .out
-                .data(format_args!("{name}: {}", app.out.paint.red(message))),
+            Ok(message) => report_line(app, format_args!("{name}: {message}")),
+            Err(message) => {
+                report_line(app, format_args!("{name}: {}", app.out.paint.red(message)));
+            }
         }
     }
 }
@@ -271,15 +287,21 @@ fn looked_at(check: &Check) -> Value {
 
 /// Brings the search index up to date and checks it; none without an index. After a repair of the
 /// store it rebuilds the index.
-async fn index(app: &App, setup: &Setup, repaired: Option<&Salvage>) -> Result<Option<Condition>> {
-    if let Some(salvage) = repaired {
-        app.record_repair(setup, salvage).await;
+async fn index(
+    app: &App,
+    setup: &Setup,
+    checkup: &Checkup,
+    repair: bool,
+) -> Result<Option<Condition>> {
+    let is_repaired = checkup.salvage.is_some();
+    if is_repaired || checkup.narrowed > 0 {
+        app.record_checkup(setup, checkup, repair).await;
     }
     let store = &setup.loaded.config.store;
     if store.search_index == SearchIndex::Memory {
         return Ok(None);
     }
-    if repaired.is_some() {
+    if is_repaired {
         unisono_search::remove(&unisono_search::directory(&store.path))?;
     }
     let opened = app.store(setup).await?;
@@ -290,7 +312,6 @@ async fn index(app: &App, setup: &Setup, repaired: Option<&Salvage>) -> Result<O
     Ok(Some(condition?))
 }
 
-/// The unacknowledged losses of repairs.
 fn losses(store: &Path) -> Result<Vec<Loss>> {
     let losses = unisono_store::losses(store)?;
     Ok(losses.iter().rev().map(loss).collect())
@@ -298,16 +319,12 @@ fn losses(store: &Path) -> Result<Vec<Loss>> {
 
 /// The losses in a daemon's store.
 async fn all_losses(client: &Client) -> Result<Vec<Loss>> {
-    let mut all = Vec::new();
     let mut query = LossQuery::default();
-    loop {
-        let part = client.losses(&query).await?;
-        all.extend(part.items);
-        if part.next.is_none() {
-            return Ok(all);
-        }
-        query.cursor = part.next;
-    }
+    Ok(Page::all(async |cursor| {
+        query.cursor = cursor;
+        client.losses(&query).await
+    })
+    .await?)
 }
 
 fn report_loss(app: &App, loss: &Loss) {
@@ -319,6 +336,17 @@ fn report_loss(app: &App, loss: &Loss) {
         events.first,
         events.last,
         events.quarantine
+    ));
+}
+
+fn index_text(app: &App, condition: &Condition) {
+    let messages = show::many(condition.messages, "message");
+    let sessions = show::many(condition.sessions, "session");
+    let why = condition.rebuilt_because.as_ref();
+    let rebuilt = why.map(|why| format!("; rebuilt, because {why}"));
+    let rebuilt = rebuilt.unwrap_or_default();
+    app.out.data(format_args!(
+        "search index: {messages} of {sessions}{rebuilt}"
     ));
 }
 
@@ -334,12 +362,12 @@ fn providers(app: &App, setup: &Setup) {
                 let key = setup.loaded.providers.key_of(name).unwrap_or_default();
                 let usable = app.out.paint.green("usable");
                 let address = &settings.address;
-                app.out
-                    .data(format_args!("provider {name}: {usable} at {address}{key}"));
+                report_line(
+                    app,
+                    format_args!("provider {name}: {usable} at {address}{key}"),
+                );
             }
-            Err(reason) => app
-                .out
-                .data(format_args!("provider {name}: not usable: {reason}")),
+            Err(reason) => report_line(app, format_args!("provider {name}: not usable: {reason}")),
         }
     }
 }
@@ -347,11 +375,8 @@ fn providers(app: &App, setup: &Setup) {
 /// Notices about retired and unknown models, and about an outdated catalogue.
 fn catalogue(app: &App, setup: &Setup) {
     let today = notices::today();
-    if let Some(days) = setup.loaded.catalogue.outdated_days(today) {
-        app.out.warn(format_args!(
-            "the catalogue of models is {days} days old: prices and dates in it may have changed; take \
-             a newer version, or a catalogue of your own (models.catalogue)"
-        ));
+    if let Some(notice) = notices::outdated(&setup.loaded.catalogue, today) {
+        app.out.warn(notice);
     }
     for notice in notices::of_setup(setup, &learnt_here(setup), today) {
         app.out.warn(notice);
@@ -403,12 +428,11 @@ fn text(app: &App, store: &str, checkup: &Checkup, losses: &[Loss], way_out: &st
         show::many(*sessions, "session"),
         show::many(*events, "event"),
     );
-    app.out.data(format_args!(
-        "{store}: {sessions}, {events}, {checkpoints} state checkpoints checked"
-    ));
+    let checked = format!("{sessions}, {events}, {checkpoints} state checkpoints checked");
+    report_line(app, format_args!("{store}: {checked}"));
     for finding in findings {
-        app.out
-            .data(format_args!("{}: {finding}", app.out.paint.red("damaged")));
+        let damaged = app.out.paint.red("damaged");
+        report_line(app, format_args!("{damaged}: {finding}"));
     }
     if let Some(salvage) = salvage {
         app.report_salvage(salvage);

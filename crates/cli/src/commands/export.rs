@@ -45,8 +45,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
-    let setup = app.setup(Vec::new())?;
-    let service = app.reader(&setup).await?;
+    let service = app.reader().await?;
     match &args.all {
         Some(file) => all(app, &*service, file).await?,
         None => one(app, &*service, &args).await?,

@@ -83,6 +83,20 @@ mod tests {
     }
 
     #[test]
+    fn lines_that_are_copied_are_whole_on_a_narrow_terminal() {
+        let mut looked = 0;
+        each(&command(), "unisono", &mut |path, command| {
+            let below = command.get_after_help().map(ToString::to_string);
+            let below = below.unwrap_or_default();
+            for line in below.lines().filter(|line| line.starts_with("  ")) {
+                assert!(line.chars().count() <= 80, "{path}: {line}");
+                looked += 1;
+            }
+        });
+        assert!(looked > 50, "{looked} lines");
+    }
+
+    #[test]
     fn no_line_of_a_help_is_broken_early_or_too_long() {
         for width in [80, 100] {
             let mut root = command().term_width(width);

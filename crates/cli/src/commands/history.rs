@@ -23,8 +23,8 @@ Shows all messages of the branch, including summarised ones; `unisono context` s
 of the model. MESSAGES is a number or a range: 12, 12-20, 12- (to the end), -20 (the last twenty);
 a number may begin with `#`.
 
-JSON: session, branch, messages [{ordinal, id, parent, role, author, at, tokens, usage, form (verbatim,
-masked, cut, summarised or dropped), parts [{type, ...}]}],
+JSON: session, branch, messages [{ordinal, id, parent, role, author, at, run (that wrote it; absent:
+none), tokens, usage, form (verbatim, masked, cut, summarised or dropped), parts [{type, ...}]}],
 lost {first, last, found_at, quarantine} (events lost in a repair of the store) or null.
 
 Examples:
@@ -88,8 +88,7 @@ impl Range {
 }
 
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
-    let setup = app.setup(Vec::new())?;
-    let service = app.reader(&setup).await?;
+    let service = app.reader().await?;
     let found = find_session(&*service, &args.session).await?;
     let id = found.session;
     if let Some(lost) = &found.lost {
@@ -112,7 +111,6 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     Ok(())
 }
 
-/// The selected messages.
 async fn read_messages(service: &dyn Service, id: &str, args: &Args) -> Result<Vec<Message>> {
     let length = branch_length(service, id, &args.branch).await?;
     let all = Range::Between(1, None);

@@ -6,15 +6,17 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use unisono::Service;
+use unisono::conversation::picked;
 use unisono::local::OpenedStore;
-use unisono_api::session::{Branch, Session};
+use unisono_api::Code;
+use unisono_api::session::{Branch, ImportFile, Session};
 use unisono_config::setup::Setup;
 use unisono_interchange::transcript::{Conversation, Format};
 use unisono_session::machine::Import;
 use unisono_store::archive;
 
 use crate::app::App;
-use crate::conversation::{self, DIGEST, FileImport, SkippedParts, Source, exists, labelled};
+use crate::conversation::{self, SkippedParts, Source, exists, imported_before};
 use crate::live::End;
 use crate::place::Place;
 use crate::problem::{Exit, Problem, Result, alone};
@@ -35,8 +37,8 @@ imported again. Prints the session's id.
 each, and report for each whether it is new. --all skips a conversation that cannot be read, warns, and exits with code 4. Unsupported
 content, such as a model's reasoning, is dropped; a warning counts it by kind.
 
-With --skip-bad, messages or parts that cannot be read are skipped and counted, and the exit code
-is 4. An archive adds its tokens; one whose name another token has is skipped in the same way.
+With --skip-bad, messages or parts that cannot be read are skipped and counted, and the exit code is
+4. An archive also has tokens; a token whose name is taken is skipped in the same way.
 
 JSON: session, messages, branches, title, known (true: it was imported before), skipped_messages (skipped
 messages), skipped_parts (skipped parts of other messages), dropped_content (dropped content, by
@@ -86,31 +88,16 @@ impl Args {
         self.format.as_deref().and_then(Format::from_name)
     }
 
-    /// The selected conversations of a file.
     fn selected(&self, name: &str, found: Vec<Conversation>) -> Result<Vec<Conversation>> {
-        for wanted in &self.pick {
-            if !found
-                .iter()
-                .any(|conversation| conversation.matches(wanted))
-            {
-                let problem = format!("{name} has no conversation {wanted:?}");
-                return Err(Problem::usage(problem).hint("--list shows which there are"));
-            }
-        }
-        let is_wanted = |conversation: &Conversation| {
-            self.all || self.pick.iter().any(|wanted| conversation.matches(wanted))
-        };
-        Ok(found.into_iter().filter(is_wanted).collect())
+        picked(found, &self.pick, Conversation::matches).map_err(|unknown| {
+            let problem = format!("{name} has no conversation {unknown:?}");
+            let problem = Problem::usage(problem).code(Code::Refused);
+            problem.hint("--list shows which there are")
+        })
     }
 
-    fn file_import(&self, import: Import, source: Source) -> FileImport<'_> {
-        FileImport {
-            import,
-            source,
-            format: self.format.as_deref(),
-            skip_bad: self.skip_bad,
-            copy: self.copy,
-        }
+    fn file(&self, source: Source) -> Result<ImportFile> {
+        source.file(self.format.as_deref(), self.skip_bad, self.copy)
     }
 }
 
@@ -157,8 +144,7 @@ async fn one(app: &App, args: &Args, setup: &Setup, mut source: Source) -> Resul
     }
     let turns = idle_store.work(app, None).await?;
     let service = turns.service();
-    let made = service.import_file(args.file_import(import, source).file()?);
-    let made = made.await?.session;
+    let made = service.import_file(args.file(source)?).await?.session;
     let branches = all_branches(service, &made.session).await?;
     report(app, &made, &branches, (false, &skipped));
     turns.stop(End::Ended).await;
@@ -173,16 +159,16 @@ async fn existing_session(
     import: &Import,
 ) -> Result<Option<Session>> {
     if args.copy {
-        // Settings and errors of a closed session do not matter here.
         return Ok(None);
     }
-    if let Some(known) = labelled(service, DIGEST, source.digest()).await? {
+    if let Some(known) = imported_before(service, import).await? {
         return Ok(Some(service.session(&known.session).await?));
     }
     match import.session {
         Some(id) if exists(service, id).await? => {
             let problem = format!("{}: session {id} is already in the store", source.name);
-            Err(Problem::usage(problem).hint("--copy imports it under a new id"))
+            let problem = Problem::usage(problem).code(Code::Conflict);
+            Err(problem.hint("--copy imports it under a new id"))
         }
         _ => Ok(None),
     }

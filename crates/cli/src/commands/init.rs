@@ -12,7 +12,7 @@ use crate::show;
 
 const HELP: &str = "\
 The project has its own store (store.path in its config/unisono.toml). Earlier sessions stay in
-their store, which is named.
+their store; the output names it.
 
 JSON: directory, written, kept, earlier_store (null: no earlier sessions).";
 
@@ -60,8 +60,14 @@ pub(crate) fn run(app: &App, args: Args) -> Result<()> {
             show::argument(&before.to_string_lossy()),
         ));
     }
-    app.out
-        .message("next: `unisono run FILE` with a conversation, `unisono agents list`");
+    let directory = show::argument(&args.directory.to_string_lossy());
+    let enter = match args.directory.as_os_str() == "." {
+        true => String::new(),
+        false => format!("`cd {directory}`, then "),
+    };
+    app.out.message(format_args!(
+        "next: {enter}`unisono run FILE` with a conversation, `unisono agents list`"
+    ));
     Ok(())
 }
 

@@ -2,6 +2,8 @@
 
 mod bridge;
 
+use std::time::Duration;
+
 use tokio::sync::mpsc;
 use unisono_acp::{LONGEST_MESSAGE, Lines};
 use unisono_server::http::Server;
@@ -33,7 +35,10 @@ pub(crate) async fn run(app: &App, _: Args) -> Result<()> {
     let mut interrupts = Interrupts::listen()?;
     let opened = match app.store_or_daemon(&setup).await? {
         Place::Process(opened) => opened,
-        Place::Daemon(client) => return bridge::run(&app.out, client, &mut interrupts).await,
+        Place::Daemon(client) => {
+            let drain = Duration::from_secs(setup.loaded.config.server.drain_seconds);
+            return bridge::run(&app.out, client, &mut interrupts, drain).await;
+        }
     };
     let client = |server: &Server| {
         let (send, lines) = mpsc::channel(1);

@@ -10,7 +10,7 @@ const HELP: &str = "\
 Prices are dollars per million tokens; `?` is an unknown price, not zero. ASK: whether the model
 is available, that is, its provider has an address and a key, and it is not retired. COUNTED: how its tokens are counted,
 exactly in an encoding, or estimated, with the measured ratio to the estimate and its error. `~`
-marks an assumed window and output of a model without a catalogue entry; set them in models.toml.
+marks an assumed window and output: no catalogue has them; set them in models.toml.
 `*` marks a window reported by the provider, on request or with a refusal; turns use it until the
 catalogue changes.
 JSON: a list of {model, usable, unavailable_reason, default, assumed, window_tokens, reported_window_tokens

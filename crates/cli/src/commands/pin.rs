@@ -53,8 +53,7 @@ pub(crate) struct UnpinArgs {
 }
 
 pub(crate) async fn pin(app: &App, args: Args) -> Result<()> {
-    let setup = app.setup(Vec::new())?;
-    let service = app.changer(&setup).await?;
+    let service = app.changer().await?;
     let session = find_session(&*service, &args.session).await?.session;
     let messages = messages_by_number(&*service, &session, &args.branch, &args.messages).await?;
     let pins = change(&*service, &session, &args.branch, &messages, true).await;
@@ -64,8 +63,7 @@ pub(crate) async fn pin(app: &App, args: Args) -> Result<()> {
 }
 
 pub(crate) async fn unpin(app: &App, args: UnpinArgs) -> Result<()> {
-    let setup = app.setup(Vec::new())?;
-    let service = app.changer(&setup).await?;
+    let service = app.changer().await?;
     let session = find_session(&*service, &args.session).await?.session;
     let mut messages =
         messages_by_number(&*service, &session, &args.branch, &args.messages).await?;
@@ -79,7 +77,6 @@ pub(crate) async fn unpin(app: &App, args: UnpinArgs) -> Result<()> {
     Ok(())
 }
 
-/// The messages with these numbers on the branch.
 async fn messages_by_number(
     service: &dyn Service,
     session: &str,
@@ -112,7 +109,6 @@ async fn change(
     all(service, session, branch).await
 }
 
-/// All pinned messages of a branch.
 async fn all(service: &dyn Service, session: &str, branch: &str) -> Result<Pins> {
     let mut query = of_branch(branch);
     let mut pins = service.pins(session, &query).await?;

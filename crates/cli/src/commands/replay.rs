@@ -29,8 +29,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
-    let setup = app.setup(Vec::new())?;
-    let service = app.reader(&setup).await?;
+    let service = app.reader().await?;
     let found = args.within.work(&*service, &args.turn).await?;
     let replay = service.replay(&found.session, &found.turn).await?;
     service.close().await;

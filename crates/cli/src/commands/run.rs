@@ -1,13 +1,14 @@
 //! `unisono run`: the main job in one command.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::ArgGroup;
 use tokio::time::Instant;
 use unisono::Service;
-use unisono::ask::Ask;
 use unisono_api::session::MAIN_BRANCH;
+use unisono_api::turn::NewTurn;
 use unisono_config::settings::Override;
 use unisono_config::setup::Setup;
 use unisono_context::Ordinal;
@@ -15,7 +16,7 @@ use unisono_interchange::transcript::Format;
 
 use crate::app::App;
 use crate::attach;
-use crate::conversation::{self, DIGEST, FileImport, SkippedParts, Source, exists, labelled};
+use crate::conversation::{self, FileImport, SkippedParts, Source, exists, imported_before};
 use crate::live::{End, Interrupts, Limits, Screen, Watch, conclude, follow};
 use crate::options::{Workers, time};
 use crate::problem::{Problem, Result};
@@ -24,7 +25,6 @@ use crate::show;
 use crate::team::team;
 use crate::turn_service::IdleStore;
 
-/// The default task.
 const TASK: &str = "Where does this stand? Sum up what was decided and why, what was found out, \
                     which risks and questions are open, and what is to be done next and by whom.";
 
@@ -38,7 +38,7 @@ belongs to the task; --agents may be repeated.
 
 Examples:
   unisono run talk.jsonl
-  unisono run talk.jsonl --task \"May we ship on Friday?\" --agents decisions,risks,facts
+  unisono run talk.jsonl --task \"May we ship on Friday?\" --agents risks,facts
   unisono run talk.jsonl --agents risks=\"only the money, nothing else\",actions
   unisono run --session latest --task \"And what does it cost?\"
   unisono run --session latest --task \"What is wrong here?\" --attach screen.png
@@ -46,15 +46,16 @@ Examples:
 
 JSON: session, turn, state (answered, failed, cancelled, timeout, open), error {code, reason},
 answer, answer_message, snapshot, snapshot_agents, tokens_before, tokens_after, usable_tokens,
-compression_ratio (before by after), tightened (fewer messages were kept than requested),
-effect (of a compaction: masked, cut, dropped, summarised, nothing),
-checkpoints [{number, messages, tokens_before, tokens_after, compression_ratio, model, degraded,
-regenerates, duration_ms, coverage {facts, kept, quoted}}],
-runs [{run, agent, role, stage, state, text, input_tokens, output_tokens, cache_expected_tokens,
-cache_read_tokens, cache_write_tokens, cache_missed, cost_usd, duration_ms, cause, reason}],
-changed_agents (of `resume`: their definitions have changed since the turn began), cost_usd,
-usage {as for `usage`, of all runs and summaries together}, summaries {usage, unused}
-(null: no model was asked for a summary; unused: of summaries that were tried and not used).";
+compression_ratio (before by after), tightened (fewer messages were kept than requested), effect (of
+a compaction: masked, cut, dropped, summarised, nothing), checkpoints [{number, messages,
+tokens_before, tokens_after, compression_ratio, model, degraded, regenerates, duration_ms, coverage
+{facts, kept, quoted}}], runs [{run, agent, role, stage, state, text, input_tokens, output_tokens,
+cache_expected_tokens, cache_read_tokens, cache_write_tokens, cache_missed, cost_usd, duration_ms,
+cause, reason}], changed_agents (of `resume`: their definitions have changed since the turn began),
+cost_usd, usage {as for `usage`, of all runs and summaries together}, summaries {usage, unused}
+(null: no model was asked for a summary; unused: of summaries that were tried and not used), budgets
+[{level, resource, cap, spent, reserved, remaining}] of the turn and its session, in dollars, tokens
+or seconds.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
@@ -89,13 +90,12 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    fn ask(&self) -> Result<Ask> {
-        let ask = Ask::new(self.task.as_deref().unwrap_or(TASK));
-        let ask = match &self.attach[..] {
-            [] => ask,
-            files => ask.with_attachments(attach::files(files)?),
-        };
-        Ok(self.workers.apply_to(ask.branch(self.branch.as_str())))
+    fn new_turn(&self) -> Result<NewTurn> {
+        Ok(self.workers.apply_to(NewTurn {
+            branch: self.branch.clone(),
+            attachments: attach::files_of_task(&self.attach)?,
+            ..NewTurn::new(self.task.as_deref().unwrap_or(TASK))
+        }))
     }
 }
 
@@ -110,7 +110,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let mut flags = args.workers.overrides();
     flags.extend(args.timeout.map(limit));
     let setup = app.setup(flags)?;
-    let ask = args.ask()?;
+    let new = args.new_turn()?;
     let task = args.task.as_ref();
     if task.is_some_and(|task| task.trim().is_empty()) {
         return Err(Problem::usage("--task is empty").hint("describe the task"));
@@ -128,7 +128,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let taken = taken.map(|(taken, _)| taken);
     if let Some(taken) = taken.as_ref().filter(|_| !app.has_daemon(&setup)) {
         // Checked before the session is created. A daemon uses its own agents and models.
-        team(&app.setup_with(&setup, &taken.import.settings)?, &ask)?;
+        team(&app.setup_with(&setup, &taken.import.settings)?, &new)?;
     }
     let mut interrupts = Interrupts::listen()?;
     let idle_store = match taken {
@@ -147,7 +147,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         }
     };
     let limits = Limits::leaving(&mut interrupts).until(deadline);
-    let (watch, end) = run_turn(app, (setup, idle_store), from, &ask, (screen, limits)).await?;
+    let (watch, end) = run_turn(app, (setup, idle_store), from, &new, (screen, limits)).await?;
     conclude(&app.out, &watch, end)?;
     skipped.ending()
 }
@@ -157,17 +157,18 @@ pub(super) async fn run_turn(
     app: &App,
     (setup, idle_store): (Setup, IdleStore),
     from: From<'_>,
-    ask: &Ask,
+    new: &NewTurn,
     (mut screen, limits): (Screen<'_>, Limits<'_>),
 ) -> Result<(Watch, End)> {
     let own = match &from {
         From::Session(session) => own_settings(idle_store.service(), session).await?,
         From::File(taken) => taken.import.settings.clone(),
     };
-    let turns = idle_store.work(app, Some((&own, ask))).await?;
+    let turns = idle_store.work(app, Some((&own, new))).await?;
     let config = app.setup_beside(&setup, &own).loaded.config;
-    let session = open(turns.service(), from, &screen, ask.on_branch()).await?;
-    let followed = turns.ask(&session, ask).await?;
+    let session = open(turns.service(), from, &screen, &new.branch).await?;
+    let followed = turns.ask(&session, new).await?;
+    followed.report_notices(&app.out, &mut BTreeSet::new());
     let mut followed = followed.notifying(&config.compaction);
     let limits = limits.with_timeout(config.turn.timeout());
     let end = follow(turns.service(), &mut followed, &mut screen, limits).await?;
@@ -209,8 +210,7 @@ fn read_file<'a>(
 
 /// The same bytes again continue the session they became.
 async fn from_file<'t>(service: &dyn Service, taken: FileImport<'t>) -> Result<From<'t>> {
-    let source = &taken.source;
-    if let Some(known) = labelled(service, DIGEST, source.digest()).await? {
+    if let Some(known) = imported_before(service, &taken.import).await? {
         return Ok(From::Session(known.session));
     }
     if let Some(id) = taken.import.session
@@ -219,7 +219,7 @@ async fn from_file<'t>(service: &dyn Service, taken: FileImport<'t>) -> Result<F
         let short = show::short_id(&id.to_string());
         let problem = format!(
             "{} is an export of session {short}, which is here",
-            source.name
+            taken.source.name
         );
         return Err(Problem::usage(problem).hint(format!(
             "`unisono run --session {short}` continues it; `unisono import --copy` makes another"

@@ -3,11 +3,11 @@
 use clap::Subcommand;
 use unisono::fmt::end;
 use unisono_api::schedule::{Schedule, ScheduledTurn};
-use unisono_api::{PageQuery, service};
 
 use crate::app::App;
 use crate::live::{Interrupts, Limits, Screen, conclude, follow};
 use crate::problem::{Problem, Result};
+use crate::service::all_pages;
 use crate::show;
 
 const LIST_HELP: &str = "\
@@ -60,33 +60,13 @@ pub(crate) async fn run(app: &App, command: Command) -> Result<()> {
 }
 
 async fn list(app: &App) -> Result<()> {
-    let setup = app.setup(Vec::new())?;
-    let service = app.reader(&setup).await?;
-    let all = everything(&*service).await?;
-    if app.out.json {
-        app.out.json(&all);
-    } else if all.is_empty() {
-        app.out
-            .message("there are no schedules: add one as [schedules.NAME] in the settings");
-    } else {
-        let header = ["SCHEDULE", "WHEN", "NEXT (UTC)", "LAST TURN", "STATE"];
-        let rows = all.iter().map(row).collect();
-        app.out.data(show::table(&header, &[], rows));
-    }
+    let service = app.reader().await?;
+    let all = all_pages(async |page| service.schedules(&page).await).await?;
+    let header = ["SCHEDULE", "WHEN", "NEXT (UTC)", "LAST TURN", "STATE"];
+    let none = "there are no schedules: add one as [schedules.NAME] in the settings";
+    app.out.list(&all, none, (&header, &[]), row);
     service.close().await;
     Ok(())
-}
-
-async fn everything(service: &dyn service::Service) -> Result<Vec<Schedule>> {
-    let (mut all, mut query) = (Vec::new(), PageQuery::default());
-    loop {
-        let page = service.schedules(&query).await?;
-        all.extend(page.items);
-        if page.next.is_none() {
-            return Ok(all);
-        }
-        query.cursor = page.next;
-    }
 }
 
 fn row(one: &Schedule) -> Vec<String> {
@@ -136,8 +116,7 @@ async fn begin(app: &App, name: &str) -> Result<()> {
 async fn pause(app: &App, name: &str, paused: bool) -> Result<()> {
     let setup = app.setup(Vec::new())?;
     // A missing store is created to record the pause.
-    let store = app.store_or_daemon(&setup).await?;
-    let service = app.service_on(store, &setup)?;
+    let service = app.maker(&setup).await?;
     let changed = service.pause_schedule(name, paused).await?;
     if app.out.json {
         app.out.json(&changed);

@@ -29,8 +29,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
-    let setup = app.setup(Vec::new())?;
-    let service = app.changer(&setup).await?;
+    let service = app.changer().await?;
     let session = find_session(&*service, &args.session).await?.session;
     spoken_length(&*service, &session, &args.branch).await?;
     let topic = service.seal(&session, &args.branch).await;
@@ -39,7 +38,6 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     Ok(())
 }
 
-/// Reports the messages of the topic.
 pub(super) fn report(app: &App, topic: &Topic) {
     if app.out.json {
         app.out.json(topic);

@@ -2,7 +2,7 @@
 
 pub(crate) mod branch;
 mod delete;
-mod list;
+pub(crate) mod list;
 mod prune;
 mod search;
 mod show;

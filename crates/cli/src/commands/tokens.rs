@@ -1,12 +1,12 @@
 //! `unisono tokens`: the tokens of people and programs.
 
 use clap::Subcommand;
-use unisono_api::PageQuery;
 use unisono_api::service::Service;
 use unisono_api::token::{NewToken, Scope, Token};
 
 use crate::app::App;
 use crate::problem::Result;
+use crate::service::all_pages;
 use crate::show;
 
 const CREATE_HELP: &str = "\
@@ -68,8 +68,7 @@ pub(crate) struct Revoke {
 pub(crate) async fn run(app: &App, command: Command) -> Result<()> {
     let setup = app.setup(Vec::new())?;
     // The first token may precede the first session, so this creates a missing store.
-    let store = app.store_or_daemon(&setup).await?;
-    let service = app.service_on(store, &setup)?;
+    let service = app.maker(&setup).await?;
     let result = match command {
         Command::Create(args) => create(app, &*service, args).await,
         Command::List => list(app, &*service).await,
@@ -102,18 +101,11 @@ async fn create(app: &App, service: &dyn Service, args: Create) -> Result<()> {
 }
 
 async fn list(app: &App, service: &dyn Service) -> Result<()> {
-    let tokens = everything(service).await?;
-    if app.out.json {
-        app.out.json(&tokens);
-    } else if tokens.is_empty() {
-        app.out.message(
-            "the store has no tokens besides the daemon's own; `unisono tokens create NAME` creates one",
-        );
-    } else {
-        let header = ["TOKEN", "SCOPE", "OWNER", "CREATED (UTC)", "EXPIRES (UTC)"];
-        let rows = tokens.iter().map(row).collect();
-        app.out.data(show::table(&header, &[], rows));
-    }
+    let tokens = all_pages(async |page| service.tokens(&page).await).await?;
+    let header = ["TOKEN", "SCOPE", "OWNER", "CREATED (UTC)", "EXPIRES (UTC)"];
+    let none = "the store has no tokens besides the daemon's own; `unisono tokens create NAME` \
+                creates one";
+    app.out.list(&tokens, none, (&header, &[]), row);
     Ok(())
 }
 
@@ -126,18 +118,6 @@ async fn revoke(app: &App, service: &dyn Service, name: &str) -> Result<()> {
             .message(format_args!("token {} is revoked", revoked.name));
     }
     Ok(())
-}
-
-async fn everything(service: &dyn Service) -> Result<Vec<Token>> {
-    let (mut all, mut query) = (Vec::new(), PageQuery::default());
-    loop {
-        let page = service.tokens(&query).await?;
-        all.extend(page.items);
-        if page.next.is_none() {
-            return Ok(all);
-        }
-        query.cursor = page.next;
-    }
 }
 
 fn row(token: &Token) -> Vec<String> {

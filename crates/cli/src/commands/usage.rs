@@ -4,16 +4,22 @@ use unisono_api::usage::{Amounts, Usage, UsageBy, UsageGroup, UsageQuery, UsageR
 
 use crate::app::App;
 use crate::problem::Result;
-use crate::service::find_session;
+use crate::service::session_if_named;
 use crate::show;
+
+/// Longest title shown in a table.
+const TITLE_CHARS: usize = 60;
+/// The columns of a terminal for the other cells of a session.
+const BESIDE_TITLE: usize = 56;
 
 const HELP: &str = "\
 Input tokens include those read from the provider's prompt cache (CACHED) and written to it
 (WRITTEN). EXPECTED: tokens expected in the cache; if fewer than half of them were read, the cache
-missed. Rows and total use sums; `unisono runs show` has single runs. `?` is an unknown cost, not
-zero. (summaries): calls of summarisers, used or not; JOBS counts the summaries that were used.
-With --by, the sums of days, agents, models or sessions; usage of deleted sessions appears only in
-the total if grouped by day or session. `--by day --agent NAME` is the usage of an agent over time.
+missed. Each row and the total compare sums; `unisono runs show` has single runs. `?` is an unknown
+cost, not zero. (summaries): calls of summarisers, used or not; JOBS counts the summaries that were
+used. With --by, the sums of days, agents, models or sessions; usage of deleted sessions appears
+only in the total if grouped by day or session. `--by day --agent NAME` is the usage of an agent
+over time.
 JSON: {rows: [{agent (null: summaries), model, jobs, input_tokens, output_tokens,
 cache_expected_tokens, cache_read_tokens, cache_write_tokens, cache_missed, cost_usd}], groups
 (absent without --by) [{key, title (of a session), jobs, uncached_tokens, input_tokens, ...}], total,
@@ -49,12 +55,8 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
-    let setup = app.setup(Vec::new())?;
-    let service = app.reader(&setup).await?;
-    let session = match &args.session {
-        Some(name) => Some(find_session(&*service, name).await?.session),
-        None => None,
-    };
+    let service = app.reader().await?;
+    let session = session_if_named(&*service, args.session.as_deref()).await?;
     let by = |name: &str| UsageBy::ALL.into_iter().find(|by| by.name() == name);
     let query = UsageQuery {
         session,
@@ -90,36 +92,53 @@ fn table(used: &Usage) -> String {
     let mut rows: Vec<Vec<String>> = used.rows.iter().map(row).collect();
     if let Some(deleted) = &used.deleted {
         let sessions = show::many(deleted.sessions, "deleted session");
-        rows.push(sum(format!("of which {sessions}"), &deleted.amounts));
+        rows.push(sum("of which", sessions, &deleted.amounts));
     }
-    rows.push(sum("all".to_owned(), &used.total));
+    rows.push(sum("all", String::new(), &used.total));
     let header = [
         "AGENT", "MODEL", "JOBS", "IN", "OUT", "EXPECTED", "CACHED", "WRITTEN", "COST",
     ];
-    show::table(&header, &[2, 3, 4, 5, 6, 7, 8], rows)
+    // On a narrow terminal: without the cache, then without the jobs.
+    show::table_that_fits(&header, &[2, 3, 4, 5, 6, 7, 8], rows, &[7, 5, 6, 2])
 }
 
 /// The groups with their runs. Deleted sessions are only part of the sum.
 fn grouped(by: UsageBy, used: &Usage) -> String {
-    let name = |group: &UsageGroup| {
-        let key = group.key.as_deref().unwrap_or("(summaries)");
-        let title = group.title.as_deref();
-        title.map_or_else(|| key.to_owned(), |title| format!("{key} {title}"))
-    };
-    let rows = used.groups.iter().map(|group| {
-        let mut row = vec![name(group), show::number(group.jobs)];
-        row.extend(cells(&group.amounts));
-        row
+    let names = used.groups.iter().map(|group| names(by, group));
+    let amounts = used.groups.iter().map(|group| {
+        let jobs = std::iter::once(show::number(group.jobs));
+        jobs.chain(cells(&group.amounts))
     });
-    let mut rows: Vec<Vec<String>> = rows.collect();
-    let mut all = vec!["all".to_owned(), String::new()];
+    let mut rows: Vec<Vec<String>> = names
+        .zip(amounts)
+        .map(|(names, amounts)| names.into_iter().chain(amounts).collect())
+        .collect();
+    let by_name = by.name().to_uppercase();
+    let mut header = vec![&*by_name];
+    if by == UsageBy::Session {
+        header.push("TITLE");
+    }
+    let jobs = header.len();
+    header.extend(["JOBS", "IN", "OUT", "EXPECTED", "CACHED", "WRITTEN", "COST"]);
+    let mut all = vec!["all".to_owned()];
+    all.resize(jobs + 1, String::new());
     all.extend(cells(&used.total));
     rows.push(all);
-    let by = by.name().to_uppercase();
-    let header = [
-        &*by, "JOBS", "IN", "OUT", "EXPECTED", "CACHED", "WRITTEN", "COST",
-    ];
-    show::table(&header, &[1, 2, 3, 4, 5, 6, 7], rows)
+    let right: Vec<usize> = (jobs..header.len()).collect();
+    // On a narrow terminal: without the cache, then without the jobs.
+    let optional = [jobs + 5, jobs + 3, jobs + 4, jobs];
+    show::table_that_fits(&header, &right, rows, &optional)
+}
+
+/// The key of a group; of a session, its short id and the start of its title.
+fn names(by: UsageBy, group: &UsageGroup) -> Vec<String> {
+    let key = group.key.as_deref().unwrap_or("(summaries)");
+    if by != UsageBy::Session {
+        return vec![key.to_owned()];
+    }
+    let room = show::line_room(BESIDE_TITLE, TITLE_CHARS);
+    let title = group.title.as_deref().unwrap_or_default();
+    vec![show::short_id(key), show::line(title, room)]
 }
 
 fn row(of: &UsageRow) -> Vec<String> {
@@ -129,8 +148,8 @@ fn row(of: &UsageRow) -> Vec<String> {
     row
 }
 
-fn sum(of: String, amounts: &Amounts) -> Vec<String> {
-    let mut row = vec![of, String::new(), String::new()];
+fn sum(of: &str, what: String, amounts: &Amounts) -> Vec<String> {
+    let mut row = vec![of.to_owned(), what, String::new()];
     row.extend(cells(amounts));
     row
 }

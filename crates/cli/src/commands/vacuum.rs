@@ -36,7 +36,8 @@ pub(crate) fn run(app: &App, _: Args) -> Result<()> {
             };
             let client = app::client(&running)?;
             let done = app.wait_for(async { Ok(client.vacuum().await?) })?;
-            return report(app, &store.display().to_string(), &done);
+            let sessions = show::many(done.sessions, "session");
+            return report(app, &store.display().to_string(), &done, &sessions);
         }
     };
     compact_index(app, store)?;
@@ -50,10 +51,12 @@ pub(crate) fn run(app: &App, _: Args) -> Result<()> {
         sessions: done.sessions,
         events: done.events,
     };
-    report(app, &store.display().to_string(), &done)
+    let sessions = show::many(done.sessions, "session");
+    report(app, &store.display().to_string(), &done, &sessions)
 }
 
-fn report(app: &App, store: &str, done: &VacuumResult) -> Result<()> {
+/// Reports the result. `kept` is the number of kept sessions, or says that the database did it.
+fn report(app: &App, store: &str, done: &VacuumResult, kept: &str) -> Result<()> {
     if app.out.json {
         app.out.json(&json!({
             "store": store, "before_bytes": done.before_bytes, "after_bytes": done.after_bytes,
@@ -61,17 +64,12 @@ fn report(app: &App, store: &str, done: &VacuumResult) -> Result<()> {
         }));
     } else {
         let (before, after) = (show::size(done.before_bytes), show::size(done.after_bytes));
-        let sessions = match done.sessions {
-            0 => "by the database".to_owned(),
-            sessions => show::many(sessions, "session"),
-        };
         app.out
-            .data(format_args!("{store}: {before} → {after}, {sessions}"));
+            .data(format_args!("{store}: {before} → {after}, {kept}"));
     }
     Ok(())
 }
 
-/// Vacuums the tables of a database.
 async fn database(app: &App, setup: &Setup) -> Result<()> {
     let place = app::store_name(&setup.loaded.config.store);
     let done = match app.store_or_daemon(setup).await? {
@@ -87,7 +85,7 @@ async fn database(app: &App, setup: &Setup) -> Result<()> {
             }
         }
     };
-    report(app, &place, &done)
+    report(app, &place, &done, "by the database")
 }
 
 /// Compacts the search index while no other process has the store open. The index can be rebuilt,

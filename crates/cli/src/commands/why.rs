@@ -13,6 +13,9 @@ use crate::service::lookup::LookupScope;
 use crate::show;
 use crate::terminal::Paint;
 
+/// Columns before the text of a cause.
+const BEFORE_CAUSE: usize = 33;
+
 const HELP: &str = "\
 Requests are rebuilt from the journal: the frozen context from its manifest, the recorded
 definition and the recorded steps. `was not sent` marks a request that the journal has no trace of,
@@ -54,8 +57,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
-    let setup = app.setup(Vec::new())?;
-    let service = app.reader(&setup).await?;
+    let service = app.reader().await?;
     let (session, run) = args.within.run(&*service, &args.run).await?;
     let against = match &args.against {
         Some(name) => Some(sibling::find(&*service, (&session, &run), name).await?),
@@ -122,11 +124,12 @@ fn text(paint: Paint, why: &Why, body: &RequestBody) -> String {
     out += &format!("{}\n", paint.bold("causes"));
     for cause in &why.causes {
         let at = show::minute(&cause.at);
-        out += &format!("  event {:<6} {at}  {}\n", cause.event, cause.text);
+        let entry = format!("  event {:<6} {at}  {}\n", cause.event, cause.text);
+        out += &show::wrap(&entry, BEFORE_CAUSE);
     }
     out += &format!("\n{}\n", paint.bold("requests"));
     for request in &why.requests {
-        out += &format!("  {}\n", line(request));
+        out += &show::wrap(&format!("  {}\n", line(request)), 5);
     }
     out += &format!(
         "\n{} the first {} bytes (digest {}) are shared with its siblings; then\n{}\n",

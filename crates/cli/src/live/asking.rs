@@ -16,18 +16,15 @@ use unisono::fmt::end;
 pub(crate) enum Reply {
     /// The person's line.
     Line(String),
-    /// The person interrupted.
     Interrupted,
 }
 
-/// The prompt of a question.
 pub(crate) fn prompt_text(question: &str) -> String {
     format!("{:<10} {question}: ", "")
 }
 
 /// The input of a person.
 pub(crate) trait Lines {
-    /// Whether a person can answer.
     fn is_person(&self) -> bool;
 
     /// Requests a line for a question. Returns whether the caller must show the question.
@@ -75,7 +72,6 @@ impl Lines for Terminal {
     }
 }
 
-/// Whether the outcome of a call is unknown.
 pub(super) fn is_in_doubt(call: &Approval) -> bool {
     call.kind == "in_doubt"
 }

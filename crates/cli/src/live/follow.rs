@@ -1,11 +1,12 @@
 //! Follows a turn until it ends, times out, or is interrupted.
 
+use std::collections::BTreeSet;
 use std::future::{Future, pending};
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::time::{self, Instant};
+use tokio::time::{Instant, sleep_until};
 use unisono::Service;
 use unisono_api::approval::Approval;
 use unisono_api::service::TurnUpdates;
@@ -15,6 +16,7 @@ use unisono_session::turn::TIMED_OUT;
 
 use super::asking::{Answers, Reply};
 use super::watch::Watch;
+use crate::output::Out;
 use crate::problem::{Problem, Result};
 
 /// The time a cancelled turn gets to end.
@@ -65,13 +67,11 @@ enum Interrupted {
     Cancel,
 }
 
-/// Shows a turn that is followed.
 pub(crate) trait Show {
     /// Shows a change, with the new state of the turn. Progress before an event comes before the
     /// event.
     fn update(&mut self, event: &TurnEvent, watch: &Watch);
 
-    /// A tool call waits for a decision.
     fn on_waiting_call(&mut self, call: &Approval, watch: &Watch);
 
     /// Asks the person at the terminal; false without a terminal.
@@ -137,7 +137,6 @@ impl<'i> Limits<'i> {
 /// Why following stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// The turn ended.
     Ended,
     /// The turn was cancelled at its time limit.
     TimedOut,
@@ -149,6 +148,8 @@ pub(crate) enum End {
 pub(crate) struct FollowedTurn<'s> {
     pub(crate) watch: Watch,
     pub(crate) updates: TurnUpdates<'s>,
+    /// Notices of a daemon about the models of a turn that began.
+    pub(crate) notices: Vec<String>,
 }
 
 impl FollowedTurn<'_> {
@@ -158,28 +159,30 @@ impl FollowedTurn<'_> {
         FollowedTurn { watch, ..self }
     }
 
-    /// Stops following.
+    /// Reports the notices about its models that are not in `told`, and adds them.
+    pub(crate) fn report_notices(&self, out: &Out, told: &mut BTreeSet<String>) {
+        for notice in &self.notices {
+            if told.insert(notice.clone()) {
+                out.warn(notice);
+            }
+        }
+    }
+
     pub(crate) fn leave(self) -> Watch {
         self.watch
     }
 }
 
 const ENDED_EARLY: &str =
-    "the stream of the turn's events ended early; `unisono attach` follows the turn again";
+    "the stream of the turn's events ended early; `unisono resume` follows the turn again";
 
-/// Follows the turn and shows it.
 pub(crate) async fn follow(
     service: &dyn Service,
-    FollowedTurn { watch, updates }: &mut FollowedTurn<'_>,
+    FollowedTurn { watch, updates, .. }: &mut FollowedTurn<'_>,
     screen: &mut impl Show,
     limits: Limits<'_>,
 ) -> Result<End> {
-    let Limits {
-        timeout,
-        deadline,
-        interrupts,
-        interrupted,
-    } = limits;
+    let (timeout, deadline) = (limits.timeout, limits.deadline);
     let (mut end, mut cancelled) = (End::Ended, false);
     let mut late = deadline.or(timeout.map(|timeout| Instant::now() + timeout));
     let mut answers = Answers::default();
@@ -190,9 +193,11 @@ pub(crate) async fn follow(
         if !cancelled {
             answers.ask(watch, screen);
         }
+        let due = late.unwrap_or_else(Instant::now);
+        let may_decide = !cancelled && deadline.is_none() && !watch.waiting.is_empty();
         let stops = tokio::select! {
             biased;
-            who = interrupts.next() => Some(who),
+            who = limits.interrupts.next() => Some(who),
             update = updates.next() => {
                 let update = update.ok_or_else(|| Problem::failed(ENDED_EARLY))??;
                 watch.apply(&update.event);
@@ -201,11 +206,11 @@ pub(crate) async fn follow(
             }
             reply = screen.reply() => answers.take(reply, service).await,
             // The time limit of the turn begins again while a person decides; a deadline stays.
-            () = sleep_until(late), if !cancelled && deadline.is_none() && !watch.waiting.is_empty() => {
+            () = sleep_until(due), if may_decide && late.is_some() => {
                 late = timeout.map(|timeout| Instant::now() + timeout);
                 None
             }
-            () = sleep_until(late) => {
+            () = sleep_until(due), if late.is_some() => {
                 if cancelled {
                     return Err(Problem::failed("the turn was cancelled but did not stop"));
                 }
@@ -215,7 +220,7 @@ pub(crate) async fn follow(
             }
         };
         let Some(who) = stops else { continue };
-        let leave = interrupted == Interrupted::Leave || who == Interrupt::System;
+        let leave = limits.interrupted == Interrupted::Leave || who == Interrupt::System;
         if leave || cancelled {
             return Ok(End::Interrupted);
         }
@@ -237,11 +242,4 @@ async fn cancel(service: &dyn Service, watch: &Watch) -> Instant {
         tracing::debug!(%error, "the turn cannot be cancelled");
     }
     late
-}
-
-async fn sleep_until(instant: Option<Instant>) {
-    match instant {
-        Some(instant) => time::sleep_until(instant).await,
-        None => pending().await,
-    }
 }

@@ -25,14 +25,6 @@ pub(super) fn quotes_for(quota: SummaryQuota) -> String {
     )
 }
 
-/// The warning that fewer messages were kept verbatim than requested.
-pub(super) fn tightened(most: u64) -> String {
-    format!(
-        "less is kept than requested: otherwise the context would exceed {} tokens",
-        show::number(most)
-    )
-}
-
 /// The notice of a regenerated summary.
 pub(super) fn rewritten(made: &NewCheckpoint, old: u32) -> String {
     let (number, model) = (made.number, &made.model);

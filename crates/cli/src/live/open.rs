@@ -42,7 +42,6 @@ fn below(out: &mut String, runs: &[&OpenRun], run: &OpenRun, width: usize, depth
     }
 }
 
-/// The same as a list.
 pub(crate) fn list(session: &Session) -> Vec<Value> {
     let one = |run: &OpenRun| {
         json!({

@@ -280,7 +280,6 @@ fn report_cost(out: &Out, watch: &Watch) {
     ));
 }
 
-/// Reports that a summary was tried and not used.
 pub(crate) fn report_unused_summary(out: &Out, watch: &Watch) {
     let summaries = watch.end.as_ref().and_then(|end| end.turn.summaries);
     if let Some(unused) = summaries.and_then(|summaries| fmt::unused_summary(&summaries)) {
@@ -335,8 +334,8 @@ fn failed(code: &str, reason: &str) -> Problem {
     };
     match code {
         "context_overflow" => problem.hint(
-            "shorten the task, or let the context be compacted: --preset checkpoint, or an agent \
-             with a larger model",
+            "shorten the task, unpin messages (`unisono unpin`), let the context be compacted \
+             (--preset checkpoint), or ask an agent with a larger model",
         ),
         "compaction_failed" => problem.hint(
             "try again (--on-failure retry), take quotes (--on-failure extractive), or leave it",

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use unisono_api::approval::Approval;
-use unisono_api::turn::ErrorInfo;
+use unisono_api::fmt;
+use unisono_api::turn::{CompactionEffect, ErrorInfo};
 use unisono_api::turn_event::{FrozenContext, Member, NewCheckpoint, TurnEvent};
 use unisono_api::usage::Amounts;
 use unisono_context::Cost;
@@ -32,6 +33,8 @@ pub(crate) struct Screen<'o> {
     person: Terminal,
     /// Whether waiting calls are decided at this terminal.
     asks: bool,
+    /// The messages that consecutive steps have cut, to be reported together.
+    cuts: u64,
 }
 
 /// The progress bars of a terminal.
@@ -68,6 +71,7 @@ impl<'o> Screen<'o> {
             bars: None,
             person: Terminal::default(),
             asks: false,
+            cuts: 0,
         }
     }
 
@@ -85,8 +89,10 @@ impl<'o> Screen<'o> {
         }
     }
 
-    /// Shows an update.
     pub(crate) fn show(&mut self, event: &TurnEvent, watch: &Watch) {
+        if !is_between_cuts(event) {
+            self.report_cuts(watch);
+        }
         match event {
             TurnEvent::Accepted { queued: true, .. } => {
                 self.headline("waiting", "for an earlier turn of this branch");
@@ -103,16 +109,14 @@ impl<'o> Screen<'o> {
                 ..
             } => {
                 if let Some(most) = tightened {
-                    self.headline("warning", &self.paint.yellow(notice::tightened(*most)));
+                    self.headline("warning", &self.paint.yellow(fmt::tightened(*most)));
                 }
                 if let Some(quota) = quota_reached {
                     self.headline("summary", &self.paint.yellow(notice::quotes_for(*quota)));
                 }
                 self.step(format!("compacting: {step}"));
             }
-            TurnEvent::Shortened { messages, effect } => {
-                self.shortened(&effect.text(*messages), watch)
-            }
+            TurnEvent::Shortened { messages, effect } => self.shortened(*effect, *messages, watch),
             TurnEvent::Compacted { checkpoint } => self.compacted(checkpoint, watch),
             TurnEvent::StepFailed { reason, pause_ms } => self.step_failed(reason, *pause_ms),
             TurnEvent::PreparationDropped { reason } => {
@@ -137,11 +141,26 @@ impl<'o> Screen<'o> {
         }
     }
 
-    fn shortened(&mut self, effect: &str, watch: &Watch) {
+    fn shortened(&mut self, effect: CompactionEffect, messages: u64, watch: &Watch) {
         self.step_done();
+        match effect {
+            CompactionEffect::Cut => self.cuts += messages,
+            _ => self.report_shortened(effect, messages, watch),
+        }
+    }
+
+    /// Reports the cuts of the last steps in one line.
+    fn report_cuts(&mut self, watch: &Watch) {
+        match std::mem::take(&mut self.cuts) {
+            0 => {}
+            cuts => self.report_shortened(CompactionEffect::Cut, cuts, watch),
+        }
+    }
+
+    fn report_shortened(&self, effect: CompactionEffect, messages: u64, watch: &Watch) {
         if watch.notifies {
-            let text = format!("{effect}, still there for `recall`");
-            self.headline("shortened", &text);
+            let effect = effect.text(messages);
+            self.headline("shortened", &format!("{effect}, still there for `recall`"));
         }
     }
 
@@ -415,7 +434,21 @@ impl Show for Screen<'_> {
     }
 }
 
-/// Whether an agent works, and waits for nobody.
+/// Whether a report of cuts waits for the steps after this event.
+fn is_between_cuts(event: &TurnEvent) -> bool {
+    matches!(
+        event,
+        TurnEvent::Compacting {
+            tightened: None,
+            quota_reached: None,
+            ..
+        } | TurnEvent::Shortened {
+            effect: CompactionEffect::Cut,
+            ..
+        }
+    )
+}
+
 fn is_at_work(agent: &Member, watch: &Watch) -> bool {
     let mut waiting = watch.waiting.iter();
     agent.state == "running" && !waiting.any(|call| Some(&*call.run) == agent.run.as_deref())

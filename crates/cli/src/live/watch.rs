@@ -125,7 +125,6 @@ impl Watch {
         agents.find(|agent| agent.role == "lead")?.run.as_deref()
     }
 
-    /// The outcome.
     pub(crate) fn outcome(&self) -> Option<&str> {
         Some(self.end.as_ref()?.turn.state.as_str())
     }
@@ -136,7 +135,6 @@ impl Watch {
         Some((&error.code, &error.reason))
     }
 
-    /// Its answer.
     pub(crate) fn answer(&self) -> Option<&str> {
         self.end.as_ref()?.turn.answer.as_deref()
     }
@@ -158,7 +156,6 @@ impl Watch {
         end.tokens_before.zip(end.tokens_after)
     }
 
-    /// The names of the agents in this state.
     pub(crate) fn of_state(&self, state: &str) -> Vec<&str> {
         let agents = self.agents.iter().filter(|agent| agent.state == state);
         agents.map(|agent| agent.agent.as_str()).collect()

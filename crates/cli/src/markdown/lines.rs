@@ -4,7 +4,6 @@ use unicode_width::UnicodeWidthStr;
 
 use crate::terminal::Paint;
 
-/// The style of a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Style {
     Bold,
@@ -39,7 +38,6 @@ pub(super) struct Lines {
     said: String,
 }
 
-/// The columns that a text takes.
 pub(super) fn columns(text: &str) -> usize {
     UnicodeWidthStr::width(text)
 }

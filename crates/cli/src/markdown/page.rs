@@ -120,7 +120,6 @@ fn block_end(text: &str) -> Option<usize> {
     long.then(|| text.rfind('\n').map(|at| at + 1)).flatten()
 }
 
-/// The fence that a line opens.
 fn opened(line: &str) -> Option<&'static str> {
     ["```", "~~~"]
         .into_iter()

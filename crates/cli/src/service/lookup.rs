@@ -3,9 +3,10 @@
 use std::num::NonZeroUsize;
 
 use unisono::Service;
+use unisono_api::Page;
 use unisono_api::run::{ListedRun, LookupMatch, LookupQuery, RunQuery};
 
-use super::find_session;
+use super::session_if_named;
 use crate::problem::{Problem, Result};
 
 /// The scope of a lookup, from `--session`.
@@ -17,12 +18,13 @@ pub(crate) struct LookupScope {
 }
 
 impl LookupScope {
-    /// The named session.
+    /// Whether all sessions are meant.
+    pub(crate) const fn is_everywhere(&self) -> bool {
+        self.session.is_none()
+    }
+
     pub(crate) async fn session_id(&self, service: &dyn Service) -> Result<Option<String>> {
-        match &self.session {
-            Some(name) => Ok(Some(find_session(service, name).await?.session)),
-            None => Ok(None),
-        }
+        session_if_named(service, self.session.as_deref()).await
     }
 
     /// The run and its session: by its id or a part of it; `latest` and a turn mean the run of the
@@ -48,11 +50,10 @@ impl LookupScope {
         if name == "latest" {
             return all.into_iter().next().ok_or_else(none);
         }
-        let found = session_id(name, "run, turn or agent", &all);
+        let found = only_match(name, "run, turn or agent", &all);
         found.map_err(|problem| problem.hint("`unisono runs list` shows the runs"))
     }
 
-    /// All matches of a name.
     async fn all(&self, service: &dyn Service, name: &str) -> Result<Vec<LookupMatch>> {
         let query = LookupQuery {
             name: name.to_owned(),
@@ -64,7 +65,7 @@ impl LookupScope {
 
 fn none() -> Problem {
     let problem = Problem::not_found("there are no runs yet");
-    problem.hint("`unisono run FILE` does that")
+    problem.hint("`unisono run FILE` starts some")
 }
 
 /// The run of a turn's lead, or the newest run of a turn that ended before its lead began.
@@ -84,25 +85,21 @@ pub(crate) async fn runs_of(
     session: &str,
     turn: &str,
 ) -> Result<Vec<ListedRun>> {
-    let mut all = Vec::new();
     let mut query = RunQuery {
         session: Some(session.to_owned()),
         turn: Some(turn.to_owned()),
         limit: NonZeroUsize::new(500),
         ..RunQuery::default()
     };
-    loop {
-        let page = service.runs(&query).await?;
-        all.extend(page.items);
-        if page.next.is_none() {
-            return Ok(all);
-        }
-        query.cursor = page.next;
-    }
+    Ok(Page::all(async |cursor| {
+        query.cursor = cursor;
+        service.runs(&query).await
+    })
+    .await?)
 }
 
-/// The only match.
-pub(crate) fn session_id<T: Clone>(name: &str, what: &str, found: &[T]) -> Result<T> {
+/// The only one of the matches of a name.
+pub(crate) fn only_match<T: Clone>(name: &str, what: &str, found: &[T]) -> Result<T> {
     match found {
         [one] => Ok(one.clone()),
         [] => Err(Problem::not_found(format!(

@@ -61,7 +61,6 @@ impl People {
         self.decides.store(true, Ordering::SeqCst);
     }
 
-    /// The calls that were made with that text.
     pub(crate) fn made(&self, text: &str) -> usize {
         let logs = self.logs.iter();
         let logs = logs.map(|log| fs::read_to_string(log).unwrap_or_default());

@@ -130,7 +130,6 @@ struct Node {
     skew: i64,
 }
 
-/// All of them.
 pub(crate) struct Cluster {
     pub(crate) server: Arc<Server>,
     pub(crate) provider: Arc<FakeProvider>,
@@ -140,7 +139,7 @@ pub(crate) struct Cluster {
 
 impl Cluster {
     pub(crate) fn start(server: Server) -> Result<Cluster, String> {
-        let provider = FakeProvider::builder().script(script()).start_on_thread();
+        let provider = FakeProvider::play_on_thread(script());
         let mut cluster = Cluster {
             nodes: (0..NODES).map(|_| node(&server, &provider)).collect(),
             server: Arc::new(server),
@@ -426,7 +425,6 @@ fn node(server: &Server, provider: &FakeProvider) -> Node {
     }
 }
 
-/// The token of all daemons.
 pub(crate) fn token() -> &'static str {
     TOKEN
 }

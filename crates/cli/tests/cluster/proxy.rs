@@ -42,7 +42,6 @@ impl Proxy {
         self.until_cut.store(after + 1, Ordering::SeqCst);
     }
 
-    /// Whether that has happened.
     pub(crate) fn has_cut(&self) -> bool {
         self.until_cut.load(Ordering::SeqCst) == 0
     }

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use unisono_fake_provider::{Act, Answer, FakeProvider, Gate, Script, block_on};
 
+use crate::attachments::{base64, png};
 use crate::http::{Daemon, Event, Reply, head, send_to};
 use crate::support::Place;
 use crate::tools::{Scene, program};
@@ -134,22 +135,13 @@ fn put_together(updates: &[Value]) -> String {
 
 /// A model that is asked in place of the offline one.
 pub(crate) fn scripted(script: Script, more: &str) -> (FakeProvider, Place) {
-    let provider = FakeProvider::builder().script(script).start_on_thread();
-    let place = Place::with_config(&format!(
-        "{more}[providers.openai]\nbase_url = \"{}/v1\"\napi_key_env = \"TEST_KEY\"\n\
-         [models]\ndefault = \"openai/gpt-4o-mini\"\n[turn]\nagents = []\n",
-        provider.url()
-    ));
+    let provider = FakeProvider::play_on_thread(script);
+    let more = format!("[models]\ndefault = \"openai/gpt-4o-mini\"\n[turn]\nagents = []\n{more}");
+    let place = Place::with_openai(&provider, &more);
     (provider, place)
 }
 
-pub(crate) fn with_key(place: &Place) -> Daemon {
-    let mut command = place.command(&["serve", "--bind", "127.0.0.1:0"]);
-    command.env("TEST_KEY", "sk-test");
-    Daemon::of(place, command)
-}
-
-fn held(gate: &Gate, text: &str) -> Act {
+pub(crate) fn held(gate: &Gate, text: &str) -> Act {
     Act::from(Answer::text(text)).hold(gate)
 }
 
@@ -255,6 +247,7 @@ fn a_message_begins_a_task_that_is_the_same_after_the_program_was_killed() {
     assert_eq!(names, ["lead", "risks", "facts"]);
     let history = &task["history"][0];
     assert_eq!(history["parts"], message["parts"]);
+    assert_eq!(history["messageId"], message["messageId"]);
     assert_eq!(
         (&history["role"], &history["taskId"]),
         (&json!("ROLE_USER"), &task["id"])
@@ -292,8 +285,7 @@ fn a_message_begins_a_task_that_is_the_same_after_the_program_was_killed() {
     assert_eq!(short.get("history"), None);
     assert_eq!(short["artifacts"], task["artifacts"]);
 
-    daemon.going.signal("KILL");
-    daemon.going.finish();
+    daemon.kill();
     let daemon = Daemon::start(&place);
     let team = Client::of(&daemon);
     assert_eq!(team.task(&task), task);
@@ -306,6 +298,68 @@ fn a_message_begins_a_task_that_is_the_same_after_the_program_was_killed() {
 }
 
 #[test]
+fn the_history_of_a_task_has_the_parts_of_its_message() {
+    let place = Place::with_config("[turn]\nagents = []\n");
+    let daemon = Daemon::start(&place);
+    let team = Client::of(&daemon);
+    let image = png(640, 480, b"cat");
+    let parts = json!([
+        {"text": "We move on Friday 6 March.", "mediaType": "text/markdown"},
+        {"raw": base64(&image), "filename": "cat.png", "mediaType": "image/png"},
+        {"data": {"rooms": [1, 2]}, "metadata": {"source": "plan"}},
+        {"text": "When do we move?\n\n"},
+        {"raw": base64(&png(10, 20, b"dog"))},
+    ]);
+    let message = json!({"messageId": "m1", "role": "ROLE_USER", "parts": parts});
+    let task = team.send(&message);
+    assert_eq!(state(&task), "COMPLETED", "{task}");
+    let mut shown = task["history"][0]["parts"].clone();
+    let address = |part: &mut Value| {
+        let url = part.as_object_mut().unwrap().remove("url").unwrap();
+        let origin = format!("http://{}", daemon.address);
+        url.as_str()
+            .unwrap()
+            .strip_prefix(&origin)
+            .unwrap()
+            .to_owned()
+    };
+    let (cat, dog) = (address(&mut shown[1]), address(&mut shown[4]));
+    let content = daemon.get(&cat).expect(200);
+    assert_eq!(content.header("content-type"), Some("image/png"));
+    let length = image.len().to_string();
+    assert_eq!(content.header("content-length"), Some(length.as_str()));
+    assert_ne!(cat, dog);
+    assert_eq!(
+        shown[1],
+        json!({"filename": "cat.png", "mediaType": "image/png"})
+    );
+    assert_eq!(shown[4], json!({"mediaType": "image/png"}));
+    for text in [0, 2, 3] {
+        assert_eq!(shown[text], parts[text]);
+    }
+    assert_eq!(shown.as_array().unwrap().len(), 5);
+    assert_eq!(team.task(&task), task);
+
+    // A message of files alone, and a turn of another client.
+    let file = json!([{"raw": base64(&image), "filename": "cat.png"}]);
+    let message = json!({"messageId": "m2", "role": "ROLE_USER", "parts": file,
+        "contextId": task["contextId"]});
+    let alone = team.send(&message);
+    let shown = &alone["history"][0]["parts"];
+    assert_eq!(shown.as_array().unwrap().len(), 1, "{shown}");
+    assert_eq!(shown[0]["filename"], "cat.png");
+    let session = task["contextId"].as_str().unwrap();
+    let new = json!({"task": "Which room?", "attachments": [{"data": base64(&image)}]});
+    let turn = daemon.post(&format!("/v1/sessions/{session}/turns"), &new);
+    let turn = turn.expect(200).json();
+    let id = format!("{session}.{}", turn["turn"].as_str().unwrap());
+    let shown = team.task(&json!({"id": id}))["history"][0]["parts"].clone();
+    assert_eq!(shown[0], json!({"text": "Which room?"}));
+    assert!(shown[1]["url"].as_str().unwrap().ends_with(&cat), "{shown}");
+    daemon.stop();
+}
+
+#[test]
 fn a_task_that_was_open_when_the_program_was_killed_goes_on() {
     let gate = Gate::new();
     let acts = [
@@ -313,14 +367,13 @@ fn a_task_that_was_open_when_the_program_was_killed_goes_on() {
         Act::answer(Answer::text("The answer.")),
     ];
     let (provider, place) = scripted(Script::sequence(acts), "");
-    let daemon = with_key(&place);
+    let daemon = Daemon::keyed(&place);
     let task = Client::of(&daemon).begin(&says("m1", "Wait."));
     assert!(["SUBMITTED", "WORKING"].contains(&state(&task)), "{task}");
     block_on(provider.wait_for(1));
     assert_eq!(state(&Client::of(&daemon).task(&task)), "WORKING");
-    daemon.going.signal("KILL");
-    daemon.going.finish();
-    let daemon = with_key(&place);
+    daemon.kill();
+    let daemon = Daemon::keyed(&place);
     let same = Client::of(&daemon).send(&says("m1", "Wait."));
     assert_eq!((&same["id"], state(&same)), (&task["id"], "COMPLETED"));
     assert_eq!(artifact(&same, "answer"), "The answer.");
@@ -331,7 +384,7 @@ fn a_task_that_was_open_when_the_program_was_killed_goes_on() {
 #[test]
 fn a_message_that_many_send_at_once_begins_one_task() {
     let (provider, place) = scripted(Script::by(|_| Act::answer(Answer::text("Yes."))), "");
-    let daemon = with_key(&place);
+    let daemon = Daemon::keyed(&place);
     let token = format!("Bearer {}", daemon.token);
     let address = daemon.address.as_str();
     let body = json!({"message": says("m1", "Is it so?")}).to_string();
@@ -360,7 +413,7 @@ fn a_task_is_streamed_to_whoever_began_it_and_to_others() {
     let answer = || Act::from(Answer::pieces(["The move ", "is on ", "Friday."]));
     let script = Script::sequence([answer().hold(&first), answer().hold(&gate)]);
     let (provider, place) = scripted(script, "");
-    let daemon = with_key(&place);
+    let daemon = Daemon::keyed(&place);
     let team = Client::of(&daemon);
     let sent = json!({"message": says("m1", "When?")});
     let reply = team
@@ -410,7 +463,7 @@ fn a_task_is_streamed_to_whoever_began_it_and_to_others() {
 fn a_task_is_cancelled_and_takes_nothing_any_more() {
     let gate = Gate::new();
     let (provider, place) = scripted(Script::sequence([held(&gate, "Too late.")]), "");
-    let daemon = with_key(&place);
+    let daemon = Daemon::keyed(&place);
     let team = Client::of(&daemon);
     let task = team.begin(&says("m1", "Wait."));
     block_on(provider.wait_for(1));
@@ -470,7 +523,7 @@ fn a_task_that_failed_says_why() {
         r#"{"error": {"message": "no such key", "type": "invalid_request_error"}}"#,
     );
     let (_provider, place) = scripted(Script::sequence([refusal]), "");
-    let daemon = with_key(&place);
+    let daemon = Daemon::keyed(&place);
     let task = Client::of(&daemon).send(&says("m1", "Why?"));
     assert_eq!(state(&task), "FAILED", "{task}");
     let message = &task["status"]["message"];

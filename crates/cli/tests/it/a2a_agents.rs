@@ -3,9 +3,9 @@
 use serde_json::Value;
 use unisono_fake_provider::{Act, Answer, Gate, Script, block_on};
 
-use crate::a2a::{Client, scripted, with_key};
+use crate::a2a::{Client, scripted};
 use crate::http::Daemon;
-use crate::support::{Going, Place, finish};
+use crate::support::{Going, Place, finish, until};
 
 /// A place with an agent `far` that is one of a daemon's.
 fn asking(daemon: &Daemon, more: &str) -> Place {
@@ -53,10 +53,10 @@ fn a_remote_agent_works_for_a_turn_as_any_other_does() {
         tasks["tasks"][0]["artifacts"][0]["parts"][0]["text"],
         answered["text"]
     );
-    let asked = tasks["tasks"][0]["history"][0]["parts"][0]["text"]
-        .as_str()
-        .unwrap();
-    assert!(asked.starts_with("When do we ship?") && asked.contains("We ship on Friday."));
+    let parts = &tasks["tasks"][0]["history"][0]["parts"];
+    assert_eq!(parts[0]["text"], "When do we ship?");
+    let context = parts[1]["data"].to_string();
+    assert!(context.contains("We ship on Friday."), "{context}");
 
     // The token is in the requests and nowhere else.
     let session = report["session"].as_str().unwrap();
@@ -94,15 +94,14 @@ fn a_remote_task_is_found_again_after_the_program_was_killed() {
     let gate = Gate::new();
     let held = Act::from(Answer::text("On Friday.")).hold(&gate);
     let (provider, remote) = scripted(Script::sequence([held]), "");
-    let daemon = with_key(&remote);
+    let daemon = Daemon::keyed(&remote);
     // Whether the task was journaled by then or not, it is the same.
     let place = asking(&daemon, "contract = \"idempotent\"\n");
     let mut command = place.command(&ASK);
     command.env("FAR_TOKEN", &daemon.token);
     let going = Going::start(command);
     block_on(provider.wait_for(1));
-    going.signal("KILL");
-    going.finish();
+    going.kill();
     gate.open();
     let mut command = place.command(&["resume", "--json"]);
     command.env("FAR_TOKEN", &daemon.token);
@@ -118,7 +117,7 @@ fn a_turn_that_is_cancelled_has_its_remote_task_cancelled() {
     let gate = Gate::new();
     let held = Act::from(Answer::text("Too late.")).hold(&gate);
     let (provider, remote) = scripted(Script::sequence([held]), "");
-    let there = with_key(&remote);
+    let there = Daemon::keyed(&remote);
     let place = asking(&there, "");
     let session = place.json(&["import", "talk.json"])["session"].clone();
     let mut command = place.command(&["serve", "--bind", "127.0.0.1:0"]);
@@ -138,6 +137,31 @@ fn a_turn_that_is_cancelled_has_its_remote_task_cancelled() {
     // The stream ends with the task.
     let last = subscribed.events().last().unwrap().data;
     assert!(last.contains("TASK_STATE_CANCELED"), "{last}");
+    gate.open();
+    here.stop();
+    there.stop();
+}
+
+#[test]
+fn a_remote_task_that_never_ends_is_cancelled_at_the_time_limit() {
+    let gate = Gate::new();
+    let held = Act::from(Answer::text("Too late.")).hold(&gate);
+    let (_provider, remote) = scripted(Script::sequence([held]), "");
+    let there = Daemon::keyed(&remote);
+    let place = asking(&there, "timeout = \"2s\"\nretries = 0\n");
+    let session = place.json(&["import", "talk.json"])["session"].clone();
+    let mut command = place.command(&["serve", "--bind", "127.0.0.1:0"]);
+    command.env("FAR_TOKEN", &there.token);
+    let here = Daemon::of(&place, command);
+    let turns = format!("/v1/sessions/{}/turns", session.as_str().unwrap());
+    let task = serde_json::json!({"task": "When?"});
+    let turn = here.post(&turns, &task).expect(200).json();
+    assert_eq!(far(&turn)["error"]["code"], "timeout", "{turn}");
+    let cancelled = serde_json::json!({"status": "TASK_STATE_CANCELED"});
+    let remote = Client::of(&there);
+    until("the remote task goes on", || {
+        remote.rpc("ListTasks", &cancelled)["totalSize"] == 1
+    });
     gate.open();
     here.stop();
     there.stop();

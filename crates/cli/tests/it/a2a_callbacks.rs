@@ -9,7 +9,8 @@ use std::time::Instant;
 use serde_json::{Value, json};
 use unisono_fake_provider::{Act, Answer, Gate, Script, block_on};
 
-use crate::a2a::{Client, says, scripted, with_key};
+use crate::a2a::{Client, held, says, scripted};
+use crate::http::Daemon;
 use crate::people::caller;
 use crate::support::PATIENCE;
 
@@ -102,15 +103,11 @@ impl Receiving {
 
 const ALLOWED: &str = "[server]\ncallback_hosts = [\"127.0.0.1\"]\n";
 
-fn held(gate: &Gate, text: &str) -> Act {
-    Act::from(Answer::text(text)).hold(gate)
-}
-
 #[test]
 fn a_callback_is_told_of_each_state_signed_and_with_what_its_client_asked_for() {
     let gate = Gate::new();
     let (provider, place) = scripted(Script::sequence([held(&gate, "On Friday.")]), ALLOWED);
-    let daemon = with_key(&place);
+    let daemon = Daemon::keyed(&place);
     let team = Client::of(&daemon);
     let card = daemon
         .get("/.well-known/agent-card.json")
@@ -174,7 +171,7 @@ fn a_callback_is_told_after_the_program_was_killed_and_again_where_it_was_refuse
         Act::answer(Answer::text("The answer.")),
     ];
     let (provider, place) = scripted(Script::sequence(acts), ALLOWED);
-    let daemon = with_key(&place);
+    let daemon = Daemon::keyed(&place);
     let team = Client::of(&daemon);
     let how = json!({"returnImmediately": true});
     let sent = json!({"message": says("m1", "When?"), "configuration": how});
@@ -198,10 +195,9 @@ fn a_callback_is_told_after_the_program_was_killed_and_again_where_it_was_refuse
     let first = receiving.next();
     assert_eq!(first.state(), "TASK_STATE_WORKING");
     assert_eq!(first.header("x-a2a-notification-token"), None);
-    daemon.going.signal("KILL");
-    daemon.going.finish();
+    daemon.kill();
 
-    let daemon = with_key(&place);
+    let daemon = Daemon::keyed(&place);
     loop {
         let events = receiving.next();
         if events.state() == "TASK_STATE_COMPLETED" {
@@ -225,7 +221,7 @@ fn a_callback_is_told_after_the_program_was_killed_and_again_where_it_was_refuse
 fn callbacks_go_to_hosts_that_are_listed_and_nowhere_else() {
     let gate = Gate::new();
     let (provider, place) = scripted(Script::sequence([held(&gate, "So.")]), ALLOWED);
-    let daemon = with_key(&place);
+    let daemon = Daemon::keyed(&place);
     let team = Client::of(&daemon);
     let callback = |url: &str| {
         json!({"message": says("m1", "When?"), "configuration": {

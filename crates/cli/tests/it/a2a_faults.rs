@@ -6,15 +6,8 @@ use crate::a2a::{Client, says};
 use crate::http::{Daemon, Reply, head};
 use crate::support::Place;
 
-/// Sends a text as it is.
 fn sends(daemon: &Daemon, path: &str, headers: &[(&str, &str)], body: &str) -> Reply {
-    let token = format!("Bearer {}", daemon.token);
-    let own = [
-        ("Host", daemon.address.as_str()),
-        ("Authorization", token.as_str()),
-    ];
-    let headers = [&own[..], headers].concat();
-    daemon.send(&head("POST", path, &headers, body.len()), body.as_bytes())
+    daemon.send_as(&daemon.token, "POST", path, headers, body.as_bytes())
 }
 
 const JSON: (&str, &str) = ("Content-Type", "application/json");

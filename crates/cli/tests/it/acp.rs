@@ -4,10 +4,10 @@ use std::io::{BufRead as _, BufReader, Lines, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use serde_json::{Value, json};
-use unisono_fake_provider::{Act, Answer, FakeProvider, Gate, Script, Usage, block_on};
+use unisono_fake_provider::{Act, Answer, FakeProvider, Gate, Script, Stop, Usage, block_on};
 
 use crate::http::Daemon;
-use crate::support::{Place, example, finish};
+use crate::support::{Place, example};
 
 /// An editor that has started the program.
 pub(crate) struct Editor {
@@ -20,6 +20,8 @@ pub(crate) struct Editor {
     /// Which option is chosen where a person is asked; empty: none yet.
     pub(crate) choice: &'static str,
     pub(crate) permissions: Vec<Value>,
+    /// The ids of requests that the program has withdrawn.
+    pub(crate) withdrawn: Vec<Value>,
 }
 
 impl Editor {
@@ -50,6 +52,7 @@ impl Editor {
             updates: Vec::new(),
             choice: "approve",
             permissions: Vec::new(),
+            withdrawn: Vec::new(),
         }
     }
 
@@ -88,6 +91,9 @@ impl Editor {
                 self.send(&json!({"jsonrpc": "2.0", "id": message["id"],
                     "result": {"outcome": outcome}}));
             }
+            Some("$/cancel_request") => {
+                self.withdrawn.push(message["params"]["requestId"].clone());
+            }
             Some(other) => panic!("it asks for {other}"),
             None => {}
         }
@@ -121,7 +127,6 @@ impl Editor {
         self.ask("session/prompt", &prompt(session, text))
     }
 
-    /// The texts at a place in the updates of a kind.
     pub(crate) fn texts_at(&self, kind: &str, place: &str) -> Vec<String> {
         let of_kind = |update: &&Value| update["update"]["sessionUpdate"] == kind;
         let all = self.updates.iter().filter(of_kind);
@@ -378,13 +383,12 @@ fn a_line_that_is_no_message_is_refused_and_the_next_request_is_answered() {
 
 /// A model that is asked in place of the offline one.
 pub(crate) fn provider(script: Script) -> (FakeProvider, Place) {
-    let provider = FakeProvider::builder().script(script).start_on_thread();
-    let place = Place::with_config(&format!(
-        "[providers.openai]\nbase_url = \"{}/v1\"\napi_key_env = \"TEST_KEY\"\n\
-         [models]\ndefault = \"openai/gpt-4o-mini\"\n[turn]\nagents = []\n\
+    let provider = FakeProvider::play_on_thread(script);
+    let place = Place::with_openai(
+        &provider,
+        "[models]\ndefault = \"openai/gpt-4o-mini\"\n[turn]\nagents = []\n\
          [approvals]\nrequire = [\"skill\"]\n",
-        provider.url()
-    ));
+    );
     place.write(
         "skills/notes/SKILL.md",
         "---\nname: notes\ndescription: Notes.\n---\nBe brief.\n",
@@ -393,9 +397,7 @@ pub(crate) fn provider(script: Script) -> (FakeProvider, Place) {
 }
 
 pub(crate) fn start_with_key(place: &Place) -> Editor {
-    let mut command = place.command(&["acp"]);
-    command.env("TEST_KEY", "sk-test");
-    Editor::spawn(command)
+    Editor::spawn(place.keyed_command(&["acp"]))
 }
 
 #[test]
@@ -419,12 +421,58 @@ fn a_prompt_is_cancelled_and_the_session_goes_on() {
 }
 
 #[test]
+fn a_prompt_is_cancelled_by_the_id_of_its_request() {
+    let gate = Gate::new();
+    let held = Act::from(Answer::text("Too late.")).hold(&gate);
+    let (provider, place) = provider(Script::sequence([held, Act::answer(Answer::text("Well."))]));
+    let mut editor = start_with_key(&place);
+    let session = editor.new_session();
+    let id = editor.begin("session/prompt", &prompt(&session, "Wait."));
+    block_on(provider.wait_for(1));
+    for other in [
+        json!({"requestId": id + 7}),
+        json!({"requestId": null}),
+        json!({}),
+    ] {
+        editor.send(&json!({"jsonrpc": "2.0", "method": "$/cancel_request", "params": other}));
+    }
+    // The prompt is worked on.
+    let listed = editor.ask("session/list", &json!({})).unwrap();
+    assert_eq!(listed["sessions"][0]["sessionId"], session.as_str());
+    let params = json!({"requestId": id});
+    editor.send(&json!({"jsonrpc": "2.0", "method": "$/cancel_request", "params": params}));
+    assert_eq!(editor.end(id).unwrap()["stopReason"], "cancelled");
+    gate.open();
+    let next = editor.prompt(&session, "And now?").unwrap();
+    assert_eq!(next["stopReason"], "end_turn");
+    editor.leave();
+}
+
+#[test]
+fn an_editor_learns_that_an_answer_was_cut_or_declined() {
+    let cut = Answer::text("The move is on").stop(Stop::CutOff);
+    let declined = Answer::text("I cannot help.").stop(Stop::Refused);
+    let script = Script::sequence([cut, declined, Answer::text("Well.")]);
+    let (_provider, place) = provider(script);
+    let mut editor = start_with_key(&place);
+    let session = editor.new_session();
+    let rows = [
+        ("max_tokens", "The move is on"),
+        ("refusal", "declined to answer: I cannot help."),
+        ("end_turn", "Well."),
+    ];
+    for (reason, text) in rows {
+        editor.updates.clear();
+        let done = editor.prompt(&session, "When is the move?").unwrap();
+        assert_eq!(done["stopReason"], reason);
+        assert!(editor.said().ends_with(text), "{}", editor.said());
+    }
+    editor.leave();
+}
+
+#[test]
 fn the_cost_that_an_editor_shows_is_that_of_the_session() {
-    let used = Usage {
-        input: 1_000,
-        output: 100,
-        ..Usage::default()
-    };
+    let used = Usage::new(1_000, 100);
     let answer = Answer::text("Well.").usage(used);
     let (_provider, place) = provider(Script::always(Act::answer(answer)));
     let mut editor = start_with_key(&place);
@@ -543,9 +591,7 @@ fn a_turn_goes_on_when_the_editor_is_killed() {
     editor.program.kill().unwrap();
     editor.program.wait().unwrap();
     gate.open();
-    let mut command = place.command(&["resume"]);
-    command.env("TEST_KEY", "sk-test");
-    finish(command.spawn().unwrap(), &["resume"]).expect(0);
+    place.keyed(&["resume"]).expect(0);
     let mut editor = start_with_key(&place);
     let params = json!({"sessionId": session, "cwd": "/work/harbour", "mcpServers": []});
     editor.ask("session/load", &params).unwrap();

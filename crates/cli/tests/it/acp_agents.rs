@@ -57,7 +57,7 @@ impl Scene {
              [agents.coder]\ndescription = \"Codes\"\nkind = \"acp\"\ncommand = \"python3\"\n\
              args = {args:?}\ncwd = {code:?}\ntimeout = \"10m\"\nretries = 0\n{more}"
         );
-        place.write("config/unisono.toml", agent);
+        place.set_config(agent);
         place.talk();
         Scene {
             place,
@@ -70,8 +70,7 @@ impl Scene {
     fn killed(&self) {
         let going = Going::start(self.place.command(&ASK));
         let agent = heard(&self.started);
-        going.signal("KILL");
-        going.finish();
+        going.kill();
         while is_alive(&agent) {
             std::thread::yield_now();
         }
@@ -92,7 +91,7 @@ impl Scene {
     }
 }
 
-fn coder(report: &Value) -> &Value {
+pub(crate) fn coder(report: &Value) -> &Value {
     let mut runs = report["runs"].as_array().unwrap().iter();
     runs.find(|run| run["agent"] == "coder").unwrap()
 }

@@ -44,10 +44,10 @@ fn a_loaded_session_shows_calls_delegations_and_images_in_order() {
         "agents/risks.md",
         "---\nname: risks\ndescription: Names risks.\ntools: [skill]\n---\nBe careful.\n",
     );
-    let settings = std::fs::read_to_string(place.path("config/unisono.toml")).unwrap();
+    let settings = place.config();
     let settings = settings.replace("require = [\"skill\"]", "require = []");
     let settings = settings.replace("agents = []", "agents = [\"risks=name the risks\"]");
-    place.write("config/unisono.toml", settings);
+    place.set_config(settings);
     let mut editor = start_with_key(&place);
     let session = editor.new_session();
     let image = base64(&png(4, 4, b"crane"));
@@ -147,11 +147,7 @@ fn an_editor_that_restarts_while_its_user_is_asked_can_answer() {
         let calls = Answer::text("I look.").and_call("skill", json!({"name": "notes"}).to_string());
         let script = Script::sequence([calls, Answer::text("Brief it is.")]);
         let (_provider, place) = provider(script);
-        let daemon = has_daemon.then(|| {
-            let mut command = place.command(&["serve", "--bind", "127.0.0.1:0"]);
-            command.env("TEST_KEY", "sk-test");
-            Daemon::of(&place, command)
-        });
+        let daemon = has_daemon.then(|| Daemon::keyed(&place));
         let session = killed_while_asked(&place);
         let mut editor = start_with_key(&place);
         editor.ask(method, &open(&session)).unwrap();

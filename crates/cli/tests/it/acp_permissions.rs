@@ -3,16 +3,21 @@
 use serde_json::{Value, json};
 
 use crate::a2a::{Client, says};
-use crate::acp::Editor;
+use crate::acp::{Editor, prompt};
+use crate::acp_agents::coder;
 use crate::http::Daemon;
 use crate::mcp::Spoken;
 use crate::support::{Going, Place, finish, is_alive};
 
-/// An agent that asks whether it may remove a directory. It leaves its process id, and each answer.
+/// An agent that asks whether it may remove a directory, and withdraws that when there is a file
+/// `withdraw`. It leaves its process id, and each answer.
 const AGENT: &str = r#"
-import json, os, sys
+import json, os, sys, threading, time
 def send(**message):
     print(json.dumps(dict(jsonrpc="2.0", **message)), flush=True)
+def withdraw():
+    while not os.path.exists("withdraw"): time.sleep(0.01)
+    send(method="$/cancel_request", params=dict(requestId="q"))
 prompt = None
 for line in sys.stdin:
     message = json.loads(line)
@@ -26,8 +31,9 @@ for line in sys.stdin:
         call = dict(toolCallId="c", title="Clean up", kind="execute", rawInput=dict(command="rm -r build"))
         send(id="q", method="session/request_permission",
              params=dict(sessionId="s", toolCall=call, options=options))
+        threading.Thread(target=withdraw, daemon=True).start()
     elif id == "q":
-        outcome = message["result"]["outcome"]
+        outcome = message.get("result", {}).get("outcome") or dict(outcome=str(message["error"]["code"]))
         said = outcome.get("optionId", outcome["outcome"])
         open("answers", "a").write(said + "\n")
         text = dict(type="text", text="The answer is %s." % said)
@@ -44,28 +50,20 @@ fn scene(more: &str) -> Place {
     let place = Place::new();
     place.write("agent.py", AGENT);
     place.write("code/a", "one");
-    place.write(
-        "config/unisono.toml",
-        format!(
-            "[models]\ndefault = \"extractive\"\n[turn]\nagents = [\"coder\"]\n\
+    place.set_config(format!(
+        "[models]\ndefault = \"extractive\"\n[turn]\nagents = [\"coder\"]\n\
              [agents.coder]\ndescription = \"Codes\"\nkind = \"acp\"\ncommand = \"python3\"\n\
              args = [{:?}]\ncwd = {:?}\ntimeout = \"10m\"\nretries = 0\n\
              approve = [\"execute(input.command=rm *)\"]\n{more}",
-            place.path("agent.py"),
-            place.path("code"),
-        ),
-    );
+        place.path("agent.py"),
+        place.path("code"),
+    ));
     place.talk();
     place
 }
 
 fn answers(place: &Place) -> String {
     std::fs::read_to_string(place.path("code/answers")).unwrap_or_default()
-}
-
-fn coder(report: &Value) -> &Value {
-    let mut runs = report["runs"].as_array().unwrap().iter();
-    runs.find(|run| run["agent"] == "coder").unwrap()
 }
 
 /// The only call that waits, as the command line lists it.
@@ -126,6 +124,30 @@ fn the_person_of_an_editor_decides_about_a_permission() {
 }
 
 #[test]
+fn a_question_that_was_answered_elsewhere_is_withdrawn_from_the_editor() {
+    let place = scene("");
+    let daemon = Daemon::start(&place);
+    let mut editor = Editor::start(&place);
+    editor.choice = "";
+    let session = editor.new_session();
+    let id = editor.begin("session/prompt", &prompt(&session, TASK));
+    let question = loop {
+        let message = editor.next();
+        if message["method"] == "session/request_permission" {
+            break message["id"].clone();
+        }
+    };
+    let call = waiting(&place);
+    let call = call["call"].as_str().unwrap();
+    place.call(&["approvals", "approve", call]).expect(0);
+    assert_eq!(editor.end(id).unwrap()["stopReason"], "end_turn");
+    assert_eq!(editor.withdrawn, [question]);
+    assert_eq!(answers(&place), "allow_once\n");
+    editor.leave();
+    daemon.stop();
+}
+
+#[test]
 fn a_client_of_the_model_context_protocol_asks_about_a_permission() {
     let place = scene("");
     let mut server = Spoken::started(place.command(&["mcp"]));
@@ -170,8 +192,7 @@ fn a_crash_while_a_permission_waits_leaves_the_contract_to_decide() {
         let mut going = Going::start(place.command(&ASK));
         going.wait_for(&["unisono approvals approve"]);
         let first = waiting(&place);
-        daemon.going.signal("KILL");
-        daemon.going.finish();
+        daemon.kill();
         going.signal("KILL");
         going.finish();
         let pid = std::fs::read_to_string(place.path("code/pid")).unwrap();
@@ -224,6 +245,23 @@ fn a_cancelled_turn_cancels_the_permission_that_waits() {
     assert_eq!(answers(&place), "cancelled\n");
     going.finish();
     assert_eq!(place.json(&["approvals", "list"]), json!([]));
+    daemon.stop();
+}
+
+#[test]
+fn a_permission_that_its_agent_withdraws_waits_for_nobody() {
+    let place = scene("");
+    let daemon = Daemon::start(&place);
+    let mut going = Going::start(place.command(&ASK));
+    going.wait_for(&["unisono approvals approve"]);
+    let call = waiting(&place);
+    place.write("code/withdraw", "");
+    let report = going.finish().expect(0).json();
+    assert_eq!(answers(&place), "-32800\n");
+    assert_eq!(coder(&report)["state"], "done", "{report}");
+    assert_eq!(place.json(&["approvals", "list"]), json!([]));
+    let id = call["call"].as_str().unwrap();
+    place.call(&["approvals", "approve", id]).expect(2);
     daemon.stop();
 }
 

@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use unisono_fake_provider::tools::{LOG, serve_http};
@@ -10,9 +9,8 @@ use unisono_fake_provider::{Act, Answer, FakeProvider, Script};
 
 use crate::acp::Editor;
 use crate::http::Daemon;
-use crate::support::{PATIENCE, Place, is_alive};
+use crate::support::{Place, is_alive, until};
 
-const KEY: &str = "sk-test-55a1";
 const SECRET: &str = "desk-token-91c7e2";
 
 /// A place whose model calls a tool in each turn, then says what it came back with.
@@ -34,21 +32,11 @@ fn scene(calls: &'static [(&'static str, &'static str)], more: &str) -> (FakePro
             None => Act::answer(Answer::text("Nothing to do.")),
         }
     });
-    let provider = FakeProvider::builder().script(script).start_on_thread();
-    let place = Place::with_config(&format!(
-        "[providers.openai]\nbase_url = \"{}/v1\"\napi_key_file = \"key\"\napi_key_env = \"TEST_KEY\"\n\
-         [models]\ndefault = \"openai/gpt-4o-mini\"\n[turn]\nagents = []\n{more}",
-        provider.url()
-    ));
-    place.write("key", KEY);
+    let provider = FakeProvider::play_on_thread(script);
+    let more = format!("[models]\ndefault = \"openai/gpt-4o-mini\"\n[turn]\nagents = []\n{more}");
+    let place = Place::with_key_file("openai", &provider, &more);
     place.write("log", "");
     (provider, place)
-}
-
-fn editor(place: &Place) -> Editor {
-    let mut command = place.command(&["acp"]);
-    command.env("TEST_KEY", KEY);
-    Editor::spawn(command)
 }
 
 /// This binary as the editor's server of tools, which writes a log.
@@ -81,11 +69,7 @@ fn server_of(log: &Path) -> String {
 }
 
 fn ended(process: &str) {
-    let deadline = Instant::now() + PATIENCE;
-    while is_alive(process) {
-        assert!(Instant::now() < deadline, "the server outlives its session");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    until("the server outlives its session", || !is_alive(process));
 }
 
 /// Whether a file below a directory contains a text.
@@ -107,7 +91,7 @@ fn the_servers_of_an_editor_serve_one_session_and_end_with_it() {
     let more = "[approvals]\nrequire = [\"desk__send\"]\n";
     let (provider, place) = scene(&[("Send", "desk__send")], more);
     let log = place.path("log");
-    let mut editor = editor(&place);
+    let mut editor = Editor::start(&place);
     let nowhere = json!({"name": "gone", "command": "/nowhere/at/all", "args": [], "env": []});
     let session = open(&mut editor, &place, json!([desk(&log), nowhere]));
     let done = editor.prompt(&session, "Send it.").unwrap();
@@ -145,7 +129,7 @@ fn beside_a_daemon_the_servers_end_when_the_editor_leaves() {
     let (provider, place) = scene(&[("Read", "desk__read")], contracts);
     let log = place.path("log");
     let daemon = Daemon::start(&place);
-    let mut first = editor(&place);
+    let mut first = Editor::start(&place);
     let session = open(&mut first, &place, json!([desk(&log)]));
     first.prompt(&session, "Read it.").unwrap();
     assert!(
@@ -163,7 +147,7 @@ fn beside_a_daemon_the_servers_end_when_the_editor_leaves() {
     let address = serve_http(&log).unwrap();
     let remote = json!({"type": "http", "name": "desk", "url": format!("http://{address}/mcp"),
         "headers": [{"name": "Authorization", "value": format!("Bearer {SECRET}")}]});
-    let mut second = editor(&place);
+    let mut second = Editor::start(&place);
     let params = json!({"sessionId": session, "cwd": place.path("."), "mcpServers": [remote]});
     second.ask("session/load", &params).unwrap();
     second.updates.clear();

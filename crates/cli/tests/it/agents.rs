@@ -103,11 +103,8 @@ fn a_program_that_fails() {
 #[test]
 fn a_failure_that_matters_fails_the_turn() {
     let place = place("exit 3");
-    let config = std::fs::read_to_string(place.path("config/unisono.toml")).unwrap();
-    place.write(
-        "config/unisono.toml",
-        format!("{config}on_failure = \"fail\"\n"),
-    );
+    let config = place.config();
+    place.set_config(format!("{config}on_failure = \"fail\"\n"));
     let done = run(&place).expect(1).says(&["the turn failed", "odd"]);
     assert_eq!(done.json()["state"], "failed");
 }
@@ -179,8 +176,8 @@ fn whoever_leaves_group_session_and_parent_ends_with_the_program() {
              (setsid sh -c \"trap '' TERM; echo \\$\\$ >> {pids}; while :; do sleep 1; done\" &)\n\
              until [ $(cat {pids} 2>/dev/null | wc -l) = 2 ]; do sleep 0.01; done; {then}"
         ));
-        let config = std::fs::read_to_string(place.path("config/unisono.toml")).unwrap();
-        place.write("config/unisono.toml", config.replace("700ms", "5s"));
+        let config = place.config();
+        place.set_config(config.replace("700ms", "5s"));
         let done = run(&place);
         let report = done.expect(code).json();
         let text = std::fs::read_to_string(directory.path().join("pids")).unwrap();
@@ -214,9 +211,9 @@ fn a_program_that_signals_its_group_leaves_nobody_behind() {
          trap '' TERM INT HUP; kill -TERM 0; kill -INT 0; kill -HUP 0; echo cleaned up",
         pid.display()
     );
-    let config = std::fs::read_to_string(place.path("config/unisono.toml")).unwrap();
+    let config = place.config();
     let config = config.replace("\"x\"", &format!("{script:?}"));
-    place.write("config/unisono.toml", config.replace("700ms", "20s"));
+    place.set_config(config.replace("700ms", "20s"));
     let report = run(&place).expect(0).json();
     let text = report["runs"][0]["text"].as_str().unwrap();
     assert_eq!(text.trim(), "cleaned up", "{report}");
@@ -235,13 +232,10 @@ fn nothing_outlives_a_daemon_that_is_killed() {
         pid.display(),
         started.display()
     );
-    place.write(
-        "config/unisono.toml",
-        format!(
-            "[agents.waits]\ndescription = \"Test\"\nkind = \"command\"\ncommand = \"sh\"\n\
+    place.set_config(format!(
+        "[agents.waits]\ndescription = \"Test\"\nkind = \"command\"\ncommand = \"sh\"\n\
              args = [\"-c\", {script:?}]\n"
-        ),
-    );
+    ));
     place.talk();
     let daemon = Going::start(place.command(&["run", "talk.json", "--agents", "waits"]));
     let program = heard(&started);
@@ -287,7 +281,7 @@ fn a_lead_that_cannot_delegate_says_so() {
 
     // The shipped one is no fault of anybody's who does not use it.
     place.call(&["agents", "check"]).expect(0);
-    place.write("config/unisono.toml", "[turn]\nlead = \"coordinator\"\n");
+    place.set_config("[turn]\nlead = \"coordinator\"\n");
     let checked = place.call(&["agents", "check"]);
     let said = format!("{}{}", checked.stdout, checked.stderr);
     assert!(

@@ -22,6 +22,22 @@ fn repeated(first: &Value) -> Value {
 }
 
 #[test]
+fn a_task_has_the_author_that_it_names() {
+    let place = Place::new();
+    let daemon = Daemon::start(&place);
+    let session = daemon.session(&json!({"title": "Two"}));
+    let turns = format!("/v1/sessions/{session}/turns");
+    let asked = json!({"task": "When do we ship?", "author": " Ben ", "agents": []});
+    daemon.post(&turns, &asked).expect(200);
+    let messages = format!("/v1/sessions/{session}/messages");
+    let messages = daemon.get(&messages).expect(200).json();
+    assert_eq!(messages["items"][0]["author"], "Ben", "{messages}");
+    let refused = daemon.post(&turns, &json!({"task": "x", "author": " "}));
+    refused.expect(400).problem("invalid_request");
+    daemon.stop();
+}
+
+#[test]
 fn a_conversation_is_kept_elsewhere_and_asked_about_here() {
     let place = Place::new();
     let daemon = Daemon::start(&place);
@@ -172,8 +188,7 @@ fn the_same_verb_works_here_and_through_a_daemon() {
 fn behind_an_open_turn_a_message_waits_also_across_a_crash() {
     let scene = Scene::new();
     let (going, agent) = scene.run(&[]);
-    going.signal("KILL");
-    assert_eq!(going.finish().code, None);
+    going.kill();
     kill_if_alive(&agent);
     let waiting = scene
         .place

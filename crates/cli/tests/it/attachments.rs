@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use serde_json::{Value, json};
 use unisono_fake_provider::{Act, Answer, Script};
 
+use crate::client_tools::Scene;
 use crate::http::{Daemon, Reply, head};
-use crate::lending::Scene;
-use crate::support::{Place, send_signal};
+use crate::support::Place;
 
 const CHAT: &str = "/openai/v1/chat/completions";
 const RESPONSES: &str = "/openai/v1/responses";
@@ -59,19 +59,11 @@ fn scene() -> Scene {
 }
 
 fn session(daemon: &Daemon) -> String {
-    let made = daemon.post("/v1/sessions", &json!({})).expect(201).json();
-    made["session"].as_str().unwrap().to_owned()
+    daemon.session(&json!({}))
 }
 
 fn upload(daemon: &Daemon, mime: &str, bytes: &[u8]) -> Reply {
-    let token = format!("Bearer {}", daemon.token);
-    let headers = [
-        ("Host", daemon.address.as_str()),
-        ("Authorization", &token),
-        ("Content-Type", mime),
-    ];
-    let head = head("POST", "/v1/blobs", &headers, bytes.len());
-    daemon.send(&head, bytes)
+    daemon.post_bytes("/v1/blobs", mime, bytes)
 }
 
 fn append(daemon: &Daemon, session: &str, part: Value) -> Reply {
@@ -173,8 +165,7 @@ fn what_was_acknowledged_is_there_after_the_program_was_killed() {
     let session = session(&daemon);
     append(&daemon, &session, attachment("a.png", &image)).expect(201);
     let digest = digest_of(&daemon, &session);
-    send_signal("KILL", &daemon.going.id().to_string());
-    drop(daemon);
+    daemon.kill();
     let daemon = Daemon::start(&scene.place);
     daemon.get(&format!("/v1/blobs/{digest}")).expect(200);
     let task = json!({"task": "What is it?"});
@@ -336,10 +327,9 @@ fn addresses_of_allowed_hosts_are_read_and_no_others() {
     let cat = png(640, 480, b"cat");
     let (server, asked) = file_server(cat.clone());
     let scene = scene();
-    let path = scene.place.path("config/unisono.toml");
-    let settings = std::fs::read_to_string(&path).unwrap();
+    let settings = scene.place.config();
     let allowed = "[attachments]\nallowed_hosts = [\"127.0.0.1\"]\n";
-    std::fs::write(&path, format!("{settings}{allowed}")).unwrap();
+    scene.place.set_config(format!("{settings}{allowed}"));
     let daemon = Daemon::start(&scene.place);
     let at = |name: &str| format!("{server}/{name}");
     let chat = |address: &str| {
@@ -419,10 +409,9 @@ fn addresses_of_allowed_hosts_are_read_and_no_others() {
 #[test]
 fn a_session_takes_so_many_bytes() {
     let scene = scene();
-    let path = scene.place.path("config/unisono.toml");
-    let settings = std::fs::read_to_string(&path).unwrap();
+    let settings = scene.place.config();
     let bounds = "[attachments]\nmax_bytes = 4096\nsession_bytes = 6000\n";
-    std::fs::write(&path, format!("{settings}{bounds}")).unwrap();
+    scene.place.set_config(format!("{settings}{bounds}"));
     let daemon = Daemon::start(&scene.place);
     let session = session(&daemon);
     let part = |byte: u8, bytes: usize| attachment("a.png", &png(9, 9, &vec![byte; bytes]));
@@ -501,7 +490,6 @@ fn files_go_with_a_task_and_leave_with_an_export() {
     fourth.call(&["doctor"]).says(&[]);
 }
 
-/// A PDF of one page that says this.
 pub(crate) fn pdf_that_says(text: &str) -> Vec<u8> {
     pdf_that_repeats(text, 1)
 }
@@ -533,29 +521,55 @@ pub(crate) fn pdf_that_repeats(text: &str, times: usize) -> Vec<u8> {
     file.into_bytes()
 }
 
+/// A conversation, the document, and a task with it, for a model that takes documents or not.
+fn task_with(plan: &[u8], takes: bool) -> (Scene, [&'static str; 6]) {
+    let scene = scene();
+    let settings = scene.place.config();
+    let models = "[models]\ncatalogue = \"config/models.toml\"\n";
+    scene
+        .place
+        .set_config(settings.replacen("[models]\n", models, 1));
+    let own = format!("[models.\"openai/gpt-4o\"]\ndocuments = {takes}\n");
+    scene.place.write("config/models.toml", own);
+    scene.place.write("plan.pdf", plan);
+    scene
+        .place
+        .write("talk.jsonl", "{\"role\":\"user\",\"content\":\"Hello\"}\n");
+    let task = [
+        "run",
+        "talk.jsonl",
+        "--task",
+        "When?",
+        "--attach",
+        "plan.pdf",
+    ];
+    (scene, task)
+}
+
+#[test]
+fn a_pdf_of_many_pages_fits_a_model_that_gets_its_text_only() {
+    let pages = "<< /Type /Page >>\n".repeat(60);
+    let plan = format!("%PDF-1.7\n{pages}%%EOF\n").into_bytes();
+    let (scene, task) = task_with(&plan, false);
+    scene.place.json(&task);
+    let sent = scene.sent().pop().unwrap().to_string();
+    assert!(sent.contains("60 pages]"), "{sent}");
+    // One that takes it has no room for 60 pages.
+    let (scene, task) = task_with(&plan, true);
+    let refused = scene.place.call(&task);
+    assert_ne!(refused.code, Some(0));
+    assert!(
+        refused.stderr.contains("context_overflow"),
+        "{}",
+        refused.stderr
+    );
+}
+
 #[test]
 fn a_model_that_takes_no_pdfs_gets_their_text() {
     let plan = pdf_that_says("We ship on Friday.");
     for takes in [true, false] {
-        let scene = scene();
-        let path = scene.place.path("config/unisono.toml");
-        let settings = std::fs::read_to_string(&path).unwrap();
-        let models = "[models]\ncatalogue = \"config/models.toml\"\n";
-        std::fs::write(&path, settings.replacen("[models]\n", models, 1)).unwrap();
-        let own = format!("[models.\"openai/gpt-4o\"]\ndocuments = {takes}\n");
-        scene.place.write("config/models.toml", own);
-        scene.place.write("plan.pdf", &plan);
-        scene
-            .place
-            .write("talk.jsonl", "{\"role\":\"user\",\"content\":\"Hello\"}\n");
-        let task = [
-            "run",
-            "talk.jsonl",
-            "--task",
-            "When?",
-            "--attach",
-            "plan.pdf",
-        ];
+        let (scene, task) = task_with(&plan, takes);
         scene.place.json(&task);
         let sent = scene.sent().pop().unwrap().to_string();
         assert!(
@@ -618,6 +632,34 @@ fn exports_of_other_formats_carry_the_contents() {
         .call(&["export", &session, "--format", "sharegpt"]);
     let plain = plain.expect(0).stdout;
     assert!(plain.contains("[attachment cat.png") && !plain.contains(&base64(&image)));
+}
+
+#[test]
+fn the_summary_of_a_document_with_a_text_is_imported_with_it() {
+    let scene = scene();
+    let daemon = Daemon::start(&scene.place);
+    let session = session(&daemon);
+    let at = |rest: &str| format!("/v1/sessions/{session}/{rest}");
+    let long = "The orders of the old shop move to the new warehouse on Friday. ".repeat(40);
+    let plan = attachment("plan.pdf", &pdf_that_says("We ship on Friday."));
+    let parts = json!([{"type": "text", "text": long}, plan]);
+    for message in [
+        json!({"parts": parts}),
+        json!({"text": "Twelve, then."}),
+        json!({"text": "And when?"}),
+    ] {
+        daemon.post(&at("messages"), &message).expect(201);
+    }
+    let compacted = daemon.post(&at("compactions"), &json!({"keep_messages": 1}));
+    assert_eq!(compacted.expect(200).json()["checkpoints"], json!([1]));
+    daemon.stop();
+    let written = scene.place.call(&["export", &session]).expect(0).stdout;
+    let other = Place::with_config("");
+    other.write("talk.jsonl", &written);
+    other.call(&["import", "talk.jsonl"]).expect(0);
+    let context = other.json(&["context"]);
+    let summaries = context["summaries"].as_array().unwrap();
+    assert_eq!(summaries.len(), 1, "{context}");
 }
 
 #[test]

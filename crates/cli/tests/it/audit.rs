@@ -12,7 +12,7 @@ use unisono_test_postgres::Server;
 
 use crate::http::{Daemon, head};
 use crate::people::{Caller, caller, member, of_owner};
-use crate::support::{PATIENCE, Place};
+use crate::support::{PATIENCE, Place, until};
 
 /// A word of the conversations.
 const CONTENT: &str = "xylophone";
@@ -40,28 +40,13 @@ fn what(entry: &Value) -> (String, Option<u64>) {
     (parts.join(" "), entry["status"].as_u64())
 }
 
-/// Sends a form of the page.
-fn form(caller: &Caller<'_>, path: &str, text: &str) -> u16 {
-    let bearer = format!("Bearer {}", caller.token);
-    let origin = format!("http://{}", caller.daemon.address);
-    let headers = [
-        ("Host", caller.daemon.address.as_str()),
-        ("Origin", &origin),
-        ("Authorization", &bearer),
-        ("Content-Type", "application/x-www-form-urlencoded"),
-    ];
-    let head = head("POST", path, &headers, text.len());
-    caller.daemon.send(&head, text.as_bytes()).status
-}
-
 /// Changes something by every door; answers with the session, and what the log should have, the newest
 /// first.
 fn change_everything(ada: &Caller<'_>) -> (String, Vec<(String, u64)>) {
     let mut expected = Vec::new();
     let messages = [json!({"role": "user", "content": format!("The {CONTENT} is here.")})];
     let new = json!({"title": CONTENT, "messages": messages});
-    let made = ada.post("/v1/sessions", &new).expect(201).json();
-    let session = made["session"].as_str().unwrap().to_owned();
+    let session = ada.session(&new);
     expected.push(("POST /v1/sessions".to_owned(), 201));
     let task = json!({"task": format!("Where is the {CONTENT}?")});
     let decided = json!({"decision": "approve"});
@@ -100,7 +85,7 @@ fn change_everything(ada: &Caller<'_>) -> (String, Vec<(String, u64)>) {
     let status = ada.send("POST", &cancel, &version, Some(&json!({}))).status;
     let route = "POST /a2a/tasks/{task} CancelTask";
     expected.push((route.to_owned(), u64::from(status)));
-    let status = form(ada, "/", "title=xylophone&system=");
+    let status = ada.form("POST", "/", "title=xylophone&system=").status;
     expected.push(("POST /".to_owned(), u64::from(status)));
     let path = format!("/v1/sessions/{session}");
     let status = ada.send("DELETE", &path, &[], None).status;
@@ -332,16 +317,18 @@ fn a_store_that_is_repaired_when_it_is_opened_has_an_entry_that_says_so() {
     let repaired = ("OPEN repair".to_owned(), json!({"quarantine": "1"}));
     assert_eq!(entries()[0], repaired);
     assert_eq!(entries()[0], repaired, "it is repaired once");
+    // A check opens the store, too.
+    std::fs::remove_dir_all(place.path("data/unisono/data")).unwrap();
+    place.call(&["doctor"]).expect(1);
+    let repaired = ("OPEN repair".to_owned(), json!({"quarantine": "2"}));
+    assert_eq!(entries()[0], repaired);
 }
 
 #[test]
 fn a_login_by_a_link_is_recorded_and_so_is_a_link_that_does_not_work() {
     let place = Place::with_config(SETTINGS);
     let daemon = Daemon::start(&place);
-    let (ada, bob) = (
-        of_owner(&daemon, "ada", "read"),
-        of_owner(&daemon, "bob", "read"),
-    );
+    let [ada, bob] = ["ada", "bob"].map(|name| of_owner(&daemon, name, "read"));
     let link = |caller: &Caller<'_>| {
         let made = caller
             .post("/v1/login-links", &json!({}))
@@ -390,6 +377,17 @@ fn refused_requests_are_in_the_log_bounded_and_only_admins_see_it() {
     reader.post("/v1/sessions", &json!({})).expect(403);
     let asked = reader.tool("ask", &json!({"task": CONTENT}));
     assert_eq!(asked["result"]["isError"], true);
+    let task = format!("{UNKNOWN}.{UNKNOWN}.ask");
+    for (method, params) in [
+        ("tasks/cancel", json!({"taskId": task})),
+        (
+            "tasks/update",
+            json!({"taskId": task, "inputResponses": {}}),
+        ),
+    ] {
+        let answer = reader.mcp(method, &params);
+        assert!(answer["error"].is_object(), "{answer}");
+    }
     let secret = reader.token.clone();
     reader
         .send("DELETE", &format!("/v1/tokens/{secret}"), &[], None)
@@ -406,6 +404,8 @@ fn refused_requests_are_in_the_log_bounded_and_only_admins_see_it() {
         [
             refused("DELETE /v1/tokens/{token}"),
             refused("DELETE /v1/tokens/{token}"),
+            refused("POST /mcp tasks/update"),
+            refused("POST /mcp tasks/cancel"),
             refused("POST /mcp ask"),
             refused("POST /v1/sessions"),
             refused("GET /v1/audit"),
@@ -507,8 +507,7 @@ fn a_crash_loses_nothing_that_was_read_and_the_log_can_be_off() {
     }
     let before = log(&daemon, "");
     assert_eq!(before.len(), 21);
-    daemon.going.signal("KILL");
-    daemon.going.finish();
+    daemon.kill();
     let daemon = Daemon::start(&place);
     assert_eq!(log(&daemon, ""), before);
     daemon.stop();
@@ -530,17 +529,14 @@ fn daemons_on_one_database_have_one_log_and_record_what_is_passed_on_once() {
     let places = [member(&server), member(&server)];
     let [one, other] = places.each_ref().map(Daemon::start);
     let ada = of_owner(&one, "ada", "ask");
-    let made = ada.post("/v1/sessions", &json!({})).expect(201).json();
-    let session = made["session"].as_str().unwrap();
+    let session: &str = &ada.session(&json!({}));
     let there = Caller {
         daemon: &other,
         token: ada.token.clone(),
     };
-    let asked = Instant::now();
-    while there.get("/v1/sessions").status == 401 {
-        assert!(asked.elapsed() < PATIENCE, "the token is not known there");
-        thread::yield_now();
-    }
+    until("the token is not known there", || {
+        there.get("/v1/sessions").status != 401
+    });
     let path = format!("/v1/sessions/{session}/messages");
     for _ in 0..3 {
         there.post(&path, &json!({"text": CONTENT})).expect(201);

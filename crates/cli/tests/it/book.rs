@@ -24,11 +24,17 @@ fn script(text: &str) -> String {
     script
 }
 
-/// Runs a page's commands as a newcomer would, with the program and the examples at hand.
-fn run(page: &str) -> Done {
+/// A place with the examples at hand.
+fn with_examples() -> Place {
     let place = Place::new();
     let root = source().join("../..").canonicalize().unwrap();
     std::os::unix::fs::symlink(root.join("examples"), place.path("examples")).unwrap();
+    place
+}
+
+/// Runs a page's commands as a newcomer would, with the program and the examples at hand.
+fn run(page: &str) -> Done {
+    let place = with_examples();
     place.write(
         "talk.jsonl",
         r#"{"role":"user","content":"The offer is 4,200 euros, agreed by Ada."}"#,
@@ -95,6 +101,25 @@ fn agents_of_ones_own_work_as_the_page_says() {
 #[test]
 fn compaction_is_tuned_as_the_page_says() {
     run("how-to/compaction.md").expect(0);
+}
+
+#[test]
+fn the_recipe_for_small_windows_works_in_each_of_them() {
+    let page = page_text(&source().join("how-to/compaction.md"));
+    let (_, recipe) = page.split_once("\n## Small windows").unwrap();
+    let recipe = script(recipe);
+    assert_eq!(recipe.matches("window = 8_192").count(), 1, "{recipe}");
+    for (size, shown, compacts) in [
+        ("8_192", "8,192", true),
+        ("16_384", "16,384", true),
+        ("32_768", "32,768", false),
+    ] {
+        let recipe = recipe.replace("window = 8_192", &format!("window = {size}"));
+        let done = shell(&with_examples(), size, &recipe).expect(0);
+        let window = format!("window {shown} − reply 1,024");
+        assert!(done.stdout.contains(&window), "{done:#?}");
+        assert_eq!(done.stderr.contains("compacted "), compacts, "{done:#?}");
+    }
 }
 
 #[test]

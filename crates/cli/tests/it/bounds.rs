@@ -179,8 +179,8 @@ fn many_who_follow_and_never_read_take_no_thread_and_little_memory_each() {
         "[server]\nstreams = {CLIENTS}\nrequests_per_second = 0\n"
     ));
     let daemon = Daemon::start(&place);
-    let made = daemon.post("/v1/sessions", &hello()).expect(201).json();
-    let at = |rest: &str| format!("/v1/sessions/{}{rest}", made["session"].as_str().unwrap());
+    let made = daemon.session(&hello());
+    let at = |rest: &str| format!("/v1/sessions/{made}{rest}");
     let follow = || daemon.get(&at("/events?after=0"));
     let task = json!({"task": "Who said hello?", "agents": ["facts", "risks"]});
     let ask = || {
@@ -224,8 +224,8 @@ fn sessions_that_come_and_go_leave_nothing_in_memory() {
     let new = hello();
     let round = |n: usize| {
         for _ in 0..n {
-            let made = daemon.post("/v1/sessions", &new).expect(201).json();
-            let path = format!("/v1/sessions/{}", made["session"].as_str().unwrap());
+            let id = daemon.session(&new);
+            let path = format!("/v1/sessions/{id}");
             daemon.request("DELETE", &path, None).expect(204);
         }
     };
@@ -254,8 +254,8 @@ fn what_agents_start_keeps_the_limit_of_open_files_that_the_daemon_had() {
         .find(|line| line.starts_with("Max open files"));
     let soft = files.unwrap().split_whitespace().nth(3).unwrap();
     assert_ne!(soft, "512", "the daemon's own is raised");
-    let made = daemon.post("/v1/sessions", &hello()).expect(201).json();
-    let turns = format!("/v1/sessions/{}/turns", made["session"].as_str().unwrap());
+    let made = daemon.session(&hello());
+    let turns = format!("/v1/sessions/{made}/turns");
     let turn = daemon.post(
         &turns,
         &json!({"task": "How many?", "lead": "limit", "agents": []}),
@@ -288,9 +288,7 @@ fn a_conversation_that_is_imported_has_a_bounded_number_of_messages() {
 fn a_session_without_messages_is_empty_and_one_that_is_gone_is_not() {
     let place = Place::new();
     let daemon = Daemon::start(&place);
-    let made = daemon.post("/v1/sessions", &json!({"title": "later"}));
-    let made = made.expect(201).json();
-    let id = made["session"].as_str().unwrap();
+    let id: &str = &daemon.session(&json!({"title": "later"}));
     let messages = daemon.get(&format!("/v1/sessions/{id}/messages"));
     assert_eq!(
         messages.expect(200).json(),
@@ -352,17 +350,9 @@ fn a_session_without_messages_is_empty_and_one_that_is_gone_is_not() {
 
 #[test]
 fn a_provider_that_refuses_its_key_is_no_fault_that_clients_ask_again_after() {
-    let provider = FakeProvider::builder()
-        .script(Script::always(Act::refuse(Refusal::Unauthorised)))
-        .start_on_thread();
-    let place = Place::with_config(&format!(
-        "[providers.openai]\nbase_url = \"{}/v1\"\napi_key_env = \"TEST_KEY\"\n\
-         [models]\ndefault = \"openai/gpt-4o\"\n",
-        provider.url()
-    ));
-    let mut command = place.command(&["serve", "--bind", "127.0.0.1:0"]);
-    command.env("TEST_KEY", "sk-test");
-    let daemon = Daemon::of(&place, command);
+    let provider = FakeProvider::play_on_thread(Script::always(Act::refuse(Refusal::Unauthorised)));
+    let place = Place::with_openai(&provider, "[models]\ndefault = \"openai/gpt-4o\"\n");
+    let daemon = Daemon::keyed(&place);
     let asked = json!({"model": "facts", "input": "Which word?",
                        "messages": [{"role": "user", "content": "Which word?"}]});
     for path in ["/openai/v1/chat/completions", "/openai/v1/responses"] {

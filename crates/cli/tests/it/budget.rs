@@ -11,28 +11,19 @@ use unisono_fake_provider::{
 use unisono_session::budget::Amount;
 use unisono_session::{Event, Fact, State, ids};
 
-use crate::a2a::with_key;
-use crate::support::{Done, Going, Place, example, finish};
+use crate::http::Daemon;
+use crate::support::{Done, Going, Place, example};
 
 const MODEL: &str = "openai/gpt-4o";
 
 fn place(provider: &FakeProvider, more: &str) -> Place {
-    Place::with_config(&format!(
-        "[providers.openai]\nbase_url = \"{}/v1\"\napi_key_env = \"TEST_KEY\"\nattempts = 1\n\
-         [compaction]\nsummarisers = [\"extractive\"]\n{more}",
-        provider.url()
-    ))
+    let own = "attempts = 1\n[compaction]\nsummarisers = [\"extractive\"]\n";
+    Place::with_openai(provider, &[own, more].concat())
 }
 
 fn answering() -> FakeProvider {
-    let used = Usage {
-        input: 3_000,
-        output: 7,
-        ..Usage::default()
-    };
-    FakeProvider::builder()
-        .script(Script::always(Answer::text("All is well.").usage(used)))
-        .start_on_thread()
+    let used = Usage::new(3_000, 7);
+    FakeProvider::play_on_thread(Script::always(Answer::text("All is well.").usage(used)))
 }
 
 fn run(place: &Place, more: &[&str]) -> Done {
@@ -42,9 +33,7 @@ fn run(place: &Place, more: &[&str]) -> Done {
         more,
     ]
     .concat();
-    let mut command = place.command(&args);
-    command.env("TEST_KEY", "sk-test");
-    finish(command.spawn().unwrap(), &args)
+    place.keyed(&args)
 }
 
 /// What is spent and reserved after all events.
@@ -150,11 +139,9 @@ fn an_agents_own_cap_and_unknown_prices_are_named() {
 #[test]
 fn what_was_under_way_when_it_was_killed_counts_and_is_not_left_reserved() {
     let gate = Gate::new();
-    let provider = FakeProvider::builder()
-        .script(Script::always(
-            Act::from(Answer::text("All is well.")).hold(&gate),
-        ))
-        .start_on_thread();
+    let provider = FakeProvider::play_on_thread(Script::always(
+        Act::from(Answer::text("All is well.")).hold(&gate),
+    ));
     let place = place(&provider, "");
     let file = example();
     let args = [
@@ -168,20 +155,12 @@ fn what_was_under_way_when_it_was_killed_counts_and_is_not_left_reserved() {
         "2",
         "--json",
     ];
-    let mut command = place.command(&args);
-    let going = Going::start({
-        command.env("TEST_KEY", "sk-test");
-        command
-    });
+    let going = Going::start(place.keyed_command(&args));
     block_on(provider.wait_for(1));
-    going.signal("KILL");
-    assert_eq!(going.finish().code, None);
+    going.kill();
 
     gate.open();
-    let resume = ["resume", "--json"];
-    let mut command = place.command(&resume);
-    command.env("TEST_KEY", "sk-test");
-    let report = finish(command.spawn().unwrap(), &resume).expect(0).json();
+    let report = place.keyed(&["resume", "--json"]).expect(0).json();
     assert_eq!(report["state"], "answered");
     let (spent, reserved) = in_use(&place.events(report["session"].as_str().unwrap()));
     assert_eq!(reserved, Amount::ZERO);
@@ -224,16 +203,13 @@ fn what_is_left_of_the_budgets_is_shown() {
 fn what_calls_under_way_have_reserved_is_shown_and_not_what_is_lent() {
     let gate = Gate::new();
     let answer = Act::from(Answer::text("All is well.")).hold(&gate);
-    let provider = FakeProvider::builder()
-        .script(Script::always(answer))
-        .start_on_thread();
+    let provider = FakeProvider::play_on_thread(Script::always(answer));
     let config = format!(
         "[models]\ndefault = {MODEL:?}\n[budget.daemon]\nmax_tokens = 1_000_000\n\
          [budget.session]\nmax_tokens = 1_000_000\n"
     );
     let place = place(&provider, &config);
-    let mut serve = place.command(&["serve", "--bind", "127.0.0.1:0"]);
-    serve.env("TEST_KEY", "sk-test");
+    let serve = place.keyed_command(&["serve", "--bind", "127.0.0.1:0"]);
     let mut serve = Going::start(serve);
     serve.wait_for(&["listening"]);
     let file = example();
@@ -259,15 +235,13 @@ fn what_calls_under_way_have_reserved_is_shown_and_not_what_is_lent() {
 fn a_cancelled_run_has_the_amount_that_budgets_count_for_its_interrupted_call() {
     let gate = Gate::new();
     let answer = Act::from(Answer::text("All is well.")).hold(&gate);
-    let provider = FakeProvider::builder()
-        .script(Script::always(answer))
-        .start_on_thread();
+    let provider = FakeProvider::play_on_thread(Script::always(answer));
     let config =
         format!("[models]\ndefault = {MODEL:?}\n[budget.session]\nmax_tokens = 1_000_000\n");
     let place = place(&provider, &config);
-    let daemon = with_key(&place);
-    let made = daemon.post("/v1/sessions", &json!({})).expect(201).json();
-    let session = format!("/v1/sessions/{}", made["session"].as_str().unwrap());
+    let daemon = Daemon::keyed(&place);
+    let id = daemon.session(&json!({}));
+    let session = format!("/v1/sessions/{id}");
     let task = json!({"task": "Well?", "agents": [], "wait": false});
     let accepted = daemon.post(&format!("{session}/turns"), &task).expect(202);
     let turn = accepted.header("location").unwrap().to_owned();
@@ -288,15 +262,86 @@ fn a_cancelled_run_has_the_amount_that_budgets_count_for_its_interrupted_call() 
 }
 
 #[test]
+fn each_turn_and_run_has_its_budgets_also_after_its_end() {
+    let gate = Gate::new();
+    let used = Usage::new(3_000, 7);
+    let answer = Act::from(Answer::text("All is well.").usage(used)).hold(&gate);
+    let provider = FakeProvider::play_on_thread(Script::always(answer));
+    let config = format!(
+        "[models]\ndefault = {MODEL:?}\n[budget.turn]\nmax_tokens = 500_000\n\
+         [budget.run]\nmax_tokens = 400_000\n"
+    );
+    let place = place(&provider, &config);
+    let daemon = Daemon::keyed(&place);
+    let messages = json!([{"role": "user", "content": "One."}]);
+    let new = json!({"title": "Two", "messages": messages});
+    let id = daemon.session(&new);
+    let session = format!("/v1/sessions/{id}");
+    let branch = json!({"name": "other", "at": "#1"});
+    daemon
+        .post(&format!("{session}/branches"), &branch)
+        .expect(201);
+    let turns = ["main", "other"].map(|branch| {
+        let task = json!({"task": "Well?", "agents": [], "branch": branch, "wait": false});
+        let accepted = daemon.post(&format!("{session}/turns"), &task).expect(202);
+        accepted.header("location").unwrap().to_owned()
+    });
+    block_on(provider.wait_for(2));
+    // Both open turns are told apart in the session.
+    let open = daemon.get(&session).expect(200).json();
+    let of_turns = open["budgets"].as_array().unwrap().iter();
+    let of_turns: Vec<&str> = of_turns
+        .filter_map(|budget| budget["turn"].as_str())
+        .collect();
+    let ids = turns
+        .each_ref()
+        .map(|turn| turn.rsplit('/').next().unwrap());
+    assert_eq!(of_turns, ids, "{open}");
+    for turn in &turns {
+        let open = daemon.get(turn).expect(200).json();
+        for (of, level, cap) in [
+            (&open, "turn", 500_000.0),
+            (&open["runs"][0], "run", 400_000.0),
+        ] {
+            let budget = &of["budgets"][0];
+            assert_eq!(
+                (&budget["level"], budget["cap"].as_f64()),
+                (&level.into(), Some(cap)),
+                "{open}"
+            );
+            assert!(budget["reserved"].as_f64() > Some(0.0), "{open}");
+        }
+    }
+    gate.open();
+    for turn in &turns {
+        daemon.get(&format!("{turn}/events")).expect(200).text();
+        let ended = daemon.get(turn).expect(200).json();
+        for of in [&ended, &ended["runs"][0]] {
+            let amount = |name: &str| of["budgets"][0][name].as_f64();
+            assert_eq!(amount("spent"), Some(3_007.0), "{ended}");
+            assert_eq!(amount("reserved"), Some(0.0), "{ended}");
+        }
+        let run = ended["runs"][0]["run"].as_str().unwrap();
+        let run = daemon.get(&format!("{session}/runs/{run}"));
+        let run = run.expect(200).json();
+        assert_eq!(run["budgets"], ended["runs"][0]["budgets"]);
+        let page = daemon.get(turn.strip_prefix("/v1").unwrap());
+        let page = page.expect(200).text();
+        assert!(page.contains("496,993 of 500,000 left"), "{page}");
+    }
+    let listed = daemon.get(&format!("{session}/turns")).expect(200).json();
+    assert_eq!(listed["items"][0].get("budgets"), None, "{listed}");
+    daemon.stop();
+}
+
+#[test]
 fn runs_at_work_are_bounded_in_a_session_and_in_a_turn() {
     for level in ["session", "turn"] {
         let answer = Act::answer(Answer::text("All is well.")).pace(Pace {
             first: Duration::from_millis(30),
             tokens_per_second: 4_000,
         });
-        let provider = FakeProvider::builder()
-            .script(Script::always(answer))
-            .start_on_thread();
+        let provider = FakeProvider::play_on_thread(Script::always(answer));
         let place = place(&provider, &format!("[budget.{level}]\nlive_runs = 1\n"));
         run(&place, &["--model", MODEL]).expect(0);
         assert_eq!(
@@ -317,23 +362,16 @@ fn a_summary_for_which_nothing_is_left_is_not_asked_for() {
         })
         .collect();
     for (most, requests) in [("900", 0), ("200000", 2)] {
-        let provider = FakeProvider::builder()
-            .script(Script::always(Answer::text(
-                "## Context\n- Parts have days.\n",
-            )))
-            .start_on_thread();
-        let place = Place::with_config(&format!(
-            "[models]\ndefault = \"{MODEL}\"\n\
-             [providers.openai]\nbase_url = \"{}/v1\"\napi_key_env = \"TEST_KEY\"\nattempts = 1\n\
-             [compaction]\ntrigger_tokens = 800\nsummarisers = [\"openai/gpt-4o-mini\"]\n\
-             [turn]\nagents = []\n",
-            provider.url()
-        ));
+        let provider = FakeProvider::play_on_thread(Script::always(Answer::text(
+            "## Context\n- Parts have days.\n",
+        )));
+        let more = format!(
+            "attempts = 1\n[models]\ndefault = \"{MODEL}\"\n[turn]\nagents = []\n\
+             [compaction]\ntrigger_tokens = 800\nsummarisers = [\"openai/gpt-4o-mini\"]\n"
+        );
+        let place = Place::with_openai(&provider, &more);
         place.write("talk.jsonl", &talk);
-        let args = ["run", "talk.jsonl", "--max-tokens", most, "--json"];
-        let mut command = place.command(&args);
-        command.env("TEST_KEY", "sk-test");
-        let done = finish(command.spawn().unwrap(), &args);
+        let done = place.keyed(&["run", "talk.jsonl", "--max-tokens", most, "--json"]);
         assert_eq!(provider.request_count(), requests, "{done:#?}");
         let report = done.json();
         let events = place.events(report["session"].as_str().unwrap());
@@ -394,16 +432,13 @@ fn a_request_to_a_daemon_may_lower_the_budget_of_its_turn() {
 fn replies_that_break_off_again_and_again_stay_within_the_cap() {
     let pieces = Answer::pieces(["All ", "is ", "well."]);
     let broken = Act::answer(pieces).end_at(At::Event(3), Ending::Reset);
-    let provider = FakeProvider::builder()
-        .script(Script::always(broken))
-        .start_on_thread();
-    let place = Place::with_config(&format!(
-        "[models]\ndefault = \"{MODEL}\"\ncatalogue = \"models.toml\"\n[turn]\nagents = []\n\
-         [providers.openai]\nbase_url = \"{}/v1\"\napi_key_env = \"TEST_KEY\"\nattempts = 6\n\
-         [compaction]\nsummarisers = [\"extractive\"]\n\
-         [agents.reader]\ndescription = \"reads\"\nretries = 9\n",
-        provider.url()
-    ));
+    let provider = FakeProvider::play_on_thread(Script::always(broken));
+    let more = format!(
+        "attempts = 6\n[models]\ndefault = \"{MODEL}\"\ncatalogue = \"models.toml\"\n\
+         [turn]\nagents = []\n[compaction]\nsummarisers = [\"extractive\"]\n\
+         [agents.reader]\ndescription = \"reads\"\nretries = 9\n"
+    );
+    let place = Place::with_openai(&provider, &more);
     place.write(
         "models.toml",
         "[models.\"openai/gpt-4o\"]\nmax_output = 400\n",
@@ -414,7 +449,7 @@ fn replies_that_break_off_again_and_again_stay_within_the_cap() {
     let file = place.path("asked.json").to_string_lossy().into_owned();
     let cap = 12_000;
     let most = cap.to_string();
-    let args = [
+    let done = place.keyed(&[
         "run",
         &file,
         "--lead",
@@ -422,10 +457,7 @@ fn replies_that_break_off_again_and_again_stay_within_the_cap() {
         "--max-tokens",
         &most,
         "--json",
-    ];
-    let mut command = place.command(&args);
-    command.env("TEST_KEY", "sk-test");
-    let done = finish(command.spawn().unwrap(), &args);
+    ]);
     let report = done.json();
     assert_ne!(report["state"], "answered", "{report:#}");
     let (spent, reserved) = in_use(&place.events(report["session"].as_str().unwrap()));

@@ -12,30 +12,20 @@ use crate::support::{PATIENCE, Place, example};
 
 const MODEL: &str = "anthropic/claude-sonnet-4-5";
 const MISSED: &str = "(missed)";
+const UNCACHED: Usage = Usage::new(12_000, 7);
 
-/// A place whose provider never has anything in its cache.
-fn place() -> (Place, FakeProvider) {
-    let used = Usage {
-        input: 12_000,
-        output: 7,
-        ..Usage::default()
-    };
-    let provider = FakeProvider::builder()
-        .script(Script::always(Answer::text("Well.").usage(used)))
-        .start_on_thread();
-    let place = Place::with_config(&format!(
-        "[models]\ndefault = \"{MODEL}\"\n\
-         [providers.anthropic]\nbase_url = \"{}\"\napi_key_file = \"key\"\n\
-         [compaction]\nsummarisers = [\"extractive\"]\n",
-        provider.url()
-    ));
-    place.write("key", "sk-test-4c1f9a77e2d04b61");
+/// A place whose provider reports this usage with each reply.
+pub(crate) fn place(used: Usage) -> (Place, FakeProvider) {
+    let provider = FakeProvider::play_on_thread(Script::always(Answer::text("Well.").usage(used)));
+    let more =
+        format!("[models]\ndefault = \"{MODEL}\"\n[compaction]\nsummarisers = [\"extractive\"]\n");
+    let place = Place::with_key_file("anthropic", &provider, &more);
     (place, provider)
 }
 
 #[test]
 fn a_hit_that_was_expected_and_missed_is_flagged_everywhere() {
-    let (place, _provider) = place();
+    let (place, _provider) = place(UNCACHED);
     let file = example();
     let args = ["run", &file, "--agents", "risks,facts"];
     let report = place.json(&args);
@@ -90,7 +80,7 @@ fn a_hit_that_was_expected_and_missed_is_flagged_everywhere() {
 
 #[test]
 fn what_was_learnt_is_kept_while_the_daemon_runs() {
-    let (place, _provider) = place();
+    let (place, _provider) = place(UNCACHED);
     let daemon = Daemon::start(&place);
     let session = daemon.post("/v1/sessions", &json!({})).expect(201).json();
     let id = session["session"].as_str().unwrap();

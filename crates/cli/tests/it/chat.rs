@@ -14,7 +14,6 @@ use crate::terminal::Talking;
 
 const TALK: &str = r#"[{"role":"user","content":"We ship on Friday."},{"role":"assistant","content":"Noted: Friday."},{"role":"user","content":"The risk is the database."},{"role":"assistant","content":"Noted: the database is a risk."}]"#;
 
-/// A chat with these lines.
 fn chat(place: &Place, lines: &str, args: &[&str]) -> Done {
     place.call_with(lines, &[&["chat"], args].concat())
 }
@@ -133,9 +132,7 @@ fn a_failing_turn_is_told_and_does_not_end_the_chat() {
 /// A provider that writes half of an answer and waits.
 fn hesitant(gate: &Gate) -> FakeProvider {
     let answer = Act::answer(Answer::text("The first half. The other half.").in_pieces_of(4));
-    FakeProvider::builder()
-        .script(Script::always(answer.hold_at(At::Event(5), gate)))
-        .start_on_thread()
+    FakeProvider::play_on_thread(Script::always(answer.hold_at(At::Event(5), gate)))
 }
 
 fn asking(provider: &FakeProvider) -> (Place, Command) {
@@ -249,7 +246,7 @@ fn who_works_is_asked_of_the_daemon() {
     let daemon = Daemon::start(&place);
     // Those who call have other agents than the daemon that works.
     let mine = "[agents.mine]\ndescription = \"only here\"\n";
-    place.write("config/unisono.toml", format!("{config}{mine}"));
+    place.set_config(format!("{config}{mine}"));
     let orders = "/agents\n/agents risks,facts\n/agents none\n/agents default\n/agents mine\n";
     let done = chat(&place, orders, &[]);
     let done = done.expect(2).says(&[

@@ -4,17 +4,13 @@ use serde_json::Value;
 use unisono_fake_provider::{Act, Answer, FakeProvider, Script};
 
 use crate::http::Daemon;
-use crate::providers::call;
 use crate::support::{Done, Place, example};
 
 /// A project whose lead and delegate each name a model of their own.
 fn place(provider: &FakeProvider, more: &str) -> Place {
-    let place = Place::with_config(&format!(
-        "[providers.openai]\nbase_url = \"{}/v1\"\napi_key_env = \"TEST_KEY\"\nattempts = 1\n\
-         [turn]\nlead = \"boss\"\nagents = [\"scout\"]\n\
-         [compaction]\nsummarisers = [\"extractive\"]\n{more}",
-        provider.url()
-    ));
+    let own = "attempts = 1\n[turn]\nlead = \"boss\"\nagents = [\"scout\"]\n\
+               [compaction]\nsummarisers = [\"extractive\"]\n";
+    let place = Place::with_openai(provider, &[own, more].concat());
     let agent = |model: &str| format!("---\ndescription: Test\nmodel: {model}\n---\nAnswer.\n");
     place.write("agents/boss.md", agent("openai/gpt-4.1"));
     place.write("agents/scout.md", agent("extractive"));
@@ -22,9 +18,7 @@ fn place(provider: &FakeProvider, more: &str) -> Place {
 }
 
 fn provider() -> FakeProvider {
-    FakeProvider::builder()
-        .script(Script::by(|_| Act::answer(Answer::text("Done."))))
-        .start_on_thread()
+    FakeProvider::play_on_thread(Script::by(|_| Act::answer(Answer::text("Done."))))
 }
 
 /// The models that a provider was asked for.
@@ -38,11 +32,12 @@ fn the_chosen_model_is_asked_by_agents_that_name_another() {
     let provider = provider();
     let place = place(&provider, "");
     let file = example();
-    call(&place, &["run", &file]).expect(0);
+    place.keyed(&["run", &file]).expect(0);
     assert_eq!(asked(&provider), ["gpt-4.1"]);
     for model in ["openai/gpt-4.1-mini", "gpt-4.1-mini"] {
         let before = asked(&provider).len();
-        call(&place, &["run", &file, "--model", model])
+        place
+            .keyed(&["run", &file, "--model", model])
             .expect(0)
             .says(&["model      openai/gpt-4.1-mini, as chosen"]);
         let models = asked(&provider).split_off(before);
@@ -53,9 +48,7 @@ fn the_chosen_model_is_asked_by_agents_that_name_another() {
         );
     }
     // The same where a daemon does the work.
-    let mut command = place.command(&["serve", "--bind", "127.0.0.1:0"]);
-    command.env("TEST_KEY", "sk-test");
-    let daemon = Daemon::of(&place, command);
+    let daemon = Daemon::keyed(&place);
     let before = asked(&provider).len();
     let again = [
         "run",
@@ -115,6 +108,22 @@ fn a_daemon_knows_the_chosen_model_by_its_own_settings() {
 }
 
 #[test]
+fn the_default_model_of_an_own_provider_is_chosen_by_its_name_alone() {
+    let provider = provider();
+    let own = format!(
+        "[providers.own]\nlike = \"openai-compatible\"\nbase_url = \"{}/v1\"\nattempts = 1\n\
+         default_model = \"some:8b\"\n",
+        provider.url()
+    );
+    let place = place(&provider, &own);
+    place
+        .keyed(&["run", &example(), "--model", "some:8b"])
+        .expect(0)
+        .says(&["model      own/some:8b, as chosen"]);
+    assert_eq!(asked(&provider), ["some:8b", "some:8b"]);
+}
+
+#[test]
 fn flags_take_what_the_settings_show_and_name_what_is_empty() {
     let place = Place::new();
     place.call(&["import", &example()]).expect(0);
@@ -162,7 +171,8 @@ fn a_chosen_model_that_no_agent_asks_is_refused() {
         "openai/gpt-4.1-mini",
     ];
     let file = example();
-    call(&place, &[&["run", &file][..], &args].concat())
+    place
+        .keyed(&[&["run", &file][..], &args].concat())
         .expect(2)
         .says(&[
             "no agent of this turn uses model `openai/gpt-4.1-mini`",

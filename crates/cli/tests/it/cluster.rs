@@ -9,7 +9,7 @@ use unisono_fake_provider::{Act, Answer, FakeProvider, Gate, Script, Usage, bloc
 use unisono_test_postgres::Server;
 
 use crate::http::{Daemon, Events, head, send_to};
-use crate::support::{Place, finish};
+use crate::support::{Place, finish, openai, until};
 
 /// A wait for another daemon ends after this at the latest.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -30,25 +30,13 @@ pub(crate) fn machine(server: &Server, token: &str, more: &str) -> Place {
 /// A model whose answers wait for a gate.
 pub(crate) fn held_model(gate: &Gate) -> (FakeProvider, String) {
     let script = Script::always(Act::from(Answer::text("All is well.")).hold(gate));
-    let provider = FakeProvider::builder().script(script).start_on_thread();
-    let settings = format!(
-        "[providers.openai]\nbase_url = \"{}/v1\"\napi_key_env = \"TEST_KEY\"\n\
-         [models]\ndefault = \"openai/gpt-4o-mini\"\n",
-        provider.url()
-    );
+    let provider = FakeProvider::play_on_thread(script);
+    let settings = openai(&provider) + "[models]\ndefault = \"openai/gpt-4o-mini\"\n";
     (provider, settings)
 }
 
 pub(crate) fn daemon(place: &Place) -> Daemon {
-    let mut command = place.command(&["serve", "--bind", "127.0.0.1:0"]);
-    command.env("TEST_KEY", "sk-test");
-    Daemon::of(place, command)
-}
-
-/// SIGKILL; it is gone when this returns.
-pub(crate) fn kill(daemon: Daemon) {
-    daemon.going.signal("KILL");
-    assert_eq!(daemon.going.finish().code, None);
+    Daemon::keyed(place)
 }
 
 pub(crate) fn session(daemon: &Daemon, text: &str) -> String {
@@ -124,10 +112,7 @@ fn a_session_is_worked_on_by_one_daemon_and_reached_through_all() {
     let path = format!("/v1/sessions/{id}");
     assert_eq!(other.get(&path).expect(200).json()["messages"], 1);
     // A turn, its events and its page.
-    let events = other
-        .get(&format!("{path}/events?after=0"))
-        .expect(200)
-        .events();
+    let events = other.events(&id);
     let task = json!({"task": "When is it?", "lead": "facts", "agents": []});
     let turn = other
         .post(&format!("{path}/turns"), &task)
@@ -141,6 +126,17 @@ fn a_session_is_worked_on_by_one_daemon_and_reached_through_all() {
     assert_eq!(numbers, (1..=numbers.len() as u64).collect::<Vec<_>>());
     let page = other.get(&format!("/sessions/{id}")).expect(200).text();
     assert!(page.contains("When is it?"), "{page}");
+    // What clients of MCP read of it.
+    for part in ["", "/context"] {
+        let uri = format!("unisono://sessions/{id}{part}");
+        let call = json!({"jsonrpc": "2.0", "id": 1, "method": "resources/read",
+            "params": {"uri": uri}});
+        let accept = [("Accept", "application/json, text/event-stream")];
+        let read = other.request_with("POST", "/mcp", &accept, Some(&call));
+        let read = read.expect(200).json();
+        let text = read["result"]["contents"][0]["text"].as_str();
+        assert!(text.unwrap_or_default().contains("Friday"), "{read}");
+    }
     let owned = members(&one, |all| all.len() == 2);
     assert_eq!(
         (&owned[0]["sessions"], &owned[1]["sessions"]),
@@ -150,6 +146,26 @@ fn a_session_is_worked_on_by_one_daemon_and_reached_through_all() {
         (&owned[0]["self"], &owned[1]["self"]),
         (&json!(true), &json!(false))
     );
+    // Both list the sessions of each, also on their pages.
+    for (member, there) in [(&owned[0], json!([id])), (&owned[1], json!([]))] {
+        let member = member["member"].as_str().unwrap();
+        for daemon in [&one, &other] {
+            let listed = daemon.get(&format!("/v1/cluster/{member}/sessions"));
+            let listed = listed.expect(200).json();
+            let items = listed["items"].as_array().unwrap().iter();
+            let ids: Vec<&Value> = items.map(|session| &session["session"]).collect();
+            assert_eq!(json!(ids), there, "{listed}");
+            let page = daemon.get(&format!("/cluster/{member}")).expect(200).text();
+            let link = page.contains(&format!("/sessions/{id}"));
+            assert_eq!(link, there != json!([]), "{page}");
+        }
+    }
+    let owner = owned[0]["member"].as_str().unwrap();
+    let listed = places[1].json(&["cluster", "sessions", owner]);
+    assert_eq!(listed[0]["session"], id.as_str(), "{listed}");
+    other
+        .get("/v1/cluster/00000000-0000-7000-8000-000000000000/sessions")
+        .expect(404);
     assert!(
         owned
             .iter()
@@ -190,19 +206,13 @@ fn open_turns_of_a_daemon_that_is_killed_go_on_at_another_with_the_same_bytes() 
     };
     let gate = Gate::new();
     let (provider, settings) = held_model(&gate);
-    let places = [
-        machine(&server, TOKEN, &settings),
-        machine(&server, TOKEN, &settings),
-    ];
+    let places = [0; 2].map(|_| machine(&server, TOKEN, &settings));
     let [one, other] = places.each_ref().map(daemon);
     let (id, idle) = (session(&one, "A talk."), session(&one, "Another talk."));
     let turn = begin(&other, &id);
     block_on(provider.wait_for(1));
-    let events = other
-        .get(&format!("/v1/sessions/{id}/events?after=0"))
-        .expect(200)
-        .events();
-    kill(one);
+    let events = other.events(&id);
+    one.kill();
     // The stream ends with its daemon; its client goes on at the other one.
     let mut seen: Vec<u64> = events.filter_map(|event| event.id).collect();
     block_on(provider.wait_for(2));
@@ -252,10 +262,10 @@ fn a_turn_that_was_taken_over_is_taken_over_again_when_that_daemon_dies_too() {
     let id = session(&one, "A talk.");
     let turn = begin(&one, &id);
     block_on(provider.wait_for(1));
-    kill(one);
+    one.kill();
     // In the middle of what it took over.
     block_on(provider.wait_for(2));
-    kill(second);
+    second.kill();
     let third = daemon(&places[2]);
     block_on(provider.wait_for(3));
     gate.open();
@@ -264,38 +274,47 @@ fn a_turn_that_was_taken_over_is_taken_over_again_when_that_daemon_dies_too() {
     let mut bodies: Vec<_> = bodies.collect();
     bodies.dedup();
     assert_eq!(bodies.len(), 1, "the same bytes from all three");
-    let path = format!("/v1/sessions/{id}/events?after=0");
-    let events = third.get(&path).expect(200).events();
-    let ends = events.take_while(|event| event.name != "turn_ended");
+    let ends = third
+        .events(&id)
+        .take_while(|event| event.name != "turn_ended");
     assert_eq!(ends.filter(|event| event.name == "run_opened").count(), 1);
     third.stop();
 }
 
 #[test]
-fn open_turns_wait_for_a_daemon_that_can_work_on_them() {
+fn open_turns_wait_for_a_daemon_with_the_key_of_their_provider() {
+    open_turns_wait(|settings| (settings.clone(), settings));
+}
+
+#[test]
+fn open_turns_wait_for_a_daemon_that_knows_their_provider() {
+    open_turns_wait(|settings| {
+        let slow = "[providers.slow]\nlike = \"openai-compatible\"";
+        let settings = settings.replace("[providers.openai]", slow);
+        (settings.replace("openai/gpt", "slow/gpt"), String::new())
+    });
+}
+
+/// Kills the daemon that works on a turn. `settings` gets the settings of a model, and returns those
+/// of the able daemons and those of the unable daemon. The unable daemon has no API key.
+fn open_turns_wait(settings: impl Fn(String) -> (String, String)) {
     let Some(server) = Server::start(&[]) else {
         return;
     };
     let gate = Gate::new();
-    let (provider, settings) = held_model(&gate);
-    let places = [0; 3].map(|_| machine(&server, TOKEN, &settings));
+    let (provider, model) = held_model(&gate);
+    let (able, unable) = settings(model);
+    let places = [&able, &unable, &able].map(|settings| machine(&server, TOKEN, settings));
     let one = daemon(&places[0]);
-    // Without the provider's key.
     let unable = Daemon::start(&places[1]);
     let id = session(&one, "A talk.");
     let turn = begin(&one, &id);
     block_on(provider.wait_for(1));
-    kill(one);
-    let until = Instant::now() + PATIENCE;
-    while !unable
-        .get("/metrics")
-        .expect(200)
-        .text()
-        .contains("unisono_cluster_takeovers_total 1")
-    {
-        assert!(Instant::now() < until, "nobody looks at it");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    one.kill();
+    let looked = "unisono_cluster_takeovers_total 1";
+    until("nobody looks at it", || {
+        unable.get("/metrics").expect(200).text().contains(looked)
+    });
     members(&unable, |all| all.len() == 1 && all[0]["sessions"] == 0);
     // It is shown as it is; and whoever asks for it does not have it fail there.
     let running = unable.get(&turn).expect(200).json();
@@ -324,10 +343,7 @@ fn a_daemon_that_slept_writes_nothing_and_passes_requests_on() {
     };
     let gate = Gate::new();
     let (provider, settings) = held_model(&gate);
-    let places = [
-        machine(&server, TOKEN, &settings),
-        machine(&server, TOKEN, &settings),
-    ];
+    let places = [0; 2].map(|_| machine(&server, TOKEN, &settings));
     let [sleeper, other] = places.each_ref().map(daemon);
     let id = session(&sleeper, "A talk.");
     let turn = begin(&sleeper, &id);
@@ -382,10 +398,7 @@ fn a_daemon_that_is_drained_hands_over_and_passes_everything_on() {
     let gate = Gate::new();
     let (provider, settings) = held_model(&gate);
     let settings = format!("{settings}[server]\ndrain_seconds = 1\n");
-    let places = [
-        machine(&server, TOKEN, &settings),
-        machine(&server, TOKEN, &settings),
-    ];
+    let places = [0; 2].map(|_| machine(&server, TOKEN, &settings));
     let [one, other] = places.each_ref().map(daemon);
     let id = session(&one, "A talk.");
     let turn = begin(&one, &id);
@@ -441,7 +454,6 @@ pub(crate) const BY_THEMSELVES: &str = "[agents.says]\ndescription = \"Test\"\nk
     [schedules.beat]\nevery = \"1s\"\ntask = \"Look.\"\nsession = \"kind=beat\"\n\
     [triggers.deploy]\nsecret_file = \"settings/unisono/token\"\ntask = \"${body}\"\nsession = \"kind=deploy\"\n";
 
-/// The turns of a session.
 pub(crate) fn turns(daemon: &Daemon, session: &str) -> Vec<Value> {
     let path = format!("/v1/sessions/{session}/turns?limit=500");
     let turns = daemon.get(&path).expect(200).json();
@@ -503,7 +515,7 @@ fn turns_that_begin_by_themselves_begin_once_whoever_owns_their_session() {
         std::thread::sleep(Duration::from_millis(50));
     };
     many(&other, 3);
-    kill(one);
+    one.kill();
     let before = turns(&other, &beat(&other).unwrap()).len();
     many(&third, before + 3);
     other.stop();
@@ -517,22 +529,14 @@ fn all_daemons_together_keep_to_one_budget() {
     let Some(server) = Server::start(&[]) else {
         return;
     };
-    let used = Usage {
-        input: CALL - 7,
-        output: 7,
-        ..Usage::default()
-    };
+    let used = Usage::new(CALL - 7, 7);
     let script = Script::always(Answer::text("All is well.").usage(used));
-    let provider = FakeProvider::builder().script(script).start_on_thread();
+    let provider = FakeProvider::play_on_thread(script);
     let settings = format!(
-        "[providers.openai]\nbase_url = \"{}/v1\"\napi_key_env = \"TEST_KEY\"\n\
-         [models]\ndefault = \"openai/gpt-4o-mini\"\n[budget.daemon]\nmax_tokens = {CAP}\n",
-        provider.url()
+        "{}[models]\ndefault = \"openai/gpt-4o-mini\"\n[budget.daemon]\nmax_tokens = {CAP}\n",
+        openai(&provider)
     );
-    let places = [
-        machine(&server, TOKEN, &settings),
-        machine(&server, TOKEN, &settings),
-    ];
+    let places = [0; 2].map(|_| machine(&server, TOKEN, &settings));
     let daemons = places.each_ref().map(daemon);
     let refused: Vec<usize> = std::thread::scope(|scope| {
         let each = |daemon: &Daemon| {
@@ -586,11 +590,7 @@ fn settings_and_logins_hold_on_every_daemon() {
             .find(|one| one["key"] == "compaction.trigger_tokens");
         found.map_or(Value::Null, |one| one["value"].clone())
     };
-    let until = Instant::now() + PATIENCE;
-    while trigger(&other) != "12345" {
-        assert!(Instant::now() < until, "the setting does not come");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    until("the setting does not come", || trigger(&other) == "12345");
     // One that joins later has it as well, and a change there keeps it.
     let third = machine(&server, TOKEN, "");
     let third = daemon(&third);
@@ -624,6 +624,13 @@ fn settings_and_logins_hold_on_every_daemon() {
     }
 }
 
+/// Whether doctor found the same agents at all daemons, and its text.
+fn agents_of(report: &Value) -> (bool, &str) {
+    let mut checks = report["deployment"].as_array().unwrap().iter();
+    let found = checks.find(|one| one["name"] == "agents").unwrap();
+    (found["good"] == true, found["message"].as_str().unwrap())
+}
+
 #[test]
 fn what_keeps_daemons_apart_is_said() {
     let Some(server) = Server::start(&[]) else {
@@ -653,6 +660,12 @@ fn what_keeps_daemons_apart_is_said() {
         problem.contains("http://127.0.0.1:1") && problem.contains("cluster.address"),
         "{problem}"
     );
+    // Its events come from the journal, also those that are written meanwhile.
+    let events = one.events(&id);
+    let turns = format!("/v1/sessions/{id}/turns");
+    unreached.post(&turns, &task).expect(200);
+    let seen = numbers(events);
+    assert_eq!(seen, numbers(unreached.events(&id)));
     // Doctor says so on each machine, with or without a daemon.
     for place in [&places[0], &places[1]] {
         let checked = place.call(&["doctor", "--json"]).expect(1).json();
@@ -666,6 +679,7 @@ fn what_keeps_daemons_apart_is_said() {
                 && says.contains("cluster.address"),
             "{says}"
         );
+        assert!(agents_of(&checked).0, "{checked}");
     }
     // Other agents.
     let differs = "[agents.extra]\ndescription = \"More\"\nkind = \"extractive\"\n";
@@ -682,6 +696,11 @@ fn what_keeps_daemons_apart_is_said() {
         ready.starts_with("ready\n") && ready.contains("differ from the agents of this daemon"),
         "{ready}"
     );
+    for place in [&places[0], &places[1]] {
+        let checked = place.call(&["doctor", "--json"]).expect(1).json();
+        let (are_same, says) = agents_of(&checked);
+        assert!(!are_same && says.contains("differ from those of"), "{says}");
+    }
     // A command of a machine without a daemon looks, and leaves the others' sessions alone.
     assert_eq!(
         places[1].json(&["sessions", "show", &id])["session"],

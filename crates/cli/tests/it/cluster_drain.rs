@@ -24,8 +24,7 @@ fn streams_of_a_drained_daemon_end_and_go_on_elsewhere() {
         .map(|n| session(&one, &format!("Talk {n}.")))
         .collect();
     for id in &sessions {
-        let path = format!("/v1/sessions/{id}/events?after=0");
-        let mut events = one.get(&path).expect(200).events();
+        let mut events = one.events(id);
         let first = events.next().and_then(|event| event.id).unwrap();
         let (id, ended) = (id.clone(), ended.clone());
         thread::spawn(move || {

@@ -1,27 +1,20 @@
 //! A database that refuses writes or does not answer for a while: open runs wait for it.
 
+use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
 use unisono_fake_provider::{Gate, block_on};
 use unisono_test_postgres::Server;
 
-use crate::cluster::{
-    PATIENCE, TOKEN, begin, daemon, ended, held_model, machine, members, session,
-};
-use crate::http::Daemon;
+use crate::a2a::Client;
+use crate::cluster::{TOKEN, begin, daemon, ended, held_model, machine, members, session};
+use crate::cluster_shared::ask;
+use crate::http::{Daemon, Event};
+use crate::support::{Place, until};
 
 /// Longer than `cluster.takeover_after`, and than a write waits for the database.
 const OUTAGE: Duration = Duration::from_secs(7);
-
-/// Waits until a condition holds.
-fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let latest = Instant::now() + PATIENCE;
-    while !is_so() {
-        assert!(Instant::now() < latest, "{what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
 
 #[test]
 fn a_run_waits_for_room_on_the_disk_of_the_database_without_asking_its_model() {
@@ -161,4 +154,199 @@ fn a_new_session_is_refused_as_soon_as_other_writes_while_the_database_is_away()
         daemon.post("/v1/sessions", &new).status == 201
     });
     daemon.stop();
+}
+
+/// What doctor says about each daemon with a fault, on the machine at that place.
+fn faulty_daemons(place: &Place) -> Vec<String> {
+    let checked = place.call(&["doctor", "--json"]).expect(1).json();
+    let checks = checked["deployment"].as_array().unwrap().iter();
+    let daemons = checks.filter(|one| one["name"].as_str().unwrap().starts_with("daemon "));
+    let faulty = daemons.filter(|one| one["good"] == false);
+    let messages = faulty.map(|one| one["message"].as_str().unwrap().to_owned());
+    messages.collect()
+}
+
+#[test]
+fn an_address_that_answers_nothing_holds_no_request() {
+    let Some(server) = Server::start(&[]) else {
+        return;
+    };
+    // Its connections are accepted by the system, and read by nobody.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = silent.local_addr().unwrap();
+    let places = [String::new(), format!("address = \"http://{address}\"\n")];
+    let places = places.map(|more| machine(&server, TOKEN, &more));
+    let [one, unheard] = places.each_ref().map(Daemon::start);
+    members(&one, |all| all.len() == 2);
+    let id = session(&unheard, "A talk.");
+    let read = one.get(&format!("/v1/sessions/{id}")).expect(200).json();
+    assert_eq!(read["messages"], 1, "{read}");
+    let said = json!({"role": "user", "text": "And more."});
+    let refused = one.post(&format!("/v1/sessions/{id}/messages"), &said);
+    let detail = refused.expect(503).problem("unavailable");
+    assert!(
+        detail.contains("answers nothing") && detail.contains("cluster.address"),
+        "{detail}"
+    );
+    let faulty = faulty_daemons(&places[0]);
+    assert!(
+        faulty.len() == 1 && faulty[0].contains("answers nothing"),
+        "{faulty:?}"
+    );
+    one.stop();
+    unheard.stop();
+}
+
+/// The updates of a turn that follow from the journal, up to its end.
+fn updates(daemon: &Daemon, turn: &str) -> Vec<Event> {
+    let followed = daemon.get(&format!("{turn}/events?after=0")).expect(200);
+    let updates = followed.events();
+    updates.filter(|update| update.id.is_some()).collect()
+}
+
+#[test]
+fn a_turn_is_followed_in_the_journal_while_its_owner_cannot_be_reached() {
+    let Some(server) = Server::start(&[]) else {
+        return;
+    };
+    let gate = Gate::new();
+    let (provider, settings) = held_model(&gate);
+    // Nobody is at that address.
+    let unreached = format!("address = \"http://127.0.0.1:1\"\n{settings}");
+    let places = [settings, unreached].map(|more| machine(&server, TOKEN, &more));
+    let [one, unreached] = places.each_ref().map(daemon);
+    members(&one, |all| all.len() == 2);
+    let turn = begin(&unreached, &session(&unreached, "A talk."));
+    block_on(provider.wait_for(1));
+    let mut joined = one.get(&format!("{turn}/events")).expect(200).events();
+    let state = joined.next().unwrap();
+    assert!(state.name == "state" && state.id.is_some(), "{state:?}");
+    assert_eq!(joined.next().unwrap().name, "missed");
+    gate.open();
+    let last = joined.last().unwrap();
+    assert_eq!(last.name, "ended");
+    assert!(last.data.contains("All is well."), "{}", last.data);
+    assert_eq!(updates(&one, &turn), updates(&unreached, &turn));
+    let same = turn.replace("/turns/", "/delegations/");
+    assert_eq!(one.get(&same).expect(200).json()["answer"], "All is well.");
+    // After the end nothing comes, and nothing is waited for.
+    let end = last.id.unwrap();
+    let rest = one.get(&format!("{turn}/events?after={end}")).expect(200);
+    assert_eq!(rest.events().count(), 0);
+    one.get(&format!("{turn}/events?after=1000000")).expect(400);
+    one.stop();
+    unreached.stop();
+}
+
+#[test]
+fn a_task_and_a_chat_are_followed_in_the_journal_while_their_owner_cannot_be_reached() {
+    let Some(server) = Server::start(&[]) else {
+        return;
+    };
+    let gate = Gate::new();
+    let (provider, settings) = held_model(&gate);
+    let settings = settings + "[server]\ncallback_hosts = [\"127.0.0.1\"]\n";
+    // Nobody is at that address.
+    let unreached = format!("address = \"http://127.0.0.1:1\"\n{settings}");
+    let places = [settings, unreached].map(|more| machine(&server, TOKEN, &more));
+    let [one, unreached] = places.each_ref().map(daemon);
+    members(&one, |all| all.len() == 2);
+    let turn = begin(&unreached, &session(&unreached, "A talk."));
+    block_on(provider.wait_for(1));
+    let ids: Vec<&str> = turn.split('/').skip(3).step_by(2).collect();
+    let task = json!({"id": ids.join(".")});
+    let team = Client::of(&one);
+    assert_eq!(team.task(&task)["status"]["state"], "TASK_STATE_WORKING");
+    let callback = json!({"taskId": task["id"], "id": "c", "url": "http://127.0.0.1:1/"});
+    Client::of(&unreached).rpc("CreateTaskPushNotificationConfig", &callback);
+    let read = team.rpc(
+        "GetTaskPushNotificationConfig",
+        &json!({"taskId": task["id"], "id": "c"}),
+    );
+    assert_eq!(read["url"], callback["url"], "{read}");
+    let listed = team.rpc(
+        "ListTaskPushNotificationConfigs",
+        &json!({"taskId": task["id"]}),
+    );
+    assert_eq!(listed["configs"], json!([read]));
+    let subscribed = team.call("SubscribeToTask", &task).expect(200);
+    let mut updates = subscribed.events();
+    let first = updates.next().unwrap().data;
+    assert!(first.contains("TASK_STATE_WORKING"), "{first}");
+    let path = format!("/tasks/{}:subscribe", ids.join("."));
+    let by_address = team.rest("POST", &path, Some(&json!({}))).expect(200);
+    let first = by_address.events().next().unwrap().data;
+    assert!(first.contains("TASK_STATE_WORKING"), "{first}");
+    let chat = format!("/v1/sessions/{}/chat/any/stream", ids[0]);
+    let mut parts = one.get(&chat).expect(200).events();
+    let first = parts.next().unwrap().data;
+    assert!(first.contains("\"start\""), "{first}");
+    gate.open();
+    let updates: Vec<String> = updates.map(|update| update.data).collect();
+    let said = updates.iter().any(|update| update.contains("All is well."));
+    let last = updates.last().unwrap();
+    assert!(said && last.contains("TASK_STATE_COMPLETED"), "{updates:?}");
+    let parts: Vec<String> = parts.map(|part| part.data).collect();
+    let said = parts.iter().any(|part| part.contains("All is well."));
+    assert!(said && parts.last().unwrap() == "[DONE]", "{parts:?}");
+    let failed = parts.iter().any(|part| part.contains(r#""type":"error""#));
+    assert!(!failed, "{parts:?}");
+    // What changes something needs the owner.
+    let cancelled = team.call("CancelTask", &task).expect(503).json();
+    assert_eq!(cancelled["error"]["code"], -32_000, "{cancelled}");
+    one.stop();
+    unreached.stop();
+}
+
+#[test]
+fn a_daemon_with_the_address_of_another_one_is_named() {
+    let Some(server) = Server::start(&[]) else {
+        return;
+    };
+    let first = machine(&server, TOKEN, "");
+    let one = Daemon::start(&first);
+    let own = format!("address = \"http://{}\"\n", one.address);
+    let second = machine(&server, TOKEN, &own);
+    let other = Daemon::start(&second);
+    for place in [&first, &second] {
+        let faulty = faulty_daemons(place);
+        assert!(
+            faulty.len() == 1 && faulty[0].contains("is also the address of"),
+            "{faulty:?}"
+        );
+    }
+    one.stop();
+    other.stop();
+}
+
+#[test]
+fn a_turn_that_takes_longer_than_a_probe_is_waited_for_at_another_daemon() {
+    // Longer than the pause before the first probe.
+    const LONG: Duration = Duration::from_secs(5);
+    let Some(server) = Server::start(&[]) else {
+        return;
+    };
+    let gate = Gate::new();
+    let (provider, settings) = held_model(&gate);
+    let places = [0; 2].map(|_| machine(&server, TOKEN, &settings));
+    let [one, other] = places.each_ref().map(daemon);
+    members(&other, |all| all.len() == 2);
+    let turns = format!("/v1/sessions/{}/turns", session(&one, "A talk."));
+    let task = json!({"task": "Well?", "lead": "facts", "agents": []});
+    let address = other.address.clone();
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| ask(&address, "POST", &turns, &task).expect(200).json());
+        block_on(provider.wait_for(1));
+        let begun = Instant::now();
+        while begun.elapsed() < LONG {
+            assert!(!waiting.is_finished(), "it was cut");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        gate.open();
+        let turn = waiting.join().unwrap();
+        assert_eq!(turn["answer"], "All is well.", "{turn}");
+    });
+    assert_eq!(provider.request_count(), 1);
+    one.stop();
+    other.stop();
 }

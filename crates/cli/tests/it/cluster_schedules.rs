@@ -26,8 +26,7 @@ fn within(limit: Duration, what: &str, mut is_so: impl FnMut() -> bool) {
 /// A session with the label of the schedule, which that daemon owns.
 fn beats(daemon: &Daemon) -> String {
     let new = json!({"title": "Beats", "labels": {"kind": "beat"}});
-    let made = daemon.post("/v1/sessions", &new).expect(201).json();
-    made["session"].as_str().unwrap().to_owned()
+    daemon.session(&new)
 }
 
 #[test]

@@ -5,25 +5,24 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use unisono_fake_provider::{
-    Act, Answer, FakeProvider, Gate, Recorded, Refusal, RetryAfter, Script, Usage, block_on,
+    Act, Answer, FakeProvider, Gate, Pace, Recorded, Refusal, RetryAfter, Script, Usage, block_on,
 };
 use unisono_test_postgres::Server;
 
 use crate::a2a::{Client, says};
 use crate::a2a_callbacks::Receiving;
 use crate::cluster::{
-    PATIENCE, TOKEN, begin, daemon, ended, held_model, kill, machine, members, session,
+    PATIENCE, TOKEN, begin, daemon, ended, held_model, machine, members, session,
 };
 use crate::http::{Daemon, Reply, head, send_to};
+use crate::support::{openai, until};
 
-/// A provider by that script, and the settings for it.
 fn provider(script: Script, more: &str) -> (FakeProvider, String) {
-    let provider = FakeProvider::builder().script(script).start_on_thread();
+    let provider = FakeProvider::play_on_thread(script);
     let settings = format!(
-        "[providers.openai]\nbase_url = \"{}/v1\"\napi_key_env = \"TEST_KEY\"\nattempts = 1\n\
-         queue_timeout = \"1ms\"\n[agent_defaults]\nretries = 0\n\
+        "{}attempts = 1\nqueue_timeout = \"1ms\"\n[agent_defaults]\nretries = 0\n\
          [models]\ndefault = \"openai/gpt-4o-mini\"\n{more}",
-        provider.url()
+        openai(&provider)
     );
     (provider, settings)
 }
@@ -114,11 +113,7 @@ fn ask_each(budget: &str, labels: &Value) {
     let Some(server) = Server::start(&[]) else {
         return;
     };
-    let used = Usage {
-        input: 1_000,
-        output: 7,
-        ..Usage::default()
-    };
+    let used = Usage::new(1_000, 7);
     let script = Script::always(Answer::text("All is well.").usage(used));
     // A call reserves about 18,000 tokens.
     let (_provider, settings) = provider(script, budget);
@@ -127,8 +122,8 @@ fn ask_each(budget: &str, labels: &Value) {
     members(&daemons[0], |all| all.len() == 3);
     for daemon in daemons.iter().cycle().take(6) {
         let new = json!({"labels": labels, "messages": [{"role": "user", "content": "A talk."}]});
-        let made = daemon.post("/v1/sessions", &new).expect(201).json();
-        let turn = turn(daemon, made["session"].as_str().unwrap());
+        let made = daemon.session(&new);
+        let turn = turn(daemon, &made);
         assert_eq!(turn["state"], "answered", "{turn}");
     }
     daemons.into_iter().for_each(Daemon::stop);
@@ -145,7 +140,78 @@ fn an_owners_budget_that_one_daemon_holds_and_does_not_use_is_had_by_another() {
     ask_each("[budget.owner]\nmax_tokens = 30_000\n", &owner);
 }
 
-/// The value of a setting there.
+#[test]
+fn a_turn_waits_for_budget_while_another_daemon_waits_for_an_answer() {
+    // Longer than four beats.
+    const CALL: Duration = Duration::from_secs(3);
+    let Some(server) = Server::start(&[]) else {
+        return;
+    };
+    let used = Usage::new(1_000, 7);
+    let gate = Gate::new();
+    let answer = Act::from(Answer::text("All is well.").usage(used)).hold(&gate);
+    // Two calls at a time exceed the budget.
+    let budget = "[budget.daemon]\nmax_tokens = 30_000\n";
+    let (provider, settings) = provider(Script::always(answer), budget);
+    let places = [0; 2].map(|_| machine(&server, TOKEN, &settings));
+    let [one, other] = places.each_ref().map(daemon);
+    members(&one, |all| all.len() == 2);
+    let first = begin(&one, &session(&one, "A talk."));
+    block_on(provider.wait_for(1));
+    let second = begin(&other, &session(&other, "Another."));
+    let begun = Instant::now();
+    while begun.elapsed() < CALL {
+        let turn = other.get(&second).expect(200).json();
+        let state = turn["state"].as_str().unwrap();
+        assert!(!["answered", "failed"].contains(&state), "{turn}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    gate.open();
+    for turn in [first, second] {
+        let ended = ended(&one, &turn);
+        assert_eq!(ended["state"], "answered", "{ended}");
+    }
+    assert_eq!(provider.request_count(), 2);
+    one.stop();
+    other.stop();
+}
+
+#[test]
+fn a_daemon_with_many_waiting_turns_leaves_budget_to_another_one() {
+    const MANY: usize = 12;
+    let Some(server) = Server::start(&[]) else {
+        return;
+    };
+    let used = Usage {
+        input: 100,
+        output: 7,
+        ..Usage::default()
+    };
+    let answer = Act::from(Answer::text("All is well.").usage(used)).pace(Pace {
+        first: Duration::from_millis(500),
+        tokens_per_second: 0,
+    });
+    // Two calls at a time exceed the budget.
+    let budget = "[budget.daemon]\nmax_tokens = 30_000\n";
+    let (provider, settings) = provider(Script::always(answer), budget);
+    let places = [0; 2].map(|_| machine(&server, TOKEN, &settings));
+    let [one, other] = places.each_ref().map(daemon);
+    members(&one, |all| all.len() == 2);
+    let sessions = [0; MANY].map(|_| session(&one, "A talk."));
+    let single = session(&other, "Another.");
+    let turns = sessions.map(|id| begin(&one, &id));
+    block_on(provider.wait_for(1));
+    let turn = begin(&other, &single);
+    assert_eq!(ended(&other, &turn)["state"], "answered");
+    assert!(provider.request_count() <= MANY, "it comes last");
+    for turn in turns {
+        assert_eq!(ended(&one, &turn)["state"], "answered");
+    }
+    assert_eq!(provider.request_count(), MANY + 1);
+    one.stop();
+    other.stop();
+}
+
 fn setting(daemon: &Daemon, key: &str) -> Value {
     let all = daemon.get("/v1/settings").expect(200).json();
     let all = all.as_array().unwrap().clone();
@@ -187,7 +253,7 @@ fn settings_that_are_changed_at_the_same_time_are_all_kept() {
 }
 
 /// Asks a daemon beside others: more than one at a time are asked.
-fn ask(address: &str, method: &str, path: &str, body: &Value) -> Reply {
+pub(crate) fn ask(address: &str, method: &str, path: &str, body: &Value) -> Reply {
     let (token, body) = (format!("Bearer {TOKEN}"), body.to_string());
     let headers = [
         ("Host", address),
@@ -254,17 +320,13 @@ fn a_daemon_that_is_let_in_again_while_it_drains_keeps_its_turns() {
         other.post(&path, &json!({"drain": true})).expect(200);
         // It knows: it takes nothing new, and waits for the turn.
         let draining = "\nunisono_cluster_draining 1\n";
-        let until = Instant::now() + PATIENCE;
-        while !one.get("/metrics").expect(200).text().contains(draining) {
-            assert!(Instant::now() < until, "it does not drain");
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        until("it does not drain", || {
+            one.get("/metrics").expect(200).text().contains(draining)
+        });
         other.post(&path, &json!({"drain": false})).expect(200);
-        let until = Instant::now() + PATIENCE;
-        while one.get("/metrics").expect(200).text().contains(draining) {
-            assert!(Instant::now() < until, "it is not let in");
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        until("it is not let in", || {
+            !one.get("/metrics").expect(200).text().contains(draining)
+        });
     }
     let new = session(&one, "A new talk.");
     gate.open();
@@ -287,6 +349,46 @@ fn a_daemon_that_is_let_in_again_while_it_drains_keeps_its_turns() {
     let path = format!("/v1/cluster/{}", own["member"].as_str().unwrap());
     other.post(&path, &json!({"drain": false})).expect(200);
     members(&one, |all| all.iter().all(|one| one["state"] == "alive"));
+    one.stop();
+    other.stop();
+}
+
+#[test]
+fn settings_reach_a_daemon_that_waits_for_its_turns() {
+    let Some(server) = Server::start(&[]) else {
+        return;
+    };
+    let gate = Gate::new();
+    let (provider, settings) = held_model(&gate);
+    let settings = format!("{settings}[server]\ndrain_seconds = 600\n");
+    let places = [0; 2].map(|_| machine(&server, TOKEN, &settings));
+    let [one, other] = places.each_ref().map(daemon);
+    let turn = begin(&one, &session(&one, "A talk."));
+    block_on(provider.wait_for(1));
+    let all = members(&other, |all| all.len() == 2);
+    let member = all.iter().find(|one| one["self"] == false).unwrap();
+    let path = format!("/v1/cluster/{}", member["member"].as_str().unwrap());
+    other.post(&path, &json!({"drain": true})).expect(200);
+    until("it does not drain", || {
+        let metrics = one.get("/metrics").expect(200).text();
+        metrics.contains("\nunisono_cluster_draining 1\n")
+    });
+    let changes = json!({"changes": {"compaction.trigger_tokens": 12_345}});
+    other
+        .request("PATCH", "/v1/settings", Some(&changes))
+        .expect(200);
+    until("the setting does not come", || {
+        // Not from the other daemon.
+        let here = [("unisono-forwarded", "1")];
+        let all = one.request_with("GET", "/v1/settings", &here, None);
+        let all = all.expect(200).json();
+        let mut all = all.as_array().unwrap().iter();
+        let trigger = all.find(|one| one["key"] == "compaction.trigger_tokens");
+        trigger.is_some_and(|one| one["value"] == "12345")
+    });
+    gate.open();
+    assert_eq!(ended(&other, &turn)["answer"], "All is well.");
+    assert_eq!(provider.request_count(), 1, "it has ended where it began");
     one.stop();
     other.stop();
 }
@@ -365,7 +467,7 @@ fn callbacks_of_a_daemon_that_dies_are_told_by_who_takes_over() {
     let task = Client::of(&one).rpc("SendMessage", &sent)["task"].clone();
     block_on(provider.wait_for(1));
     receiving.next();
-    kill(one);
+    one.kill();
     loop {
         let events = receiving.next();
         if events.state() == "TASK_STATE_COMPLETED" {

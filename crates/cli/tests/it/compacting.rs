@@ -57,6 +57,12 @@ fn a_dry_run_says_what_each_preset_would_do_at_the_next_turn() {
         kept("compaction.keep_tokens=4000"),
     );
     assert!(less.as_u64() < more.as_u64(), "{less} {more}");
+    // So does a compaction on request.
+    let requested = |tokens: &str| {
+        let dry = place.json(&["compact", "--dry-run", "--keep-tokens", tokens]);
+        dry["estimated_tokens_after"].as_u64().unwrap()
+    };
+    assert!(requested("500") < requested("4000"));
 
     let idle = next_turn(&place, &["compaction.preset=checkpoint"]);
     assert_eq!(idle["steps"].as_array().unwrap().len(), 0, "{idle}");
@@ -261,7 +267,12 @@ fn large_messages_are_cut_on_request() {
     let place = imported();
     let dry = place.json(&["compact", "--dry-run", "--large=300"]);
     assert!(dry["messages_to_shorten"].as_u64() > Some(0), "{dry}");
-    let done = place.json(&["compact", "--large=300", "--yes"]);
+    let done = place.call(&["compact", "--large=300", "--yes", "--json"]);
+    let done = done.expect(0);
+    let lines = done.stderr.lines();
+    let reported = lines.filter(|line| line.starts_with("shortened ")).count();
+    assert_eq!(reported, 1, "one line for all cuts: {}", done.stderr);
+    let done = done.json();
     assert_eq!(done["state"], "shortened", "{done}");
     assert_eq!(done["effect"], "cut", "{done}");
     assert_eq!(done["tokens_after"], dry["estimated_tokens_after"]);

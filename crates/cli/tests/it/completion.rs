@@ -59,8 +59,23 @@ fn sessions_agents_and_models_are_offered() {
     assert_eq!(run(&["--model", "extr"]), ["extractive"]);
     assert!(run(&["--model", "openai/"]).contains(&"openai/gpt-4.1".to_owned()));
     assert!(offered(&place, &["ses"]).contains(&"sessions".to_owned()));
+    // So are the models of one's own server that agents name.
+    place.set_config(
+        "[models]\ndefault = \"loc/m1\"\n[providers.loc]\nlike = \"openai-compatible\"\n\
+         base_url = \"http://127.0.0.1:9/v1\"\n",
+    );
+    let agent = "---\ndescription: Test\nmodel: loc/m2\n---\nAnswer.\n";
+    place.write("agents/own.md", agent);
+    for verb in [
+        &["run", "talk.json", "--model"][..],
+        &["usage", "--model"],
+        &["compact", "--summariser"],
+    ] {
+        let models = offered(&place, &[verb, &["loc/"]].concat());
+        assert_eq!(models, ["loc/m1", "loc/m2"], "{verb:?}");
+    }
     // Settings that are wrong are no reason to say anything.
-    place.write("config/unisono.toml", "[turn]\nlead = \"nobody\"\n");
+    place.set_config("[turn]\nlead = \"nobody\"\n");
     assert!(run(&["--agents", "ri"]).is_empty());
 }
 

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 use unisono_fake_provider::{Act, Answer, Script};
 
+use crate::client_tools::Scene;
 use crate::http::{Daemon, Reply};
-use crate::lending::Scene;
 use crate::support::Place;
 
 const CHAT: &str = "/openai/v1/chat/completions";
@@ -53,7 +53,6 @@ impl Client {
         self.ask_with(CHAT, &[], &json!({"messages": messages}))
     }
 
-    /// The answer to a list.
     fn answer(&self, messages: &[Value]) -> Value {
         let reply = self.ask(messages).expect(200).json();
         reply["choices"][0]["message"].clone()

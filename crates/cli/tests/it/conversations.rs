@@ -1,7 +1,8 @@
 //! Files that are no conversation: a clear error, and nothing of them stored.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
+use crate::http::Daemon;
 use crate::support::Place;
 
 const HELLO: &str = r#"{"role":"user","content":"Hello"}"#;
@@ -157,4 +158,39 @@ fn a_message_of_ten_megabytes_is_a_message() {
     ]);
     assert_eq!(report["state"], "answered", "{}", report["error"]);
     assert!(report["tokens_after"].as_u64() <= report["usable_tokens"].as_u64());
+}
+
+/// A program that reads `--json` gets the code of the HTTP API for the same mistake.
+#[test]
+fn bad_files_and_queries_have_the_code_of_http() {
+    let place = Place::new();
+    let bad = format!("{HELLO}\nnonsense\n");
+    place.write("bad.jsonl", &bad);
+    place.write("empty.jsonl", "");
+    let long = "w".repeat(5_000);
+    let many: Vec<String> = (0..300).map(|n| format!("w{n}")).collect();
+    let queries = [String::new(), long, many.join(" ")];
+    let code = |args: &[&str], exit: i32| -> Value {
+        let done = place.call(&[args, &["--json"]].concat()).expect(exit);
+        let error: Value = serde_json::from_str(&done.stderr).unwrap();
+        error["error"]["code"].clone()
+    };
+    for query in &queries {
+        assert_eq!(code(&["sessions", "search", query], 2), "refused");
+    }
+    for file in ["bad.jsonl", "empty.jsonl"] {
+        assert_eq!(code(&["import", file], 1), "refused", "{file}");
+    }
+
+    let daemon = Daemon::start(&place);
+    for query in &queries {
+        let path = format!("/v1/search?q={}", query.replace(' ', "+"));
+        daemon.get(&path).expect(422).problem("refused");
+    }
+    for body in [bad.as_str(), ""] {
+        let (path, kind) = ("/v1/imports?name=x.jsonl", "application/octet-stream");
+        let reply = daemon.post_bytes(path, kind, body.as_bytes());
+        reply.expect(422).problem("refused");
+    }
+    daemon.stop();
 }

@@ -7,7 +7,7 @@ use unisono_fake_provider::{Act, Answer, FakeProvider, Gate, Script, block_on};
 use unisono_test_postgres::Server;
 
 use crate::http::Daemon;
-use crate::support::{Going, Place, example, finish};
+use crate::support::{Done, Going, Place, example, finish, openai};
 
 /// A machine that uses the database, with more settings.
 fn machine(server: &Server, more: &str) -> Place {
@@ -127,26 +127,17 @@ fn another_machine_takes_over_a_turn_whose_machine_is_gone() {
     };
     let gate = Gate::new();
     let script = Script::always(Act::from(Answer::text("All is well.")).hold(&gate));
-    let provider = FakeProvider::builder().script(script).start_on_thread();
-    let settings = format!(
-        "[providers.openai]\nbase_url = \"{}/v1\"\napi_key_env = \"TEST_KEY\"\n\
-         [models]\ndefault = \"openai/gpt-4o-mini\"\n",
-        provider.url()
-    );
+    let provider = FakeProvider::play_on_thread(script);
+    let settings = openai(&provider) + "[models]\ndefault = \"openai/gpt-4o-mini\"\n";
     let (one, other) = (machine(&server, &settings), machine(&server, &settings));
     let file = example();
-    let mut run = one.command(&["run", &file, "--agents", "facts", "-t", "Well?"]);
-    run.env("TEST_KEY", "sk-test");
-    let going = Going::start(run);
+    let run = ["run", &file, "--agents", "facts", "-t", "Well?"];
+    let going = Going::start(one.keyed_command(&run));
     block_on(provider.wait_for(1));
-    going.signal("KILL");
-    assert_eq!(going.finish().code, None);
+    going.kill();
 
     gate.open();
-    let args = ["resume", "--json"];
-    let mut resume = other.command(&args);
-    resume.env("TEST_KEY", "sk-test");
-    let report = finish(resume.spawn().unwrap(), &args).expect(0).json();
+    let report = other.keyed(&["resume", "--json"]).expect(0).json();
     assert_eq!(report["state"], "answered");
     let bodies: Vec<_> = provider
         .requests()
@@ -186,28 +177,58 @@ fn what_is_wrong_with_the_database_is_said_without_the_password() {
     }
 }
 
+/// Lists the sessions of a database at that address; with an authority that it trusts.
+fn listed(url: &str, authority: Option<&str>) -> Done {
+    let place = Place::with_config(&format!("[store]\nurl = {url:?}\n"));
+    let args = ["sessions", "list"];
+    let mut command = place.command(&args);
+    match authority {
+        Some(file) => command.env("SSL_CERT_FILE", file),
+        None => command.env_remove("SSL_CERT_FILE"),
+    };
+    finish(command.spawn().unwrap(), &args)
+}
+
+#[test]
+fn a_database_is_asked_by_tls_and_verified_where_that_is_set() {
+    const AUTHORITY: &str = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../model/tests/client/loopback/authority.pem"
+    );
+    let Some(server) = Server::start(&[]) else {
+        return;
+    };
+    let url = server.url("public");
+    let by = |mode: &str| url.replace("sslmode=disable", mode);
+    let unencrypted = listed(&by("sslmode=require"), None).expect(1);
+    unencrypted.says(&["does not support TLS", "sslmode=disable"]);
+    server.encrypt();
+    server.crash();
+    server.up();
+    listed(&by("sslmode=disable"), None).expect(1);
+    listed(&by("sslmode=require"), None).expect(0);
+    let full = by("sslmode=verify-full");
+    listed(&full, Some(AUTHORITY)).expect(0);
+    let unknown = listed(&full, None).expect(1);
+    unknown.says(&["certificate", "SSL_CERT_FILE"]);
+    let other = full.replace("127.0.0.1", "localhost");
+    listed(&other, Some(AUTHORITY))
+        .expect(1)
+        .says(&["certificate", "localhost"]);
+}
+
 #[test]
 fn a_turn_goes_on_when_its_database_is_back() {
     let Some(server) = Server::start(&[]) else {
         return;
     };
     let gate = Gate::new();
-    let provider = FakeProvider::builder()
-        .script(Script::always(
-            Act::from(Answer::text("All is well.")).hold(&gate),
-        ))
-        .start_on_thread();
-    let place = machine(
-        &server,
-        &format!(
-            "[providers.openai]\nbase_url = \"{}/v1\"\napi_key_env = \"TEST_KEY\"\n\
-             [models]\ndefault = \"openai/gpt-4o-mini\"\n",
-            provider.url()
-        ),
-    );
-    let mut command = place.command(&["serve", "--bind", "127.0.0.1:0"]);
-    command.env("TEST_KEY", "sk-test");
-    let daemon = Daemon::of(&place, command);
+    let provider = FakeProvider::play_on_thread(Script::always(
+        Act::from(Answer::text("All is well.")).hold(&gate),
+    ));
+    let settings = openai(&provider) + "[models]\ndefault = \"openai/gpt-4o-mini\"\n";
+    let place = machine(&server, &settings);
+    let daemon = Daemon::keyed(&place);
     let made = daemon.post("/v1/sessions", &json!({"title": "Talk", "messages": []}));
     let session = made.expect(201).json()["session"]
         .as_str()

@@ -5,14 +5,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use unisono_fake_provider::{Act, Answer, FakeProvider, Gate, Recorded, Script, block_on};
 
-use crate::support::{Going, Place, example, finish};
+use crate::providers;
+use crate::support::{Going, Place, example, is_of};
 
-fn text(request: &Recorded) -> String {
+pub(crate) fn text(request: &Recorded) -> String {
     String::from_utf8_lossy(&request.body).into_owned()
-}
-
-fn is_of(agent: &str, request: &Recorded) -> bool {
-    text(request).contains(&format!("You are the agent \\\"{agent}\\\""))
 }
 
 /// The coordinator gives two tasks away with its first reply and joins what comes back.
@@ -43,13 +40,8 @@ fn a_coordinator_asks_two_agents_over_http_and_joins_their_answers() {
         ("anthropic", "anthropic/claude-sonnet-4-5"),
         ("gemini", "gemini/gemini-2.5-flash"),
     ] {
-        let provider = FakeProvider::builder().script(script()).start_on_thread();
-        let base = provider.url();
-        let version = if kind == "openai" { "/v1" } else { "" };
-        let place = Place::with_config(&format!(
-            "[providers.{kind}]\nbase_url = \"{base}{version}\"\napi_key_env = \"TEST_KEY\"\n\
-             attempts = 1\n[compaction]\nsummarisers = [\"extractive\"]\n"
-        ));
+        let provider = FakeProvider::play_on_thread(script());
+        let place = providers::place(kind, &provider);
         let args = [
             "run",
             &file,
@@ -63,9 +55,7 @@ fn a_coordinator_asks_two_agents_over_http_and_joins_their_answers() {
             "risks,facts",
             "--json",
         ];
-        let mut command = place.command(&args);
-        command.env("TEST_KEY", "sk-test-4c1f9a77e2d04b61");
-        let report = finish(command.spawn().unwrap(), &args).expect(0).json();
+        let report = place.keyed(&args).expect(0).json();
         assert_eq!(
             report["answer"], "Forty minutes, and no way back.",
             "{model}"
@@ -120,17 +110,8 @@ fn a_lead_that_waits_for_its_delegates_is_shown_as_waiting() {
             }
         }
     });
-    let provider = FakeProvider::builder().script(script).start_on_thread();
-    let place = Place::with_config(&format!(
-        "[providers.openai]\nbase_url = \"{}/v1\"\napi_key_env = \"TEST_KEY\"\nattempts = 1\n\
-         [compaction]\nsummarisers = [\"extractive\"]\n",
-        provider.url()
-    ));
-    let with_key = |args: &[&str]| {
-        let mut command = place.command(args);
-        command.env("TEST_KEY", "sk-test-4c1f9a77e2d04b61");
-        command
-    };
+    let provider = FakeProvider::play_on_thread(script);
+    let place = providers::place("openai", &provider);
     let file = example();
     let args = [
         "run",
@@ -140,7 +121,8 @@ fn a_lead_that_waits_for_its_delegates_is_shown_as_waiting() {
         "--lead",
         "coordinator",
     ];
-    let mut going = Going::start(with_key(&[&args[..], &["--agents", "risks"]].concat()));
+    let args = [&args[..], &["--agents", "risks"]].concat();
+    let mut going = Going::start(place.keyed_command(&args));
     going.wait_for(&["coordinator", "waiting", "for its delegates"]);
     going.wait_for(&["risks", "running"]);
     block_on(provider.wait_for(2));
@@ -169,7 +151,7 @@ fn a_lead_that_waits_for_its_delegates_is_shown_as_waiting() {
     assert_eq!(tree["open_runs"], shown["open_runs"]);
 
     gate.open();
-    let mut going = Going::start(with_key(&["resume"]));
+    let mut going = Going::start(place.keyed_command(&["resume"]));
     going.wait_for(&["risks", "done"]);
     going.wait_for(&["coordinator", "running"]);
     going.wait_for(&["coordinator", "done"]);

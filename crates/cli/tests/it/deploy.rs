@@ -1,7 +1,8 @@
 //! `deploy/`: what can be said of an image and a unit without building or starting them. What they
 //! call is called here: the program with their arguments, settings and checks.
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -10,7 +11,7 @@ use unisono_test_postgres::Server;
 
 use crate::support::{Done, Going, Place, finish};
 
-fn root() -> PathBuf {
+pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
@@ -32,7 +33,6 @@ fn instructions() -> Vec<(String, String)> {
         .collect()
 }
 
-/// All instructions of that name.
 fn all(name: &str) -> Vec<String> {
     let found = instructions().into_iter().filter(|(word, _)| word == name);
     found.map(|(_, rest)| rest).collect()
@@ -156,7 +156,7 @@ fn settings(place: &Place) -> String {
 #[test]
 fn the_program_takes_what_the_image_calls_it_with_and_the_check_finds_it_well() {
     let place = Place::new();
-    place.write("config/unisono.toml", settings(&place));
+    place.set_config(settings(&place));
     let serve = words("CMD");
     let args: Vec<&str> = serve.iter().map(String::as_str).collect();
     place.call(&[&args[..], &["--help"]].concat()).expect(0);
@@ -267,11 +267,19 @@ fn the_daemons_of_the_cluster_start_as_the_compose_file_says_and_find_each_other
         })
         .collect();
     assert_eq!(ours, ["one", "two", "three"]);
-    let proxy = services[&Value::from("proxy")]["command"].as_str().unwrap();
     let exposed = all("EXPOSE").pop().unwrap();
-    assert!(
-        ours.iter()
-            .all(|name| proxy.contains(&format!("--to {name}:{exposed}")))
+    let asked = ours.iter().map(|name| format!(" {name}:{exposed}"));
+    let asked = format!("reverse_proxy{} {{", asked.collect::<String>());
+    assert!(read("deploy/Caddyfile").contains(&asked), "{asked}");
+    // The name that the proxy answers to is one that the daemons accept.
+    let proxy = &services[&Value::from("proxy")];
+    let host = proxy["environment"]["UNISONO_HOST"].as_str().unwrap();
+    let hosts = daemon["environment"]["UNISONO__SERVER__HOSTS"].as_str();
+    assert!(host.starts_with("${UNISONO_HOST:-") && hosts.unwrap().starts_with("${UNISONO_HOST:-"));
+    let mounted = &proxy["volumes"][0];
+    assert_eq!(
+        mounted.as_str(),
+        Some("./Caddyfile:/etc/caddy/Caddyfile:ro")
     );
 
     let Some(server) = Server::start(&[]) else {
@@ -284,7 +292,7 @@ fn the_daemons_of_the_cluster_start_as_the_compose_file_says_and_find_each_other
     let places: Vec<Place> = ours.iter().map(|_| Place::new()).collect();
     let mut going = Vec::new();
     for place in &places {
-        place.write("config/unisono.toml", settings(place));
+        place.set_config(settings(place));
         fs::create_dir_all(place.path("lib")).unwrap();
         let own = place.path("lib").display().to_string();
         let script = entry[2]
@@ -332,7 +340,33 @@ fn is_known(name: &str, value: &str) -> Result<(), String> {
     }
 }
 
-/// The values of a key of a unit.
+#[test]
+fn caddy_takes_the_settings_of_the_proxy() {
+    let Ok(version) = Command::new("caddy").arg("version").output() else {
+        return;
+    };
+    let text = read("deploy/Caddyfile");
+    for setting in ["lb_try_duration", "fail_duration", "health_uri /readyz"] {
+        assert!(text.contains(setting), "{setting}");
+    }
+    // Before version 2.7 this setting had another name.
+    let text = match String::from_utf8_lossy(&version.stdout).contains("2.6.") {
+        true => text.replace("request_buffers 1MiB", "buffer_requests"),
+        false => text,
+    };
+    let place = Place::new();
+    for (text, is_valid) in [
+        (text.clone(), true),
+        (text.replace("lb_policy", "policy"), false),
+    ] {
+        place.write("Caddyfile", text);
+        let path = place.path("Caddyfile").display().to_string();
+        let args = ["validate", "--adapter", "caddyfile", "--config", &path];
+        let done = place.command_of(Path::new("caddy"), &args).output();
+        assert_eq!(done.unwrap().status.success(), is_valid);
+    }
+}
+
 fn unit(file: &str, key: &str) -> Vec<String> {
     let text = read(file);
     let lines = text.lines().filter_map(|line| line.split_once('='));
@@ -375,6 +409,23 @@ fn called_as_it_is(file: &str, settings: usize) {
     }
     assert_eq!(known, settings);
     assert!(seconds(&unit(file, "TimeoutStopSec")[0]) > drain());
+}
+
+#[test]
+fn a_credential_as_systemd_makes_it_is_the_token() {
+    let place = Place::new();
+    place.write("credentials/token", "0123456789abcdef".repeat(4));
+    let token = place.path("credentials/token");
+    // As `LoadCredential` does with `DynamicUser`.
+    fs::set_permissions(&token, Permissions::from_mode(0o440)).unwrap();
+    let mut command = place.command(&["serve", "--bind", "127.0.0.1:0"]);
+    command
+        .env("UNISONO__SERVER__TOKEN_FILE", &token)
+        .env("CREDENTIALS_DIRECTORY", place.path("credentials"));
+    let mut daemon = Going::start(command);
+    daemon.wait_for(&["listening"]);
+    daemon.signal("TERM");
+    daemon.finish().expect(0);
 }
 
 #[test]

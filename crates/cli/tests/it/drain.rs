@@ -10,20 +10,17 @@ use serde_json::json;
 use crate::http::Daemon;
 use crate::interrupted::Scene;
 use crate::mcp::Spoken;
-use crate::support::{Going, PATIENCE, Place, heard, tell};
+use crate::support::{Going, PATIENCE, Place, heard, tell, until};
 
 #[test]
 fn a_stopping_daemon_exits_in_time_and_its_open_turn_goes_on_later() {
     let scene = Scene::new();
-    let config = scene.place.path("config/unisono.toml");
-    let agents = std::fs::read_to_string(&config).unwrap();
-    std::fs::write(&config, format!("{agents}[server]\ndrain_seconds = 1\n")).unwrap();
+    let agents = scene.place.config();
+    scene
+        .place
+        .set_config(format!("{agents}[server]\ndrain_seconds = 1\n"));
     let daemon = Daemon::start(&scene.place);
-    let made = daemon
-        .post("/v1/sessions", &json!({"title": "a talk"}))
-        .expect(201)
-        .json();
-    let id = made["session"].as_str().unwrap();
+    let id: &str = &daemon.session(&json!({"title": "a talk"}));
     let task = json!({"task": "Which word?", "agents": ["waits"], "wait": false});
     let accepted = daemon
         .post(&format!("/v1/sessions/{id}/turns"), &task)
@@ -43,9 +40,7 @@ fn a_stopping_daemon_exits_in_time_and_its_open_turn_goes_on_later() {
     let daemon = Daemon::start(&scene.place);
     heard(&scene.started);
     tell(&scene.word, "later");
-    let events = format!("/v1/sessions/{id}/events?after=0");
-    let mut events = daemon.request("GET", &events, None).expect(200).events();
-    assert!(events.any(|event| event.name == "turn_ended"));
+    assert!(daemon.events(id).any(|event| event.name == "turn_ended"));
     let turn = daemon.get(&path).expect(200).json();
     assert_eq!(turn["state"], "answered", "{turn}");
     daemon.stop();
@@ -59,11 +54,10 @@ fn a_stopping_daemon_finishes_the_streams_of_answers_that_it_began() {
     let scene = Scene::new();
     for (path, body) in [("turns", task), ("/openai/v1/chat/completions", chat)] {
         let daemon = Daemon::start(&scene.place);
-        let made = daemon.post("/v1/sessions", &json!({"title": "a talk"}));
-        let made = made.expect(201).json();
+        let id = daemon.session(&json!({"title": "a talk"}));
         let path = match path.starts_with('/') {
             true => path.to_owned(),
-            false => format!("/v1/sessions/{}/{path}", made["session"].as_str().unwrap()),
+            false => format!("/v1/sessions/{id}/{path}"),
         };
         let accept = [("Accept", "text/event-stream")];
         let stream = daemon.request_with("POST", &path, &accept, Some(&body));
@@ -83,11 +77,9 @@ fn a_stopping_daemon_finishes_the_streams_of_answers_that_it_began() {
 
 /// Waits until nobody listens there any more: who listened has begun to stop.
 fn not_heard(address: &str) {
-    let deadline = Instant::now() + PATIENCE;
-    while TcpStream::connect(address).is_ok() {
-        assert!(Instant::now() < deadline, "it goes on listening");
-        std::thread::yield_now();
-    }
+    until("it goes on listening", || {
+        TcpStream::connect(address).is_err()
+    });
 }
 
 /// A call of the tool `ask` to an agent that waits for a word.
@@ -151,9 +143,10 @@ fn a_stopping_mcp_server_finishes_what_its_client_asked() {
 #[test]
 fn a_call_of_a_tool_that_does_not_end_in_time_is_told_so() {
     let scene = Scene::new();
-    let config = scene.place.path("config/unisono.toml");
-    let agents = std::fs::read_to_string(&config).unwrap();
-    std::fs::write(&config, format!("{agents}[server]\ndrain_seconds = 1\n")).unwrap();
+    let agents = scene.place.config();
+    scene
+        .place
+        .set_config(format!("{agents}[server]\ndrain_seconds = 1\n"));
     let mut server = Spoken::start(&scene.place);
     server.initialize("2025-11-25");
     server.send(&ask());
@@ -173,11 +166,9 @@ fn a_run_through_a_stopping_daemon_has_its_answer() {
     let Daemon { going, address, .. } = daemon;
     going.signal("TERM");
     // It has begun to stop once nobody listens any more.
-    let deadline = Instant::now() + PATIENCE;
-    while TcpStream::connect(&address).is_ok() {
-        assert!(Instant::now() < deadline, "it goes on listening");
-        std::thread::yield_now();
-    }
+    until("it goes on listening", || {
+        TcpStream::connect(&address).is_err()
+    });
     tell(&scene.word, "later");
     let report = run.finish().expect(0).json();
     assert_eq!(report["state"], "answered", "{report}");

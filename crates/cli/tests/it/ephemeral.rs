@@ -1,26 +1,14 @@
 //! Clients that go, and those that stay: a session for one request goes with its client, and who
 //! follows a session hears it also after it left memory.
 
-use std::time::{Duration, Instant};
-
 use serde_json::{Value, json};
-use unisono_fake_provider::{Act, Answer, FakeProvider, Gate, Script};
+use unisono_fake_provider::{Act, Answer, At, FakeProvider, Gate, Script};
 
 use crate::http::Daemon;
 use crate::interrupted::Scene;
-use crate::support::{PATIENCE, Place, heard, is_alive, kill_if_alive, send_signal, tell};
+use crate::support::{Place, heard, is_alive, kill_if_alive, tell, until};
 
 const CHAT: &str = "/openai/v1/chat/completions";
-
-/// Waits for what nobody tells of.
-#[track_caller]
-fn comes_true(what: &str, is_true: impl Fn() -> bool) {
-    let begun = Instant::now();
-    while !is_true() {
-        assert!(begun.elapsed() < PATIENCE, "{what}: it did not come");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
 
 fn sessions(daemon: &Daemon) -> Vec<Value> {
     let listed = daemon.get("/v1/sessions").expect(200).json();
@@ -56,15 +44,15 @@ fn a_client_that_goes_takes_its_session_and_its_turn_with_it() {
     let agent = heard(&scene.started);
     assert_eq!(sessions(&daemon).len(), 1);
     drop(waiting);
-    comes_true("its agent is stopped", || !is_alive(&agent));
-    comes_true("its session is removed", || sessions(&daemon).is_empty());
+    until("its agent is stopped", || !is_alive(&agent));
+    until("its session is removed", || sessions(&daemon).is_empty());
 
     let mut streamed = daemon.post(CHAT, &ask("waits", true)).expect(200).events();
     assert!(streamed.next().is_some());
     let agent = heard(&scene.started);
     drop(streamed);
-    comes_true("its agent is stopped", || !is_alive(&agent));
-    comes_true("its session is removed", || sessions(&daemon).is_empty());
+    until("its agent is stopped", || !is_alive(&agent));
+    until("its session is removed", || sessions(&daemon).is_empty());
     daemon.stop();
 }
 
@@ -77,7 +65,7 @@ fn what_a_session_used_is_told_when_it_is_gone() {
     ]});
     let used = |daemon: &Daemon| daemon.get("/v1/usage").expect(200).json();
     let first = daemon.post(CHAT, &asked).expect(200).json();
-    comes_true("its session is removed", || sessions(&daemon).is_empty());
+    until("its session is removed", || sessions(&daemon).is_empty());
     let input = first["usage"]["prompt_tokens"].as_u64().unwrap();
     assert!(input > 0, "{first}");
     let one = used(&daemon);
@@ -107,8 +95,7 @@ fn what_a_session_used_is_told_when_it_is_gone() {
     assert!(total > three["deleted"]["input_tokens"].as_u64().unwrap());
     let page = daemon.get("/usage").expect(200).text();
     assert!(page.contains("2 deleted sessions"), "{page}");
-    send_signal("KILL", &daemon.going.id().to_string());
-    drop(daemon);
+    daemon.kill();
 
     // Without a daemon it is the same, and a deletion without one as well.
     let output = place.json(&["usage"]);
@@ -122,7 +109,9 @@ fn what_a_session_used_is_told_when_it_is_gone() {
     assert_eq!(all["deleted"]["sessions"], 3, "{all}");
     assert_eq!(all["deleted"]["input_tokens"], total, "{all}");
     let shown = place.call(&["usage"]).expect(0).stdout;
-    assert!(shown.contains("of which 3 deleted sessions"), "{shown}");
+    let deleted = shown.lines().find(|line| line.starts_with("of which"));
+    let of = deleted.unwrap_or_default();
+    assert!(of.contains("3 deleted sessions"), "{shown}");
 }
 
 #[test]
@@ -138,7 +127,7 @@ fn a_session_that_is_named_stays_when_its_client_goes() {
     drop(waiting);
     tell(&scene.word, "unison");
     let path = format!("/v1/sessions/{}", made["session"].as_str().unwrap());
-    comes_true("its turn ends", || {
+    until("its turn ends", || {
         let whole = daemon.get(&path).expect(200).json();
         whole["ended_turns"]["count"] == 1
     });
@@ -150,10 +139,8 @@ fn a_stream_that_has_no_place_leaves_no_session() {
     let place = Place::with_config("[server]\nstreams = 1\n");
     let daemon = Daemon::start(&place);
     let new = json!({"messages": [{"role": "user", "content": "Hello."}]});
-    let made = daemon.post("/v1/sessions", &new).expect(201).json();
-    let id = made["session"].as_str().unwrap();
-    let events = format!("/v1/sessions/{id}/events?after=0");
-    let mut open = daemon.get(&events).expect(200).events();
+    let id: &str = &daemon.session(&new);
+    let mut open = daemon.events(id);
     assert!(open.next().is_some());
     for _ in 0..3 {
         let refused = daemon.post(CHAT, &ask("facts", true)).expect(429).json();
@@ -208,15 +195,9 @@ fn what_a_killed_daemon_was_asked_is_removed_and_does_not_go_on() {
     head["id"] = json!("0192aaaa-0000-7000-8000-000000000001");
     let marked = format!("{head}\n{rest}");
     scene.place.write("marked.jsonl", &marked);
-    let token = format!("Bearer {}", daemon.token);
-    let headers = [
-        ("Host", daemon.address.as_str()),
-        ("Authorization", &token),
-        ("Content-Type", "application/octet-stream"),
-    ];
     let imports = "/v1/imports?name=marked.jsonl&format=unisono";
-    let head = crate::http::head("POST", imports, &headers, marked.len());
-    let refused = daemon.send(&head, marked.as_bytes()).expect(422);
+    let refused = daemon.post_bytes(imports, "application/octet-stream", marked.as_bytes());
+    let refused = refused.expect(422);
     let detail = refused.problem("refused");
     assert!(
         detail.contains("\"unisono.ephemeral\" is reserved"),
@@ -229,12 +210,12 @@ fn what_a_killed_daemon_was_asked_is_removed_and_does_not_go_on() {
     named["metadata"] = labels;
     named["metadata"]["session"] = kept[0]["session"].clone();
     daemon.post(CHAT, &named).expect(200);
-    send_signal("KILL", &daemon.going.id().to_string());
-    drop((daemon, waiting));
+    daemon.kill();
+    drop(waiting);
     kill_if_alive(&agent);
 
     let daemon = Daemon::start(&scene.place);
-    comes_true("what was left is removed", || sessions(&daemon).len() == 2);
+    until("what was left is removed", || sessions(&daemon).len() == 2);
     for kept in &kept {
         let path = format!("/v1/sessions/{}", kept["session"].as_str().unwrap());
         daemon.get(&path).expect(200);
@@ -256,25 +237,19 @@ fn who_follows_a_session_hears_its_pieces_also_after_it_left_memory() {
         let words = ["Six ", "of ", "March."];
         Act::answer(Answer::pieces(words)).hold(&held)
     });
-    let provider = FakeProvider::builder().script(script).start_on_thread();
-    let place = Place::new();
-    place.write("key", "sk-test-heard");
-    place.write(
-        "config/unisono.toml",
-        format!(
-            "[models]\ndefault = \"openai/gpt-4o\"\n\
-             [providers.openai]\nbase_url = \"{}/v1\"\napi_key_env = \"TEST_KEY\"\napi_key_file = {:?}\n\
-             [turn]\nlead = \"clerk\"\nagents = []\n[compaction]\nsummarisers = [\"extractive\"]\n\
-             [runtime]\npassivate_after_seconds = 1\n[log]\nlevel = \"unisono_runtime=debug\"\n\
-             [agents.clerk]\ndescription = \"keeps the books\"\n",
-            provider.url(),
-            place.path("key"),
-        ),
+    let provider = FakeProvider::play_on_thread(script);
+    let place = Place::with_key_file(
+        "openai",
+        &provider,
+        "[models]\ndefault = \"openai/gpt-4o\"\n[turn]\nlead = \"clerk\"\nagents = []\n\
+         [compaction]\nsummarisers = [\"extractive\"]\n\
+         [runtime]\npassivate_after_seconds = 1\n[log]\nlevel = \"unisono_runtime=debug\"\n\
+         [agents.clerk]\ndescription = \"keeps the books\"\n",
     );
     let mut daemon = Daemon::start(&place);
     let new = json!({"messages": [{"role": "user", "content": "We ship on 6 March."}]});
-    let made = daemon.post("/v1/sessions", &new).expect(201).json();
-    let at = |rest: &str| format!("/v1/sessions/{}{rest}", made["session"].as_str().unwrap());
+    let id = daemon.session(&new);
+    let at = |rest: &str| format!("/v1/sessions/{id}{rest}");
     let mut events = daemon.get(&at("/events?after=0")).expect(200).events();
     assert!(events.next().is_some());
     daemon.going.wait_for(&["a session leaves memory"]);
@@ -292,6 +267,48 @@ fn who_follows_a_session_hears_its_pieces_also_after_it_left_memory() {
         piece["text"].as_str().unwrap().to_owned()
     });
     assert_eq!(pieces.collect::<String>(), "Six of March.", "{said:?}");
+    daemon.stop();
+}
+
+#[test]
+fn who_follows_a_session_in_the_middle_of_a_reply_gets_its_text_so_far() {
+    let gate = Gate::new();
+    let answer = Act::answer(Answer::pieces(["Six ", "of ", "March."]));
+    let script = Script::always(answer.hold_at(At::Event(3), &gate));
+    let provider = FakeProvider::play_on_thread(script);
+    let place = Place::with_config(&format!(
+        "[providers.openai-compatible]\nbase_url = \"{}/v1\"\n\
+         [models]\ndefault = \"openai-compatible/qwen3\"\n[turn]\nlead = \"clerk\"\nagents = []\n\
+         [compaction]\nsummarisers = [\"extractive\"]\n\
+         [agents.clerk]\ndescription = \"keeps the books\"\n",
+        provider.url()
+    ));
+    let daemon = Daemon::start(&place);
+    let id = daemon.session(&json!({}));
+    let at = |rest: &str| format!("/v1/sessions/{id}{rest}");
+    let text = |data: &str| -> String {
+        let said: Value = serde_json::from_str(data).unwrap();
+        said["text"].as_str().unwrap().to_owned()
+    };
+    let mut early = daemon.get(&at("/events?after=0")).expect(200).events();
+    let task = json!({"task": "When do we ship?", "wait": false});
+    daemon.post(&at("/turns"), &task).expect(202);
+    let mut said = String::new();
+    while said != "Six of " {
+        let event = early.next().unwrap();
+        if event.name == "text_delta" {
+            said += &text(&event.data);
+        }
+    }
+    let mut late = daemon.get(&at("/events")).expect(200).events();
+    let begun = late.next().unwrap();
+    assert_eq!(begun.name, "text_so_far");
+    assert_eq!(text(&begun.data), said);
+    gate.open();
+    let later = late.take_while(|event| event.name != "run_ended");
+    let pieces = later.filter(|event| event.name == "text_delta");
+    let rest: String = pieces.map(|event| text(&event.data)).collect();
+    assert_eq!(rest, "March.");
     daemon.stop();
 }
 

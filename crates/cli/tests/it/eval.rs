@@ -9,7 +9,7 @@ use unisono_fake_provider::{Answer, FakeProvider, Script};
 use unisono_model::extractive::{self, AnswerInput, Passage};
 use unisono_model::retention;
 
-use crate::support::{Done, Place, finish};
+use crate::support::{Done, Place};
 
 /// The shipped sets, by their names.
 const SETS: [&str; 3] = ["orders-migration", "clinic-scheduling", "field-research"];
@@ -282,7 +282,7 @@ fn a_models_summary_is_measured_as_it_came_over_the_wire_beside_quotes() {
         let summary = format!("## Context\n- {said}");
         let script =
             Script::by(move |_| unisono_fake_provider::Act::answer(Answer::text(&*summary)));
-        let provider = FakeProvider::builder().script(script).start_on_thread();
+        let provider = FakeProvider::play_on_thread(script);
         let ended = measured(&provider);
         let report = ended.json();
         let rows = report["sizes"][0]["rows"].as_array().unwrap();
@@ -314,10 +314,7 @@ fn a_models_summary_is_measured_as_it_came_over_the_wire_beside_quotes() {
 
 /// The report on a small conversation with summaries by that provider's model.
 fn measured(provider: &FakeProvider) -> Done {
-    let place = Place::with_config(&format!(
-        "[providers.openai]\nbase_url = \"{}/v1\"\napi_key_env = \"TEST_KEY\"\nattempts = 1\n",
-        provider.url()
-    ));
+    let place = Place::with_openai(provider, "attempts = 1\n");
     let talk = small(&place);
     place.write("probes.jsonl", PROBE);
     let args = [
@@ -334,9 +331,7 @@ fn measured(provider: &FakeProvider) -> Done {
         "checkpoint,truncate",
         "--json",
     ];
-    let mut command = place.command(&args);
-    command.env("TEST_KEY", "sk-test-5d2e0b88f3c7");
-    finish(command.spawn().unwrap(), &args).expect(0)
+    place.keyed(&args).expect(0)
 }
 
 /// The parts of a line of a conversation file that are texts, or calls and results of tools.

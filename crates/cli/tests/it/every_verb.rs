@@ -78,6 +78,12 @@ fn rows() -> Vec<Row> {
         row("runs cancel", vec!["RUN"], 2, "not open"),
         row("cluster list", vec![], 0, "one program uses it"),
         row(
+            "cluster sessions",
+            vec!["0000"],
+            2,
+            "no program of the cluster",
+        ),
+        row(
             "cluster drain",
             vec!["0000"],
             2,
@@ -263,10 +269,16 @@ fn a_setting_is_changed_with_a_daemon_and_without_one() {
         ("server.bind", "127.0.0.1:1", "cannot be changed"),
         ("run.nothing", "1", "unknown key `run.nothing`"),
         ("turn.agnets", "1", "did you mean `turn.agents`"),
-        ("turn.lead", "nobody", "nobody"),
+        ("turn.lead", "nobody", "turn.lead = \"nobody\": error: "),
+        (
+            "compaction.preset",
+            "x",
+            "compaction.preset = \"x\": error: ",
+        ),
     ] {
         let refused = place.call(&["config", "set", key, value]);
-        refused.expect(2).says(&[why]);
+        let refused = refused.expect(2).says(&[why]);
+        assert!(!refused.stderr.contains("settings.toml"), "{refused:?}");
     }
     daemon.stop();
     // It is kept, and changed without a daemon as well.
@@ -482,8 +494,7 @@ fn a_run_is_cancelled_in_the_daemon_that_works_on_it() {
 fn a_daemon_that_is_killed_ends_what_follows_it_with_3() {
     let scene = Scene::new();
     let (daemon, going, agent) = waiting(&scene);
-    daemon.going.signal("KILL");
-    daemon.going.finish();
+    daemon.kill();
     // It may outlive its daemon, and would wait for its word forever.
     kill_if_alive(&agent);
     going

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::http::{Daemon, head};
+use crate::http::Daemon;
 use crate::support::{Done, Place, example, finish};
 
 /// A conversation of ChatGPT's with one question, and an answer behind hidden reasoning.
@@ -127,6 +127,7 @@ fn an_export_of_one_conversation_is_that_of_a_later_export_too() {
         (&json!("Harbour"), &json!(false))
     );
     let two = [&one, &chat("c-4", "New", &["Well?"])];
+    let bye = chat("c-5", "Late", &["Bye."]);
     place.write("two.json", serde_json::to_string(&two).unwrap());
     let all = &place.json(&["import", "two.json", "--all"])["conversations"];
     assert_eq!(
@@ -141,6 +142,30 @@ fn an_export_of_one_conversation_is_that_of_a_later_export_too() {
     );
     let all = place.json(&["import", "export", "--all"]);
     assert_eq!((&all["imported"], &all["known"]), (&json!(0), &json!(2)));
+    // So do the parts of a large export.
+    let parts = [
+        ("000", json!([one])),
+        ("001", json!([])),
+        ("002", json!([two[1], bye])),
+    ];
+    for (number, part) in parts {
+        place.write(
+            &format!("parts/conversations-{number}.json"),
+            part.to_string(),
+        );
+    }
+    let list = place.json(&["import", "parts", "--list"]);
+    assert_eq!(
+        (&list[1]["id"], &list[2]["id"]),
+        (&json!("c-4"), &json!("c-5"))
+    );
+    let all = place.json(&["import", "parts", "--all"]);
+    assert_eq!((&all["imported"], &all["known"]), (&json!(1), &json!(2)));
+    place.write("parts/conversations-001.json", "[{");
+    place
+        .call(&["import", "parts", "--all"])
+        .expect(1)
+        .says(&["conversations-001.json is not a list of conversations"]);
     // A file that is one conversation is number 1 of one.
     place.write("talk.txt", "Alice: Hello\nBob: Hi\nAlice: Bye\n");
     assert_eq!(
@@ -274,16 +299,8 @@ fn over_http_one_of_several_conversations_is_named() {
     place.write("conversations.json", export());
     let daemon = Daemon::start(&place);
     let body = export();
-    let bearer = format!("Bearer {}", daemon.token);
-    let post = |query: &str| {
-        let path = format!("/v1/imports?name=conversations.json{query}");
-        let headers = [
-            ("Host", daemon.address.as_str()),
-            ("Authorization", bearer.as_str()),
-            ("Content-Type", "application/octet-stream"),
-        ];
-        daemon.send(&head("POST", &path, &headers, body.len()), body.as_bytes())
-    };
+    let send = |path: &str| daemon.post_bytes(path, "application/octet-stream", body.as_bytes());
+    let post = |query: &str| send(&format!("/v1/imports?name=conversations.json{query}"));
     let refused = post("").expect(422).json()["detail"].to_string();
     assert!(refused.contains("`pick` says which"), "{refused}");
     let made = post("&pick=c-3").expect(201).json();
@@ -300,15 +317,7 @@ fn over_http_one_of_several_conversations_is_named() {
         "{made}"
     );
     post("&pick=4").expect(422);
-    let batch = |path: &str| {
-        let path = format!("/v1/imports/{path}name=conversations.json");
-        let headers = [
-            ("Host", daemon.address.as_str()),
-            ("Authorization", bearer.as_str()),
-            ("Content-Type", "application/octet-stream"),
-        ];
-        daemon.send(&head("POST", &path, &headers, body.len()), body.as_bytes())
-    };
+    let batch = |path: &str| send(&format!("/v1/imports/{path}name=conversations.json"));
     let listed = batch("dry-run?").expect(200).json()["items"].clone();
     let seen = |one: &Value| {
         (

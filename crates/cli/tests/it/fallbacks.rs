@@ -9,7 +9,7 @@ use unisono_session::run::{FallbackUsed, Step};
 use unisono_session::{Event, Fact};
 
 use crate::http::Daemon;
-use crate::providers::{call, run, shared};
+use crate::providers::{run, shared};
 use crate::serve_page::Browser;
 use crate::support::{Place, example};
 use crate::trace::copied;
@@ -18,26 +18,22 @@ const STAND_IN: &str = "anthropic/claude-haiku-4-5";
 
 /// A place whose models of OpenAI are those of the first provider; the second has the fallback.
 fn place(first: &FakeProvider, second: &FakeProvider, more: &str) -> Place {
-    Place::with_config(&format!(
-        "[providers.openai]\nbase_url = \"{}/v1\"\napi_key_env = \"TEST_KEY\"\nattempts = 1\n\
+    let more = format!(
+        "attempts = 1\n\
          [providers.anthropic]\nbase_url = \"{}\"\napi_key_env = \"TEST_KEY\"\nattempts = 1\n\
          [models]\nfallback = [\"{STAND_IN}\"]\n\
          [compaction]\nsummarisers = [\"extractive\"]\n{more}",
-        first.url(),
         second.url()
-    ))
+    );
+    Place::with_openai(first, &more)
 }
 
 #[test]
 fn a_model_stands_in_for_one_whose_provider_cannot_be_had() {
-    let first = FakeProvider::builder()
-        .script(Script::always(Act::refuse(Refusal::Overloaded)))
-        .start_on_thread();
-    let second = FakeProvider::builder()
-        .script(Script::always(Answer::text("All is well.")))
-        .start_on_thread();
+    let first = FakeProvider::play_on_thread(Script::always(Act::refuse(Refusal::Overloaded)));
+    let second = FakeProvider::play_on_thread(Script::always(Answer::text("All is well.")));
     let place = place(&first, &second, "");
-    let done = call(&place, &run(&example(), "openai/gpt-4o")).expect(0);
+    let done = place.keyed(&run(&example(), "openai/gpt-4o")).expect(0);
     assert_eq!(done.stdout.trim(), "All is well.");
     let asked = (first.request_count(), second.request_count());
     assert!(asked.0 >= 1 && asked.1 == 4, "{asked:?}");
@@ -49,7 +45,7 @@ fn a_model_stands_in_for_one_whose_provider_cannot_be_had() {
             .all(|request| request.path == "/v1/messages")
     );
     assert!(shared(&requests) > 4_000);
-    let usage = call(&place, &["usage", "--json"]).expect(0).json();
+    let usage = place.keyed(&["usage", "--json"]).expect(0).json();
     assert_eq!(usage["total"]["input_tokens"], 400, "{usage}");
     let rows = usage["rows"].as_array().unwrap();
     assert_eq!(rows.len(), 4, "{usage}");
@@ -58,17 +54,13 @@ fn a_model_stands_in_for_one_whose_provider_cannot_be_had() {
 
 #[test]
 fn a_stand_in_that_declines_is_charged_for_it() {
-    let first = FakeProvider::builder()
-        .script(Script::always(Act::refuse(Refusal::Overloaded)))
-        .start_on_thread();
+    let first = FakeProvider::play_on_thread(Script::always(Act::refuse(Refusal::Overloaded)));
     let declined = Answer::text("I cannot help with that.").stop(Stop::Refused);
-    let second = FakeProvider::builder()
-        .script(Script::always(declined))
-        .start_on_thread();
+    let second = FakeProvider::play_on_thread(Script::always(declined));
     let place = place(&first, &second, "");
     let file = example();
     let args = ["run", &file, "--agents", "", "--model", "openai/gpt-4o"];
-    call(&place, &args).expect(1);
+    place.keyed(&args).expect(1);
     assert_eq!(second.request_count(), 1);
     let usage = place.json(&["usage"]);
     let [row] = &usage["rows"].as_array().unwrap()[..] else {
@@ -84,19 +76,17 @@ fn a_stand_in_that_declines_is_charged_for_it() {
 
 /// What the fallback was sent in a run of an agent that calls a tool, and the place of the run.
 fn stood_in(model: &str) -> (Place, Vec<Recorded>) {
-    let first = FakeProvider::builder()
-        .script(Script::always(Act::refuse(Refusal::Overloaded)))
-        .start_on_thread();
+    let first = FakeProvider::play_on_thread(Script::always(Act::refuse(Refusal::Overloaded)));
     let script = Script::sequence([Act::answer(Answer::call("recall", r#"{"n":2}"#))]);
     let script = script.then(Answer::text("All is well."));
-    let second = FakeProvider::builder().script(script).start_on_thread();
+    let second = FakeProvider::play_on_thread(script);
     let reader = "[agents.reader]\ndescription = \"reads\"\ntools = [\"recall\"]\n";
     let place = place(&first, &second, reader);
     let file = example();
     let args = [
         "run", &file, "--lead", "reader", "--agents", "", "--model", model,
     ];
-    call(&place, &args).expect(0);
+    place.keyed(&args).expect(0);
     let received = block_on(second.wait_for(2));
     (place, received)
 }

@@ -1,18 +1,15 @@
 //! The guide `docs/extending.md`: its files are written and its commands are run as they stand.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use unisono_fake_provider::{Act, FakeProvider, Script};
 
+use crate::deploy::root;
 use crate::support::{Place, finish};
 
 /// The address that the guide's server has.
 const ADDRESS: &str = "127.0.0.1:8099";
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
 
 /// A block of code: its language, the file it is, and its text.
 struct Block {
@@ -52,6 +49,14 @@ fn run(place: &Place, line: &str) {
     finish(command.spawn().unwrap(), &[line]).expect(0);
 }
 
+/// How the checks run the program of a line: a member of the workspace as it was built with it.
+fn built(line: &str) -> String {
+    match line.strip_prefix("cargo run --locked -p ") {
+        Some(member) => format!("target/debug/{}", member.replacen(" -- ", " ", 1)),
+        None => line.to_owned(),
+    }
+}
+
 #[test]
 fn what_the_guide_says_works() {
     let server = Act::json(200, r#"{"text":"It fits."}"#);
@@ -72,7 +77,7 @@ fn what_the_guide_says_works() {
             commands += 1;
             match line.starts_with("cargo ") {
                 // Those build a program: the checks of the whole project run them.
-                true => assert!(checks.contains(line), "{line} is not in .ci/run"),
+                true => assert!(checks.contains(&built(line)), "{line} is not in .ci/run"),
                 false => run(&place, line),
             }
         }
@@ -98,6 +103,13 @@ fn the_code_of_the_guide_is_that_of_the_examples() {
         }
     }
     assert!(found > 12, "{found}");
+}
+
+#[test]
+fn the_program_that_embeds_the_library_has_at_most_forty_lines() {
+    let main = fs::read_to_string(root().join("examples/embed/src/main.rs")).unwrap();
+    let lines = main.lines().filter(|line| !line.trim().is_empty()).count();
+    assert!(lines <= 40, "{lines}");
 }
 
 /// The manifest of a program outside of this repository names crates and features that there are.

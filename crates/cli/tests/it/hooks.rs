@@ -10,13 +10,10 @@ use unisono_fake_provider::{Act, Answer};
 
 use crate::http::Daemon;
 use crate::summaries;
-use crate::support::{
-    Done, Going, PATIENCE, Place, example, heard, kill_if_alive, send_signal, tell,
-};
+use crate::support::{Done, Going, PATIENCE, Place, example, heard, kill_if_alive, tell};
 use crate::tools::{Scene, program};
 
-/// A hook that is a shell script.
-fn hook(on: &str, script: &str, more: &str) -> String {
+pub(crate) fn hook(on: &str, script: &str, more: &str) -> String {
     format!("[hooks.guard]\non = [{on:?}]\ncommand = \"sh\"\nargs = [\"-c\", {script:?}]\n{more}\n")
 }
 
@@ -145,13 +142,12 @@ fn a_hook_that_was_asked_when_the_program_was_killed_is_asked_again_under_the_sa
     let scene = clerk(&["news"], "");
     let (settings, asked, ..) = waiting(&scene.place, "before_tool_call");
     let (started, word) = (scene.place.fifo("started"), scene.place.fifo("word"));
-    let config = std::fs::read_to_string(scene.place.path("config/unisono.toml")).unwrap();
-    scene.place.write("config/unisono.toml", config + &settings);
+    let config = scene.place.config();
+    scene.place.set_config(config + &settings);
     let going = Going::start(scene.command(&RUN));
     let hook = heard(&started);
     assert_eq!(sent(&scene), 0, "it is asked before");
-    going.signal("KILL");
-    assert_eq!(going.finish().code, None);
+    going.kill();
     kill_if_alive(&hook);
     let going = Going::start(scene.command(&["resume", "--json"]));
     heard(&started);
@@ -177,7 +173,7 @@ fn a_hook_is_told_of_the_end_of_a_turn_also_when_the_daemon_was_killed() {
     let place = Place::new();
     let (settings, asked, ..) = waiting(&place, "turn_ended");
     let (started, word) = (place.fifo("started"), place.fifo("word"));
-    place.write("config/unisono.toml", SAYS.to_owned() + &settings);
+    place.set_config(SAYS.to_owned() + &settings);
     let daemon = Daemon::start(&place);
     let session = daemon.post("/v1/sessions", &json!({})).expect(201).json();
     let session = session["session"].as_str().unwrap().to_owned();
@@ -191,8 +187,7 @@ fn a_hook_is_told_of_the_end_of_a_turn_also_when_the_daemon_was_killed() {
         "its answer does not wait for the hook"
     );
     let hook = heard(&started);
-    send_signal("KILL", &daemon.going.id().to_string());
-    drop(daemon);
+    daemon.kill();
     kill_if_alive(&hook);
     // No turn is open: the session is opened for the hook alone.
     let daemon = Daemon::start(&place);
@@ -232,10 +227,7 @@ fn a_run_without_a_daemon_tells_its_hooks_before_it_ends() {
     place.talk();
     let path = place.path("asked");
     let script = format!("cat >> '{}'", path.display());
-    place.write(
-        "config/unisono.toml",
-        SAYS.to_owned() + &hook("turn_ended", &script, ""),
-    );
+    place.set_config(SAYS.to_owned() + &hook("turn_ended", &script, ""));
     let report = place.call(&["run", "talk.json", "--task", "Do it.", "--json"]);
     let report = report.expect(0).json();
     let reply = notices(&path);
@@ -254,14 +246,14 @@ fn a_task_can_be_denied_and_a_message_pinned_before_it_is_worked_on() {
     place.talk();
     let deny = "echo '{\"decision\":\"deny\",\"reason\":\"Not today.\"}'";
     let settings = SAYS.to_owned() + &hook("turn_accepted", deny, "");
-    place.write("config/unisono.toml", settings);
+    place.set_config(settings);
     denied(&place, &["the hook `guard` denied it: Not today."]);
     let settings = SAYS.to_owned() + &hook("turn_accepted", "exit 1", "on_failure = \"deny\"");
-    place.write("config/unisono.toml", settings);
+    place.set_config(settings);
     denied(&place, &["it gave no answer", "exit status: 1"]);
     let pin = "echo '{\"pin\":[1, 999]}'";
     let settings = SAYS.to_owned() + &hook("turn_accepted", pin, "");
-    place.write("config/unisono.toml", settings);
+    place.set_config(settings);
     let report = place.json(&["run", "talk.json", "--task", "Do it."]);
     assert_eq!(report["state"], "answered");
     let events = place.events(report["session"].as_str().unwrap());
@@ -279,17 +271,15 @@ fn what_a_hook_says_before_a_compaction_is_told_to_the_summariser() {
         "cat >> '{}'; echo '{{\"instructions\":\"Keep every supplier by name.\"}}'",
         asked.display()
     );
-    let config = std::fs::read_to_string(place.path("config/unisono.toml")).unwrap();
+    let config = place.config();
     let both = format!(
         "[hooks.guard]\non = [\"before_compaction\", \"after_compaction\"]\ncommand = \"sh\"\n\
          args = [\"-c\", {script:?}]\n"
     );
-    place.write("config/unisono.toml", config + &both);
+    place.set_config(config + &both);
     let file = example();
     let run = ["run", &file, "--compact-above", "8k", "--agents", "risks"];
-    summaries::call(&place, &run)
-        .expect(0)
-        .says(&["summarised"]);
+    place.keyed(&run).expect(0).says(&["summarised"]);
     let asked_for = summaries::summaries(&provider);
     assert_eq!(asked_for.len(), 1);
     let prompt = asked_for[0].json().to_string();
@@ -350,7 +340,7 @@ fn a_hook_can_be_a_server() {
         "{SAYS}[hooks.office]\non = [\"turn_accepted\"]\nurl = \"http://{address}/ask\"\n\
          headers = {{ X-Office = \"${{OFFICE}}\" }}\n"
     );
-    place.write("config/unisono.toml", settings);
+    place.set_config(settings);
     let mut command = place.command(&["run", "talk.json", "--task", "Do it."]);
     command.env("OFFICE", "north-4711");
     let done = Going::start(command).finish().expect(1);
@@ -396,7 +386,7 @@ fn a_hook_whose_variable_is_not_set_fails_and_no_other_command_does() {
     let report = place.json(&["run", "talk.json", "--task", "Do it."]);
     assert_eq!(report["state"], "answered");
     let denies = format!("{SAYS}{hook}on_failure = \"deny\"\n");
-    place.write("config/unisono.toml", denies);
+    place.set_config(denies);
     denied(&place, &["it cannot be asked", "NOT_SET_ANYWHERE"]);
 }
 

@@ -8,7 +8,6 @@ use serde_json::Value;
 
 use crate::support::{Going, PATIENCE, Place};
 
-/// A daemon that listens.
 pub(crate) struct Daemon {
     pub(crate) going: Going,
     pub(crate) address: String,
@@ -19,6 +18,14 @@ impl Daemon {
     /// Starts one on a free port and waits until it listens.
     pub(crate) fn start(place: &Place) -> Daemon {
         Daemon::of(place, place.command(&["serve", "--bind", "127.0.0.1:0"]))
+    }
+
+    /// The same with the key of the fake provider.
+    pub(crate) fn keyed(place: &Place) -> Daemon {
+        Daemon::of(
+            place,
+            place.keyed_command(&["serve", "--bind", "127.0.0.1:0"]),
+        )
     }
 
     /// The same with a command of one's own.
@@ -46,14 +53,48 @@ impl Daemon {
         headers: &[(&str, &str)],
         body: Option<&Value>,
     ) -> Reply {
-        let token = format!("Bearer {}", self.token);
-        let mut all = vec![("Host", self.address.as_str()), ("Authorization", &token)];
-        if body.is_some() {
-            all.push(("Content-Type", "application/json"));
-        }
-        all.extend(headers);
+        self.request_as(&self.token, method, path, headers, body)
+    }
+
+    /// The same with another token.
+    pub(crate) fn request_as(
+        &self,
+        token: &str,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Option<&Value>,
+    ) -> Reply {
+        let json = body.map(|_| ("Content-Type", "application/json"));
+        let headers: Vec<_> = json.into_iter().chain(headers.iter().copied()).collect();
         let body = body.map(Value::to_string).unwrap_or_default();
-        self.send(&head(method, path, &all, body.len()), body.as_bytes())
+        self.send_as(token, method, path, &headers, body.as_bytes())
+    }
+
+    /// A request with this token and these bytes.
+    pub(crate) fn send_as(
+        &self,
+        token: &str,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &[u8],
+    ) -> Reply {
+        let bearer = format!("Bearer {token}");
+        let own = [("Host", self.address.as_str()), ("Authorization", &bearer)];
+        let headers = [&own[..], headers].concat();
+        self.send(&head(method, path, &headers, body.len()), body)
+    }
+
+    /// Posts these bytes, of that type.
+    pub(crate) fn post_bytes(&self, path: &str, kind: &str, body: &[u8]) -> Reply {
+        self.send_as(&self.token, "POST", path, &[("Content-Type", kind)], body)
+    }
+
+    /// Makes a session. Returns its id.
+    pub(crate) fn session(&self, new: &Value) -> String {
+        let made = self.post("/v1/sessions", new).expect(201).json();
+        made["session"].as_str().unwrap().to_owned()
     }
 
     pub(crate) fn get(&self, path: &str) -> Reply {
@@ -64,9 +105,20 @@ impl Daemon {
         self.request("POST", path, Some(body))
     }
 
+    /// The events of a session, from the first one on.
+    pub(crate) fn events(&self, session: &str) -> Events {
+        let path = format!("/v1/sessions/{session}/events?after=0");
+        self.get(&path).expect(200).events()
+    }
+
     /// Sends these bytes and reads the head of the reply.
     pub(crate) fn send(&self, head: &str, body: &[u8]) -> Reply {
         send_to(&self.address, head, body)
+    }
+
+    /// SIGKILL; it is gone when this returns.
+    pub(crate) fn kill(self) {
+        self.going.kill();
     }
 
     /// Ends it as a service manager does.
@@ -207,7 +259,6 @@ pub(crate) struct Events {
     buffer: String,
 }
 
-/// One of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Event {
     pub(crate) id: Option<u64>,

@@ -16,7 +16,7 @@ const ASK: [&str; 7] = [
 ];
 
 fn server(script: Script) -> FakeProvider {
-    FakeProvider::builder().script(script).start_on_thread()
+    FakeProvider::play_on_thread(script)
 }
 
 /// An agent behind that address, beside one that works.

@@ -241,9 +241,10 @@ fn errors_as_json_have_the_codes_of_the_http_api() {
     let place = Place::new();
     place.talk();
     place.call(&["import", "talk.json"]).expect(0);
-    let rows: [(&[&str], &str); 14] = [
+    let rows: [(&[&str], &str); 15] = [
         (&["sessions", "show", "ffff"], "not_found"),
         (&["why", "nobody"], "not_found"),
+        (&["agents", "show", "nobody"], "not_found"),
         (&["context", "latest", "--branch", "mian"], "not_found"),
         (
             &["run", "--session", "latest", "--agents", "nobody"],

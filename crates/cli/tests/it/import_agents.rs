@@ -109,7 +109,7 @@ fn what_cannot_be_read_is_named_and_the_rest_is_written() {
     place
         .call(&["agents", "import", "nowhere"])
         .expect(2)
-        .says(&["nowhere"]);
+        .says(&["cannot read nowhere: it does not exist", "hint: "]);
     place
         .call(&["agents", "import", "docs/page.md"])
         .expect(1)

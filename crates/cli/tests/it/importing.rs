@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::http::{Daemon, head};
+use crate::http::Daemon;
 use crate::support::{Place, finish};
 
 const MESSAGES: usize = 30_000;
@@ -80,19 +80,12 @@ fn a_body_is_not_held_whole() {
     for body in [all.join("\n"), format!("[{}]", all.join(","))] {
         let place = Place::new();
         let daemon = Daemon::start(&place);
-        let bearer = format!("Bearer {}", daemon.token);
-        let headers = [
-            ("Host", daemon.address.as_str()),
-            ("Authorization", bearer.as_str()),
-            ("Content-Type", "application/octet-stream"),
-        ];
-        let head = head(
-            "POST",
+        let (path, kind) = (
             "/v1/imports?name=talk&copy=true",
-            &headers,
-            body.len(),
+            "application/octet-stream",
         );
-        let made = daemon.send(&head, body.as_bytes()).expect(201).json();
+        let made = daemon.post_bytes(path, kind, body.as_bytes());
+        let made = made.expect(201).json();
         assert_eq!(made["messages"], MESSAGES);
         let highest = most(daemon.going.id()).unwrap();
         assert!(highest < MAX_KIB, "{highest} KiB");

@@ -31,10 +31,7 @@ impl Scene {
                  args = [\"-c\", {script:?}]\ntimeout = \"10m\"\n"
             )
         };
-        place.write(
-            "config/unisono.toml",
-            agent("waits", &waits) + &agent("marks", &mark),
-        );
+        place.set_config(agent("waits", &waits) + &agent("marks", &mark));
         place.talk();
         Scene {
             place,
@@ -80,8 +77,7 @@ impl Scene {
 fn a_killed_run_goes_on_where_it_was() {
     let scene = Scene::new();
     let (going, agent) = scene.run(&[]);
-    going.signal("KILL");
-    assert_eq!(going.finish().code, None);
+    going.kill();
     // Its agent may have outlived it; end it, as a person would.
     kill_if_alive(&agent);
 
@@ -146,13 +142,11 @@ fn an_agent_that_changed_since_is_named_and_the_turn_goes_on_with_the_one_of_the
     let (going, _) = scene.run(&[]);
     going.signal("INT");
     going.finish().expect(130);
-    let config = scene.place.path("config/unisono.toml");
-    let before = std::fs::read_to_string(&config).unwrap();
+    let before = scene.place.config();
     let (waits, _) = before.split_once("[agents.marks]").unwrap();
-    scene.place.write(
-        "config/unisono.toml",
-        waits.replace("The word is", "It was changed:"),
-    );
+    scene
+        .place
+        .set_config(waits.replace("The word is", "It was changed:"));
 
     let done = scene.resume().expect(0).says(&[
         "agent `waits` has changed since the turn began: the turn continues with the agent as it was",

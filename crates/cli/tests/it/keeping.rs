@@ -6,15 +6,13 @@ use crate::http::Daemon;
 use crate::interrupted::Scene;
 use crate::support::{Place, kill_if_alive};
 
-/// A session with these labels and texts.
 fn session(daemon: &Daemon, title: &str, labels: &Value, texts: &[&str]) -> String {
     let messages: Vec<Value> = texts
         .iter()
         .map(|text| json!({"role": "user", "content": text}))
         .collect();
     let new = json!({"title": title, "labels": labels, "messages": messages});
-    let made = daemon.post("/v1/sessions", &new).expect(201).json();
-    made["session"].as_str().unwrap().to_owned()
+    daemon.session(&new)
 }
 
 fn titles(list: &Value) -> Vec<&str> {
@@ -191,8 +189,7 @@ fn what_did_not_change_for_long_is_deleted_on_request() {
     let scene = Scene::new();
     let place = &scene.place;
     let (going, agent) = scene.run(&[]);
-    going.signal("KILL");
-    assert_eq!(going.finish().code, None);
+    going.kill();
     kill_if_alive(&agent);
     place.write(
         "other.jsonl",

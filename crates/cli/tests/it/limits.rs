@@ -4,13 +4,11 @@ use serde_json::json;
 
 use crate::http::Daemon;
 use crate::interrupted::Scene;
-use crate::support::{heard, send_signal};
+use crate::support::heard;
 
 fn session(daemon: &Daemon) -> String {
     let messages = json!([{"role": "user", "content": "We ship on Friday 6 March."}]);
-    let made = daemon.post("/v1/sessions", &json!({"messages": messages}));
-    let made = made.expect(201).json();
-    made["session"].as_str().unwrap().to_owned()
+    daemon.session(&json!({"messages": messages}))
 }
 
 #[test]
@@ -40,13 +38,10 @@ fn a_turn_has_its_limit_also_after_the_daemon_was_killed() {
     let accepted = daemon.post(&format!("/v1/sessions/{id}/turns"), &task);
     let path = accepted.expect(202).header("location").unwrap().to_owned();
     heard(&scene.started);
-    send_signal("KILL", &daemon.going.id().to_string());
-    drop(daemon);
+    daemon.kill();
 
     let daemon = Daemon::start(&scene.place);
-    let events = format!("/v1/sessions/{id}/events?after=0");
-    let mut events = daemon.get(&events).expect(200).events();
-    assert!(events.any(|event| event.name == "turn_ended"));
+    assert!(daemon.events(&id).any(|event| event.name == "turn_ended"));
     let turn = daemon.get(&path).expect(200).json();
     assert_eq!(turn["error"]["code"], "timeout", "{turn}");
     daemon.stop();
@@ -55,11 +50,10 @@ fn a_turn_has_its_limit_also_after_the_daemon_was_killed() {
 #[test]
 fn a_call_through_a_daemon_has_the_limit_of_its_own() {
     let scene = Scene::new();
-    let config = scene.place.path("config/unisono.toml");
-    let agents = std::fs::read_to_string(&config).unwrap();
+    let agents = scene.place.config();
     let slow = "[agents.slow]\ndescription = \"Test\"\nkind = \"command\"\ncommand = \"sh\"\n\
                 args = [\"-c\", \"sleep 2; echo Done.\"]\n[turn]\ntimeout_seconds = 1\n";
-    std::fs::write(&config, agents + slow).unwrap();
+    scene.place.set_config(agents + slow);
     let daemon = Daemon::start(&scene.place);
     let run = ["run", "talk.json", "--json", "--task", "Which word?"];
     let own = ["--agents", "slow", "--timeout", "1h"];

@@ -2,30 +2,13 @@
 //! was, what was used on which day; and what a task would use.
 
 use serde_json::{Value, json};
-use unisono_fake_provider::{Answer, FakeProvider, Script, Usage};
+use unisono_fake_provider::Usage;
 
+use crate::cache::place;
 use crate::http::Daemon;
-use crate::support::{Place, example};
+use crate::support::example;
 
-fn place() -> (Place, FakeProvider) {
-    let used = Usage {
-        input: 12_000,
-        output: 7,
-        cache_read: 9_000,
-        ..Usage::default()
-    };
-    let provider = FakeProvider::builder()
-        .script(Script::always(Answer::text("Well.").usage(used)))
-        .start_on_thread();
-    let place = Place::with_config(&format!(
-        "[models]\ndefault = \"anthropic/claude-sonnet-4-5\"\n\
-         [providers.anthropic]\nbase_url = \"{}\"\napi_key_file = \"key\"\n\
-         [compaction]\nsummarisers = [\"extractive\"]\n",
-        provider.url()
-    ));
-    place.write("key", "sk-test-4c1f9a77e2d04b61");
-    (place, provider)
-}
+const CACHED: Usage = Usage::new(12_000, 7).cached(9_000, 0);
 
 fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or_else(|| panic!("{value}"))
@@ -33,7 +16,7 @@ fn number(value: &Value) -> u64 {
 
 #[test]
 fn usage_is_told_by_day_agent_model_and_session_cached_against_not() {
-    let (place, _provider) = place();
+    let (place, _provider) = place(CACHED);
     place.json(&["run", &example(), "--agents", "risks,facts"]);
     let total = place.json(&["usage"])["total"].clone();
     for by in ["day", "agent", "model", "session"] {
@@ -105,7 +88,7 @@ fn usage_is_told_by_day_agent_model_and_session_cached_against_not() {
 
 #[test]
 fn a_contexts_size_is_that_of_its_snapshot_and_a_timeline_is_in_order() {
-    let (place, _provider) = place();
+    let (place, _provider) = place(CACHED);
     let report = place.json(&["run", &example(), "--agents", "risks,facts"]);
     let session = report["session"].as_str().unwrap();
     let daemon = Daemon::start(&place);
@@ -172,7 +155,7 @@ fn a_contexts_size_is_that_of_its_snapshot_and_a_timeline_is_in_order() {
 
 #[test]
 fn an_estimate_is_near_what_is_counted_and_starts_nothing() {
-    let (place, _provider) = place();
+    let (place, _provider) = place(CACHED);
     let imported = place.json(&["import", &example()]);
     let session = imported["session"].as_str().unwrap();
     let daemon = Daemon::start(&place);
@@ -217,5 +200,28 @@ fn an_estimate_is_near_what_is_counted_and_starts_nothing() {
         &json!({"task": "Hi"}),
     );
     assert_eq!(number(&first.expect(200).json()["context_tokens"]), 0);
+    daemon.stop();
+}
+
+#[test]
+fn an_estimate_says_that_a_task_larger_than_the_window_fails() {
+    let (place, _provider) = place(CACHED);
+    let imported = place.json(&["import", &example()]);
+    let session = imported["session"].as_str().unwrap();
+    let daemon = Daemon::start(&place);
+    let empty = daemon.post("/v1/sessions", &json!({})).expect(201).json();
+    let empty = empty["session"].as_str().unwrap();
+    // No compaction makes room for it, with and without messages before it.
+    let new = json!({"task": "z ".repeat(400_000), "agents": []});
+    for session in [session, empty] {
+        let at = format!("/v1/sessions/{session}/turns/estimate");
+        let reply = daemon.post(&at, &new).expect(200).json();
+        let problem = reply["problem"].as_str().unwrap();
+        assert!(
+            problem.starts_with("context overflow: the pending input"),
+            "{problem}"
+        );
+        assert_eq!(reply["steps"], json!([]));
+    }
     daemon.stop();
 }

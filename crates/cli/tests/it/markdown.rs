@@ -20,9 +20,7 @@ fn place(provider: &FakeProvider) -> Place {
 }
 
 fn provider() -> FakeProvider {
-    FakeProvider::builder()
-        .script(Script::by(|_| Act::answer(Answer::text(ANSWER))))
-        .start_on_thread()
+    FakeProvider::play_on_thread(Script::by(|_| Act::answer(Answer::text(ANSWER))))
 }
 
 /// What a terminal shows of an answer of that kind.

@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
+use std::time::Instant;
 
 use rmcp::ServiceExt as _;
 use rmcp::model::{CallToolRequestParams, ReadResourceRequestParams};
@@ -109,6 +110,12 @@ impl Spoken {
         answer["result"].clone()
     }
 
+    /// Closes its input; the time at which that happened.
+    pub(crate) fn close(&mut self) -> Instant {
+        self.input.take();
+        Instant::now()
+    }
+
     #[track_caller]
     pub(crate) fn end(mut self) {
         self.input.take();
@@ -203,7 +210,10 @@ fn the_revision_before_is_served_with_a_handshake() {
         .iter()
         .filter(|m| m["method"] == "notifications/progress")
         .collect();
-    assert!(!reply.is_empty(), "nothing was told of the progress");
+    let lines: Vec<_> = reply.iter().map(|m| &m["params"]["message"]).collect();
+    for line in ["risks: running", "risks: done"] {
+        assert!(lines.iter().any(|told| **told == line), "{lines:?}");
+    }
     let steps: Vec<f64> = reply
         .iter()
         .map(|m| m["params"]["progress"].as_f64().unwrap())
@@ -683,12 +693,9 @@ fn the_guard_stands_before_it() {
 fn a_body_that_is_no_message_is_an_error_of_the_protocol() {
     let place = Place::new();
     let daemon = Daemon::start(&place);
-    let token = format!("Bearer {}", daemon.token);
     let headers = [
-        ("Host", daemon.address.as_str()),
         ("Accept", "application/json, text/event-stream"),
         ("Content-Type", "application/json"),
-        ("Authorization", &token),
     ];
     for (body, code) in [
         ("{bad", -32700),
@@ -696,15 +703,14 @@ fn a_body_that_is_no_message_is_an_error_of_the_protocol() {
         ("[]", -32600),
         ("{\"id\":1,\"method\":\"ping\"}", -32600),
     ] {
-        let head = crate::http::head("POST", "/mcp", &headers, body.len());
-        let reply = daemon.send(&head, body.as_bytes()).expect(400).json();
+        let reply = daemon.send_as(&daemon.token, "POST", "/mcp", &headers, body.as_bytes());
+        let reply = reply.expect(400).json();
         assert_eq!(reply["error"]["code"], code, "{body}: {reply}");
         assert_eq!(reply["jsonrpc"], "2.0");
     }
     daemon.stop();
 }
 
-/// With a client that others wrote.
 #[test]
 fn a_client_of_the_official_kind_works_unchanged() {
     let place = Place::new();

@@ -174,3 +174,25 @@ fn what_is_found_says_who_said_it_and_when() {
     }
     server.end();
 }
+
+#[test]
+fn as_many_messages_are_recalled_as_are_wanted_up_to_twenty() {
+    let place = Place::new();
+    let said = (0..25).map(|n| {
+        let role = if n % 2 == 0 { "user" } else { "assistant" };
+        json!({"role": role, "content": format!("Heron {n} stands in the lake.")})
+    });
+    place.write("herons.json", said.collect::<Value>().to_string());
+    place.call(&["import", "herons.json"]).expect(0);
+    let sessions = place.json(&["sessions", "list"]);
+    let session = &sessions[0]["session"];
+    let mut server = Spoken::start(&place);
+    server.initialize("2025-11-25");
+    for (limit, count) in [(3, 3), (20, 20), (50, 20)] {
+        let arguments = json!({"session": session, "query": "heron", "limit": limit});
+        let reply = called(&mut server, "recall", arguments);
+        let messages = reply["structuredContent"]["messages"].as_array().unwrap();
+        assert_eq!(messages.len(), count, "{limit}: {reply}");
+    }
+    server.end();
+}

@@ -6,30 +6,28 @@ use serde_json::{Value, json};
 use unisono_fake_provider::{Act, Answer, FakeProvider, Gate, Script, block_on};
 
 use crate::http::Daemon;
-use crate::support::Place;
-
-const PATIENCE: Duration = Duration::from_secs(60);
+use crate::people::caller;
+use crate::support::{PATIENCE, Place};
+use crate::tools::{Scene, program};
 
 /// A place whose model answers once the gate is open, and whose clients wait for a moment only.
 fn place(gate: &Gate, more: &str) -> (FakeProvider, Place) {
     let script = Script::always(Act::from(Answer::text("All is well.")).hold(gate));
-    let provider = FakeProvider::builder().script(script).start_on_thread();
-    let place = Place::with_config(&format!(
-        "[providers.openai]\nbase_url = \"{}/v1\"\napi_key_env = \"TEST_KEY\"\n\
-         [models]\ndefault = \"openai/gpt-4o-mini\"\n[server]\nmcp_task_after = \"50ms\"\n{more}",
-        provider.url()
-    ));
+    let provider = FakeProvider::play_on_thread(script);
+    let more = format!(
+        "[models]\ndefault = \"openai/gpt-4o-mini\"\n[server]\nmcp_task_after = \"50ms\"\n{more}"
+    );
+    let place = Place::with_openai(&provider, &more);
     (provider, place)
 }
 
-fn daemon(place: &Place) -> Daemon {
-    let mut command = place.command(&["serve", "--bind", "127.0.0.1:0"]);
-    command.env("TEST_KEY", "sk-test");
-    Daemon::of(place, command)
+/// A request of a client with these capabilities; what it is answered.
+fn ask(daemon: &Daemon, method: &str, params: Value, able: Value) -> Value {
+    ask_as(daemon, &daemon.token, method, params, able)
 }
 
-/// A request of a client with these capabilities; what it is answered.
-fn ask(daemon: &Daemon, method: &str, mut params: Value, able: Value) -> Value {
+/// The same with another token.
+fn ask_as(daemon: &Daemon, token: &str, method: &str, mut params: Value, able: Value) -> Value {
     params["_meta"] = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
@@ -45,7 +43,7 @@ fn ask(daemon: &Daemon, method: &str, mut params: Value, able: Value) -> Value {
         ("Mcp-Name", &name),
     ];
     daemon
-        .request_with("POST", "/mcp", &headers, Some(&message))
+        .request_as(token, "POST", "/mcp", &headers, Some(&message))
         .json()
 }
 
@@ -53,8 +51,10 @@ fn tasks() -> Value {
     json!({"extensions": {"io.modelcontextprotocol/tasks": {}}, "elicitation": {}})
 }
 
+/// A task whose turn has a delegate. The answer is the lead's, as it is for the call itself.
 fn begun(daemon: &Daemon) -> Value {
-    let call = json!({"name": "ask", "arguments": {"task": "Well?", "lead": "lead", "agents": []}});
+    let asked = json!({"task": "Well?", "lead": "lead", "agents": ["facts"]});
+    let call = json!({"name": "ask", "arguments": asked});
     let answer = ask(daemon, "tools/call", call, tasks());
     assert!(answer["error"].is_null(), "{answer}");
     answer["result"].clone()
@@ -77,7 +77,7 @@ fn until(daemon: &Daemon, id: &str, status: &str) -> Value {
 fn a_call_that_takes_long_is_a_task_that_outlives_the_daemon() {
     let gate = Gate::new();
     let (provider, place) = place(&gate, "");
-    let daemon_one = daemon(&place);
+    let daemon_one = Daemon::keyed(&place);
     let task = begun(&daemon_one);
     assert_eq!(
         (&task["resultType"], &task["status"]),
@@ -94,10 +94,9 @@ fn a_call_that_takes_long_is_a_task_that_outlives_the_daemon() {
         "{working}"
     );
     assert!(working["pollIntervalMs"].is_u64() && working["ttlMs"].is_null());
-    daemon_one.going.signal("KILL");
-    daemon_one.going.finish();
+    daemon_one.kill();
     gate.open();
-    let again = daemon(&place);
+    let again = Daemon::keyed(&place);
     let done = until(&again, &id, "completed");
     assert_eq!(done["result"]["content"][0]["text"], "All is well.");
     assert_eq!(
@@ -123,7 +122,7 @@ fn a_call_that_takes_long_is_a_task_that_outlives_the_daemon() {
 fn a_task_is_cancelled() {
     let gate = Gate::new();
     let (provider, place) = place(&gate, "");
-    let daemon = daemon(&place);
+    let daemon = Daemon::keyed(&place);
     let task = begun(&daemon);
     let id = task["taskId"].as_str().unwrap().to_owned();
     block_on(provider.wait_for(1));
@@ -135,4 +134,65 @@ fn a_task_is_cancelled() {
     assert!(again["error"].is_null(), "{again}");
     gate.open();
     daemon.stop();
+}
+
+#[test]
+fn a_task_that_waits_for_a_person_asks_who_may_decide_and_ignores_other_answers() {
+    let send = ("files__send", json!({"text": "the invoice"}));
+    let scene = Scene::new(&[&[send]], &program("approve = [\"send\"]"), "");
+    let daemon = Daemon::of(
+        &scene.place,
+        scene.command(&["serve", "--bind", "127.0.0.1:0"]),
+    );
+    // Who knows no tasks and can ask nobody is told at once that the turn waits.
+    let call = json!({"name": "ask", "arguments": {"task": "Do it."}});
+    let waits = ask(&daemon, "tools/call", call, json!({}));
+    let turn = &waits["result"]["structuredContent"]["turn"];
+    let [session, turn] = [&turn["session"], &turn["turn"]].map(|id| id.as_str().unwrap());
+    let id = format!("{session}.{turn}.ask");
+    let asks = until(&daemon, &id, "input_required");
+    let questions = asks["inputRequests"].as_object().unwrap();
+    let keys: Vec<&str> = questions.keys().map(String::as_str).collect();
+    let [key] = keys[..] else {
+        panic!("{asks}");
+    };
+    assert_eq!(questions[key]["method"], "elicitation/create");
+    let yes = json!({"action": "accept", "content": {"approve": true}});
+    let answers =
+        |key: &str, answer: &Value| json!({"taskId": id, "inputResponses": {key: answer}});
+
+    // A token that may not decide is not asked to.
+    let other = caller(&daemon, &json!({"name": "other", "scope": "ask"}));
+    let as_other =
+        |method: &str, params: Value| ask_as(&daemon, &other.token, method, params, tasks());
+    let seen = as_other("tasks/get", json!({"taskId": id}));
+    assert_eq!(seen["result"]["status"], "working", "{seen}");
+    let message = seen["result"]["statusMessage"].as_str().unwrap();
+    assert!(message.contains("unisono approvals approve"), "{seen}");
+    let refused = as_other("tasks/update", answers(key, &yes));
+    let reason = refused["error"]["message"].as_str().unwrap();
+    assert!(reason.contains("`approve`"), "{refused}");
+
+    // An answer to a question that is not open, or without a decision, changes nothing.
+    let update = |params: Value| ask(&daemon, "tasks/update", params, tasks());
+    for (key, answer) in [("approve", &yes), (key, &json!({"action": "cancel"}))] {
+        let ignored = update(answers(key, answer));
+        assert_eq!(ignored["result"]["resultType"], "complete", "{ignored}");
+        until(&daemon, &id, "input_required");
+    }
+    let wrong = update(answers(key, &json!(7)));
+    assert_eq!(wrong["error"]["code"], -32_602, "{wrong}");
+    for _ in 0..2 {
+        // The second time nobody asks any more.
+        let taken = update(answers(key, &yes));
+        assert_eq!(taken["result"]["resultType"], "complete", "{taken}");
+    }
+    let done = until(&daemon, &id, "completed");
+    assert_eq!(
+        done["result"]["content"][0]["text"],
+        "Told: send: the invoice"
+    );
+    daemon.going.signal("TERM");
+    daemon.going.finish().expect(0);
+    assert_eq!(scene.count("call send "), 1);
 }

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use crate::http::Daemon;
 use crate::mcp::{Spoken, current};
+use crate::support::PATIENCE;
 use crate::tools::{Scene, program};
 
 /// A clerk who sends an invoice, which a rule holds.
@@ -256,5 +257,93 @@ fn where_a_daemon_has_the_store_a_call_that_is_taken_back_cancels_its_turn_and_i
     assert_eq!(taken_back["params"]["requestId"], question["id"]);
     server.end();
     assert_eq!(scene.waiting(), json!([]));
+    daemon.stop();
+}
+
+#[test]
+fn the_end_of_the_input_ends_the_program_though_a_daemon_gives_no_answer() {
+    let waits = "\n[agents.waits]\ndescription = \"waits\"\nkind = \"command\"\ncommand = \"sleep\"\n\
+                 args = [\"100\"]\n[server]\ndrain_seconds = 1\n";
+    let scene = Scene::new(&[], &program(""), waits);
+    let serve = scene.command(&["serve", "--bind", "127.0.0.1:0"]);
+    let daemon = Daemon::of(&scene.place, serve);
+    let mut server = Spoken::started(scene.command(&["mcp"]));
+    server.initialize("2025-11-25");
+    let arguments = json!({"task": "Wait.", "lead": "waits", "agents": []});
+    let ask = json!({"name": "ask", "arguments": arguments});
+    server.send(&json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": ask}));
+    let ended = server.close();
+    let (answer, _) = server.answer(2);
+    let message = answer["error"]["message"].as_str().unwrap();
+    assert!(message.contains("server.drain_seconds"), "{answer}");
+    server.end();
+    assert!(ended.elapsed() < PATIENCE);
+    daemon.stop();
+}
+
+#[test]
+fn a_call_behind_a_turn_that_waits_is_refused_and_begins_no_turn() {
+    for bridged in [false, true] {
+        let scene = held();
+        let serve = scene.command(&["serve", "--bind", "127.0.0.1:0"]);
+        let daemon = bridged.then(|| Daemon::of(&scene.place, serve));
+        let mut server = Spoken::started(scene.command(&["mcp"]));
+        server.initialize("2025-11-25");
+        let (answer, _) = server.ask(2, "tools/call", ask());
+        let reply = &answer["result"]["structuredContent"];
+        let waiting = reply["waiting"][0]["call"].as_str().unwrap();
+        let session = &reply["turn"]["session"];
+        let tasks = json!([{"agent": "facts", "task": "Which?"}]);
+        let calls = [
+            ("ask", json!({"session": session, "task": "And this."})),
+            ("delegate", json!({"session": session, "tasks": tasks})),
+            ("compact", json!({"session": session})),
+        ];
+        for (id, (tool, arguments)) in (3..).zip(calls) {
+            let call = json!({"name": tool, "arguments": arguments});
+            let (refused, _) = server.ask(id, "tools/call", call);
+            assert_eq!(refused["result"]["isError"], json!(true), "{refused}");
+            for says in [
+                "waits for a person",
+                &format!("unisono approvals approve {waiting}"),
+                "No other turn was begun",
+            ] {
+                assert!(text(&refused).contains(says), "{says}: {refused}");
+            }
+        }
+        scene.call(&["approvals", "deny", waiting]).expect(0);
+        let wait = json!({"session": session, "turn": reply["turn"]["turn"]});
+        let wait = json!({"name": "wait", "arguments": wait});
+        let (ended, _) = server.ask(9, "tools/call", wait);
+        assert!(text(&ended).contains("did not allow"), "{ended}");
+        server.end();
+        daemon.into_iter().for_each(Daemon::stop);
+    }
+}
+
+#[test]
+fn wait_for_a_queued_turn_names_the_call_of_the_turn_before_it() {
+    let scene = held();
+    let serve = scene.command(&["serve", "--bind", "127.0.0.1:0"]);
+    let daemon = Daemon::of(&scene.place, serve);
+    let mut server = Spoken::started(scene.command(&["mcp"]));
+    server.initialize("2025-11-25");
+    let (answer, _) = server.ask(2, "tools/call", ask());
+    let reply = &answer["result"]["structuredContent"];
+    let waiting = reply["waiting"][0]["call"].as_str().unwrap();
+    let session = reply["turn"]["session"].as_str().unwrap();
+    let task = json!({"task": "And this.", "wait": false});
+    let turns = format!("/v1/sessions/{session}/turns");
+    let queued = daemon.post(&turns, &task).expect(202).json();
+    let wait = json!({"session": session, "turn": queued["turn"]});
+    let wait = json!({"name": "wait", "arguments": wait});
+    let (told, _) = server.ask(3, "tools/call", wait);
+    let content = &told["result"]["structuredContent"];
+    assert_eq!(content["turn"]["turn"], queued["turn"], "{told}");
+    assert_eq!(content["waiting"][0]["call"], waiting, "{told}");
+    let ahead = reply["turn"]["turn"].as_str().unwrap();
+    let says = format!("waits for turn {ahead}, which waits for a person");
+    assert!(text(&told).contains(&says), "{told}");
+    server.end();
     daemon.stop();
 }

@@ -71,7 +71,6 @@ fn quoted(text: &str) -> Result<(String, &str), String> {
     Err("a label's value does not end".to_owned())
 }
 
-/// Whether that is a name of a metric or of a label.
 fn is_name(name: &str) -> bool {
     let mut chars = name.chars();
     chars
@@ -359,8 +358,8 @@ fn promtool_accepts_what_is_told() {
     let place = Place::with_config("[compaction]\nsummarisers = [\"extractive\"]\n");
     let daemon = Daemon::start(&place);
     let new = json!({"messages": [{"role": "user", "content": "We ship on Friday."}]});
-    let made = daemon.post("/v1/sessions", &new).expect(201).json();
-    let turns = format!("/v1/sessions/{}/turns", made["session"].as_str().unwrap());
+    let id = daemon.session(&new);
+    let turns = format!("/v1/sessions/{id}/turns");
     let task = json!({"task": "When do we ship?", "agents": ["facts"]});
     daemon.post(&turns, &task).expect(200);
     let reply = daemon.get("/metrics").expect(200).text();

@@ -4,8 +4,8 @@
 use serde_json::{Value, json};
 use unisono_fake_provider::{Act, Answer, Script, Stop};
 
+use crate::client_tools::Scene;
 use crate::http::Daemon;
-use crate::lending::Scene;
 use crate::support::Place;
 
 const CHAT: &str = "/openai/v1/chat/completions";
@@ -62,14 +62,58 @@ fn a_reply_is_as_long_as_is_asked_and_says_that_it_was_cut_off() {
     let reply = reply.expect(200).json();
     assert_eq!(reply["status"], "incomplete", "{reply}");
     assert_eq!(reply["incomplete_details"]["reason"], "max_output_tokens");
+    assert_eq!(reply["output"][0]["status"], "incomplete", "{reply}");
+    let mut body = asked(json!({"max_output_tokens": 20}));
+    body["stream"] = true.into();
+    let events = daemon.post(RESPONSES, &body).expect(200).events();
+    let mut done = events.filter(|event| event.name == "response.output_item.done");
+    let done: Value = serde_json::from_str(&done.next().unwrap().data).unwrap();
+    assert_eq!(done["item"]["status"], "incomplete", "{done}");
     let most = scene
         .sent()
         .into_iter()
         .map(|body| body["max_tokens"].clone());
     assert_eq!(
         most.collect::<Vec<_>>(),
-        [json!(5), json!(5), json!(5), json!(20)]
+        [json!(5), json!(5), json!(5), json!(20), json!(20)]
     );
+    daemon.stop();
+}
+
+#[test]
+fn the_name_of_a_message_is_its_author_also_of_the_newest() {
+    let scene = Scene::scripted(Script::always(Act::answer(Answer::text("So."))));
+    let daemon = Daemon::start(&scene.place);
+    let said = json!([
+        {"role": "user", "name": "Ana", "content": "Can we ship?"},
+        {"role": "user", "name": "Ben", "content": "No, Tuesday."},
+    ]);
+    daemon
+        .post(CHAT, &asked(json!({"messages": said})))
+        .expect(200);
+    let sent = scene.sent().pop().unwrap().to_string();
+    for shown in ["#1 Ana: Can we ship?", "#2 Ben: No, Tuesday."] {
+        assert!(sent.contains(shown), "{sent}");
+    }
+    daemon.stop();
+}
+
+#[test]
+fn null_is_no_wish() {
+    let scene = Scene::scripted(Script::always(Act::answer(Answer::text("So."))));
+    let daemon = Daemon::start(&scene.place);
+    let both = json!({"stream": null, "metadata": null, "tools": null, "tool_choice": null});
+    let chat = json!({"max_tokens": null, "max_completion_tokens": null, "stop": null,
+                      "response_format": null, "stream_options": null, "n": null});
+    let response = json!({"max_output_tokens": null, "text": null, "instructions": null});
+    for (path, own) in [(CHAT, chat), (RESPONSES, response)] {
+        let mut body = asked(both.clone());
+        for (key, value) in own.as_object().unwrap() {
+            body[key] = value.clone();
+        }
+        let reply = daemon.post(path, &body).expect(200).json();
+        assert!(reply.to_string().contains("So."), "{reply}");
+    }
     daemon.stop();
 }
 
@@ -181,6 +225,33 @@ fn any_schema_stands_in_place_of_the_agents_own() {
 }
 
 #[test]
+fn an_agent_with_a_schema_of_its_own_takes_another() {
+    let answer = Answer::text(r#"{"day":"Friday","hour":9}"#);
+    let scene = Scene::scripted(Script::always(Act::answer(answer)));
+    let own = r#"{"title": "Own", "type": "object", "required": ["day", "hour"]}"#;
+    let config = scene.place.config();
+    let diarist = "[agents.diarist]\ndescription = \"keeps the diary\"";
+    let settings = format!("{config}{diarist}\noutput_schema = '{own}'\n");
+    scene.place.set_config(settings);
+    let daemon = Daemon::start(&scene.place);
+    let other = json!({"$schema": "http://json-schema.org/draft-07/schema#", "title": "Other",
+                       "type": "object", "required": ["hour", "day"]});
+    let other = json!({"type": "json_schema", "json_schema": {"name": "a", "schema": other}});
+    for (format, title) in [
+        (other, "Other"),
+        (json!({"type": "json_object"}), "Own"),
+        (json!({"type": "text"}), "Own"),
+    ] {
+        let body = asked(json!({"model": "diarist", "response_format": format}));
+        daemon.post(CHAT, &body).expect(200);
+        let sent = scene.sent().pop().unwrap();
+        let schema = &sent["response_format"]["json_schema"]["schema"];
+        assert_eq!(schema["title"], title, "{sent}");
+    }
+    daemon.stop();
+}
+
+#[test]
 fn one_model_is_told_and_one_that_is_not_there_is_named_as_openai_does() {
     let scene = Scene::scripted(Script::always(Act::answer(Answer::text("So."))));
     let daemon = Daemon::start(&scene.place);
@@ -226,10 +297,9 @@ fn an_image_is_refused_unless_a_note_will_do() {
     for note in [false, true] {
         let scene = Scene::scripted(Script::always(Act::answer(Answer::text("A cat."))));
         if note {
-            let path = scene.place.path("config/unisono.toml");
-            let settings = std::fs::read_to_string(&path).unwrap();
+            let settings = scene.place.config();
             let more = "[server]\nattachments = \"note\"\n";
-            std::fs::write(&path, format!("{settings}{more}")).unwrap();
+            scene.place.set_config(format!("{settings}{more}"));
         }
         let daemon = Daemon::start(&scene.place);
         for (path, field, body) in [(CHAT, "messages", &chat), (RESPONSES, "input", &response)] {

@@ -166,18 +166,9 @@ fn a_request_for_a_summary_is_a_span_of_its_turn() {
     let (address, received) = receiver();
     let summary = "We keep the dates. ".repeat(12);
     let script = Script::by(move |_| Act::answer(Answer::text(summary.clone())));
-    let provider = FakeProvider::builder().script(script).start_on_thread();
-    let place = Place::with_config("");
-    place.write("key", "sk-test-otel");
-    place.write(
-        "config/unisono.toml",
-        format!(
-            "[telemetry]\notlp_endpoint = \"{address}\"\n[providers.openai]\nbase_url = \"{}/v1\"\n\
-             api_key_env = \"TEST_KEY\"\napi_key_file = {:?}\n",
-            provider.url(),
-            place.path("key"),
-        ),
-    );
+    let provider = FakeProvider::play_on_thread(script);
+    let more = format!("[telemetry]\notlp_endpoint = \"{address}\"\n");
+    let place = Place::with_key_file("openai", &provider, &more);
     place.call(&["import", &example()]).expect(0);
     let by = [
         "compact",
@@ -217,14 +208,11 @@ fn a_request_for_a_summary_is_a_span_of_its_turn() {
 fn a_turn_that_a_restart_cut_is_a_whole_span() {
     let (address, received) = receiver();
     let scene = Scene::new();
-    let config = std::fs::read_to_string(scene.place.path("config/unisono.toml")).unwrap();
+    let config = scene.place.config();
     let telemetry = format!("[telemetry]\notlp_endpoint = \"{address}\"\n");
-    scene
-        .place
-        .write("config/unisono.toml", telemetry + &config);
+    scene.place.set_config(telemetry + &config);
     let (going, agent) = scene.run(&[]);
-    going.signal("KILL");
-    assert_eq!(going.finish().code, None);
+    going.kill();
     kill_if_alive(&agent);
     let resumed = scene.resume().expect(0).json();
     let spans = spans_until(&received, "invoke_workflow unisono");
@@ -265,10 +253,7 @@ fn a_receiver_that_is_away_holds_nothing_up() {
     place.talk();
     let run = ["run", "talk.json", "--task", "When?", "--agents", ""];
     place.call(&run).expect(0).says(&["spans were not"]);
-    place.write(
-        "config/unisono.toml",
-        "[telemetry]\notlp_endpoint = \"localhost\"\n",
-    );
+    place.set_config("[telemetry]\notlp_endpoint = \"localhost\"\n");
     let checked = place.call(&["config", "check"]).expect(2);
     for said in ["unisono.toml:2", "no traces can be sent", "has no scheme"] {
         assert!(checked.stdout.contains(said), "{checked:#?}");

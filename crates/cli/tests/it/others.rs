@@ -8,14 +8,12 @@ use serde_json::{Value, json};
 use unisono_test_postgres::Server;
 
 use crate::attachments::{base64, png};
-use crate::http::{Daemon, Reply, head};
+use crate::http::{Daemon, Reply};
 use crate::people::{Caller, KNOWN, SECRET, furnished, member, of_owner};
 use crate::support::PATIENCE;
 use crate::tools::{Scene, program};
 
-/// The table of routes with their scopes.
 const ROUTES: &str = include_str!("../../../server/src/http/scopes.rs");
-/// The operations of A2A.
 const OPERATIONS: &str = include_str!("../../../server/src/a2a/operations.rs");
 /// Parameters of routes that name nothing of an owner.
 const SHARED: [&str; 5] = ["{agent}", "{member}", "{model}", "{token}", "{schedule}"];
@@ -82,16 +80,7 @@ fn tries(caller: &Caller<'_>, method: &str, (route, path): (&str, &str)) -> Repl
     if is_api {
         return caller.send(method, path, &[], Some(&body(route)));
     }
-    let (host, bearer) = (&caller.daemon.address, format!("Bearer {}", caller.token));
-    let origin = format!("http://{host}");
-    let headers = [
-        ("Host", host.as_str()),
-        ("Origin", &origin),
-        ("Authorization", &bearer),
-        ("Content-Type", "application/x-www-form-urlencoded"),
-    ];
-    let head = head(method, path, &headers, FORM.len());
-    caller.daemon.send(&head, FORM.as_bytes())
+    caller.form(method, path, FORM)
 }
 
 /// The parameters in the pattern of a route.
@@ -109,8 +98,8 @@ fn scene() -> Scene {
 
 /// Gives ada a call that waits; its id.
 fn waiting_call(ada: &Caller<'_>) -> String {
-    let made = ada.post("/v1/sessions", &json!({})).expect(201).json();
-    let turns = format!("/v1/sessions/{}/turns", made["session"].as_str().unwrap());
+    let id = ada.session(&json!({}));
+    let turns = format!("/v1/sessions/{id}/turns");
     ada.post(&turns, &json!({"task": "Send it.", "wait": false}))
         .expect(202);
     let begun = Instant::now();
@@ -144,10 +133,7 @@ fn hers(ada: &Caller<'_>) -> Vec<(&'static str, String)> {
 fn every_route_of_the_table_hides_what_another_owner_has() {
     let scene = scene();
     let daemon = Daemon::start(&scene.place);
-    let (ada, bob) = (
-        of_owner(&daemon, "ada", "approve"),
-        of_owner(&daemon, "bob", "approve"),
-    );
+    let [ada, bob] = ["ada", "bob"].map(|name| of_owner(&daemon, name, "approve"));
     let parts = hers(&ada);
     let session = &parts[0].1;
     let state = || {
@@ -258,10 +244,7 @@ fn every_route_of_the_table_hides_what_another_owner_has() {
 fn no_tool_of_mcp_works_in_the_session_of_another_owner() {
     let scene = scene();
     let daemon = Daemon::start(&scene.place);
-    let (ada, bob) = (
-        of_owner(&daemon, "ada", "ask"),
-        of_owner(&daemon, "bob", "ask"),
-    );
+    let [ada, bob] = ["ada", "bob"].map(|name| of_owner(&daemon, name, "ask"));
     let parts = furnished(&ada);
     let session = parts[0].1.as_str();
     let listed = bob.mcp("tools/list", &json!({}));
@@ -350,10 +333,7 @@ fn operations(session: &str, task: &str) -> Vec<(&'static str, Value)> {
 fn no_operation_of_a2a_and_no_door_of_openai_leads_to_the_session_of_another_owner() {
     let scene = scene();
     let daemon = Daemon::start(&scene.place);
-    let (ada, bob) = (
-        of_owner(&daemon, "ada", "ask"),
-        of_owner(&daemon, "bob", "ask"),
-    );
+    let [ada, bob] = ["ada", "bob"].map(|name| of_owner(&daemon, name, "ask"));
     let parts = furnished(&ada);
     let (session, task) = (&parts[0].1, format!("{}.{}", parts[0].1, parts[1].1));
     let all = operations(session, &task);

@@ -48,12 +48,26 @@ fn a_window_that_the_server_tells_counts_and_needs_no_entry() {
 }
 
 #[test]
+fn the_window_that_ollama_sets_or_has_loaded_counts() {
+    let set = r#"{"parameters": "num_ctx 24000"}"#;
+    let loaded = r#"{"models": [{"name": "qwen:latest", "context_length": 24000}]}"#;
+    for page in [("/api/show", set), ("/api/ps", loaded)] {
+        let (place, server) = place(&[page]);
+        let done = run(&place).expect(0);
+        assert!(!done.stderr.contains(UNKNOWN), "{page:?}: {}", done.stderr);
+        let usable = done.json()["usable_tokens"].as_u64().unwrap();
+        assert!((10_000..24_000).contains(&usable), "{page:?}: {usable}");
+        assert_eq!(server.request_count(), 4, "{page:?}");
+    }
+}
+
+#[test]
 fn a_window_of_another_model_does_not_count() {
     let listed = r#"{"data": [{"id": "qwen-32b", "max_model_len": 24000}]}"#;
     let (place, _server) = place(&[("/v1/models", listed)]);
     // Agents that do not work in the turn.
-    for name in ["one", "two"] {
-        let agent = format!("---\ndescription: Test\nmodel: mine/{name}\n---\nAnswer.\n");
+    for (name, model) in [("one", "one"), ("two", "two"), ("another", "two")] {
+        let agent = format!("---\ndescription: Test\nmodel: mine/{model}\n---\nAnswer.\n");
         place.write(&format!("agents/{name}.md"), agent);
     }
     let args = ["run", &example(), "--agents", "", "--json"];
@@ -65,6 +79,15 @@ fn a_window_of_another_model_does_not_count() {
     assert!(usable > 64_000, "{usable}");
     let checked = place.call(&["config", "check"]).expect(0);
     assert!(checked.stdout.contains(assumed), "{}", checked.stdout);
+    // Each model once, with the lines to paste.
+    for model in ["qwen", "one", "two"] {
+        let unknown = format!("model `mine/{model}` is not in the catalogue");
+        let lines = format!("[models.\"mine/{model}\"]\nwindow = 128000\nmax_output = ");
+        for once in [&unknown, &lines] {
+            let count = checked.stdout.matches(once.as_str()).count();
+            assert_eq!(count, 1, "{once}: {}", checked.stdout);
+        }
+    }
 }
 
 #[test]
@@ -88,14 +111,31 @@ fn a_server_that_says_nothing_is_warned_of_once_with_what_to_write() {
     }
     let lines = "[models.\"mine/qwen\"]\nwindow = 64_000\nmax_output = 4_000\n";
     place.write("config/models.toml", lines);
-    let config = std::fs::read_to_string(place.path("config/unisono.toml")).unwrap();
+    let config = place.config();
     let config = config.replace(
         "[models]\n",
         "[models]\ncatalogue = \"config/models.toml\"\n",
     );
-    place.write("config/unisono.toml", config);
+    place.set_config(config);
     let done = run(&place).expect(0);
     assert!(!done.stderr.contains(UNKNOWN), "{}", done.stderr);
+}
+
+#[test]
+fn a_daemon_tells_of_a_model_without_an_entry_with_the_turn() {
+    let (place, _server) = place(&[]);
+    let daemon = Daemon::start(&place);
+    let (file, team) = (example(), ["--agents", "", "--model", "mine/m9"]);
+    let run = [&["run", &file][..], &team].concat();
+    let chat = [&["chat", "latest"][..], &team].concat();
+    for (input, args) in [("", run), ("When?\nWhy?\n", chat)] {
+        let done = place.call_with(input, &args).expect(0);
+        for once in ["model `mine/m9` is not in", "[models.\"mine/m9\"]\nwindow"] {
+            let said = done.stderr.matches(once).count();
+            assert_eq!(said, 1, "{args:?}: {}", done.stderr);
+        }
+    }
+    daemon.stop();
 }
 
 #[test]
@@ -107,17 +147,17 @@ fn slots_of_llama_cpp_are_not_filled_with_one_prefix() {
     assert_eq!(server.max_in_flight(), 1);
     // An agent can say that it wants none of that.
     let off = "[agents.lead]\ncache_warm = \"off\"\n";
-    let config = std::fs::read_to_string(place.path("config/unisono.toml")).unwrap();
-    place.write("config/unisono.toml", format!("{config}{off}"));
+    let config = place.config();
+    place.set_config(format!("{config}{off}"));
     run(&place).expect(0);
 }
 
 /// Has the place's catalogue say that of models.
 fn with_entry(place: &Place, lines: &str) {
     place.write("config/models.toml", lines);
-    let config = std::fs::read_to_string(place.path("config/unisono.toml")).unwrap();
+    let config = place.config();
     let named = "[models]\ncatalogue = \"config/models.toml\"\n";
-    place.write("config/unisono.toml", config.replace("[models]\n", named));
+    place.set_config(config.replace("[models]\n", named));
 }
 
 #[test]
@@ -173,12 +213,12 @@ fn a_model_that_goes_is_told_of_where_it_is_asked() {
                  successor = \"mine/qwen-next\"\n[models.\"mine/qwen-next\"]\nwindow = 64_000\n\
                  retires = \"9999-01-01\"\n";
     place.write("config/models.toml", lines);
-    let config = std::fs::read_to_string(place.path("config/unisono.toml")).unwrap();
+    let config = place.config();
     let config = config.replace(
         "[models]\n",
         "[models]\ncatalogue = \"config/models.toml\"\n",
     );
-    place.write("config/unisono.toml", config);
+    place.set_config(config);
     let said = "model `mine/qwen` was retired on 2020-01-01; use `mine/qwen-next` in its place";
     for args in [
         &["run", &example(), "--agents", ""][..],

@@ -228,8 +228,7 @@ fn turns_of_a_daemon_use_them_also_after_it_was_killed() {
         let detail = patch(&daemon, &large, wrong).expect(422).problem("refused");
         assert!(!detail.is_empty());
     }
-    send_signal("KILL", &daemon.going.id().to_string());
-    drop(daemon);
+    daemon.kill();
 
     let daemon = Daemon::start(&place);
     assert_eq!(trigger(&daemon, &large), Some(json!("session")));
@@ -259,12 +258,8 @@ fn a_label_of_a_session_before_it_could_have_settings_still_counts() {
     let daemon = Daemon::start(&place);
     let labelled = |word: &str| {
         let labels = json!({"compaction.notice": word});
-        let made = daemon.post("/v1/sessions", &json!({"labels": labels}));
-        let made = made.expect(201).json();
-        format!(
-            "/v1/sessions/{}/settings",
-            made["session"].as_str().unwrap()
-        )
+        let id = daemon.session(&json!({"labels": labels}));
+        format!("/v1/sessions/{id}/settings")
     };
     let notice = |all: Value| {
         let mut all = all.as_array().unwrap().clone().into_iter();
@@ -290,8 +285,7 @@ fn a_turn_keeps_those_that_it_began_with_though_the_daemon_was_killed() {
     let messages = json!([{"role": "user", "content": "We ship on Friday 6 March."}]);
     let own = json!({"turn.agents": ["marks", "waits"], "models.default": "extractive"});
     let made = json!({"messages": messages, "settings": own});
-    let made = daemon.post("/v1/sessions", &made).expect(201).json();
-    let id = made["session"].as_str().unwrap();
+    let id = daemon.session(&made);
     let at = |rest: &str| format!("/v1/sessions/{id}{rest}");
     let task = json!({"task": "Which word?", "wait": false});
     let turn = daemon.post(&at("/turns"), &task).expect(202).json();
@@ -300,8 +294,7 @@ fn a_turn_keeps_those_that_it_began_with_though_the_daemon_was_killed() {
     daemon
         .request("PATCH", &at("/settings"), Some(&fewer))
         .expect(200);
-    send_signal("KILL", &daemon.going.id().to_string());
-    drop(daemon);
+    daemon.kill();
     send_signal("KILL", &agent);
 
     let daemon = Daemon::start(&scene.place);

@@ -4,7 +4,6 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::sync::mpsc;
 use std::thread;
-use std::time::Instant;
 
 use serde_json::{Value, json};
 use unisono_fake_provider::{Answer, FakeProvider, Script, Usage};
@@ -12,12 +11,11 @@ use unisono_test_postgres::Server;
 
 use crate::attachments::{base64, png};
 use crate::http::{Daemon, Reply, head};
-use crate::support::{PATIENCE, Place};
+use crate::support::{PATIENCE, Place, until};
 
 /// A word that only stands in the sessions of the other owner.
 pub(crate) const SECRET: &str = "xylophone";
 
-/// A caller of a daemon.
 pub(crate) struct Caller<'d> {
     pub(crate) daemon: &'d Daemon,
     pub(crate) token: String,
@@ -31,29 +29,35 @@ impl Caller<'_> {
         headers: &[(&str, &str)],
         body: Option<&Value>,
     ) -> Reply {
-        let bearer = format!("Bearer {}", self.token);
-        let mut all = vec![
-            ("Host", self.daemon.address.as_str()),
-            ("Authorization", &bearer),
-        ];
-        if body.is_some() {
-            all.push(("Content-Type", "application/json"));
-        }
-        all.extend(headers);
-        let body = body.map(Value::to_string).unwrap_or_default();
-        let head = head(method, path, &all, body.len());
-        self.daemon.send(&head, body.as_bytes())
+        self.daemon
+            .request_as(&self.token, method, path, headers, body)
+    }
+
+    /// Makes a session. Returns its id.
+    pub(crate) fn session(&self, new: &Value) -> String {
+        let made = self.post("/v1/sessions", new).expect(201).json();
+        made["session"].as_str().unwrap().to_owned()
     }
 
     pub(crate) fn get(&self, path: &str) -> Reply {
         self.send("GET", path, &[], None)
     }
 
+    /// Sends a form of a page of this daemon.
+    pub(crate) fn form(&self, method: &str, path: &str, form: &str) -> Reply {
+        let origin = format!("http://{}", self.daemon.address);
+        let headers = [
+            ("Origin", origin.as_str()),
+            ("Content-Type", "application/x-www-form-urlencoded"),
+        ];
+        self.daemon
+            .send_as(&self.token, method, path, &headers, form.as_bytes())
+    }
+
     pub(crate) fn post(&self, path: &str, body: &Value) -> Reply {
         self.send("POST", path, &[], Some(body))
     }
 
-    /// A request of MCP.
     pub(crate) fn mcp(&self, method: &str, params: &Value) -> Value {
         let mut params = params.clone();
         params["_meta"] = json!({
@@ -78,7 +82,6 @@ impl Caller<'_> {
         self.mcp("tools/call", &json!({"name": name, "arguments": arguments}))
     }
 
-    /// A request of A2A.
     pub(crate) fn a2a(&self, method: &str, params: &Value) -> Value {
         let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
         self.send("POST", "/a2a", &[("A2A-Version", "1.0")], Some(&body))
@@ -110,8 +113,7 @@ pub(crate) fn furnished(caller: &Caller<'_>) -> Vec<(&'static str, String)> {
         })
         .collect();
     let new = json!({"title": SECRET, "messages": messages});
-    let made = caller.post("/v1/sessions", &new).expect(201).json();
-    let session = made["session"].as_str().unwrap().to_owned();
+    let session = caller.session(&new);
     let base = format!("/v1/sessions/{session}");
     let asked = json!({"task": format!("Where is the {SECRET}?"), "lead": "quiet", "agents": []});
     let turn = caller
@@ -148,10 +150,7 @@ fn settings() -> String {
 fn a_token_of_one_owner_finds_nothing_of_another_by_search_cursor_label_or_prefix() {
     let place = Place::with_config(&settings());
     let daemon = Daemon::start(&place);
-    let (ada, bob) = (
-        of_owner(&daemon, "ada", "ask"),
-        of_owner(&daemon, "bob", "ask"),
-    );
+    let [ada, bob] = ["ada", "bob"].map(|name| of_owner(&daemon, name, "ask"));
     let parts = furnished(&ada);
     let (session, turn, run) = (&parts[0].1, &parts[1].1, &parts[2].1);
     let own = bob
@@ -233,32 +232,17 @@ fn a_token_of_one_owner_finds_nothing_of_another_by_search_cursor_label_or_prefi
         .get(&format!("/v1/sessions/{session}/export"))
         .expect(200)
         .text();
-    let headers = [("Content-Type", "application/octet-stream")];
-    let bearer = format!("Bearer {}", bob.token);
-    let mut all = vec![
-        ("Host", daemon.address.as_str()),
-        ("Authorization", bearer.as_str()),
-    ];
-    all.extend(headers);
-    let import = head("POST", "/v1/imports?name=x.jsonl", &all, exported.len());
-    let imported = daemon.send(&import, exported.as_bytes()).expect(201).json();
+    let import = |caller: &Caller<'_>, path: &str| {
+        let kind = [("Content-Type", "application/octet-stream")];
+        daemon.send_as(&caller.token, "POST", path, &kind, exported.as_bytes())
+    };
+    let imported = import(&bob, "/v1/imports?name=x.jsonl").expect(201).json();
     assert_ne!(imported["session"], session.as_str());
     assert_eq!(imported["labels"]["owner"], "bob");
     // A list of a file names the session that he made of it, and not hers.
     let listed = |caller: &Caller<'_>| {
-        let bearer = format!("Bearer {}", caller.token);
-        let headers = [
-            ("Host", daemon.address.as_str()),
-            ("Authorization", bearer.as_str()),
-            ("Content-Type", "application/octet-stream"),
-        ];
-        let head = head(
-            "POST",
-            "/v1/imports/dry-run?name=x.jsonl",
-            &headers,
-            exported.len(),
-        );
-        daemon.send(&head, exported.as_bytes()).expect(200).json()["items"][0]["session"].clone()
+        let listed = import(caller, "/v1/imports/dry-run?name=x.jsonl").expect(200);
+        listed.json()["items"][0]["session"].clone()
     };
     assert_eq!(
         (listed(&ada), listed(&bob)),
@@ -271,10 +255,7 @@ fn a_token_of_one_owner_finds_nothing_of_another_by_search_cursor_label_or_prefi
 fn a_token_of_one_owner_gets_nothing_of_another_over_mcp_openai_a2a_and_the_page() {
     let place = Place::with_config(&settings());
     let daemon = Daemon::start(&place);
-    let (ada, bob) = (
-        of_owner(&daemon, "ada", "ask"),
-        of_owner(&daemon, "bob", "ask"),
-    );
+    let [ada, bob] = ["ada", "bob"].map(|name| of_owner(&daemon, name, "ask"));
     let parts = furnished(&ada);
     let (session, turn, run) = (&parts[0].1, &parts[1].1, &parts[2].1);
     let quiet = |what: &str, answer: &str| {
@@ -317,7 +298,7 @@ fn a_token_of_one_owner_gets_nothing_of_another_over_mcp_openai_a2a_and_the_page
     quiet("resources/list", &listed);
     assert!(!listed.contains(session.as_str()));
     for method in ["tasks/get", "tasks/cancel"] {
-        let answer = bob.mcp(method, &json!({"taskId": format!("{session}.{turn}")}));
+        let answer = bob.mcp(method, &json!({"taskId": format!("{session}.{turn}.ask")}));
         let why = answer["error"]["message"].as_str().unwrap_or_default();
         assert!(why.contains("no session"), "{method}: {answer}");
     }
@@ -365,6 +346,8 @@ fn a_token_of_one_owner_gets_nothing_of_another_over_mcp_openai_a2a_and_the_page
         "/history".to_owned(),
         "/tree".to_owned(),
         "/messages/1".to_owned(),
+        "/export".to_owned(),
+        "/export/file".to_owned(),
         "/settings".to_owned(),
         "/checkpoints".to_owned(),
         "/turns".to_owned(),
@@ -401,16 +384,10 @@ fn a_token_of_one_owner_gets_nothing_of_another_over_mcp_openai_a2a_and_the_page
 fn a_token_of_one_owner_reads_no_attachment_of_another_by_its_digest() {
     let place = Place::with_config(&settings());
     let daemon = Daemon::start(&place);
-    let (ada, bob) = (
-        of_owner(&daemon, "ada", "ask"),
-        of_owner(&daemon, "bob", "ask"),
-    );
+    let [ada, bob] = ["ada", "bob"].map(|name| of_owner(&daemon, name, "ask"));
     let session = |caller: &Caller<'_>| {
-        let made = caller.post("/v1/sessions", &json!({})).expect(201).json();
-        format!(
-            "/v1/sessions/{}/messages",
-            made["session"].as_str().unwrap()
-        )
+        let id = caller.session(&json!({}));
+        format!("/v1/sessions/{id}/messages")
     };
     let image = base64(&png(32, 16, b"of ada"));
     let with = |key: &str, value: &str| {
@@ -431,15 +408,9 @@ fn a_token_of_one_owner_reads_no_attachment_of_another_by_its_digest() {
     bob.post(&own, &with("digest", digest)).expect(404);
     // Nor one that ada has uploaded and that no message names yet.
     let upload = |caller: &Caller<'_>| {
-        let token = format!("Bearer {}", caller.token);
-        let headers = [
-            ("Host", daemon.address.as_str()),
-            ("Authorization", &token),
-            ("Content-Type", "image/png"),
-        ];
-        let bytes = png(8, 8, b"uploaded");
-        let head = head("POST", "/v1/blobs", &headers, bytes.len());
-        let stored = daemon.send(&head, &bytes).expect(201).json();
+        let (kind, bytes) = ([("Content-Type", "image/png")], png(8, 8, b"uploaded"));
+        let stored = daemon.send_as(&caller.token, "POST", "/v1/blobs", &kind, &bytes);
+        let stored = stored.expect(201).json();
         format!("/v1/blobs/{}", stored["digest"].as_str().unwrap())
     };
     let uploaded = upload(&ada);
@@ -510,9 +481,9 @@ fn operations_of_a2a_have_scopes(read: &Caller<'_>, ask: &Caller<'_>) {
 fn each_scope_may_do_what_it_is_for_and_nothing_above_it() {
     let place = Place::with_config(&settings());
     let daemon = Daemon::start(&place);
-    let made = daemon.post("/v1/sessions", &json!({})).expect(201).json();
-    let session = made["session"].as_str().unwrap();
+    let session = daemon.session(&json!({}));
     let call = "01900000-0000-7000-8000-000000000000";
+    let admin = |path: &str| ("GET", path.to_owned(), json!(null), [403, 403, 403, 200]);
     let rows = [
         (
             "GET",
@@ -538,42 +509,17 @@ fn each_scope_may_do_what_it_is_for_and_nothing_above_it() {
             json!({"decision": "approve"}),
             [403, 403, 404, 404],
         ),
-        (
-            "GET",
-            "/v1/settings".to_owned(),
-            json!(null),
-            [403, 403, 403, 200],
-        ),
-        (
-            "GET",
-            "/v1/tokens".to_owned(),
-            json!(null),
-            [403, 403, 403, 200],
-        ),
+        admin("/v1/settings"),
+        admin("/v1/tokens"),
         (
             "POST",
             "/v1/vacuum".to_owned(),
             json!(null),
             [403, 403, 403, 200],
         ),
-        (
-            "GET",
-            "/v1/archive".to_owned(),
-            json!(null),
-            [403, 403, 403, 200],
-        ),
-        (
-            "GET",
-            "/metrics".to_owned(),
-            json!(null),
-            [403, 403, 403, 200],
-        ),
-        (
-            "GET",
-            "/v1/cluster".to_owned(),
-            json!(null),
-            [403, 403, 403, 200],
-        ),
+        admin("/v1/archive"),
+        admin("/metrics"),
+        admin("/v1/cluster"),
     ];
     let scopes = ["read", "ask", "approve", "admin"];
     let callers = scopes.map(|scope| caller(&daemon, &json!({"name": scope, "scope": scope})));
@@ -607,8 +553,7 @@ fn a_revoked_token_is_refused_and_its_streams_end() {
     let daemon = Daemon::start(&place);
     let ada = of_owner(&daemon, "ada", "ask");
     let other = of_owner(&daemon, "ada", "read");
-    let made = ada.post("/v1/sessions", &json!({})).expect(201).json();
-    let session = made["session"].as_str().unwrap();
+    let session = ada.session(&json!({}));
     let path = format!("/v1/sessions/{session}/events?after=0");
     let mut stream = ada.get(&path).expect(200).events();
     assert!(stream.next().is_some());
@@ -724,10 +669,7 @@ fn tokens_are_made_with_and_without_a_daemon_and_only_their_digests_are_kept() {
 fn a_token_that_asks_too_often_is_told_to_wait_and_others_are_not() {
     let place = Place::with_config("[server]\ntoken_requests_per_minute = 3\n");
     let daemon = Daemon::start(&place);
-    let (ada, bob) = (
-        of_owner(&daemon, "ada", "ask"),
-        of_owner(&daemon, "bob", "ask"),
-    );
+    let [ada, bob] = ["ada", "bob"].map(|name| of_owner(&daemon, name, "ask"));
     for _ in 0..3 {
         ada.get("/v1/sessions").expect(200);
     }
@@ -807,11 +749,8 @@ fn a_link_logs_in_whose_token_asked_for_it_until_the_token_is_revoked() {
         of_owner(&daemon, "ada", "ask"),
         of_owner(&daemon, "bob", "read"),
     );
-    let made = ada
-        .post("/v1/sessions", &json!({"title": "of ada"}))
-        .expect(201)
-        .json();
-    let path = format!("/sessions/{}", made["session"].as_str().unwrap());
+    let id = ada.session(&json!({"title": "of ada"}));
+    let path = format!("/sessions/{id}");
     let host = daemon.address.clone();
     let enter = |caller: &Caller<'_>| {
         let link = caller
@@ -894,35 +833,30 @@ fn a_link_logs_in_whose_token_asked_for_it_until_the_token_is_revoked() {
             b"",
         )
         .expect(200);
-    see(&of_ada, "/").expect(401);
+    let refused = see(&of_ada, "/").expect(401).text();
+    assert!(
+        refused.contains("The token of this login is revoked"),
+        "{refused}"
+    );
     daemon.stop();
 }
 
 #[test]
 fn an_owner_without_budget_left_is_told_whose_it_is_and_others_go_on() {
-    let used = Usage {
-        input: 3_000,
-        output: 7,
-        ..Usage::default()
-    };
+    let used = Usage::new(3_000, 7);
     let script = Script::always(Answer::text("All is well.").usage(used));
-    let provider = FakeProvider::builder().script(script).start_on_thread();
-    let place = Place::with_config(&format!(
-        "[providers.openai]\nbase_url = \"{}/v1\"\napi_key_env = \"TEST_KEY\"\nattempts = 1\n\
+    let provider = FakeProvider::play_on_thread(script);
+    let place = Place::with_openai(
+        &provider,
+        "attempts = 1\n\
          [models]\ndefault = \"openai/gpt-4o\"\n[compaction]\nsummarisers = [\"extractive\"]\n\
          [budget.owner]\nmax_cost_usd = 0.01\n[budget.owners.bob]\nmax_cost_usd = 5.0\n",
-        provider.url()
-    ));
-    let mut command = place.command(&["serve", "--bind", "127.0.0.1:0"]);
-    command.env("TEST_KEY", "sk-test");
-    let daemon = Daemon::of(&place, command);
-    let (ada, bob) = (
-        of_owner(&daemon, "ada", "ask"),
-        of_owner(&daemon, "bob", "ask"),
     );
+    let daemon = Daemon::keyed(&place);
+    let [ada, bob] = ["ada", "bob"].map(|name| of_owner(&daemon, name, "ask"));
     let ask = |caller: &Caller<'_>| {
-        let made = caller.post("/v1/sessions", &json!({})).expect(201).json();
-        let turns = format!("/v1/sessions/{}/turns", made["session"].as_str().unwrap());
+        let id = caller.session(&json!({}));
+        let turns = format!("/v1/sessions/{id}/turns");
         caller
             .post(&turns, &json!({"task": "Well?", "agents": []}))
             .expect(200)
@@ -945,35 +879,24 @@ fn an_owner_without_budget_left_is_told_whose_it_is_and_others_go_on() {
 
 #[test]
 fn usage_shows_what_is_left_of_the_budgets_of_owners_to_those_who_may_see_it() {
-    let used = Usage {
-        input: 3_000,
-        output: 7,
-        ..Usage::default()
-    };
+    let used = Usage::new(3_000, 7);
     let script = Script::always(Answer::text("All is well.").usage(used));
-    let provider = FakeProvider::builder().script(script).start_on_thread();
-    let place = Place::with_config(&format!(
-        "[providers.openai]\nbase_url = \"{}/v1\"\napi_key_env = \"TEST_KEY\"\n\
-         [models]\ndefault = \"openai/gpt-4o\"\n[compaction]\nsummarisers = [\"extractive\"]\n\
+    let provider = FakeProvider::play_on_thread(script);
+    let place = Place::with_openai(
+        &provider,
+        "[models]\ndefault = \"openai/gpt-4o\"\n[compaction]\nsummarisers = [\"extractive\"]\n\
          [budget.owner]\nmax_cost_usd = 2.0\n[budget.owners.dora]\nmax_tokens = 50_000\n",
-        provider.url()
-    ));
-    let mut command = place.command(&["serve", "--bind", "127.0.0.1:0"]);
-    command.env("TEST_KEY", "sk-test");
-    let daemon = Daemon::of(&place, command);
+    );
+    let daemon = Daemon::keyed(&place);
     let whole = Caller {
         daemon: &daemon,
         token: daemon.token.clone(),
     };
-    let (ada, bob) = (
-        of_owner(&daemon, "ada", "ask"),
-        of_owner(&daemon, "bob", "ask"),
-    );
+    let [ada, bob] = ["ada", "bob"].map(|name| of_owner(&daemon, name, "ask"));
     let cleo = json!({"labels": {"owner": "cleo"}});
     let mut sessions = Vec::new();
     for (caller, new) in [(&ada, json!({})), (&whole, cleo), (&whole, json!({}))] {
-        let made = caller.post("/v1/sessions", &new).expect(201).json();
-        let session = made["session"].as_str().unwrap().to_owned();
+        let session = caller.session(&new);
         let turns = format!("/v1/sessions/{session}/turns");
         sessions.push(session);
         let asked = json!({"task": "Well?", "agents": []});
@@ -1052,11 +975,7 @@ fn daemons_of_a_group_know_each_others_tokens_and_pass_on_who_asks() {
     let [one, other] = places.each_ref().map(Daemon::start);
     let ada = of_owner(&one, "ada", "ask");
     let bob = of_owner(&one, "bob", "ask");
-    let made = ada
-        .post("/v1/sessions", &json!({"title": "of ada"}))
-        .expect(201)
-        .json();
-    let session = made["session"].as_str().unwrap();
+    let session: &str = &ada.session(&json!({"title": "of ada"}));
     let path = format!("/v1/sessions/{session}");
     // The other daemon passes on what is asked of it: this one works on the session.
     let there = |caller: &Caller<'_>| Caller {
@@ -1064,19 +983,16 @@ fn daemons_of_a_group_know_each_others_tokens_and_pass_on_who_asks() {
         token: caller.token.clone(),
     };
     let (ada_there, bob_there) = (there(&ada), there(&bob));
-    let until = Instant::now() + PATIENCE;
-    while ada_there.get(&path).status == 401 {
-        assert!(Instant::now() < until, "the token is not known there");
-        thread::yield_now();
-    }
+    until("the token is not known there", || {
+        ada_there.get(&path).status != 401
+    });
     assert_eq!(
         ada_there.get(&path).expect(200).json()["labels"]["owner"],
         "ada"
     );
-    while bob_there.get(&path).status == 401 {
-        assert!(Instant::now() < until, "the token is not known there");
-        thread::yield_now();
-    }
+    until("the token is not known there", || {
+        bob_there.get(&path).status != 401
+    });
     bob_there.get(&path).expect(404);
     let task = json!({"task": "Tell."});
     bob_there.post(&format!("{path}/turns"), &task).expect(404);
@@ -1116,11 +1032,9 @@ fn daemons_of_a_group_know_each_others_tokens_and_pass_on_who_asks() {
     one.request("DELETE", "/v1/tokens/ada-ask", None)
         .expect(200);
     while stream.next().is_some() {}
-    let until = Instant::now() + PATIENCE;
-    while ada_there.get("/v1/sessions").status != 401 {
-        assert!(Instant::now() < until, "the token is still taken there");
-        thread::yield_now();
-    }
+    until("the token is still taken there", || {
+        ada_there.get("/v1/sessions").status == 401
+    });
     other.send(&page, b"").expect(401);
     other.stop();
     one.stop();

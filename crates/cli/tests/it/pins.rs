@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Place, example};
 
-fn place() -> Place {
+pub(crate) fn place() -> Place {
     let place = Place::with_config("[compaction]\nsummarisers = [\"extractive\"]\n");
     place.call(&["import", &example()]).expect(0);
     place
@@ -127,6 +127,27 @@ fn texts_that_ask_to_be_kept_evict_no_pin_and_take_no_more_than_their_share() {
             assert!(taken <= share, "{taken} of {share}: {text}");
         }
     }
+}
+
+#[test]
+fn pins_that_do_not_fit_are_named_with_what_to_do() {
+    let place = place();
+    let entry = "[models.\"extractive/extractive\"]\nwindow=8_000\nmax_output=1_000\n";
+    place.write("m.toml", entry);
+    let numbers: Vec<String> = (1..=120).map(|n: u32| n.to_string()).collect();
+    let numbers: Vec<&str> = numbers.iter().map(String::as_str).collect();
+    place
+        .call(&[&["pin", "latest"], &numbers[..]].concat())
+        .expect(0);
+    let small = ["--set", "models.catalogue=m.toml"];
+    let shown = place.call(&[&["context"], &small[..]].concat()).expect(0);
+    let words: Vec<&str> = shown.stdout.split_whitespace().collect();
+    let words = words.join(" ");
+    assert!(words.contains("next turn would fail: "), "{words}");
+    assert!(words.contains("pinned messages"), "{words}");
+    let run = ["run", "--session", "latest", "--agents", "", "-t", "Why?"];
+    let failed = place.call(&[&run[..], &small[..]].concat()).expect(1);
+    failed.says(&["context_overflow", "unpin messages (`unisono unpin`)"]);
 }
 
 #[test]

@@ -2,18 +2,11 @@
 //! wire format on loopback, whole, cancelled, stopped in the middle, and where a stage fails.
 
 use serde_json::{Value, json};
-use unisono_fake_provider::{Act, Answer, FakeProvider, Gate, Recorded, Script, block_on};
+use unisono_fake_provider::{Act, Answer, FakeProvider, Gate, Script, block_on};
 
+use crate::delegation::text;
 use crate::http::Daemon;
-use crate::support::{Going, Place, example};
-
-fn text(request: &Recorded) -> String {
-    String::from_utf8_lossy(&request.body).into_owned()
-}
-
-fn is_of(agent: &str, request: &Recorded) -> bool {
-    text(request).contains(&format!("You are the agent \\\"{agent}\\\""))
-}
+use crate::support::{Going, Place, example, is_of};
 
 /// `article`: outline, draft, review; nothing of its own.
 fn place(config: &str) -> Place {
@@ -96,9 +89,7 @@ fn without_a_key_each_stage_reads_what_came_before_it() {
 
 #[test]
 fn all_stages_are_sent_the_same_bytes_before_their_own() {
-    let provider = FakeProvider::builder()
-        .script(script(None))
-        .start_on_thread();
+    let provider = FakeProvider::play_on_thread(script(None));
     let place = on(&provider);
     let args = ["run", &example(), "--json"];
     let report = Going::start(place.command(&args)).finish().expect(0).json();
@@ -136,7 +127,7 @@ fn all_stages_are_sent_the_same_bytes_before_their_own() {
 fn what_was_stopped_goes_on_with_the_stage_that_was_open() {
     let gate = Gate::new();
     let script = script(Some(gate.clone()));
-    let provider = FakeProvider::builder().script(script).start_on_thread();
+    let provider = FakeProvider::play_on_thread(script);
     let place = on(&provider);
     let mut going = Going::start(place.command(&["run", &example()]));
     going.wait_for(&["draft", "running"]);
@@ -162,7 +153,7 @@ fn what_was_stopped_goes_on_with_the_stage_that_was_open() {
 fn a_cancelled_turn_asks_no_further_stage() {
     let gate = Gate::new();
     let script = script(Some(gate.clone()));
-    let provider = FakeProvider::builder().script(script).start_on_thread();
+    let provider = FakeProvider::play_on_thread(script);
     let place = on(&provider);
     let imported = place.json(&["import", &example()]);
     let turns = format!(

@@ -22,10 +22,20 @@ fn a_store_that_is_not_the_usual_one_is_named() {
         .says(&["store      ", "/other (flag --store)"]);
     let quiet = place.call(&[&list[..], &["--store", "other", "--quiet"]].concat());
     assert_eq!(quiet.expect(0).stderr, "");
-    place.write("config/unisono.toml", "[store]\npath = \"mine\"\n");
+    place.set_config("[store]\npath = \"mine\"\n");
     let done = place.call(&list).expect(0);
     assert_eq!(done.stderr.matches("store      ").count(), 1, "{done:#?}");
     done.says(&["/mine (", "config/unisono.toml"]);
+    // A program finds nothing on stderr, or one error.
+    assert_eq!(
+        place.call(&["sessions", "list", "--json"]).expect(0).stderr,
+        ""
+    );
+    let unknown = place
+        .call(&["sessions", "show", "ffff", "--json"])
+        .expect(2);
+    let error: Value = serde_json::from_str(&unknown.stderr).unwrap();
+    assert_eq!(error["error"]["code"], "not_found", "{unknown:#?}");
 }
 
 #[test]
@@ -211,6 +221,12 @@ fn a_fresh_project_is_in_order() {
         (&output["sessions"], &output["search"]),
         (&Value::from(0), &Value::Null)
     );
+    let listed = place.call(&["runs", "list"]).expect(0);
+    listed.says(&["no runs yet: `unisono run FILE` starts some"]);
+    let listed = place.call(&["runs", "list", "--agent", "risks"]).expect(0);
+    listed.says(&["no run matches"]);
+    let why = place.call(&["why"]).expect(2);
+    why.says(&["there are no runs yet", "`unisono run FILE` starts some"]);
     assert!(!place.path("data").exists(), "looking makes nothing");
 }
 
@@ -235,6 +251,8 @@ fn lists_are_no_wider_than_the_terminal() {
         &["agents", "list"],
         &["models"],
         &["usage"],
+        &["usage", "--by", "session"],
+        &["usage", "--by", "model"],
         &["replay"],
         &["approvals", "list"],
         &["context"],
@@ -242,17 +260,43 @@ fn lists_are_no_wider_than_the_terminal() {
         &["sessions", "show"],
         &["compact", "--dry-run"],
         &["compact", "--dry-run", "--preset", "tiered"],
+        &["agents", "show", name],
+        &["agents", "show", "risks"],
+        &["runs", "show", "risks"],
+        &["checkpoints", "show", "latest"],
+        &["sessions", "search", "rollback"],
+        &["why", "risks"],
+        &["doctor"],
     ] {
         let shown = Talking::at_a_terminal(place.command(args)).all();
-        for line in shown.lines() {
+        // Warnings depend on the day; the bytes of a request are shown as they are.
+        let lines = shown.lines().filter(|line| !line.starts_with("warning: "));
+        for line in lines.take_while(|line| !line.starts_with("request 1: ")) {
             assert!(line.chars().count() <= 80, "{args:?}: {line}");
         }
         assert!(!shown.is_empty(), "{args:?}");
     }
+    let run = ["run", "--session", "latest", "-t", "And?", "--agents", ""];
+    let shown = Talking::at_a_terminal(place.command(&run)).all();
+    let model = shown.lines().find(|line| line.starts_with("model "));
+    let model = model.unwrap_or_else(|| panic!("{shown}"));
+    assert!(model.chars().count() <= 80, "{model}");
+    // Words of usage are in one piece: its headers, models and the ids of sessions.
+    let session = place.json(&["sessions", "list"])[0]["session"].clone();
+    let session = &session.as_str().unwrap()[..13];
+    for (args, words) in [
+        (&["usage"][..], ["AGENT", "MODEL", "COST"]),
+        (&["usage", "--by", "session"], [session, "TITLE", "COST"]),
+    ] {
+        let shown = Talking::at_a_terminal(place.command(args)).all();
+        for word in words {
+            assert!(shown.contains(word), "{word}: {shown}");
+        }
+    }
     // An id that is to be copied is in one piece, and a pipe has each row in a line.
     let runs = Talking::at_a_terminal(place.command(&["runs", "list"])).all();
     let piped = place.call(&["runs", "list"]).expect(0).stdout;
-    assert_eq!(piped.lines().count(), 4, "{piped}");
+    assert_eq!(piped.lines().count(), 5, "{piped}");
     for line in piped.lines().skip(1) {
         let id = line.split(' ').next().unwrap();
         assert!(id.len() == 12 && runs.contains(id), "{runs}");

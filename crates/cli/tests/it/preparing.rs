@@ -1,17 +1,12 @@
 //! Summaries that a daemon writes ahead, over the wire: used by the next turn, shown, and lost.
 
 use serde_json::{Value, json};
-use unisono_fake_provider::{Act, Answer, FakeProvider, Gate, Recorded, Script, block_on};
+use unisono_fake_provider::{Act, Answer, FakeProvider, Gate, Script, block_on};
 
 use crate::http::Daemon;
-use crate::support::{Place, finish, send_signal};
+use crate::support::{Place, asks_for_a_summary};
 
-const KEY: &str = "sk-test-1f8c24be90d1";
 const SUMMARY: &str = "## Context\n- Parts go to depots (#1).";
-
-fn asks_for_a_summary(request: &Recorded) -> bool {
-    request.json().to_string().contains("<conversation>")
-}
 
 /// A place with a fake OpenAI; its first request for a summary waits at the gate.
 fn place(gate: Option<Gate>) -> (Place, FakeProvider) {
@@ -26,21 +21,13 @@ fn place(gate: Option<Gate>) -> (Place, FakeProvider) {
         }
         false => Act::answer(Answer::text("All is well.")),
     });
-    let provider = FakeProvider::builder().script(script).start_on_thread();
-    let base = provider.url();
-    let place = Place::with_config(&format!(
-        "[models]\ndefault = \"openai/gpt-4o\"\n\
-         [providers.openai]\nbase_url = \"{base}/v1\"\napi_key_env = \"TEST_KEY\"\n\
-         [turn]\nagents = []\n\
-         [compaction]\ntrigger_tokens = 2500\nkeep_messages = 4\nprepare = \"on\"\n"
-    ));
+    let provider = FakeProvider::play_on_thread(script);
+    let place = Place::with_openai(
+        &provider,
+        "[models]\ndefault = \"openai/gpt-4o\"\n[turn]\nagents = []\n\
+         [compaction]\ntrigger_tokens = 2500\nkeep_messages = 4\nprepare = \"on\"\n",
+    );
     (place, provider)
-}
-
-fn start(place: &Place) -> Daemon {
-    let mut command = place.command(&["serve", "--bind", "127.0.0.1:0"]);
-    command.env("TEST_KEY", KEY);
-    Daemon::of(place, command)
 }
 
 fn long_input(n: usize) -> String {
@@ -70,16 +57,12 @@ fn near(daemon: &Daemon) -> String {
 
 /// The first event of this name.
 fn event(daemon: &Daemon, session: &str, name: &str) -> Value {
-    let path = format!("/v1/sessions/{session}/events?after=0");
-    let mut events = daemon.get(&path).expect(200).events();
-    let found = events.find(|event| event.name == name);
+    let found = daemon.events(session).find(|event| event.name == name);
     serde_json::from_str(&found.expect(name).data).unwrap()
 }
 
 fn call(place: &Place, args: &[&str]) -> String {
-    let mut command = place.command(args);
-    command.env("TEST_KEY", KEY);
-    finish(command.spawn().unwrap(), args).expect(0).stdout
+    place.keyed(args).expect(0).stdout
 }
 
 fn summaries(provider: &FakeProvider) -> usize {
@@ -90,7 +73,7 @@ fn summaries(provider: &FakeProvider) -> usize {
 #[test]
 fn a_summary_is_written_after_a_turn_shown_and_used_by_the_next_turn() {
     let (place, provider) = place(None);
-    let daemon = start(&place);
+    let daemon = Daemon::keyed(&place);
     let session = near(&daemon);
     event(&daemon, &session, "summary_prepared");
     let context = format!("/v1/sessions/{session}/context");
@@ -142,14 +125,13 @@ fn a_command_that_ends_with_its_turn_writes_nothing_ahead() {
 fn a_daemon_that_was_killed_while_a_summary_was_written_requests_it_once_more() {
     let gate = Gate::new();
     let (place, provider) = place(Some(gate.clone()));
-    let daemon = start(&place);
+    let daemon = Daemon::keyed(&place);
     let session = near(&daemon);
     block_on(gate.reached(1));
-    send_signal("KILL", &daemon.going.id().to_string());
-    drop(daemon);
+    daemon.kill();
     gate.open();
 
-    let daemon = start(&place);
+    let daemon = Daemon::keyed(&place);
     let dropped = event(&daemon, &session, "preparation_dropped");
     let text = dropped["text"].as_str().unwrap();
     assert!(

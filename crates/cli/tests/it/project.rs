@@ -3,7 +3,7 @@
 use serde_json::Value;
 use unisono_fake_provider::{Act, Answer, FakeProvider, Script};
 
-use crate::support::{Place, example, finish};
+use crate::support::{Place, example};
 
 /// What was sent to each agent as its system text.
 fn systems(provider: &FakeProvider) -> Vec<String> {
@@ -19,21 +19,12 @@ fn systems(provider: &FakeProvider) -> Vec<String> {
 
 #[test]
 fn every_agent_is_told_what_the_project_says_and_the_turn_is_replayed_with_it() {
-    let provider = FakeProvider::builder()
-        .script(Script::by(|_| Act::answer(Answer::text("All is well."))))
-        .start_on_thread();
-    let place = Place::with_config(&format!(
-        "[providers.openai]\nbase_url = \"{}/v1\"\napi_key_env = \"TEST_KEY\"\n\
-         [models]\ndefault = \"openai/gpt-4o-mini\"\n",
-        provider.url()
-    ));
+    let provider =
+        FakeProvider::play_on_thread(Script::by(|_| Act::answer(Answer::text("All is well."))));
+    let place = Place::with_openai(&provider, "[models]\ndefault = \"openai/gpt-4o-mini\"\n");
     place.write("AGENTS.md", "Amounts are in Swiss francs.\n");
     let file = example();
-    let call = |args: &[&str]| {
-        let mut command = place.command(args);
-        command.env("TEST_KEY", "sk-test");
-        finish(command.spawn().unwrap(), args).expect(0)
-    };
+    let call = |args: &[&str]| place.keyed(args).expect(0);
     let asked = [
         "run",
         &file,

@@ -11,27 +11,12 @@ use unisono_fake_provider::{
     block_on,
 };
 
-use crate::support::{Place, example};
-
-const KEY: &str = "sk-test-4c1f9a77e2d04b61";
+use crate::support::{KEY, Place, example};
 
 /// A place whose provider of that kind is the fake one. Only agents ask it.
-fn place(kind: &str, provider: &FakeProvider) -> Place {
-    let base = provider.url();
-    let version = match kind {
-        "openai" | "openai-compatible" => "/v1",
-        _ => "",
-    };
-    Place::with_config(&format!(
-        "[providers.{kind}]\nbase_url = \"{base}{version}\"\napi_key_env = \"TEST_KEY\"\n\
-         attempts = 1\n[compaction]\nsummarisers = [\"extractive\"]\n"
-    ))
-}
-
-pub(crate) fn call(place: &Place, args: &[&str]) -> crate::support::Done {
-    let mut command = place.command(args);
-    command.env("TEST_KEY", KEY);
-    crate::support::finish(command.spawn().unwrap(), args)
+pub(crate) fn place(kind: &str, provider: &FakeProvider) -> Place {
+    let more = "attempts = 1\n[compaction]\nsummarisers = [\"extractive\"]\n";
+    Place::with_provider(kind, provider, more)
 }
 
 pub(crate) fn run<'a>(file: &'a str, model: &'a str) -> Vec<&'a str> {
@@ -65,16 +50,10 @@ fn every_dialect_carries_a_whole_turn_on_one_shared_prefix() {
         ("openai-compatible", "openai-compatible/qwen3"),
     ] {
         let answer = Answer::text("The migration stands well.").in_pieces_of(5);
-        let used = Usage {
-            input: 3_000,
-            output: 7,
-            ..Usage::default()
-        };
-        let provider = FakeProvider::builder()
-            .script(Script::always(answer.usage(used)))
-            .start_on_thread();
+        let used = Usage::new(3_000, 7);
+        let provider = FakeProvider::play_on_thread(Script::always(answer.usage(used)));
         let place = place(kind, &provider);
-        let done = call(&place, &run(&file, model)).expect(0);
+        let done = place.keyed(&run(&file, model)).expect(0);
         let done = done.says(&[
             "identical for 4 agents",
             "risks      done",
@@ -92,7 +71,7 @@ fn every_dialect_carries_a_whole_turn_on_one_shared_prefix() {
         for request in &requests {
             assert!(request.complete && request.json().is_object(), "{model}");
         }
-        let usage = call(&place, &["usage", "--json"]).expect(0).json();
+        let usage = place.keyed(&["usage", "--json"]).expect(0).json();
         assert_eq!(usage["total"]["input_tokens"], 12_000, "{model}: {usage}");
         assert_eq!(usage["rows"][0]["model"], model);
     }
@@ -108,7 +87,7 @@ fn a_lead_and_its_delegates_read_the_snapshot_from_the_cache() {
     let place = place("anthropic", &provider);
     let file = example();
     let args = [&run(&file, "anthropic/claude-sonnet-4-5")[..], &["--json"]].concat();
-    let report = call(&place, &args).expect(0).json();
+    let report = place.keyed(&args).expect(0).json();
     let read: Vec<u64> = report["runs"]
         .as_array()
         .unwrap()
@@ -126,26 +105,47 @@ fn a_lead_and_its_delegates_read_the_snapshot_from_the_cache() {
 
 #[test]
 fn a_wrong_key_names_the_provider_and_where_the_key_came_from() {
-    let provider = FakeProvider::builder()
-        .script(Script::always(Act::refuse(Refusal::Unauthorised)))
-        .start_on_thread();
+    let provider = FakeProvider::play_on_thread(Script::always(Act::refuse(Refusal::Unauthorised)));
     let place = place("openai", &provider);
-    let done = call(&place, &run(&example(), "openai/gpt-4o")).expect(1);
+    let done = place.keyed(&run(&example(), "openai/gpt-4o")).expect(1);
     let done = done.says(&["provider_rejected", "openai", "TEST_KEY"]);
     assert!(!done.stderr.contains(KEY) && !done.stdout.contains(KEY));
 }
 
 #[test]
 fn an_unknown_model_is_answered_with_those_like_it() {
-    let provider = FakeProvider::builder()
-        .script(Script::always(Act::refuse(Refusal::UnknownModel(
-            "gpt-4o-mni".into(),
-        ))))
-        .start_on_thread();
+    let provider = FakeProvider::play_on_thread(Script::always(Act::refuse(
+        Refusal::UnknownModel("gpt-4o-mni".into()),
+    )));
     let place = place("openai", &provider);
-    call(&place, &run(&example(), "openai/gpt-4o-mni"))
+    place
+        .keyed(&run(&example(), "openai/gpt-4o-mni"))
         .expect(1)
         .says(&["openai/gpt-4o-mini"]);
+}
+
+#[test]
+fn an_empty_answer_is_asked_for_again_and_named_if_it_stays_empty() {
+    let file = example();
+    let lead_alone = [
+        &run(&file, "openai/gpt-4o")[..6],
+        &["--agents", "", "--json"],
+    ]
+    .concat();
+    let empty = || Act::answer(Answer::text(""));
+    let once = Script::sequence([empty()]).then(Act::answer(Answer::text("All is well.")));
+    let provider = FakeProvider::play_on_thread(once);
+    let done = place("openai", &provider).keyed(&lead_alone).expect(0);
+    assert_eq!(done.json()["answer"], "All is well.", "{done:#?}");
+    assert_eq!(provider.request_count(), 2);
+
+    let provider = FakeProvider::play_on_thread(Script::always(empty()));
+    let done = place("openai", &provider).keyed(&lead_alone).expect(1);
+    let done = done.says(&["model openai/gpt-4o replied with nothing"]);
+    let report = done.json();
+    assert_eq!(report["state"], "failed", "{report}");
+    assert_eq!(report["runs"][0]["cause"], "bad_output", "{report}");
+    assert_eq!(provider.request_count(), 3);
 }
 
 #[test]
@@ -178,12 +178,12 @@ fn files(directory: &Path, found: &mut Vec<std::path::PathBuf>) {
 fn the_key_is_sent_and_found_nowhere_else() {
     let answers = Script::sequence([Act::refuse(Refusal::Unauthorised)]);
     let answers = answers.then(Act::answer(Answer::text("Done.")));
-    let provider = FakeProvider::builder().script(answers).start_on_thread();
+    let provider = FakeProvider::play_on_thread(answers);
     let place = place("openai", &provider);
     let file = example();
     let run = [&run(&file, "openai/gpt-4o")[..], &["--json"]].concat();
-    let mut command = place.command(&run);
-    command.env("TEST_KEY", KEY).env("UNISONO_LOG", "trace");
+    let mut command = place.keyed_command(&run);
+    command.env("UNISONO_LOG", "trace");
     let done = crate::support::finish(command.spawn().unwrap(), &run);
     let requests = provider.requests();
     assert!(!requests.is_empty());
@@ -201,7 +201,7 @@ fn the_key_is_sent_and_found_nowhere_else() {
         &["usage"],
         &["export", "latest", "talk.jsonl"],
     ] {
-        let done = call(&place, args);
+        let done = place.keyed(args);
         said.push_str(&done.stdout);
         said.push_str(&done.stderr);
     }
@@ -223,7 +223,7 @@ fn doctor_and_models_say_what_can_be_asked() {
     let provider = FakeProvider::builder().start_on_thread();
     let place = place("openai", &provider);
     place.call(&["import", &example()]).expect(0);
-    let report = call(&place, &["doctor", "--json"]).expect(0).json();
+    let report = place.keyed(&["doctor", "--json"]).expect(0).json();
     let of = |name: &str| {
         let all = report["providers"].as_array().unwrap();
         all.iter().find(|p| p["provider"] == name).unwrap().clone()
@@ -237,11 +237,13 @@ fn doctor_and_models_say_what_can_be_asked() {
             .unwrap()
             .contains("GEMINI_API_KEY")
     );
-    let models = call(&place, &["models", "gpt-4o", "--json"])
+    let models = place
+        .keyed(&["models", "gpt-4o", "--json"])
         .expect(0)
         .json();
     assert_eq!(models[0]["usable"], true, "{models}");
-    let usable = call(&place, &["models", "--usable", "--json"])
+    let usable = place
+        .keyed(&["models", "--usable", "--json"])
         .expect(0)
         .json();
     let other = |model: &serde_json::Value| {
@@ -295,7 +297,7 @@ fn doctor_says_what_a_deployment_lacks() {
         ("disk", true, "GiB free"),
         ("tools of works", true, "answers, and offers"),
         ("tools of here", false, "did not answer within 1.0 s"),
-        ("tools of gone", false, "could not be spoken to"),
+        ("tools of gone", false, "did not complete the handshake"),
         ("tools of shell", false, ""),
         ("tools of typo", false, "no-such-program"),
         ("traces", false, "cannot be reached"),
@@ -338,35 +340,30 @@ fn a_key_in_the_environment_makes_its_provider_the_default() {
 
 #[test]
 fn what_replies_report_is_learnt_and_kept() {
-    let used = Usage {
-        input: 5_000,
-        output: 7,
-        ..Usage::default()
-    };
-    let provider = FakeProvider::builder()
-        .script(Script::always(Answer::text("Well.").usage(used)))
-        .start_on_thread();
+    let used = Usage::new(5_000, 7);
+    let provider = FakeProvider::play_on_thread(Script::always(Answer::text("Well.").usage(used)));
     let place = place("anthropic", &provider);
     let model = "anthropic/claude-sonnet-4-5";
-    call(&place, &run(&example(), model)).expect(0);
+    place.keyed(&run(&example(), model)).expect(0);
     let args = ["models", "claude-sonnet-4-5", "--json"];
-    let learnt = call(&place, &args).expect(0).json();
+    let learnt = place.keyed(&args).expect(0).json();
     let known = &learnt[0]["calibration"];
     assert_eq!(known["replies"], 4, "{learnt}");
     assert!(known["ratio"].as_f64().unwrap() > 1.0, "{learnt}");
     // The next turn's budget goes by it, and who looks is shown that.
     let default = format!("models.default={model}");
     let context = ["context", "latest", "--set", &default, "--json"];
-    let shown = call(&place, &context).expect(0).json();
+    let shown = place.keyed(&context).expect(0).json();
     let again = ["run", "--session", "latest", "--task", "And now?"];
     let again = [&again[..], &["--model", model, "--json"]].concat();
-    let report = call(&place, &again).expect(0).json();
+    let report = place.keyed(&again).expect(0).json();
     assert_eq!(report["usable_tokens"], shown["usable_tokens"], "{shown}");
     let usable = shown["usable_tokens"].as_u64().unwrap();
     let ratio = known["ratio"].as_f64().unwrap();
     let window = shown["window_tokens"].as_u64().unwrap();
     assert!((usable as f64) < window as f64 / ratio, "{shown}");
-    let session = call(&place, &["sessions", "list", "--json"])
+    let session = place
+        .keyed(&["sessions", "list", "--json"])
         .expect(0)
         .json();
     let session = session[0]["session"]
@@ -392,7 +389,7 @@ fn the_provider_counts_the_context_when_it_is_asked() {
     place.call(&["import", &example()]).expect(0);
     let model = "models.default=anthropic/claude-sonnet-4-5";
     let args = ["context", "latest", "--exact", "--json", "--set", model];
-    let counted = call(&place, &args).expect(0).json();
+    let counted = place.keyed(&args).expect(0).json();
     assert!(
         counted["exact_tokens"].as_u64().unwrap() > 0,
         "{}",
@@ -413,7 +410,8 @@ fn the_provider_counts_the_context_when_it_is_asked() {
         "--set",
         "models.default=extractive",
     ];
-    call(&place, &offline)
+    place
+        .keyed(&offline)
         .expect(0)
         .says(&["cannot count the tokens"]);
 }
@@ -438,12 +436,12 @@ fn a_provider_is_asked_for_its_count_where_the_estimate_is_not_enough() {
             .script(Script::always(Answer::text("All is well.")))
             .counts(Script::always(counts))
             .start_on_thread();
-        let base = provider.url();
-        let place = Place::with_config(&format!(
-            "[providers.anthropic]\nbase_url = \"{base}\"\napi_key_env = \"TEST_KEY\"\n\
-             attempts = 1\n[models]\ncatalogue = \"models.toml\"\n\
-             [compaction]\nsummarisers = [\"extractive\"]\nmask_over_tokens = 50_000\n"
-        ));
+        let place = Place::with_provider(
+            "anthropic",
+            &provider,
+            "attempts = 1\n[models]\ncatalogue = \"models.toml\"\n\
+             [compaction]\nsummarisers = [\"extractive\"]\nmask_over_tokens = 50_000\n",
+        );
         // What is usable of it: 19,000 tokens of its own.
         let window = "[models.\"anthropic/claude-haiku-4-5\"]\nwindow = 21_000\nmax_output = 950\n";
         place.write("models.toml", window);
@@ -453,7 +451,7 @@ fn a_provider_is_asked_for_its_count_where_the_estimate_is_not_enough() {
             let args = [
                 "run", &file, "--model", model, "--agents", "", "--task", task, "--json",
             ];
-            call(&place, &args).expect(0).json()
+            place.keyed(&args).expect(0).json()
         };
         let report = run("Is all well?");
         let made = report["checkpoints"].as_array().unwrap().len();
@@ -480,22 +478,19 @@ fn a_provider_is_asked_for_its_count_where_the_estimate_is_not_enough() {
 
 #[test]
 fn a_header_is_sent_with_its_variables_value_which_is_not_shown() {
-    let provider = FakeProvider::builder()
-        .script(Script::always(Answer::text("All is well.")))
-        .start_on_thread();
-    let place = Place::with_config(&format!(
-        "[providers.openai]\nbase_url = \"{}/v1\"\napi_key_env = \"TEST_KEY\"\n\
-         headers = {{ X-Team = \"key ${{TEST_KEY}}\", X-Plain = \"pl4in\" }}\n\
+    let provider = FakeProvider::play_on_thread(Script::always(Answer::text("All is well.")));
+    let place = Place::with_openai(
+        &provider,
+        "headers = { X-Team = \"key ${TEST_KEY}\", X-Plain = \"pl4in\" }\n\
          [compaction]\nsummarisers = [\"extractive\"]\n",
-        provider.url()
-    ));
+    );
     let file = example();
-    call(&place, &run(&file, "openai/gpt-4o")).expect(0);
+    place.keyed(&run(&file, "openai/gpt-4o")).expect(0);
     let requests = provider.requests();
     assert_eq!(requests[0].header("x-team"), Some(&*format!("key {KEY}")));
     assert_eq!(requests[0].header("x-plain"), Some("pl4in"));
     for args in [&["config", "show"][..], &["config", "show", "--json"]] {
-        let shown = call(&place, args).expect(0).stdout;
+        let shown = place.keyed(args).expect(0).stdout;
         assert!(shown.contains("key ${TEST_KEY}"), "{shown}");
         assert!(!shown.contains("pl4in") && !shown.contains(KEY), "{shown}");
     }
@@ -503,33 +498,44 @@ fn a_header_is_sent_with_its_variables_value_which_is_not_shown() {
 
 #[test]
 fn a_reply_that_broke_off_counts_though_the_next_attempt_succeeds() {
-    let answer = Answer::pieces(["All ", "is ", "well."]).usage(Usage {
-        input: 3_000,
-        output: 7,
-        ..Usage::default()
-    });
+    let answer = Answer::pieces(["All ", "is ", "well."]).usage(Usage::new(3_000, 7));
     let broken = Act::answer(answer.clone()).end_at(At::Event(3), Ending::Reset);
-    let provider = FakeProvider::builder()
-        .script(Script::sequence([broken]).then(answer))
-        .start_on_thread();
+    let provider = FakeProvider::play_on_thread(Script::sequence([broken]).then(answer));
     let place = place("anthropic", &provider);
     let file = example();
     let args = run(&file, "anthropic/claude-sonnet-4-5");
     let args = [&args[..], &["--set", "providers.anthropic.attempts=2"]].concat();
-    call(&place, &args).expect(0);
+    place.keyed(&args).expect(0);
     assert_eq!(provider.request_count(), 5, "four runs, one of them twice");
-    let usage = call(&place, &["usage", "--json"]).expect(0).json();
+    let usage = place.keyed(&["usage", "--json"]).expect(0).json();
     assert_eq!(usage["total"]["input_tokens"], 15_000, "{usage}");
 }
 
 #[test]
+fn what_a_model_said_before_its_reply_broke_off_is_kept_with_its_run() {
+    let answer = Answer::pieces(["All ", "is ", "well."]);
+    let broken = Act::answer(answer).end_at(At::Event(5), Ending::Reset);
+    let provider = FakeProvider::play_on_thread(Script::always(broken));
+    let once = "attempts = 1\n[agent_defaults]\nretries = 0\n\
+                [compaction]\nsummarisers = [\"extractive\"]\n";
+    let place = Place::with_provider("anthropic", &provider, once);
+    let file = example();
+    let run = ["run", &file, "--agents", ""];
+    let model = ["--model", "anthropic/claude-sonnet-4-5", "--json"];
+    let report = place.keyed(&[&run[..], &model].concat()).json();
+    assert_eq!(report["state"], "failed", "{report}");
+    let runs = place.json(&["runs", "list"]);
+    let said = runs[0]["last_text"].as_str().unwrap();
+    assert!(said.starts_with("All is"), "{runs}");
+    assert!(runs[0]["text"].is_null(), "{runs}");
+}
+
+#[test]
 fn what_is_assumed_of_a_model_is_marked() {
-    let provider = FakeProvider::builder()
-        .script(Script::always(Answer::text("All is well.")))
-        .start_on_thread();
+    let provider = FakeProvider::play_on_thread(Script::always(Answer::text("All is well.")));
     let place = place("openai-compatible", &provider);
     let set = ["--set", "models.default=openai-compatible/qwen-of-mine"];
-    let models = |args: &[&str]| call(&place, &[args, &set].concat()).expect(0);
+    let models = |args: &[&str]| place.keyed(&[args, &set].concat()).expect(0);
     let listed = models(&["models", "--json"]).json();
     let assumed = |name: &str| {
         let all = listed.as_array().unwrap();
@@ -560,11 +566,11 @@ fn a_server_with_a_smaller_window_than_was_assumed_is_asked_for_less_and_remembe
         }),
         _ => Act::answer(Answer::text("Nothing is late.")),
     });
-    let provider = FakeProvider::builder().script(script).start_on_thread();
+    let provider = FakeProvider::play_on_thread(script);
     let place = place("openai-compatible", &provider);
-    let settings = fs::read_to_string(place.path("config/unisono.toml")).unwrap();
+    let settings = place.config();
     let default = "[models]\ndefault = \"openai-compatible/qwen3\"\n";
-    place.write("config/unisono.toml", settings + default);
+    place.set_config(settings + default);
     place.write(
         "asked.json",
         r#"[{"role":"user","content":"What is late?"}]"#,
@@ -576,26 +582,24 @@ fn a_server_with_a_smaller_window_than_was_assumed_is_asked_for_less_and_remembe
         requests.iter().map(longest).collect()
     };
 
-    let done = call(&place, &args).expect(0);
+    let done = place.keyed(&args).expect(0);
     assert_eq!(done.stdout.trim(), "Nothing is late.");
     let first = asked(&provider.requests());
     assert_eq!(first.len(), 4, "each of two agents once more: {first:?}");
     assert!(first[1] < 8_192 && first[3] < 8_192, "{first:?}");
 
-    let models = call(&place, &["models", "--json", "qwen3"])
-        .expect(0)
-        .json();
+    let models = place.keyed(&["models", "--json", "qwen3"]).expect(0).json();
     assert_eq!(models[0]["window_tokens"], 128_000, "{models}");
     assert_eq!(models[0]["reported_window_tokens"], 8_192, "{models}");
-    let shown = call(&place, &["models", "qwen3"]).expect(0).stdout;
+    let shown = place.keyed(&["models", "qwen3"]).expect(0).stdout;
     assert!(shown.contains('*'), "{shown}");
 
-    call(&place, &args).expect(0);
+    place.keyed(&args).expect(0);
     let then = asked(&provider.requests())[4..].to_vec();
     assert_eq!(then, [2_048, 2_048], "a turn begins within it");
 
     // Those who only look are told of the same.
-    let json = |args: &[&str]| call(&place, &[args, &["--json"]].concat()).expect(0).json();
+    let json = |args: &[&str]| place.keyed(&[args, &["--json"]].concat()).expect(0).json();
     let session = json(&["sessions", "list"])[0]["session"].clone();
     let session = session.as_str().unwrap();
     let context = json(&["context", session]);
@@ -620,14 +624,11 @@ fn the_daemon_has_the_context_counted_with_its_own_key() {
         provider.url(),
         place.path("key"),
     );
-    place.write("config/unisono.toml", config);
+    place.set_config(config);
     place.call(&["import", &example()]).expect(0);
     let daemon = crate::http::Daemon::start(&place);
     // Whoever calls has neither the key nor that model.
-    place.write(
-        "config/unisono.toml",
-        "[models]\ndefault = \"extractive\"\n",
-    );
+    place.set_config("[models]\ndefault = \"extractive\"\n");
     let counted = place.json(&["context", "latest", "--exact"]);
     assert!(counted["exact_tokens"].as_u64() > Some(0), "{counted}");
     let requests = provider.requests();

@@ -76,10 +76,7 @@ fn a_daemon_purges_and_vacuums_while_it_serves() {
     let daemon = Daemon::start(&place);
     let new =
         |text: String| json!({"title": "Talk", "messages": [{"role": "user", "content": text}]});
-    let make = |text: String| -> String {
-        let made = daemon.post("/v1/sessions", &new(text)).expect(201).json();
-        made["session"].as_str().unwrap().to_owned()
-    };
+    let make = |text: String| -> String { daemon.session(&new(text)) };
     let kept = make("We ship on Friday.".to_owned());
     let secret = make(format!("The code name is {SECRET}."));
     let found = daemon
@@ -173,6 +170,7 @@ fn a_loss_stays_visible_until_it_is_acknowledged() {
         (&newest["method"], &newest["route"]),
         (&json!("CLI"), &json!("doctor"))
     );
+    assert_eq!(newest["object"], json!({"quarantine": "1"}), "{newest}");
     for _ in 0..2 {
         let output = place.call(&["doctor"]).expect(1);
         assert!(output.stdout.contains("doctor --acknowledge"), "{output:?}");
@@ -228,4 +226,15 @@ fn a_loss_stays_visible_until_it_is_acknowledged() {
     daemon.stop();
     let whole = place.call(&["doctor"]).expect(0);
     assert!(whole.stdout.contains("everything is whole"), "{whole:?}");
+
+    std::fs::write(&list, line).unwrap();
+    for _ in 0..2 {
+        place.call(&["doctor", "--acknowledge"]).expect(0);
+    }
+    let entries = place.json(&["audit"]);
+    let of_doctor = entries.as_array().unwrap().iter();
+    let of_doctor = of_doctor.filter(|entry| entry["route"] == "doctor");
+    let objects: Vec<_> = of_doctor.map(|entry| entry["object"].clone()).collect();
+    let expected = [json!({"losses": "1"}), json!({"quarantine": "1"})];
+    assert_eq!(objects, expected, "{entries}");
 }

@@ -30,21 +30,13 @@ impl Scene {
             };
             Act::answer(answer)
         });
-        let provider = FakeProvider::builder().script(script).start_on_thread();
-        let place = Place::with_config("");
-        place.write("key", "sk-test-recall");
-        place.write(
-            "config/unisono.toml",
-            format!(
-                "[models]\ndefault = \"openai/gpt-4o\"\n\
-                 [providers.openai]\nbase_url = \"{}/v1\"\napi_key_env = \"TEST_KEY\"\napi_key_file = {:?}\n\
-                 [turn]\nlead = \"clerk\"\nagents = []\n[compaction]\nsummarisers = [\"extractive\"]\n\
-                 [runtime]\nrecall = {reach:?}\n\
-                 [agents.clerk]\ndescription = \"keeps the books\"\ntools = [\"recall\"]\n",
-                provider.url(),
-                place.path("key"),
-            ),
+        let provider = FakeProvider::play_on_thread(script);
+        let more = format!(
+            "[models]\ndefault = \"openai/gpt-4o\"\n[turn]\nlead = \"clerk\"\nagents = []\n\
+             [compaction]\nsummarisers = [\"extractive\"]\n[runtime]\nrecall = {reach:?}\n\
+             [agents.clerk]\ndescription = \"keeps the books\"\ntools = [\"recall\"]\n"
         );
+        let place = Place::with_key_file("openai", &provider, &more);
         Scene {
             daemon: Daemon::start(&place),
             _place: place,

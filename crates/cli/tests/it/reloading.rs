@@ -14,8 +14,8 @@ fn saying(text: &str) -> String {
 
 fn session(daemon: &Daemon) -> String {
     let new = json!({"messages": [{"role": "user", "content": "We ship on Friday."}]});
-    let made = daemon.post("/v1/sessions", &new).expect(201).json();
-    format!("/v1/sessions/{}", made["session"].as_str().unwrap())
+    let id = daemon.session(&new);
+    format!("/v1/sessions/{id}")
 }
 
 /// What the agent `says` answers in a turn.
@@ -93,7 +93,7 @@ fn they_are_read_when_asked_and_tables_of_the_settings_too() {
     assert_eq!(reload().expect(200).json(), nothing);
 
     let changed = config.replace("[\"one\"]", "[\"two\"]") + "[turn]\ntimeout_seconds = 77\n";
-    place.write("config/unisono.toml", &changed);
+    place.set_config(&changed);
     let reply = reload().expect(200).json();
     assert_eq!(reply["changed"], json!(["says"]));
     let problem = reply["problems"][0].as_str().unwrap();
@@ -112,7 +112,7 @@ fn they_are_read_when_asked_and_tables_of_the_settings_too() {
         "---\ndescription: x\ndelegates: [says]\n---\n",
     );
     assert_eq!(reload().expect(200).json()["added"], json!(["boss"]));
-    place.write("config/unisono.toml", "[server]\nreload_seconds = 0\n");
+    place.set_config("[server]\nreload_seconds = 0\n");
     let detail = reload().expect(422).problem("refused");
     assert!(
         detail.contains("`boss` names an unknown delegate `says`"),
@@ -152,13 +152,12 @@ fn an_open_turn_goes_on_with_the_agents_it_began_with_also_after_a_restart() {
     let path = accepted.header("location").unwrap().to_owned();
     let agent = heard(&scene.started);
 
-    let config = std::fs::read_to_string(scene.place.path("config/unisono.toml")).unwrap();
+    let config = scene.place.config();
     let config = config.replace("The word is", "It was changed:");
-    scene.place.write("config/unisono.toml", config);
+    scene.place.set_config(config);
     let reply = daemon.post("/v1/agents/reload", &json!({})).expect(200);
     assert_eq!(reply.json()["changed"], json!(["waits"]));
-    daemon.going.signal("KILL");
-    drop(daemon);
+    daemon.kill();
     crate::support::send_signal("KILL", &agent);
 
     let daemon = Daemon::start(&scene.place);
@@ -190,7 +189,7 @@ fn a_request_with_settings_of_its_own_has_what_the_daemon_has_read() {
     // What is written is nobody's before it is read, and settings at a start are not read again.
     place.write("agents/says.md", saying("two"));
     let changed = config.replace("\"says\"", "\"other\"");
-    place.write("config/unisono.toml", &changed);
+    place.set_config(&changed);
     assert_eq!(answer_with(own.clone()), "one");
     let reload = daemon.post("/v1/agents/reload", &json!({}));
     assert_eq!(reload.expect(200).json()["changed"], json!(["says"]));
@@ -208,5 +207,37 @@ fn a_request_with_settings_of_its_own_has_what_the_daemon_has_read() {
         .request("PATCH", "/v1/settings", Some(&change))
         .expect(200);
     assert_eq!(answer_with(json!({"turn.timeout_seconds": 50})), "other");
+    daemon.stop();
+}
+
+#[test]
+fn a_file_with_an_unknown_key_is_not_saved() {
+    let place = Place::new();
+    place.write("agents/says.md", saying("one"));
+    // The unknown key of another file is not an error of this one.
+    place.write(
+        "agents/odd.toml",
+        "description = \"Odd\"\nmodell = \"gpt\"\n",
+    );
+    let daemon = Daemon::start(&place);
+    let file = daemon.get("/v1/agents/says").expect(200).json()["file"].clone();
+    let draft = |text: String| json!({"text": text, "digest": file["digest"]});
+    let check = |text| {
+        daemon
+            .post("/v1/agents/says/check", &draft(text))
+            .expect(200)
+    };
+    let wrong = saying("two").replacen("---\n", "---\nmodell: gpt\n", 1);
+    let found = check(wrong.clone()).json();
+    assert_eq!(found["valid"], false, "{found}");
+    let problems = found["problems"].to_string();
+    assert!(
+        problems.contains("error: unknown key `modell`"),
+        "{problems}"
+    );
+    let refused = daemon.request("PUT", "/v1/agents/says", Some(&draft(wrong)));
+    let detail = refused.expect(422).problem("refused");
+    assert!(detail.contains("unknown key `modell`"), "{detail}");
+    assert_eq!(check(saying("two")).json()["valid"], true);
     daemon.stop();
 }

@@ -1,18 +1,18 @@
 //! Summaries that a person takes back.
 
+use crate::pins::place;
 use crate::support::{Place, example};
-
-fn place() -> Place {
-    let place = Place::with_config("[compaction]\nsummarisers = [\"extractive\"]\n");
-    place.call(&["import", &example()]).expect(0);
-    place
-}
 
 #[test]
 fn a_revert_gives_back_the_same_bytes_and_the_next_run_leaves_them_alone() {
     let place = place();
     let before = place.json(&["context", "latest"]);
     place.call(&["compact", "--yes"]).expect(0);
+    let shown = place.json(&["checkpoints", "show", "latest"]);
+    let effect = &shown["revert"];
+    assert_eq!(effect["checkpoints"], serde_json::json!([]));
+    assert_eq!(effect["messages"], shown["messages"]);
+    assert_eq!(effect["usable_tokens"], before["usable_tokens"]);
     let done = place.json(&["checkpoints", "revert", "latest", "--yes"]);
     assert_eq!(
         (&done["state"], &done["checkpoint"]),
@@ -137,6 +137,12 @@ fn a_summary_is_edited_and_written_anew_and_each_can_be_taken_back() {
     let done = place.call(&anew).expect(0).says(&["now of quotes"]).json();
     assert_eq!(done["checkpoint"], 3);
     assert_eq!(text("3"), first, "quotes are the same each time");
+    // A revert of a rewritten summary returns to the older one, not to its messages.
+    let effect = shown("3")["revert"].clone();
+    assert_eq!(
+        (&effect["checkpoints"], &effect["messages"]),
+        (&serde_json::json!([2]), &0.into())
+    );
     for number in ["3", "2", "1"] {
         let revert = ["checkpoints", "revert", "latest", "--yes", "--json"];
         let done = place.call(&revert).expect(0).json();
@@ -187,4 +193,17 @@ fn what_is_compacted_by_itself_is_said_unless_it_is_switched_off() {
     assert!(!run(&["2k", "--set", "compaction.notice=off"]));
     let made = place.json(&["checkpoints", "list"]);
     assert!(made.as_array().unwrap().len() > 1, "{made}");
+}
+
+#[test]
+fn a_revert_shows_the_same_usable_tokens_as_the_context() {
+    // The share for results of delegates belongs to the limit of the next turn.
+    let place = Place::with_config(
+        "[turn]\nagents = [\"risks\"]\n[compaction]\nsummarisers = [\"extractive\"]\n",
+    );
+    place.call(&["import", &example()]).expect(0);
+    place.call(&["compact", "--yes"]).expect(0);
+    let context = place.json(&["context", "latest"]);
+    let shown = place.json(&["checkpoints", "show", "latest"]);
+    assert_eq!(shown["revert"]["usable_tokens"], context["usable_tokens"]);
 }

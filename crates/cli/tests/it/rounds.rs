@@ -6,27 +6,11 @@ use std::fmt::Write;
 use serde_json::{Value, json};
 use unisono_fake_provider::{Act, Answer, FakeProvider, Recorded, Script};
 
-use crate::support::{Done, Place, finish};
-
-const KEY: &str = "sk-test-77d0c1e2a9b4";
+use crate::support::{Place, asks_for_a_summary};
 
 fn place(provider: &FakeProvider, compaction: &str) -> Place {
-    let base = provider.url();
-    Place::with_config(&format!(
-        "[models]\ndefault = \"openai/gpt-4o\"\n\
-         [providers.openai]\nbase_url = \"{base}/v1\"\napi_key_env = \"TEST_KEY\"\n\
-         [turn]\nagents = []\n[compaction]\n{compaction}"
-    ))
-}
-
-fn call(place: &Place, args: &[&str]) -> Done {
-    let mut command = place.command(args);
-    command.env("TEST_KEY", KEY);
-    finish(command.spawn().unwrap(), args)
-}
-
-fn asks_for_a_summary(request: &Recorded) -> bool {
-    request.json().to_string().contains("<conversation>")
+    let own = "[models]\ndefault = \"openai/gpt-4o\"\n[turn]\nagents = []\n[compaction]\n";
+    Place::with_openai(provider, &[own, compaction].concat())
 }
 
 /// The text of the only message of a request for a summary.
@@ -77,7 +61,7 @@ fn provider() -> FakeProvider {
             false => format!("Answer of request {n}."),
         }))
     });
-    FakeProvider::builder().script(script).start_on_thread()
+    FakeProvider::play_on_thread(script)
 }
 
 #[test]
@@ -88,7 +72,7 @@ fn ten_compactions_in_a_row_read_each_message_once_and_never_the_whole_again() {
         "preset = \"progressive\"\ntrigger_tokens = 2500\n",
     );
     place.write("talk.json", r#"[{"role":"user","content":"We begin."}]"#);
-    call(&place, &["import", "talk.json"]).expect(0);
+    place.keyed(&["import", "talk.json"]).expect(0);
     let mut turns = 0;
     let mut requests: Vec<Recorded> = Vec::new();
     while requests.len() < 10 {
@@ -100,7 +84,7 @@ fn ten_compactions_in_a_row_read_each_message_once_and_never_the_whole_again() {
         );
         let task = long_input(turns);
         let args = ["run", "--session", "latest", "--task", &task];
-        call(&place, &args).expect(0);
+        place.keyed(&args).expect(0);
         let all = provider.requests().into_iter();
         requests = all.filter(asks_for_a_summary).collect();
     }
@@ -142,7 +126,7 @@ fn siblings_use_a_summary_of_their_common_past_and_edits_before_its_cutoff_do_no
         "preset = \"progressive\"\ntrigger_tokens = 2500\n",
     );
     place.write("talk.json", r#"[{"role":"user","content":"We begin."}]"#);
-    call(&place, &["import", "talk.json"]).expect(0);
+    place.keyed(&["import", "talk.json"]).expect(0);
     let summaries = || {
         provider
             .requests()
@@ -154,9 +138,12 @@ fn siblings_use_a_summary_of_their_common_past_and_edits_before_its_cutoff_do_no
     while summaries() == 0 {
         turns += 1;
         let task = long_input(turns);
-        call(&place, &["run", "--session", "latest", "--task", &task]).expect(0);
+        place
+            .keyed(&["run", "--session", "latest", "--task", &task])
+            .expect(0);
     }
-    let listed = call(&place, &["checkpoints", "list", "--json"])
+    let listed = place
+        .keyed(&["checkpoints", "list", "--json"])
         .expect(0)
         .json();
     let prompt = prompt_of(
@@ -172,10 +159,12 @@ fn siblings_use_a_summary_of_their_common_past_and_edits_before_its_cutoff_do_no
     assert_eq!(listed.as_array().unwrap().len(), 1, "{listed}");
     let fork = |name: &str, at: u32| {
         let at = at.to_string();
-        call(&place, &["sessions", "branch", "latest", name, "--at", &at]).expect(0);
+        place
+            .keyed(&["sessions", "branch", "latest", name, "--at", &at])
+            .expect(0);
     };
     let active = |branch: &str| {
-        let shown = call(&place, &["context", "latest", "--branch", branch, "--json"]);
+        let shown = place.keyed(&["context", "latest", "--branch", branch, "--json"]);
         let shown = shown.expect(0).json();
         shown["summaries"].as_array().unwrap().len()
     };
@@ -191,7 +180,7 @@ fn siblings_use_a_summary_of_their_common_past_and_edits_before_its_cutoff_do_no
         "--task",
         "And here?",
     ];
-    call(&place, &args).expect(0);
+    place.keyed(&args).expect(0);
     assert_eq!(summaries(), 1, "the common past is summarised already");
     let last = provider.requests().pop().unwrap().json().to_string();
     assert!(
@@ -226,7 +215,7 @@ fn old_tool_results_are_masked_before_a_model_is_asked_and_recall_reads_them() {
     // The result of the first call is message 3.
     let script = Script::sequence([Answer::call("recall", r#"{"n":3}"#)])
         .then(Act::answer(Answer::text("Depot 299.")));
-    let provider = FakeProvider::builder().script(script).start_on_thread();
+    let provider = FakeProvider::play_on_thread(script);
     let place = place(
         &provider,
         "preset = \"checkpoint\"\ntrigger_tokens = 16000\n",
@@ -234,7 +223,7 @@ fn old_tool_results_are_masked_before_a_model_is_asked_and_recall_reads_them() {
     place.write("talk.json", with_tables(6));
     let task = "Which depot is in the last row of table 1?";
     let run = ["run", "talk.json", "--task", task, "--json"];
-    let report = call(&place, &run).expect(0).json();
+    let report = place.keyed(&run).expect(0).json();
     assert_eq!(report["answer"], "Depot 299.");
     assert!(
         report["checkpoints"].as_array().unwrap().is_empty(),
@@ -266,7 +255,7 @@ fn old_tool_results_are_masked_before_a_model_is_asked_and_recall_reads_them() {
     let second = requests[1].json().to_string();
     assert!(second.contains("row 299 of table 1: depot 299"), "{second}");
     // And the conversation is as it was.
-    let back = call(&place, &["export", "latest"]).expect(0).stdout;
+    let back = place.keyed(&["export", "latest"]).expect(0).stdout;
     assert!(back.contains("row 299 of table 1: depot 299"));
 }
 
@@ -278,16 +267,21 @@ fn a_lead_that_calls_compact_has_the_next_turn_begin_with_a_summary() {
         Act::answer(Answer::text("Now the second.")),
         Act::answer(Answer::text("And the third.")),
     ]);
-    let provider = FakeProvider::builder().script(script).start_on_thread();
+    let provider = FakeProvider::play_on_thread(script);
     let place = place(
         &provider,
         "summarisers = [\"extractive\"]\n[agents.lead]\ntools = [\"compact\"]\n",
     );
-    call(&place, &["import", &crate::support::example()]).expect(0);
+    place
+        .keyed(&["import", &crate::support::example()])
+        .expect(0);
     let mut checkpoints = Vec::new();
     for task in ["The first part, please.", "And now?", "And then?"] {
-        call(&place, &["run", "--session", "latest", "--task", task]).expect(0);
-        let context = call(&place, &["context", "latest", "--json"])
+        place
+            .keyed(&["run", "--session", "latest", "--task", task])
+            .expect(0);
+        let context = place
+            .keyed(&["context", "latest", "--json"])
             .expect(0)
             .json();
         let summaries = context["summaries"].as_array().unwrap();
@@ -302,7 +296,7 @@ fn a_lead_that_calls_compact_has_the_next_turn_begin_with_a_summary() {
     assert_eq!(checkpoints[1].len(), 1, "{checkpoints:?}");
     assert_eq!(checkpoints[1], checkpoints[2], "asked for once, made once");
     assert_eq!(
-        call(&place, &["replay", "--json"]).expect(0).json()["mismatches"],
+        place.keyed(&["replay", "--json"]).expect(0).json()["mismatches"],
         0
     );
 }

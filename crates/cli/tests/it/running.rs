@@ -115,8 +115,7 @@ fn what_does_not_go_through_it_says_so() {
 fn a_file_that_a_killed_daemon_left_is_not_believed() {
     let place = Place::new();
     let daemon = Daemon::start(&place);
-    daemon.going.signal("KILL");
-    daemon.going.finish();
+    daemon.kill();
     assert!(place.path("data/unisono/daemon.json").exists());
     let going = place.held();
     let pid = format!("is held by pid {}", going.id());

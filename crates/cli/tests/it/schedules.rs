@@ -49,11 +49,6 @@ fn turns(daemon: &Daemon, session: &Value) -> Vec<Value> {
     listed["items"].as_array().unwrap().clone()
 }
 
-fn kill(daemon: Daemon) {
-    send_signal("KILL", &daemon.going.id().to_string());
-    drop(daemon);
-}
-
 /// Writes entries of the schedule into a store that nobody has open.
 fn write(place: &Place, entries: Vec<(Timestamp, StartFact)>) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
@@ -75,7 +70,7 @@ fn each_time_begins_one_turn_also_when_the_daemon_is_killed() {
     let daemon = Daemon::start(&place);
     let first = wait_until(&daemon, |one| one["last"]["state"] == "answered");
     let session = first["last"]["session"].clone();
-    kill(daemon);
+    daemon.kill();
     let daemon = Daemon::start(&place);
     let scheduled = |one: &Value| one["last"]["scheduled_at"].as_str().map(str::to_owned);
     let before = scheduled(&first).unwrap();
@@ -101,10 +96,10 @@ fn each_time_begins_one_turn_also_when_the_daemon_is_killed() {
 #[test]
 fn a_schedule_waits_for_its_turn_and_says_which_times_it_leaves_out() {
     let scene = Scene::new();
-    let agents = std::fs::read_to_string(scene.place.path("config/unisono.toml")).unwrap();
+    let agents = scene.place.config();
     let schedule = "[schedules.beat]\nevery = \"1s\"\nlead = \"waits\"\nagents = []\n\
                     task = \"Which word?\"\n";
-    scene.place.write("config/unisono.toml", agents + schedule);
+    scene.place.set_config(agents + schedule);
     let daemon = Daemon::start(&scene.place);
     let agent = heard(&scene.started);
     let begun = wait_until(&daemon, |one| !one["skipped"].is_null());
@@ -114,7 +109,7 @@ fn a_schedule_waits_for_its_turn_and_says_which_times_it_leaves_out() {
     assert_eq!(reason, "the turn before had not ended");
     let refused = daemon.request("POST", "/v1/schedules/beat/runs", None);
     assert!(refused.expect(409).problem("conflict").contains("beat"));
-    kill(daemon);
+    daemon.kill();
     send_signal("KILL", &agent);
 
     let daemon = Daemon::start(&scene.place);
@@ -166,7 +161,7 @@ fn a_turn_that_was_about_to_begin_begins_once() {
         let all = turns(&daemon, &begun["last"]["session"]);
         assert_eq!(all.len(), 1, "{all:?}");
         assert_eq!(all[0]["task"], "Beat of 2026-01-01T00:00:00+00:00.");
-        kill(daemon);
+        daemon.kill();
     }
 }
 

@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::Value;
 use unisono_fake_provider::{Act, Answer, FakeProvider, Script, block_on};
 
-use crate::support::{Place, example, finish};
+use crate::support::{Place, example};
 
 fn hits(place: &Place, args: &[&str]) -> Vec<Value> {
     let args = [&["sessions", "search"], args].concat();
@@ -209,13 +209,10 @@ fn an_agent_recalls_what_was_compacted_in_each_dialect() {
                 },
             )
         });
-        let provider = FakeProvider::builder().script(script).start_on_thread();
-        let base = provider.url();
-        let version = if kind == "openai" { "/v1" } else { "" };
-        let place = Place::with_config(&format!(
-            "[providers.{kind}]\nbase_url = \"{base}{version}\"\napi_key_env = \"TEST_KEY\"\n\
-             attempts = 1\n[turn]\nagents = []\n[compaction]\nsummarisers = [\"extractive\"]\n"
-        ));
+        let provider = FakeProvider::play_on_thread(script);
+        let more = "attempts = 1\n[turn]\nagents = []\n\
+                    [compaction]\nsummarisers = [\"extractive\"]\n";
+        let place = Place::with_provider(kind, &provider, more);
         let args = [
             "run",
             &file,
@@ -225,9 +222,7 @@ fn an_agent_recalls_what_was_compacted_in_each_dialect() {
             model,
             "--json",
         ];
-        let mut command = place.command(&args);
-        command.env("TEST_KEY", "sk-test-4c1f9a77e2d04b61");
-        let report = finish(command.spawn().unwrap(), &args).expect(0).json();
+        let report = place.keyed(&args).expect(0).json();
         assert_eq!(report["answer"], "recalled", "{model}");
         let requests = block_on(provider.wait_for(2));
         let second = String::from_utf8_lossy(&requests[1].body).into_owned();

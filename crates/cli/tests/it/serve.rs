@@ -239,36 +239,19 @@ fn a_killed_daemon_goes_on_with_its_turns_and_repeats_none() {
         .post(&format!("/v1/sessions/{id}/turns"), &task)
         .expect(202);
     let path = accepted.header("location").unwrap().to_owned();
-    let events = daemon
-        .request_with(
-            "GET",
-            &format!("/v1/sessions/{id}/events?after=0"),
-            &[],
-            None,
-        )
-        .expect(200)
-        .events();
+    let events = daemon.events(&id);
     let agent = heard(&scene.started);
     // The other agent's end is on disk when it is told.
     let mut ended = events.filter(|event| event.name == "run_ended");
     assert!(ended.next().is_some());
-    send_signal("KILL", &daemon.going.id().to_string());
-    drop(daemon);
+    daemon.kill();
     send_signal("KILL", &agent);
 
     let daemon = Daemon::start(&scene.place);
     heard(&scene.started);
     let open = daemon.get(&path).expect(200).json();
     assert_eq!(open["state"], "working", "{open}");
-    let events = daemon
-        .request_with(
-            "GET",
-            &format!("/v1/sessions/{id}/events?after=0"),
-            &[],
-            None,
-        )
-        .expect(200)
-        .events();
+    let events = daemon.events(&id);
     tell(&scene.word, "unison");
     let mut ended = events.filter(|event| event.name == "turn_ended");
     assert!(ended.next().is_some());
@@ -281,21 +264,18 @@ fn a_killed_daemon_goes_on_with_its_turns_and_repeats_none() {
 
 #[test]
 fn a_turn_that_was_begun_with_another_model_goes_on_with_that_one() {
-    let provider = FakeProvider::builder()
-        .script(Script::by(|_| {
-            Act::answer(Answer::text("Said by that model."))
-        }))
-        .start_on_thread();
+    let provider = FakeProvider::play_on_thread(Script::by(|_| {
+        Act::answer(Answer::text("Said by that model."))
+    }));
     let scene = Scene::new();
-    let config = std::fs::read_to_string(scene.place.path("config/unisono.toml")).unwrap();
+    let config = scene.place.config();
     let local = format!(
         "{config}[providers.local]\nlike = \"openai-compatible\"\nbase_url = \"{}/v1\"\n",
         provider.url()
     );
-    scene.place.write("config/unisono.toml", local);
+    scene.place.set_config(local);
     let (going, agent) = scene.run(&["--model", "local/writer"]);
-    going.signal("KILL");
-    going.finish();
+    going.kill();
     send_signal("KILL", &agent);
     assert_eq!(provider.requests().len(), 0);
 
@@ -306,15 +286,7 @@ fn a_turn_that_was_begun_with_another_model_goes_on_with_that_one() {
     let session = daemon.get(&format!("/v1/sessions/{id}")).expect(200).json();
     let turn = session["open_turns"]["items"][0].as_str().unwrap();
     let path = format!("/v1/sessions/{id}/turns/{turn}");
-    let events = daemon
-        .request_with(
-            "GET",
-            &format!("/v1/sessions/{id}/events?after=0"),
-            &[],
-            None,
-        )
-        .expect(200)
-        .events();
+    let events = daemon.events(&id);
     tell(&scene.word, "unison");
     let mut ended = events.filter(|event| event.name == "turn_ended");
     assert!(ended.next().is_some());

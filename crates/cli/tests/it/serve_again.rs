@@ -8,7 +8,7 @@ use unisono_fake_provider::tools::LOG;
 
 use crate::http::{Daemon, Reply};
 use crate::interrupted::Scene;
-use crate::support::{PATIENCE, Place, heard, send_signal, tell};
+use crate::support::{PATIENCE, Place, heard, send_signal, tell, until};
 use crate::tools;
 
 fn session(daemon: &Daemon) -> String {
@@ -32,14 +32,12 @@ fn a_turn_is_not_begun_twice_though_the_daemon_was_killed() {
     let path = format!("/v1/sessions/{id}/turns");
     let task = json!({"task": "Which word?", "agents": ["marks", "waits"], "wait": false});
     let first = keyed(&daemon, &path, "order-17", &task).expect(202).json();
-    let events = format!("/v1/sessions/{id}/events?after=0");
-    let followed = daemon.get(&events).expect(200).events();
+    let followed = daemon.events(&id);
     let agent = heard(&scene.started);
     // The agent that leaves a mark has ended, and that is on disk.
     let mut ended = followed.filter(|event| event.name == "run_ended");
     assert!(ended.next().is_some());
-    send_signal("KILL", &daemon.going.id().to_string());
-    drop(daemon);
+    daemon.kill();
     send_signal("KILL", &agent);
 
     let daemon = Daemon::start(&scene.place);
@@ -119,10 +117,9 @@ fn what_was_done_is_told_again_though_its_agents_are_gone() {
     let path = format!("/v1/sessions/{id}/turns");
     let task = json!({"task": "Which word?", "agents": ["marks"]});
     let first = keyed(&daemon, &path, "order-17", &task).expect(200).json();
-    send_signal("KILL", &daemon.going.id().to_string());
-    drop(daemon);
+    daemon.kill();
 
-    scene.place.write("config/unisono.toml", "");
+    scene.place.set_config("");
     let daemon = Daemon::start(&scene.place);
     let refused = keyed(&daemon, &path, "order-18", &task).expect(422);
     assert!(refused.text().contains("marks"));
@@ -188,11 +185,9 @@ fn what_was_refused_while_its_servers_were_down_is_done_when_asked_again() {
 #[test]
 fn what_was_refused_by_a_full_pool_is_done_once_when_asked_again() {
     let scene = Scene::new();
-    let config = std::fs::read_to_string(scene.place.path("config/unisono.toml")).unwrap();
+    let config = scene.place.config();
     let bounds = "[runtime]\nqueue_per_agent = 1\n[agent_defaults]\nmax_concurrent = 1\n";
-    scene
-        .place
-        .write("config/unisono.toml", format!("{bounds}{config}"));
+    scene.place.set_config(format!("{bounds}{config}"));
     let daemon = Daemon::start(&scene.place);
     let path = |id: &str| format!("/v1/sessions/{id}/turns");
     let task = json!({"task": "Which word?", "lead": "waits", "agents": [], "wait": false});
@@ -203,11 +198,9 @@ fn what_was_refused_by_a_full_pool_is_done_once_when_asked_again() {
     // Its run waits once its turn is on disk.
     let waiting = "unisono_attempts{state=\"waiting\"} 1";
     let queued = |metrics: &str| metrics.lines().any(|line| line == waiting);
-    let begun = Instant::now();
-    while !queued(&daemon.get("/metrics").expect(200).text()) {
-        assert!(begun.elapsed() < PATIENCE, "its run does not wait");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    until("its run does not wait", || {
+        queued(&daemon.get("/metrics").expect(200).text())
+    });
     let full = keyed(&daemon, &refused, "a", &task).expect(429);
     assert!(full.header("retry-after").is_some());
     assert!(full.problem("busy").contains("waits"));

@@ -90,8 +90,7 @@ fn every_route_says_what_is_wrong_with_a_request() {
     command.env("KNOWN", SECRET);
     let daemon = Daemon::of(&place, command);
     let new = json!({"messages": [{"role": "user", "content": "Hello."}]});
-    let made = daemon.post("/v1/sessions", &new).expect(201).json();
-    let id = made["session"].as_str().unwrap();
+    let id: &str = &daemon.session(&new);
     let described = daemon.get("/v1/openapi.json").expect(200).json();
     assert!(described["openapi"].as_str().unwrap().starts_with("3.1"));
     for (path, methods) in described["paths"].as_object().unwrap() {
@@ -263,16 +262,9 @@ fn bad_bodies(daemon: &Daemon, path: &str) {
         true => SECRET,
         false => &daemon.token,
     };
-    let bearer = format!("Bearer {secret}");
     let send = |kind: &str, body: &[u8]| {
-        let headers = [
-            ("Host", daemon.address.as_str()),
-            ("Authorization", &bearer),
-            ("Content-Type", kind),
-        ];
-        daemon
-            .send(&head("POST", path, &headers, body.len()), body)
-            .status
+        let kind = [("Content-Type", kind)];
+        daemon.send_as(secret, "POST", path, &kind, body).status
     };
     assert_eq!(send("text/plain", b"{}"), 415, "{path}");
     let json = "application/json";
@@ -295,11 +287,8 @@ fn more_than_there_is_room_for_is_told_to_come_back_and_health_still_answers() {
     let place = Place::with_config("[server]\nrequests = 2\nstreams = 2\n");
     let daemon = Daemon::start(&place);
     let new = json!({"messages": [{"role": "user", "content": "Hello."}]});
-    let made = daemon.post("/v1/sessions", &new).expect(201).json();
-    let events = format!(
-        "/v1/sessions/{}/events?after=0",
-        made["session"].as_str().unwrap()
-    );
+    let id = daemon.session(&new);
+    let events = format!("/v1/sessions/{id}/events?after=0");
     let mut open = Vec::new();
     for _ in 0..2 {
         let mut stream = daemon.get(&events).expect(200).events();

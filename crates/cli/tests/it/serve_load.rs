@@ -61,8 +61,8 @@ fn clients_that_stop_reading_hold_nothing_up_and_take_no_memory() {
     let mut all = read.filter_map(|event| event.id);
     assert!((1..=events).eq(all.by_ref().take(events as usize)));
     let small = json!({"messages": [{"role": "user", "content": "Hello."}]});
-    let other = daemon.post("/v1/sessions", &small).expect(201).json();
-    let turns = format!("/v1/sessions/{}/turns", other["session"].as_str().unwrap());
+    let other = daemon.session(&small);
+    let turns = format!("/v1/sessions/{other}/turns");
     let task = json!({"task": "Who said hello?", "agents": []});
     let turn = daemon.post(&turns, &task).expect(200).json();
     assert_eq!(turn["state"], "answered", "{turn}");
@@ -171,10 +171,7 @@ fn a_cursor_from_before_a_vacuum_goes_on_where_it_was() {
     let daemon = Daemon::start(&place);
     let said = "What was said is long. ".repeat(200);
     let new = json!({"messages": [{"role": "user", "content": said}]});
-    let session = || {
-        let made = daemon.post("/v1/sessions", &new).expect(201).json();
-        made["session"].as_str().unwrap().to_owned()
-    };
+    let session = || daemon.session(&new);
     let gone: Vec<String> = (0..8).map(|_| session()).collect();
     let kept = session();
     let task = json!({"task": "What was said?", "agents": ["facts"]});
@@ -254,20 +251,54 @@ fn rest(mut stream: TcpStream) -> String {
 }
 
 #[test]
+fn a_client_that_waits_to_send_a_body_learns_first_that_it_is_too_large() {
+    let place = Place::with_config("[server]\nbody_limit_bytes = 4_096\n");
+    let daemon = Daemon::start(&place);
+    let bearer = format!("Bearer {}", daemon.token);
+    let headers = [
+        ("Host", daemon.address.as_str()),
+        ("Authorization", &bearer),
+        ("Content-Type", "application/json"),
+        ("A2A-Version", "1.0"),
+        ("Expect", "100-continue"),
+    ];
+    for path in [
+        "/v1/sessions",
+        "/v1/imports?name=a.txt",
+        "/v1/triggers/none",
+        "/openai/v1/chat/completions",
+        "/a2a",
+        "/a2a/message:send",
+        "/mcp",
+        "/settings",
+    ] {
+        let head = head("POST", path, &headers, 4_097);
+        let answer = rest(raw(&daemon.address, &head));
+        assert!(answer.starts_with("HTTP/1.1 413 "), "{path}: {answer}");
+    }
+    // One that is not too large is asked for.
+    let body = "{\"title\":\"A\"}";
+    let head = head("POST", "/v1/sessions", &headers, body.len());
+    let mut stream = raw(&daemon.address, &head);
+    let mut asked = [0; 25];
+    stream.read_exact(&mut asked).unwrap();
+    assert_eq!(&asked, b"HTTP/1.1 100 Continue\r\n\r\n");
+    stream.write_all(body.as_bytes()).unwrap();
+    let answer = rest(stream);
+    assert!(answer.starts_with("HTTP/1.1 201 "), "{answer}");
+    daemon.stop();
+}
+
+#[test]
 fn with_all_connections_taken_it_still_says_that_it_lives() {
     const ALLOWED: usize = 3;
     let place = Place::with_config(&format!("[server]\nconnections = {ALLOWED}\n"));
     let daemon = Daemon::start(&place);
     let new = json!({"messages": [{"role": "user", "content": "Hello."}]});
-    let made = daemon.post("/v1/sessions", &new).expect(201).json();
-    let path = format!("/v1/sessions/{}/events", made["session"].as_str().unwrap());
-    let bearer = format!("Bearer {}", daemon.token);
-    let headers = [
-        ("Host", daemon.address.as_str()),
-        ("Authorization", &bearer),
-    ];
+    let id = daemon.session(&new);
+    let path = format!("/v1/sessions/{id}/events");
     let listen = || {
-        let reply = daemon.send(&head("GET", &path, &headers, 0), b"");
+        let reply = daemon.get(&path);
         (reply.status == 200).then_some(reply)
     };
     // A connection of before may still be on its way out.

@@ -78,6 +78,69 @@ fn a_browser_stays_logged_in_when_the_daemon_is_started_again() {
 }
 
 #[test]
+fn a_person_logs_in_by_a_form_with_a_link_its_code_or_a_token() {
+    let place = Place::new();
+    let daemon = Daemon::start(&place);
+    let own = format!("http://{}", daemon.address);
+    let send = |origin: Option<&str>, form: &str| {
+        let mut headers = vec![
+            ("Host", daemon.address.as_str()),
+            ("Accept", "text/html"),
+            ("Content-Type", "application/x-www-form-urlencoded"),
+        ];
+        headers.extend(origin.map(|origin| ("Origin", origin)));
+        let head = head("POST", "/login", &headers, form.len());
+        daemon.send(&head, form.as_bytes())
+    };
+    let link = || {
+        let made = daemon.request("POST", "/v1/login-links", None);
+        let made = made.expect(201).json();
+        made["url"].as_str().unwrap().to_owned()
+    };
+    let (whole, other) = (link(), link());
+    let code = other.split_once("code=").unwrap().1;
+    let ada = json!({"name": "ada", "scope": "read"});
+    let ada = daemon.post("/v1/tokens", &ada).expect(201).json();
+    let ada = ada["secret"].as_str().unwrap();
+    for secret in [whole.as_str(), code, daemon.token.as_str(), ada] {
+        let entered = send(Some(&own), &format!("secret=+{secret}+")).expect(303);
+        assert_eq!(entered.header("location"), Some("/"));
+        let cookie = entered.header("set-cookie").unwrap();
+        assert!(
+            cookie.contains("HttpOnly") && !cookie.contains(secret),
+            "{cookie}"
+        );
+        let browser = Browser {
+            daemon: &daemon,
+            cookie: cookie.split(';').next().unwrap().to_owned(),
+        };
+        let page = browser.get("/").expect(200).text();
+        assert_eq!(page.contains("/logout"), secret == ada, "{page}");
+    }
+    // A link works once, and a revoked token not any more.
+    daemon.request("DELETE", "/v1/tokens/ada", None).expect(200);
+    for secret in [whole.as_str(), code, ada, "wrong", ""] {
+        let refused = send(Some(&own), &format!("secret={secret}")).expect(401);
+        assert_eq!(refused.header("set-cookie"), None);
+        let page = refused.text();
+        assert!(page.contains("neither an unused login link"), "{page}");
+        assert!(!page.contains(code) && !page.contains(ada), "{page}");
+    }
+    let valid = format!("secret={}", link());
+    for origin in [None, Some("http://evil.example"), Some("null")] {
+        send(origin, &valid).expect(403);
+    }
+    let long = format!("{valid}&more={}", "x".repeat(5_000));
+    send(Some(&own), &long).expect(413);
+    send(Some(&own), "code=x").expect(400);
+    send(Some(&own), &valid).expect(303);
+    let log = daemon.get("/v1/audit").expect(200).text();
+    assert!(log.contains("/login") && !log.contains(ada), "{log}");
+    assert!(!log.contains(code), "{log}");
+    daemon.stop();
+}
+
+#[test]
 fn a_person_starts_a_conversation_asks_and_sees_what_came_of_it() {
     let place = Place::new();
     let daemon = Daemon::start(&place);
@@ -110,11 +173,7 @@ fn a_person_starts_a_conversation_asks_and_sees_what_came_of_it() {
         .post(&format!("{path}/ask"), Some(&own), task)
         .expect(303);
     let id = path.rsplit('/').next().unwrap();
-    let events = daemon
-        .get(&format!("/v1/sessions/{id}/events?after=0"))
-        .expect(200)
-        .events();
-    let mut ended = events.filter(|event| event.name == "turn_ended");
+    let mut ended = daemon.events(id).filter(|event| event.name == "turn_ended");
     assert!(ended.next().is_some());
     let shown = browser.get(&path).expect(200).text();
     for part in [
@@ -126,6 +185,14 @@ fn a_person_starts_a_conversation_asks_and_sees_what_came_of_it() {
         assert!(shown.contains(part), "{part}: {shown}");
     }
     assert!(!shown.contains("<script>alert"), "{shown}");
+    // An agent that a task names is in its estimate.
+    let estimate = "branch=main&lead=&task=%40facts%2C+when%3F";
+    let estimate = browser.post(&format!("{path}/estimate"), Some(&own), estimate);
+    let estimate = estimate.expect(200).text();
+    assert!(
+        estimate.contains("<th scope=\"row\">facts</th>"),
+        "{estimate}"
+    );
     // What ended before it was cancelled leads to its page.
     let turns = daemon.get(&format!("/v1/sessions/{id}/turns")).json();
     let turn = &turns["items"][0];
@@ -137,6 +204,10 @@ fn a_person_starts_a_conversation_asks_and_sees_what_came_of_it() {
         let late = late.expect(303);
         assert_eq!(late.header("location"), Some(&*ended));
     }
+    // A digest that is no text is refused by a page, too.
+    let refused = browser.get("/blobs/%FF").expect(400);
+    let kind = refused.header("content-type").unwrap();
+    assert!(kind.starts_with("text/html"), "{kind}");
     // A part of the history behind its end is its end.
     let behind = browser.get(&format!("{path}/history?from=99"));
     assert!(behind.expect(200).text().contains("6 March"));
@@ -148,6 +219,20 @@ fn a_person_starts_a_conversation_asks_and_sees_what_came_of_it() {
     for part in [
         "Half a &lt;b&gt; task",
         "unknown agent `fcts`",
+        "role=\"alert\"",
+    ] {
+        assert!(kept.contains(part), "{part}: {kept}");
+    }
+    // An attachment of a form that was open for long may be gone.
+    let gone = format!(
+        "branch=main&task=Half+a+task&stored={}/plan.png",
+        "0".repeat(64)
+    );
+    let kept = browser.post(&format!("{path}/ask"), Some(&own), &gone);
+    let kept = kept.expect(404).text();
+    for part in [
+        "Half a task</textarea>",
+        "has no attachment",
         "role=\"alert\"",
     ] {
         assert!(kept.contains(part), "{part}: {kept}");
@@ -203,6 +288,81 @@ fn a_person_starts_a_conversation_asks_and_sees_what_came_of_it() {
 }
 
 #[test]
+fn the_page_shows_the_newest_topics_and_seals_only_what_can_be_sealed() {
+    let place = Place::new();
+    let daemon = Daemon::start(&place);
+    let browser = Browser::enter(&daemon);
+    let made = daemon.post("/v1/sessions", &json!({})).expect(201).json();
+    let session = made["session"].as_str().unwrap();
+    let at = |rest: &str| format!("/v1/sessions/{session}{rest}");
+    for n in 0..10 {
+        for role in ["user", "assistant"] {
+            let message = json!({"role": role, "text": format!("Topic {n}.")});
+            daemon.post(&at("/messages"), &message).expect(201);
+        }
+        if n < 9 {
+            daemon.post(&at("/topics/seal"), &json!({})).expect(200);
+        }
+    }
+    let page = format!("/sessions/{session}");
+    let (seal, all) = ("Seal the current topic", at("/topics?branch=main"));
+    let shown = browser.get(&page).expect(200).text();
+    for part in ["#5–#6", "#19–#20", "2 earlier topics", &all, seal] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    assert!(!shown.contains("#3–#4"), "{shown}");
+    let own = format!("http://{}", daemon.address);
+    let sealed = browser.post(&format!("{page}/seal"), Some(&own), "branch=main");
+    sealed.expect(303);
+    let shown = browser.get(&page).expect(200).text();
+    assert!(!shown.contains(seal), "{shown}");
+    let listed = browser.get(&all).expect(200).json();
+    assert_eq!(listed["items"].as_array().unwrap().len(), 10);
+    daemon.stop();
+}
+
+#[test]
+fn the_usage_of_an_agent_leads_to_its_page_if_there_is_one() {
+    let place = Place::new();
+    let daemon = Daemon::start(&place);
+    let browser = Browser::enter(&daemon);
+    for (agent, leads) in [
+        ("facts", true),
+        ("removed", false),
+        ("%28summaries%29", false),
+    ] {
+        let shown = browser.get(&format!("/usage?agent={agent}"));
+        let shown = shown.expect(200).text();
+        assert_eq!(shown.contains("href=\"/agents/"), leads, "{shown}");
+    }
+    daemon.stop();
+}
+
+#[test]
+fn a_refused_search_is_shown_again_with_the_reason() {
+    let place = Place::new();
+    let daemon = Daemon::start(&place);
+    let browser = Browser::enter(&daemon);
+    let first = json!({"messages": [{"role": "user", "content": "We move on Friday."}]});
+    let made = daemon.post("/v1/sessions", &first).expect(201).json();
+    let session = made["session"].as_str().unwrap();
+    for path in ["/".to_owned(), format!("/sessions/{session}/history")] {
+        let refused = browser.get(&format!("{path}?q=role%3Anobody"));
+        let refused = refused.expect(422).text();
+        for part in [
+            "value=\"role:nobody\"",
+            "nothing to search for",
+            "role=\"alert\"",
+        ] {
+            assert!(refused.contains(part), "{part}: {refused}");
+        }
+        let found = browser.get(&format!("{path}?q=friday")).expect(200);
+        assert!(found.text().contains("value=\"friday\""), "{path}");
+    }
+    daemon.stop();
+}
+
+#[test]
 fn a_page_of_a_turn_that_goes_on_is_told_of_its_end() {
     let place = Place::new();
     let daemon = Daemon::start(&place);
@@ -214,8 +374,8 @@ fn a_page_of_a_turn_that_goes_on_is_told_of_its_end() {
     let mut went_on = 0;
     for _ in 0..40 {
         let new = json!({"title": "A move", "messages": messages});
-        let made = daemon.post("/v1/sessions", &new).expect(201).json();
-        let path = format!("/sessions/{}", made["session"].as_str().unwrap());
+        let id = daemon.session(&new);
+        let path = format!("/sessions/{id}");
         let form = "branch=main&keep=4&instructions=";
         let begun = browser.post(&format!("{path}/compact"), Some(&own), form);
         let begun = begun.expect(303);
@@ -242,8 +402,7 @@ fn a_long_task_that_is_queued_is_shown_whole_on_its_page() {
     let place = Place::with_config(slow);
     let daemon = Daemon::start(&place);
     let browser = Browser::enter(&daemon);
-    let made = daemon.post("/v1/sessions", &json!({})).expect(201).json();
-    let session = made["session"].as_str().unwrap();
+    let session = daemon.session(&json!({}));
     let ask = |task: &str| {
         let new = json!({"task": task, "agents": ["slow"], "wait": false});
         let asked = daemon.post(&format!("/v1/sessions/{session}/turns"), &new);

@@ -3,11 +3,10 @@
 
 use serde_json::{Value, json};
 
-use crate::http::{Daemon, head};
+use crate::http::Daemon;
 use crate::interrupted::Scene;
 use crate::support::{Place, example, heard};
 
-/// A daemon with the example conversation.
 fn with_example(place: &Place) -> (Daemon, String) {
     let imported = place.json(&["import", &example()]);
     let id = imported["session"].as_str().unwrap().to_owned();
@@ -237,16 +236,10 @@ fn messages_are_pinned_topics_are_sealed_and_all_is_found() {
 fn a_long_answer_is_compressed_for_a_client_that_accepts_it() {
     let place = Place::new();
     let (daemon, id) = with_example(&place);
-    let bearer = format!("Bearer {}", daemon.token);
     let get = |path: &str, accepts: &str| {
-        let headers = [
-            ("Host", daemon.address.as_str()),
-            ("Authorization", bearer.as_str()),
-            ("Accept-Encoding", accepts),
-        ];
-        let reply = daemon
-            .send(&head("GET", path, &headers, 0), b"")
-            .expect(200);
+        let accepts = [("Accept-Encoding", accepts)];
+        let reply = daemon.request_with("GET", path, &accepts, None);
+        let reply = reply.expect(200);
         let length: usize = reply.header("content-length").unwrap().parse().unwrap();
         (reply.header("content-encoding").map(str::to_owned), length)
     };
@@ -369,9 +362,8 @@ fn one_run_is_cancelled_and_the_turn_says_what_is_missing() {
     let scene = Scene::new();
     let daemon = Daemon::start(&scene.place);
     let messages = json!([{"role": "user", "content": "Hello."}]);
-    let made = daemon.post("/v1/sessions", &json!({"messages": messages}));
-    let made = made.expect(201).json();
-    let at = |rest: &str| format!("/v1/sessions/{}{rest}", made["session"].as_str().unwrap());
+    let id = daemon.session(&json!({"messages": messages}));
+    let at = |rest: &str| format!("/v1/sessions/{id}{rest}");
     let new = json!({"task": "Which word?", "agents": [{"agent": "marks"}, {"agent": "waits"}],
                      "wait": false});
     let given = daemon.post(&at("/delegations"), &new).expect(202).json();

@@ -40,23 +40,18 @@ impl Scene {
         let directory = tempfile::tempdir().unwrap();
         let server = CurrentServer::start(&directory.path().join("log")).unwrap();
         server.serve_skills(skills, files);
-        let provider = FakeProvider::builder()
-            .script(Script::sequence(answers))
-            .start_on_thread();
-        let place = Place::with_config(&format!(
-            "[providers.openai]\nbase_url = \"{}/v1\"\napi_key_env = \"TEST_KEY\"\n\
-             [models]\ndefault = \"openai/gpt-4o-mini\"\n[turn]\nagents = []\n\
+        let provider = FakeProvider::play_on_thread(Script::sequence(answers));
+        let more = format!(
+            "[models]\ndefault = \"openai/gpt-4o-mini\"\n[turn]\nagents = []\n\
              [mcp.docs]\nurl = \"http://{}/mcp\"\nskills = true\n",
-            provider.url(),
             server.address
-        ));
+        );
+        let place = Place::with_openai(&provider, &more);
         place.write(
             "skills/refunds/SKILL.md",
             "---\nname: refunds\ndescription: Of the project.\n---\nAsk Ada.\n",
         );
-        let mut command = place.command(&["serve", "--bind", "127.0.0.1:0"]);
-        command.env("TEST_KEY", "sk-test");
-        let daemon = Daemon::of(&place, command);
+        let daemon = Daemon::keyed(&place);
         let made = daemon.post("/v1/sessions", &json!({})).expect(201).json();
         Scene {
             server,
@@ -75,13 +70,11 @@ impl Scene {
         turn
     }
 
-    /// The system text of a request.
     fn system(&self, request: usize) -> String {
         let body = self.provider.requests()[request].json();
         body["messages"][0]["content"].as_str().unwrap().to_owned()
     }
 
-    /// The last message of a request.
     fn last_message(&self, request: usize) -> String {
         let body = self.provider.requests()[request].json();
         let messages = body["messages"].as_array().unwrap();

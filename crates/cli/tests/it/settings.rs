@@ -1,6 +1,6 @@
 //! Settings and agents that are wrong: what, where, what to do.
 
-use crate::support::{Place, example};
+use crate::support::{Place, example, finish};
 
 #[test]
 fn an_unknown_preset_agent_key_or_tool_is_named_with_what_was_meant() {
@@ -76,12 +76,31 @@ fn a_setting_says_where_it_came_from() {
 }
 
 #[test]
+fn a_wrong_key_is_told_with_what_was_meant() {
+    let place = Place::new();
+    for (wrong, meant) in [
+        ("compaction.presett", "did you mean `compaction.preset`?"),
+        ("compation", "did you mean `compaction`?"),
+        ("zzz", "lists all of them"),
+    ] {
+        let unknown = place.call(&["config", "show", wrong]).expect(2);
+        unknown.says(&["no key starts with", wrong, meant]);
+    }
+}
+
+#[test]
 fn a_starter_project_runs() {
     let place = Place::new();
-    place.call(&["init", "mine"]).expect(0);
-    let mut check = place.command(&["config", "check"]);
-    check.current_dir(place.path("mine"));
-    assert!(check.output().unwrap().status.success());
+    place
+        .call(&["init", "mine"])
+        .expect(0)
+        .says(&["next: `cd mine`, then `unisono run FILE`"]);
+    for args in [&["config", "check"][..], &["doctor"], &["init"]] {
+        let mut command = place.command(args);
+        command.current_dir(place.path("mine"));
+        let done = finish(command.spawn().unwrap(), args).expect(0);
+        assert!(!done.stderr.contains("`cd "), "{args:?}: {done:#?}");
+    }
     // Nothing of a person's is overwritten.
     place.write("mine/agents/risks.md", "mine");
     place

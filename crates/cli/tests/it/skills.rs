@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use unisono_fake_provider::{Act, Answer, FakeProvider, Script};
 
 use crate::http::Daemon;
-use crate::support::{Done, Place, example, finish};
+use crate::support::{Done, Place, example};
 
 const SKILL: &str = "---\nname: release-notes\ndescription: How release notes are written here.\n---\nLead with the reader. See references/tone.md.\n";
 
@@ -20,21 +20,16 @@ impl Scene {
     }
 
     fn by(script: Script) -> Scene {
-        let provider = FakeProvider::builder().script(script).start_on_thread();
-        let place = Place::with_config(&format!(
-            "[providers.openai]\nbase_url = \"{}/v1\"\napi_key_env = \"TEST_KEY\"\n\
-             [models]\ndefault = \"openai/gpt-4o-mini\"\n",
-            provider.url()
-        ));
+        let provider = FakeProvider::play_on_thread(script);
+        let model = "[models]\ndefault = \"openai/gpt-4o-mini\"\n";
+        let place = Place::with_openai(&provider, model);
         place.write("skills/release-notes/SKILL.md", SKILL);
         place.write("skills/release-notes/references/tone.md", "No jokes.");
         Scene { provider, place }
     }
 
     fn call(&self, args: &[&str]) -> Done {
-        let mut command = self.place.command(args);
-        command.env("TEST_KEY", "sk-test");
-        finish(command.spawn().unwrap(), args)
+        self.place.keyed(args)
     }
 
     fn bodies(&self) -> Vec<Value> {

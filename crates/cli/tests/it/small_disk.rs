@@ -5,12 +5,11 @@ use std::fs::File;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::Command;
-use std::time::Instant;
 
 use serde_json::{Value, json};
 
 use crate::http::Daemon;
-use crate::support::{Done, Going, PATIENCE, Place, heard, tell};
+use crate::support::{Done, Going, Place, heard, tell, until};
 
 /// Keeps the name space: programs are started in it.
 struct SmallDisk {
@@ -129,7 +128,7 @@ fn a_daemon_on_a_full_disk_reads_on_and_goes_on_when_there_is_room() {
         &started.display().to_string(),
         &release.display().to_string(),
     );
-    disk.place.write("config/unisono.toml", config);
+    disk.place.set_config(config);
 
     let daemon = disk.serve();
     let first = daemon.post("/v1/sessions", &conversation(1)).expect(201);
@@ -205,10 +204,9 @@ fn a_daemon_on_a_full_disk_reads_on_and_goes_on_when_there_is_room() {
         let deleted = daemon.request("DELETE", &format!("/v1/sessions/{session}"), None);
         deleted.expect(204);
     }
-    let start = Instant::now();
-    while daemon.get("/v1/search?q=Friday").expect(200).json()["complete"] == false {
-        assert!(start.elapsed() < PATIENCE, "the index stays behind");
-    }
+    until("the index stays behind", || {
+        daemon.get("/v1/search?q=Friday").expect(200).json()["complete"] != false
+    });
     daemon.get("/readyz").expect(200);
     // The turn goes on by itself: its agent is asked again.
     heard(&started);

@@ -152,14 +152,22 @@ fn why_that_much_is_usable_is_said_with_the_agent_that_leaves_least() {
     );
     let file = example();
     let with = ["--set", "models.catalogue=m.toml", "--set"];
-    let context = |agents: &str, more: &[&str]| {
-        let agents = format!("turn.agents={agents}");
-        let args = [&["context", "latest"], &with[..], &[&agents], more].concat();
+    let chooses = "---\ndescription: chooses\nmodel: extractive\ntools: [delegate]\n---\nChoose.\n";
+    place.write("agents/boss.md", chooses);
+    let context = |(lead, agents): (&str, &str), more: &[&str]| {
+        let (lead, agents) = (format!("turn.lead={lead}"), format!("turn.agents={agents}"));
+        let team = [agents.as_str(), "--set", lead.as_str()];
+        let args = [&["context", "latest"], &with[..], &team, more].concat();
         place.call(&args).expect(0)
     };
     place.call(&["import", &file]).expect(0);
-    for (agents, named) in [("", None), ("wordy", Some("wordy"))] {
-        let output = context(agents, &["--json"]).json();
+    for (team, named) in [
+        (("lead", ""), None),
+        (("lead", "wordy"), Some("wordy")),
+        // An agent to which the lead may give tasks.
+        (("boss", "wordy"), Some("wordy")),
+    ] {
+        let output = context(team, &["--json"]).json();
         let shares = output["usable"].as_array().unwrap();
         assert_eq!(shares.len(), 1, "{output}");
         let tokens = |key: &str| shares[0][key].as_i64().unwrap();
@@ -178,7 +186,7 @@ fn why_that_much_is_usable_is_said_with_the_agent_that_leaves_least() {
             "{output}"
         );
         assert_eq!(shares[0]["lead"], named.is_none(), "{output}");
-        let shown = context(agents, &[]).stdout;
+        let shown = context(team, &[]).stdout;
         assert!(shown.contains("window 32,768 − reply 2,048"), "{shown}");
         let says = |name| shown.contains(&format!("by agent {name}, which leaves least"));
         assert_eq!(says("wordy"), named.is_some(), "{shown}");
@@ -186,12 +194,31 @@ fn why_that_much_is_usable_is_said_with_the_agent_that_leaves_least() {
 }
 
 #[test]
+fn what_the_next_turn_does_is_told_as_it_does_it_without_room_for_results() {
+    let mut answered = 0;
+    for size in (21_000..26_000).step_by(1_000) {
+        let place = Place::new();
+        window(&place, size, 1_024);
+        place.json(&["import", &example()]);
+        let with = ["--set", "models.catalogue=m.toml", "--set"];
+        let team = ["turn.agents=facts,risks", "--set", "compaction.preset=off"];
+        let dry = place.json(&[&["compact", "--dry-run"], &with[..], &team].concat());
+        let run = ["run", "--session", "latest", "-t", "Why?"];
+        let done = place.call(&[&run[..], &with[..], &team].concat());
+        if done.code == Some(0) {
+            answered += 1;
+            let problem = &dry["next_turn"]["problem"];
+            assert!(problem.is_null(), "{size}: {problem}");
+        }
+    }
+    assert!((1..5).contains(&answered), "{answered}");
+}
+
+#[test]
 fn a_provider_that_reports_few_tokens_makes_no_window_larger() {
     // As servers do that report only what was not in their cache.
     let used = Usage::new(10, 5);
-    let provider = FakeProvider::builder()
-        .script(Script::always(Answer::text("Well.").usage(used)))
-        .start_on_thread();
+    let provider = FakeProvider::play_on_thread(Script::always(Answer::text("Well.").usage(used)));
     let place = Place::with_config(&format!(
         "[providers.openai-compatible]\nbase_url = \"{}/v1\"\n\
          [compaction]\nsummarisers = [\"extractive\"]\n[models]\ncatalogue = \"m.toml\"\n",

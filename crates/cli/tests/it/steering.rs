@@ -3,17 +3,13 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
-use unisono_fake_provider::{Act, Answer, FakeProvider, Recorded, Script};
+use unisono_fake_provider::{Act, Answer, FakeProvider, Script};
 
 use crate::http::Daemon;
 use crate::serve_page::Browser;
-use crate::support::{Place, example};
+use crate::support::{Place, asks_for_a_summary, example};
 
 const SUMMARY: &str = "## Context\n- Orders are moved to a new database (#1).";
-
-fn asks_for_a_summary(request: &Recorded) -> bool {
-    request.json().to_string().contains("<conversation>")
-}
 
 /// A place whose provider answers agents, and summarisers as well unless they are to hang.
 fn place() -> (Place, FakeProvider) {
@@ -25,13 +21,9 @@ fn place() -> (Place, FakeProvider) {
             false => Act::answer(Answer::text("All is well.")),
         }
     });
-    let provider = FakeProvider::builder().script(script).start_on_thread();
-    let base = provider.url();
-    let place = Place::with_config(&format!(
-        "[models]\ndefault = \"openai/gpt-4o\"\n[turn]\nagents = []\n\
-         [providers.openai]\nbase_url = \"{base}/v1\"\napi_key_file = \"key\"\nattempts = 1\n"
-    ));
-    place.write("key", "sk-test-5d2e0b88f3c7");
+    let provider = FakeProvider::play_on_thread(script);
+    let more = "attempts = 1\n[models]\ndefault = \"openai/gpt-4o\"\n[turn]\nagents = []\n";
+    let place = Place::with_key_file("openai", &provider, more);
     (place, provider)
 }
 
@@ -147,7 +139,7 @@ fn a_concise_summary_of_quotes_is_half_as_long_and_a_detailed_one_longer() {
 }
 
 #[test]
-fn a_telegraphic_summary_of_quotes_has_no_articles_and_more_facts() {
+fn a_telegraphic_summary_of_quotes_has_no_articles_and_more_words() {
     let words = |style: &str| {
         let place = Place::with_config("[models]\ndefault = \"extractive\"\n");
         place.json(&["import", &example()]);
@@ -163,14 +155,8 @@ fn a_telegraphic_summary_of_quotes_has_no_articles_and_more_facts() {
     let articles = |words: &[String]| words.iter().filter(|word| *word == "the").count();
     assert!(articles(&standard) > 20, "{standard:?}");
     assert!(articles(&telegraphic) <= 2, "{telegraphic:?}");
-    let numbers = |words: &[String]| {
-        let distinct: BTreeSet<&String> = words.iter().collect();
-        let numbers = distinct
-            .into_iter()
-            .filter(|word| word.contains(char::is_numeric));
-        numbers.count()
-    };
-    assert!(numbers(&telegraphic) > numbers(&standard));
+    let distinct = |words: &[String]| words.iter().collect::<BTreeSet<_>>().len();
+    assert!(distinct(&telegraphic) > distinct(&standard));
 }
 
 #[test]

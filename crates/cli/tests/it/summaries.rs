@@ -5,9 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use unisono_fake_provider::{Act, Answer, FakeProvider, Recorded, Refusal, Script, Usage};
 
-use crate::support::{Done, Place, example, finish};
+use crate::support::{Place, asks_for_a_summary, example};
 
-pub(crate) const KEY: &str = "sk-test-5d2e0b88f3c7";
 pub(crate) const SUMMARY: &str = "Here is the summary:\n\n## Context\n- Orders are moved to a new database \
                        (#1).\n\n## Unresolved questions\nNone.";
 const TAKEN: &str = "## Context\n- Orders are moved to a new database (#1).";
@@ -18,28 +17,15 @@ pub(crate) fn place(summary: impl Fn() -> Act + Send + Sync + 'static) -> (Place
         true => summary(),
         false => Act::answer(Answer::text("All is well.")),
     });
-    let provider = FakeProvider::builder().script(script).start_on_thread();
-    let base = provider.url();
-    let place = Place::with_config(&format!(
-        "[models]\ndefault = \"openai/gpt-4o\"\n\
-         [providers.openai]\nbase_url = \"{base}/v1\"\napi_key_env = \"TEST_KEY\"\nattempts = 1\n"
-    ));
+    let provider = FakeProvider::play_on_thread(script);
+    let more = "attempts = 1\n[models]\ndefault = \"openai/gpt-4o\"\n";
+    let place = Place::with_openai(&provider, more);
     (place, provider)
-}
-
-fn asks_for_a_summary(request: &Recorded) -> bool {
-    request.json().to_string().contains("<conversation>")
 }
 
 pub(crate) fn summaries(provider: &FakeProvider) -> Vec<Recorded> {
     let requests = provider.requests().into_iter();
     requests.filter(asks_for_a_summary).collect()
-}
-
-pub(crate) fn call(place: &Place, args: &[&str]) -> Done {
-    let mut command = place.command(args);
-    command.env("TEST_KEY", KEY);
-    finish(command.spawn().unwrap(), args)
 }
 
 fn run(file: &str) -> [&str; 6] {
@@ -50,10 +36,11 @@ fn run(file: &str) -> [&str; 6] {
 fn the_catalogues_summariser_of_the_leads_model_writes_the_summary() {
     let (place, provider) = place(|| Act::answer(Answer::text(SUMMARY)));
     let file = example();
-    call(&place, &run(&file))
+    place
+        .keyed(&run(&file))
         .expect(0)
         .says(&["summarised", "(openai/gpt-6-luna, "]);
-    let shown = call(&place, &["checkpoints", "show", "latest", "1", "--json"]);
+    let shown = place.keyed(&["checkpoints", "show", "latest", "1", "--json"]);
     let shown = shown.expect(0).json();
     assert_eq!(shown["model"], "openai/gpt-6-luna");
     assert_eq!(shown["degraded"], false);
@@ -72,22 +59,18 @@ fn the_catalogues_summariser_of_the_leads_model_writes_the_summary() {
 
 #[test]
 fn the_usage_of_a_turn_has_its_summaries_also_those_that_are_not_used() {
-    let used = Usage {
-        input: 70_000,
-        output: 300,
-        ..Usage::default()
-    };
+    let used = Usage::new(70_000, 300);
     let file = example();
     let json = [&run(&file)[..], &["--json"]].concat();
     let (place, _provider) = place(move || Act::answer(Answer::text(SUMMARY).usage(used)));
-    let report = call(&place, &json).expect(0).json();
+    let report = place.keyed(&json).expect(0).json();
     let summaries = &report["summaries"];
     assert_eq!(summaries["usage"]["input_tokens"], 70_000, "{report}");
     assert!(summaries["unused"].is_null(), "{report}");
     let runs = report["runs"].as_array().unwrap().iter();
     let runs: u64 = runs.map(|run| run["input_tokens"].as_u64().unwrap()).sum();
     assert_eq!(report["usage"]["input_tokens"], 70_000 + runs);
-    let shown = call(&place, &["checkpoints", "show", "latest", "1", "--json"]);
+    let shown = place.keyed(&["checkpoints", "show", "latest", "1", "--json"]);
     let shown = shown.expect(0).json();
     assert_eq!(shown["usage"]["input_tokens"], 70_000, "{shown}");
     assert_eq!(shown["usage"]["output_tokens"], 300, "{shown}");
@@ -95,12 +78,12 @@ fn the_usage_of_a_turn_has_its_summaries_also_those_that_are_not_used() {
     // One request and two retries, and then quotes.
     let (place, _provider) =
         self::place(move || Act::answer(Answer::text("I would rather not.").usage(used)));
-    let done = call(&place, &json).expect(0);
+    let done = place.keyed(&json).expect(0);
     let report = done.json();
     let unused = &report["summaries"]["unused"];
     assert_eq!(unused["input_tokens"], 210_000, "{report}");
     done.says(&["a summary was tried and not used: 210,900 tokens"]);
-    let shown = call(&place, &["checkpoints", "show", "latest", "1", "--json"]);
+    let shown = place.keyed(&["checkpoints", "show", "latest", "1", "--json"]);
     let shown = shown.expect(0).json();
     assert_eq!(shown["degraded"], true, "{shown}");
     assert_eq!(shown["usage"]["input_tokens"], 210_000, "{shown}");
@@ -110,11 +93,11 @@ fn the_usage_of_a_turn_has_its_summaries_also_those_that_are_not_used() {
 fn where_the_summariser_fails_quotes_are_taken_and_it_is_said() {
     let (place, provider) = place(|| Act::refuse(Refusal::Unauthorised));
     let file = example();
-    call(&place, &run(&file)).expect(0).says(&[
+    place.keyed(&run(&file)).expect(0).says(&[
         "summary    no acceptable summary: model openai/gpt-6-luna: ",
         "(extractive in place of a model, ",
     ]);
-    let shown = call(&place, &["checkpoints", "show", "latest", "1", "--json"]);
+    let shown = place.keyed(&["checkpoints", "show", "latest", "1", "--json"]);
     assert_eq!(shown.expect(0).json()["degraded"], true);
     assert_eq!(summaries(&provider).len(), 1);
 }
@@ -122,8 +105,8 @@ fn where_the_summariser_fails_quotes_are_taken_and_it_is_said() {
 #[test]
 fn a_compaction_on_request_that_fails_changes_nothing_and_says_what_can_be_done() {
     let (place, provider) = place(|| Act::answer(Answer::text("I would rather not.")));
-    call(&place, &["import", &example()]).expect(0);
-    let estimate = call(&place, &["compact", "--dry-run", "--json"]);
+    place.keyed(&["import", &example()]).expect(0);
+    let estimate = place.keyed(&["compact", "--dry-run", "--json"]);
     let estimate = estimate.expect(0).json();
     assert!(
         estimate["estimated_cost_usd"].as_f64() > Some(0.0),
@@ -131,21 +114,21 @@ fn a_compaction_on_request_that_fails_changes_nothing_and_says_what_can_be_done(
     );
     // No model writes what is only dropped or cut.
     let dropped = ["compact", "--dry-run", "--json", "--preset", "truncate"];
-    let dropped = call(&place, &dropped).expect(0).json();
+    let dropped = place.keyed(&dropped).expect(0).json();
     assert_eq!(dropped["estimated_cost_usd"], 0.0, "{dropped}");
-    call(&place, &["compact", "--yes"]).expect(1).says(&[
+    place.keyed(&["compact", "--yes"]).expect(1).says(&[
         "the summary has none of its sections; nothing was changed",
         "--on-failure extractive",
     ]);
     assert_eq!(summaries(&provider).len(), 3, "one request and two retries");
-    let none = call(&place, &["checkpoints", "list", "--json"]).expect(0);
+    let none = place.keyed(&["checkpoints", "list", "--json"]).expect(0);
     assert_eq!(none.json().as_array().unwrap().len(), 0);
 
     let quotes = ["compact", "--yes", "--summariser", "extractive", "--json"];
-    let done = call(&place, &quotes).expect(0).json();
+    let done = place.keyed(&quotes).expect(0).json();
     assert_eq!(done["state"], "compacted");
     assert_eq!(summaries(&provider).len(), 3);
-    let shown = call(&place, &["checkpoints", "show", "latest", "1", "--json"]);
+    let shown = place.keyed(&["checkpoints", "show", "latest", "1", "--json"]);
     let shown = shown.expect(0).json();
     assert_eq!(
         (&shown["model"], &shown["degraded"]),
@@ -156,8 +139,8 @@ fn a_compaction_on_request_that_fails_changes_nothing_and_says_what_can_be_done(
 #[test]
 fn what_is_done_where_no_summary_is_written_can_be_said_beforehand() {
     let (place, provider) = place(|| Act::answer(Answer::text("I would rather not.")));
-    call(&place, &["import", &example()]).expect(0);
-    let asked = |way: &str| call(&place, &["compact", "--yes", "--on-failure", way, "--json"]);
+    place.keyed(&["import", &example()]).expect(0);
+    let asked = |way: &str| place.keyed(&["compact", "--yes", "--on-failure", way, "--json"]);
     asked("retry").expect(1).says(&["nothing was changed"]);
     assert_eq!(
         summaries(&provider).len(),
@@ -169,10 +152,10 @@ fn what_is_done_where_no_summary_is_written_can_be_said_beforehand() {
     asked("give-up")
         .expect(2)
         .says(&["retry, extractive, leave"]);
-    let shown = call(&place, &["checkpoints", "show", "latest", "1", "--json"]);
+    let shown = place.keyed(&["checkpoints", "show", "latest", "1", "--json"]);
     assert_eq!(shown.expect(0).json()["model"], "extractive");
 
-    let chosen = |name: &str| call(&place, &["compact", "--yes", "--summariser", name]);
+    let chosen = |name: &str| place.keyed(&["compact", "--yes", "--summariser", name]);
     chosen("anthropic/claude-haiku-4-5")
         .expect(2)
         .says(&["is not usable", "ANTHROPIC_API_KEY"]);
@@ -184,20 +167,17 @@ fn what_is_done_where_no_summary_is_written_can_be_said_beforehand() {
 #[test]
 fn a_prompt_of_ones_own_is_what_the_summariser_is_told() {
     let (place, provider) = place(|| Act::answer(Answer::text(SUMMARY)));
-    let config = std::fs::read_to_string(place.path("config/unisono.toml")).unwrap();
-    place.write(
-        "config/unisono.toml",
-        format!(
-            "{config}\n[compaction]\nprompt = \"minutes\"\n\
+    let config = place.config();
+    place.set_config(format!(
+        "{config}\n[compaction]\nprompt = \"minutes\"\n\
              summarisers = [\"openai/gpt-4.1-nano\", \"openai/gpt-6-luna\"]\n"
-        ),
-    );
+    ));
     let minutes = "Take the minutes under `## Context`, {{target_tokens}} tokens at most.\n\
                    {{instructions}}\n{{prior}}\n{{conversation}}\n";
     place.write("config/prompts/minutes.md", minutes);
-    call(&place, &["import", &example()]).expect(0);
+    place.keyed(&["import", &example()]).expect(0);
     let reply = ["compact", "--yes", "--instructions", "Keep the dates."];
-    call(&place, &reply).expect(0);
+    place.keyed(&reply).expect(0);
     let asked = summaries(&provider);
     assert_eq!(asked.len(), 1);
     let prompt = asked[0].json().to_string();
@@ -227,29 +207,23 @@ fn again<'a>(task: &'a str, above: &'a str) -> [&'a str; 9] {
 fn what_was_quoted_in_place_of_a_model_is_written_anew_by_it_on_the_next_turn() {
     let down = Arc::new(AtomicBool::new(true));
     let is_down = down.clone();
-    let used = Usage {
-        input: 900,
-        output: 70,
-        ..Usage::default()
-    };
+    let used = Usage::new(900, 70);
     let (place, provider) = place(move || match is_down.load(Ordering::SeqCst) {
         true => Act::answer(Answer::text("I would rather not.").usage(used)),
         false => Act::answer(Answer::text(SUMMARY).usage(used)),
     });
-    call(&place, &run(&example()))
+    place
+        .keyed(&run(&example()))
         .expect(0)
         .says(&["(extractive in place of a model, "]);
-    let spent = call(&place, &["usage", "--json"]).expect(0).json();
+    let spent = place.keyed(&["usage", "--json"]).expect(0).json();
     assert_eq!(summary_row(&spent)["jobs"], 0, "{spent}");
     assert_eq!(summary_row(&spent)["input_tokens"], 2_700, "three replies");
     assert_eq!(summary_row(&spent)["output_tokens"], 210);
     assert!(summary_row(&spent)["cost_usd"].as_f64() > Some(0.0));
 
     down.store(false, Ordering::SeqCst);
-    let report = call(
-        &place,
-        &[&again("And now?", "16k")[..], &["--json"]].concat(),
-    );
+    let report = place.keyed(&[&again("And now?", "16k")[..], &["--json"]].concat());
     let report = report.expect(0).json();
     let made = &report["checkpoints"][0];
     assert_eq!(
@@ -257,7 +231,7 @@ fn what_was_quoted_in_place_of_a_model_is_written_anew_by_it_on_the_next_turn() 
         (&2.into(), &1.into(), &false.into()),
         "{report}"
     );
-    let shown = call(&place, &["checkpoints", "show", "latest", "2", "--json"]);
+    let shown = place.keyed(&["checkpoints", "show", "latest", "2", "--json"]);
     let shown = shown.expect(0).json();
     assert_eq!(shown["model"], "openai/gpt-6-luna");
     assert!(shown["text"].as_str().unwrap().contains(TAKEN), "{shown}");
@@ -265,16 +239,15 @@ fn what_was_quoted_in_place_of_a_model_is_written_anew_by_it_on_the_next_turn() 
     assert_eq!(asked.len(), 4);
     let prompt = asked[3].json().to_string();
     assert!(prompt.contains("<#1 user") && !prompt.contains("<earlier_summary>"));
-    let spent = call(&place, &["usage", "--json"]).expect(0).json();
+    let spent = place.keyed(&["usage", "--json"]).expect(0).json();
     assert_eq!(summary_row(&spent)["jobs"], 1);
     assert_eq!(summary_row(&spent)["input_tokens"], 3_600);
 
-    let quiet = call(&place, &again("And then?", "16k")).expect(0);
+    let quiet = place.keyed(&again("And then?", "16k")).expect(0);
     assert!(!quiet.stderr.contains("rewritten"), "{}", quiet.stderr);
     assert_eq!(summaries(&provider).len(), 4);
 }
 
-/// What was used for summaries.
 fn summary_row(spent: &serde_json::Value) -> &serde_json::Value {
     let mut rows = spent["rows"].as_array().unwrap().iter();
     rows.find(|row| row["agent"].is_null()).unwrap()
@@ -283,27 +256,27 @@ fn summary_row(spent: &serde_json::Value) -> &serde_json::Value {
 #[test]
 fn a_repair_that_fails_says_when_the_next_try_is() {
     let (place, provider) = place(|| Act::refuse(Refusal::Unauthorised));
-    call(&place, &run(&example())).expect(0);
-    call(&place, &again("And now?", "16k"))
+    place.keyed(&run(&example())).expect(0);
+    place
+        .keyed(&again("And now?", "16k"))
         .expect(0)
         .says(&["the summary stays as it is; the next try is in 1 minute"]);
-    call(&place, &again("And then?", "16k")).expect(0);
+    place.keyed(&again("And then?", "16k")).expect(0);
     assert_eq!(summaries(&provider).len(), 2, "the pause is not over");
 }
 
 #[test]
 fn that_models_have_written_as_many_summaries_as_they_may_is_said() {
     let (place, provider) = place(|| Act::answer(Answer::text(SUMMARY)));
-    let config = std::fs::read_to_string(place.path("config/unisono.toml")).unwrap();
-    place.write(
-        "config/unisono.toml",
-        format!("{config}\n[compaction]\nmodel_checkpoints = 1\nkeep_messages = 4\n"),
-    );
-    call(&place, &run(&example())).expect(0);
+    let config = place.config();
+    place.set_config(format!(
+        "{config}\n[compaction]\nmodel_checkpoints = 1\nkeep_messages = 4\n"
+    ));
+    place.keyed(&run(&example())).expect(0);
     assert_eq!(summaries(&provider).len(), 1);
     let long = "Something else is said here about the matter at hand. ".repeat(500);
-    call(&place, &again(&long, "5k")).expect(0);
-    call(&place, &again("And now?", "5k")).expect(0).says(&[
+    place.keyed(&again(&long, "5k")).expect(0);
+    place.keyed(&again("And now?", "5k")).expect(0).says(&[
         "models wrote 1 summary in the last 24 hours, as many as compaction.model_checkpoints \
          allows: quotes are taken",
         "(extractive, ",
@@ -314,15 +287,19 @@ fn that_models_have_written_as_many_summaries_as_they_may_is_said() {
 #[test]
 fn a_session_has_its_own_summarisers_and_prompt() {
     let (place, provider) = place(|| Act::answer(Answer::text(SUMMARY)));
-    call(&place, &["import", &example()]).expect(0);
+    place.keyed(&["import", &example()]).expect(0);
     let set = |key: &str, value: &str| {
         let args = ["config", "set", key, value, "--session", "latest"];
-        call(&place, &args)
+        place.keyed(&args)
     };
-    let compact = || call(&place, &["compact", "--yes", "--keep", "4", "--json"]).expect(0);
+    let compact = || {
+        place
+            .keyed(&["compact", "--yes", "--keep", "4", "--json"])
+            .expect(0)
+    };
     let written_by = |number: &str| {
         let args = ["checkpoints", "show", "latest", number, "--json"];
-        let shown = call(&place, &args).expect(0).json();
+        let shown = place.keyed(&args).expect(0).json();
         (shown["model"].clone(), shown["degraded"].clone())
     };
     set("compaction.summarisers", "extractive").expect(0);
@@ -330,7 +307,9 @@ fn a_session_has_its_own_summarisers_and_prompt() {
     assert_eq!(written_by("1"), ("extractive".into(), false.into()));
     assert!(summaries(&provider).is_empty());
 
-    call(&place, &["checkpoints", "revert", "latest", "--yes"]).expect(0);
+    place
+        .keyed(&["checkpoints", "revert", "latest", "--yes"])
+        .expect(0);
     set("compaction.summarisers", "openai/gpt-4.1-nano").expect(0);
     set("compaction.prompt", "handoff").expect(0);
     set("compaction.prompt", "handof")

@@ -12,12 +12,12 @@ use serde_json::Value;
 use tempfile::TempDir;
 use unisono::local::open_store;
 use unisono_context::SessionId;
+use unisono_fake_provider::{FakeProvider, Recorded};
 use unisono_session::Event;
 
 /// Nothing here takes nearly as long.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The example conversation.
 pub(crate) fn example() -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/orders-migration.jsonl");
     path.canonicalize().unwrap().display().to_string()
@@ -38,6 +38,43 @@ topic_ends_over = 0.0
 summarisers = ["extractive"]
 "#;
 
+/// The key of the provider in [`faked`].
+pub(crate) const KEY: &str = "sk-test-4c1f9a77e2d04b61";
+
+/// Settings whose provider of that kind is a fake one; others of that provider may follow.
+fn faked(kind: &str, provider: &FakeProvider) -> String {
+    let base = provider.url();
+    let version = if kind.starts_with("openai") {
+        "/v1"
+    } else {
+        ""
+    };
+    format!("[providers.{kind}]\nbase_url = \"{base}{version}\"\napi_key_env = \"TEST_KEY\"\n")
+}
+
+pub(crate) fn openai(provider: &FakeProvider) -> String {
+    faked("openai", provider)
+}
+
+/// Waits until a condition holds.
+#[track_caller]
+pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let latest = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < latest, "{what}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+pub(crate) fn is_of(agent: &str, request: &Recorded) -> bool {
+    let text = String::from_utf8_lossy(&request.body);
+    text.contains(&format!("You are the agent \\\"{agent}\\\""))
+}
+
+pub(crate) fn asks_for_a_summary(request: &Recorded) -> bool {
+    request.json().to_string().contains("<conversation>")
+}
+
 /// A home, a project and a store that nobody else uses.
 pub(crate) struct Place {
     root: TempDir,
@@ -54,7 +91,24 @@ impl Place {
     /// With these settings of the project.
     pub(crate) fn with_config(text: &str) -> Place {
         let place = Place::new();
-        place.write("config/unisono.toml", text);
+        place.set_config(text);
+        place
+    }
+
+    /// With the settings of [`faked`], and these after them.
+    pub(crate) fn with_provider(kind: &str, provider: &FakeProvider, more: &str) -> Place {
+        Place::with_config(&(faked(kind, provider) + more))
+    }
+
+    pub(crate) fn with_openai(provider: &FakeProvider, more: &str) -> Place {
+        Place::with_provider("openai", provider, more)
+    }
+
+    /// [`Place::with_provider`], with the key in a file, so that no command needs it.
+    pub(crate) fn with_key_file(kind: &str, provider: &FakeProvider, more: &str) -> Place {
+        let more = format!("api_key_file = \"key\"\n{more}");
+        let place = Place::with_provider(kind, provider, &more);
+        place.write("key", KEY);
         place
     }
 
@@ -68,6 +122,15 @@ impl Place {
         fs::write(path, bytes).unwrap();
     }
 
+    /// The settings of the project.
+    pub(crate) fn config(&self) -> String {
+        fs::read_to_string(self.path("config/unisono.toml")).unwrap()
+    }
+
+    pub(crate) fn set_config(&self, text: impl AsRef<[u8]>) {
+        self.write("config/unisono.toml", text);
+    }
+
     /// Has a short conversation in `talk.json`.
     pub(crate) fn talk(&self) {
         self.write("talk.json", TALK);
@@ -77,13 +140,10 @@ impl Place {
     pub(crate) fn held(&self) -> Going {
         let started = self.fifo("started");
         let script = format!("echo $$ > '{}'; sleep 600", started.display());
-        self.write(
-            "config/unisono.toml",
-            format!(
-                "[agents.waits]\ndescription = \"Test\"\nkind = \"command\"\ncommand = \"sh\"\n\
+        self.set_config(format!(
+            "[agents.waits]\ndescription = \"Test\"\nkind = \"command\"\ncommand = \"sh\"\n\
                  args = [\"-c\", {script:?}]\n"
-            ),
-        );
+        ));
         let run = self.command(&["run", &example(), "--agents", "waits"]);
         let going = Going::start(run);
         heard(&started);
@@ -100,6 +160,13 @@ impl Place {
 
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         self.command_of(Path::new(env!("CARGO_BIN_EXE_unisono")), args)
+    }
+
+    /// The same with the key of the fake provider.
+    pub(crate) fn keyed_command(&self, args: &[&str]) -> Command {
+        let mut command = self.command(args);
+        command.env("TEST_KEY", KEY);
+        command
     }
 
     /// Another program at this place.
@@ -129,6 +196,11 @@ impl Place {
     /// Calls the program and waits for its end.
     pub(crate) fn call(&self, args: &[&str]) -> Done {
         finish(self.command(args).spawn().unwrap(), args)
+    }
+
+    /// The same with the key of the fake provider.
+    pub(crate) fn keyed(&self, args: &[&str]) -> Done {
+        finish(self.keyed_command(args).spawn().unwrap(), args)
     }
 
     /// Calls it with a text on standard input.
@@ -284,6 +356,12 @@ impl Going {
                 Err(_) => panic!("{words:?} was not said: {:#?}", self.said),
             }
         }
+    }
+
+    /// SIGKILL; it is gone when this returns.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().unwrap();
+        assert_eq!(self.child.wait().unwrap().code(), None);
     }
 
     /// Ends it with that signal, as a person or the system does.

@@ -45,7 +45,6 @@ impl Talking {
         }
     }
 
-    /// The program at a terminal of its own.
     pub(crate) fn at_a_terminal(mut command: Command) -> Talking {
         let (ours, theirs) = terminal();
         let stdio = || Stdio::from(theirs.try_clone().unwrap());

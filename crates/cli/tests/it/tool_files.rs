@@ -140,7 +140,6 @@ fn a_session_that_is_full_keeps_the_text_of_a_result() {
     assert!(all.contains("its attachments are not kept"), "{all}");
 }
 
-/// A part with this document.
 fn document(name: &str, bytes: &[u8]) -> Value {
     let resource = json!({"uri": format!("file:///{name}"), "blob": base64(bytes)});
     json!({"type": "resource", "resource": resource})
@@ -148,10 +147,11 @@ fn document(name: &str, bytes: &[u8]) -> Value {
 
 /// The model takes documents or not, and has a context window of that many tokens.
 fn set_model(scene: &Scene, documents: bool, window: u32) {
-    let path = scene.place.path("config/unisono.toml");
-    let settings = fs::read_to_string(&path).unwrap();
+    let settings = scene.place.config();
     let models = "[models]\ncatalogue = \"config/models.toml\"\n";
-    fs::write(&path, settings.replacen("[models]\n", models, 1)).unwrap();
+    scene
+        .place
+        .set_config(settings.replacen("[models]\n", models, 1));
     let own = format!(
         "[models.\"openai/gpt-4o\"]\ndocuments = {documents}\nwindow = {window}\n\
          max_output = 1000\n"

@@ -24,8 +24,7 @@ fn scene(contract: &str) -> (CurrentServer, tempfile::TempDir, Scene) {
 
 /// Begins the turn and waits until the task of its call is on disk; the session and the turn.
 fn begun(daemon: &Daemon) -> (String, String) {
-    let made = daemon.post("/v1/sessions", &json!({})).expect(201).json();
-    let session = made["session"].as_str().unwrap().to_owned();
+    let session = daemon.session(&json!({}));
     let path = format!("/v1/sessions/{session}");
     let task = json!({"task": "Do it.", "wait": false});
     let turn = daemon.post(&format!("{path}/turns"), &task).json();
@@ -47,11 +46,6 @@ fn start(scene: &Scene) -> Daemon {
     )
 }
 
-fn killed(daemon: Daemon) {
-    daemon.going.signal("KILL");
-    assert_eq!(daemon.going.finish().code, None);
-}
-
 /// The turn once it has ended.
 fn ended(daemon: &Daemon, (session, turn): &(String, String)) -> Value {
     let path = format!("/v1/sessions/{session}/turns/{turn}/events?after=0");
@@ -67,7 +61,7 @@ fn after_a_kill_the_task_is_polled_and_the_call_is_not_made_again() {
         let daemon = start(&scene);
         let turn = begun(&daemon);
         scene.logged("poll task-1", 1);
-        killed(daemon);
+        daemon.kill();
         let polls = scene.count("poll task-1");
 
         let daemon = start(&scene);
@@ -94,7 +88,7 @@ fn a_forgotten_task_is_in_doubt_or_its_call_is_made_again_by_its_contract() {
     let (server, _log, scene) = scene("at_most_once");
     let daemon = start(&scene);
     let turn = begun(&daemon);
-    killed(daemon);
+    daemon.kill();
     server.forget();
     let daemon = start(&scene);
     let path = format!("/v1/sessions/{}/events?after=0", turn.0);
@@ -122,7 +116,7 @@ fn a_forgotten_task_is_in_doubt_or_its_call_is_made_again_by_its_contract() {
     let (server, _log, scene) = self::scene("idempotent");
     let daemon = start(&scene);
     let turn = begun(&daemon);
-    killed(daemon);
+    daemon.kill();
     server.forget();
     server.release();
     let daemon = start(&scene);

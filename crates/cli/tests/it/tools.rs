@@ -11,9 +11,7 @@ use unisono_fake_provider::{Act, Answer, FakeProvider, Recorded, Script};
 
 use crate::http::Daemon;
 use crate::people::{Caller, caller};
-use crate::support::{Done, Going, PATIENCE, Place, finish, is_alive};
-
-const KEY: &str = "sk-test-77d0c1e2a9b4";
+use crate::support::{Done, Going, KEY, PATIENCE, Place, finish, is_alive};
 
 /// This binary as a server of tools.
 #[test]
@@ -72,7 +70,7 @@ impl Scene {
             }
             Act::answer(answer)
         });
-        let provider = FakeProvider::builder().script(script).start_on_thread();
+        let provider = FakeProvider::play_on_thread(script);
         let base = provider.url();
         let place = Place::with_config("");
         let exe = std::env::current_exe().unwrap();
@@ -81,9 +79,7 @@ impl Scene {
         let server = server
             .replace("{EXE}", exe.to_str().unwrap())
             .replace("{LOG}", log.to_str().unwrap());
-        place.write(
-            "config/unisono.toml",
-            format!(
+        place.set_config(format!(
                 "[models]\ndefault = \"openai/gpt-4o\"\n\
                  [providers.openai]\nbase_url = \"{base}/v1\"\napi_key_env = \"TEST_KEY\"\napi_key_file = {key:?}\n\
                  [turn]\nlead = \"clerk\"\nagents = []\n[compaction]\nsummarisers = [\"extractive\"]\n\
@@ -101,13 +97,11 @@ impl Scene {
     }
 
     pub(crate) fn command(&self, args: &[&str]) -> std::process::Command {
-        let mut command = self.place.command(args);
-        command.env("TEST_KEY", KEY);
-        command
+        self.place.keyed_command(args)
     }
 
     pub(crate) fn call(&self, args: &[&str]) -> Done {
-        finish(self.command(args).spawn().unwrap(), args)
+        self.place.keyed(args)
     }
 
     pub(crate) fn json(&self, args: &[&str]) -> Value {
@@ -124,8 +118,7 @@ impl Scene {
         let args = ["run", "talk.json", "--task", "Do it.", "--json"];
         let going = Going::start(self.command(&args));
         self.logged(line, 1);
-        going.signal("KILL");
-        assert_eq!(going.finish().code, None);
+        going.kill();
     }
 
     /// Runs it until it says that a call waits, then kills it.
@@ -133,8 +126,7 @@ impl Scene {
         let args = ["run", "talk.json", "--task", "Do it.", "--json"];
         let mut going = Going::start(self.command(&args));
         going.wait_for(&["clerk calls files__"]);
-        going.signal("KILL");
-        assert_eq!(going.finish().code, None);
+        going.kill();
     }
 
     fn log(&self) -> Vec<String> {
@@ -567,7 +559,7 @@ fn a_server_that_cannot_be_had_refuses_the_turn_by_name() {
         ),
         (
             "url = \"http://127.0.0.1:9/mcp\"\n".to_owned(),
-            "tool server `files` could not be spoken to",
+            "tool server `files` did not complete the handshake",
         ),
         (
             program("start_timeout = \"1s\"") + &format!("{MANNER} = \"mute\"\n"),

@@ -12,10 +12,8 @@ use unisono_fake_provider::{Act, Answer, FakeProvider, Recorded, Refusal, Script
 use unisono_session::{Event, Fact};
 use unisono_store::Append;
 
-use crate::support::{Done, Place, example, finish};
+use crate::support::{Place, example, is_of};
 use crate::terminal::Talking;
-
-const KEY: &str = "sk-test-4c1f9a77e2d04b61";
 
 const DIALECTS: [(&str, &str); 5] = [
     ("openai", "gpt-4o"),
@@ -24,11 +22,6 @@ const DIALECTS: [(&str, &str); 5] = [
     ("gemini", "gemini-2.5-flash"),
     ("openai-compatible", "qwen3"),
 ];
-
-fn is_of(agent: &str, request: &Recorded) -> bool {
-    let text = String::from_utf8_lossy(&request.body);
-    text.contains(&format!("You are the agent \\\"{agent}\\\""))
-}
 
 /// The coordinator gives tasks away in two rounds; the digger reads until it may no longer; the
 /// first request of risks fails and is made again.
@@ -68,30 +61,19 @@ fn script() -> Script {
 }
 
 fn place(kind: &str, model: &str, provider: &FakeProvider) -> Place {
-    let base = provider.url();
-    let version = if kind.starts_with("openai") {
-        "/v1"
-    } else {
-        ""
-    };
-    let place = Place::with_config(&format!(
-        "[models]\ncatalogue = \"config/models.toml\"\n[providers.{kind}]\n\
-         base_url = \"{base}{version}\"\napi_key_env = \"TEST_KEY\"\nattempts = 1\n\
+    let place = Place::with_provider(
+        kind,
+        provider,
+        "attempts = 1\n[models]\ncatalogue = \"config/models.toml\"\n\
          [compaction]\nsummarisers = [\"extractive\"]\n\
-         [agents.digger]\ndescription = \"reads\"\ntools = [\"recall\"]\nmax_model_calls = 6\n"
-    ));
+         [agents.digger]\ndescription = \"reads\"\ntools = [\"recall\"]\nmax_model_calls = 6\n",
+    );
     // A window so small that old results leave the digger's requests.
     place.write(
         "config/models.toml",
         format!("[models.\"{kind}/{model}\"]\nwindow = 20000\nmax_output = 1000\n"),
     );
     place
-}
-
-fn call(place: &Place, args: &[&str]) -> Done {
-    let mut command = place.command(args);
-    command.env("TEST_KEY", KEY);
-    finish(command.spawn().unwrap(), args)
 }
 
 /// A whole turn; gives the report.
@@ -111,7 +93,7 @@ fn turn(place: &Place, kind: &str, model: &str) -> Value {
         "risks,facts,digger",
         "--json",
     ];
-    call(place, &args).expect(0).json()
+    place.keyed(&args).expect(0).json()
 }
 
 fn body(request: &Value) -> Vec<u8> {
@@ -146,7 +128,7 @@ fn the_bytes_of_a_request_do_not_steer_a_terminal() {
 #[test]
 fn every_request_is_rebuilt_as_the_provider_received_it() {
     for (kind, model) in DIALECTS {
-        let provider = FakeProvider::builder().script(script()).start_on_thread();
+        let provider = FakeProvider::play_on_thread(script());
         let place = place(kind, model, &provider);
         turn(&place, kind, model);
         let received = block_on(provider.wait_for(10));
@@ -193,7 +175,7 @@ fn a_run_of_sixty_calls_goes_on_with_summaries_and_is_rebuilt() {
             let said = Answer::text(format!("{order}{}", "I go on to the next one. ".repeat(60)));
             Act::answer(said.and_call("recall", r#"{"from":1,"to":30}"#))
         });
-        let provider = FakeProvider::builder().script(script).start_on_thread();
+        let provider = FakeProvider::play_on_thread(script);
         let place = place(kind, model, &provider);
         let file = example();
         let model = format!("{kind}/{model}");
@@ -212,7 +194,7 @@ fn a_run_of_sixty_calls_goes_on_with_summaries_and_is_rebuilt() {
             &model,
             "--json",
         ];
-        let report = call(&place, &[&run[..], &digger].concat()).expect(0).json();
+        let report = place.keyed(&[&run[..], &digger].concat()).expect(0).json();
         assert_eq!(report["state"], "answered", "{report:#}");
         let received = block_on(provider.wait_for(62));
         drop(provider);
@@ -239,7 +221,7 @@ fn a_run_of_sixty_calls_goes_on_with_summaries_and_is_rebuilt() {
 #[test]
 fn the_bytes_of_one_request_are_written_as_they_were() {
     let (kind, model) = DIALECTS[0];
-    let provider = FakeProvider::builder().script(script()).start_on_thread();
+    let provider = FakeProvider::play_on_thread(script());
     let place = place(kind, model, &provider);
     turn(&place, kind, model);
     let received = block_on(provider.wait_for(10));
@@ -253,16 +235,20 @@ fn the_bytes_of_one_request_are_written_as_they_were() {
     assert!(requests.len() > 2);
     for (n, request) in requests.iter().enumerate() {
         let number = (n + 1).to_string();
-        let raw = call(&place, &["why", short, "--request", &number, "--raw"]).expect(0);
+        let raw = place
+            .keyed(&["why", short, "--request", &number, "--raw"])
+            .expect(0);
         assert_eq!(raw.stdout.as_bytes(), &request.body[..], "request {number}");
     }
-    let beyond = call(&place, &["why", short, "--request", "99", "--raw"]).expect(2);
+    let beyond = place
+        .keyed(&["why", short, "--request", "99", "--raw"])
+        .expect(2);
     beyond.says(&[
         "has no request 99",
         &format!("it has 1 to {}", requests.len()),
     ]);
 
-    let output = call(&place, &["why", short]).expect(0).stdout;
+    let output = place.keyed(&["why", short]).expect(0).stdout;
     for words in [
         "round 1 of",
         "frozen as snapshot",
@@ -282,10 +268,12 @@ fn the_bytes_of_one_request_are_written_as_they_were() {
         let differs = against["differing_keys"].as_array().unwrap();
         assert!(differs.contains(&"tools".into()), "{against}");
     }
-    call(&place, &["why", short, "--against", "ffffffff"])
+    place
+        .keyed(&["why", short, "--against", "ffffffff"])
         .expect(2)
         .says(&["no run `ffffffff`", "others of its turn"]);
-    call(&place, &["why", "feedbeef"])
+    place
+        .keyed(&["why", "feedbeef"])
         .expect(2)
         .says(&["no run, turn or agent `feedbeef`", "unisono runs list"]);
 }

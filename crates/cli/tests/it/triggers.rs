@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::http::{Daemon, Reply, head};
-use crate::support::{PATIENCE, Place, send_signal};
+use crate::support::{PATIENCE, Place};
 
 const SECRET: &str = "0123456789abcdef0123456789abcdef";
 const BODY: &[u8] = b"{\"ref\":\"main\",\n\"by\":\"Ada\"}";
@@ -69,8 +69,7 @@ fn a_request_that_knows_the_secret_begins_one_turn() {
         post(&daemon, "deploy", &signed, BODY).expect(202).json(),
         begun
     );
-    send_signal("KILL", &daemon.going.id().to_string());
-    drop(daemon);
+    daemon.kill();
     let daemon = Daemon::start(&place);
     assert_eq!(
         post(&daemon, "deploy", &signed, BODY).expect(202).json(),

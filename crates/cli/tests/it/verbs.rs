@@ -38,6 +38,8 @@ fn an_export_comes_back_as_it_was() {
     let id = first["session"].as_str().unwrap();
     let refused = place.call(&["import", "export.jsonl"]).expect(2);
     refused.says(&["is already in the store", "--copy"]);
+    let refused = place.call(&["import", "export.jsonl", "--json"]).expect(2);
+    refused.says(&["\"code\":\"conflict\""]);
     place.call(&["sessions", "delete", id, "--yes"]).expect(0);
     place.json(&["import", "export.jsonl"]);
     let second = place.json(&["context"]);
@@ -204,6 +206,8 @@ fn a_branch_leaves_at_a_message_and_is_worked_on() {
 #[test]
 fn a_session_is_deleted_after_a_yes() {
     let (place, _) = imported();
+    // The audit log and the tokens are no sessions.
+    assert_eq!(place.json(&["vacuum"])["sessions"], 1);
     place
         .call(&["sessions", "delete", "latest"])
         .expect(2)
@@ -217,6 +221,8 @@ fn a_session_is_deleted_after_a_yes() {
         .expect(0)
         .says(&["no sessions yet"]);
     assert!(place.json(&["vacuum"])["after_bytes"].is_u64());
+    let shown = place.call(&["vacuum"]).expect(0).stdout;
+    assert!(shown.contains(", 0 sessions"), "{shown}");
 }
 
 #[test]

@@ -11,7 +11,6 @@ use crate::people::Question;
 use crate::scene::{Scene, Shape, TASK};
 use crate::support::PATIENCE;
 
-/// A daemon that listens.
 pub(crate) struct Daemon {
     pub(crate) child: Child,
     address: String,
@@ -166,7 +165,6 @@ impl Stream {
     }
 }
 
-/// A received event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ReceivedEvent {
     pub(crate) seq: u64,

@@ -53,7 +53,6 @@ impl Journal {
         self.events.iter().map(|event| &event.fact)
     }
 
-    /// Whether the turn was taken.
     pub(crate) fn has_turn(&self) -> bool {
         self.facts()
             .any(|fact| matches!(fact, Fact::TurnAccepted { .. }))

@@ -35,7 +35,6 @@ pub(crate) enum Of {
 }
 
 impl Death {
-    /// What tells the process.
     pub(crate) fn tell(self, command: &mut Command) {
         let (call, number, after) = match self {
             Death::Commit { number, synced } => ("sync", number, synced),

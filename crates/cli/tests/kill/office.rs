@@ -30,7 +30,6 @@ impl Asked {
     }
 }
 
-/// Whether the server was asked for that call.
 pub(crate) fn did(asked: &[Asked], call: &str) -> bool {
     asked.iter().any(|asked| asked.key == call)
 }

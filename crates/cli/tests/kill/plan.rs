@@ -18,7 +18,6 @@ pub(crate) enum Way {
     Daemon,
 }
 
-/// A round.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
     seed: u64,
@@ -47,7 +46,6 @@ impl Plan {
         }
     }
 
-    /// At that commit.
     fn at_commit(way: (Way, Shape), number: u64) -> Plan {
         let mut deaths = [Death::None; LIVES];
         let synced = number.is_multiple_of(2);
@@ -55,7 +53,6 @@ impl Plan {
         Plan::sweep(way, deaths, number % 4 < 2)
     }
 
-    /// At random.
     fn random(seed: u64) -> Plan {
         let mut draw = Draw(seed);
         let way = match draw.below(2) {

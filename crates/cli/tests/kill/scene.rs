@@ -131,7 +131,7 @@ pub(crate) struct Scene {
 impl Scene {
     /// A place of its own. With a template, its store is a copy of that one's.
     pub(crate) fn new(shape: Shape, template: Option<&Place>) -> Scene {
-        let provider = FakeProvider::builder().script(script()).start_on_thread();
+        let provider = FakeProvider::play_on_thread(script());
         let place = Place::new();
         let config = config(&provider, &place.path("calls"));
         place.write("config/unisono.toml", config);

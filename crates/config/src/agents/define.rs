@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use unisono_context::attachment::FileRules;
 use unisono_context::budget::Limits;
 use unisono_context::call::CacheWarm;
 use unisono_context::{AgentId, Cost};
 use unisono_model::catalogue::{EXTRACTIVE, Entry};
+use unisono_model::media::Accepts;
 use unisono_session::agent::{AgentKind, Command, ContextMode, Definition, OnFailure, PrefixMode};
 
 use super::files::Source;
@@ -14,18 +16,7 @@ use super::{acp, http, output_schema, pipeline, tools};
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::document::Value;
 use crate::schema::duration_ms;
-use crate::settings::{Loaded, dollars, models};
-
-/// The kinds that need no registration.
-pub(crate) const BUILT_IN_KINDS: [&str; 7] = [
-    "llm",
-    EXTRACTIVE,
-    "command",
-    "http",
-    "a2a",
-    "acp",
-    pipeline::KIND,
-];
+use crate::settings::{BUILT_IN_KINDS, Loaded, dollars, models};
 
 /// The environment of definitions.
 pub(super) struct Setting<'l> {
@@ -46,7 +37,10 @@ impl Setting<'_> {
             instructions: instructions(source),
             tools: tools::allowed(source, &kind, &self.loaded.tools, found),
             kind,
-            limits: limits(&model),
+            limits: Limits {
+                files: self.file_rules(&model),
+                ..limits(&model)
+            },
             model: model.model.to_string().into(),
             max_model_calls: whole("max_model_calls", defaults.max_model_calls),
             timeout_ms: time_ms(source).unwrap_or_else(|| defaults.timeout.ms()),
@@ -78,6 +72,19 @@ impl Setting<'_> {
             pipeline: pipeline::stages(source),
             tags: source.texts("tags").map(|item| item.text.into()).collect(),
         })
+    }
+
+    /// How a model gets attachments; unknown for a model of the program itself.
+    fn file_rules(&self, model: &Entry) -> FileRules {
+        let provider = self.loaded.providers.get(&model.model.provider);
+        match model.dialect.or(provider.map(|access| access.dialect)) {
+            Some(dialect) => {
+                let Accepts { images, documents } = model.accepts;
+                FileRules::for_model(dialect.attachment_rule(), images, documents)
+            }
+            None if model.model.provider == EXTRACTIVE => FileRules::TEXTS,
+            None => FileRules::default(),
+        }
     }
 
     fn description(&self, source: &Source, found: &mut Diagnostics) -> Option<Arc<str>> {
@@ -172,7 +179,6 @@ fn command(source: &Source, found: &mut Diagnostics) -> Option<AgentKind> {
     program(source, "command", found).map(AgentKind::Command)
 }
 
-/// The program of an agent of that kind.
 pub(super) fn program(source: &Source, kind: &str, found: &mut Diagnostics) -> Option<Command> {
     let Some(program) = source.text("command") else {
         if !found.has(&source.place.origin, "command") {
@@ -255,17 +261,17 @@ fn without_effect(source: &Source, keys: &[&str], kind: &str, help: &str, found:
     }
 }
 
-/// The limits of a model, as the catalogue has them.
+/// The limits of a model, as the catalogue has them, without its way to get attachments.
 pub fn limits(model: &Entry) -> Limits {
     Limits {
         window: model.window,
         max_output: model.max_output,
         encoding: model.encoding,
         per_message: model.per_message(),
+        files: Default::default(),
     }
 }
 
-/// A table of texts.
 pub(super) fn texts_by_name(source: &Source, key: &str) -> BTreeMap<Arc<str>, Arc<str>> {
     let table = source.table.table(key).into_iter();
     let entries = table.flat_map(|table| table.iter());

@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 
 use unisono_context::AgentId;
 
-use super::keys::KEYS;
 use crate::diagnostic::{Diagnostic, Diagnostics, Origin, Place};
 use crate::document::{self, Entry, Node, Table, Value};
 use crate::paths;
 use crate::schema;
 use crate::settings::Loaded;
+use crate::settings::keys::AGENT;
 use crate::skills::Skills;
 
 /// The agents built into the program: file names and texts.
@@ -270,11 +270,11 @@ fn read(
             return None;
         }
     };
-    schema::check(&mut table, KEYS, "", found);
+    schema::check(&mut table, AGENT, "", found);
     loaded
         .sources()
         .home
-        .expand_all(&mut table, KEYS, base, found);
+        .expand_all(&mut table, AGENT, base, found);
     if !body.trim().is_empty() {
         if let Some(entry) = table.entry("instructions") {
             let problem = "`instructions` is set, but the text below the front matter is used";

@@ -71,7 +71,6 @@ impl Roster {
         })
     }
 
-    /// A delegate of that lead.
     fn given(&self, agent: &str, lead: &Definition) -> Result<Arc<Definition>, Error> {
         let agent = self.get(agent)?;
         if agent.id == lead.id {

@@ -9,7 +9,7 @@ use unisono_session::tool::ApprovalRule;
 
 use super::files::Source;
 use super::{DEFAULT_TOOLS, TOOLS};
-use crate::diagnostic::{Diagnostic, Diagnostics, suggestion};
+use crate::diagnostic::{Diagnostic, Diagnostics, nearest, suggestion};
 use crate::settings::{Tools, mcp};
 
 /// Its tools, sorted, as patterns: the named tools, by default the read-only ones for a model; all
@@ -26,7 +26,7 @@ pub(super) fn allowed(
             let problem = format!("agent `{}` names an unknown tool `{name}`", source.id);
             let mut diagnostic = Diagnostic::error(item.place.clone(), problem).with_key(key);
             diagnostic.help = match server_of(name) {
-                Some(server) => unknown_server(server, known),
+                Some(server) => Some(unknown_server_of(server, known)),
                 None => {
                     let own = known.own.iter().map(String::as_str);
                     suggestion(name, TOOLS.into_iter().chain(own))
@@ -72,12 +72,22 @@ fn is_known(name: &str, known: &Tools) -> bool {
     inside || server_of(name).is_some_and(|server| known.has(server))
 }
 
+/// What to do about a tool of an unknown server. The tools of servers are unknown until a server is
+/// asked, so only servers can be named.
+fn unknown_server_of(server: &str, known: &Tools) -> String {
+    let names: Vec<&str> = known.names.iter().map(String::as_str).collect();
+    match nearest(server, names.iter().copied()) {
+        Some(similar) => format!("did you mean the tool server `{similar}`?"),
+        None if names.is_empty() => format!("configure its server as [mcp.{server}]"),
+        None => format!("known tool servers are: {}", names.join(", ")),
+    }
+}
+
 fn unknown_server(name: &str, known: &Tools) -> Option<String> {
     let names = known.names.iter().map(String::as_str);
     suggestion(name, names).or_else(|| Some(format!("configure it as [mcp.{name}]")))
 }
 
-/// Its approval rules.
 pub(super) fn approvals(source: &Source, found: &mut Diagnostics) -> Vec<ApprovalRule> {
     let mut rules = Vec::new();
     for item in source.texts("approve") {
@@ -92,4 +102,29 @@ pub(super) fn approvals(source: &Source, found: &mut Diagnostics) -> Vec<Approva
         }
     }
     rules
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tool_of_an_unknown_server_is_answered_with_servers() {
+        let known = |names: &[&str]| {
+            let mut tools = Tools::default();
+            tools.names = names.iter().map(|name| (*name).to_owned()).collect();
+            tools
+        };
+        let rows = [
+            (known(&[]), "configure its server as [mcp.nothing]"),
+            (known(&["mail"]), "known tool servers are: mail"),
+            (
+                known(&["mail", "nothings"]),
+                "did you mean the tool server `nothings`?",
+            ),
+        ];
+        for (known, help) in rows {
+            assert_eq!(unknown_server_of("nothing", &known), help);
+        }
+    }
 }

@@ -24,7 +24,50 @@ pub(super) fn parse(origin: Origin, text: &str) -> Result<(Table, &str), Box<Dia
     ))
 }
 
-/// A whole file of YAML.
+/// Front matter that is not YAML, line by line.
+pub(super) fn lines(origin: Origin, text: &str) -> Option<(Table, &str)> {
+    let origin = Arc::new(origin);
+    let (front, body) = split(text.trim_start_matches('\u{feff}'))?;
+    let mut offset = front.as_ptr() as usize - text.as_ptr() as usize;
+    let mut entries: Vec<Entry> = Vec::new();
+    for line in front.split_inclusive('\n') {
+        let begins = line.split_once(':').filter(|(key, _)| is_key(key));
+        match (begins, entries.last_mut()) {
+            (Some((key, value)), _) => {
+                let place = Place::in_text(&origin, text, offset);
+                let node = Node {
+                    value: Value::Text(unquoted(value.trim()).to_owned()),
+                    place: place.clone(),
+                };
+                entries.push(Entry {
+                    key: key.to_owned(),
+                    place,
+                    node,
+                });
+            }
+            (None, Some(entry)) => {
+                if let Value::Text(text) = &mut entry.node.value {
+                    text.push('\n');
+                    text.push_str(line.trim_end());
+                }
+            }
+            (None, None) => {}
+        }
+        offset += line.len();
+    }
+    Some((entries.into_iter().collect(), body))
+}
+
+fn is_key(text: &str) -> bool {
+    let word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    text.starts_with(|c: char| c.is_ascii_alphabetic()) && text.chars().all(word)
+}
+
+fn unquoted(text: &str) -> &str {
+    let quoted = |quote: char| text.strip_prefix(quote)?.strip_suffix(quote);
+    quoted('"').or_else(|| quoted('\'')).unwrap_or(text)
+}
+
 pub(super) fn whole(origin: Origin, text: &str) -> Result<Table, Box<Diagnostic>> {
     let origin = Arc::new(origin);
     table(text, "the file", &|offset| {

@@ -101,7 +101,6 @@ pub struct Resolved {
 pub struct ConfiguredNumber<'c, T = u64> {
     /// Its key.
     pub(crate) path: Vec<&'c str>,
-    /// Its value.
     pub(crate) value: T,
 }
 
@@ -206,7 +205,6 @@ impl Compaction {
         }
     }
 
-    /// The summarisers in all tables.
     pub(crate) fn summarisers(&self) -> impl Iterator<Item = (Vec<&str>, &[String])> {
         let scopes = self.scopes().into_iter();
         scopes.filter_map(|(path, numbers)| {
@@ -215,7 +213,6 @@ impl Compaction {
         })
     }
 
-    /// The prompts in all tables.
     pub(super) fn prompts(&self) -> impl Iterator<Item = (Vec<&str>, &str)> {
         let scopes = self.scopes().into_iter();
         scopes.filter_map(|(path, numbers)| {
@@ -252,7 +249,7 @@ impl Scopes<'_> {
         let preset = name
             .and_then(|name| Preset::from_name(&name))
             .unwrap_or(Preset::Checkpoint);
-        let mut policy = of_model(Policy::of(preset), model);
+        let mut policy = of_model(Policy::from_preset(preset), model);
         if preset != Preset::Off {
             self.change(&mut policy);
         }
@@ -263,7 +260,6 @@ impl Scopes<'_> {
         }
     }
 
-    /// The style of summaries.
     fn style(&self) -> Style {
         let name = self.pick(|n| n.style.clone());
         name.and_then(|name| Style::from_name(&name))
@@ -313,7 +309,7 @@ impl Scopes<'_> {
         let checkpoints = self.pick(|n| n.model_checkpoints);
         let hours = self.pick(|n| n.model_checkpoints_per_hours);
         let base = match (preset, checkpoints.is_some() || hours.is_some()) {
-            (None, true) => Policy::of(Preset::Checkpoint).quota,
+            (None, true) => Policy::from_preset(Preset::Checkpoint).quota,
             (preset, _) => preset,
         };
         base.map(|quota| ModelQuota {

@@ -1,7 +1,9 @@
 //! Every key of the configuration.
 
-use crate::agents;
+mod agents;
+
 use crate::schema::{Key, Kind, key};
+pub(crate) use agents::AGENT;
 
 const TOKENS: Kind = Kind::Whole(0, i64::MAX);
 const SOME: Kind = Kind::Whole(1, u32::MAX as i64);
@@ -23,7 +25,7 @@ pub(crate) const ALL: &[Key] = &[
     key("delegation", Kind::Section(DELEGATION)),
     key("budget", Kind::Section(BUDGET)),
     key("agent_defaults", Kind::Section(AGENT_DEFAULTS)),
-    key("agents", Kind::Named(agents::KEYS)),
+    key("agents", Kind::Named(AGENT)),
     key("runtime", Kind::Section(RUNTIME)),
     key("server", Kind::Section(SERVER)),
     key("attachments", Kind::Section(ATTACHMENTS)),

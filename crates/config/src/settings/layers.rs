@@ -14,7 +14,6 @@ use crate::diagnostic::{Diagnostic, Diagnostics, Origin, Place};
 use crate::document::{Entry, Table, Value};
 use crate::schema;
 
-/// One layer.
 #[derive(Clone, Debug)]
 pub(crate) struct Layer {
     pub(crate) origin: Origin,

@@ -20,13 +20,16 @@ pub(super) fn catalogue(
     };
     let beside = sources.home.settings().map(|dir| dir.join("models.toml"));
     let beside = beside.filter(|path| path.is_file());
-    let built_in = config
-        .providers
-        .iter()
-        .fold(built_in, |all, (name, own)| match &own.like {
+    let built_in = config.providers.iter().fold(built_in, |all, (name, own)| {
+        let all = match &own.like {
             Some(like) => all.with_provider(name, like),
             None => all,
-        });
+        };
+        match &own.default_model {
+            Some(model) => all.with_default_model(name, model),
+            None => all,
+        }
+    });
     let built_in = sources.program.added_to(built_in, found);
     let Some(path) = config.models.catalogue.clone().or(beside) else {
         return Some(built_in);
@@ -144,6 +147,25 @@ pub(crate) fn warn(entry: &Entry, place: &Place, key: &str, found: &mut Diagnost
         of_model: true,
         ..Diagnostic::warning(place.clone(), problem)
     };
-    let help = "add it to a catalogue of your own (models.catalogue), unless its server reports it";
+    let lines = entry_lines(entry);
+    let help = format!(
+        "unless its server reports it, put what is right into the file of `models.catalogue`:\n{lines}"
+    );
     found.push(diagnostic.with_key(key).help(help));
+}
+
+/// The lines of a catalogue for a model without an entry, with the assumptions about it.
+pub fn entry_lines(entry: &Entry) -> String {
+    let Entry {
+        model,
+        window,
+        max_output,
+        ..
+    } = entry;
+    format!(
+        "[models.\"{model}\"]\n\
+         window = {window}\n\
+         max_output = {max_output}\n\
+         # price = {{ input = …, output = … }}  # dollars per million tokens"
+    )
 }

@@ -44,6 +44,7 @@ const DEADLINE: &str = "compaction.deadline_seconds";
      `compaction` but its deadline, `{DEFAULT_MODEL}` and `{MODEL_OVERRIDE}` can{}",
     .meant.as_ref().map(|key| format!("; did you mean `{key}`?")).unwrap_or_default()
 )]
+#[non_exhaustive]
 pub struct OverrideError {
     /// Its key.
     pub key: String,

@@ -1,14 +1,26 @@
-//! The names of a program's extensions in Rust, so that settings and agents can use them.
+//! The names that are built in, and those of a program's extensions in Rust, so that settings and
+//! agents can use them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use unisono_context::Tokens;
-use unisono_model::catalogue::Catalogue;
+use unisono_model::catalogue::{Catalogue, EXTRACTIVE};
 use unisono_runtime::Extensions;
 use unisono_runtime::mcp::{LONGEST_NAME, SEPARATOR};
 
-use crate::agents::{BUILT_IN_KINDS, TOOLS};
 use crate::diagnostic::{Diagnostic, Diagnostics, Origin, Place};
+use crate::skills;
+
+/// The built-in tools of agents.
+pub const TOOLS: [&str; 5] = {
+    let [compact, delegate, read_message, recall] = unisono_runtime::tools::BUILT_IN;
+    [compact, delegate, read_message, recall, skills::TOOL]
+};
+
+/// The kinds of agents that need no registration.
+pub(crate) const BUILT_IN_KINDS: [&str; 7] = [
+    "llm", EXTRACTIVE, "command", "http", "a2a", "acp", "pipeline",
+];
 
 /// The names of a program's extensions in Rust.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -84,7 +84,6 @@ fn leaves(layers: &Layers, path: Vec<String>, value: Value, all: &mut Vec<(usize
     all.push((rank(&path), setting));
 }
 
-/// Whether a value is a database address with a password.
 fn has_password(path: &[String], value: &str) -> bool {
     let is_address = path.iter().eq(["store", "url"]);
     let of_user = value

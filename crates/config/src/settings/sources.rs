@@ -84,7 +84,6 @@ impl Variables {
         Variables(Arc::new(find))
     }
 
-    /// Whether that variable is set.
     pub(crate) fn has(&self, name: &str) -> bool {
         (self.0)(name).is_some()
     }

@@ -2,19 +2,21 @@
 //! above the project's.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use toml::{Table, Value};
 
 use super::keys::{ALL, EXCLUSIVE, POLICY};
-use crate::diagnostic::nearest;
+use super::sources::Sources;
+use crate::diagnostic::{Diagnostics, Origin, Place, nearest};
 use crate::document::Value as Node;
+use crate::paths;
 use crate::schema::{self, Key, Kind};
 
 /// The file's name, in the directory of the store.
 pub const STORED: &str = "settings.toml";
 /// Its first line.
-const HEAD: &str =
-    "# Changed while the daemon ran; what is here wins over the project's settings.\n";
+const HEAD: &str = "# Changed while the daemon ran; these values override the settings files.\n";
 
 /// Sections in which every key applies to turns that begin later.
 const SECTIONS: [&str; 3] = ["turn", "delegation", "agent_defaults"];
@@ -33,6 +35,7 @@ const PROMPT: &str = "prompt";
 
 /// Why settings cannot be changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum UnchangeableKey {
     /// There is no such key.
     #[error(
@@ -139,9 +142,26 @@ fn unchangeable(dotted: &str) -> UnchangeableKey {
     if schema::kind_at(ALL, &path_of(dotted)).is_some() {
         return UnchangeableKey::Key(key);
     }
+    UnchangeableKey::Unknown {
+        key,
+        meant: meant(dotted),
+    }
+}
+
+/// The most similar key: key by key; in no known table, among those that can be changed.
+fn meant(dotted: &str) -> Option<String> {
+    let path = path_of(dotted);
+    if let Some(meant) = schema::similar_path(ALL, &path) {
+        return Some(schema::dotted(&meant));
+    }
+    if ALL
+        .iter()
+        .any(|key| path.first().is_some_and(|first| key.name == first))
+    {
+        return None;
+    }
     let known: Vec<String> = changeable().collect();
-    let meant = nearest(dotted, known.iter().map(String::as_str)).map(str::to_owned);
-    UnchangeableKey::Unknown { key, meant }
+    nearest(dotted, known.iter().map(String::as_str)).map(str::to_owned)
 }
 
 /// A value of a dotted key, from a person's text: a list is a TOML array, or its items with
@@ -184,6 +204,39 @@ pub fn changed(
     Ok(format!("{HEAD}{all}"))
 }
 
+/// The diagnostics of changes that are not stored: those of the file name the key and the value that
+/// were written, because the file does not have the line.
+pub fn name_written_values(
+    found: &Diagnostics,
+    sources: &Sources,
+    store: &Path,
+    changes: &BTreeMap<String, Option<Value>>,
+) -> Diagnostics {
+    let shown = paths::display_path(&store.join(STORED), &sources.directory);
+    let file = Origin::File(shown);
+    let each = found.iter().cloned().map(|mut one| {
+        if *one.place.origin == file {
+            let written = written_change(one.key.as_deref(), changes);
+            one.place = Place::of_origin(Origin::Flag(written));
+        }
+        one
+    });
+    each.collect()
+}
+
+/// The change of a key, or the only one, as a person wrote it.
+fn written_change(key: Option<&str>, changes: &BTreeMap<String, Option<Value>>) -> String {
+    let of_key = changes
+        .iter()
+        .find(|(changed, _)| key == Some(canonical(changed).as_str()));
+    let only = || changes.iter().next().filter(|_| changes.len() == 1);
+    match of_key.or_else(only) {
+        Some((key, Some(value))) => format!("{} = {value}", canonical(key)),
+        Some((key, None)) => format!("{} is removed", canonical(key)),
+        None => "the changed settings".to_owned(),
+    }
+}
+
 /// Whether a prompt is named by its file.
 fn is_path(prompt: &str) -> bool {
     prompt.contains(['/', '\\'])
@@ -224,6 +277,7 @@ fn change(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::diagnostic::Diagnostic;
 
     fn with(text: &str, changes: &[(&str, Option<Value>)]) -> Result<String, UnchangeableKey> {
         let changes = changes.iter().cloned();
@@ -285,6 +339,28 @@ mod tests {
     }
 
     #[test]
+    fn an_unknown_key_is_answered_with_the_one_that_may_be_meant_in_every_table() {
+        for (wrong, meant) in [
+            ("turn.agnets", "turn.agents"),
+            ("compation.preset", "compaction.preset"),
+            ("models.defualt", "models.default"),
+            ("agents.risks.modle", "agents.risks.model"),
+            ("agents.risks.max_turns", "agents.risks.max_model_calls"),
+            ("provders.own.base_ur", "providers.own.base_url"),
+            (
+                "compaction.models.a/b.prest",
+                "compaction.models.\"a/b\".preset",
+            ),
+        ] {
+            let expected = UnchangeableKey::Unknown {
+                key: wrong.to_owned(),
+                meant: Some(meant.to_owned()),
+            };
+            assert_eq!(with("", &[(wrong, Some("x".into()))]), Err(expected));
+        }
+    }
+
+    #[test]
     fn keys_are_set_replaced_and_left_again() {
         let one = with("", &[("turn.lead", Some("facts".into()))]).unwrap();
         assert_eq!(one, format!("{HEAD}[turn]\nlead = \"facts\"\n"));
@@ -296,6 +372,47 @@ mod tests {
         assert!(!three.contains("trigger_of_window"), "{three}");
         let none = [("compaction.trigger_tokens", None), ("turn.lead", None)];
         assert_eq!(with(&three, &none).unwrap(), HEAD);
+    }
+
+    #[test]
+    fn an_error_names_what_was_written_and_no_line_of_the_file() {
+        let sources = Sources {
+            directory: "/work".into(),
+            ..Sources::default()
+        };
+        let at = |file: &str, key: &str| {
+            let place = Place {
+                at: Some((3, 1)),
+                ..Place::file(Path::new(file))
+            };
+            Diagnostics::from(Diagnostic::error(place, "it is wrong").with_key(key))
+        };
+        let (lead, preset) = (
+            ("turn.lead".to_owned(), Some(Value::from("nobody"))),
+            ("compaction.preset".to_owned(), None),
+        );
+        let one = BTreeMap::from([lead.clone()]);
+        let two = BTreeMap::from([lead, preset]);
+        let said = |found: &Diagnostics, changes: &BTreeMap<String, Option<Value>>| {
+            name_written_values(found, &sources, Path::new("/work/store"), changes).to_string()
+        };
+        let stored = "store/settings.toml";
+        let rows = [
+            (stored, "turn.lead", &two, "turn.lead = \"nobody\""),
+            (
+                stored,
+                "compaction.preset",
+                &two,
+                "compaction.preset is removed",
+            ),
+            (stored, "compaction", &two, "the changed settings"),
+            (stored, "compaction", &one, "turn.lead = \"nobody\""),
+            ("a.toml", "turn.lead", &one, "a.toml:3:1"),
+        ];
+        for (file, key, changes, place) in rows {
+            let expected = format!("{place}: error: it is wrong");
+            assert_eq!(said(&at(file, key), changes), expected);
+        }
     }
 
     #[test]
@@ -341,6 +458,15 @@ mod tests {
         }
         for (key, meant) in [
             ("turn.agnets", Some("turn.agents")),
+            (
+                "compaction.models.\"openai/gpt-5-mini\".triger_tokens",
+                Some("compaction.models.\"openai/gpt-5-mini\".trigger_tokens"),
+            ),
+            (
+                "compaction.providers.local.prest",
+                Some("compaction.providers.local.preset"),
+            ),
+            ("compaction.models.a/b.zzz", None),
             ("nowhere.near", None),
             ("", None),
         ] {

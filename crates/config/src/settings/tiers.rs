@@ -50,7 +50,6 @@ impl TierNumbers {
         ]
     }
 
-    /// The first key that is set.
     pub(super) fn first_set(&self) -> Option<&'static str> {
         let keys = [
             ("tier_topic", self.tier_topic.is_some()),

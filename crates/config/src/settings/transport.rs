@@ -32,7 +32,6 @@ pub struct Transport {
     pub headers: BTreeMap<String, String>,
 }
 
-/// The chosen transport.
 pub(super) enum ChosenTransport<'t> {
     Program(Command),
     Url(&'t str),

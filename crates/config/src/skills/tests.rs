@@ -28,12 +28,23 @@ fn the_first_of_a_name_counts_and_the_list_is_sorted() {
     let (_place, places) = place(&[
         ("skills/b-two/SKILL.md", &skill("b-two", "Of the project.")),
         ("skills/a1/SKILL.md", &skill("a1", "\"Of: others.\"")),
+        ("others/a1/SKILL.md", &skill("a1", "\"Of: others.\"")),
         ("others/b-two/SKILL.md", &skill("b-two", "Hidden.")),
         ("others/c/SKILL.md", &skill("c", ">\n  Of the\n  person.")),
         ("skills/notes/README.md", "no skill"),
     ]);
     let (skills, wrong) = read_all(&places);
-    assert_eq!(wrong, [""; 0]);
+    // The copy of `a1` is no fault.
+    let [wrong] = &wrong[..] else {
+        panic!("{wrong:?}");
+    };
+    let words = [
+        "others/b-two/SKILL.md: warning",
+        "skills/b-two/SKILL.md has the same name",
+    ];
+    for word in words {
+        assert!(wrong.contains(word), "{wrong}");
+    }
     let list = skills.catalogue(&[], 10_000);
     let (_, list) = list.split_once("runs them.\n\n").unwrap();
     assert_eq!(
@@ -55,8 +66,8 @@ fn a_wrong_skill_is_left_out_with_a_reason() {
     let long = skill("long", &"word ".repeat(300));
     let huge = skill("huge", &"x".repeat(2_000_000));
     let table: [(&str, &str, &str); 8] = [
-        ("Upper", &skill("Upper", "D."), "a-z, 0-9 and single `-`"),
-        ("a--b", &skill("a--b", "D."), "a-z, 0-9 and single `-`"),
+        ("Upper", &skill("Upper", "D."), "lowercase letters"),
+        ("a--b", &skill("a--b", "D."), "single `-` between them"),
         ("other", &skill("name", "D."), "is not that of its folder"),
         ("none", "---\nname: none\n---\nText", "no `description`"),
         ("unnamed", "---\ndescription: D.\n---\nText", "no `name`"),
@@ -73,6 +84,51 @@ fn a_wrong_skill_is_left_out_with_a_reason() {
         };
         assert!(wrong.contains(reason), "{folder}: {wrong}");
     }
+}
+
+#[test]
+fn a_name_has_letters_of_any_language() {
+    let of_64 = "ä".repeat(NAME_CHARS);
+    for name in ["pdf-2", "prüfung", "проверка-3", "技能", "a", &of_64] {
+        assert!(is_name(name), "{name}");
+    }
+    let of_65 = "ä".repeat(NAME_CHARS + 1);
+    for name in [
+        "",
+        "-",
+        "-a",
+        "a-",
+        "a--b",
+        "a b",
+        "a_b",
+        "a/b",
+        "a.b",
+        "Ärger",
+        "ǆ-ǅ",
+        "ПРОВЕРКА",
+        "a\u{301}",
+        &of_65,
+    ] {
+        assert!(!is_name(name), "{name}");
+    }
+}
+
+#[test]
+fn front_matter_that_is_not_yaml_is_read_line_by_line() {
+    let text = "---\r\nname: colon\r\ndescription: Use this when: the user asks\r\n  for PDFs\r\n\
+                metadata:\r\n  a: b\r\n---\r\nDo it: now.\r\n";
+    let (_place, places) = place(&[("skills/colon/SKILL.md", text)]);
+    let (skills, wrong) = read_all(&places);
+    let all: Vec<&str> = skills.iter().map(|skill| &*skill.description).collect();
+    assert_eq!(all, ["Use this when: the user asks for PDFs"]);
+    assert_eq!(skills.instructions("colon").unwrap(), "Do it: now.");
+    let [wrong] = &wrong[..] else {
+        panic!("{wrong:?}");
+    };
+    assert!(
+        wrong.contains("is not YAML") && wrong.contains("line by line"),
+        "{wrong}"
+    );
 }
 
 #[test]

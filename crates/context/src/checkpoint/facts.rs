@@ -82,7 +82,7 @@ impl KeyFact {
         let mut kept: Vec<&KeyFact> = Vec::new();
         let mut tokens = Tokens::ZERO;
         for fact in facts.into_iter().rev() {
-            let statement = Statement::of(fact);
+            let statement = Statement::from_fact(fact);
             let said = statement.plain.is_empty() || seen.iter().any(|s| s.replaces(&statement));
             if said {
                 continue;
@@ -113,8 +113,8 @@ struct Statement {
 }
 
 impl Statement {
-    fn of(fact: &KeyFact) -> Statement {
-        let lower = fact.text.to_lowercase();
+    fn from_fact(fact: &KeyFact) -> Statement {
+        let lower = without_day(&fact.text).to_lowercase();
         let trimmed = lower.trim_end_matches(['.', ' ', '\n']);
         let spaced: Vec<&str> = trimmed.split_whitespace().collect();
         let plain = match &spaced[..] {
@@ -175,6 +175,22 @@ impl Statement {
     }
 }
 
+/// A text without the day of its message before it, `[4 March 2024] We meet on Friday.`: the same fact
+/// of another day is the same.
+fn without_day(text: &str) -> &str {
+    let found = text
+        .strip_prefix('[')
+        .and_then(|rest| rest.split_once("] "));
+    let is_digit = |c: char| c.is_ascii_digit();
+    let is_day = |day: &str| {
+        day.split(' ').count() == 3 && day.starts_with(is_digit) && day.ends_with(is_digit)
+    };
+    match found {
+        Some((day, text)) if is_day(day) => text,
+        _ => text,
+    }
+}
+
 /// The hash is equal in every run: the standard hasher with fixed keys.
 fn hash(word: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
@@ -208,6 +224,20 @@ mod tests {
         let new = [fact("the port  is 8080", 9), fact("", 10)];
         let expected = [("Use Rust".into(), 4), ("the port  is 8080".into(), 9)];
         assert_eq!(carried(&old, &new), expected);
+    }
+
+    #[test]
+    fn the_day_of_a_fact_is_not_part_of_its_statement() {
+        let old = [
+            fact("[4 March 2024] We meet on Friday.", 3),
+            fact("[1] Call me", 4),
+        ];
+        let new = [
+            fact("[11 March 2024] We meet on Friday.", 9),
+            fact("[2] Call me", 10),
+        ];
+        let places: Vec<u32> = carried(&old, &new).iter().map(|f| f.1).collect();
+        assert_eq!(places, [4, 9, 10]);
     }
 
     #[test]

@@ -61,7 +61,6 @@ impl Checkpoints {
         self.retired.contains(&id)
     }
 
-    /// Whether any checkpoint was retired.
     pub(super) fn any_retired(&self) -> bool {
         !self.retired.is_empty()
     }

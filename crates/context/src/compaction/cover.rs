@@ -81,15 +81,17 @@ fn until_it_fits(s: &Situation<'_>, from: usize) -> Option<Plan> {
 /// The step that covers everything before `start`, if it shrinks the context and reaches its limit.
 fn before(s: &Situation<'_>, start: usize, reach: Reach, tightened: bool) -> Option<Plan> {
     let Method::Summarise { .. } = s.policy.method else {
-        let room = room(s, start, reach, true);
+        let room = block_limit(s, start, reach, true);
         return (room >= NOTE).then(|| drop_range(s, start, tightened))?;
     };
     let cover = coverage(s, start, false)?;
-    let room = room(s, start, reach, false);
+    let room = block_limit(s, start, reach, false);
     let largest = summary_cap(s.policy);
     let smallest = smallest_summary(largest, s.target);
     let shrinking = match s.mode {
-        Mode::Manual { .. } => WORTHWHILE.of(cover.original).minus(s.budget.per_message),
+        Mode::Manual { .. } => WORTHWHILE
+            .share_of(cover.original)
+            .minus(s.budget.per_message),
         _ => cover.original.minus(s.budget.per_message + Tokens(1)),
     };
     let cap = largest.min(room).min(shrinking);
@@ -132,7 +134,7 @@ pub(super) fn drop_range(s: &Situation<'_>, start: usize, tightened: bool) -> Op
 
 /// Tokens for a block that covers everything before `start`. An estimated count is used as it is
 /// for the target, and at its upper bound for the usable tokens.
-fn room(s: &Situation<'_>, start: usize, reach: Reach, notes_too: bool) -> Tokens {
+fn block_limit(s: &Situation<'_>, start: usize, reach: Reach, notes_too: bool) -> Tokens {
     let staying = s.staying(start, notes_too);
     let usable = s.budget.usable.minus(staying.at_most);
     let room = match reach {

@@ -25,10 +25,10 @@ pub fn mask_delegated(view: &View<'_>, budgets: &Budgets, policy: &Policy) -> Op
     let target = |item: &Item<'_>, budget: &Budget| MaskTarget {
         message: item.node.message.id,
         ordinal: item.ordinal(),
-        tokens: item.count(budget.encoding).tokens,
+        tokens: item.count(budget).tokens,
     };
     let is_large = |item: &Item<'_>| {
-        let tokens = item.count(budget.encoding).tokens;
+        let tokens = item.count(&budget).tokens;
         tokens > OVER && shrinks_when_masked(&item.node.message, tokens)
     };
     let chosen: Vec<&Item<'_>> = items

@@ -99,7 +99,7 @@ fn is_due(policy: &Policy, budget: &Budget, grown: Count) -> bool {
         return false;
     };
     let limit = match grown.is_approximate() {
-        true => Ppm::percent(90).of(trigger),
+        true => Ppm::percent(90).share_of(trigger),
         false => trigger,
     };
     let starts = grown.tokens > limit && grown.tokens >= policy.minimum;

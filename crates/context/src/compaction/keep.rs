@@ -31,11 +31,11 @@ pub(super) fn start(s: &Situation<'_>, halvings: u32) -> Option<usize> {
             newest_tokens(s, Tokens(half(amount.0)), align)
         }
         Keep::ShareOfHistory(share) => {
-            share_of_history(s, Tokens(half(share.of(s.effective.tokens).0)))?
+            share_of_history(s, Tokens(half(share.share_of(s.effective.tokens).0)))?
         }
         // Only if the steps of the tiers did not make the context fit.
         Keep::Tiers(tiers) => {
-            let share = tiers.topic.of(s.target);
+            let share = tiers.topic.share_of(s.target);
             let first = s.view.current_topic();
             let topic = s.units.partition_point(|unit| unit.span.last < first);
             topic.max(while_within(&s.units, Tokens(half(share.0))))

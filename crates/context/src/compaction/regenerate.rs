@@ -33,7 +33,7 @@ pub struct Edit<'a> {
 fn cap(policy: &Policy, budget: &Budget, old: &Checkpoint) -> Tokens {
     let cap = match policy.method {
         Method::Summarise { .. } => summary_cap(policy),
-        Method::Drop => summary_cap(&Policy::of(Preset::Checkpoint)),
+        Method::Drop => summary_cap(&Policy::from_preset(Preset::Checkpoint)),
     };
     let count = old.counts.get(budget.encoding).unwrap_or_default();
     cap.max(count.tokens)

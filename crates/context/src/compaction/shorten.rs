@@ -15,6 +15,8 @@ use super::{MaskTarget, Plan, Step};
 const REFERENCE: Tokens = Tokens(32);
 /// A cut leaves at least this many Unicode scalars of a text.
 const SMALLEST_CUT: u64 = 64;
+/// The number of cuts, each a step of the compaction, that are better than one note for everything.
+const FEW_CUTS: usize = 16;
 
 /// Masks every old, large tool result that is still complete.
 pub(super) fn mask(s: &Situation<'_>) -> Option<Plan> {
@@ -23,7 +25,7 @@ pub(super) fn mask(s: &Situation<'_>) -> Option<Plan> {
     let old = results.rev().skip(masking.keep_newest as usize);
     let mut targets: Vec<MaskTarget> = old
         .filter(|item| item.alteration.is_none() && !s.is_protected(item.ordinal()))
-        .map(|item| (item, item.count(s.budget.encoding).tokens))
+        .map(|item| (item, item.count(&s.budget).tokens))
         .filter(|(_, tokens)| *tokens > masking.over)
         .filter(|(item, tokens)| shrinks_when_masked(&item.node.message, *tokens))
         .map(|(item, tokens)| MaskTarget {
@@ -62,14 +64,7 @@ pub(super) fn cut(s: &Situation<'_>) -> Option<Plan> {
     if !s.over_usable() {
         return None;
     }
-    let masked = |item: &Item<'_>| matches!(item.form(), Some(Form::Masked { .. }));
-    let free = s
-        .items
-        .iter()
-        .filter(|item| !s.is_protected(item.ordinal()) && !masked(item));
-    let mut by_size: Vec<&Item<'_>> = free.collect();
-    by_size.sort_by_key(|item| Reverse(item.count(s.budget.encoding).at_most));
-    let (item, target_chars) = by_size
+    let (item, target_chars) = cuttable(s)
         .into_iter()
         .find_map(|item| cut_length(s, item).map(|length| (item, length)))?;
     let step = Step::Cut {
@@ -80,11 +75,47 @@ pub(super) fn cut(s: &Situation<'_>) -> Option<Plan> {
     Some(s.plan(step, true))
 }
 
+/// Whether cuts of a few large messages can make the context fit.
+pub(super) fn few_cuts_suffice(s: &Situation<'_>) -> bool {
+    if !s.over_usable() {
+        return false;
+    }
+    let excess = s.effective.at_most.minus(s.budget.usable);
+    let largest = cuttable(s).into_iter().take(FEW_CUTS);
+    let saved: Tokens = largest.map(|item| saved_by_shortest_cut(s, item)).sum();
+    saved >= excess
+}
+
+/// The messages that may be cut, largest first.
+fn cuttable<'s, 'a>(s: &'s Situation<'a>) -> Vec<&'s Item<'a>> {
+    let masked = |item: &Item<'_>| matches!(item.form(), Some(Form::Masked { .. }));
+    let free = s
+        .items
+        .iter()
+        .filter(|item| !s.is_protected(item.ordinal()) && !masked(item));
+    let mut by_size: Vec<&Item<'_>> = free.collect();
+    by_size.sort_by_key(|item| Reverse(item.count(&s.budget).at_most));
+    by_size
+}
+
+/// The tokens that the shortest cut of a message saves, in proportion to its characters.
+fn saved_by_shortest_cut(s: &Situation<'_>, item: &Item<'_>) -> Tokens {
+    let texts = cuttable_chars(&item.node.message, item.form());
+    let all = texts.iter().sum::<u64>() + uncuttable_chars(&item.node.message);
+    let lost: u64 = texts
+        .iter()
+        .map(|chars| chars.saturating_sub(SMALLEST_CUT))
+        .sum();
+    let tokens = u128::from(item.count(&s.budget).at_most.0);
+    let saved = tokens * u128::from(lost) / u128::from(all.max(1));
+    Tokens(u64::try_from(saved).unwrap_or(u64::MAX))
+}
+
 /// The length to which the texts of a message are cut, in proportion to the tokens it must lose;
 /// none if that does not shorten it. A message that was cut before is cut at least to half, so that
 /// texts of uneven density terminate soon.
 fn cut_length(s: &Situation<'_>, item: &Item<'_>) -> Option<u32> {
-    let now = item.count(s.budget.encoding).at_most;
+    let now = item.count(&s.budget).at_most;
     let excess = s.effective.at_most.minus(s.target).0;
     let texts = cuttable_chars(&item.node.message, item.form());
     let longest = texts.iter().copied().max()?;

@@ -133,7 +133,7 @@ impl<'a> Situation<'a> {
     pub(super) fn unavoidable(&self) -> Tokens {
         let fixed = self.items.iter().filter(|i| self.is_protected(i.ordinal()));
         fixed
-            .map(|item| item.count(self.budget.encoding).at_most + self.budget.per_message)
+            .map(|item| item.count(&self.budget).at_most + self.budget.per_message)
             .sum()
     }
 

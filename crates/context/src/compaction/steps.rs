@@ -1,10 +1,11 @@
-//! The order of steps: mask, then the step of the tiers, or else summarise or drop, then cut.
+//! The order of steps: mask, then the step of the tiers, or else summarise or drop, then cut a few
+//! messages, or leave a note.
 
 use crate::checkpoint::Kind;
 use crate::policy::Preset;
 
 use super::cover::{cover, drop_range};
-use super::shorten::{cut, mask};
+use super::shorten::{cut, few_cuts_suffice, mask};
 use super::situation::Situation;
 use super::{Error, Plan, tiered};
 
@@ -33,12 +34,17 @@ pub(super) fn next(s: &Situation<'_>) -> Result<Option<Plan>, Error> {
     }
 }
 
-/// Summarises or drops the messages before the kept part, then cuts.
+/// Summarises or drops the messages before the kept part, or cuts a few large messages. If many
+/// messages would have to be cut, a note replaces them in one step.
 fn rolling(s: &Situation<'_>) -> Option<Plan> {
-    cover(s).or_else(|| cut(s)).or_else(|| drop_rest(s))
+    let first_cuts = || if few_cuts_suffice(s) { cut(s) } else { None };
+    cover(s)
+        .or_else(first_cuts)
+        .or_else(|| drop_rest(s))
+        .or_else(|| cut(s))
 }
 
-/// The last resort before an overflow: only a note stays of all content that may leave.
+/// Only a note stays of all content that may leave.
 fn drop_rest(s: &Situation<'_>) -> Option<Plan> {
     if s.over_usable() {
         drop_range(s, s.latest_start, true)

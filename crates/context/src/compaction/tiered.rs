@@ -9,6 +9,8 @@
 //! bulks           5 merge the three oldest          6 drop the oldest
 //! ```
 //!
+//! If many messages of the current topic are large, step 2 comes first.
+//!
 //! The tiers and their numbers are those of Agent Zero's history and its successor.
 
 mod current;
@@ -41,7 +43,7 @@ pub struct Loads {
 impl Loads {
     /// The loads of a branch; none while a message is not counted. The cost depends on the number
     /// of active checkpoints and of shortened messages, not on that of messages.
-    pub fn of(view: &View<'_>, budget: &Budget) -> Option<Loads> {
+    pub fn of_view(view: &View<'_>, budget: &Budget) -> Option<Loads> {
         let first = view.current_topic();
         let topic = Loads::since(view, first, budget)?;
         let all = Loads::since(view, Ordinal::FIRST, budget)?;
@@ -83,7 +85,7 @@ pub(super) fn is_due(
     mode: Mode,
     budget: &Budget,
 ) -> bool {
-    let over = Loads::of(view, budget).map(|loads| over(loads, policy, tiers, mode, budget));
+    let over = Loads::of_view(view, budget).map(|loads| over(loads, policy, tiers, mode, budget));
     over.is_some_and(|over| over.contains(&true)) || summarised_in_part(view)
 }
 
@@ -94,8 +96,8 @@ fn over(loads: Loads, policy: &Policy, tiers: &Tiers, mode: Mode, budget: &Budge
     let limits = loads.limits(tiers, amount);
     let is_over = |(load, limit): (Count, Tokens)| {
         let limit = match mode {
-            Mode::Continue => policy.target.of(limit),
-            _ if load.is_approximate() => Ppm::percent(90).of(limit),
+            Mode::Continue => policy.target.share_of(limit),
+            _ if load.is_approximate() => Ppm::percent(90).share_of(limit),
             _ => limit,
         };
         load.tokens > limit
@@ -136,12 +138,11 @@ pub(super) struct Tiered<'s, 'a> {
     older: Vec<Entry<'s>>,
 }
 
-/// The next step of the tiers.
 pub(super) fn next(s: &Situation<'_>, tiers: &Tiers) -> Option<Plan> {
     let t = Tiered::new(s, tiers)?;
     let [topic, topics, bulks] = t.over;
     topic
-        .then(|| current::cut(&t).or_else(|| current::attention(&t)))
+        .then(|| current::shrink(&t))
         .flatten()
         .or_else(|| older::summarise(&t))
         .or_else(|| topics.then(|| older::merge_topics(&t)).flatten())
@@ -150,7 +151,7 @@ pub(super) fn next(s: &Situation<'_>, tiers: &Tiers) -> Option<Plan> {
 
 impl<'s, 'a> Tiered<'s, 'a> {
     pub(super) fn new(s: &'s Situation<'a>, tiers: &'s Tiers) -> Option<Self> {
-        let loads = Loads::of(s.view, &s.budget)?;
+        let loads = Loads::of_view(s.view, &s.budget)?;
         let amount = s
             .policy
             .trigger_amount(&s.budget)
@@ -163,7 +164,7 @@ impl<'s, 'a> Tiered<'s, 'a> {
             tiers,
             limits,
             over: over(loads, s.policy, tiers, s.mode, &s.budget),
-            targets: limits.map(|limit| s.policy.target.of(limit)),
+            targets: limits.map(|limit| s.policy.target.share_of(limit)),
             loads: loads.all().map(|load| load.tokens),
             first,
             topic,

@@ -28,7 +28,7 @@ pub(super) fn units(view: &View<'_>, items: &[Item<'_>], budget: &Budget) -> Vec
         let ordinal = item.ordinal();
         let mut unit = Unit {
             span: Span::new(ordinal, ordinal),
-            count: item.count(budget.encoding) + Count::exact(budget.per_message.0),
+            count: item.count(budget) + Count::exact(budget.per_message.0),
             user: item.role() == Role::User,
             pinned: view.is_pinned(ordinal),
         };

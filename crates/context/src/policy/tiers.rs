@@ -68,9 +68,9 @@ impl Tiers {
     /// The shares of the current topic, older topics and bulks of an amount, each rounded down.
     pub const fn shares(&self, amount: Tokens) -> [Tokens; 3] {
         [
-            self.topic.of(amount),
-            self.topics.of(amount),
-            self.bulks.of(amount),
+            self.topic.share_of(amount),
+            self.topics.share_of(amount),
+            self.bulks.share_of(amount),
         ]
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::alteration::{Form, altered_parts};
 use crate::checkpoint::{Checkpoint, Span};
-use crate::digest::Hasher;
+use crate::digest::{Digest, Hasher};
 use crate::ids::MessageId;
 use crate::message::{CallRef, Message, Part};
 use crate::tree::Tree;
@@ -69,8 +69,8 @@ impl Entry {
         self.detached
     }
 
-    /// Adds the content that a model sees. The message is represented by its content digest, which
-    /// is computed once when a message is appended, its number and its day.
+    /// Adds the content that a model sees, without the texts of documents. The message is represented
+    /// by its content digest, which is computed once when a message is appended, its number and its day.
     pub(super) fn digest_into(&self, hasher: &mut Hasher) {
         hasher
             .digest(&self.message.content_digest)
@@ -87,6 +87,13 @@ impl Entry {
             Some(Form::Cut { target_chars }) => hasher.u64(2).u64(u64::from(target_chars)),
             Some(Form::Truncated { target_chars }) => hasher.u64(3).u64(u64::from(target_chars)),
         };
+    }
+
+    /// The texts of the documents that it shows, each with the index of its part.
+    pub(super) fn texts(&self) -> impl Iterator<Item = (usize, Digest)> {
+        let parts = self.message.parts.iter().enumerate();
+        let shown = parts.filter(move |_| self.shows_files());
+        shown.filter_map(|(index, part)| Some((index, part.content()?.text?.digest)))
     }
 
     /// Whether it shows the contents of its attachments.
@@ -111,7 +118,6 @@ pub struct Block {
 }
 
 impl Block {
-    /// The block of a checkpoint.
     pub(super) fn new(checkpoint: Arc<Checkpoint>) -> Block {
         Block {
             text: checkpoint.context_text().into(),

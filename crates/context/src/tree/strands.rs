@@ -13,7 +13,6 @@ use super::{Node, Tree};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Strand(pub u32);
 
-/// The data of a strand.
 #[derive(Clone, Debug)]
 pub(super) struct Begun {
     /// The parent strand and the message on it that it follows; none for a root.
@@ -23,13 +22,12 @@ pub(super) struct Begun {
 }
 
 impl Begun {
-    /// Its first ordinal.
     fn first(&self) -> Ordinal {
         self.leaves.map_or(Ordinal::FIRST, |(_, left)| left.next())
     }
 
     /// The message at `ordinal`, if it is on this strand.
-    pub(super) fn at(&self, ordinal: Ordinal) -> Option<u32> {
+    pub(super) fn node_at(&self, ordinal: Ordinal) -> Option<u32> {
         let place = ordinal.0.checked_sub(self.first().0)?;
         self.nodes.get(place as usize).copied()
     }
@@ -39,7 +37,7 @@ impl Begun {
 pub(super) fn extend(strands: &mut Vec<Begun>, parent: Option<&Node>, node: u32) -> Strand {
     let followed = parent.and_then(|parent| strands.get_mut(parent.strand.0 as usize));
     if let (Some(parent), Some(strand)) = (parent, followed)
-        && strand.at(parent.ordinal.next()).is_none()
+        && strand.node_at(parent.ordinal.next()).is_none()
     {
         strand.nodes.push(node);
         return parent.strand;

@@ -28,7 +28,7 @@ pub(super) fn must_stay(chat: &Chat, budget: &Budget) -> (u64, u64) {
     let mut stay = (0, 0);
     for item in &items {
         if stuck.contains(&group[item.ordinal().0 as usize]) {
-            let count = item.count(budget.encoding);
+            let count = item.count(budget);
             stay.0 += count.tokens.0 + own;
             stay.1 += count.at_most.0 + own;
         }
@@ -172,10 +172,7 @@ pub(super) fn check_effective(chat: &Chat, budgets: &Budgets) {
             .active()
             .iter()
             .map(|c| c.counts.get(budget.encoding).unwrap());
-        let messages = view
-            .items()
-            .into_iter()
-            .map(|item| item.count(budget.encoding));
+        let messages = view.items().into_iter().map(|item| item.count(budget));
         let counts: Vec<Count> = blocks.chain(messages).collect();
         let sum: Count = counts.iter().copied().sum();
         assert_eq!(chat.freeze().counts().get(budget.encoding), Some(sum));
@@ -217,7 +214,7 @@ pub(super) fn check_result(chat: &Chat, budgets: &Budgets, policy: &Policy, mode
 /// up to what is effective. Whether all are within.
 fn check_tiers(chat: &Chat, budget: &Budget, policy: &Policy, tiers: &Tiers) -> bool {
     let view = chat.view();
-    let loads = Loads::of(&view, budget).unwrap();
+    let loads = Loads::of_view(&view, budget).unwrap();
     let effective = chat.effective(budget);
     assert_eq!(loads.topic + loads.topics + loads.bulks, effective);
     let limits = loads.limits(tiers, policy.trigger_amount(budget).unwrap());

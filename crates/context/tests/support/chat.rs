@@ -47,7 +47,6 @@ pub(crate) enum Summariser {
     Empty,
     /// Does not answer.
     Failing,
-    /// Declines.
     Refusing,
     /// Ends at its output limit.
     CutOff,
@@ -202,7 +201,6 @@ impl Chat {
         }
     }
 
-    /// What a text costs.
     pub(crate) fn counts_of(&self, text: &str) -> Counts {
         let chars = text.chars().count() as u64;
         let count = |encoding: Encoding| {
@@ -445,6 +443,7 @@ pub(crate) fn usable(tokens: u64) -> Budget {
         window: Tokens(tokens),
         usable: Tokens(tokens),
         per_message: Tokens::ZERO,
+        files: Default::default(),
     }
 }
 

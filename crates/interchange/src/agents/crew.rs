@@ -22,7 +22,7 @@ const SCRIPT: &str = "crew.py";
 const BUILDS: &str = "tasks_config";
 
 /// The keys of a task that do not carry over, with the reasons.
-const LOST_KEYS: [(&str, &str); 13] = [
+const LOST_KEYS: [(&str, &str); 14] = [
     (
         "tools",
         "tools belong to agents: list them in an agent's definition",
@@ -70,9 +70,9 @@ const LOST_KEYS: [(&str, &str); 13] = [
         "hooks around an agent's calls are not supported",
     ),
     ("converter_cls", "it has no counterpart"),
+    ("condition", "every stage of a pipeline is done"),
 ];
 
-/// A crew.
 #[derive(Debug)]
 pub(super) struct Crew {
     name: String,
@@ -125,7 +125,6 @@ pub(super) fn find(path: &Path, document: &Document) -> Result<Vec<Crew>, Error>
     ))
 }
 
-/// The name of a crew in this directory.
 fn name(top: &Path) -> String {
     let directory = top.canonicalize().ok();
     let directory = directory.as_deref().and_then(Path::file_name);
@@ -358,21 +357,31 @@ impl Crew {
         ids: &[String],
         draft: &mut Draft,
     ) {
-        let note = |key: &str, why: &str| -> KeyChange {
-            let line = entry.place.at.map(|(line, _)| line);
-            key_change(&format!("{}{}{key}", self.key_prefix, entry.key), line, why)
-        };
-        let text = |key: &str| task.get(key).and_then(|node| node.value.as_text());
         let program = self.program.as_ref();
-        let by = text("agent").or_else(|| program?.agent_of(&entry.key));
+        let by = text(task, "agent").or_else(|| program?.agent_of(&entry.key));
         let agent = by.map(id).filter(|agent| ids.contains(agent));
         let Some(agent) = agent else {
             let why = match by {
                 Some(name) => format!("it is not a stage: the crew has no agent `{name}`"),
                 None => "it is not a stage: it names no agent".to_owned(),
             };
-            return draft.lost.push(note("", &why));
+            return draft.lost.push(self.note(entry, "", &why));
         };
+        self.report_keys((entry, task), before, draft);
+        let task = task_text(task);
+        if task.contains('{') {
+            let why = "placeholders in braces stay as they are: write what they stand for";
+            draft.changed.push(self.note(entry, "", why));
+        }
+        draft.pipeline.push(match &*task {
+            "" => agent,
+            task => format!("{agent}={task}"),
+        });
+    }
+
+    /// Reports the keys of a task that do not carry over, and differences of its context.
+    fn report_keys(&self, (entry, task): (&Entry, &Table), before: &[&str], draft: &mut Draft) {
+        let note = |key: &str, why: &str| self.note(entry, key, why);
         for below in task.iter() {
             let key = format!(".{}", below.key);
             match below.key.as_str() {
@@ -396,23 +405,33 @@ impl Crew {
                 }
             }
         }
+        let program = self.program.as_ref();
         if task.get("context").is_none()
             && let Some(named) = program.and_then(|program| program.context_of(&entry.key))
         {
             report_context(&named, before, draft, |why| note(".context", why));
         }
-        let mut task_text = text("description").unwrap_or_default().trim().to_owned();
-        if let Some(expected) = text("expected_output") {
-            task_text = format!("{task_text}\n\nThe answer is: {}", expected.trim());
-        }
-        if task_text.contains('{') {
-            let why = "placeholders in braces stay as they are: write what they stand for";
-            draft.changed.push(note("", why));
-        }
-        draft.pipeline.push(match task_text.trim() {
-            "" => agent,
-            task_text => format!("{agent}={task_text}"),
-        });
+    }
+
+    /// A note on a task, or on one of its keys: `.tools`.
+    fn note(&self, entry: &Entry, key: &str, why: &str) -> KeyChange {
+        let line = entry.place.at.map(|(line, _)| line);
+        key_change(&format!("{}{}{key}", self.key_prefix, entry.key), line, why)
+    }
+}
+
+fn text<'t>(task: &'t Table, key: &str) -> Option<&'t str> {
+    task.get(key).and_then(|node| node.value.as_text())
+}
+
+/// The text that the agent of the stage gets as its task.
+fn task_text(task: &Table) -> String {
+    let description = text(task, "description").unwrap_or_default().trim();
+    match text(task, "expected_output") {
+        Some(expected) => format!("{description}\n\nThe answer is: {}", expected.trim())
+            .trim()
+            .to_owned(),
+        None => description.to_owned(),
     }
 }
 

@@ -1,21 +1,24 @@
-//! The agents to which an agent may delegate: `Task(a, b)` among its tools, or `permission.task`.
+//! The agents to which an agent may delegate: `Task(a, b)` among its tools, or its permissions.
 
+use super::permissions::{ANY, permissions};
 use super::rule::{DELEGATE, Importer, SourceKey, id};
 use super::write::Draft;
-use unisono_config::document::{Table, Value};
 
 /// The names of the delegation tool in other programs.
-const DELEGATES: [&str; 5] = ["task", "agent", "custom-agent", "runsubagent", "delegate"];
-/// Any agent.
-const ANY: &str = "*";
+const DELEGATES: [&str; 6] = [
+    "task",
+    "agent",
+    "custom-agent",
+    "runsubagent",
+    "subagent",
+    "delegate",
+];
 
-/// Whether a tool is the delegation tool.
 pub(super) fn is_delegation(tool: &str) -> bool {
     let bare = tool.split(['(', '/']).next().unwrap_or(tool).trim();
     DELEGATES.contains(&bare.to_lowercase().as_str())
 }
 
-/// The agents that a tool names in its parentheses.
 pub(super) fn named_agents(tool: &str) -> Vec<String> {
     let inner = tool.split_once('(').map(|(_, rest)| rest.trim_end());
     let inner = inner.map(|rest| rest.strip_suffix(')').unwrap_or(rest));
@@ -41,6 +44,11 @@ pub(super) fn items(text: &str) -> Vec<String> {
     let plain = |item: &String| item.trim().trim_matches(['"', '\'']).trim().to_owned();
     let items = items.iter().map(plain);
     items.filter(|item| !item.is_empty()).collect()
+}
+
+/// The name of an agent in a subdirectory: `team/scout` is in `scout.md`.
+fn file_name(path: &str) -> String {
+    path.rsplit('/').next().unwrap_or(path).to_owned()
 }
 
 impl Importer<'_> {
@@ -72,23 +80,13 @@ impl Importer<'_> {
         }
     }
 
-    /// Converts `permission.task`: a rule for all agents, or one for each name or pattern, of which
-    /// the last match counts.
-    pub(super) fn may_delegate(&self, rights: &Table, key: &SourceKey<'_>, draft: &mut Draft) {
-        let Some(node) = rights.get("task") else {
-            return;
-        };
-        let rules: Vec<(&str, &str)> = match &node.value {
-            Value::Table(table) => table
-                .iter()
-                .filter_map(|entry| Some((entry.key.as_str(), entry.node.value.as_text()?)))
-                .collect(),
-            other => other
-                .as_text()
-                .map(|word| (ANY, word))
-                .into_iter()
-                .collect(),
-        };
+    /// Converts the permissions to delegate: for all agents, or for each name or pattern.
+    pub(super) fn may_delegate(&self, key: &SourceKey<'_>, draft: &mut Draft) {
+        let all = permissions(key.value).into_iter();
+        let rules: Vec<(&str, &str)> = all
+            .filter(|permission| is_delegation(permission.tool))
+            .filter_map(|permission| Some((permission.resource, permission.effect?)))
+            .collect();
         let allows = |word: &str| matches!(word, "allow" | "ask");
         if rules.iter().any(|(_, word)| *word == "ask") {
             key.note_changed(
@@ -107,7 +105,7 @@ impl Importer<'_> {
             .collect();
         let named = rest.iter().filter(|(name, _)| !is_pattern(name));
         let (allowed, denied): (Vec<_>, Vec<_>) = named.partition(|(_, word)| allows(word));
-        let allowed: Vec<String> = allowed.iter().map(|(name, _)| (*name).to_owned()).collect();
+        let allowed: Vec<String> = allowed.iter().map(|(path, _)| file_name(path)).collect();
         if !patterns.is_empty() {
             let reason = format!(
                 "patterns of agents do not carry over: {}; name the agents with --agents",
@@ -129,7 +127,7 @@ impl Importer<'_> {
             }
             false if !allowed.is_empty() => self.may_delegate_to(&allowed, key, draft),
             // A missing permission need not be denied.
-            false => {}
+            false => draft.is_delegation_denied |= any.is_some() && patterns.is_empty(),
         }
     }
 }

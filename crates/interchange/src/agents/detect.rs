@@ -11,8 +11,12 @@ use unisono_config::document::Value;
 const SKIPPED: [&str; 5] = [".git", "node_modules", "target", ".venv", "__pycache__"];
 /// Names of files next to agents that are not agents.
 const NO_AGENTS: [&str; 5] = ["readme", "agents", "claude", "gemini", "changelog"];
-/// The maximum depth of the search.
-const DEPTH: usize = 6;
+/// The maximum depth of the search: a crew of a flow of CrewAI is five levels deep in its project,
+/// which may be one of several in a repository.
+const DEPTH: usize = 8;
+
+/// Keys of an agent of opencode that a page does not have.
+const OWN_KEYS: [&str; 5] = ["mode", "model", "permission", "permissions", "tools"];
 
 /// The directories of each program.
 const PLACES: [(&str, Format); 5] = [
@@ -76,14 +80,14 @@ fn may_define(path: &Path, name: &str, named: bool) -> bool {
         .components()
         .map(|part| part.as_os_str().to_string_lossy())
         .collect();
-    let below = parts.iter().any(|part| part == "agents" || part == "agent");
-    let place = PLACES
-        .iter()
-        .any(|(place, _)| parts.iter().any(|part| part == place));
-    (below && place) || named
+    let is_place = |part: &str| PLACES.iter().any(|(place, _)| part == *place);
+    // A project may itself be in a directory `agents`.
+    let in_place = parts.iter().rposition(|part| is_place(part));
+    let below = in_place.map(|at| &parts[at + 1..]).unwrap_or_default();
+    let is_below = below.iter().any(|part| part == "agents" || part == "agent");
+    is_below || named
 }
 
-/// The format of a file.
 pub(super) fn format(path: &Path, document: &Document) -> Option<Format> {
     let name = path.file_name()?.to_string_lossy();
     if name.ends_with(".agent.md") || name.ends_with(".chatmode.md") {
@@ -111,8 +115,9 @@ pub(super) fn format(path: &Path, document: &Document) -> Option<Format> {
         }
         "toml" if has("developer_instructions") => Some(Format::Codex),
         "toml" if has("prompts") => Some(Format::Gemini),
-        // There may be a page about agents next to them.
-        "md" if !["name", "description"].iter().any(|key| has(key)) => None,
+        // There may be a page about agents next to them. Only opencode's need no description.
+        "md" if !["name", "description"].iter().any(|key| has(key)) => by_place(path)
+            .filter(|format| *format == Format::OpenCode && OWN_KEYS.iter().any(|key| has(key))),
         "md" => by_place(path).or_else(|| by_keys(&has)),
         _ => None,
     }
@@ -131,10 +136,9 @@ fn by_place(path: &Path) -> Option<Format> {
     })
 }
 
-/// By keys that only one format has.
 fn by_keys(has: &dyn Fn(&str) -> bool) -> Option<Format> {
     let any = |keys: &[&str]| keys.iter().any(|key| has(key));
-    if any(&["mode", "permission", "steps", "maxSteps"]) {
+    if any(&["mode", "permission", "permissions", "steps", "maxSteps"]) {
         return Some(Format::OpenCode);
     }
     if any(&["kind", "max_turns", "timeout_mins", "display_name"]) {
@@ -151,4 +155,38 @@ fn by_keys(has: &dyn Fn(&str) -> bool) -> Option<Format> {
         return Some(Format::Copilot);
     }
     (has("name") && has("description")).then_some(Format::Claude)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_crew_of_a_flow_is_found_from_the_top_of_its_repository() {
+        let place = tempfile::tempdir().unwrap();
+        let config = place.path().join("flows/a/src/a/crews/b/config");
+        std::fs::create_dir_all(&config).unwrap();
+        std::fs::write(config.join("agents.yaml"), "a: {}").unwrap();
+        assert_eq!(find(place.path()).unwrap(), [config.join("agents.yaml")]);
+    }
+
+    #[test]
+    fn agents_are_below_the_directory_of_their_program() {
+        let cases = [
+            ("/p/.claude/agents/a.md", true),
+            ("/p/.claude/agents/team/a.md", true),
+            ("/p/.opencode/agent/a.md", true),
+            ("/agents/p/.claude/agents/a.md", true),
+            ("/agents/p/.claude/commands/a.md", false),
+            ("/agents/.github/ISSUE_TEMPLATE/bug.md", false),
+            ("/p/.claude/agents/README.md", false),
+            ("/p/agents/a.md", false),
+            ("/p/src/config/agents.yaml", true),
+        ];
+        for (path, expected) in cases {
+            let path = Path::new(path);
+            let name = path.file_name().unwrap().to_string_lossy();
+            assert_eq!(may_define(path, &name, false), expected, "{path:?}");
+        }
+    }
 }

@@ -2,8 +2,8 @@
 //! program's agent files, as of 2026.
 
 use super::Format;
-use super::rule::NOTHING_TO_PERMIT;
 use super::rule::Rule::{self, *};
+use super::rule::{NO_EFFORT, NOTHING_TO_PERMIT};
 
 /// Keys, with dots between their parts, and their conversion.
 pub(super) type Keys = &'static [(&'static str, Rule)];
@@ -11,10 +11,9 @@ pub(super) type Keys = &'static [(&'static str, Rule)];
 const HOOKS: Rule = Lost("hooks around an agent's calls are not supported");
 const COSMETIC: Rule = Dropped;
 const PERMISSIONS: Rule = Lost(NOTHING_TO_PERMIT);
-const EFFORT: Rule = Lost("reasoning effort is not set per agent");
+const EFFORT: Rule = Lost(NO_EFFORT);
 const NO_COUNTERPART: Rule = Lost("it has no counterpart");
 
-/// The keys of a format.
 pub(super) fn keys(format: Format) -> Keys {
     match format {
         Format::Claude => CLAUDE,
@@ -125,6 +124,11 @@ const OPENCODE: Keys = &[
     ("top_p", Lost("only the temperature is set per agent")),
     ("variant", EFFORT),
     ("options", NO_COUNTERPART),
+    ("request.body.temperature", Temperature),
+    (
+        "request.body.top_p",
+        Lost("only the temperature is set per agent"),
+    ),
     ("disable", Disabled),
     ("disabled", Disabled),
     ("hidden", COSMETIC),

@@ -90,6 +90,7 @@ impl Status {
 
 /// An imported agent and its file.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct PlacedAgent {
     /// The agent.
     pub agent: ConvertedAgent,

@@ -17,9 +17,7 @@ pub(super) enum Rule {
     Name,
     /// The display name; the id is the file's name.
     Title,
-    /// The description.
     Description,
-    /// The instructions.
     Instructions,
     /// Three parts of the instructions.
     Role,
@@ -29,7 +27,6 @@ pub(super) enum Rule {
     Model(Option<&'static str>),
     /// Tools by name: a list, or comma-separated.
     Tools,
-    /// Denied tools.
     Denied,
     /// Tools by name, each on or off.
     Switches,
@@ -64,6 +61,8 @@ pub(super) enum Rule {
 /// Why permissions do not carry over.
 pub(super) const NOTHING_TO_PERMIT: &str = "agents do not change files or run commands; calls of \
      servers' tools wait for approval if `approve` says so";
+/// Why the effort of a model does not carry over.
+pub(super) const NO_EFFORT: &str = "reasoning effort is not set per agent";
 /// The delegation tool.
 pub(super) const DELEGATE: &str = "delegate";
 /// The maximum length of a description.
@@ -77,7 +76,6 @@ pub(super) struct Importer<'s> {
 }
 
 impl Importer<'_> {
-    /// Converts one agent.
     pub(super) fn import(&self, agent: &Agent) -> Result<ConvertedAgent, Error> {
         let mut draft = Draft::new(&agent.name);
         if agent.document.lenient {
@@ -156,18 +154,16 @@ impl Importer<'_> {
             Rule::Backstory => draft.backstory = key.text(draft),
             Rule::Model(provider) => self.model(provider, key, draft),
             Rule::Tools => self.tools(&key.names(draft), key, draft),
-            Rule::Denied => self.denied(&key.names(draft), draft),
+            Rule::Denied => self.denied(&key.names(draft), key, draft),
             Rule::Switches => self.switches(key, draft),
             Rule::Servers => self.servers().take(key, draft),
             Rule::Skills => self.skills(key, draft),
             Rule::ApprovalMode => self.servers().approval_mode(key, draft, NOTHING_TO_PERMIT),
             Rule::Permissions => {
-                if let Value::Table(rights) = key.value {
-                    self.may_delegate(rights, key, draft);
-                }
+                self.may_delegate(key, draft);
                 self.servers().permissions(key, draft, NOTHING_TO_PERMIT);
             }
-            Rule::Delegation if key.is_bool(true) => draft.tool(DELEGATE),
+            Rule::Delegation if key.is_true() => draft.tool(DELEGATE),
             Rule::Delegation | Rule::Dropped => {}
             Rule::Number(name) => match key
                 .number()
@@ -189,7 +185,7 @@ impl Importer<'_> {
                     "it runs on another service; write an agent of kind `command` that calls it",
                 ));
             }
-            Rule::Disabled if key.is_bool(true) => {
+            Rule::Disabled if key.is_true() => {
                 return Err(key.refusal(draft, "it is switched off there"));
             }
             Rule::Disabled => {}
@@ -235,6 +231,14 @@ impl Importer<'_> {
             name.filter(|name| !matches!(name.as_str(), "" | "inherit" | "default" | "auto"))
         else {
             return;
+        };
+        // A model of opencode may name its variant: `provider/model#high`.
+        let name = match name.split_once('#') {
+            Some((model, _)) => {
+                key.note_lost(draft, NO_EFFORT);
+                model.to_owned()
+            }
+            None => name,
         };
         match self.model_of(provider, &name) {
             Some(model) => {
@@ -347,10 +351,10 @@ impl SourceKey<'_> {
         }
     }
 
-    fn is_bool(&self, wanted: bool) -> bool {
+    fn is_true(&self) -> bool {
         match self.value {
-            Value::Bool(value) => *value == wanted,
-            Value::Text(text) => text.trim() == if wanted { "true" } else { "false" },
+            Value::Bool(value) => *value,
+            Value::Text(text) => text.trim() == "true",
             _ => false,
         }
     }
@@ -410,10 +414,19 @@ impl Importer<'_> {
         }
     }
 
-    fn denied(&self, names: &[String], draft: &mut Draft) {
-        // A missing tool need not be denied.
-        let tools = names.iter().filter_map(|name| self.local_tool(name));
-        draft.denied.extend(tools);
+    fn denied(&self, names: &[String], key: &SourceKey<'_>, draft: &mut Draft) {
+        for name in names {
+            let agents = delegating::named_agents(name).join(", ");
+            if delegating::is_delegation(name) && !agents.is_empty() {
+                let reason = format!(
+                    "single agents cannot be excluded: {agents}; name the others with --agents"
+                );
+                key.note_lost(draft, &reason);
+                continue;
+            }
+            // A missing tool need not be denied.
+            draft.denied.extend(self.local_tool(name));
+        }
     }
 
     fn switches(&self, key: &SourceKey<'_>, draft: &mut Draft) {
@@ -425,7 +438,7 @@ impl Importer<'_> {
         let names: Vec<String> = table.iter().filter(on).map(named).collect();
         self.tools(&names, key, draft);
         let off = table.iter().filter(|entry| !on(entry));
-        self.denied(&off.map(named).collect::<Vec<_>>(), draft);
+        self.denied(&off.map(named).collect::<Vec<_>>(), key, draft);
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! It is not run. Of each class, the methods with the decorators `@agent` and `@task` are read: the
 //! keys of `agents.yaml` and `tasks.yaml` that they name, the agent of a task, and the tasks whose
-//! results it reads; and of the call of `Crew`, its own list of tasks. The rest is ignored.
+//! results it reads; and of the call of `Crew`, its own list of tasks. Outside of classes, the
+//! assignments of an `Agent`, a `Task` or a `Crew` are read in the same way. The rest is ignored.
 
 /// The classes of a program in order, after a first one for the code outside of classes.
 pub(super) fn crews(script: &str) -> Vec<CrewClass> {
@@ -16,6 +17,11 @@ pub(super) fn crews(script: &str) -> Vec<CrewClass> {
             ScriptPart::Method { kind, name, body } => {
                 if let Some(program) = all.last_mut() {
                     program.add_method(kind, name, &body);
+                }
+            }
+            ScriptPart::Assignment { kind, name, body } => {
+                if let Some(outside) = all.first_mut() {
+                    outside.add_method(kind, name, &body);
                 }
             }
         }
@@ -151,7 +157,6 @@ impl CrewClass {
     }
 }
 
-/// The kind of a method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MethodKind {
     Agent,
@@ -167,6 +172,12 @@ enum ScriptPart {
         name: String,
         body: String,
     },
+    /// The same of an assignment outside of classes: `name = Task(…)`.
+    Assignment {
+        kind: MethodKind,
+        name: String,
+        body: String,
+    },
 }
 
 /// The classes and methods of a program, in order.
@@ -177,8 +188,8 @@ fn methods(script: &str) -> Vec<ScriptPart> {
         name: String::new(),
         body: String::new(),
     }];
-    for line in script.lines() {
-        let line = without_comment(line).trim();
+    for written in script.lines() {
+        let line = without_comment(written).trim();
         if let Some(decorator) = line.strip_prefix('@') {
             kind = match word(decorator) {
                 "agent" => MethodKind::Agent,
@@ -199,11 +210,37 @@ fn methods(script: &str) -> Vec<ScriptPart> {
                 body: without_spaces(after_signature(rest)),
             });
             kind = MethodKind::Other;
-        } else if let Some(ScriptPart::Method { body, .. }) = parts.last_mut() {
+        } else if let Some((kind, name, call)) = assigned(line).filter(|_| is_outside(written)) {
+            parts.push(ScriptPart::Assignment {
+                kind,
+                name: name.to_owned(),
+                body: without_spaces(call),
+            });
+        } else if let Some(ScriptPart::Method { body, .. } | ScriptPart::Assignment { body, .. }) =
+            parts.last_mut()
+        {
             body.push_str(&without_spaces(line));
         }
     }
     parts
+}
+
+/// Whether a line is not indented.
+fn is_outside(line: &str) -> bool {
+    !line.starts_with(char::is_whitespace)
+}
+
+/// What a line assigns, and to which name: an agent, a task or a crew.
+fn assigned(line: &str) -> Option<(MethodKind, &str, &str)> {
+    let (name, call) = line.split_once('=')?;
+    let (name, call) = (name.trim_end(), call.trim_start());
+    let kind = match call.split_once('(')?.0 {
+        "Agent" => MethodKind::Agent,
+        "Task" => MethodKind::Task,
+        "Crew" => MethodKind::Other,
+        _ => return None,
+    };
+    (!name.is_empty() && word(name) == name).then_some((kind, name, call))
 }
 
 fn without_spaces(line: &str) -> String {
@@ -268,13 +305,12 @@ fn argument<'b>(body: &'b str, name: &str) -> Option<&'b str> {
     Some(&body[at + named.len()..])
 }
 
-/// The first called method: `self.name()`.
+/// The first called method, or the first name: `self.name()`, `name`.
 fn called_method(text: &str) -> Option<String> {
-    let name = word(text.strip_prefix("self.")?);
-    (!name.is_empty()).then(|| name.to_owned())
+    let name = word(text.strip_prefix("self.").unwrap_or(text));
+    (!matches!(name, "" | "None")).then(|| name.to_owned())
 }
 
-/// The called methods in a list.
 fn called_methods(text: &str) -> Vec<String> {
     let list = text.strip_prefix('[').unwrap_or_default();
     let list = list.split(']').next().unwrap_or_default();
@@ -396,6 +432,44 @@ class Lamp:
         assert_eq!(lamp.agent_of("trim"), Some("watch"));
         assert_eq!(lamp.agent_of("t2"), Some("other"));
         assert_eq!(lamp.context_of("t2"), Some(vec!["trim"]));
+    }
+
+    #[test]
+    fn a_crew_is_built_outside_of_classes() {
+        let all = crews(
+            r#"
+tasks_config = yaml.safe_load(file)
+keeper = Agent(config=agents_config["watch"], verbose=True)
+clerk = Agent(
+    config=agents_config["office"], tools=[ledger],
+)
+trim = Task(description=tasks_config["trim"]["description"], agent=keeper)
+note = Task(
+    description=tasks_config["log"]["description"],
+    agent=clerk,
+    context=[trim],
+)
+spare = Task(description=tasks_config["spare"]["description"], agent=None)
+crew = Crew(agents=[keeper, clerk], tasks=[trim, note], process=Process.sequential)
+print(crew.kickoff())
+
+class Other:
+    def ask(self):
+        task = Task(description="x")
+"#,
+        );
+        let [outside, other] = &all[..] else {
+            panic!("{all:#?}");
+        };
+        let keys: Vec<&str> = outside.tasks.iter().map(|step| &*step.key).collect();
+        assert_eq!(keys, ["trim", "log"]);
+        assert_eq!(outside.process.as_deref(), Some("sequential"));
+        assert_eq!(outside.agent_of("trim"), Some("watch"));
+        assert_eq!(outside.agent_of("log"), Some("office"));
+        assert_eq!(outside.context_of("log"), Some(vec!["trim"]));
+        let given = outside.arguments(MethodKind::Agent, "office", ["tools"].into_iter());
+        assert_eq!(given, ["tools"]);
+        assert!(other.tasks.is_empty());
     }
 
     #[test]

@@ -1,11 +1,10 @@
 //! The contents of a file before their interpretation.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use super::{Error, Format, crew};
-use unisono_config::diagnostic::{Origin, Place};
-use unisono_config::document::{self, Entry, Node, Table, Value};
+use unisono_config::diagnostic::Origin;
+use unisono_config::document::{self, Entry, Table, Value};
 
 /// A file as keys and text.
 #[derive(Clone, Debug)]
@@ -17,7 +16,6 @@ pub(super) struct Document {
     pub(super) lenient: bool,
 }
 
-/// One agent of a file.
 #[derive(Clone, Debug)]
 pub(super) struct Agent {
     /// Its default name.
@@ -40,14 +38,20 @@ pub(super) fn parse(path: &Path, text: &str) -> Result<Document, Error> {
         "yaml" | "yml" => document::from_yaml(origin, text).map(whole),
         // JSON without comments is YAML.
         "json" | "jsonc" => document::from_yaml(origin, &without_comments(text)).map(whole),
-        "md" if !text.starts_with("---") => return Err(Error::NoFrontMatter),
         _ => match document::from_markdown(origin.clone(), text) {
             Ok((table, body)) => Ok(Document {
                 table,
                 body: Some(body.to_owned()),
                 lenient: false,
             }),
-            Err(error) => line_by_line(origin, text).ok_or(error),
+            Err(_) => match document::from_markdown_lines(origin, text) {
+                Some((table, body)) => Ok(Document {
+                    table,
+                    body: Some(body.to_owned()),
+                    lenient: true,
+                }),
+                None => return Err(Error::NoFrontMatter),
+            },
         },
     };
     read.map_err(Error::Malformed)
@@ -95,59 +99,6 @@ pub(super) fn agents(format: Format, path: &Path, document: Document) -> Vec<Age
 fn without_position(mut entry: Entry) -> Entry {
     entry.place.at = None;
     entry
-}
-
-/// Parses front matter that is not YAML, such as an unquoted description with a colon, like the
-/// programs that wrote it: a key begins a line, the rest is its text.
-fn line_by_line(origin: Origin, text: &str) -> Option<Document> {
-    let origin = Arc::new(origin);
-    let rest = text.strip_prefix("---")?.trim_start_matches([' ', '\r']);
-    let rest = rest.strip_prefix('\n')?;
-    let mut entries: Vec<Entry> = Vec::new();
-    let mut offset = 0;
-    for line in rest.split_inclusive('\n') {
-        if line.trim_end() == "---" {
-            return Some(Document {
-                table: entries.into_iter().collect(),
-                body: Some(rest[offset + line.len()..].to_owned()),
-                lenient: true,
-            });
-        }
-        let begins = line.split_once(':').filter(|(key, _)| is_key(key));
-        match (begins, entries.last_mut()) {
-            (Some((key, value)), _) => {
-                let place = Place::in_text(&origin, text, text.len() - rest.len() + offset);
-                let node = Node {
-                    value: Value::Text(unquoted(value.trim()).to_owned()),
-                    place: place.clone(),
-                };
-                entries.push(Entry {
-                    key: key.to_owned(),
-                    place,
-                    node,
-                });
-            }
-            (None, Some(entry)) => {
-                if let Value::Text(text) = &mut entry.node.value {
-                    text.push('\n');
-                    text.push_str(line.trim_end());
-                }
-            }
-            (None, None) => {}
-        }
-        offset += line.len();
-    }
-    None
-}
-
-fn is_key(text: &str) -> bool {
-    let word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    text.starts_with(|c: char| c.is_ascii_alphabetic()) && text.chars().all(word)
-}
-
-fn unquoted(text: &str) -> &str {
-    let quoted = |quote: char| text.strip_prefix(quote)?.strip_suffix(quote);
-    quoted('"').or_else(|| quoted('\'')).unwrap_or(text)
 }
 
 /// Replaces comments in JSON by spaces, so that positions do not change.

@@ -158,7 +158,11 @@ fn files_without_agents_are_rejected_by_name() {
         all.pop().unwrap()
     };
     let error = |path: &str, text: &str| read(path, text, None).unwrap_err().to_string();
-    assert!(error("a.md", "no front matter").contains("there is no front matter"));
+    for page in ["no front matter", "---\n\n# A page below a line\n", ""] {
+        let reason = read("a.md", page, None).unwrap_err();
+        assert!(reason.is_no_agent(), "{page:?}: {reason}");
+        assert_eq!(reason.to_string(), "there is no front matter");
+    }
     assert!(error("a.md", "---\ntitle: A page\n---\nText").contains("no known format"));
     assert!(error("a.toml", "x = [").contains("a.toml:1"));
     assert!(error("a.toml", "x = 1").contains("no known format"));
@@ -344,8 +348,18 @@ fn permission_to_delegate_carries_over_without_its_names() {
         let text = format!("---\ndescription: x\npermission:\n  task: {task}\n---\nx");
         read_beside("x/.opencode/agents/boss.md", &text, &["scout", "smith"])
     };
+    // The rules of opencode's second version.
+    let rules = |rules: &str| {
+        let text =
+            format!("---\ndescription: x\ntools: {{task: true}}\npermissions: [{rules}]\n---\nx");
+        read_beside("x/.opencode/agents/boss.md", &text, &["scout", "smith"])
+    };
+    let (deny_all, allow_scout) = (
+        "{action: subagent, resource: \"*\", effect: deny}",
+        "{action: subagent, resource: team/scout, effect: allow}",
+    );
     let (both, scout) = ("--agents scout,smith", "--agents scout");
-    let cases: [(ConvertedAgent, bool, &str, &str); 11] = [
+    let cases: [(ConvertedAgent, bool, &str, &str); 14] = [
         (claude("Task(scout, smith)"), true, both, ""),
         (claude("[Task(scout, smith)]"), true, both, ""),
         (claude("Task"), true, "", ""),
@@ -372,6 +386,14 @@ fn permission_to_delegate_carries_over_without_its_names() {
             "team-*",
         ),
         (opencode("{\"*\": deny, scout: ask}"), true, scout, ""),
+        (rules(deny_all), false, "", ""),
+        (
+            rules(&format!("{deny_all}, {allow_scout}")),
+            true,
+            scout,
+            "",
+        ),
+        (rules(&format!("{allow_scout}, {deny_all}")), false, "", ""),
     ];
     for (at, (agent, delegates, named, lost)) in cases.into_iter().enumerate() {
         let tool = agent.text.contains("- delegate\n");
@@ -385,6 +407,40 @@ fn permission_to_delegate_carries_over_without_its_names() {
         let text = reasons(&agent.lost);
         assert!(text.contains(lost), "{at}: {text}");
         assert_eq!(text.is_empty(), lost.is_empty(), "{at}: {text}");
+    }
+}
+
+#[test]
+fn one_agent_that_gets_no_tasks_takes_them_from_no_other() {
+    let text = "---\nname: boss\ndescription: x\ntools: Task\ndisallowedTools: Task(scout)\n---\nx";
+    let boss = read_beside("x/.claude/agents/boss.md", text, &["scout"]);
+    assert!(boss.text.contains("- delegate\n"), "{}", boss.text);
+    assert!(!boss.text.contains("deny_tools"), "{}", boss.text);
+    let lost = reasons(&boss.lost);
+    assert!(
+        lost.contains("disallowedTools: single agents cannot be excluded: scout"),
+        "{lost}"
+    );
+}
+
+#[test]
+fn an_agent_of_opencode_needs_no_description_and_names_its_variant_with_its_model() {
+    let text = "---\nmode: primary\nmodel: anthropic/claude-haiku-4-5#high\nrequest:\n  body:\n    \
+                temperature: 0.5\n    top_p: 1\n---\nSay hello.\n";
+    let agent = read_beside("x/.opencode/agents/greeter.md", text, &[]);
+    for line in [
+        "description: Say hello.\n",
+        "model: anthropic/claude-haiku-4-5\n",
+        "temperature: 0.5\n",
+    ] {
+        assert!(agent.text.contains(line), "{}", agent.text);
+    }
+    let lost = reasons(&agent.lost);
+    for reason in [
+        "model: reasoning effort is not set per agent",
+        "request.body.top_p: only the temperature",
+    ] {
+        assert!(lost.contains(reason), "{lost}");
     }
 }
 

@@ -5,9 +5,11 @@
 
 use std::collections::BTreeSet;
 
+use super::delegating;
+use super::permissions::{ANY, permissions};
 use super::rule::{SourceKey, id};
 use super::write::Draft;
-use unisono_config::document::{Entry, Value};
+use unisono_config::document::Value;
 
 /// Approval modes that ask before a call.
 const ASK: [&str; 4] = ["untrusted", "on-request", "default", "ask"];
@@ -103,27 +105,35 @@ impl Servers<'_> {
         }
     }
 
-    /// Converts permissions by tool: `allow`, `ask` or `deny`.
+    /// Converts permissions: `allow`, `ask` or `deny`.
     pub(super) fn permissions(self, key: &SourceKey<'_>, draft: &mut Draft, otherwise: &str) {
-        let Value::Table(table) = key.value else {
+        if !matches!(key.value, Value::Table(_) | Value::List(_)) {
             return self.approval_mode(key, draft, otherwise);
-        };
-        let unknown = |entry: &&Entry| {
+        }
+        let mut lost = false;
+        for permission in permissions(key.value) {
             // Delegation is converted elsewhere.
-            if entry.key == "task" {
-                return false;
+            if delegating::is_delegation(permission.tool) {
+                continue;
             }
-            match (self.tool(&entry.key), entry.node.value.as_text()) {
-                (Some(tool), Some("ask")) => draft.approve.push(tool),
-                (Some(tool), Some("deny")) => draft.denied.push(tool),
+            match (self.tool(permission.tool), permission.effect) {
+                (Some(tool), Some(effect @ ("allow" | "ask" | "deny")))
+                    if permission.resource == ANY =>
+                {
+                    draft.approve.retain(|known| *known != tool);
+                    draft.denied.retain(|known| *known != tool);
+                    match effect {
+                        "ask" => draft.approve.push(tool),
+                        "deny" => draft.denied.push(tool),
+                        _ => {}
+                    }
+                }
                 // A missing tool need not be denied.
-                (Some(_), Some("allow")) | (None, Some("deny")) => {}
-                _ => return true,
+                (None, Some("deny")) => {}
+                _ => lost = true,
             }
-            false
-        };
-        let lost = table.iter().filter(unknown).count();
-        if lost > 0 {
+        }
+        if lost {
             key.note_lost(draft, otherwise);
         }
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_norway::{Mapping, Value};
 
-use super::rule::{id, key_change};
+use super::rule::{DELEGATE, id, key_change};
 use super::{ConvertedAgent, Error, Format, KeyChange};
 use unisono_config::agents::DEFAULT_TOOLS;
 use unisono_config::agents::{EMBEDDED, is_id};
@@ -25,6 +25,8 @@ pub(super) struct Draft {
     /// Tools in addition to the default ones.
     tools: Vec<String>,
     pub(super) denied: Vec<String>,
+    /// Whether it may give tasks to no agent, whatever its list of tools says.
+    pub(super) is_delegation_denied: bool,
     /// Servers whose tools are all allowed.
     pub(super) servers: BTreeSet<String>,
     /// Skills whose full text it gets.
@@ -61,34 +63,16 @@ impl Draft {
 
     /// Converts the draft to a definition.
     pub(super) fn finish(mut self, format: Format) -> Result<ConvertedAgent, Error> {
-        let refused = |name: &str, reason: &str| Error::Refused {
-            name: name.to_owned(),
-            reason: reason.to_owned(),
-        };
         if !is_id(&self.id) {
-            return Err(refused(
-                &self.id,
-                "its name has no letter or digit (a-z, 0-9)",
-            ));
+            return Err(self.refusal("its name has no letter or digit (a-z, 0-9)"));
         }
         self.combine_role_texts();
         self.add_approvals();
+        if self.is_delegation_denied {
+            self.tools.retain(|tool| tool != DELEGATE);
+        }
         if self.description.is_empty() {
-            let title = self.title.take().unwrap_or_default();
-            let first = self
-                .instructions
-                .lines()
-                .find(|line| !line.trim().is_empty() && !line.starts_with('#'));
-            self.description = match (title.is_empty(), first) {
-                (false, _) => title,
-                (true, Some(line)) => line.trim().chars().take(200).collect(),
-                (true, None) => {
-                    return Err(refused(
-                        &self.id,
-                        "it has neither a description nor instructions",
-                    ));
-                }
-            };
+            self.description = self.description_from_texts()?;
             self.changed.push(KeyChange {
                 key: "description".to_owned(),
                 line: None,
@@ -119,6 +103,27 @@ impl Draft {
             lost: self.lost,
             changed: self.changed,
         })
+    }
+
+    /// The title, else the first line of the instructions.
+    fn description_from_texts(&mut self) -> Result<String, Error> {
+        let title = self.title.take().unwrap_or_default();
+        if !title.is_empty() {
+            return Ok(title);
+        }
+        let mut lines = self.instructions.lines();
+        let first = lines.find(|line| !line.trim().is_empty() && !line.starts_with('#'));
+        match first {
+            Some(line) => Ok(line.trim().chars().take(200).collect()),
+            None => Err(self.refusal("it has neither a description nor instructions")),
+        }
+    }
+
+    fn refusal(&self, reason: &str) -> Error {
+        Error::Refused {
+            name: self.id.clone(),
+            reason: reason.to_owned(),
+        }
     }
 
     /// Adds approval rules for all tools of servers if the agent asks before calls.

@@ -35,7 +35,6 @@ pub(super) fn is_own(message: &Object<'_>) -> bool {
     })
 }
 
-/// Reads a message.
 pub(super) fn read<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, ()> {
     let object = item.object()?;
     let role = object.need("role")?;

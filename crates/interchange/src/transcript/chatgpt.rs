@@ -14,7 +14,6 @@ use super::source::Problem;
 
 type Result<'t, T> = std::result::Result<T, Problem<'t>>;
 
-/// Reads a conversation.
 pub(super) fn read<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, ()> {
     let object = item.object()?;
     draft.import.title = object.opt_text("title")?.unwrap_or_default().into();
@@ -158,20 +157,47 @@ fn parts<'t>(
     Ok(parts)
 }
 
-/// The characters around a citation: `cite` and the names of its sources, which the export has not.
+/// The characters around markup, such as `cite` and the names of its sources, which the export has
+/// not; and the one between its fields.
 const CITATION_BEGINS: char = '\u{e200}';
 const CITATION_ENDS: char = '\u{e201}';
+const FIELD_ENDS: char = '\u{e202}';
 
+/// A text without citations, and with the words that other markup shows.
 fn without_citations(text: &str, draft: &mut Draft<'_, '_, '_>) -> String {
     let mut pieces = text.split(CITATION_BEGINS);
     let mut out = pieces.next().unwrap_or_default().to_owned();
     for piece in pieces {
-        draft.omit("citation");
-        out.truncate(out.trim_end_matches(' ').len());
-        let (_, after) = piece.split_once(CITATION_ENDS).unwrap_or(("", piece));
+        let (markup, after) = piece.split_once(CITATION_ENDS).unwrap_or(("", piece));
+        match shown_words(markup) {
+            Some(words) => out.push_str(&words),
+            None => {
+                draft.omit("citation");
+                out.truncate(out.trim_end_matches(' ').len());
+            }
+        }
         out.push_str(after);
     }
     out
+}
+
+/// The name of `entity`, `["city","Bergen"]`, or the words of a link.
+fn shown_words(markup: &str) -> Option<String> {
+    let (kind, fields) = markup.split_once(FIELD_ENDS)?;
+    match kind {
+        "entity" => match Value::parse(fields).and_then(Value::array) {
+            Ok(list) => list.get(1)?.text().ok().map(String::from),
+            Err(_) => Some(fields.to_owned()),
+        },
+        "url" | "link_title" => {
+            let (words, target) = fields.split_once(FIELD_ENDS).unwrap_or((fields, ""));
+            match target.starts_with("http") {
+                true => Some(format!("{words} ({target})")),
+                false => Some(words.to_owned()),
+            }
+        }
+        _ => None,
+    }
 }
 
 /// A text, a transcription, or a file; a file only if attachments are not listed separately.

@@ -17,7 +17,6 @@ const NOTHING: &str = "00000000-0000-";
 
 type Result<'t, T> = std::result::Result<T, Problem<'t>>;
 
-/// Reads a conversation.
 pub(super) fn read<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, ()> {
     let object = item.object()?;
     draft.import.title = object.opt_text("name")?.unwrap_or_default().into();

@@ -2,14 +2,17 @@
 //!
 //! Lines name the previous line. If a model calls several tools at once, these lines form a tree
 //! that is not a branch of the conversation. Lines are therefore read in file order, and only a
-//! message of a person after going back begins a branch, after the turn that it names.
+//! message of a person after going back begins a branch, after the turn that it names. What a person
+//! types while the model works is an attachment (`queued_command`), and a part of the model's turn.
+//! Older versions write no attachments: there the text is only in the queue (`queue-operation`), which
+//! the model empties while it works.
 
 use unisono_context::Role;
 use unisono_context::message::{Part, ReportedUsage};
 
 use super::anthropic;
 use super::draft::{Draft, DraftMessage, Parent};
-use super::fields;
+use super::fields::{self, Note};
 use super::json::{Object, Value};
 use super::source::Problem;
 
@@ -28,31 +31,37 @@ pub(super) fn is_line(object: &Object<'_>) -> bool {
     object.has("type") && keys.iter().any(|key| object.has(key))
 }
 
-/// Reads a line.
 pub(super) fn read<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, ()> {
     let object = item.object()?;
     let kind = object.text("type")?;
     if let "summary" | "ai-title" | "custom-title" = &*kind {
-        let keys = ["summary", "aiTitle", "customTitle"];
-        if let Some(title) = keys.into_iter().find_map(|key| object.get(key)) {
-            draft.import.title = title.text()?.into();
-        }
-        return Ok(());
+        return read_title(&object, draft);
     }
+    if kind == "queue-operation" {
+        return queue_operation(&object, draft);
+    }
+    draft.line_context.has_attachments |= kind == "attachment";
     if let Some(left) = dropped_content(&object, &kind, draft) {
         draft.omit(left);
         return inherit_turn(&object, draft);
     }
-    let message = object.need("message")?.object()?;
-    let parts = anthropic::parts(message.need("content")?, draft)?;
+    let (message, key) = match queued(&object) {
+        Some(queued) => (queued, "prompt"),
+        None => (object.need("message")?.object()?, "content"),
+    };
+    let parts = said_parts(message.need(key)?, &kind, draft)?;
     if parts.is_empty() {
         return inherit_turn(&object, draft);
     }
     let is_result = |part: &Part| matches!(part, Part::ToolResult { .. });
     let (role, is_input) = match &*kind {
+        "assistant" => (Role::Assistant, false),
         "user" => (Role::User, !parts.iter().any(is_result)),
-        _ => (Role::Assistant, false),
+        _ => (Role::User, false),
     };
+    if is_input || role == Role::Assistant {
+        place_typed(item.raw(), draft);
+    }
     let mut parent = match is_input {
         true => parent_of_input(&object, draft)?,
         false => Parent::Previous,
@@ -73,6 +82,34 @@ pub(super) fn read<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result
         let placed = draft.place(item.raw(), message_part);
         draft.main = placed.or(draft.main);
     }
+    assign_turn(&object, is_input, draft)
+}
+
+/// The parts of a line of this kind, without what the program wrote.
+fn said_parts<'t>(
+    content: Value<'t>,
+    kind: &str,
+    draft: &mut Draft<'t, '_, '_>,
+) -> Result<'t, Vec<Part>> {
+    let parts = anthropic::parts(content, draft)?;
+    if kind == "assistant" {
+        return Ok(parts);
+    }
+    for part in &parts {
+        if let Part::Text(text) = part {
+            leave_queue(text, kind == "attachment", draft);
+        }
+    }
+    Ok(without_program_texts(parts, draft))
+}
+
+/// Assigns a line to its turn, which ends with the last message so far. A message of a person begins
+/// a turn.
+fn assign_turn<'t>(
+    object: &Object<'t>,
+    is_input: bool,
+    draft: &mut Draft<'t, '_, '_>,
+) -> Result<'t, ()> {
     let main = draft.main;
     match draft.line_context.turn_ends.last_mut() {
         Some(end) if !is_input => *end = main,
@@ -85,18 +122,129 @@ pub(super) fn read<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result
     Ok(())
 }
 
+fn read_title<'t>(object: &Object<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, ()> {
+    let keys = ["summary", "aiTitle", "customTitle"];
+    if let Some(title) = keys.into_iter().find_map(|key| object.get(key)) {
+        draft.import.title = title.text()?.into();
+    }
+    Ok(())
+}
+
+/// Notes a change of the queue of texts that a person typed while the model worked. A text that left
+/// it without being sent as a message was taken by the model, or, in versions with attachments and
+/// without a reason, taken back by the person.
+fn queue_operation<'t>(object: &Object<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, ()> {
+    let content = object.get("content").filter(|content| content.is_text());
+    let content = content.map(Value::text).transpose()?.map(String::from);
+    let reason = object.opt_text("reason")?;
+    let at = fields::instant(object, "timestamp");
+    let operation = object.opt_text("operation")?;
+    let line_context = &mut draft.line_context;
+    let queued = &mut line_context.queued;
+    match operation.as_deref() {
+        Some("enqueue") => queued.extend(content),
+        Some("dequeue") => {
+            queued.drain(..queued.len().min(1));
+        }
+        Some("popAll") => line_context.unsent.append(queued),
+        Some("remove") => {
+            let is_said = match reason.as_deref() {
+                None => !line_context.has_attachments,
+                Some(reason) => reason == "absorbed_mid_turn" && content.is_some(),
+            };
+            let is_note = |text: &String| text.starts_with("<task-notification>");
+            let place = match &content {
+                Some(text) => queued.iter().position(|waiting| waiting == text),
+                None => queued.iter().position(|waiting| !is_note(waiting)),
+            };
+            let oldest = place.or((content.is_none() && !queued.is_empty()).then_some(0));
+            let left = oldest.map(|place| queued.remove(place));
+            // A command has lines of its own.
+            let text = content.or(left).filter(|text| !is_command(text));
+            match is_said {
+                true => line_context.typed.extend(text.map(|text| (text, at))),
+                false => line_context.unsent.extend(text),
+            }
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// Whether a text is a command, such as `/mcp`, and not about a path.
+fn is_command(text: &str) -> bool {
+    let name = text.split_whitespace().next().unwrap_or_default();
+    name.strip_prefix('/')
+        .is_some_and(|name| !name.contains('/'))
+}
+
+/// Removes a text from the queue: it has a line of its own.
+fn leave_queue(text: &str, is_attachment: bool, draft: &mut Draft<'_, '_, '_>) {
+    let line_context = &mut draft.line_context;
+    line_context.queued.retain(|waiting| waiting != text);
+    line_context.unsent.retain(|unsent| unsent != text);
+    if is_attachment {
+        line_context.typed.retain(|(typed, _)| typed != text);
+    }
+}
+
+/// Places the texts that the model took while it worked, behind the results of its calls.
+pub(super) fn place_typed<'t>(at: &'t str, draft: &mut Draft<'t, '_, '_>) {
+    for (text, time) in std::mem::take(&mut draft.line_context.typed) {
+        let parts = without_program_texts(vec![Part::text(text)], draft);
+        if parts.is_empty() {
+            continue;
+        }
+        let message = DraftMessage {
+            at: time,
+            is_loose: true,
+            ..DraftMessage::new(Role::User, parts)
+        };
+        let placed = draft.place(at, message);
+        draft.main = placed.or(draft.main);
+        let main = draft.main;
+        if let Some(end) = draft.line_context.turn_ends.last_mut() {
+            *end = main;
+        }
+    }
+}
+
+/// Counts the texts that the model did not get: the person took them back, or the session ended.
+pub(super) fn count_unsent(draft: &mut Draft<'_, '_, '_>) {
+    let line_context = &mut draft.line_context;
+    let mut unsent = std::mem::take(&mut line_context.unsent);
+    unsent.append(&mut line_context.queued);
+    unsent.retain(|text| !is_command(text));
+    for text in unsent {
+        if !without_program_texts(vec![Part::text(text)], draft).is_empty() {
+            draft.omit("unsent text");
+        }
+    }
+}
+
+/// The attachment with what a person typed while the model worked.
+fn queued<'t>(object: &Object<'t>) -> Option<Object<'t>> {
+    let attachment = object.get("attachment")?.object().ok()?;
+    let prompt = attachment.get("prompt")?;
+    let is_prompt = prompt.is_text() || prompt.is_array();
+    let is_queued = object.text("type").ok()? == "attachment"
+        && attachment.text("type").ok()? == "queued_command";
+    (is_prompt && is_queued).then_some(attachment)
+}
+
 /// The kind of a line that is not part of the conversation; `None` for one that is.
 fn dropped_content(
     object: &Object<'_>,
     kind: &str,
     draft: &mut Draft<'_, '_, '_>,
 ) -> Option<String> {
-    if !matches!(kind, "user" | "assistant") {
+    let queued = queued(object);
+    if !matches!(kind, "user" | "assistant") && queued.is_none() {
         return Some(format!("{kind:?} line"));
     }
     let says = |key: &str| {
-        let value = object.get(key);
-        value.is_some_and(|value| value.raw() == "true")
+        let mut places = [Some(object), queued.as_ref()].into_iter().flatten();
+        places.any(|place| place.get(key).is_some_and(|value| value.raw() == "true"))
     };
     let is_sub_agent = says("isSidechain");
     // The file of a sub-agent has only its own lines.
@@ -110,11 +258,17 @@ fn dropped_content(
     ];
     let note = notes.into_iter().find(|(key, _)| says(key));
     let note = note.map(|(_, what)| what.to_owned());
-    note.or_else(|| program_text(object).filter(|_| kind == "user"))
+    let mode = queued.and_then(|queued| queued.opt_text("commandMode").ok()?);
+    let mut modes = MODES.into_iter();
+    let mode = modes.find(|(name, _)| mode.as_deref() == Some(*name));
+    note.or(mode.map(|(_, what)| what.to_owned()))
 }
 
+/// The modes of queued commands that are no messages of a person.
+const MODES: [(&str, &str); 2] = [("bash", "command"), ("task-notification", "program note")];
+
 /// The beginnings of texts that the program writes as a user's message.
-const PROGRAM_TEXTS: [(&str, &str); 7] = [
+const PROGRAM_TEXTS: [(&str, &str); 8] = [
     ("<command-name>", "command"),
     ("<command-message>", "command"),
     ("<bash-input>", "command"),
@@ -122,21 +276,78 @@ const PROGRAM_TEXTS: [(&str, &str); 7] = [
     ("<bash-stdout>", "command output"),
     ("<bash-stderr>", "command output"),
     ("[Request interrupted by user", "interruption"),
+    ("<task-notification>", "program note"),
 ];
 
-/// The kind of a message whose only text is the program's.
-fn program_text(object: &Object<'_>) -> Option<String> {
-    let content = object.get("message")?.object().ok()?.get("content")?;
-    let text = match content.is_array() {
-        true => match content.array().ok()?.as_slice() {
-            [block] => block.object().ok()?.text("text").ok()?,
-            _ => return None,
-        },
-        false => content.text().ok()?,
-    };
-    let mut kinds = PROGRAM_TEXTS.into_iter();
-    let kind = kinds.find(|(begin, _)| text.trim_start().starts_with(begin));
-    kind.map(|(_, kind)| kind.to_owned())
+/// The notes that the program and its editors write before a user's text.
+const NOTES: [Note; 3] = [
+    REMINDER,
+    ("<ide_opened_file>", "</ide_opened_file>"),
+    ("<ide_selection>", "</ide_selection>"),
+];
+
+/// The note that the program also writes behind a user's text.
+const REMINDER: Note = ("<system-reminder>", "</system-reminder>");
+
+/// The parts of a user's message without the texts of the program, which are counted. A command that
+/// is a prompt of its own is what the user said: `/review the last commit`.
+fn without_program_texts(parts: Vec<Part>, draft: &mut Draft<'_, '_, '_>) -> Vec<Part> {
+    let mut kept = Vec::with_capacity(parts.len());
+    for part in parts {
+        let Part::Text(text) = &part else {
+            kept.push(part);
+            continue;
+        };
+        let (said, notes) = without_notes(text);
+        (0..notes).for_each(|_| draft.omit("program note"));
+        let mut kinds = PROGRAM_TEXTS.into_iter();
+        let kind = kinds.find(|(begin, _)| said.trim_start().starts_with(begin));
+        if let Some(command) = prompt_command(said) {
+            kept.push(Part::text(command));
+        } else if let Some((_, kind)) = kind {
+            draft.omit(kind);
+        } else if notes == 0 {
+            kept.push(part);
+        } else if !said.is_empty() {
+            kept.push(Part::text(said));
+        }
+    }
+    kept
+}
+
+/// The name and the arguments of a command whose text the program sends to the model. The text of
+/// another command, such as `/compact`, begins with its name.
+fn prompt_command(text: &str) -> Option<String> {
+    let message = text.trim_start().strip_prefix("<command-message>")?;
+    let (_, command) = message.split_once("</command-message>")?;
+    let name = tagged(command, "<command-name>", "</command-name>")?;
+    let arguments = tagged(command, "<command-args>", "</command-args>");
+    let said = format!("{name} {}", arguments.unwrap_or_default());
+    Some(said.trim().to_owned())
+}
+
+fn tagged<'t>(text: &'t str, begin: &str, end: &str) -> Option<&'t str> {
+    let (_, inner) = text.split_once(begin)?;
+    let (inner, _) = inner.split_once(end)?;
+    Some(inner.trim())
+}
+
+/// A text without the notes at its beginning and the reminders at its end, and their number.
+fn without_notes(text: &str) -> (&str, usize) {
+    let (mut said, mut notes) = (text, 0);
+    while let Some(shorter) =
+        fields::without_first_note(said, &NOTES).or_else(|| without_last_reminder(said))
+    {
+        (said, notes) = (shorter.trim(), notes + 1);
+    }
+    (said, notes)
+}
+
+/// A text without the reminder at its end, if this begins a line: others may be a question about it.
+fn without_last_reminder(text: &str) -> Option<&str> {
+    let reminder = text.trim_end().strip_suffix(REMINDER.1)?;
+    let (said, _) = reminder.rsplit_once(REMINDER.0)?;
+    said.ends_with('\n').then_some(said)
 }
 
 /// The usage of a line's request, which the first message of its lines has. A later line of the same

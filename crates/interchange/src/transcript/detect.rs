@@ -6,7 +6,7 @@ use super::draft::{ConversationBuilder, Draft};
 use super::json::{Object, Value};
 use super::source::{Place, Problem, Problems};
 use super::{Format, LineError, anthropic, chatgpt, claude, claude_code, codex, gemini_cli};
-use super::{openai, sharegpt, slack, text, unisono};
+use super::{fields, openai, sharegpt, slack, text, unisono};
 use unisono_context::Digest;
 
 /// What an object reveals about its file.
@@ -15,7 +15,6 @@ enum Shape<'t> {
     Item(Format),
     /// It contains a conversation of this format with these messages.
     Wrapper(Format, Value<'t>),
-    /// It is a conversation of this format.
     Conversation(Format),
 }
 
@@ -140,6 +139,7 @@ impl<'i> Reader<'i> {
                     Err(problem) => self.bad.extend(placed(problem, text, begin)),
                 }
                 self.end_wrapper();
+                self.outer_title(fields::first_text(object, &fields::TITLES));
             }
             Some(Shape::Conversation(format)) => {
                 self.conversations = 1;
@@ -180,6 +180,13 @@ impl<'i> Reader<'i> {
     /// Ends the messages of such an object.
     pub(super) fn end_wrapper(&mut self) {
         self.inside = false;
+    }
+
+    /// Sets the title next to the messages, if there is one.
+    pub(super) fn outer_title(&mut self, title: Option<String>) {
+        if let Some(title) = title {
+            self.builder.import.title = title.into();
+        }
     }
 
     /// Sets the system text next to the messages. OpenAI's format has it in the messages.
@@ -234,17 +241,9 @@ impl<'i> Reader<'i> {
                 unisono::read(value, (index, has_bad), &mut draft);
                 Ok(())
             }
-            Format::OpenAi => openai::read(value, &mut draft),
-            Format::ShareGpt => sharegpt::read(value, &mut draft),
-            Format::Anthropic => anthropic::read(value, &mut draft),
-            Format::ChatGpt => chatgpt::read(value, &mut draft),
-            Format::Claude => claude::read(value, &mut draft),
-            Format::ClaudeCode => claude_code::read(value, &mut draft),
-            Format::Codex => codex::read(value, &mut draft),
-            Format::GeminiCli => gemini_cli::read(value, &mut draft),
-            Format::Slack => slack::read(value, &mut draft),
-            // Its pieces are not JSON.
-            Format::Text => Ok(()),
+            format => value
+                .shallow()
+                .and_then(|()| read_foreign(format, value, &mut draft)),
         };
         if let Err(problem) = read {
             draft.bad(problem);
@@ -337,6 +336,8 @@ impl<'i> Reader<'i> {
     pub(super) fn finish(mut self) -> Result<Option<ReadOutcome<'i>>, Refusal> {
         self.convert_slack();
         gemini_cli::place_pending("", &mut Draft::new("", &mut self.builder));
+        claude_code::place_typed("", &mut Draft::new("", &mut self.builder));
+        claude_code::count_unsent(&mut Draft::new("", &mut self.builder));
         if self.conversations > 1 {
             return Err(Refusal::Several(self.conversations));
         }
@@ -370,6 +371,27 @@ impl<'i> Reader<'i> {
             warnings: counted(self.warnings),
             digest: self.digest,
         }))
+    }
+}
+
+/// Reads a piece in the format of another program.
+fn read_foreign<'t>(
+    format: Format,
+    value: Value<'t>,
+    draft: &mut Draft<'t, '_, '_>,
+) -> Result<(), Problem<'t>> {
+    match format {
+        Format::OpenAi => openai::read(value, draft),
+        Format::ShareGpt => sharegpt::read(value, draft),
+        Format::Anthropic => anthropic::read(value, draft),
+        Format::ChatGpt => chatgpt::read(value, draft),
+        Format::Claude => claude::read(value, draft),
+        Format::ClaudeCode => claude_code::read(value, draft),
+        Format::Codex => codex::read(value, draft),
+        Format::GeminiCli => gemini_cli::read(value, draft),
+        Format::Slack => slack::read(value, draft),
+        // Their pieces are not JSON of another program.
+        Format::Unisono | Format::Text => Ok(()),
     }
 }
 
@@ -416,7 +438,6 @@ pub(super) fn wrapper_format(key: &str) -> Option<Format> {
     }
 }
 
-/// Whether an object contains a conversation.
 pub(super) fn is_conversation_object(object: &Object<'_>) -> bool {
     matches!(
         shape(object),
@@ -455,6 +476,9 @@ fn shape<'t>(object: &Object<'t>) -> Option<Shape<'t>> {
         if object.has(key) {
             return Some(Shape::Conversation(format));
         }
+    }
+    if codex::is_older_line(object) {
+        return Some(Shape::Item(Format::Codex));
     }
     if gemini_cli::is_message(object) || object.has("projectHash") {
         return Some(Shape::Item(Format::GeminiCli));

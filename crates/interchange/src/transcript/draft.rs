@@ -15,7 +15,6 @@ use unisono_session::state::MAIN;
 use super::Stamps;
 use super::source::{Problem, Problems};
 
-/// The parent of a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Parent {
     /// The previous message of the file.
@@ -23,7 +22,6 @@ pub(super) enum Parent {
     Previous,
     /// None.
     Root,
-    /// This message.
     Message(MessageId),
 }
 
@@ -43,7 +41,6 @@ pub(super) struct DraftMessage {
 }
 
 impl DraftMessage {
-    /// A message with only role and content.
     pub(super) fn new(role: Role, parts: Vec<Part>) -> DraftMessage {
         DraftMessage {
             id: None,
@@ -82,10 +79,20 @@ pub(super) struct LineContext {
     pub(super) turn_ends: Vec<Option<MessageId>>,
     /// Whether the lines are a sub-agent's, once known.
     pub(super) is_sub_agent: Option<bool>,
+    /// The texts that wait until the model can take them, in formats that tell.
+    pub(super) queued: Vec<String>,
+    /// Those that it took while it worked, each with its time, until they are placed.
+    pub(super) typed: Vec<(String, Option<Timestamp>)>,
+    /// Those that were removed without being sent.
+    pub(super) unsent: Vec<String>,
+    /// Whether a line was an attachment.
+    pub(super) has_attachments: bool,
     /// The message that may be repeated.
     pub(super) pending: Option<Pending>,
     /// The parent of the next message.
     pub(super) next: Parent,
+    /// The time of the session until its first message has it, in sessions whose messages have none.
+    pub(super) begun: Option<Timestamp>,
     /// The request of the previous line, and the index of its first message.
     pub(super) request: Option<(String, usize)>,
 }
@@ -148,7 +155,6 @@ impl<'t, 'k, 'i> Draft<'t, 'k, 'i> {
         }
     }
 
-    /// Reports a bad line.
     pub(super) fn bad(&mut self, problem: Problem<'t>) {
         self.bad.add(self.text, problem);
     }

@@ -1,4 +1,4 @@
-//! Values that several formats share: times, names, usage, arguments of calls.
+//! Values that several formats share: times, names, usage, arguments of calls, notes of programs.
 
 use std::sync::Arc;
 
@@ -7,6 +7,15 @@ use unisono_context::{AgentId, Timestamp, Tokens};
 
 use super::json::{Object, Value};
 use super::source::Problem;
+
+/// The keys of a conversation's title, the preferred one first.
+pub(super) const TITLES: [&str; 2] = ["title", "name"];
+
+/// The first of these fields that is a text and not empty.
+pub(super) fn first_text(object: &Object<'_>, keys: &[&str]) -> Option<String> {
+    let texts = keys.iter().filter_map(|key| object.get(key)?.text().ok());
+    texts.map(String::from).find(|text| !text.is_empty())
+}
 
 /// A time in RFC 3339, or in milliseconds since 1970.
 pub(super) fn time(value: Value<'_>) -> Result<Timestamp, Problem<'_>> {
@@ -65,6 +74,18 @@ pub(super) fn usage(object: &Object<'_>, input: &[&str], output: &[&str]) -> Opt
     Some(ReportedUsage {
         input: Tokens(sum(input)?),
         output: Tokens(sum(output).unwrap_or_default()),
+    })
+}
+
+/// The beginning and the end of a note that a program adds to a person's text.
+pub(super) type Note = (&'static str, &'static str);
+
+/// The rest of a text that begins with one of these notes; `None` for another text.
+pub(super) fn without_first_note<'t>(text: &'t str, notes: &[Note]) -> Option<&'t str> {
+    let text = text.trim_start();
+    notes.iter().find_map(|&(begin, end)| {
+        let (_, rest) = text.strip_prefix(begin)?.split_once(end)?;
+        Some(rest)
     })
 }
 

@@ -11,7 +11,7 @@ use unisono_context::message::Part;
 use super::anthropic::runs;
 use super::attachment::{in_base64, of_url};
 use super::draft::{Draft, DraftMessage, Parent, Pending};
-use super::fields;
+use super::fields::{self, Note};
 use super::json::{Object, Value};
 use super::source::Problem;
 
@@ -27,9 +27,24 @@ pub(super) fn is_message(object: &Object<'_>) -> bool {
     }
 }
 
+/// The notes that the program and its hooks write as messages of the user.
+const CONTEXT: [Note; 2] = [
+    ("<session_context>", "</session_context>"),
+    ("<hook_context>", "</hook_context>"),
+];
+
 /// Reads a message, or a line about something else.
 pub(super) fn read<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, ()> {
     let object = item.object()?;
+    let keys = ["type", "role", "$rewindTo"];
+    if !keys.iter().any(|key| object.has(key)) {
+        // The header of a file of lines, or an update of it, which may stand between the repetitions
+        // of a message.
+        return match object.get("$set") {
+            Some(update) => read_earlier(&update.object()?, draft),
+            None => Ok(()),
+        };
+    }
     let id = object.opt_text("id")?.unwrap_or_default();
     let again = draft
         .line_context
@@ -43,6 +58,7 @@ pub(super) fn read<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result
         let turn = draft.line_context.turns.get(&*rewound).copied();
         let end = turn.and_then(|turn| draft.line_context.turn_ends[turn]);
         draft.line_context.next = end.map_or(Parent::Root, Parent::Message);
+        draft.main = end.or(draft.main);
         return Ok(());
     }
     let dropped_content = draft.dropped_content.clone();
@@ -52,6 +68,32 @@ pub(super) fn read<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result
         messages,
         dropped_content,
     });
+    Ok(())
+}
+
+/// Reads the messages of an update, if it is the beginning of the conversation: a session that was
+/// continued from a checkpoint. Later updates repeat messages in fewer words.
+fn read_earlier<'t>(update: &Object<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, ()> {
+    let pending = draft.line_context.pending.as_ref();
+    let has_pending = pending.is_some_and(|pending| !pending.messages.is_empty());
+    if has_pending || !draft.import.messages.is_empty() {
+        return Ok(());
+    }
+    let messages = update
+        .get("messages")
+        .map_or(Ok(Vec::new()), Value::array)?;
+    for message in messages {
+        // An update in an update would nest without end.
+        let is_update = |object: Object<'t>| object.has("$set");
+        let read = match message.object().map(is_update) {
+            Ok(true) => Ok(()),
+            Ok(false) => read(message, draft),
+            Err(problem) => Err(problem),
+        };
+        if let Err(problem) = read {
+            draft.bad(problem);
+        }
+    }
     Ok(())
 }
 
@@ -88,18 +130,32 @@ fn draft_messages<'t>(
             draft.omit(format!("{other:?} message"));
             return Ok(Vec::new());
         }
-        // The header of a file of lines, and updates of it.
         None => return Ok(Vec::new()),
     };
     let content = object.get("parts").or(object.get("content"));
     let mut all = content.map_or(Ok(Vec::new()), |content| parts(content, draft))?;
+    if role == Role::User {
+        all.retain(|part| {
+            let text = part.countable_text();
+            let rest = fields::without_first_note(&text, &CONTEXT);
+            let is_context = rest.is_some_and(|rest| rest.trim().is_empty());
+            if is_context {
+                draft.omit("context text");
+            }
+            !is_context
+        });
+    }
     if let Some(thoughts) = object.get("thoughts") {
         let thoughts = thoughts.array()?;
         thoughts.iter().for_each(|_| draft.omit("reasoning block"));
     }
     if let Some(calls) = object.get("toolCalls") {
-        let mut results = Vec::new();
-        for call in calls.array()? {
+        let (mut results, calls) = (Vec::new(), calls.array()?);
+        if !calls.is_empty() {
+            // The content may have the same calls.
+            all.retain(|part| !matches!(part, Part::ToolCall { .. }));
+        }
+        for call in calls {
             let (call, result) = tool_call(&call.object()?)?;
             all.push(call);
             results.extend(result);
@@ -172,38 +228,24 @@ fn part<'t>(part: &Object<'t>) -> Result<'t, std::result::Result<Part, String>> 
     Ok(Err(format!("{kind:?} part")))
 }
 
-/// A call and its result.
 fn tool_call<'t>(call: &Object<'t>) -> Result<'t, (Part, Option<Part>)> {
     let id = call.opt_text("id")?.unwrap_or_default();
     let arguments = call.get("args").map_or("{}", Value::raw);
     let status = call.opt_text("status")?.unwrap_or("success".into());
     let is_error = status == "error" || status == "cancelled";
-    let result = match call.get("result") {
-        Some(list) if list.is_array() => list.array()?.first().copied(),
-        result => result,
+    let values = match call.get("result") {
+        Some(list) if list.is_array() => own_values(list.array()?, &id),
+        result => result.into_iter().collect(),
     };
-    let answer = match result {
-        None if status == "success" => None,
+    let answer = match values.is_empty() {
+        true if status == "success" => None,
         // Without a result, a call that was not carried out would look carried out.
-        None => Some(Part::ToolResult {
+        true => Some(Part::ToolResult {
             call_id: (&*id).into(),
             content: missing_result(call, &status)?.into(),
             is_error: true,
         }),
-        Some(text) if text.is_text() => Some(Part::ToolResult {
-            call_id: (&*id).into(),
-            content: text.text()?.into(),
-            is_error,
-        }),
-        Some(value) => {
-            let object = value.object()?;
-            let inner = object.get("functionResponse").map(Value::object);
-            Some(response(
-                &inner.transpose()?.unwrap_or(object),
-                &id,
-                is_error,
-            )?)
-        }
+        false => Some(joined(&values, &id, is_error)?),
     };
     let call = Part::ToolCall {
         id: (&*id).into(),
@@ -211,6 +253,51 @@ fn tool_call<'t>(call: &Object<'t>) -> Result<'t, (Part, Option<Part>)> {
         arguments: arguments.into(),
     };
     Ok((call, answer))
+}
+
+/// The response to a call in a list, with the values behind it, such as images: the list may have the
+/// responses to all calls of a reply.
+fn own_values<'t>(list: Vec<Value<'t>>, id: &str) -> Vec<Value<'t>> {
+    let answered = |value: &Value<'t>| {
+        let response = value
+            .object()
+            .ok()?
+            .get("functionResponse")?
+            .object()
+            .ok()?;
+        Some(response.get("id")?.text().ok()?.into_owned())
+    };
+    let is_own = |value: &Value<'t>| answered(value).is_some_and(|answered| answered == id);
+    let at = list.iter().position(is_own).unwrap_or_default();
+    let mut values = list.into_iter().skip(at);
+    let first = values.next();
+    let behind = values.take_while(|value| answered(value).is_none());
+    first.into_iter().chain(behind).collect()
+}
+
+/// The result of a call with these values, one per line.
+fn joined<'t>(values: &[Value<'t>], id: &str, is_error: bool) -> Result<'t, Part> {
+    let (mut lines, mut is_error) = (Vec::with_capacity(values.len()), is_error);
+    for value in values {
+        if value.is_text() {
+            lines.push(value.text()?.into_owned());
+            continue;
+        }
+        let object = value.object()?;
+        let own = match part(&object)? {
+            Ok(part) => part,
+            Err(_) if object.has("response") => response(&object, id, is_error)?,
+            // In another form: nothing of a result is lost.
+            Err(_) => Part::text(value.raw()),
+        };
+        is_error |= matches!(own, Part::ToolResult { is_error: true, .. });
+        lines.push(own.countable_text().into_owned());
+    }
+    Ok(Part::ToolResult {
+        call_id: id.into(),
+        content: lines.join("\n").into(),
+        is_error,
+    })
 }
 
 /// The status of a call without a result, and the text that the program displayed.
@@ -224,7 +311,8 @@ fn missing_result<'t>(call: &Object<'t>, status: &str) -> Result<'t, String> {
     })
 }
 
-/// The result of a tool: the text in `output` or `error`, else the whole value.
+/// The result of a tool: the text in `output` or `error`, else the whole value; and the files in
+/// `parts`.
 fn response<'t>(answer: &Object<'t>, id: &str, is_error: bool) -> Result<'t, Part> {
     let own = answer.opt_text("id")?.unwrap_or_default();
     let body = answer.get("response").filter(|body| body.is_object());
@@ -236,12 +324,21 @@ fn response<'t>(answer: &Object<'t>, id: &str, is_error: bool) -> Result<'t, Par
     let error = text("error");
     let is_error = is_error || error.is_some();
     let content = match text("output").or(error).transpose()? {
-        Some(text) => text.into(),
-        None => answer.get("response").map_or("", Value::raw).into(),
+        Some(text) => text.into_owned(),
+        None => answer.get("response").map_or("", Value::raw).to_owned(),
     };
+    let mut lines = vec![content];
+    for value in answer.get("parts").map_or(Ok(Vec::new()), Value::array)? {
+        let object = value.object()?;
+        // A response in a response would nest without end.
+        if !object.has("functionResponse") {
+            let file = part(&object)?.ok();
+            lines.extend(file.map(|file| file.countable_text().into_owned()));
+        }
+    }
     Ok(Part::ToolResult {
         call_id: if id.is_empty() { own.into() } else { id.into() },
-        content,
+        content: lines.join("\n").into(),
         is_error,
     })
 }

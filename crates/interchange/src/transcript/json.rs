@@ -11,6 +11,9 @@ use serde_json::value::RawValue;
 
 use super::source::Problem;
 
+/// The maximum number of levels of a message's lists and objects.
+const MOST_LEVELS: usize = 128;
+
 /// One JSON value, without surrounding white space.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Value<'t>(&'t str);
@@ -30,12 +33,19 @@ impl<'t> Value<'t> {
             .map_err(|error| problem(text, &error))
     }
 
-    /// Its text.
+    /// The problem of a value with too many levels of lists and objects. Formats whose contents nest
+    /// are read recursively.
+    pub(super) fn shallow(self) -> Result<(), Problem<'t>> {
+        match is_deep(self.0) {
+            true => Err(self.wrong(format!("it is nested in more than {MOST_LEVELS} levels"))),
+            false => Ok(()),
+        }
+    }
+
     pub(super) fn raw(self) -> &'t str {
         self.0
     }
 
-    /// A problem of this value.
     pub(super) fn wrong(self, reason: impl Into<String>) -> Problem<'t> {
         Problem::new(self.0, reason)
     }
@@ -146,12 +156,10 @@ impl<'t> Object<'t> {
             .ok_or_else(|| self.wrong(format!("`{key}` is missing")))
     }
 
-    /// A required text.
     pub(super) fn text(&self, key: &str) -> Result<Cow<'t, str>, Problem<'t>> {
         self.need(key)?.text()
     }
 
-    /// An optional text.
     pub(super) fn opt_text(&self, key: &str) -> Result<Option<Cow<'t, str>>, Problem<'t>> {
         self.get(key).map(Value::text).transpose()
     }
@@ -184,6 +192,29 @@ impl<'t> Visitor<'t> for Fields {
         }
         Ok(fields)
     }
+}
+
+/// Whether a valid value has too many levels.
+fn is_deep(json: &str) -> bool {
+    let begins = json.bytes().filter(|byte| matches!(byte, b'[' | b'{'));
+    if begins.count() <= MOST_LEVELS {
+        return false;
+    }
+    let (mut level, mut in_text, mut is_escaped) = (0_usize, false, false);
+    for byte in json.bytes() {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' => is_escaped = true,
+            b'"' => in_text = !in_text,
+            b'[' | b'{' if !in_text => level += 1,
+            b']' | b'}' if !in_text => level = level.saturating_sub(1),
+            _ => {}
+        }
+        if level > MOST_LEVELS {
+            return true;
+        }
+    }
+    false
 }
 
 /// The parser's error with its position in the text.

@@ -23,7 +23,6 @@ const ROLES: [&str; 6] = [
 
 type Result<'t, T> = std::result::Result<T, Problem<'t>>;
 
-/// Reads a message.
 pub(super) fn read<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, ()> {
     let message = message(item, draft)?;
     // A message of reasoning alone is left behind with it.

@@ -1,5 +1,5 @@
-//! A file piece by piece: lines, or the elements of one JSON value. The whole file is never in
-//! memory.
+//! A file piece by piece: lines, or the elements of one JSON value. The whole file is in memory only
+//! if it is a text or in UTF-16 (`whole`).
 //!
 //! | the file begins with | it is read as |
 //! |---|---|
@@ -10,23 +10,33 @@
 //! message is a separate piece.
 
 mod track;
+mod whole;
 
 use std::io::{self, BufRead, Cursor, Read};
 
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::Format;
 use super::detect::{self, Reader};
 use super::json::{self, Value};
-use super::source::{Place, not_utf8, valid_lines};
+use super::source::{Place, not_utf8};
+use super::{Format, encoding, fields};
 use track::SharedTracker;
+use whole::{utf_16, whole_text};
 
 const MARK: &[u8] = b"\xef\xbb\xbf";
-/// The maximum size of a conversation as a text.
-const TEXT_BYTES: u64 = 64 << 20;
-const ZIP: &[u8] = b"PK\x03\x04";
-const UTF_16: [&[u8]; 2] = [b"\xff\xfe", b"\xfe\xff"];
+/// The beginnings of compressed files, each with the reason why it is refused.
+const COMPRESSED: [(&[u8], &str); 3] = [
+    (b"PK\x03\x04", "it is a zip archive, unpack it first"),
+    (
+        b"\x1f\x8b",
+        "it is compressed with gzip, unpack it first with `gunzip`",
+    ),
+    (
+        b"\x28\xb5\x2f\xfd",
+        "it is compressed with zstd, unpack it first with `unzstd`",
+    ),
+];
 
 /// Passes every piece of a file to the reader; `place` is the position of its beginning.
 ///
@@ -38,12 +48,18 @@ pub(super) fn read(
     reader: &mut Reader<'_>,
 ) -> io::Result<()> {
     let begin = input.fill_buf()?;
-    if UTF_16.iter().any(|mark| begin.starts_with(mark)) {
-        reader.push_undecoded(Place::FIRST, "the file is UTF-16; convert it to UTF-8");
+    let mut kinds = COMPRESSED.iter();
+    if let Some((_, reason)) = kinds.find(|(mark, _)| begin.starts_with(mark)) {
+        reader.refuse((*reason).to_owned());
         return Ok(());
     }
-    if begin.starts_with(ZIP) {
-        reader.refuse("it is a zip archive, unpack it first".to_owned());
+    if encoding::is_utf16(begin) {
+        return utf_16(input, place, reader);
+    }
+    if let Some(code) = encoding::unmarked_utf16(begin) {
+        let conversion = encoding::conversion(Some(code));
+        let reason = format!("it looks like UTF-16 without a byte order mark; {conversion}");
+        reader.refuse(reason);
         return Ok(());
     }
     let skipped = if begin.starts_with(MARK) {
@@ -72,7 +88,6 @@ pub(super) fn read(
     }
 }
 
-/// Reads a list.
 fn list(text: Text<'_>, track: &SharedTracker, reader: &mut Reader<'_>) -> io::Result<()> {
     let mut json = serde_json::Deserializer::from_reader(text);
     let elements = Elements {
@@ -148,42 +163,6 @@ fn non_json(text: Text<'_>, track: &SharedTracker, reader: &mut Reader<'_>) -> i
     }
     let input = Cursor::new(line).chain(text.input);
     each_line(input, (at, offset), reader)
-}
-
-/// Reads a conversation that is a text. `read` is the part that was read already. The whole text is
-/// in memory.
-fn whole_text(
-    text: Text<'_>,
-    mut read: Vec<u8>,
-    (at, offset): (Place, u64),
-    reader: &mut Reader<'_>,
-) -> io::Result<()> {
-    text.input.take(TEXT_BYTES).read_to_end(&mut read)?;
-    if read.len() as u64 > TEXT_BYTES {
-        reader.refuse("it is not JSON, and longer than a text may be".to_owned());
-        return Ok(());
-    }
-    match std::str::from_utf8(&read) {
-        Ok(all) if reader.text(all, at) => {}
-        Ok(all) => {
-            if let Some(first) = all.trim_start().chars().next() {
-                reader.refuse(format!("it starts with {first:?}, not with `{{` or `[`"));
-            }
-        }
-        Err(error) => {
-            let (text, broken) = valid_lines(&read, (at, offset));
-            if reader.text(&text, at) {
-                for (at, reason) in broken {
-                    reader.push_undecoded(at, reason);
-                }
-                return Ok(());
-            }
-            let reason = not_utf8(&read, offset, &error);
-            let at = at.after_bytes(&read[..error.valid_up_to()]);
-            reader.refuse(format!("{}:{}: {reason}", at.line, at.column));
-        }
-    }
-    Ok(())
 }
 
 /// Reads one object per line, beginning with the kept text. `whole` is the problem if it is a
@@ -289,6 +268,7 @@ impl<'de> Visitor<'de> for FirstValue<'_, '_> {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<ValueKind, A::Error> {
         let FirstValue { reader, track } = self;
         let (mut is_line, mut found, mut system) = (false, None, None);
+        let mut titles = [None, None];
         while let Some(key) = map.next_key::<String>()? {
             let format = detect::wrapper_format(&key).filter(|format| {
                 !is_line
@@ -314,6 +294,10 @@ impl<'de> Visitor<'de> for FirstValue<'_, '_> {
                 system = (key == "system")
                     .then(|| (track.value_start(), value))
                     .or(system);
+            } else if let Some(at) = fields::TITLES.iter().position(|title| *title == key) {
+                track.record();
+                map.next_value::<IgnoredAny>()?;
+                titles[at] = text_of_value(&track.recorded());
             } else {
                 is_line |= key == "unisono";
                 map.next_value::<IgnoredAny>()?;
@@ -325,6 +309,7 @@ impl<'de> Visitor<'de> for FirstValue<'_, '_> {
         if let Some((begin, text)) = system {
             reader.outer_system(text.get(), begin);
         }
+        reader.outer_title(titles.into_iter().flatten().find(|title| !title.is_empty()));
         Ok(ValueKind::Wrapper)
     }
 
@@ -356,6 +341,13 @@ impl<'de> Visitor<'de> for FirstValue<'_, '_> {
     fn visit_unit<E>(self) -> Result<ValueKind, E> {
         Ok(ValueKind::Other)
     }
+}
+
+/// The text that is the value of a key; `recorded` begins after the key.
+fn text_of_value(recorded: &[u8]) -> Option<String> {
+    let value = std::str::from_utf8(recorded).ok()?.trim_start();
+    let value = Value::parse(value.strip_prefix(':')?).ok()?;
+    value.text().ok().map(String::from)
 }
 
 /// The value of a key with a conversation's messages; the result is whether it is a list.

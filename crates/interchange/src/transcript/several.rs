@@ -101,10 +101,6 @@ fn conversation(text: &str, options: &Options) -> Option<Conversation> {
     if !detect::is_conversation_object(&object) {
         return None;
     }
-    let first = |keys: &[&str]| {
-        let texts = keys.iter().filter_map(|key| object.get(key)?.text().ok());
-        texts.map(String::from).find(|text| !text.is_empty())
-    };
     let mut next = 0;
     let mut ids = || {
         next += 1;
@@ -124,8 +120,8 @@ fn conversation(text: &str, options: &Options) -> Option<Conversation> {
     let messages = parsed.map_or(0, |parsed| parsed.import.messages.len());
     Some(Conversation {
         number: 0,
-        id: first(&["conversation_id", "id", "uuid"]),
-        title: first(&["title", "name"]).unwrap_or_default(),
+        id: fields::first_text(&object, &["conversation_id", "id", "uuid"]),
+        title: fields::first_text(&object, &fields::TITLES).unwrap_or_default(),
         at: fields::seconds(&object, "create_time")
             .or_else(|| fields::instant(&object, "created_at")),
         messages,

@@ -21,7 +21,6 @@ const SPEAKERS: [&str; 7] = [
 
 type Result<'t, T> = std::result::Result<T, Problem<'t>>;
 
-/// Reads a turn.
 pub(super) fn read<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, ()> {
     let object = item.object()?;
     if object.has("role") && !object.has("from") {

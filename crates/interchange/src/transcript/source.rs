@@ -24,7 +24,6 @@ impl From<(u32, u32)> for Place {
 impl Place {
     pub(super) const FIRST: Place = Place { line: 1, column: 1 };
 
-    /// The position after this byte.
     pub(super) fn after_byte(self, byte: u8) -> Place {
         match byte {
             b'\n' => self.next_line(),

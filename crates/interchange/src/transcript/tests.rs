@@ -6,6 +6,8 @@ use insta::{Settings, assert_snapshot};
 
 use super::*;
 
+mod above;
+mod captions;
 mod messages;
 mod sessions;
 mod slack;
@@ -68,6 +70,29 @@ fn outline(parsed: &Parsed) -> String {
         out += &format!("left behind {count} {what}\n");
     }
     out
+}
+
+/// The messages of a text, each with its author or role before it, and with `/` between lines; none if
+/// the text is not read.
+fn authored(text: &str, format: Option<Format>) -> Vec<String> {
+    let options = Options {
+        name: "talk".to_owned(),
+        format,
+        ..Options::default()
+    };
+    let Ok(parsed) = read_as(text.as_bytes(), &options) else {
+        return Vec::new();
+    };
+    let messages = parsed.import.messages.iter().map(|(_, message)| {
+        let author = message.author.as_ref().map(ToString::to_string);
+        let author = author.unwrap_or_else(|| message.role.to_string());
+        let parts = message.parts.iter();
+        let texts: Vec<_> = parts
+            .map(unisono_context::message::Part::countable_text)
+            .collect();
+        format!("{author}: {}", texts.join("|").replace('\n', "/"))
+    });
+    messages.collect()
 }
 
 /// The result of reading each text, in one golden file.
@@ -166,21 +191,12 @@ fn problems_of_anthropic_messages_are_reported() {
 fn a_conversation_of_too_many_messages_is_refused() {
     let line = "{\"role\": \"user\", \"content\": \"x\"}\n";
     let taken = |messages: usize, most: Option<usize>| {
-        let mut next = 0;
-        let mut ids = || {
-            next += 1;
-            next
-        };
-        let stamps = Stamps {
-            ids: &mut ids,
-            now: None,
-        };
         let options = Options {
             name: "long".to_owned(),
             most,
             ..Options::default()
         };
-        let read = read(line.repeat(messages).as_bytes(), &options, stamps);
+        let read = read_as(line.repeat(messages).as_bytes(), &options);
         read.map(|parsed| parsed.import.messages.len())
     };
     assert_eq!(taken(3, Some(3)), Ok(3));

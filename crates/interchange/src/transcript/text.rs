@@ -1,7 +1,10 @@
 //! Conversations as a text with the speaker at the beginning of a line: `Alice: …`, `**Alice:** …`,
 //! `## Assistant`, `10:32 Alice: …`, `[10:32] Alice: …`, `[10:32] <alice> …` or
-//! `2024-05-07 10:32 - Alice: …`. Times are read as UTC.
+//! `2024-05-07 10:32 - Alice: …`; or above the text, with a time or alone: `Alice  10:32`. Times are
+//! read as UTC. Captions of recordings are texts, too.
 
+mod above;
+mod captions;
 mod labels;
 mod line;
 mod lines;
@@ -53,7 +56,8 @@ const VERSIONS: [&str; 9] = [
 /// Role and author of a speaker's name.
 pub(super) fn role_of(name: &str) -> (Role, Option<AgentId>) {
     let lower = name.trim().to_lowercase();
-    let mut words = lower.split([' ', '-', '_']).filter(|word| !word.is_empty());
+    let model = lower.strip_prefix("github ").unwrap_or(&lower);
+    let mut words = model.split([' ', '-', '_']).filter(|word| !word.is_empty());
     let is_version =
         |word: &str| VERSIONS.contains(&word) || word.contains(|c: char| c.is_ascii_digit());
     let is_model =
@@ -86,22 +90,25 @@ fn is_direction(c: char) -> bool {
 /// Whether the first line has a time and a speaker.
 pub(super) fn is_stamped(begin: &[u8]) -> bool {
     let line = begin
-        .split(|byte| *byte == b'\n')
+        .split(|byte| matches!(byte, b'\n' | b'\r'))
         .next()
         .unwrap_or_default();
     let line = std::str::from_utf8(line).unwrap_or_default();
-    SpeakerStyle::Stamped
-        .start(line, DayOrder::Unknown)
-        .is_some()
+    let styles = [SpeakerStyle::Stamped, SpeakerStyle::TimedAbove];
+    styles
+        .iter()
+        .any(|style| style.start(line, DayOrder::Unknown).is_some())
 }
 
 /// Whether a text is clearly a conversation.
 pub(super) fn is_clear(text: &str) -> bool {
-    speakers(text, true).is_some()
+    captions::is_one(text) || speakers(text, true).is_some()
 }
 
-/// Reads a text.
 pub(super) fn read<'t>(text: &'t str, draft: &mut Draft<'t, '_, '_>) {
+    if captions::is_one(text) {
+        return captions::read(text, draft);
+    }
     let Some(speakers) = speakers(text, true).or_else(|| speakers(text, false)) else {
         let reason = "no line begins with a speaker, as in `Alice: …`";
         return draft.bad(Problem::new(text, reason));
@@ -145,7 +152,7 @@ fn push_message<'t>(
     let Some(name) = start.name else {
         return draft.omit("unnamed notice");
     };
-    let text = without_edit_mark(text.trim(), draft);
+    let text = without_edit_mark(without_rule(text.trim()), draft);
     if text.is_empty() {
         return draft.omit("empty message");
     }
@@ -165,6 +172,13 @@ fn push_message<'t>(
         ..DraftMessage::new(role, vec![part])
     };
     draft.push_or_system(line, message);
+}
+
+/// A text without the rule at its end: Markdown separates messages with `---`.
+fn without_rule(text: &str) -> &str {
+    let rules = ["\n---", "\n***", "\n___"];
+    let said = rules.iter().find_map(|rule| text.strip_suffix(rule));
+    said.map_or(text, str::trim_end)
 }
 
 /// A text without the mark of an edited message, which is counted.

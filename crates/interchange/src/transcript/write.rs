@@ -17,6 +17,7 @@ use unisono_api::harmless::for_json;
 
 /// Why a conversation was not written.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum WriteError {
     /// There is no such branch.
     #[error("branch {name:?} does not exist{}", .help.as_ref().map(|h| format!("; {h}")).unwrap_or_default())]
@@ -98,7 +99,6 @@ impl<'m> Kept<'m> {
     }
 }
 
-/// Writes one object and a line break.
 fn line(out: &mut String, value: &impl serde::Serialize) -> Result<(), WriteError> {
     out.push_str(&for_json(&serde_json::to_string(value)?));
     out.push('\n');

@@ -20,9 +20,7 @@ use talk::{Talk, Utterance, noon, talk};
 use unisono_context::checkpoint::{Body, Span, block_text};
 use unisono_context::{Encoding, Ordinal, Tokens};
 use unisono_model::Tokenizer;
-use unisono_model::extractive::{
-    CountTokens, Passage, SummaryDraft, SummaryInput, SummaryLayout, checkpoint,
-};
+use unisono_model::extractive::{CountTokens, Passage, SummaryDraft, SummaryInput, checkpoint};
 use unisono_model::retention::baseline::{Baseline, keep};
 
 const WORDS: &str = include_str!("probes/words.txt");
@@ -151,14 +149,10 @@ fn summary(
 ) -> SummaryDraft {
     let draft = checkpoint(
         &SummaryInput {
-            passages: &passages(utterances),
             prior: (!prior.text.is_empty()).then_some(&prior.text),
             prior_facts: &prior.key_facts,
-            cap: Tokens(cap),
-            layout: SummaryLayout::Rolling,
             telegraphic: std::env::args().any(|argument| argument == "telegraphic"),
-            instructions: None,
-            count,
+            ..SummaryInput::new(&passages(utterances), Tokens(cap), count)
         },
         &[covered(utterances)],
     );

@@ -165,12 +165,9 @@ fn a_bad_document_changes_nothing() {
     let calibrations = Calibrations::default();
     calibrations.observe(&"a/b".into(), Tokens(1_000), Tokens(1_100));
     let before = calibrations.all();
-    for (document, said) in [
+    for (document, said) in rows! {
         ("", "this is not a calibration file: EOF"),
-        (
-            "{\"version\":1}",
-            "this is not a calibration file: missing field `models`",
-        ),
+        ("{\"version\":1}", "this is not a calibration file: missing field `models`"),
         (
             "{\"version\":2,\"models\":[]}",
             "calibrations have version 2, this program reads version 1",
@@ -187,7 +184,7 @@ fn a_bad_document_changes_nothing() {
             "{\"version\":1,\"models\":{\"a/b\":{\"ratio_ppm\":1000000,\"band_ppm\":10000,\"samples\":-1}}}",
             "this is not a calibration file: invalid value",
         ),
-    ] {
+    } {
         let error = calibrations.import(document).unwrap_err().to_string();
         assert!(error.starts_with(said), "{error}");
         assert_eq!(calibrations.all(), before);

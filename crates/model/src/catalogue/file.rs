@@ -112,6 +112,13 @@ fn error_at(file: &str, text: &str, offset: usize, reason: String) -> Error {
     }
 }
 
+/// Overrides those of the fields that `over` has.
+macro_rules! merge_fields {
+    ($own:expr, $over:ident: $($field:ident),+) => {
+        $(replace_if_set(&mut $own.$field, $over.$field);)+
+    };
+}
+
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct File {
@@ -143,7 +150,6 @@ pub(super) struct Provider {
     pub(super) message_overhead: Option<Tokens>,
     /// Another provider whose models this one serves too.
     pub(super) models_of: Option<String>,
-    /// The default model of this provider.
     pub(super) default_model: Option<String>,
     /// Whether it has only models that the program registers.
     #[serde(skip)]
@@ -153,19 +159,13 @@ pub(super) struct Provider {
 impl Provider {
     /// Overrides each key that `over` has.
     pub(super) fn merge(&mut self, over: Provider) {
-        replace_if_set(&mut self.encoding, over.encoding);
-        replace_if_set(&mut self.estimated, over.estimated);
-        replace_if_set(&mut self.cache_minimum, over.cache_minimum);
-        replace_if_set(&mut self.warm_minimum, over.warm_minimum);
-        replace_if_set(&mut self.cache_seconds, over.cache_seconds);
-        replace_if_set(&mut self.summariser, over.summariser);
-        replace_if_set(&mut self.message_overhead, over.message_overhead);
-        replace_if_set(&mut self.models_of, over.models_of);
-        replace_if_set(&mut self.default_model, over.default_model);
+        merge_fields!(
+            self, over: encoding, estimated, cache_minimum, warm_minimum, cache_seconds, summariser,
+            message_overhead, models_of, default_model
+        );
     }
 }
 
-/// One model in a file.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Model {
@@ -191,9 +191,7 @@ pub(super) struct Model {
     pub(super) reasoning: Option<bool>,
     pub(super) think_opened: Option<bool>,
     pub(super) structured: Option<bool>,
-    /// Whether it takes images.
     pub(super) images: Option<bool>,
-    /// Whether it takes documents.
     pub(super) documents: Option<bool>,
     #[serde(deserialize_with = "dialect")]
     pub(super) dialect: Option<Dialect>,
@@ -214,31 +212,13 @@ pub(super) struct Model {
 impl Model {
     /// Overrides each key that `over` has.
     pub(super) fn merge(&mut self, over: Model) {
-        replace_if_set(&mut self.window, over.window);
-        replace_if_set(&mut self.beta_window, over.beta_window);
-        replace_if_set(&mut self.max_output, over.max_output);
-        replace_if_set(&mut self.encoding, over.encoding);
-        replace_if_set(&mut self.prices.input, over.prices.input);
-        replace_if_set(&mut self.prices.output, over.prices.output);
-        replace_if_set(&mut self.prices.cache_read, over.prices.cache_read);
-        replace_if_set(&mut self.prices.cache_write, over.prices.cache_write);
-        replace_if_set(&mut self.long_prompt, over.long_prompt);
-        replace_if_set(&mut self.cache_minimum, over.cache_minimum);
-        replace_if_set(&mut self.warm_minimum, over.warm_minimum);
-        replace_if_set(&mut self.cache_seconds, over.cache_seconds);
-        replace_if_set(&mut self.breakpoints, over.breakpoints);
-        replace_if_set(&mut self.reasoning, over.reasoning);
-        replace_if_set(&mut self.think_opened, over.think_opened);
-        replace_if_set(&mut self.structured, over.structured);
-        replace_if_set(&mut self.images, over.images);
-        replace_if_set(&mut self.documents, over.documents);
-        replace_if_set(&mut self.dialect, over.dialect);
-        replace_if_set(&mut self.trigger, over.trigger);
-        replace_if_set(&mut self.retention, over.retention);
-        replace_if_set(&mut self.summariser, over.summariser);
-        replace_if_set(&mut self.message_overhead, over.message_overhead);
-        replace_if_set(&mut self.retires, over.retires);
-        replace_if_set(&mut self.successor, over.successor);
+        let (prices, own_prices) = (over.prices, &mut self.prices);
+        merge_fields!(own_prices, prices: input, output, cache_read, cache_write);
+        merge_fields!(
+            self, over: window, beta_window, max_output, encoding, long_prompt, cache_minimum,
+            warm_minimum, cache_seconds, breakpoints, reasoning, think_opened, structured, images,
+            documents, dialect, trigger, retention, summariser, message_overhead, retires, successor
+        );
     }
 
     /// The same model at another provider, without prices, endpoints and dates.
@@ -328,16 +308,12 @@ fn seconds<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Er
 }
 
 fn dialect<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Dialect>, D::Error> {
-    const ALL: [Dialect; 4] = [
-        Dialect::OpenAiChat,
-        Dialect::OpenAiResponses,
-        Dialect::Anthropic,
-        Dialect::Gemini,
-    ];
     let name = String::deserialize(from)?;
-    let found = ALL.into_iter().find(|dialect| dialect.name() == name);
+    let found = Dialect::ALL
+        .into_iter()
+        .find(|dialect| dialect.name() == name);
     found.map(Some).ok_or_else(|| {
-        let known = ALL.map(Dialect::name).join(", ");
+        let known = Dialect::ALL.map(Dialect::name).join(", ");
         D::Error::custom(format!("unknown dialect `{name}`; known are: {known}"))
     })
 }
@@ -402,4 +378,48 @@ fn long_prompt<'de, D: Deserializer<'de>>(from: D) -> Result<Option<LongPrompt>,
         over: Tokens(long.over),
         prices: prices.exact()?,
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGE: &str = include_str!("../../../../docs/src/reference/catalogue.md");
+
+    /// The keys that a table takes, as its error lists them.
+    fn keys(table: &str) -> Vec<String> {
+        let text = format!("[{table}]\nno_such_key = 1\n");
+        let error = toml::from_str::<File>(&text).unwrap_err();
+        let (_, expected) = error.message().split_once(", expected ").unwrap();
+        let known = expected.split('`').skip(1).step_by(2);
+        known.map(str::to_owned).collect()
+    }
+
+    /// The first column of the tables of a section.
+    fn rows(section: &str) -> Vec<&str> {
+        let rows = section.lines().filter_map(|line| line.strip_prefix("| `"));
+        rows.filter_map(|row| row.split('`').next()).collect()
+    }
+
+    #[test]
+    fn the_book_has_every_key_and_no_other() {
+        let (_, models) = PAGE.split_once("\n## Keys of a model").unwrap();
+        let (models, providers) = models.split_once("\n## Keys of a provider").unwrap();
+        let (providers, _) = providers.split_once("\n## ").unwrap();
+        let known = keys("models.\"a/b\"");
+        assert!(known.len() > 15, "{known:?}");
+        for key in &known {
+            assert!(rows(models).contains(&key.as_str()), "{key} is missing");
+        }
+        for row in rows(models) {
+            assert!(known.iter().any(|key| key == row), "there is no {row}");
+        }
+        let known = keys("providers.own");
+        for key in &known {
+            assert!(providers.contains(&format!("`{key}`")), "{key} is missing");
+        }
+        for row in rows(providers) {
+            assert!(known.iter().any(|key| key == row), "there is no {row}");
+        }
+    }
 }

@@ -25,7 +25,7 @@ impl Price {
     }
 
     /// The exact cost of `tokens`.
-    pub const fn of(self, tokens: Tokens) -> Cost {
+    pub const fn cost_of(self, tokens: Tokens) -> Cost {
         Cost(self.0 as u128 * tokens.0 as u128)
     }
 }
@@ -66,7 +66,7 @@ impl Prices {
         ];
         let priced = |(tokens, price): (Tokens, Option<Price>)| match tokens {
             Tokens::ZERO => Some(Cost::ZERO),
-            tokens => Some(price?.of(tokens)),
+            tokens => Some(price?.cost_of(tokens)),
         };
         parts.into_iter().map(priced).sum()
     }
@@ -77,7 +77,7 @@ impl Prices {
     pub fn worst(&self, input: Tokens, output: Tokens) -> Option<Cost> {
         let ways = [Some(self.input?), self.cache_read, self.cache_write];
         let dearest = ways.into_iter().flatten().max()?;
-        Some(dearest.of(input) + self.output?.of(output))
+        Some(dearest.cost_of(input) + self.output?.cost_of(output))
     }
 }
 
@@ -122,14 +122,10 @@ mod tests {
             },
             Prices::default(),
         ];
-        for (prices, used, micro_dollars) in [
+        for (prices, used, micro_dollars) in rows! {
             (all, usage(1_000_000, 0, 0, 0), Some(3_000_000)),
             (all, usage(1_000_000, 1_000_000, 0, 0), Some(18_000_000)),
-            (
-                all,
-                usage(1_000_000, 0, 900_000, 0),
-                Some(300_000 + 270_000),
-            ),
+            (all, usage(1_000_000, 0, 900_000, 0), Some(300_000 + 270_000)),
             (all, usage(1_000_000, 0, 0, 1_000_000), Some(3_750_000)),
             // More cached tokens than input tokens: nothing is charged twice, nothing underflows.
             (all, usage(100, 0, 1_000_000, 0), Some(300_000)),
@@ -141,7 +137,7 @@ mod tests {
             // A provider that reports nothing leaves the cost unknown.
             (all, usage(0, 0, 0, 0), None),
             (all, usage(0, 500, 0, 0), None),
-        ] {
+        } {
             let cost = prices.cost(&used).map(Cost::micro_dollars);
             assert_eq!(cost, micro_dollars, "{prices:?} {used:?}");
         }
@@ -195,10 +191,10 @@ mod tests {
     #[test]
     fn costs_add_up_exactly() {
         let price = Price(75_000);
-        let cost = price.of(Tokens(1)) + price.of(Tokens(999_999));
-        assert_eq!(cost, price.of(Tokens(1_000_000)));
+        let cost = price.cost_of(Tokens(1)) + price.cost_of(Tokens(999_999));
+        assert_eq!(cost, price.cost_of(Tokens(1_000_000)));
         assert_eq!(cost.micro_dollars(), 75_000);
-        assert_eq!(price.of(Tokens(1)).micro_dollars(), 1);
+        assert_eq!(price.cost_of(Tokens(1)).micro_dollars(), 1);
         assert_eq!(cost.to_string(), "$0.075");
         assert_eq!(Price(2_500_000).to_string(), "$2.50");
     }

@@ -25,16 +25,12 @@ use crate::sse;
 /// The maximum bytes that are read of a response with an error status.
 const ERROR_BODY_BYTES: usize = 64 * 1024;
 
-/// The result of an attempt.
 #[derive(Debug)]
 pub(super) enum CallOutput {
-    /// A reply.
     Reply(Box<Reply>),
-    /// A token count.
     Count(Tokens),
 }
 
-/// An attempt that failed.
 #[derive(Clone, Debug)]
 pub(super) struct AttemptError {
     pub(super) failure: Failure,
@@ -231,7 +227,6 @@ impl Client {
         decoder.finish()
     }
 
-    /// The failure in an event, without secrets.
     fn without_secrets_in(&self, failure: Failure, event: &sse::Event<'_>) -> Failure {
         let data = event.data.as_bytes();
         self.secrets.without_secrets_in(failure, data, |clean| {

@@ -13,22 +13,12 @@
 use std::time::Duration;
 
 use crate::language::{Class, Stage};
-
-/// When the breaker opens, and for how long.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Policy {
-    /// Consecutive failures that open it; 0: never.
-    pub failures: u32,
-    /// The first time that it stays open. The time doubles until a request is answered.
-    pub cool_down: Duration,
-    /// The maximum time that it stays open.
-    pub cool_down_max: Duration,
-}
+use crate::provider::BreakerPolicy;
 
 /// The breaker of one provider, or of one model.
 #[derive(Clone, Debug)]
 pub struct Breaker {
-    policy: Policy,
+    policy: BreakerPolicy,
     state: State,
     /// The number of probes so far.
     probes: u64,
@@ -78,7 +68,7 @@ pub struct BreakerOpen {
 
 impl Breaker {
     /// A closed breaker.
-    pub fn new(policy: Policy) -> Breaker {
+    pub fn new(policy: BreakerPolicy) -> Breaker {
         Breaker {
             policy,
             state: State::Closed(0),
@@ -174,7 +164,7 @@ impl Breaker {
 
 impl Verdict {
     /// The verdict of a failure. Rate limits are not failures: the cool-down handles them.
-    pub fn of(class: Class) -> Verdict {
+    pub fn from_class(class: Class) -> Verdict {
         match class {
             Class::Unavailable { .. }
             | Class::Transport
@@ -193,16 +183,6 @@ impl Verdict {
             | Class::Busy
             | Class::PrefixMismatch
             | Class::Internal => Verdict::Unknown,
-        }
-    }
-}
-
-impl Default for Policy {
-    fn default() -> Policy {
-        Policy {
-            failures: 5,
-            cool_down: Duration::from_secs(5),
-            cool_down_max: Duration::from_secs(30),
         }
     }
 }

@@ -10,9 +10,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::breaker::{Breaker, BreakerOpen, Pass, Policy, Verdict};
+use super::breaker::{Breaker, BreakerOpen, Pass, Verdict};
 use crate::dialect::Failure;
 use crate::language::Class;
+use crate::provider::BreakerPolicy;
 
 /// Above this number of models, closed breakers are removed.
 const MOST_MODELS: usize = 256;
@@ -24,7 +25,7 @@ const PROBE_WAIT: Duration = Duration::from_secs(1);
 /// All breakers of one provider.
 #[derive(Clone, Debug)]
 pub struct Breakers {
-    policy: Policy,
+    policy: BreakerPolicy,
     provider: TrackedBreaker,
     /// The models that have failed at least once.
     models: BTreeMap<Arc<str>, TrackedBreaker>,
@@ -63,7 +64,7 @@ impl BreakerPasses {
 
 impl Breakers {
     /// Closed breakers.
-    pub fn new(policy: Policy) -> Breakers {
+    pub fn new(policy: BreakerPolicy) -> Breakers {
         Breakers {
             policy,
             provider: TrackedBreaker::new(policy),
@@ -153,9 +154,7 @@ impl Breakers {
     pub fn hold(&mut self, now: Duration, model: &Arc<str>, wait: Duration) {
         let watched = self.track(now, model);
         watched.breaker.hold(now, wait);
-        let class = Class::Unavailable {
-            retry_after_ms: None,
-        };
+        let class = Class::UNAVAILABLE;
         watched
             .last
             .get_or_insert_with(|| Failure::new(class, "errors that another daemon met"));
@@ -183,12 +182,11 @@ impl Breakers {
         self.models.entry(model.clone()).or_insert_with(new)
     }
 
-    /// The verdicts for the provider and for the model.
     fn verdicts(&mut self, model: &Arc<str>, class: Class, reached: bool) -> (Verdict, Verdict) {
         if !reached {
             return (Verdict::Fails, Verdict::Unknown);
         }
-        match Verdict::of(class) {
+        match Verdict::from_class(class) {
             _ if class == Class::Unauthorised => {
                 if self.key_refused.len() < MOST_MODELS {
                     self.key_refused.insert(model.clone());
@@ -219,7 +217,7 @@ fn longer(a: Failure, b: Failure) -> Failure {
 }
 
 impl TrackedBreaker {
-    fn new(policy: Policy) -> TrackedBreaker {
+    fn new(policy: BreakerPolicy) -> TrackedBreaker {
         TrackedBreaker {
             breaker: Breaker::new(policy),
             last: None,

@@ -9,15 +9,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::breaker::{self, Verdict};
+use super::breaker::Verdict;
 use super::breakers::{BreakerPasses, Breakers};
 use super::cooldown::CoolDown;
 use super::headers::ResponseHeaders;
-use super::limits::{Limits, RateLimiter, Ticket, Wait};
+use super::limits::{RateLimiter, Ticket, Wait};
 use super::retry;
 use super::share::ProviderPause;
 use crate::dialect::Failure;
 use crate::language::Class;
+use crate::provider::{BreakerPolicy, Limits, RetryPolicy};
 
 /// The maximum wait for the result of another request's probe. A longer wait would delay fallbacks.
 const MAX_PROBE_WAIT: Duration = Duration::from_secs(5);
@@ -78,7 +79,7 @@ pub enum Step {
 
 impl Gate {
     /// An open gate.
-    pub fn new(limits: &Limits, retry: &retry::Policy, breaker: breaker::Policy) -> Gate {
+    pub fn new(limits: &Limits, retry: &RetryPolicy, breaker: BreakerPolicy) -> Gate {
         Gate {
             breakers: Breakers::new(breaker),
             cool_down: CoolDown::default(),

@@ -7,12 +7,12 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
-use reqwest::{Url, redirect};
+use reqwest::Url;
 use tokio::net::lookup_host;
 
 use super::callback::DeliveryError;
+use super::transport;
 
-/// The connect timeout.
 const CONNECT: Duration = Duration::from_secs(5);
 /// The maximum length of an address, in bytes.
 const URL_BYTES: usize = 2_048;
@@ -25,6 +25,13 @@ pub(super) struct GuardedUrl {
     allowed_ips: Vec<IpAddr>,
     /// The setting with the list.
     setting: &'static str,
+}
+
+impl std::fmt::Debug for GuardedUrl {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // Path and query may be secret.
+        std::fmt::Debug::fmt(&self.url.host_str(), f)
+    }
 }
 
 impl GuardedUrl {
@@ -69,7 +76,6 @@ impl GuardedUrl {
         }
     }
 
-    /// The address.
     pub(super) fn url(&self) -> &Url {
         &self.url
     }
@@ -111,19 +117,9 @@ impl GuardedUrl {
     /// An address is not allowed, or the host is not found.
     pub(super) async fn connection(&self) -> Result<reqwest::Client, DeliveryError> {
         let addresses = self.addresses().await?;
-        // Fails if one is installed already, which then is used.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let mut builder = reqwest::Client::builder()
-            .user_agent(concat!("unisono/", env!("CARGO_PKG_VERSION")))
-            .redirect(redirect::Policy::none())
-            .retry(reqwest::retry::never())
-            .referer(false)
+        let builder = transport::plain(self.url.scheme() != "http", CONNECT)
             .no_proxy()
-            .connect_timeout(CONNECT)
             .resolve_to_addrs(self.url.host_str().unwrap_or_default(), &addresses);
-        if self.url.scheme() == "http" {
-            builder = builder.tls_certs_only([]);
-        }
         let failed = |error: reqwest::Error| DeliveryError::Failed(error.to_string());
         builder.build().map_err(failed)
     }
@@ -135,7 +131,6 @@ fn normalised_host(host: &str) -> String {
     host.trim_end_matches('.').to_ascii_lowercase()
 }
 
-/// The IP address in a host, if it is one.
 fn parse_ip(host: &str) -> Option<IpAddr> {
     let ip: IpAddr = normalised_host(host).parse().ok()?;
     Some(ip.to_canonical())

@@ -40,7 +40,6 @@ impl<'s> Incoming<'s> {
         }
     }
 
-    /// The response, with its headers.
     pub(super) fn response(&self) -> &Response {
         &self.response
     }

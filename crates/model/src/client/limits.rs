@@ -14,18 +14,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// The limits of requests to a provider.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Requests per minute; `None`: no limit.
-    pub requests_per_minute: Option<u32>,
-    /// Tokens per minute, input and output together; `None`: no limit.
-    pub tokens_per_minute: Option<u64>,
-    /// Concurrent requests; `None`: no limit.
-    pub concurrent: Option<usize>,
-    /// The maximum wait in the queue.
-    pub queue: Duration,
-}
+use crate::provider::Limits;
 
 /// A limit as reported in a provider's headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,7 +63,6 @@ struct RateLimit {
     reported: Option<ExhaustedLimit>,
 }
 
-/// An exhausted limit of the provider.
 #[derive(Clone, Debug)]
 struct ExhaustedLimit {
     /// The time of its reset.
@@ -101,13 +89,13 @@ impl RateLimiter {
             level: limit,
             at: Duration::ZERO,
         };
-        let lane = |limit: Option<f64>| RateLimit {
+        let rate = |limit: Option<f64>| RateLimit {
             configured: limit.map(per_minute),
             reported: None,
         };
         RateLimiter {
-            requests: lane(limits.requests_per_minute.map(f64::from)),
-            tokens: lane(limits.tokens_per_minute.map(|limit| limit as f64)),
+            requests: rate(limits.requests_per_minute.map(f64::from)),
+            tokens: rate(limits.tokens_per_minute.map(|limit| limit as f64)),
             queue: VecDeque::new(),
             next: 0,
             in_flight: 0,
@@ -123,8 +111,8 @@ impl RateLimiter {
         }
         let scale = f64::from(self.programs) / f64::from(programs);
         self.programs = programs;
-        for lane in [&mut self.requests, &mut self.tokens] {
-            if let Some(bucket) = &mut lane.configured {
+        for rate in [&mut self.requests, &mut self.tokens] {
+            if let Some(bucket) = &mut rate.configured {
                 bucket.fill(now);
                 bucket.capacity *= scale;
                 bucket.per_second *= scale;
@@ -196,9 +184,9 @@ impl RateLimiter {
         requests: Option<ReportedLimit>,
         tokens: Option<ReportedLimit>,
     ) {
-        for (lane, reported) in [(&mut self.requests, requests), (&mut self.tokens, tokens)] {
+        for (rate, reported) in [(&mut self.requests, requests), (&mut self.tokens, tokens)] {
             if let Some(reported) = reported {
-                lane.learn(now, reported);
+                rate.learn(now, reported);
             }
         }
     }
@@ -290,17 +278,6 @@ impl Bucket {
             return Duration::ZERO;
         }
         Duration::try_from_secs_f64(missing / self.per_second).unwrap_or(Duration::MAX)
-    }
-}
-
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits {
-            requests_per_minute: None,
-            tokens_per_minute: None,
-            concurrent: None,
-            queue: Duration::from_secs(60),
-        }
     }
 }
 

@@ -10,7 +10,6 @@ use crate::language::{Class, Usage};
 /// The received parts of the attempts of one call.
 #[derive(Debug, Default)]
 pub(super) struct ReplyProgress {
-    /// Whether the first event was reported.
     pub(super) first_event_reported: bool,
     /// Whether an attempt that must be paid for was interrupted.
     pub(super) any_interrupted: bool,
@@ -75,9 +74,7 @@ mod tests {
 
     #[test]
     fn an_attempt_counts_as_interrupted_once_its_reply_has_begun_or_the_provider_was_working() {
-        let unavailable = Class::Unavailable {
-            retry_after_ms: None,
-        };
+        let unavailable = Class::UNAVAILABLE;
         for (class, events, lost) in [
             (BROKEN, 0, None),
             (BROKEN, 3, Some(3)),

@@ -9,19 +9,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::language::{Class, Stage};
-
-/// The number of attempts and the waits between them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Policy {
-    /// Attempts in all; 0 counts as 1.
-    pub attempts: u32,
-    /// The bound of the first wait.
-    pub base: Duration,
-    /// The bound of every wait.
-    pub cap: Duration,
-    /// The longest wait that a provider may request; a longer one ends the call.
-    pub longest_wait: Duration,
-}
+use crate::provider::RetryPolicy;
 
 /// A failed attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,7 +63,12 @@ pub enum GiveUpReason {
 ///
 /// Retried are the statuses 408, 409, 429 and 5xx, broken connections, incomplete streams, and
 /// timeouts except the total one.
-pub fn decide(policy: &Policy, failed: &FailedAttempt, left: Duration, draw: f64) -> RetryDecision {
+pub fn decide(
+    policy: &RetryPolicy,
+    failed: &FailedAttempt,
+    left: Duration,
+    draw: f64,
+) -> RetryDecision {
     let class = failed.class;
     if !class.is_transient() || class == Class::Timeout(Stage::Total) {
         return RetryDecision::GiveUp(GiveUpReason::Permanent);
@@ -110,20 +103,9 @@ pub fn retry_after(class: Class) -> Option<Duration> {
 }
 
 /// The upper bound of the wait after an attempt.
-fn backoff(policy: &Policy, attempt: u32) -> Duration {
+fn backoff(policy: &RetryPolicy, attempt: u32) -> Duration {
     let doublings = attempt.saturating_sub(1).min(31);
     policy.base.saturating_mul(1 << doublings).min(policy.cap)
-}
-
-impl Default for Policy {
-    fn default() -> Policy {
-        Policy {
-            attempts: 4,
-            base: Duration::from_millis(500),
-            cap: Duration::from_secs(30),
-            longest_wait: Duration::from_secs(120),
-        }
-    }
 }
 
 /// The end of an error message; may be empty.

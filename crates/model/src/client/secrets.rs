@@ -28,7 +28,6 @@ impl Secrets {
         Secrets::with_more(settings, &[])
     }
 
-    /// The secrets of the settings, and more.
     pub(super) fn with_more(settings: &Settings, more: &[String]) -> Secrets {
         let key = settings.auth.key().map(Key::expose);
         let headers = settings

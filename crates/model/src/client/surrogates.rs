@@ -104,25 +104,15 @@ mod tests {
 
     #[test]
     fn a_character_split_between_pieces_is_joined() {
-        let rows: [(&[&str], &str); 7] = [
-            (
-                &[r#"{"text":"so \ud83d"}"#, r#"{"text":"\ude00!"}"#],
-                "so 😀!",
-            ),
-            (
-                &[
-                    r#"{"text":"\uD83D"}"#,
-                    r#"{"text":""}"#,
-                    r#"{"text":"\uDE00"}"#,
-                ],
-                "😀",
-            ),
+        let rows: [(&[&str], &str); 7] = rows! {
+            (&[r#"{"text":"so \ud83d"}"#, r#"{"text":"\ude00!"}"#], "so 😀!"),
+            (&[r#"{"text":"\uD83D"}"#, r#"{"text":""}"#, r#"{"text":"\uDE00"}"#], "😀"),
             (&[r#"{"text":"\ud83d\ude00 \u00e4 \n"}"#], "😀 ä \n"),
             (&[r#"{"text":"\ud83d alone"}"#], "\u{fffd} alone"),
             (&[r#"{"text":"\ude00"}"#], "\u{fffd}"),
             (&[r#"{"text":"C:\\ud83d\\"}"#], "C:\\ud83d\\"),
             (&[r#"{"text":"\ud83d\ud83d\ude00"}"#], "\u{fffd}😀"),
-        ];
+        };
         for (pieces, text) in rows {
             assert_eq!(read(pieces), text, "{pieces:?}");
         }

@@ -73,24 +73,31 @@ pub fn connections_to(
 }
 
 fn builder(address: &Address, connect: Duration) -> reqwest::ClientBuilder {
-    // Fails if one is installed already; that one is used then.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let mut builder = reqwest::Client::builder()
-        .user_agent(concat!("unisono/", env!("CARGO_PKG_VERSION")))
-        .redirect(redirect::Policy::none())
-        .retry(reqwest::retry::never())
-        .referer(false)
-        .connect_timeout(connect)
+    let mut builder = plain(address.is_encrypted(), connect)
         .pool_idle_timeout(KEPT)
         .tcp_keepalive(ALIVE)
         .http2_keep_alive_interval(ALIVE);
-    if !address.is_encrypted() {
-        builder = builder.tls_certs_only([]);
-    }
     if address.is_loopback() {
         builder = builder.no_proxy();
     }
     builder
+}
+
+/// Connections that follow no redirect and repeat no request. Certificates are read for encrypted
+/// ones only.
+pub(super) fn plain(is_encrypted: bool, connect: Duration) -> reqwest::ClientBuilder {
+    // Fails if one is installed already; that one is used then.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let builder = reqwest::Client::builder()
+        .user_agent(concat!("unisono/", env!("CARGO_PKG_VERSION")))
+        .redirect(redirect::Policy::none())
+        .retry(reqwest::retry::never())
+        .referer(false)
+        .connect_timeout(connect);
+    match is_encrypted {
+        true => builder,
+        false => builder.tls_certs_only([]),
+    }
 }
 
 fn headers(settings: &Settings) -> Result<HeaderMap, InvalidHeaderValue> {
@@ -121,7 +128,6 @@ fn headers(settings: &Settings) -> Result<HeaderMap, InvalidHeaderValue> {
     Ok(headers)
 }
 
-/// The failure for an error of the connection.
 pub(super) fn connection_failure(error: &reqwest::Error, settings: &Settings) -> Failure {
     let origin = settings.address.origin();
     match (error.is_connect(), error.is_timeout()) {
@@ -143,7 +149,6 @@ pub(super) fn connection_failure(error: &reqwest::Error, settings: &Settings) ->
     }
 }
 
-/// The failure for a timeout of a stage.
 pub(super) fn timeout_failure(stage: Stage, timeouts: &Timeouts) -> Failure {
     let (what, timeout) = match stage {
         Stage::Connect => ("no connection was made", timeouts.connect),

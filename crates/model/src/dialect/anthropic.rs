@@ -5,14 +5,14 @@
 //! tail  {"type":"text","text":"# Task…"}]},{"role":"assistant",…},…],"max_tokens":…,"stream":true}
 //! ```
 //!
-//! The head ends inside a message of the user's, which the tail's assignment goes on with: roles
-//! alternate over the whole request. Two blocks of a head are cache breakpoints: the last of the
-//! system text (of the tools, where there is none) and the last of the conversation.
+//! The head ends inside a message of the user; the tail continues it with the assignment, so that
+//! roles alternate over the whole request. Two blocks of a head are cache breakpoints: the last of
+//! the system text (without one, of the tools) and the last of the conversation.
 //!
-//! `thinking` is never sent, and `tool_choice` only where it is the same for a whole group or whoever
-//! asked insists on a call, since a change of either would drop the cache. Structured output is `output_config.format`, which needs
-//! no beta header; models that do not know it are given a tool of that schema, [`ANSWER`], and must
-//! call tools until they call that one.
+//! `thinking` is never sent. `tool_choice` is sent only if it is the same for a whole group, or if
+//! a client requires a call: a change of either drops the cache. Structured output is
+//! `output_config.format`, which needs no beta header. Models without it get a tool with that
+//! schema, [`ANSWER`], and must call tools until they call that one.
 //!
 //! Sources: docs.anthropic.com, "Messages", "Streaming messages", "Prompt caching", "Structured
 //! outputs", "Handle tool calls", "Errors".
@@ -49,11 +49,11 @@ const MESSAGE: Opening = Opening {
     model: r#"{"role":"assistant","content":["#,
 };
 
-/// The tool that a model answers with which takes no output schema.
+/// The tool for the answer of a model that takes no output schema.
 pub(super) const ANSWER: &str = "answer";
 const ANSWER_TOLD: &str = "Gives your answer, in the form that is asked for. Call it once, when you are done: it is the only way to answer, also where you are told to call no tools.";
 
-/// Ends a request whose last message would else be the model's.
+/// The last message of a request that would otherwise end with a message of the model.
 const CONTINUE: &str = "Go on.";
 
 pub(super) fn path(mode: Mode) -> Option<String> {
@@ -116,11 +116,11 @@ pub(super) fn tail(request: &Request, sending: &Sending<'_>) -> Vec<u8> {
     if sending.mode != Mode::Count {
         json.raw(r#","max_tokens":"#)
             .number(request.max_output.0.max(1));
-        // Models that reason refuse every temperature but their own.
+        // Reasoning models refuse a temperature.
         if let Some(milli) = request.temperature_milli.filter(|_| !sending.reasoning) {
             json.raw(r#","temperature":"#).thousandths(milli);
         }
-        // One that is only space is refused.
+        // A blank one is refused.
         let stops = request.client_options.stop.iter();
         let stops: Vec<_> = stops.filter(|stop| !stop.trim().is_empty()).collect();
         if !stops.is_empty() {
@@ -174,7 +174,7 @@ fn tools(json: &mut Json, tools: &[ToolSpec], answer: Option<&str>, breakpoint: 
     );
 }
 
-/// The schema of a tool's arguments, which has to be an object of type `object`.
+/// The schema of a tool's arguments: an object whose `type` is `object`.
 fn input_schema(schema: &str) -> Cow<'_, str> {
     #[derive(Deserialize)]
     struct Typed<'a> {
@@ -215,7 +215,7 @@ fn piece(json: &mut Json, piece: &Piece<'_>, breakpoint: bool) {
     }
 }
 
-/// A reply of the agent's own, as it came where it holds reasoning, and the results of its calls.
+/// Writes a reply of the agent, unchanged if it has reasoning, and the results of its calls.
 fn write_step(
     messages: &mut Contents<'_>,
     ids: &mut Ids,
@@ -249,8 +249,8 @@ fn write_step(
     }
 }
 
-/// The content blocks a reply came as, without the brackets around them. None where it holds
-/// nothing but text and calls, or came from a provider of another dialect.
+/// The content blocks of a reply, unchanged and without brackets. None: it has only text and calls,
+/// or is of another dialect.
 fn own_blocks(reply: &Reply) -> Option<&str> {
     #[derive(Deserialize)]
     struct Block<'a> {
@@ -322,7 +322,7 @@ fn tool_result(
 ) {
     json.raw(r#"{"type":"tool_result","tool_use_id":"#)
         .string(id);
-    // A result without text has no content at all: empty text is refused.
+    // A result without text has no content, because the API refuses an empty text.
     let has_text = !answer.content.trim().is_empty();
     if !files.is_empty() {
         json.raw(r#","content":["#);

@@ -1,4 +1,4 @@
-//! Past calls as providers accept them, whatever the transcript holds.
+//! Makes past calls of any transcript acceptable to providers.
 
 use std::borrow::Cow;
 
@@ -7,8 +7,8 @@ use crate::prompt::json::{self, Json};
 /// The longest name of a tool that every provider takes.
 const MAX_NAME: usize = 64;
 
-/// Writes the arguments of a past call as the JSON object they have to be. Those that are no
-/// object are sent as the text they are: `{"invalid_arguments":"<text>"}`.
+/// Writes the arguments of a past call as a JSON object. Arguments that are not an object become
+/// `{"invalid_arguments":"<text>"}`.
 pub(super) fn arguments(out: &mut Json, text: &str) {
     let object = text.trim_matches([' ', '\t', '\n', '\r']);
     if object.is_empty() {
@@ -20,8 +20,8 @@ pub(super) fn arguments(out: &mut Json, text: &str) {
     }
 }
 
-/// A tool's name with `_` for each character but ASCII letters, digits, `_`, `-` and those
-/// `besides`. Past calls only: a name the model is to call must stay as it is.
+/// A tool's name with `_` in place of each character except ASCII letters, digits, `_`, `-` and
+/// those in `besides`. Only for past calls: a tool that the model may call keeps its name.
 pub(super) fn name<'a>(name: &'a str, besides: &[char]) -> Cow<'a, str> {
     let allowed =
         |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-') || besides.contains(&c);

@@ -18,14 +18,13 @@ const CONTINUES: &str = "[The conversation goes on from here.]";
 /// The role of a piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
-    /// The person, what stands for one, and the results of tools.
+    /// A person or text in a person's place, and the results of tools.
     User,
-    /// The model.
     Model,
 }
 
-/// The pieces of a snapshot in the order they are sent. The first is the user's; within a
-/// message of the user's side results stand first.
+/// The pieces of a snapshot in the order of the request. The first is of the user's side; in each
+/// of its messages, results come first.
 pub(super) fn pieces(snapshot: &Snapshot, accepts: Accepts) -> Vec<(Side, Piece<'_>)> {
     let mut pieces: Vec<(Side, Piece<'_>)> = Vec::new();
     for turn in turns(snapshot, accepts) {
@@ -48,8 +47,8 @@ pub(super) fn pieces(snapshot: &Snapshot, accepts: Accepts) -> Vec<(Side, Piece<
     pieces
 }
 
-/// The blocks of the system text, none of them blank: the persona of an agent with a prefix of
-/// its own, the session's text, the summaries.
+/// The non-blank blocks of the system text: the persona of an agent with its own prefix, the
+/// session's text, the summaries.
 pub(super) fn system<'a>(shared: &Shared<'a>) -> Vec<Cow<'a, str>> {
     let persona = shared.own().map(own_system).map(Cow::Owned);
     let context = shared.context().into_iter().flat_map(|snapshot| {
@@ -62,7 +61,7 @@ pub(super) fn system<'a>(shared: &Shared<'a>) -> Vec<Cow<'a, str>> {
     blocks.filter(|text| !text.trim().is_empty()).collect()
 }
 
-/// Bytes to expect of a head: its text, an eighth more for escapes, and what is around each
+/// The expected bytes of a head: its text, an eighth more for escapes, and the bytes around each
 /// piece.
 pub(super) fn expected_bytes(
     shared: &Shared<'_>,
@@ -72,7 +71,7 @@ pub(super) fn expected_bytes(
     let tool = |t: &ToolSpec| t.name.len() + t.description.len() + t.input_schema.len();
     let piece = |(_, piece): &(Side, Piece<'_>)| match piece {
         Piece::Text(text) => text.len(),
-        // Nothing of it is escaped; what is added for that is small beside it.
+        // A file needs no escapes; the eighth is small beside it.
         Piece::File(file) => file.written_bytes(),
         Piece::Call {
             name, arguments, ..
@@ -86,14 +85,14 @@ pub(super) fn expected_bytes(
     256 + schema * 2 + texts.map(|bytes| bytes + bytes / 8 + 96).sum::<usize>()
 }
 
-/// How a message begins, up to its first piece: `{"role":"user","content":[`.
+/// The beginning of a message, up to its first piece: `{"role":"user","content":[`.
 #[derive(Debug)]
 pub(super) struct Opening {
     pub(super) user: &'static str,
     pub(super) model: &'static str,
 }
 
-/// Writes pieces as messages, one for each run of pieces of the same side.
+/// Writes pieces as messages. Consecutive pieces of one side are one message.
 #[derive(Debug)]
 pub(super) struct Contents<'a> {
     json: &'a mut Json,
@@ -104,13 +103,13 @@ pub(super) struct Contents<'a> {
 }
 
 impl<'a> Contents<'a> {
-    /// Begins with an open message of the user's.
+    /// Begins with an open message of the user.
     pub(super) fn begin(json: &'a mut Json, opening: &'a Opening) -> Contents<'a> {
         json.raw(opening.user);
         Contents::resume(json, opening)
     }
 
-    /// Goes on after [`Contents::hand_over`].
+    /// Continues after [`Contents::hand_over`].
     pub(super) fn resume(json: &'a mut Json, opening: &'a Opening) -> Contents<'a> {
         Contents {
             json,
@@ -120,7 +119,7 @@ impl<'a> Contents<'a> {
         }
     }
 
-    /// Where the next piece of that side is to be written.
+    /// The output for the next piece of that side.
     pub(super) fn piece(&mut self, side: Side) -> &mut Json {
         if self.side != side {
             self.json.raw("]},").raw(match side {
@@ -136,17 +135,16 @@ impl<'a> Contents<'a> {
         self.json
     }
 
-    /// Whose message is open.
+    /// The side whose message is open.
     pub(super) fn side(&self) -> Side {
         self.side
     }
 
-    /// Ends with a message of the user's that is open, for its next piece to follow.
+    /// Ends with an open message of the user, for its next piece.
     pub(super) fn hand_over(mut self) {
         self.piece(Side::User);
     }
 
-    /// Closes the open message.
     pub(super) fn close(self) {
         self.json.raw("]}");
     }

@@ -1,4 +1,4 @@
-//! An agent's own exchange with its tools, reply by reply.
+//! The exchange of an agent with its tools, reply by reply.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -10,17 +10,16 @@ use super::turns::File;
 use crate::language::Exchange;
 use crate::media::Accepts;
 
-/// What stands for a result that is missing.
+/// The text in place of a missing result.
 const NO_RESULT: &str = "[no result recorded]";
 
-/// A reply and what its tools answered.
+/// A reply and the results of its calls.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Step<'a> {
     pub(super) reply: &'a Reply,
     results: &'a [ToolResult],
 }
 
-/// The answer to one call.
 #[derive(Clone, Debug)]
 pub(super) struct Answer<'a> {
     /// Its text, with the texts of documents that the model does not take.
@@ -39,7 +38,7 @@ impl<'a> Answer<'a> {
         }
     }
 
-    /// Its files that the model takes and whose bytes are here. No provider takes any with an error.
+    /// Its loaded files that the model accepts. No provider accepts files beside an error.
     pub(super) fn files(&self, accepts: Accepts) -> Vec<File<'a>> {
         let files = match self.is_error {
             true => &[],
@@ -60,7 +59,7 @@ impl<'a> Answer<'a> {
     }
 }
 
-/// The exchange as steps; replies that say nothing are left out.
+/// The exchange as steps, without empty replies.
 pub(super) fn steps(exchange: &[Exchange]) -> impl Iterator<Item = Step<'_>> {
     let steps = exchange.iter().enumerate().filter_map(|(at, exchanged)| {
         let Exchange::Reply(reply) = exchanged else {
@@ -76,8 +75,8 @@ pub(super) fn steps(exchange: &[Exchange]) -> impl Iterator<Item = Step<'_>> {
 }
 
 impl<'a> Step<'a> {
-    /// One answer for each call, in order, for a model that accepts these files. Results stand in the
-    /// order of the calls; the id decides where some are missing.
+    /// One answer for each call, in order, for a model that accepts these files. Results have the
+    /// order of the calls; if some are missing, the ids tell which.
     pub(super) fn answers(&self, accepts: Accepts) -> impl Iterator<Item = Answer<'a>> {
         let Step { reply, results } = *self;
         reply.calls.iter().enumerate().map(move |(at, call)| {
@@ -92,25 +91,25 @@ impl<'a> Step<'a> {
     }
 }
 
-/// Gives calls ids that are unique in a request and hold letters, digits, `_` and `-` only: a
-/// model of another provider may have made them.
+/// Gives calls ids that are unique in a request and have only letters, digits, `_` and `-`. Ids of
+/// another provider's models may have other characters.
 #[derive(Debug, Default)]
 pub(super) struct Ids(BTreeSet<String>);
 
 impl Ids {
-    /// The id of a call that is sent as it came.
+    /// The id of a call that is sent unchanged.
     pub(super) fn keep<'i>(&mut self, id: &'i str) -> &'i str {
         self.0.insert(id.to_owned());
         id
     }
 
-    /// The id as it is where that will do, else one of the call's place.
+    /// The id itself if it is valid and unique; otherwise one made of the call's place.
     pub(super) fn unique<'i>(&mut self, id: &'i str, step: usize, call: usize) -> Cow<'i, str> {
         let sound = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-');
         self.unique_if(id.bytes().all(sound), id, step, call)
     }
 
-    /// The same where ids may hold any character: some models want theirs back as they made them
+    /// The same for ids that may have any character: some models need theirs back unchanged
     /// (`functions.search:0`).
     pub(super) fn unique_text<'i>(
         &mut self,

@@ -2,13 +2,14 @@
 
 use crate::media::Accepts;
 use proptest::prelude::*;
+use serde_json::Value;
 use unisono_context::alteration::Form;
-use unisono_context::call::{Reply, ToolCall, ToolResult};
+use unisono_context::call::{Reply, ToolCall, ToolResult, Usage};
 use unisono_context::snapshot::ToolSpec;
 use unisono_context::{AgentId, Part, Role, Snapshot, Tokens};
 
 use super::{DecodedEvent, Decoder, Dialect, Failure, Head, Mode, Sending};
-use crate::fixture::{Chat, call, request, result};
+use crate::fixture::{Chat, call, failed, plan, request, result};
 use crate::language::{Class, Exchange, Request};
 use crate::prompt::{Group, Persona};
 use crate::sse;
@@ -27,8 +28,8 @@ pub(super) fn events(recording: &str) -> Vec<(String, String)> {
     blocks.map(event).collect()
 }
 
-/// What a decoder says to the first events of a recording, up to its end: the text, piece by
-/// piece, and the reply.
+/// The result of a decoder for the first events of a recording, up to its end: the streamed text,
+/// and the reply.
 pub(super) fn decode(
     dialect: Dialect,
     events: &[(String, String)],
@@ -67,6 +68,55 @@ pub(super) fn reply(dialect: Dialect, recording: &str) -> Reply {
     reply
 }
 
+/// The reply of a decoder to these data.
+pub(super) fn decoded(dialect: Dialect, data: &[&str]) -> Result<Reply, Failure> {
+    let event = |data: &&str| ("message".to_owned(), (*data).to_owned());
+    decode(dialect, &data.iter().map(event).collect::<Vec<_>>()).1
+}
+
+pub(super) fn usage(input: u64, output: u64, cache_read: u64, cache_write: u64) -> Usage {
+    Usage {
+        input: Tokens(input),
+        output: Tokens(output),
+        cache_read: Tokens(cache_read),
+        cache_write: Tokens(cache_write),
+        cost: None,
+        ..Usage::NONE
+    }
+}
+
+/// The id, the name and the arguments of each call.
+pub(super) fn calls(reply: &Reply) -> Vec<(&str, &str, &str)> {
+    let calls = reply.calls.iter();
+    calls.map(|c| (&*c.id, &*c.name, &*c.arguments)).collect()
+}
+
+pub(super) fn read(body: &str) -> Value {
+    serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {body}"))
+}
+
+/// Requests of a group have one head, whatever else differs.
+pub(super) fn check_head_of_group(dialect: Dialect, exchange: Vec<Exchange>) {
+    let one = about(&everything(1).freeze(), Group::Shared);
+    let other = Request {
+        persona: Persona {
+            agent: AgentId::new("dates"),
+            ..one.persona.clone()
+        },
+        task: "another".into(),
+        max_output: Tokens(1),
+        temperature_milli: None,
+        allowed: [].into(),
+        exchange,
+        ..about(&everything(u64::MAX >> 2).freeze(), Group::Shared)
+    };
+    let head = |request: &Request| self::head(dialect, request);
+    assert_eq!(head(&one), head(&other));
+    for volatile in ["risks", "volatile", "Task", "0000-0000"] {
+        assert!(!head(&one).contains(volatile), "{volatile}");
+    }
+}
+
 /// Every kind of part: calls in parallel with ids used twice, a call without a result, a result
 /// whose call was summarised, a failed one, masked and cut messages, an attachment, a system
 /// message in mid-conversation, arguments that are no JSON. The model speaks first.
@@ -77,17 +127,7 @@ pub(super) fn everything(seed: u64) -> Chat {
         call("id", "search", "key"),
         call("lost", "open.door", ""),
     ];
-    let failed = Part::ToolResult {
-        call_id: "id".into(),
-        content: "no such \"place\"".into(),
-        is_error: true,
-    };
-    let attached = Part::Attachment {
-        filename: "plan.pdf".into(),
-        mime: "application/pdf".into(),
-        size_bytes: 81_234,
-        content: None,
-    };
+    let failed = failed("id", "no such \"place\"");
     Chat::new(seed)
         .tool(
             "search",
@@ -95,20 +135,16 @@ pub(super) fn everything(seed: u64) -> Chat {
         )
         .tool("open", "not a schema")
         .say(Role::User, "where is the key?")
-        .add(Role::Assistant, None, vec![call("a", "search", "{}")])
-        .add(Role::Tool, None, vec![result("a", "under the mat")])
+        .assistant(vec![call("a", "search", "{}")])
+        .results(vec![result("a", "under the mat")])
         .say(Role::Assistant, "Under the mat.")
         .say(Role::System, "the door is blue")
         .say(Role::User, "and the other one?")
         .add(Role::Assistant, Some("finder"), twice)
-        .add(Role::Tool, None, vec![result("id", "in the door"), failed])
-        .add(Role::Assistant, None, vec![call("b", "search", "{}")])
-        .add(Role::Tool, None, vec![result("b", " \n")])
-        .add(
-            Role::User,
-            None,
-            vec![Part::text(" "), Part::text("see \"plan\"\n"), attached],
-        )
+        .results(vec![result("id", "in the door"), failed])
+        .assistant(vec![call("b", "search", "{}")])
+        .results(vec![result("b", " \n")])
+        .user(vec![Part::text(" "), Part::text("see \"plan\"\n"), plan()])
         .say(Role::Assistant, &"x".repeat(40))
         .alter(
             8,
@@ -139,13 +175,17 @@ pub(super) fn about(snapshot: &Snapshot, group: Group) -> Request {
     }
 }
 
+pub(super) fn made(id: &str, name: &str, arguments: &str) -> ToolCall {
+    ToolCall {
+        id: id.into(),
+        name: name.into(),
+        arguments: arguments.into(),
+    }
+}
+
 /// Two moves: a reply as it came, with what its two calls brought, and one of another provider.
 pub(super) fn exchange(verbatim: &str, ids: [&str; 2]) -> Vec<Exchange> {
-    let made = |id: &str, place: &str| ToolCall {
-        id: id.into(),
-        name: "search".into(),
-        arguments: format!(r#"{{"place":"{place}"}}"#).into(),
-    };
+    let made = |id: &str, place: &str| made(id, "search", &format!(r#"{{"place":"{place}"}}"#));
     let got = |id: &str, content: &str, is_error| ToolResult {
         call_id: id.into(),
         content: content.into(),
@@ -185,18 +225,28 @@ pub(super) const SENDING: Sending<'static> = Sending {
     },
 };
 
-pub(super) fn head(dialect: Dialect, request: &Request) -> String {
-    let head = Head {
-        model: SENDING.model,
+/// The head of a request to a model that takes a schema.
+pub(super) fn head_bytes(
+    dialect: Dialect,
+    model: &str,
+    request: &Request,
+    breakpoints: bool,
+    accepts: Accepts,
+) -> Vec<u8> {
+    dialect.head(&Head {
+        model,
         shared: request.shared(),
-        breakpoints: true,
+        breakpoints,
         structured: true,
-        accepts: Accepts::default(),
-    };
-    String::from_utf8(dialect.head(&head)).unwrap()
+        accepts,
+    })
 }
 
-/// The whole body.
+pub(super) fn head(dialect: Dialect, request: &Request) -> String {
+    let head = head_bytes(dialect, SENDING.model, request, true, Accepts::default());
+    String::from_utf8(head).unwrap()
+}
+
 pub(super) fn body(dialect: Dialect, request: &Request, sending: &Sending<'_>) -> String {
     let tail = dialect.tail(request, sending);
     head(dialect, request) + std::str::from_utf8(&tail).unwrap()
@@ -212,8 +262,7 @@ pub(super) fn labelled(number: u32, text: &str) -> String {
 
 /// Valid JSON, broken into lines between messages, blocks and members that stand outside.
 pub(super) fn lines(body: &str) -> String {
-    serde_json::from_str::<serde_json::Value>(body)
-        .unwrap_or_else(|error| panic!("{error}: {body}"));
+    read(body);
     body.replace("},{\"", "},\n{\"").replace("],\"", "],\n\"")
 }
 

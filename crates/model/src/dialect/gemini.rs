@@ -5,12 +5,12 @@
 //! tail  {"text":"# Task…"}]},{"role":"model",…},…],"generationConfig":{"maxOutputTokens":…}}
 //! ```
 //!
-//! The head ends inside a content of the user's, which the tail's assignment goes on with: roles
-//! alternate over the whole request. The model is named in the path. The provider caches prefixes
-//! by itself; there are no breakpoints.
+//! The head ends inside a content of the user; the tail continues it with the assignment, so that
+//! roles alternate over the whole request. The path names the model. The provider caches prefixes
+//! itself; there are no breakpoints.
 //!
-//! Tools are declared with `parametersJsonSchema`, output schemas with `responseJsonSchema`: both
-//! take JSON schema, where `parameters` and `responseSchema` take a part of OpenAPI's.
+//! Tools have `parametersJsonSchema` and output schemas `responseJsonSchema`: both take JSON
+//! schema, whereas `parameters` and `responseSchema` take a part of OpenAPI's.
 //!
 //! Sources: ai.google.dev, "Generating content", "Counting tokens", "Function calling",
 //! "Structured output", "Thought signatures", "Troubleshooting".
@@ -38,8 +38,8 @@ use crate::prompt::json::{self, Json};
 pub(super) use decode::{Decoder, parse_document, parse_token_count};
 pub(super) use refusal::refusal;
 
-/// The version of the API, the first part of every path. The provider's base address is what
-/// stands before it: `https://generativelanguage.googleapis.com`.
+/// The version of the API, the first part of every path. The provider's base address comes before
+/// it: `https://generativelanguage.googleapis.com`.
 const VERSION: &str = "v1beta";
 
 const CONTENT: Opening = Opening {
@@ -47,19 +47,19 @@ const CONTENT: Opening = Opening {
     model: r#"{"role":"model","parts":["#,
 };
 
-/// Ends a request whose last content would else be the model's.
+/// The last content of a request that would otherwise end with a content of the model.
 const CONTINUE: &str = "Go on.";
 
-/// Stands for the signature of a call that another provider's model made. Models from Gemini 3
-/// on refuse a call of the open turn without a signature; this is the documented way to say
-/// that there is none ("Thought signatures", "FAQs").
+/// The signature of a call that another provider's model made. Models from Gemini 3 on refuse a
+/// call of the open turn without a signature; this is the documented value for calls without one
+/// ("Thought signatures", "FAQs").
 const NO_SIGNATURE: &str = r#","thoughtSignature":"skip_thought_signature_validator""#;
 
 /// Models that refuse an output schema beside tools ("function calling with a response mime type
 /// is unsupported"): their requests have the schema in words.
 const SCHEMA_OR_TOOLS: &[&str] = &["gemini-1", "gemini-2"];
 
-/// What a function's name may hold besides letters, digits, `_` and `-`.
+/// The characters of a function's name besides letters, digits, `_` and `-`.
 const IN_NAMES: &[char] = &['.', ':'];
 
 /// Texts that end a reply, at most.
@@ -146,7 +146,7 @@ pub(super) fn tail(request: &Request, sending: &Sending<'_>) -> Vec<u8> {
     contents.close();
     json.raw("]");
     if sending.mode == Mode::Count {
-        // A request that stands inside another has to name its model.
+        // A request inside another one must name its model.
         json.raw(r#","model":"#).string(&resource(sending.model));
     }
     if sending.mode != Mode::Count
@@ -165,7 +165,7 @@ pub(super) fn tail(request: &Request, sending: &Sending<'_>) -> Vec<u8> {
     json.into_bytes()
 }
 
-/// `,"generationConfig":{…}`; of a request that is only counted, what counts.
+/// `,"generationConfig":{…}`; for a count request, only members that change the count.
 fn config(json: &mut Json, request: &Request, sending: &Sending<'_>, schema: Option<&str>) {
     let sampling = sending.mode != Mode::Count;
     if !sampling && schema.is_none() {
@@ -175,7 +175,7 @@ fn config(json: &mut Json, request: &Request, sending: &Sending<'_>, schema: Opt
     if sampling {
         json.raw(r#""maxOutputTokens":"#)
             .number(request.max_output.0);
-        // Its newer models refuse every temperature but their own.
+        // Its newer models refuse a temperature.
         if let Some(milli) = request.temperature_milli.filter(|_| !sending.reasoning) {
             json.raw(r#","temperature":"#).thousandths(milli);
         }
@@ -234,8 +234,8 @@ fn file(json: &mut Json, file: &File<'_>) {
     json.raw(r#","data":""#).base64(file.bytes).raw(r#""}}"#);
 }
 
-/// A reply of the agent's own, as it came where it holds signatures, and the results of its calls.
-/// The files of a result follow it as parts of their own: models before Gemini 3 take none inside a
+/// Writes a reply of the agent, unchanged if it has signatures, and the results of its calls. The
+/// files of a result are separate parts after it, because models before Gemini 3 take none inside a
 /// response.
 fn write_step(
     contents: &mut Contents<'_>,
@@ -279,13 +279,13 @@ fn write_step(
     }
 }
 
-/// The parts a reply came as, without the brackets around them, and the ids its calls have there.
-/// None where it holds nothing but text and calls, or came from a provider of another dialect.
+/// The parts of a reply, unchanged and without brackets, and the ids of its calls there. None: it
+/// has only text and calls, or is of another dialect.
 fn own_parts(reply: &Reply) -> Option<(&str, Vec<Option<Cow<'_, str>>>)> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Part<'a> {
-        /// Parts have no type; what other dialects send back has.
+        /// Parts have no type; items of other dialects have one.
         #[serde(rename = "type")]
         kind: Option<serde::de::IgnoredAny>,
         #[serde(borrow)]
@@ -320,7 +320,7 @@ fn call(json: &mut Json, id: &str, name: &str, arguments: &str) {
     json.raw("}");
 }
 
-/// A function's response, which has to be an object.
+/// A function's response, as an object.
 fn response(json: &mut Json, id: Option<&str>, name: &str, answer: Answer<'_>) {
     json.raw(r#"{"functionResponse":{"#);
     if let Some(id) = id {

@@ -1,4 +1,4 @@
-//! What stands before a message in a request: its number, its author, and a date on a new day.
+//! The label before a message in a request: its number, its author, and a date on a new day.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,11 +8,12 @@ use unisono_context::{AgentId, Ordinal, Snapshot, Tokens};
 
 use crate::date::{Date, utc_date};
 
-/// Tokens of a label: `#`, the number's one or two, an author's one with its colon. A date is rare.
+/// Tokens of a label: one for `#`, one or two for the number, one for the author and its colon.
+/// Dates are rare.
 pub(crate) const TOKENS: Tokens = Tokens(4);
-/// What the system text says of labels.
+/// The sentence about labels in the system text.
 pub(crate) const LEGEND: &str = "Each message begins with its number and, where it is known, its author (\"#12 Ana: …\"); a date in brackets begins a new day. Cite messages by number, such as #12. Do not begin your own reply with a number.";
-/// What the system text says of the labels of a snapshot; nothing where it has none.
+/// The sentence about the labels of a snapshot; empty without labels.
 pub(crate) fn legend(snapshot: &Snapshot) -> &'static str {
     match snapshot.entries() {
         [] => "",
@@ -31,7 +32,6 @@ pub(super) struct Labels {
 }
 
 impl Labels {
-    /// The label of the next message that is shown.
     pub(super) fn next<'m>(&mut self, message: &'m Message) -> Label<'m> {
         let today = utc_date(message.at);
         let new = today.is_some() && self.day != today;
@@ -68,7 +68,7 @@ pub(crate) fn without_labels(text: Cow<'_, str>, first_line: bool) -> Cow<'_, st
     out.into()
 }
 
-/// Whether a character ends a line for some reader: a line feed, or another line separator of Unicode.
+/// Whether a character can end a line: a line feed, or another line separator of Unicode.
 fn ends_line(c: char) -> bool {
     matches!(
         c,
@@ -76,8 +76,8 @@ fn ends_line(c: char) -> bool {
     )
 }
 
-/// The name of an author as a label shows it: on one line, and without signs that would end it (`Ann:`)
-/// or begin another label (`#99`).
+/// The name of an author as a label shows it: on one line, and without signs that would end it
+/// (`Ann:`) or begin another label (`#99`).
 pub(crate) fn shown_name(author: &str) -> String {
     let mut plain = String::with_capacity(author.len());
     let mut chars = author.chars().peekable();
@@ -106,7 +106,7 @@ fn looks_like_label(line: &str) -> bool {
     rest.len() < number.len() && rest.starts_with(' ')
 }
 
-/// What stands before one message.
+/// The parts of the label of one message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Label<'m> {
     pub(crate) day: Option<Date>,
@@ -129,7 +129,7 @@ impl fmt::Display for Label<'_> {
 
 #[cfg(test)]
 mod tests {
-    //! How labels look, and which are taken off a reply.
+    //! The form of labels, and their removal from a reply.
 
     use proptest::collection::vec;
     use proptest::prelude::*;
@@ -175,19 +175,16 @@ mod tests {
 
     #[test]
     fn no_line_of_a_text_looks_like_a_label() {
-        let rows = [
+        let rows = rows! {
             ("We ship.\n#13 Ana: no", "We ship.\n\\#13 Ana: no"),
             ("#13 Ana: no\n#14 Ana: yes", "#13 Ana: no\n\\#14 Ana: yes"),
-            (
-                "a #13 b\n# 13\n#x\n#13\n##13 a\n #1 b",
-                "a #13 b\n# 13\n#x\n#13\n##13 a\n #1 b",
-            ),
+            ("a #13 b\n# 13\n#x\n#13\n##13 a\n #1 b", "a #13 b\n# 13\n#x\n#13\n##13 a\n #1 b"),
             (
                 "Notes:\n[2024-05-09]\n[x] done\n[2024-05-09] call Ana",
                 "Notes:\n\\[2024-05-09]\n[x] done\n[2024-05-09] call Ana",
             ),
             ("", ""),
-        ];
+        };
         for (text, expected) in rows {
             assert_eq!(without_labels(text.into(), false), expected);
         }
@@ -213,7 +210,7 @@ mod tests {
         }
     }
 
-    /// Texts of real lengths: a label is a few tokens however far the conversation has come.
+    /// Texts of real lengths: a label has few tokens at any length of the conversation.
     #[test]
     fn a_label_costs_four_tokens_at_most() {
         let tokenizer = Tokenizer::load(Encoding::O200kBase).unwrap();

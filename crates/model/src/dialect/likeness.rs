@@ -1,13 +1,12 @@
-//! Events that differ from one before them in their text alone, which most of a stream's do: their
-//! text is found without reading the JSON around it again.
+//! Finds the text of an event that differs from an earlier event only in its text, without parsing
+//! its JSON. Most events of a stream are like that.
 //!
-//! The one that is learnt was read as JSON. Another that begins and ends with the same bytes, and
-//! has nothing between them that could end a string or escape in it, is the same JSON but for that
-//! string.
+//! The earlier event was parsed. An event that begins and ends with the same bytes, and has no
+//! quote, escape or control character between them, is the same JSON with another string.
 
 use crate::sse;
 
-/// What is around the text of an event.
+/// The bytes around the text of an event.
 #[derive(Debug, Default)]
 pub(super) struct Likeness {
     name: String,
@@ -24,8 +23,8 @@ impl Likeness {
         (known && text.bytes().all(is_plain)).then_some(text)
     }
 
-    /// Learns from an event whose whole effect is its text, which is a part of its data. Text that
-    /// was read from escapes is none, and is not learnt from.
+    /// Learns from an event that has no other effect than its text. Text with escapes is not a part
+    /// of the data, and nothing is learnt from it.
     pub(super) fn learn(&mut self, event: &sse::Event<'_>, text: &str) {
         let data = event.data;
         let around = (text.as_ptr() as usize)

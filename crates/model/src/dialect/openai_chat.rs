@@ -1,12 +1,12 @@
-//! OpenAI's Chat Completions (`/chat/completions`), and what speaks it: Azure, Ollama, vLLM,
-//! llama.cpp and many more.
+//! OpenAI's Chat Completions (`/chat/completions`), which Azure, Ollama, vLLM, llama.cpp and many
+//! other servers speak too.
 //!
 //! ```text
 //! head  {"model":…,"response_format":…,"tools":[…],"messages":[…,{"role":"user","content":"…
 //! tail  # Task…"},{"role":"assistant",…},{"role":"tool",…},…],"max_tokens":…,"stream":true}
 //! ```
 //!
-//! The head ends inside the text of a user's message, which the tail's assignment goes on with.
+//! The head ends inside the text of a user's message; the tail continues it with the assignment.
 //! Chat templates of open models refuse two messages of a user in a row, and more than one
 //! system message or one in mid-conversation (Gemma, Mistral, Qwen), so the head has one system
 //! message at its beginning, and roles alternate over the whole request.
@@ -39,7 +39,7 @@ pub(super) use refusal::refusal;
 
 /// Texts that end a reply, at most.
 const MOST_STOPS: usize = 4;
-/// What the files of results are said to be.
+/// The text before the files of results.
 const FILES_OF_TOOLS: &str = "[The attachments of the tool results above.]";
 
 pub(super) fn path(mode: Mode) -> Option<String> {
@@ -97,14 +97,14 @@ pub(super) fn tail(request: &Request, sending: &Sending<'_>) -> Vec<u8> {
     json.into_bytes()
 }
 
-/// What follows the messages. None of it may differ between runs of a group but the length, or
-/// the provider's cache does not hold.
+/// The members after the messages. Between runs of a group only the length may differ; otherwise
+/// the provider's cache is not used.
 fn settings(json: &mut Json, request: &Request, sending: &Sending<'_>) {
     if request.max_output.0 > 0 {
         json.raw(limit_key(sending.reasoning))
             .number(request.max_output.0);
     }
-    // Its reasoning models refuse it, and it takes no more than four.
+    // OpenAI's reasoning models refuse `stop`, and the others take at most four texts.
     let stops = &request.client_options.stop[..];
     if !stops.is_empty() && stops.len() <= MOST_STOPS && !sending.reasoning {
         json.raw(r#","stop":"#).list(stops, |json, stop| {
@@ -121,8 +121,9 @@ fn settings(json: &mut Json, request: &Request, sending: &Sending<'_>) {
     }
 }
 
-/// The longest reply. OpenAI refuses both keys together, its reasoning models refuse
-/// `max_tokens`, and Ollama reads over `max_completion_tokens`; all others take `max_tokens`.
+/// The key of the maximum length of a reply. OpenAI refuses both keys together, its reasoning
+/// models refuse `max_tokens`, Ollama ignores `max_completion_tokens`; all others take
+/// `max_tokens`.
 fn limit_key(reasoning: bool) -> &'static str {
     if reasoning {
         r#","max_completion_tokens":"#
@@ -131,10 +132,10 @@ fn limit_key(reasoning: bool) -> &'static str {
     }
 }
 
-/// Temperature and tools, alike in both of OpenAI's dialects. Reasoning models refuse to be
-/// given a temperature, and some of them `parallel_tool_calls`; where they call tools they do so
-/// in parallel unasked. llama.cpp has to be asked.
-/// `named` writes the choice of one function, which each of them has its own form for.
+/// Writes temperature and tools, for both of OpenAI's dialects. Reasoning models refuse a
+/// temperature, and some of them `parallel_tool_calls`: they call tools in parallel anyway.
+/// llama.cpp needs `parallel_tool_calls`. `named` is the text around the name of the one function
+/// to call.
 pub(super) fn sampling(
     json: &mut Json,
     request: &Request,
@@ -159,7 +160,7 @@ pub(super) fn sampling(
         Some(_) => {
             json.raw(r#","tool_choice":"required""#);
         }
-        // What whoever asked is to call needs no room and no further call of the model.
+        // A call of a client's tool ends the run, so it is allowed in the last request too.
         None if request.wrap_up.is_some() && request.client_options.tools.is_empty() => {
             json.raw(r#","tool_choice":"none""#);
         }
@@ -222,7 +223,7 @@ fn write_turn(messages: &mut Messages<'_>, turn: &Turn<'_>, marked: bool) {
     }
 }
 
-/// A file as a data URL, which is its content itself.
+/// A file as a data URL.
 fn file(json: &mut Json, file: &File<'_>) {
     if file.is_image {
         json.raw(r#"{"type":"image_url","image_url":{"url":"data:"#);
@@ -241,9 +242,9 @@ struct Call<'a> {
     arguments: &'a str,
 }
 
-/// A reply of the agent's own and what its tools answered. Reasoning that came with it goes back
-/// under its own key, or in the content where it came there: a server may refuse calls without it.
-/// Results are texts: the files of all of them follow in a message of the user's.
+/// Writes a reply of the agent and the results of its calls. Its reasoning is sent back under the
+/// key or in the content from which it was read, because a server may refuse calls without it.
+/// Results are texts; their files follow in a message of the user.
 fn write_step(json: &mut Json, ids: &mut Ids, (at, step): (usize, Step<'_>), accepts: Accepts) {
     let reply: &Reply = step.reply;
     let calls = reply.calls.iter().enumerate().map(|(place, call)| Call {
@@ -278,7 +279,7 @@ fn write_step(json: &mut Json, ids: &mut Ids, (at, step): (usize, Step<'_>), acc
     }
 }
 
-/// `besides` is members of the message, each with a comma before it.
+/// `besides` has further members of the message, each after a comma.
 fn assistant(json: &mut Json, text: &str, besides: &str, calls: Vec<Call<'_>>) {
     json.raw(r#"{"role":"assistant","content":"#);
     if text.is_empty() && !calls.is_empty() {
@@ -292,8 +293,8 @@ fn assistant(json: &mut Json, text: &str, besides: &str, calls: Vec<Call<'_>>) {
             json.raw(r#"{"id":"#).string(&call.id);
             json.raw(r#","type":"function","function":{"name":"#)
                 .string(&call.name);
-            // As the model wrote them, valid or not; a server may want to parse them, and
-            // nothing is no JSON.
+            // As the model wrote them, valid or not. An empty text is not JSON, and a server may
+            // parse it.
             let nothing = call.arguments.trim().is_empty();
             let arguments = if nothing { "{}" } else { call.arguments };
             json.raw(r#","arguments":"#).string(arguments).raw("}}");

@@ -5,9 +5,9 @@
 //! tail  # Task…"},{"type":"reasoning",…},{"type":"function_call",…},…],"store":false,…}
 //! ```
 //!
-//! The head ends as that of Chat Completions does, inside the text of a user's message. Nothing
-//! is stored at the provider: reasoning comes back encrypted, and goes with each request of a
-//! run as it came, between the calls it led to.
+//! As in Chat Completions, the head ends inside the text of a user's message. The provider stores
+//! nothing: it returns encrypted reasoning, and each request of a run sends it back unchanged,
+//! before the calls that followed it.
 //!
 //! Sources: platform.openai.com, "Create a model response", "Get input token counts",
 //! "Reasoning models", "Function calling", "Streaming events".
@@ -30,7 +30,7 @@ use crate::prompt::json::Json;
 
 pub(super) use decode::{Decoder, parse_document, parse_token_count};
 
-/// The least that the provider takes as the longest reply, in tokens.
+/// The minimum of `max_output_tokens`.
 const MIN_OUTPUT: u64 = 16;
 
 pub(super) fn path(mode: Mode) -> Option<String> {
@@ -76,7 +76,7 @@ pub(super) fn tail(request: &Request, sending: &Sending<'_>) -> Vec<u8> {
         message(json.raw(","), "user", why);
     }
     json.raw("]");
-    // Counting takes what the input's length depends on, and refuses all else.
+    // A count request takes only members that change the length of the input.
     if sending.mode != Mode::Count {
         settings(&mut json, request, sending);
     }
@@ -84,8 +84,8 @@ pub(super) fn tail(request: &Request, sending: &Sending<'_>) -> Vec<u8> {
     json.into_bytes()
 }
 
-/// What follows the input. None of it may differ between runs of a group but the length, or the
-/// provider's cache does not hold.
+/// The members after the input. Between runs of a group only the length may differ; otherwise the
+/// provider's cache is not used.
 fn settings(json: &mut Json, request: &Request, sending: &Sending<'_>) {
     if request.max_output.0 > 0 {
         json.raw(r#","max_output_tokens":"#)
@@ -105,7 +105,7 @@ fn settings(json: &mut Json, request: &Request, sending: &Sending<'_>) {
     }
 }
 
-/// Tools are strict unless they say otherwise, and then need schemas that theirs seldom are.
+/// Tools are strict by default. Strict tools need closed schemas, which few tools have.
 fn tools(json: &mut Json, tools: &[ToolSpec]) {
     if tools.is_empty() {
         return;
@@ -131,7 +131,7 @@ fn write_turn(messages: &mut Messages<'_>, turn: &Turn<'_>, marked: bool) {
         match piece {
             Piece::Text(text) if turn.speaker == Speaker::System => message(json, "system", text),
             Piece::Text(text) => message(json, "assistant", text),
-            // The user's alone have any.
+            // Only turns of the user have files.
             Piece::File(file) => message(json, "user", &file.name),
             Piece::Call {
                 id,
@@ -148,7 +148,7 @@ fn write_turn(messages: &mut Messages<'_>, turn: &Turn<'_>, marked: bool) {
     }
 }
 
-/// A reply of the agent's own, as it came where it holds reasoning, and the results of its calls.
+/// Writes a reply of the agent, unchanged if it has reasoning, and the results of its calls.
 fn write_step(json: &mut Json, ids: &mut Ids, (at, step): (usize, Step<'_>), accepts: Accepts) {
     let reply: &Reply = step.reply;
     let calls = reply.calls.iter();
@@ -175,7 +175,7 @@ fn write_step(json: &mut Json, ids: &mut Ids, (at, step): (usize, Step<'_>), acc
     }
 }
 
-/// A file as a data URL, which is its content itself.
+/// A file as a data URL.
 fn file(json: &mut Json, file: &File<'_>) {
     if file.is_image {
         json.raw(r#"{"type":"input_image","image_url":"data:"#);

@@ -7,22 +7,18 @@ use super::Failure;
 
 /// The longest reason, in characters.
 const MAX_REASON: usize = 300;
-/// No more of a body is looked at, in bytes.
+/// The bytes of a body that are read.
 const MAX_READ: usize = 16 * 1024;
 
-/// The class of a status, where the body does not say more.
+/// The class of a status, for a body without a class.
 pub(super) const fn by_status(status: u16) -> Class {
     match status {
         401 | 403 => Class::Unauthorised,
         402 => Class::OutOfQuota,
         404 => Class::UnknownModel,
         413 => Class::Overflow { limit: None },
-        429 => Class::RateLimited {
-            retry_after_ms: None,
-        },
-        408 | 409 | 500..=599 => Class::Unavailable {
-            retry_after_ms: None,
-        },
+        429 => Class::RATE_LIMITED,
+        408 | 409 | 500..=599 => Class::UNAVAILABLE,
         400..=499 => Class::BadRequest,
         _ => Class::BadReply,
     }
@@ -32,7 +28,7 @@ pub(super) const fn by_status(status: u16) -> Class {
 pub(crate) fn foreign(status: u16, body: &[u8]) -> Failure {
     let text = readable(body);
     if let Some(title) = page(&text) {
-        // The address is wrong, not the model.
+        // Not the model but the address is wrong.
         let class = match by_status(status) {
             Class::UnknownModel => Class::BadRequest,
             class => class,
@@ -60,8 +56,8 @@ pub(super) fn unreadable(body: &[u8], error: &serde_json::Error) -> Failure {
     Failure::new(Class::BadReply, reason)
 }
 
-/// What a provider said, fit for one line of a log: no control characters, no credentials,
-/// bounded.
+/// The words of a provider on one line of bounded length, without control characters and
+/// credentials.
 pub(super) fn reason(text: &str) -> String {
     let text = redact(text);
     let words = text
@@ -75,7 +71,6 @@ pub(super) fn reason(text: &str) -> String {
     line
 }
 
-/// The first number in the text.
 pub(super) fn first_number(text: &str) -> Option<u64> {
     let digits = text.split(|c: char| !c.is_ascii_digit());
     digits.filter_map(|digits| digits.parse().ok()).next()
@@ -93,7 +88,7 @@ fn page(text: &str) -> Option<String> {
         return None;
     }
     let title = lower.find("<title>").and_then(|at| {
-        // Lower case in ASCII only: places are the same in both.
+        // Only ASCII is changed, so that positions are the same in both texts.
         let from = at + "<title>".len();
         let end = from + lower[from..].find('<')?;
         Some(reason(&text.trim_start()[from..end]))
@@ -131,9 +126,7 @@ mod tests {
         assert_eq!(
             foreign(502, page.as_bytes()),
             Failure::new(
-                Class::Unavailable {
-                    retry_after_ms: None
-                },
+                Class::UNAVAILABLE,
                 "HTTP 502 with a web page (\"502 Bad Gateway\"); check the address"
             )
         );

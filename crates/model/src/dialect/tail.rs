@@ -5,11 +5,11 @@ use std::fmt::Write as _;
 use crate::language::Request;
 use crate::prompt::{DelegateOutcome, Group};
 
-/// What stands for a task that is the newest message of the context.
+/// The text in place of a task that is the newest message of the context.
 const INPUT: &str = "Your task is the user's last message above.";
 
-/// The text of the message that follows the shared context: persona, tools, colleagues, task,
-/// what delegates brought back.
+/// The text of the message after the shared context: persona, tools, colleagues, task, results of
+/// delegates.
 pub(super) fn assignment(request: &Request) -> String {
     let mut out = String::new();
     if !matches!(request.group, Group::Own(_)) {

@@ -1,4 +1,4 @@
-//! What all dialects say alike, each in its own words.
+//! Tests of the fields that all dialects have, each in its own form.
 
 mod files;
 
@@ -6,16 +6,9 @@ use serde_json::{Value, json};
 use unisono_context::call::{Choice, ClientOptions};
 use unisono_context::snapshot::ToolSpec;
 
-use super::fixture::SENDING;
+use super::fixture::{SENDING, head_bytes};
 use super::*;
 use crate::fixture::request;
-
-const ALL: [Dialect; 4] = [
-    Dialect::OpenAiChat,
-    Dialect::OpenAiResponses,
-    Dialect::Anthropic,
-    Dialect::Gemini,
-];
 
 fn asking(client_options: ClientOptions, wrap_up: bool) -> Request {
     Request {
@@ -32,15 +25,9 @@ fn asking(client_options: ClientOptions, wrap_up: bool) -> Request {
     }
 }
 
-/// What a body says about tools that have to be called.
+/// The field of a body about tools that have to be called.
 fn insists(dialect: Dialect, request: &Request) -> Value {
-    let mut body = dialect.head(&Head {
-        model: "m",
-        shared: request.shared(),
-        breakpoints: false,
-        structured: true,
-        accepts: Accepts::default(),
-    });
+    let mut body = head_bytes(dialect, "m", request, false, Accepts::default());
     body.extend(dialect.tail(request, &SENDING));
     let body: Value = serde_json::from_slice(&body).unwrap();
     let key = match dialect {
@@ -51,7 +38,7 @@ fn insists(dialect: Dialect, request: &Request) -> Value {
 }
 
 #[test]
-fn whoever_lends_a_tool_may_insist_on_a_call() {
+fn a_client_may_insist_on_a_call_of_its_tool() {
     let client_options = |choice| ClientOptions {
         tools: vec!["weather".into()],
         choice,
@@ -93,7 +80,7 @@ fn whoever_lends_a_tool_may_insist_on_a_call() {
     ];
     for (client_options, wrap_up, expected) in table {
         let request = asking(client_options, wrap_up);
-        let said = ALL.map(|dialect| insists(dialect, &request));
+        let said = Dialect::ALL.map(|dialect| insists(dialect, &request));
         assert_eq!(
             said, expected,
             "{:?}, last: {wrap_up}",

@@ -1,8 +1,8 @@
-//! A snapshot's messages as the sequence of turns that providers accept.
+//! A snapshot's messages as a sequence of turns that providers accept.
 //!
-//! Providers are stricter than conversations are: the results of a turn's calls must follow it
-//! at once, each call must have one, and a result without its call is an error. Calls are named
-//! by their place, since real transcripts use an id twice.
+//! Providers require that the results of a turn's calls follow it at once, that each call has one,
+//! and that no result is without its call. Calls are identified by their place, because ids repeat
+//! in real transcripts.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -35,7 +35,7 @@ impl fmt::Display for CallId {
 /// The speaker. Tool results are a separate turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Speaker {
-    /// Instructions in mid-conversation.
+    /// Instructions within the conversation.
     System,
     /// A person, or text in a person's place.
     User,
@@ -88,8 +88,8 @@ impl File<'_> {
     }
 }
 
-/// The turns of a snapshot, oldest first, with the attachments that the model takes. Neighbours never have the same speaker, and every call
-/// of a turn is answered by the turn of tools right after it.
+/// The turns of a snapshot, oldest first, with the attachments that the model takes. Neighbours
+/// never have the same speaker, and the turn of tools after a turn answers every call of it.
 pub(super) fn turns(snapshot: &Snapshot, accepts: Accepts) -> Vec<Turn<'_>> {
     let mut walk = Walk {
         shown: Shown { snapshot, accepts },
@@ -208,8 +208,8 @@ impl<'a> Walk<'a> {
         parts
     }
 
-    /// Puts results right after their calls, from messages of any author. The rest has no calls before
-    /// it.
+    /// Puts results right after their calls, from messages of any author. The rest has no calls
+    /// before it.
     fn results(&mut self, said: &Message, parts: Vec<Owned<'a>>) -> Vec<Owned<'a>> {
         let mut answers = said.answers.iter();
         let mut rest = Vec::with_capacity(parts.len());
@@ -363,8 +363,8 @@ fn owned_or_borrowed<'a>(parts: Cow<'a, [Part]>, shown: Shown<'a>) -> Vec<Owned<
     all
 }
 
-/// The content of an attachment, if it is loaded: the file if the model accepts it, else the text of a
-/// document that has one.
+/// The content of an attachment, if it is loaded: the file if the model accepts it, else the text
+/// of a document that has one.
 fn file<'a>(part: &Part, shown: Shown<'a>) -> Option<Owned<'a>> {
     let Part::Attachment {
         filename,
@@ -376,7 +376,7 @@ fn file<'a>(part: &Part, shown: Shown<'a>) -> Option<Owned<'a>> {
         return None;
     };
     if !shown.accepts.takes(content.extent) {
-        let text = shown.snapshot.file_text(&content.digest)?;
+        let text = shown.snapshot.file_text(content)?;
         let text = document_text(filename, text);
         return Some(Owned::FileText(text.into()));
     }

@@ -76,15 +76,12 @@ fn the_tail_counts_each_of_its_texts_once() {
         files: Vec::new(),
     };
     assert_eq!(estimator().tail(&bare()).tokens, Tokens(1_000 + 24));
-    let rows: [(u64, u64); 9] = [
+    let rows: [(u64, u64); 9] = rows! {
         (3, tail(|r| r.task = "xyz".into())),
         (3, tail(|r| r.persona.agent = AgentId::new("xyz"))),
         (5, tail(|r| r.persona.description = "xyzzy".into())),
         (5, tail(|r| r.persona.instructions = "xyzzy".into())),
-        (
-            4,
-            tail(|r| r.allowed = Arc::from(["ab".into(), "cd".into()])),
-        ),
+        (4, tail(|r| r.allowed = Arc::from(["ab".into(), "cd".into()]))),
         (
             5,
             tail(|r| {
@@ -117,7 +114,7 @@ fn the_tail_counts_each_of_its_texts_once() {
                 r.exchange = vec![says("hello", calls), Exchange::Results(results)];
             }),
         ),
-    ];
+    };
     for (row, (expected, counted)) in rows.into_iter().enumerate() {
         assert_eq!(counted, expected, "row {row}");
     }
@@ -137,6 +134,17 @@ fn a_verbatim_reply_counts_its_reported_output() {
     assert_eq!(reply(Some("{…}"), 500), 1_500);
     assert_eq!(reply(Some("{…}"), 0), 1_007);
     assert_eq!(reply(None, 500), 1_007);
+    let cut = Reply {
+        verbatim: Some("[1,2]".into()),
+        usage: Usage::free(Tokens(9), Tokens(90_000)),
+        calls_left_out: 1_871,
+        ..Reply::text("1234567")
+    };
+    let counted = tail(|r| r.exchange = vec![Exchange::Reply(cut)]);
+    assert_eq!(
+        counted, 1_012,
+        "its reported output contains what was left out"
+    );
 }
 
 #[test]
@@ -228,18 +236,4 @@ fn amounts_saturate_and_estimates_stay_marked() {
     assert!(
         guess.is_approximate() && guess.at_most <= estimator().tail(&fixture::request()).tokens
     );
-}
-
-#[test]
-fn every_dialect_has_overheads() {
-    for dialect in [
-        Dialect::OpenAiChat,
-        Dialect::OpenAiResponses,
-        Dialect::Anthropic,
-        Dialect::Gemini,
-    ] {
-        let overheads = Overheads::for_dialect(dialect, Tokens(5));
-        assert_eq!(overheads.message, Tokens(5), "{dialect:?}");
-        assert!(overheads.tools > Tokens::ZERO && overheads.tool > Tokens::ZERO);
-    }
 }

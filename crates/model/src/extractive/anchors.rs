@@ -7,8 +7,7 @@ use unisono_context::Role;
 use unisono_context::checkpoint::{Body, FactCoverage, Span, block_text};
 
 use super::SummaryInput;
-use super::corrections::is_date_word;
-use super::days::{DAYS, Days, QuotedDays, day_name, short_name};
+use super::days::{DAYS, Days, QuotedDays, day_name, is_date_word, short_name};
 use super::summary::{self, RedactedTexts, WeighedInput};
 use super::terms::{Class, Term, words};
 use crate::date::{Date, utc_date};
@@ -97,7 +96,6 @@ fn lost_days(read: &WeighedInput<'_>, text: &str, cap: u64) -> String {
     }
 }
 
-/// The days of the conversation in a text.
 fn given_days(read: &WeighedInput<'_>, text: &str) -> BTreeSet<Date> {
     let days = &read.coverage.days;
     let legends = text.lines().filter_map(|line| line.strip_prefix(DAYS));
@@ -294,7 +292,7 @@ struct NamedTerm {
 mod tests {
     use unisono_context::{Ordinal, Timestamp, Tokens};
 
-    use super::super::{Passage, SummaryLayout};
+    use super::super::Passage;
     use super::*;
 
     #[test]
@@ -312,16 +310,7 @@ mod tests {
             })
             .collect();
         let count = |text: &str| text.split_whitespace().count() as u64;
-        let input = SummaryInput {
-            passages: &passages,
-            prior: None,
-            prior_facts: &[],
-            cap: Tokens(200),
-            layout: SummaryLayout::Rolling,
-            telegraphic: false,
-            instructions: None,
-            count: &count,
-        };
+        let input = SummaryInput::new(&passages, Tokens(200), &count);
         let named = |text: &str| {
             let lines = anchors(&input, text);
             let named = lines.split_once("Also named: ").map(|(_, names)| names);
@@ -345,16 +334,7 @@ mod tests {
             .map(|(n, text)| Passage::text(Ordinal(n), Role::User, Timestamp(0), text))
             .collect();
         let count = |text: &str| text.split_whitespace().count() as u64;
-        let input = SummaryInput {
-            passages: &passages,
-            prior: None,
-            prior_facts: &[],
-            cap: Tokens(200),
-            layout: SummaryLayout::Rolling,
-            telegraphic: false,
-            instructions: None,
-            count: &count,
-        };
+        let input = SummaryInput::new(&passages, Tokens(200), &count);
         let lines = anchors(&input, "It went well.");
         assert!(lines.ends_with("Also named: Ilja."), "{lines}");
     }

@@ -6,20 +6,20 @@ use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
-use unisono_context::{Ordinal, Role, Tokens};
+use unisono_context::{Ordinal, Role, Tokens, attachment};
 
 use super::bm25::Query;
 use super::corrections::{Correction, Strength, corrections};
 use super::cues::Cues;
 use super::focus::Focus;
-use super::nested_quotes::quotable_text;
 use super::outcomes::failed_calls;
+use super::passage::{Passage, PassageKind};
 use super::pool::Pool;
-use super::quote::quote;
-use super::readability::{companion, readability};
+use super::quote::{quotable_text, quote};
+use super::readability::{companion, is_readable};
 use super::select::{Worth, choose};
 use super::summary::quoted;
-use super::terms::{Class, Term};
+use super::terms::Term;
 use super::weights::{self, relevance};
 use super::{Answer, AnswerInput, bm25, prior, question, render, score};
 use crate::date::utc_date;
@@ -47,28 +47,13 @@ pub(super) fn answer(input: &AnswerInput<'_>) -> Answer {
     for (text, summary) in earlier.iter().zip(input.summaries) {
         prior::add(&mut pool, text, summary.last);
     }
-    // Units that are not quoted: the question itself, and calls that failed.
-    let mut unquoted = HashSet::new();
-    let failed = failed_calls(input.passages);
-    for ((passage, text), is_failed) in input.passages.iter().zip(&texts).zip(failed) {
-        let first = pool.units.len();
-        pool.add_passage(passage, text, is_failed);
-        unquoted.extend((first..pool.units.len()).filter(|_| is_failed));
-        // The task may have been given before. Only its statements can be part of the answer.
-        if passage.role == Role::User && text.trim() == input.task.trim() {
-            let statements = question::statements(text);
-            let added = first..pool.units.len();
-            unquoted.extend(added.filter(|&unit| !statements.contains(&pool.units[unit].text)));
-        }
-    }
-    pool.complete_earlier_quotes();
+    let unquoted = add_passages(&mut pool, input.passages, &texts, input.task);
     // A text such as a release note is written from all messages, not only from those with the words
     // of the task.
     let is_writing_task = question::is_writing_task(input.task);
     let has_match = |found: &Vec<f32>| found.iter().any(|&relevance| relevance > 0.0);
     let found = question::relevance(&mut pool, input.task, &unquoted)
         .filter(|found| !is_writing_task || has_match(found));
-    let months = pool.known(&question::MONTHS.join(" "));
     let focus = FocusList::new(input, found.is_some());
     let only_answer = focus.focuses.is_empty() && !is_writing_task;
     let room = match only_answer {
@@ -77,7 +62,7 @@ pub(super) fn answer(input: &AnswerInput<'_>) -> Answer {
     };
     let first = found
         .as_ref()
-        .and_then(|found| first(&pool, found, &months, room, input));
+        .and_then(|found| first(&pool, found, room, input));
     let is_unknown = first.as_ref().is_some_and(|first| first.units.is_empty());
     if found.is_some() && (only_answer || is_unknown && Focus::detect(input.task).is_empty()) {
         return joined(first, None, input);
@@ -99,6 +84,36 @@ pub(super) fn answer(input: &AnswerInput<'_>) -> Answer {
     joined(first, rest, input)
 }
 
+/// Adds the passages. Returns the units of the pool that are not quoted: the question itself, calls that
+/// failed, and notes of attachments.
+fn add_passages<'p>(
+    pool: &mut Pool<'p>,
+    passages: &'p [Passage<'_>],
+    texts: &'p [Cow<'_, str>],
+    task: &str,
+) -> HashSet<usize> {
+    let mut unquoted = HashSet::new();
+    let failed = failed_calls(passages);
+    for ((passage, text), is_failed) in passages.iter().zip(texts).zip(failed) {
+        let first = pool.units.len();
+        pool.add_passage(passage, text, is_failed);
+        let added = first..pool.units.len();
+        if is_failed || passage.kind == PassageKind::Attachment {
+            unquoted.extend(added.clone());
+        }
+        // The task may have been given before. Only its statements can be part of the answer.
+        if passage.role == Role::User && text.trim() == task.trim() {
+            let statements = question::statements(text);
+            unquoted.extend(added.filter(|&unit| !statements.contains(&pool.units[unit].text)));
+        }
+    }
+    // Summaries and found messages have notes in their text.
+    let notes = pool.units.iter().enumerate();
+    let notes = notes.filter(|(_, unit)| attachment::is_note(unit.text));
+    unquoted.extend(notes.map(|(at, _)| at));
+    unquoted
+}
+
 /// Quotes under a heading.
 struct Section {
     text: String,
@@ -109,13 +124,7 @@ struct Section {
 
 /// The quotes that answer the question best, or a note that no message has its words; `None` if
 /// neither fits.
-fn first(
-    pool: &Pool<'_>,
-    found: &[f32],
-    months: &[Term],
-    room: u64,
-    input: &AnswerInput<'_>,
-) -> Option<Section> {
+fn first(pool: &Pool<'_>, found: &[f32], room: u64, input: &AnswerInput<'_>) -> Option<Section> {
     let cap = room.min(weights::question::TOKENS);
     let best = found.iter().copied().fold(0.0, f32::max);
     let least = best * weights::question::OF_THE_BEST;
@@ -125,10 +134,7 @@ fn first(
     let mut room = cap as f32;
     let mut chosen: Vec<usize> = Vec::new();
     for unit in order {
-        if chosen
-            .iter()
-            .any(|&known| is_repetition(pool, known, unit, months))
-        {
+        if chosen.iter().any(|&known| is_repetition(pool, known, unit)) {
             continue;
         }
         room -= pool.units[unit].tokens;
@@ -169,20 +175,13 @@ fn newest_corrections(pool: &Pool<'_>, chosen: &[usize]) -> Vec<Correction> {
     found
 }
 
-/// Whether another unit has the same words; or, in the same message, all words apart from a day that a
-/// summary added: the message and its summary may both be in the pool.
-fn is_repetition(pool: &Pool<'_>, known: usize, unit: usize, months: &[Term]) -> bool {
-    let terms = pool.terms(unit);
-    if !terms.is_empty() && terms == pool.terms(known) {
-        return true;
-    }
+/// Whether another unit has the same words, or all of them in the same message: the message and its
+/// summary may both be in the pool.
+fn is_repetition(pool: &Pool<'_>, known: usize, unit: usize) -> bool {
+    let (terms, others) = (pool.terms(unit), pool.terms(known));
     let of_one = pool.units[known].ordinal == pool.units[unit].ordinal;
-    let is_of_day = |term: &Term| {
-        let is_number = pool.vocabulary.class(*term) == Class::Number;
-        pool.units[unit].prior && (is_number || months.contains(term))
-    };
-    let has = |term: &Term| pool.terms(known).contains(term) || is_of_day(term);
-    of_one && terms.iter().all(has)
+    let is_covered = || terms.iter().all(|term| others.contains(term));
+    !terms.is_empty() && terms == others || of_one && is_covered()
 }
 
 /// Both sections as one answer; only the first if both do not fit the cap.
@@ -252,7 +251,6 @@ impl FocusList {
             + relevance::OTHER_FOCUS * others.fold(0.0, f32::max)
     }
 
-    /// Whether questions are looked for.
     fn asks_questions(&self) -> bool {
         self.focuses.contains(&Focus::Questions)
     }
@@ -297,7 +295,11 @@ fn worth(pool: &mut Pool<'_>, input: &AnswerInput<'_>, focus: &FocusList) -> Wor
             1.0
         };
         let wanted = relevance::LIKENESS * like[unit] + served * change + relevance::BASE;
-        wanted * (relevance::WORTH_BASE + general[unit].sqrt()) * aside * readability(pool, unit)
+        let clear = match is_readable(pool, unit) {
+            true => 1.0,
+            false => relevance::UNREADABLE,
+        };
+        wanted * (relevance::WORTH_BASE + general[unit].sqrt()) * aside * clear
     };
     let units = (0..pool.units.len()).map(worth_of).collect();
     Worth { units, terms }

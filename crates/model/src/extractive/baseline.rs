@@ -12,7 +12,6 @@ const ROUNDS: usize = 30;
 /// MMR's balance between relevance and novelty.
 const LAMBDA: f32 = 0.7;
 
-/// The sentences of a text.
 pub(crate) fn sentences(text: &str) -> Vec<&str> {
     split(text)
         .into_iter()

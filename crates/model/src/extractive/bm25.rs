@@ -15,7 +15,6 @@ const SOURCE_B: f32 = 0.5;
 /// The terms that are looked for, with the word that each stands for, and how much it counts.
 pub(super) type Query = HashMap<Term, (Term, f32)>;
 
-/// The relevance of each unit.
 pub(super) fn of_units(pool: &Pool<'_>, query: &Query) -> Vec<f32> {
     relevance(pool, query, (pool.units.len(), UNIT_B), |unit| unit)
 }

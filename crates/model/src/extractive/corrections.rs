@@ -21,7 +21,6 @@ use super::split::Block;
 use super::terms::{Class, Marks, Term};
 pub(super) use choice::CorrectedChoice;
 use statement::Statement;
-pub(super) use statement::is_date_word;
 
 /// A change that names no subject ("it moved to 21 May") refers to one of so many messages before
 /// it.
@@ -155,7 +154,7 @@ impl<'p, 'a> LaterStatements<'p, 'a> {
             found.extend(strength.map(|strength| (strength, ordinal(&self.pool.units[by]), by)));
         }
         let (strength, at, by) = found.iter().max().copied()?;
-        // What a weaker one says of the same value is valid if it is newer.
+        // A newer statement about the same value is valid even if its evidence is weaker.
         found.retain(|(strength, later, newer)| {
             let changes = known[newer].changes_value_of(&known[&by]);
             *strength >= Strength::Differs && *later > at && changes

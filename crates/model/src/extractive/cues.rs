@@ -34,8 +34,6 @@ impl Cues {
     pub(super) const OFFER: Cues = Cues(1 << 13);
     /// The speaker will do it.
     pub(super) const PROMISE: Cues = Cues(1 << 12);
-    /// A proposal, which the next message accepts, changes or rejects.
-    pub(super) const PROPOSAL: Cues = Cues(1 << 14);
 
     /// Whether it has any of `others`.
     pub(super) const fn intersects(self, others: Cues) -> bool {
@@ -53,7 +51,6 @@ impl Cues {
         (self.0 & others.0).count_ones()
     }
 
-    /// The cues of one unit.
     pub(super) fn detect(text: &str) -> Cues {
         let mut cues = Cues::NONE;
         if let Some((matcher, meanings)) = matcher() {
@@ -135,13 +132,7 @@ pub(super) fn whole_words(text: &str, start: usize, end: usize) -> bool {
 }
 
 /// The phrases of each cue, separated by bars.
-const PHRASES: [(Cues, &str); 18] = [
-    (
-        Cues::PROPOSAL,
-        "i propose|i'd propose|i suggest|i'd suggest|i would suggest|i recommend|i'd recommend|\
-         i would recommend|my proposal|my suggestion|how about|schlage vor|mein vorschlag|\
-         ich empfehle|je propose|propongo",
-    ),
+const PHRASES: [(Cues, &str); 17] = [
     (
         Cues::DECISION.with(Cues::CHANGE),
         "replaces|replaced by|reversed|reversing|reverse the decision|changed my mind|switch to|\

@@ -5,6 +5,23 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::pool::estimate_tokens;
 use crate::date::Date;
 
+/// The months in English and in German, with their short forms.
+const MONTHS: [&str; 12] = [
+    "january januar jänner jan",
+    "february februar feb",
+    "march märz mar",
+    "april apr",
+    "may mai",
+    "june juni jun",
+    "july juli jul",
+    "august aug",
+    "september sep sept",
+    "october oktober oct okt",
+    "november nov",
+    "december dezember dec dez",
+];
+pub(super) const WEEKDAYS: &str = "monday tuesday wednesday thursday friday saturday sunday montag \
+    dienstag mittwoch donnerstag freitag samstag sonntag";
 /// The beginning of a summary's first line, and the separator of a first and a last day.
 pub(super) const DAYS: &str = "Days (UTC): ";
 pub(super) const TO: &str = " to ";
@@ -102,7 +119,6 @@ pub(super) struct QuotedDays {
 }
 
 impl QuotedDays {
-    /// Counts the days of lines.
     pub(super) fn new(lines: impl Iterator<Item = Option<Date>>) -> QuotedDays {
         let mut quoted = QuotedDays::default();
         for day in lines {
@@ -181,6 +197,29 @@ pub(super) fn parse_day(name: &str) -> Option<Date> {
     Date::strptime("%d %B %Y", name)
         .or_else(|_| name.parse())
         .ok()
+}
+
+pub(super) fn has_word(list: &str, word: &str) -> bool {
+    list.split_whitespace().any(|one| one == word)
+}
+
+/// The number of a month by its name in small letters: `november`, `märz`, `okt`.
+pub(super) fn month(name: &str) -> Option<i8> {
+    let at = (1..).zip(MONTHS).find(|(_, names)| has_word(names, name));
+    at.map(|(number, _)| number)
+}
+
+/// Parses `15`, `15th`.
+pub(super) fn day_of_month(word: &str) -> Option<i8> {
+    let digits = word.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let day = digits.parse().ok()?;
+    let is_ordinal = ["", "st", "nd", "rd", "th"].contains(&&word[digits.len()..]);
+    (is_ordinal && (1..=31).contains(&day)).then_some(day)
+}
+
+/// Whether a word in small letters is the name of a month or a weekday.
+pub(super) fn is_date_word(word: &str) -> bool {
+    month(word).is_some() || has_word(WEEKDAYS, word)
 }
 
 #[cfg(test)]

@@ -2,27 +2,34 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::fmt::Write as _;
 
 use unisono_context::checkpoint::{FACT_TOKENS_MAX, FACTS_MAX, KeyFact};
 use unisono_context::{Ordinal, Role, Tokens};
 
 use super::CountTokens;
 use super::cues::Cues;
+use super::days::{day_name, has_word, month, parse_day};
+use super::demands::Demand;
 use super::passage::PassageKind;
-use super::pool::Pool;
+use super::pool::{Pool, Unit};
 use super::quote::push_unit;
-use super::readability::{dangles, readability};
+use super::readability::is_readable;
 use super::terms::Class;
+use crate::date::{Date, utc_date};
 
-const CONDITIONS: [&str; 4] = ["if", "once", "should", "unless"];
+/// Words for times whose day depends on the day of their message, in English and German.
+const TIMES: &str = "today tonight tomorrow yesterday week weekend monday tuesday wednesday thursday friday \
+    saturday sunday mon tue wed thu fri heute morgen wochenende woche montag dienstag mittwoch donnerstag \
+    freitag samstag sonntag";
+const CHINESE_TIMES: [&str; 5] = ["今天", "今晚", "周", "週", "星期"];
+const PERIODS: &str = "days weeks months tagen wochen monaten";
 
 /// The maximum tokens of key facts.
 pub(super) const ALL: Tokens = FACT_TOKENS_MAX;
 /// New facts get the room that the old ones leave, at least this part of it: each checkpoint may
 /// add something, and none replaces all earlier facts.
 const NEW_PART: u64 = 3;
-/// Units with a lower readability are not kept.
-const READABILITY_MIN: f32 = 0.8;
 
 /// The previous facts and the best new ones among the chosen units, in `room` tokens.
 pub(super) fn extract(
@@ -42,7 +49,16 @@ pub(super) fn extract(
     };
     let carried: Tokens = prior.iter().map(|fact| count(&format!("{fact}\n"))).sum();
     let left = room.minus(carried).max(Tokens(room.0 / NEW_PART));
-    let best = chosen.iter().filter(|&&unit| is_requirement(pool, unit));
+    let mut has_demand = prior
+        .iter()
+        .any(|fact| Demand::detect(&fact.text) != Demand::None);
+    let best = chosen.iter().filter(|&&unit| {
+        let demands = pool.units[unit].demand != Demand::None;
+        // All that demand to be kept share one place.
+        let is_fact = is_requirement(pool, unit) && !(demands && has_demand);
+        has_demand |= is_fact && demands;
+        is_fact
+    });
     let new: Vec<KeyFact> = best.take(FACTS_MAX).map(|&unit| fact(pool, unit)).collect();
     let new = KeyFact::carried_within(&[], &new, left, count);
     KeyFact::carried_within(prior, &new, room, count)
@@ -56,16 +72,52 @@ fn fact(pool: &Pool<'_>, unit: usize) -> KeyFact {
 }
 
 /// The text of a unit as a fact: `Marta: I am allergic to nuts.`, or without the speaker if the
-/// speaker has no name.
+/// speaker has no name. The day of the message is before it if a time in it needs that:
+/// `[4 March 2024] Marta: We meet on Friday.`
 pub(super) fn fact_text(pool: &Pool<'_>, index: usize) -> String {
     let unit = &pool.units[index];
+    let mut quote = String::new();
+    push_unit(pool, index, &mut quote);
     let mut text = String::new();
+    if let Some(day) = day_of_time(unit, &quote) {
+        let _ = write!(text, "[{}] ", day_name(day));
+    }
     if unit.speaker != unit.role.name() {
         text.push_str(&unit.speaker.replace('\u{a0}', " "));
         text.push_str(": ");
     }
-    push_unit(pool, index, &mut text);
-    text
+    text + &quote
+}
+
+/// The day of a unit's message if its quote has a time that is neither a date nor resolved: a key fact is
+/// below no date.
+fn day_of_time(unit: &Unit<'_>, quote: &str) -> Option<Date> {
+    let day = unit.at.and_then(utc_date)?;
+    let lower = quote.to_lowercase();
+    let words = lower.split(|c: char| !c.is_alphanumeric());
+    let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
+    let is_number = |word: &str| word.starts_with(|c: char| c.is_ascii_digit());
+    let is_month = |word: &str| month(word).is_some();
+    let is_date = |two: &[&str]| {
+        is_number(two[0]) && is_month(two[1]) || is_month(two[0]) && is_number(two[1])
+    };
+    // `in two weeks` is a duration or a day: it is not resolved.
+    let is_period = |three: &[&str]| three[0] == "in" && has_word(PERIODS, three[2]);
+    let has_time = words.iter().any(|word| has_word(TIMES, word))
+        || words.windows(3).any(is_period)
+        || CHINESE_TIMES.iter().any(|time| lower.contains(time));
+    (has_time && !words.windows(2).any(is_date)).then_some(day)
+}
+
+/// A fact's text without the day of its message, and that day.
+pub(super) fn without_day(text: &str) -> (&str, Option<Date>) {
+    let found = text
+        .strip_prefix('[')
+        .and_then(|rest| rest.split_once("] "));
+    match found.and_then(|(day, text)| Some((text, parse_day(day)?))) {
+        Some((text, day)) => (text, Some(day)),
+        None => (text, None),
+    }
 }
 
 /// Whether a unit states a requirement: a demand of the user, or a decision or prohibition about
@@ -73,13 +125,15 @@ pub(super) fn fact_text(pool: &Pool<'_>, index: usize) -> String {
 fn is_requirement(pool: &Pool<'_>, index: usize) -> bool {
     let unit = &pool.units[index];
     let binds = unit.cues.intersects(Cues::CONSTRAINT.with(Cues::DECISION));
-    let is_statement =
-        unit.kind == PassageKind::Text && !unit.prior && !unit.cues.intersects(Cues::QUESTION);
-    if !binds || !is_statement || is_conditional(unit.text) || dangles(unit) {
+    let is_statement = unit.kind == PassageKind::Text
+        && !unit.prior
+        && !unit.cues.intersects(Cues::QUESTION)
+        && unit.demand != Demand::Command;
+    if !binds || !is_statement {
         return false;
     }
     let demanded = unit.role == Role::User && unit.cues.intersects(Cues::CONSTRAINT);
-    (demanded || is_specific(pool, index)) && readability(pool, index) >= READABILITY_MIN
+    (demanded || is_specific(pool, index)) && is_readable(pool, index)
 }
 
 fn is_specific(pool: &Pool<'_>, unit: usize) -> bool {
@@ -87,12 +141,4 @@ fn is_specific(pool: &Pool<'_>, unit: usize) -> bool {
         let class = pool.vocabulary.class(term);
         matches!(class, Class::Name | Class::Number | Class::Identifier)
     })
-}
-
-/// Whether a text begins with a condition: such a text is not a fact.
-fn is_conditional(text: &str) -> bool {
-    let first = text.split_whitespace().next().unwrap_or_default();
-    CONDITIONS
-        .iter()
-        .any(|word| first.eq_ignore_ascii_case(word))
 }

@@ -97,7 +97,6 @@ impl Focus {
         KNOWN.iter().flat_map(|(_, words, ..)| words.split('|'))
     }
 
-    /// Its heading.
     pub(super) fn title(self) -> &'static str {
         KNOWN
             .iter()

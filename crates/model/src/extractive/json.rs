@@ -11,7 +11,7 @@ const INLINE_BYTES: usize = 200;
 const SHORT_BYTES: usize = 80;
 
 /// Keys with these endings name their record.
-pub(super) const NAMING: [&str; 7] = ["id", "name", "number", "key", "code", "title", "path"];
+const NAMING: [&str; 7] = ["id", "name", "number", "key", "code", "title", "path"];
 /// The maximum length of a name.
 const NAME_BYTES: usize = 48;
 

@@ -7,7 +7,6 @@ use std::collections::{HashMap, VecDeque};
 use unisono_context::Ordinal;
 
 use super::anchors::is_id;
-use super::json::NAMING;
 use super::passage::{Passage, PassageKind};
 use crate::date::Date;
 
@@ -95,7 +94,6 @@ pub(super) fn failed_calls(passages: &[Passage<'_>]) -> Vec<bool> {
     is_failed
 }
 
-/// Whether a quote is such a line.
 pub(super) fn is_outcome_line(quote: &str) -> bool {
     let head = quote.split_once(GIVES).map(|(name, _)| name);
     head.is_some_and(|name| !name.contains(char::is_whitespace))
@@ -112,7 +110,6 @@ fn places<'t>(texts: &'t [Cow<'_, str>]) -> HashMap<&'t str, (usize, usize)> {
     places
 }
 
-/// The ids in a text.
 fn tokens(text: &str) -> impl Iterator<Item = &str> {
     let is_end = |c: char| c.is_whitespace() || ",;()[]{}<>\"'`|=".contains(c);
     let all = text.split(is_end).map(trimmed);
@@ -150,12 +147,10 @@ fn is_reference(token: &str) -> bool {
 
 /// The outcome of a result and its best ids, in their order.
 fn pieces<'t>(text: &'t str, at: usize, places: &HashMap<&str, (usize, usize)>) -> Vec<&'t str> {
-    // A row of a table has values.
-    let lines = text.lines().filter(|line| !line.contains('|'));
     let mut found: Vec<(bool, usize, &str)> = Vec::new();
     let mut known: Vec<&str> = Vec::new();
     let mut outcome = None;
-    for (place, member) in lines.flat_map(members).enumerate() {
+    for (place, member) in text.lines().flat_map(members).enumerate() {
         if outcome.is_none() && is_outcome(member) {
             outcome = Some((place, cut(member)));
         }
@@ -163,7 +158,7 @@ fn pieces<'t>(text: &'t str, at: usize, places: &HashMap<&str, (usize, usize)>) 
             let Some(&(first, last)) = places.get(token) else {
                 continue;
             };
-            if first == at && !known.contains(&token) && is_named(member, token) {
+            if first == at && !known.contains(&token) {
                 known.push(token);
                 found.push((last > at, place, piece(member, token)));
             }
@@ -182,13 +177,6 @@ fn pieces<'t>(text: &'t str, at: usize, places: &HashMap<&str, (usize, usize)>) 
     pieces.sort_by_key(|(place, _)| *place);
     pieces.dedup();
     pieces.into_iter().map(|(_, piece)| piece).collect()
-}
-
-/// Whether a number is the value of a member that names its record; other ids need no name.
-fn is_named(member: &str, token: &str) -> bool {
-    let key = member.split_once(": ").map_or("", |(key, _)| key);
-    let key = key.to_lowercase();
-    !token.bytes().all(|byte| byte.is_ascii_digit()) || NAMING.iter().any(|end| key.ends_with(end))
 }
 
 /// The members of a line of a record, `order: W-17, city: Oslo`; else the line.

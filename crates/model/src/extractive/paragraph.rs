@@ -19,7 +19,6 @@ pub(super) struct Paragraph<'a> {
     pub(super) quotes: Vec<Quote<'a>>,
 }
 
-/// One of its quotes.
 #[derive(Clone, Copy)]
 pub(super) struct Quote<'a> {
     /// The speaker; `None`: the speaker of the previous quote.

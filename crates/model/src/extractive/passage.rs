@@ -10,7 +10,8 @@ use super::json;
 const ERROR: &str = "error";
 /// The values of a member `error` if nothing failed.
 const NO_ERROR: [&str; 6] = ["", "none", "null", "false", "no", "0"];
-/// What the short result of a refused call has, in lower case; a longer one may be a log that was read.
+/// A result of at most [`REFUSAL_BYTES`] that contains this, in lower case, is of a refused call. A
+/// longer one may be a log that was read.
 const REFUSAL: &str = "403 forbidden";
 const REFUSAL_BYTES: usize = 400;
 

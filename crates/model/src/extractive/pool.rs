@@ -1,10 +1,9 @@
 //! The units that compete for room: from the messages and from an earlier summary.
 
-use std::collections::{HashMap, HashSet};
-
 use unisono_context::{Ordinal, Role, Timestamp};
 
 use super::cues::Cues;
+use super::demands::Demand;
 use super::passage::{Passage, PassageKind};
 use super::section::Section;
 use super::split::{Block, split};
@@ -30,6 +29,8 @@ pub(super) struct Unit<'a> {
     pub(super) block: Block,
     pub(super) cues: Cues,
     pub(super) marks: Marks,
+    /// What it or its message asks for.
+    pub(super) demand: Demand,
     /// Whether it is a line of an earlier summary, and its section there.
     pub(super) prior: bool,
     pub(super) section: Option<Section>,
@@ -71,6 +72,9 @@ impl<'a> Source<'a> {
         }
     }
 }
+
+/// Sentences of a message with at most so many units have what any of them asks for.
+const SHORT_MESSAGE: usize = 8;
 
 /// All units with their terms.
 pub(super) struct Pool<'a> {
@@ -117,29 +121,9 @@ impl<'a> Pool<'a> {
         self.add(source, &[line]);
     }
 
-    /// Gives the quotes of earlier summaries the time of their message, if the message is in the pool,
-    /// and key facts (`Marta: I am allergic to nuts.`) their speaker, if that is known.
-    pub(super) fn complete_earlier_quotes(&mut self) {
-        let messages = self.units.iter().filter(|unit| !unit.prior);
-        let times: HashMap<Ordinal, Timestamp> = messages
-            .filter_map(|unit| Some((unit.ordinal?, unit.at?)))
-            .collect();
-        let speakers: HashSet<&'a str> = self.units.iter().map(|unit| unit.speaker).collect();
-        for unit in self.units.iter_mut().filter(|unit| unit.prior) {
-            let known = unit.ordinal.and_then(|ordinal| times.get(&ordinal));
-            unit.at = unit.at.or(known.copied());
-            if unit.speaker.is_empty()
-                && let Some((name, quote)) = unit.text.split_once(": ")
-                && let Some(speaker) = speakers.get(&*name.replace(' ', "\u{a0}"))
-            {
-                (unit.speaker, unit.text) = (speaker, quote);
-            }
-        }
-    }
-
     /// Adds a source: pieces of text that are not adjacent.
     pub(super) fn add(&mut self, source: Source<'a>, stretches: &[&'a str]) {
-        let mut place = 0;
+        let (mut place, first) = (0, self.units.len());
         for &stretch in stretches {
             let mut end = 0;
             for span in split(stretch) {
@@ -162,6 +146,10 @@ impl<'a> Pool<'a> {
                     block: span.block,
                     cues: Cues::detect(text),
                     marks,
+                    demand: match source.kind {
+                        PassageKind::Text => Demand::detect(text),
+                        _ => Demand::None,
+                    },
                     prior: source.prior,
                     section: source.section,
                     is_outcome: source.is_outcome,
@@ -173,7 +161,22 @@ impl<'a> Pool<'a> {
             }
             place += 1;
         }
+        self.share_demands(first);
         self.sources += 1;
+    }
+
+    /// Gives all units of the last source, if it is short, what one of them asks for.
+    fn share_demands(&mut self, first: usize) {
+        let added = &mut self.units[first..];
+        if added.len() > SHORT_MESSAGE {
+            return;
+        }
+        let most = added
+            .iter()
+            .map(|unit| unit.demand)
+            .max()
+            .unwrap_or_default();
+        added.iter_mut().for_each(|unit| unit.demand = most);
     }
 
     /// Stores the distinct terms of a text, sorted.

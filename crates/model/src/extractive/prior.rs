@@ -3,6 +3,7 @@
 use unisono_context::{Ordinal, Role, Timestamp};
 
 use super::days::{DAYS, Days, parse_short};
+use super::facts::without_day;
 use super::outcomes::is_outcome_line;
 use super::paragraph;
 use super::passage::PassageKind;
@@ -100,6 +101,8 @@ fn add_quote<'a>(
     section: Option<Section>,
     at: Option<Timestamp>,
 ) {
+    let (quote, said_on) = without_day(quote);
+    let at = said_on.and_then(midnight).or(at);
     let role = Role::from_name(speaker).unwrap_or(Role::Assistant);
     let kind = match role {
         Role::Tool => PassageKind::ToolResult,
@@ -169,7 +172,7 @@ fn is_identifier(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    //! What is read of a summary is what was written, generation after generation.
+    //! Tests that a summary is parsed as it was written, over several summaries of summaries.
 
     use super::*;
     use crate::extractive::{Passage, SummaryInput, SummaryLayout, summarise};
@@ -218,6 +221,7 @@ mod tests {
 
     #[test]
     fn every_quote_keeps_its_message_and_its_speaker() {
+        let count = |text: &str| text.len() as u64 / 4;
         let mut read = 0;
         for (start, layout) in (0..40).flat_map(|seed| {
             [SummaryLayout::Rolling, SummaryLayout::Paragraph].map(|layout| (seed, layout))
@@ -226,14 +230,9 @@ mod tests {
             for generation in 0..5 {
                 let new = passages(&mut seed, 1 + 12 * generation);
                 let input = SummaryInput {
-                    passages: &new,
                     prior: (generation > 0).then_some(&*summary),
-                    prior_facts: &[],
-                    cap: unisono_context::Tokens(400),
                     layout,
-                    telegraphic: false,
-                    instructions: None,
-                    count: &|text| text.len() as u64 / 4,
+                    ..SummaryInput::new(&new, unisono_context::Tokens(400), &count)
                 };
                 let text = summarise(&input).text;
                 said.extend(new);

@@ -1,24 +1,21 @@
 //! The relevance of units to a question: its words in the unit, in its message, and in the
 //! neighbouring messages, and the kinds of facts that it names.
 
-mod days;
 mod expected;
 mod messages;
-mod related;
 
 use std::collections::{BTreeSet, HashSet};
 
-pub(super) use days::MONTHS;
 use expected::Expected;
 use messages::Messages;
 
-use rust_stemmers::Algorithm;
+use rust_stemmers::{Algorithm, Stemmer};
 
 use super::bm25::{self, Query};
 use super::cues::Cues;
+use super::days::has_word;
 use super::focus::Focus;
 use super::pool::{Pool, Unit};
-use super::readability::readability;
 use super::split::split;
 use super::terms::{Term, is_stop_word};
 use super::weights::question as weights;
@@ -36,10 +33,6 @@ const GENERAL_WORDS: &str = "summary sum overview status update news new happen 
     gestern stand neues neu besprochen beredet offen offene offenen entschieden beschlossen risiken \
     probleme aufgaben gespräch";
 
-/// Words after `how` that ask for an amount. They name no subject.
-const MEASURES: &str =
-    "long old high large far often fast viel viele lange hoch teuer alt oft weit";
-
 /// Verbs of tasks that want a text rather than an answer. They name no subject.
 const WRITING_VERBS: &str = "write draft prepare compose create summarise summarize recap schreib \
     schreibe schreiben entwirf entwerfen verfasse erstelle erstellen fass fasse";
@@ -54,6 +47,12 @@ const REQUESTS: &str = "tell say show explain list know remind please";
 /// Other verbs with which a sentence begins that asks.
 const ASKING_VERBS: &str = "sum give find check compare name describe count help gib nenne zeig zeige \
     sag sage liste erkläre prüfe finde zähle beschreibe vergleiche";
+
+/// The letters of a stem with which another word begins, with which it ends (a compound word), and that
+/// two words have in common at the beginning.
+const STEM_START: usize = 4;
+const STEM_END: usize = 5;
+const STEMS_COMMON: usize = 6;
 
 /// The common words of the language of a question or another text; `None` for English.
 /// The language is the one with the most common words in the text: at least two, and at least as
@@ -98,19 +97,16 @@ pub(super) fn relevance(
     let query = query(pool, task, spoken, &focus_terms);
     let by_kind = expected::gains(pool, task);
     let messages = Messages::new(pool, task, &query, &by_kind);
-    let mut units = bm25::of_units(pool, &query);
-    units
-        .iter_mut()
-        .zip(&by_kind)
-        .for_each(|(own, gain)| *own += gain);
+    let units = bm25::of_units(pool, &query).into_iter().zip(by_kind);
+    let units: Vec<f32> = units.map(|(own, gain)| own + gain).collect();
     let most = units.iter().copied().fold(f32::MIN_POSITIVE, f32::max);
     let each = pool.units.iter().zip(&units).enumerate();
-    let each = each.map(|(index, (unit, own))| {
-        let (message, is_same_for_all_units) = messages.relevance(unit);
+    let each = each.map(|(index, (unit, by_words))| {
+        let (message, is_same_for_all_units) = messages.relevance(unit.source);
         // In a reply without words of the question no unit is better than another.
         let own = match is_same_for_all_units {
             true => 1.0,
-            false => 1.0 - weights::UNIT_SHARE + weights::UNIT_SHARE * own / most,
+            false => 1.0 - weights::UNIT_SHARE + weights::UNIT_SHARE * by_words / most,
         };
         let asks = match unit.cues {
             _ if is_asked[index] => 0.0,
@@ -118,14 +114,10 @@ pub(super) fn relevance(
             cues if cues.intersects(Cues::QUESTION) => weights::ASKS_ITSELF,
             _ => 1.0,
         };
-        let readable = readability(pool, index).sqrt();
-        let value = message * own * asks * readable * messages.day_factor(unit, index);
-        if value <= 0.0 {
-            return 0.0;
+        match message * own * asks * messages.day_factor(unit.source, index) {
+            value if value > 0.0 => value * expected.factor(pool, index, &known, by_words / most),
+            _ => 0.0,
         }
-        // Of two answers the newer one is valid.
-        let recent = 1.0 + weights::RECENT * unit.source as f32 / pool.sources as f32;
-        value * recent * expected.factor(pool, index, &known)
     });
     Some(each.collect())
 }
@@ -135,7 +127,6 @@ pub(super) fn relevance(
 fn query(pool: &mut Pool<'_>, task: &str, spoken: Term, focus_terms: &[Term]) -> Query {
     let common = common_words(task);
     let mut others = pool.terms_of(common.unwrap_or_default());
-    others.extend(pool.terms_of(MEASURES));
     let people = pool
         .units
         .iter()
@@ -145,7 +136,7 @@ fn query(pool: &mut Pool<'_>, task: &str, spoken: Term, focus_terms: &[Term]) ->
         .iter()
         .for_each(|name| others.extend(pool.terms_of(name)));
     let language = common.map_or(Algorithm::English, |_| Algorithm::German);
-    let mut terms = related::terms(pool, task, language);
+    let mut terms = related_terms(pool, task, language);
     // A word of the question stands for itself, whatever else it is related to.
     terms.extend(pool.terms_of(task).into_iter().map(|word| (word, word)));
     terms.retain(|(term, word)| *term < spoken && !others.contains(word) && !others.contains(term));
@@ -157,6 +148,39 @@ fn query(pool: &mut Pool<'_>, task: &str, spoken: Term, focus_terms: &[Term]) ->
     let each = terms.into_iter();
     each.map(|(term, word)| (term, (word, share(term, word))))
         .collect()
+}
+
+/// The terms of the conversation that are related to each word of a question, with that word:
+/// `Kündigungsfrist` to `Frist`, `printer` to `printing`.
+fn related_terms(pool: &mut Pool<'_>, task: &str, language: Algorithm) -> Vec<(Term, Term)> {
+    let stemmer = Stemmer::create(language);
+    let words = words(task).filter(|word| word.len() >= STEM_START);
+    let asked: Vec<(Term, String)> = words
+        .filter_map(|word| Some((*pool.terms_of(&word).first()?, stemmer.stem(&word).into())))
+        .collect();
+    let mut related = Vec::new();
+    for (word, term) in pool.vocabulary.words() {
+        let stem = stemmer.stem(word);
+        let found = asked.iter().filter(|(_, asked)| is_related(asked, &stem));
+        related.extend(found.map(|(asked, _)| (term, *asked)));
+    }
+    related.sort_unstable();
+    related
+}
+
+/// Whether the shorter stem is the beginning or the end of the other, or both begin alike.
+fn is_related(one: &str, other: &str) -> bool {
+    let is_shorter = one.len() <= other.len();
+    let (short, long) = if is_shorter {
+        (one, other)
+    } else {
+        (other, one)
+    };
+    let alike = short.bytes().zip(long.bytes()).take_while(|(a, b)| a == b);
+    let common = alike.count();
+    common >= STEMS_COMMON
+        || common == short.len() && common >= STEM_START
+        || short.len() >= STEM_END && long.ends_with(short)
 }
 
 /// Whether a unit is the same question, asked earlier: it has the words of the question and at most
@@ -219,10 +243,6 @@ pub(super) fn is_writing_task(task: &str) -> bool {
 fn words(text: &str) -> impl Iterator<Item = String> + '_ {
     let words = text.split(|c: char| !c.is_alphanumeric());
     words.filter(|word| !word.is_empty()).map(str::to_lowercase)
-}
-
-pub(super) fn has_word(list: &str, word: &str) -> bool {
-    list.split_whitespace().any(|one| one == word)
 }
 
 /// Whether a task has words of a subject, and at most half of them are keywords of a focus.

@@ -1,4 +1,4 @@
-//! Days named by their distance: `yesterday`, `two days ago`, `last Friday`, `vor zwei Tagen`.
+//! Days named by their distance: `yesterday`, `two days ago`, `last Friday`, `vor zwei Tagen`, `下周五`.
 
 mod phrases;
 
@@ -19,6 +19,8 @@ enum Distance {
     WeekendBefore,
     This(Weekday),
     After(Weekday),
+    /// The weekday of the week so many weeks later; weeks begin with Monday.
+    OfWeek(i64, Weekday),
     Months(i64),
     Years(i64),
 }
@@ -52,6 +54,11 @@ impl Distance {
             Distance::This(weekday) | Distance::After(weekday) => {
                 from.nth_weekday(1, weekday).ok()?
             }
+            Distance::OfWeek(weeks, weekday) => {
+                let offset = |weekday: Weekday| i64::from(weekday.to_monday_zero_offset());
+                let days = 7 * weeks + offset(weekday) - offset(from.weekday());
+                from.checked_add(days.days()).ok()?
+            }
             Distance::Months(months) => {
                 let month = from.first_of_month().checked_add(months.months()).ok()?;
                 return Some(month.strftime("%B %Y").to_string());
@@ -75,6 +82,7 @@ pub(super) fn resolved(text: &str, date: Date) -> Option<String> {
         let before = &text[..found.start()];
         if !whole_words(text, found.start(), found.end())
             || is_part_of_another(before, &text[found.range()], follows)
+            || is_part_of_chinese(before, &text[found.range()])
         {
             continue;
         }
@@ -101,7 +109,7 @@ const NUMERALS: [&str; 13] = [
     "ninety", "hundred", "half",
 ];
 
-/// What may follow `Morgen` at the beginning of a sentence if it is a greeting: `Morgen zusammen`.
+/// Words after `Morgen` at the beginning of a sentence that make it a greeting: `Morgen zusammen`.
 const GREETED: [&str; 9] = [
     "alle",
     "allerseits",
@@ -157,6 +165,17 @@ fn is_part_of_another(before: &str, phrase: &str, follows: &str) -> bool {
         || follows.starts_with(" of ")
 }
 
+/// Chinese numerals before a smaller number, and what ends with a sign of 前天 and 后天: 以前天天, 目前天气.
+const CHINESE_NUMERALS: &str = "十百千几数零〇一二两三四五六七八九";
+const BEFORE_CHINESE_DAYS: &str = "以之从目当先此事生跟面提眼空年月日天周期最今往随午饭课会战";
+
+/// Whether a Chinese phrase is part of other words: `十三天前` has `三天前`.
+fn is_part_of_chinese(before: &str, phrase: &str) -> bool {
+    let ends_with = |signs: &str| before.ends_with(|c: char| signs.contains(c));
+    let is_counted = phrase.ends_with('前') && ends_with(CHINESE_NUMERALS);
+    is_counted || phrase.starts_with(['前', '后', '後']) && ends_with(BEFORE_CHINESE_DAYS)
+}
+
 /// Whether `Morgen` at the beginning of a sentence is the next day and no greeting: another word of the
 /// sentence follows, in lower case as its verb has, or a number.
 fn is_tomorrow(follows: &str) -> bool {
@@ -181,8 +200,8 @@ fn is_quoted(before: &str) -> bool {
     before.chars().fold(false, |is_open, c| match c {
         // A German text closes with the mark that opens an English one.
         '"' | '“' | '«' | '»' => !is_open,
-        '„' => true,
-        '”' => false,
+        '„' | '「' | '『' => true,
+        '”' | '」' | '』' => false,
         _ => is_open,
     })
 }
@@ -230,6 +249,36 @@ mod tests {
             "Der Morgen war kalt",
         ] {
             assert_eq!(resolved(same, monday), None, "{same}");
+        }
+    }
+
+    #[test]
+    fn chinese_days_are_resolved() {
+        let wednesday = jiff::civil::date(2023, 5, 10);
+        let rows = [
+            ("我们明天搬家", "我们明天 (11 May 2023)搬家"),
+            ("明天天气好", "明天 (11 May 2023)天气好"),
+            ("后天见", "后天 (12 May 2023)见"),
+            ("大前天", "大前天 (7 May 2023)"),
+            ("下周五开会", "下周五 (19 May 2023)开会"),
+            ("上个星期天", "上个星期天 (7 May 2023)"),
+            ("这周一", "这周一 (8 May 2023)"),
+            ("三天前", "三天前 (7 May 2023)"),
+            ("12天前", "12天前 (28 April 2023)"),
+            ("下个月", "下个月 (June 2023)"),
+        ];
+        for (text, expected) in rows {
+            assert_eq!(resolved(text, wednesday).as_deref(), Some(expected));
+        }
+        for same in [
+            "以前天天吃",
+            "目前天气很好",
+            "十三天前",
+            "他说「明天来」",
+            "明天 (11 May 2023)",
+            "今天",
+        ] {
+            assert_eq!(resolved(same, wednesday), None, "{same}");
         }
     }
 

@@ -29,7 +29,6 @@ pub(super) struct Coverage {
 }
 
 impl Coverage {
-    /// The number of all messages for each new one.
     pub(super) fn per_new_message(&self, input: &SummaryInput<'_>) -> f32 {
         let new = input.passages.iter().map(|passage| passage.ordinal).min();
         let (Some(first), Some(new), Some(last)) = (self.first, new, self.last) else {
@@ -54,7 +53,7 @@ pub(super) fn rolling(pool: &Pool<'_>, chosen: &[usize], coverage: &Coverage, ca
     lines.sort_by_key(|line| (line.section, heading(line)));
     let mut text = coverage.days.legend(&headings, &quoted, cap);
     let (mut section, mut day, mut year, mut speaker) = (None, None, None, None);
-    // What separates a day from the list before it.
+    // The separator between a day and the list above it.
     let mut above = "";
     for line in &lines {
         if section != Some(line.section) {

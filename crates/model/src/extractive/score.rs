@@ -6,6 +6,7 @@ use std::hash::BuildHasherDefault;
 use unisono_context::Role;
 
 use super::cues::Cues;
+use super::demands::Demand;
 use super::passage::PassageKind;
 use super::pool::{Pool, Unit};
 use super::readability::announces;
@@ -209,6 +210,11 @@ fn cue_factor(unit: &Unit<'_>) -> f32 {
         factor *= weights::LEAD_IN;
     }
     factor
+        * match unit.demand {
+            Demand::None => 1.0,
+            Demand::Keep => weights::DEMANDS_TO_BE_KEPT,
+            Demand::Command => weights::COMMAND,
+        }
 }
 
 /// A factor for facts: a name together with a value or a date.

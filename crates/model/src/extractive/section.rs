@@ -32,7 +32,6 @@ impl Section {
         Section::Questions,
     ];
 
-    /// The heading.
     pub(super) const fn title(self) -> &'static str {
         match self {
             Section::Context => "Context",

@@ -14,6 +14,7 @@ use std::collections::{BinaryHeap, HashSet};
 
 use unisono_context::Ordinal;
 
+use super::demands::Demand;
 use super::passage::PassageKind;
 use super::pool::Pool;
 
@@ -33,8 +34,6 @@ pub(super) struct Worth {
 pub(super) struct Preference {
     /// The factor on a term's worth each time it is covered.
     pub(super) decay: f32,
-    /// The factor on a unit's worth for each unit chosen from the same message.
-    pub(super) sibling: f32,
     /// Tokens of a line besides its quote.
     pub(super) line: f32,
     /// The exponent of the length: worth / tokens^power.
@@ -86,15 +85,7 @@ pub(super) fn choose(
     preference: Preference,
     budget: f32,
 ) -> Vec<usize> {
-    let mut state = State {
-        pool,
-        worth,
-        preference,
-        left: vec![1.0; worth.terms.len()],
-        from_source: vec![0; pool.sources],
-        parts: Parts::new(pool, budget),
-        texts: HashSet::new(),
-    };
+    let mut state = State::new(pool, worth, preference, budget);
     let mut heap: BinaryHeap<Candidate> = (0..pool.units.len())
         .filter(|&unit| worth.units[unit] > 0.0)
         .map(|unit| Candidate {
@@ -129,6 +120,9 @@ pub(super) fn choose(
             }
         }
         let cost = state.cost(candidate.unit);
+        if !state.demands.has_room(pool, candidate.unit, cost) {
+            continue;
+        }
         spent += cost;
         earlier -= if is_earlier { cost } else { 0.0 };
         state.take(candidate.unit);
@@ -137,6 +131,41 @@ pub(super) fn choose(
     last.retain(|unit| !state.is_excluded(*unit));
     chosen.extend(last);
     chosen
+}
+
+/// The room of the units that demand to be kept: their share of all texts, or one unit.
+struct DemandRoom {
+    left: f32,
+    has_one: bool,
+}
+
+impl DemandRoom {
+    fn new(pool: &Pool<'_>, budget: f32) -> DemandRoom {
+        let (mut all, mut demanded) = (0.0, 0.0);
+        for unit in &pool.units {
+            all += unit.tokens;
+            if unit.demand != Demand::None {
+                demanded += unit.tokens;
+            }
+        }
+        DemandRoom {
+            left: budget * demanded / f32::max(all, 1.0),
+            has_one: false,
+        }
+    }
+
+    /// Whether a unit may be chosen, and takes its room if so.
+    fn has_room(&mut self, pool: &Pool<'_>, unit: usize, cost: f32) -> bool {
+        if pool.units[unit].demand == Demand::None {
+            return true;
+        }
+        let has_room = !self.has_one || cost <= self.left;
+        if has_room {
+            self.left -= cost;
+            self.has_one = true;
+        }
+        has_room
+    }
 }
 
 struct State<'p, 'a> {
@@ -148,6 +177,7 @@ struct State<'p, 'a> {
     /// By source: units chosen.
     from_source: Vec<u16>,
     parts: Parts,
+    demands: DemandRoom,
     /// The chosen texts.
     texts: HashSet<&'a str>,
 }
@@ -188,7 +218,25 @@ impl Parts {
     }
 }
 
-impl State<'_, '_> {
+impl<'p, 'a> State<'p, 'a> {
+    fn new(
+        pool: &'p Pool<'a>,
+        worth: &'p Worth,
+        preference: Preference,
+        budget: f32,
+    ) -> State<'p, 'a> {
+        State {
+            pool,
+            worth,
+            preference,
+            left: vec![1.0; worth.terms.len()],
+            from_source: vec![0; pool.sources],
+            parts: Parts::new(pool, budget),
+            demands: DemandRoom::new(pool, budget),
+            texts: HashSet::new(),
+        }
+    }
+
     /// Whether its text is chosen already, or the maximum of its source is reached.
     fn is_excluded(&self, unit: usize) -> bool {
         let unit = &self.pool.units[unit];
@@ -220,8 +268,7 @@ impl State<'_, '_> {
             fresh += weight * self.left[term as usize];
         }
         let novelty = if all > 0.0 { fresh / all } else { 1.0 };
-        let siblings = i32::from(self.from_source[self.pool.units[unit].source]);
-        let worth = self.worth.units[unit] * novelty * self.preference.sibling.powi(siblings);
+        let worth = self.worth.units[unit] * novelty;
         let filled = self.parts.filled(self.pool.units[unit].ordinal);
         let spread = 1.0 + self.preference.spread * filled;
         worth / spread / self.cost(unit).powf(self.preference.power)

@@ -9,11 +9,10 @@ use unisono_context::{Ordinal, Tokens};
 
 use super::corrections::CorrectedChoice;
 use super::fit::{Fitted, fit};
-use super::nested_quotes::quotable_text;
 use super::outcomes::{failed_calls, outcome_lines};
 use super::passage::Passage;
 use super::pool::Pool;
-use super::quote::push_unit;
+use super::quote::{push_unit, quotable_text};
 use super::render::{self, Coverage};
 use super::section::Section;
 use super::select::{Preference, Worth, choose};
@@ -201,7 +200,6 @@ impl<'a> WeighedInput<'a> {
         facts::extract(&self.pool, &valid, input.prior_facts, room, input.count)
     }
 
-    /// Excludes units that are key facts from the summary.
     fn exclude_facts(&self, chosen: &mut CorrectedChoice, facts: &[KeyFact]) {
         let carried: HashSet<&str> = facts.iter().map(|fact| &*fact.text).collect();
         let units = &mut chosen.units;
@@ -213,7 +211,7 @@ impl<'a> WeighedInput<'a> {
             SummaryLayout::Rolling => render::rolling(&self.pool, units, &self.coverage, cap),
             SummaryLayout::Paragraph => render::paragraph(&self.pool, units, &self.coverage),
         };
-        fit(&self.pool, chosen, cap, input.count, &lay_out)
+        fit(&self.pool, &chosen.units, cap, input.count, &lay_out)
             .or_else(|| self.shortest_summary(input, &chosen.units, cap))
             .unwrap_or_default()
     }

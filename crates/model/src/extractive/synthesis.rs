@@ -18,7 +18,7 @@ const REPEATED: f32 = 0.8;
 /// The maximum lines of an agent; an answer is no place for a log.
 const MAX_LINES: usize = 200;
 
-/// What is said of an agent whose lines are all repetitions.
+/// The text for an agent whose lines are all repetitions.
 pub(super) const NOTHING_NEW: &str = "nothing beyond the above";
 
 /// A line of an agent's answer, in its section.

@@ -126,7 +126,6 @@ impl DroppedWords {
     }
 }
 
-/// Whether a list has a word.
 fn has(list: &str, word: &str) -> bool {
     list.split(' ').any(|one| one == word && !word.is_empty())
 }

@@ -17,7 +17,6 @@ pub(super) use words::words;
 /// A distinct stem, name, number or identifier.
 pub(super) type Term = u32;
 
-/// The class of a term.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Class {
     /// Carries no content: `the`, `of`.
@@ -116,7 +115,6 @@ impl Vocabulary {
         }
     }
 
-    /// The number of terms.
     pub(super) fn len(&self) -> usize {
         self.terms.len()
     }

@@ -11,7 +11,6 @@ use super::select::Preference;
 /// How the units of a summary are chosen.
 pub(super) const SUMMARY: Preference = Preference {
     decay: 0.1,
-    sibling: 1.0,
     line: 7.0,
     power: 0.95,
     spread: 0.7,
@@ -26,7 +25,6 @@ pub(super) const NEW_PART: f32 = 0.5;
 /// How quotes of an answer are chosen: from many messages, without avoiding long sentences.
 pub(super) const ANSWER: Preference = Preference {
     decay: 0.4,
-    sibling: 0.8,
     line: 8.0,
     power: 0.5,
     spread: 0.0,
@@ -63,6 +61,9 @@ pub(super) const BREVITY_MAX: f32 = 1.35;
 /// Thanks, praise, apologies.
 pub(super) const FILLER: f32 = 0.8;
 pub(super) const QUESTION: f32 = 0.6;
+/// A message that demands to be kept, and one that commands the program that summarises.
+pub(super) const DEMANDS_TO_BE_KEPT: f32 = 0.4;
+pub(super) const COMMAND: f32 = 0.15;
 /// `Here is what I found:` announces the next unit.
 pub(super) const LEAD_IN: f32 = 0.4;
 /// A text that people said more often than this is a formula. The worth of formulas, and of repeated
@@ -73,26 +74,6 @@ pub(super) const FULL_TERMS: f32 = 3.0;
 /// A fact: a name together with a value or a date.
 pub(super) const NAME_AND_VALUE: f32 = 1.1;
 
-/// The readability of a unit outside its context, see `readability`.
-pub(super) mod reading {
-    /// It only announces something.
-    pub(in super::super) const LEAD_IN: f32 = 0.05;
-    /// It begins with a pronoun; its antecedent can be quoted with it, or not.
-    pub(in super::super) const DANGLING_JOINED: f32 = 0.8;
-    pub(in super::super) const DANGLING: f32 = 0.4;
-    /// `Feel free to ask`, and thanks, praise, apologies.
-    pub(in super::super) const OFFER: f32 = 0.2;
-    pub(in super::super) const FILLER: f32 = 0.6;
-    /// The number of terms of a full statement; with fewer, the root of the share applies.
-    pub(in super::super) const FULL_TERMS: f32 = 4.0;
-    /// Code and tables.
-    pub(in super::super) const CODE_OR_TABLE: f32 = 0.6;
-    /// A tool call, a tool result, and the metadata of a file.
-    pub(in super::super) const TOOL_CALL: f32 = 0.1;
-    pub(in super::super) const TOOL_RESULT: f32 = 0.4;
-    pub(in super::super) const ATTACHMENT: f32 = 0.5;
-}
-
 /// The relevance of a unit to a question, see `question`.
 pub(super) mod question {
     /// The weight of a focus keyword relative to a word of the subject.
@@ -101,18 +82,12 @@ pub(super) mod question {
     pub(in super::super) const RELATED: f32 = 0.6;
     /// A unit without the kind of answer that the question expects.
     pub(in super::super) const OTHER_KIND: f32 = 0.35;
-    /// What the newest message gains.
-    pub(in super::super) const RECENT: f32 = 0.25;
     /// The weight of the speaker's name relative to a word in the text.
     pub(in super::super) const SPEAKER: f32 = 0.8;
     /// The weight of the day that the question names relative to a word in the text.
     pub(in super::super) const DAY: f32 = 3.0;
-    /// The weight of a kind of facts that the question names relative to a word in the text.
-    pub(in super::super) const KIND: f32 = 1.0;
     /// The share of its neighbours' relevance that a message gets.
     pub(in super::super) const NEIGHBOUR: f32 = 0.3;
-    /// The same of the message after a question.
-    pub(in super::super) const ANSWER: f32 = 0.6;
     /// The part of the relevance that depends on the unit; the rest depends on its message.
     pub(in super::super) const UNIT_SHARE: f32 = 0.7;
     /// A unit that is itself a question.
@@ -142,6 +117,8 @@ pub(super) mod relevance {
     pub(in super::super) const UNFOCUSED_MIN: f32 = 0.75;
     /// Quotes worth less than this share of the best one are left out.
     pub(in super::super) const OF_THE_BEST: f32 = 0.18;
+    /// A unit that is not understandable alone.
+    pub(in super::super) const UNREADABLE: f32 = 0.2;
     /// A question if questions are not looked for.
     pub(in super::super) const UNASKED_QUESTION: f32 = 0.15;
     /// A decision in the words of the assistant, which is often a proposal.

@@ -86,6 +86,14 @@ pub enum Stage {
 }
 
 impl Class {
+    /// A provider without a time to wait.
+    pub(crate) const UNAVAILABLE: Class = Class::Unavailable {
+        retry_after_ms: None,
+    };
+    pub(crate) const RATE_LIMITED: Class = Class::RateLimited {
+        retry_after_ms: None,
+    };
+
     /// The stable code.
     pub const fn code(self) -> &'static str {
         match self {

@@ -13,8 +13,7 @@ use unisono_context::tokens::Count;
 use unisono_context::{AgentId, Cost, Encoding, Ordinal, Part, Role, Snapshot, Tokens};
 
 use super::{Class, Completion, Error, LanguageModel, Reply, Request, Stop, Usage};
-use crate::catalogue::EXTRACTIVE;
-use crate::extractive::{self, AnswerInput, Passage, SummaryText, SynthesisInput};
+use crate::extractive::{self, AnswerInput, EXTRACTIVE, Passage, SummaryText, SynthesisInput};
 use crate::prompt::{DelegateOutcome, DelegateResult};
 use crate::tokenizer::Tokenizer;
 

@@ -110,7 +110,7 @@ impl LanguageModel for Fallback {
         self.first.1.body(request)
     }
 
-    /// What any of them takes: it may answer.
+    /// The attachments that any of the models takes, since any of them may answer.
     fn accepts(&self) -> Accepts {
         let all = std::iter::once(&self.first).chain(&self.others);
         let each = all.map(|(_, model)| model.accepts());

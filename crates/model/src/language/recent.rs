@@ -4,27 +4,27 @@ use std::collections::VecDeque;
 
 /// At most `capacity` entries; a new one replaces the oldest.
 #[derive(Debug)]
-pub(super) struct Recent<K, V> {
+pub(crate) struct Recent<K, V> {
     entries: VecDeque<(K, V)>,
     capacity: usize,
 }
 
 impl<K: PartialEq, V: Clone> Recent<K, V> {
-    pub(super) fn new(capacity: usize) -> Recent<K, V> {
+    pub(crate) fn new(capacity: usize) -> Recent<K, V> {
         Recent {
             entries: VecDeque::new(),
             capacity,
         }
     }
 
-    pub(super) fn get(&self, key: &K) -> Option<V> {
+    pub(crate) fn get(&self, key: &K) -> Option<V> {
         let newest_first = self.entries.iter().rev();
         let mut found = newest_first.filter(|(known, _)| known == key);
         found.next().map(|(_, value)| value.clone())
     }
 
     /// The entry of the key, made if there is none.
-    pub(super) fn get_or(&mut self, key: K, make: impl FnOnce() -> V) -> V {
+    pub(crate) fn get_or(&mut self, key: K, make: impl FnOnce() -> V) -> V {
         if let Some(known) = self.get(&key) {
             return known;
         }
@@ -33,7 +33,7 @@ impl<K: PartialEq, V: Clone> Recent<K, V> {
         made
     }
 
-    pub(super) fn insert(&mut self, key: K, value: V) {
+    pub(crate) fn insert(&mut self, key: K, value: V) {
         if self.entries.len() >= self.capacity {
             self.entries.pop_front();
         }

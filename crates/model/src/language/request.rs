@@ -64,6 +64,40 @@ pub struct Request {
 }
 
 impl Request {
+    /// A request for a task alone, without tools, and with the default options.
+    pub fn new(
+        prefix: Prefix,
+        group: Group,
+        persona: Persona,
+        task: Arc<str>,
+        max_output: Tokens,
+    ) -> Request {
+        Request {
+            prefix,
+            group,
+            snapshot: None,
+            tools: Arc::from([]),
+            output_schema: None,
+            persona,
+            client_options: ClientOptions::default(),
+            allowed: Arc::from([]),
+            colleagues: Arc::from([]),
+            task,
+            results: Arc::from([]),
+            summary: None,
+            exchange: Vec::new(),
+            wrap_up: None,
+            max_output,
+            temperature_milli: None,
+            cache_warm: CacheWarm::Off,
+            has_peers: false,
+            place: 0,
+            patience: None,
+            bounded: false,
+            listener: Listener::NONE,
+        }
+    }
+
     /// The input of the prefix.
     pub fn shared(&self) -> Shared<'_> {
         Shared {
@@ -212,7 +246,7 @@ impl Listener {
 
     /// Filters each piece of text with a function, which returns the text to pass on.
     #[must_use]
-    pub(super) fn with_text_filter(
+    pub(crate) fn with_text_filter(
         self,
         pass: impl Fn(&str) -> String + Send + Sync + 'static,
     ) -> Listener {
@@ -229,9 +263,8 @@ impl Listener {
         }
     }
 
-    /// A listener with only the callback for usage.
     #[must_use]
-    pub(super) fn usage_only(&self) -> Listener {
+    pub(crate) fn usage_only(&self) -> Listener {
         Listener {
             on_usage: self.on_usage.clone(),
             ..Listener::NONE

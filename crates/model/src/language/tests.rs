@@ -53,16 +53,11 @@ async fn the_embedded_model_quotes_the_context() {
         Vec::new(),
     );
     let reply = Extractive.complete(asked.clone()).await.unwrap();
-    assert!(
-        reply.text.contains("billing job on Friday"),
-        "{}",
-        reply.text
-    );
+    assert!(reply.text.contains("billing job on Friday"), "{reply:?}");
     assert!(reply.calls.is_empty());
     assert!(
         reply.usage.input.0 > 30 && reply.usage.output.0 > 0,
-        "{:?}",
-        reply.usage
+        "{reply:?}",
     );
     let again = Extractive.complete(asked).await.unwrap();
     assert_eq!(again, reply, "it is deterministic");
@@ -315,7 +310,7 @@ async fn earlier_answers_made_of_quotes_are_not_quoted_again() {
     let chat = Chat::new(1)
         .say(Role::User, "We decided to ship the billing job on Friday.")
         .add(Role::Assistant, Some("lead"), vec![call])
-        .add(Role::Tool, None, vec![result])
+        .results(vec![result])
         .say(
             Role::Assistant,
             "The billing job ships on Monday, says the lead.",

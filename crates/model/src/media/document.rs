@@ -20,7 +20,6 @@ const MAX_FONTS: usize = 32;
 /// Maximum number of pages that are read.
 #[cfg(feature = "pdf")]
 const MAX_PAGES: usize = 500;
-/// Maximum bytes of a text.
 #[cfg(feature = "pdf")]
 const MAX_TEXT_BYTES: usize = 512 << 10;
 /// The time limit of a document. It is checked between pages only: a caller that cannot wait longer
@@ -175,7 +174,7 @@ mod tests {
     }
 
     /// The content of a page that says this.
-    fn says(text: &str) -> Vec<u8> {
+    fn page_content(text: &str) -> Vec<u8> {
         let operations = vec![
             Operation::new("BT", vec![]),
             Operation::new("Tf", vec!["F0".into(), 12.into()]),
@@ -189,7 +188,10 @@ mod tests {
     #[test]
     fn the_text_of_each_page_is_read() {
         let file = bytes(document(
-            vec![says("We ship on Friday."), says("Nine orders.")],
+            vec![
+                page_content("We ship on Friday."),
+                page_content("Nine orders."),
+            ],
             1,
         ));
         let read = text(&file).unwrap();
@@ -201,7 +203,10 @@ mod tests {
     fn a_bomb_is_not_unpacked() {
         // A page of a few kilobytes that unpacks to 16 MiB, beside one that says something.
         let bomb = vec![b' '; 16 << 20];
-        let file = bytes(document(vec![bomb.clone(), says("We ship on Friday.")], 1));
+        let file = bytes(document(
+            vec![bomb.clone(), page_content("We ship on Friday.")],
+            1,
+        ));
         assert!(file.len() < 64 << 10, "{}", file.len());
         let read = text(&file).unwrap();
         assert!(
@@ -209,7 +214,7 @@ mod tests {
             "{read}"
         );
         // One that is unpacked when the document is opened: objects inside a stream.
-        let mut document = document(vec![says("Hello.")], 1);
+        let mut document = document(vec![page_content("Hello.")], 1);
         let inside = dictionary! { "Type" => "ObjStm", "N" => 1, "First" => 4 };
         let mut stream = Stream::new(inside, [b"9 0 ".to_vec(), vec![b' '; 48 << 20]].concat());
         stream.compress().unwrap();
@@ -226,9 +231,9 @@ mod tests {
 
     #[test]
     fn what_is_made_to_take_long_is_left_out() {
-        let file = bytes(document(vec![says("Hello.")], MAX_FONTS + 1));
+        let file = bytes(document(vec![page_content("Hello.")], MAX_FONTS + 1));
         assert_eq!(text(&file), Err(Error::Empty));
-        let long = says(&"word ".repeat(80_000));
+        let long = page_content(&"word ".repeat(80_000));
         let pages = vec![long.clone(), long];
         let read = text(&bytes(document(pages, 1))).unwrap();
         assert!(read.len() < MAX_TEXT_BYTES + 100, "{}", read.len());

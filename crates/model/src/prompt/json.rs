@@ -16,7 +16,6 @@ impl Json {
         Json(Vec::with_capacity(bytes))
     }
 
-    /// The bytes written.
     pub(crate) fn into_bytes(self) -> Vec<u8> {
         self.0
     }
@@ -27,7 +26,6 @@ impl Json {
         self
     }
 
-    /// A number.
     pub(crate) fn number(&mut self, value: u64) -> &mut Json {
         // The largest number has twenty digits.
         let mut digits = [0; 20];

@@ -21,47 +21,23 @@ fn url(base: &str, path: &str) -> String {
 
 #[test]
 fn urls_of_requests() {
-    let table = [
+    let table = rows! {
         (
             "https://api.openai.com/v1",
             "/chat/completions",
             "https://api.openai.com/v1/chat/completions",
         ),
-        (
-            "https://api.openai.com/v1/",
-            "/responses",
-            "https://api.openai.com/v1/responses",
-        ),
+        ("https://api.openai.com/v1/", "/responses", "https://api.openai.com/v1/responses"),
         (
             "http://localhost:11434/v1//",
             "/chat/completions",
             "http://localhost:11434/v1/chat/completions",
         ),
-        (
-            "http://localhost:8080",
-            "/chat/completions",
-            "http://localhost:8080/chat/completions",
-        ),
-        (
-            " https://h/a/b ",
-            "/v1/messages",
-            "https://h/a/b/v1/messages",
-        ),
-        (
-            "https://api.anthropic.com",
-            "/v1/messages",
-            "https://api.anthropic.com/v1/messages",
-        ),
-        (
-            "https://api.anthropic.com/v1",
-            "/v1/messages",
-            "https://api.anthropic.com/v1/messages",
-        ),
-        (
-            "https://api.anthropic.com/v",
-            "/v1/messages",
-            "https://api.anthropic.com/v/v1/messages",
-        ),
+        ("http://localhost:8080", "/chat/completions", "http://localhost:8080/chat/completions"),
+        (" https://h/a/b ", "/v1/messages", "https://h/a/b/v1/messages"),
+        ("https://api.anthropic.com", "/v1/messages", "https://api.anthropic.com/v1/messages"),
+        ("https://api.anthropic.com/v1", "/v1/messages", "https://api.anthropic.com/v1/messages"),
+        ("https://api.anthropic.com/v", "/v1/messages", "https://api.anthropic.com/v/v1/messages"),
         (
             "https://generativelanguage.googleapis.com",
             "/v1beta/models/m:streamGenerateContent?alt=sse",
@@ -72,12 +48,8 @@ fn urls_of_requests() {
             "/v1beta/models/m:countTokens",
             "https://h/v1beta/models/m:countTokens",
         ),
-        (
-            "http://[::1]:8080/v1",
-            "/responses",
-            "http://[::1]:8080/v1/responses",
-        ),
-    ];
+        ("http://[::1]:8080/v1", "/responses", "http://[::1]:8080/v1/responses"),
+    };
     for (base, path, expected) in table {
         assert_eq!(url(base, path), expected);
     }
@@ -102,11 +74,8 @@ fn urls_of_azure() {
 
 #[test]
 fn invalid_addresses_are_rejected() {
-    let table = [
-        (
-            "localhost:11434/v1",
-            "has no scheme; write http://… or https://…",
-        ),
+    let table = rows! {
+        ("localhost:11434/v1", "has no scheme; write http://… or https://…"),
         ("api.openai.com", "has no scheme"),
         ("", "has no scheme"),
         ("ftp://h/v1", "has the scheme `ftp`"),
@@ -117,12 +86,9 @@ fn invalid_addresses_are_rejected() {
         ("https://user:topsecret@h/v1", "contains a user or password"),
         ("https://topsecret@h/v1", "contains a user or password"),
         ("topsecret@h", "has no scheme"),
-        (
-            "https://h/v1/chat/completions",
-            "ends in `/chat/completions`",
-        ),
+        ("https://h/v1/chat/completions", "ends in `/chat/completions`"),
         ("https://h/v1/messages/", "ends in `/messages`"),
-    ];
+    };
     for (text, expected) in table {
         let error = Address::parse(text).unwrap_err();
         let shown = error.to_string();

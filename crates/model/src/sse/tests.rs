@@ -39,98 +39,34 @@ fn events(stream: &str) -> Vec<(String, String)> {
 
 #[test]
 fn parsing_rules() {
-    let table: &[(&str, &str, Expected<'_>)] = &[
+    let table: &[(&str, &str, Expected<'_>)] = &rows! {
         ("one line", "data: x\n\n", &[("message", "x")]),
         ("no space", "data:x\n\n", &[("message", "x")]),
-        (
-            "only one space is taken",
-            "data:  x\n\n",
-            &[("message", " x")],
-        ),
-        (
-            "several lines",
-            "data: a\ndata: b\ndata:\n\n",
-            &[("message", "a\nb\n")],
-        ),
+        ("only one space is taken", "data:  x\n\n", &[("message", " x")]),
+        ("several lines", "data: a\ndata: b\ndata:\n\n", &[("message", "a\nb\n")]),
         ("a name", "event: ping\ndata: {}\n\n", &[("ping", "{}")]),
-        (
-            "the last name holds",
-            "event: a\ndata: x\nevent: b\n\n",
-            &[("b", "x")],
-        ),
-        (
-            "an empty name",
-            "event: a\nevent:\ndata: x\n\n",
-            &[("message", "x")],
-        ),
-        (
-            "a name is for one event",
-            "event: a\n\ndata: x\n\n",
-            &[("message", "x")],
-        ),
+        ("the last name holds", "event: a\ndata: x\nevent: b\n\n", &[("b", "x")]),
+        ("an empty name", "event: a\nevent:\ndata: x\n\n", &[("message", "x")]),
+        ("a name is for one event", "event: a\n\ndata: x\n\n", &[("message", "x")]),
         ("carriage returns", "event: a\rdata: x\r\r", &[("a", "x")]),
-        (
-            "both ends",
-            "event: a\r\ndata: x\r\n\r\ndata: y\n\n",
-            &[("a", "x"), ("message", "y")],
-        ),
-        (
-            "mixed ends",
-            "data: a\rdata: b\ndata: c\r\n\n",
-            &[("message", "a\nb\nc")],
-        ),
-        (
-            "comments",
-            ": hello\n:\ndata: x\n: between\n\n:\n\n",
-            &[("message", "x")],
-        ),
+        ("both ends", "event: a\r\ndata: x\r\n\r\ndata: y\n\n", &[("a", "x"), ("message", "y")]),
+        ("mixed ends", "data: a\rdata: b\ndata: c\r\n\n", &[("message", "a\nb\nc")]),
+        ("comments", ": hello\n:\ndata: x\n: between\n\n:\n\n", &[("message", "x")]),
         ("no data, no event", "event: a\n\nid: 1\n\n\n\n", &[]),
         ("a field without colon", "data\n\n", &[("message", "")]),
         ("empty data", "data:\n\n", &[("message", "")]),
         ("two empty lines", "data\ndata\n\n", &[("message", "\n")]),
-        (
-            "colons in the value",
-            "data: a: b:c\n\n",
-            &[("message", "a: b:c")],
-        ),
-        (
-            "other fields",
-            "id: 7\nretry: 10\nfoo: bar\ndata: x\n\n",
-            &[("message", "x")],
-        ),
+        ("colons in the value", "data: a: b:c\n\n", &[("message", "a: b:c")]),
+        ("other fields", "id: 7\nretry: 10\nfoo: bar\ndata: x\n\n", &[("message", "x")]),
         ("fields in capitals are others", "DATA: x\n\n", &[]),
-        (
-            "a byte order mark",
-            "\u{feff}data: x\n\n",
-            &[("message", "x")],
-        ),
-        (
-            "only one mark",
-            "\u{feff}\u{feff}data: x\n\ndata: y\n\n",
-            &[("message", "y")],
-        ),
-        (
-            "a mark later is text",
-            "data: \u{feff}x\n\n",
-            &[("message", "\u{feff}x")],
-        ),
-        (
-            "no end, no event",
-            "data: x\n\ndata: y\n",
-            &[("message", "x")],
-        ),
+        ("a byte order mark", "\u{feff}data: x\n\n", &[("message", "x")]),
+        ("only one mark", "\u{feff}\u{feff}data: x\n\ndata: y\n\n", &[("message", "y")]),
+        ("a mark later is text", "data: \u{feff}x\n\n", &[("message", "\u{feff}x")]),
+        ("no end, no event", "data: x\n\ndata: y\n", &[("message", "x")]),
         ("nothing", "", &[]),
-        (
-            "twice the same",
-            "data: x\n\ndata: x\n\n",
-            &[("message", "x"), ("message", "x")],
-        ),
-        (
-            "beyond ASCII",
-            "data: größe 💶\n\n",
-            &[("message", "größe 💶")],
-        ),
-    ];
+        ("twice the same", "data: x\n\ndata: x\n\n", &[("message", "x"), ("message", "x")]),
+        ("beyond ASCII", "data: größe 💶\n\n", &[("message", "größe 💶")]),
+    };
     for (case, stream, expected) in table {
         let expected: Vec<_> = expected
             .iter()

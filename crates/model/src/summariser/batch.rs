@@ -174,53 +174,21 @@ mod tests {
     #[test]
     fn an_answer_is_split_by_its_numbered_headings() {
         let (a, b) = (Some("One."), Some("Two."));
-        let rows = [
-            (
-                "## Topic 1\nOne.\n\n## Topic 2\nTwo.",
-                Stop::Complete,
-                [a, b],
-            ),
-            (
-                "```\n## Topic 1\nOne.\n## Topic 2\nTwo.\n```",
-                Stop::Complete,
-                [a, b],
-            ),
+        let rows = rows! {
+            ("## Topic 1\nOne.\n\n## Topic 2\nTwo.", Stop::Complete, [a, b]),
+            ("```\n## Topic 1\nOne.\n## Topic 2\nTwo.\n```", Stop::Complete, [a, b]),
             ("## Topic 2\nTwo.", Stop::Complete, [None, b]),
             ("## Topic 1\n\n## Topic 2\nTwo.", Stop::Complete, [None, b]),
-            (
-                "## Topic 1\nI cannot do that.\n## Topic 2\nTwo.",
-                Stop::Complete,
-                [None, b],
-            ),
+            ("## Topic 1\nI cannot do that.\n## Topic 2\nTwo.", Stop::Complete, [None, b]),
             ("## Topic 1\nOne.\n## Topic 2\nTw", Stop::CutOff, [a, None]),
-            (
-                "## Topic 1\nOne.\n## Topic 2\nTwo.",
-                Stop::Refused,
-                [None, None],
-            ),
-            (
-                "## Topic 2\nTwo.\n## Topic 1\nOne.",
-                Stop::Complete,
-                [None, None],
-            ),
-            (
-                "## Topic 1\nOne.\n## Topic 1\nOne.",
-                Stop::Complete,
-                [None, None],
-            ),
-            (
-                "## Topic 1\nOne.\n## Topic 3\nThree.",
-                Stop::Complete,
-                [None, None],
-            ),
+            ("## Topic 1\nOne.\n## Topic 2\nTwo.", Stop::Refused, [None, None]),
+            ("## Topic 2\nTwo.\n## Topic 1\nOne.", Stop::Complete, [None, None]),
+            ("## Topic 1\nOne.\n## Topic 1\nOne.", Stop::Complete, [None, None]),
+            ("## Topic 1\nOne.\n## Topic 3\nThree.", Stop::Complete, [None, None]),
             ("## Topic one\nOne.", Stop::Complete, [None, None]),
-            (
-                "Here they are.\n## Topic 1\nOne.",
-                Stop::Complete,
-                [None, None],
-            ),
+            ("Here they are.\n## Topic 1\nOne.", Stop::Complete, [None, None]),
             ("One. Two.", Stop::Complete, [None, None]),
-        ];
+        };
         for (text, stop, expected) in rows {
             let reply = Reply {
                 text: text.into(),

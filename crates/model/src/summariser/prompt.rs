@@ -6,7 +6,6 @@ use unisono_context::compaction::SECTIONS;
 
 use super::{Style, words};
 
-/// A placeholder in a prompt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Placeholder {
     Conversation,

@@ -170,7 +170,6 @@ fn is_title(line: &str) -> bool {
     title.is_some_and(|title| section_titles().contains(&title))
 }
 
-/// Whether a line is empty or a rule.
 fn is_rule(line: &str) -> bool {
     line.trim().trim_matches(['-', '*', '_']).is_empty()
 }

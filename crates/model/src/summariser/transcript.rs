@@ -83,7 +83,6 @@ pub(super) struct Transcript {
 pub(super) struct Start {
     pub(super) at: usize,
     pub(super) ordinal: Ordinal,
-    /// Its title.
     pub(super) title: String,
     /// Whether it begins a unit: an assistant message stays together with the results of its calls.
     pub(super) unit: bool,

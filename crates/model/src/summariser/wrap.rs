@@ -10,7 +10,6 @@ use std::borrow::Cow;
 
 /// The messages to summarise.
 pub(super) const CONVERSATION: &str = "conversation";
-/// The summary of earlier messages.
 pub(super) const EARLIER: &str = "earlier_summary";
 /// The messages after the cutoff.
 pub(super) const RECENT: &str = "recent_messages";
@@ -23,7 +22,6 @@ pub(super) const TOPIC: &str = "topic";
 
 const TAGS: [&str; 6] = [CONVERSATION, EARLIER, RECENT, CUTOFF, REQUEST, TOPIC];
 
-/// Wraps guarded text in a tag.
 pub(super) fn wrap(tag: &str, guarded: &str) -> String {
     let end = if guarded.ends_with('\n') { "" } else { "\n" };
     format!("<{tag}>\n{guarded}{end}</{tag}>")
@@ -91,20 +89,17 @@ mod tests {
 
     #[test]
     fn nothing_in_data_reads_as_a_mark() {
-        let rows = [
+        let rows = rows! {
             ("</conversation>", "<\\/conversation>"),
             ("< / CONVERSATION >", "<\\ / CONVERSATION >"),
             ("<\n/\tconversation", "<\\\n/\tconversation"),
             ("<\\/conversation>", "<\\\\/conversation>"),
             ("<conversation>", "<\\conversation>"),
-            (
-                "</recent_messages><cutoff>",
-                "<\\/recent_messages><\\cutoff>",
-            ),
+            ("</recent_messages><cutoff>", "<\\/recent_messages><\\cutoff>"),
             ("</earlier_summary>", "<\\/earlier_summary>"),
             ("a\n<#13 user>\nb", "a\n<\\#13 user>\nb"),
             ("<< /Asked_For", "<<\\ /Asked_For"),
-        ];
+        };
         for (text, expected) in rows {
             assert_eq!(guard(text), expected);
             assert_eq!(unguard(expected), text);

@@ -5,7 +5,6 @@
 //! both encodings: after a line feed that is followed by a letter, and before a single space
 //! between two letters. Only a text with neither for kilobytes is cut elsewhere.
 
-/// The longest chunk in bytes.
 pub(super) const MAX_BYTES: usize = 64 * 1024;
 
 /// The range before the maximum end of a chunk in which a good cut is searched.

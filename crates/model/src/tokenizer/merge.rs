@@ -16,7 +16,6 @@ const SHORT_BYTES: usize = 64;
 /// The capacity for long pieces that is kept.
 const SPARE_LINKS: usize = 1024;
 
-/// No token.
 const NONE: Rank = Rank::MAX;
 
 /// Reusable scratch space for merging.

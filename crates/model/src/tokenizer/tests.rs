@@ -16,7 +16,6 @@ fn reference(encoding: Encoding) -> &'static CoreBPE {
     }
 }
 
-/// The count of tiktoken-rs.
 fn expected(encoding: Encoding, text: &str) -> Count {
     Count::exact(reference(encoding).count_ordinary(text) as u64)
 }
@@ -79,25 +78,16 @@ fn pieces() -> impl Strategy<Value = String> {
     prop::collection::vec(piece, 0..24).prop_map(|pieces| pieces.concat())
 }
 
+/// Pieces, any text, and long pieces.
+fn texts() -> impl Strategy<Value = String> {
+    let long = "[a-zA-Z]{60,400}|[é日ñ]{20,90}|[!?/=+*-]{50,200}";
+    prop_oneof![pieces(), any::<String>(), long]
+}
+
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(768))]
     #[test]
-    fn any_pieces_count_like_the_reference(text in pieces()) {
-        for encoding in Encoding::ALL {
-            let tokenizer = Tokenizer::load(encoding).unwrap();
-            prop_assert_eq!(tokenizer.count(&text), expected(encoding, &text), "{:?}", text);
-        }
-    }
-
-    #[test]
-    fn any_text_counts_like_the_reference(text in any::<String>()) {
-        for encoding in Encoding::ALL {
-            let tokenizer = Tokenizer::load(encoding).unwrap();
-            prop_assert_eq!(tokenizer.count(&text), expected(encoding, &text), "{:?}", text);
-        }
-    }
-
-    #[test]
-    fn long_pieces_count_like_the_reference(text in "[a-zA-Z]{60,400}|[é日ñ]{20,90}|[!?/=+*-]{50,200}") {
+    fn any_text_counts_like_the_reference(text in texts()) {
         for encoding in Encoding::ALL {
             let tokenizer = Tokenizer::load(encoding).unwrap();
             prop_assert_eq!(tokenizer.count(&text), expected(encoding, &text), "{:?}", text);

@@ -19,7 +19,6 @@ pub(super) struct Vocabulary {
     slots: Vec<Slot>,
 }
 
-/// A slot of the table.
 #[derive(Clone, Copy, Default)]
 struct Slot {
     /// The part of the hash that did not select the slot: for most strings that are not tokens, no
@@ -61,7 +60,6 @@ impl Vocabulary {
         Some(vocabulary)
     }
 
-    /// The rank of these bytes, if they are a token.
     pub(super) fn rank(&self, bytes: &[u8]) -> Option<Rank> {
         let (first, check) = self.hash(bytes);
         for place in self.slots[first..].iter().chain(&self.slots) {
@@ -129,18 +127,10 @@ mod tests {
 
     #[test]
     fn every_token_is_in_the_vocabulary() {
-        for (encoding, published, tokens) in [
-            (
-                Encoding::O200kBase,
-                tiktoken_rs::o200k_base_singleton(),
-                199_998,
-            ),
-            (
-                Encoding::Cl100kBase,
-                tiktoken_rs::cl100k_base_singleton(),
-                100_256,
-            ),
-        ] {
+        for (encoding, published, tokens) in rows! {
+            (Encoding::O200kBase, tiktoken_rs::o200k_base_singleton(), 199_998),
+            (Encoding::Cl100kBase, tiktoken_rs::cl100k_base_singleton(), 100_256),
+        } {
             let vocabulary = &Tokenizer::load(encoding).unwrap().tables.vocabulary;
             assert_eq!(vocabulary.starts.len(), tokens + 1, "{}", encoding.name());
             for rank in 0..tokens as Rank {

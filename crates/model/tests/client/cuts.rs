@@ -23,7 +23,6 @@ fn answers() -> [Answer; 2] {
     [Answer::pieces(["Grö", "ße 🏁"]), whole]
 }
 
-/// The parsed answer.
 fn check(dialect: Dialect, answer: &Answer, reply: &Reply) {
     assert_eq!(*reply.text, answer.text.concat(), "{dialect:?}");
     let called: Vec<(&str, &str)> = reply

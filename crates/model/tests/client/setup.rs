@@ -7,10 +7,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use unisono_context::Tokens;
 use unisono_fake_provider::Dialect as Fake;
-use unisono_model::client::{Call, Client, retry};
+use unisono_model::client::{Call, Client};
 use unisono_model::dialect::{Dialect, Mode};
 use unisono_model::language::{Error, Listener, Reply};
-use unisono_model::provider::{Key, Kind, Settings, Timeouts};
+use unisono_model::provider::{Key, Kind, RetryPolicy, Settings, Timeouts};
 
 /// The key of all clients in these tests.
 pub(crate) const KEY: &str = "test-key-0123456789";
@@ -46,7 +46,7 @@ pub(crate) fn settings(dialect: Dialect, url: &str) -> Settings {
         idle: Duration::from_secs(5),
         total: Duration::from_secs(10),
     };
-    settings.retry = retry::Policy {
+    settings.retry = RetryPolicy {
         attempts: 3,
         base: ms(4),
         cap: ms(10),

@@ -1,9 +1,9 @@
 //! An agent that is an actor: one actor with its own state and mailbox for all tasks of its kind.
 //!
-//! The runtime starts it with the first task, sends it [`worker::Msg`](crate::worker::Msg),
-//! restarts it with the next task after it has ended or panicked, and stops it at shutdown. Tasks
-//! that it had when it ended are retried according to the `retries` of their definitions. Its
-//! mailbox contains at most as many tasks as its agents may work on at once (`max_concurrent`).
+//! The runtime starts it with the first task, sends it [`Msg`], restarts it with the next task after
+//! it has ended or panicked, and stops it at shutdown. Tasks that it had when it ended are retried
+//! according to the `retries` of their definitions. Its mailbox contains at most as many tasks as
+//! its agents may work on at once (`max_concurrent`).
 
 use std::fmt;
 use std::future::Future;
@@ -15,16 +15,12 @@ use ractor::{Actor, ActorRef, ActorStatus};
 use tokio::sync::{Mutex, oneshot};
 use unisono_session::run::RunCause;
 
-use super::{Agent, Answer, Ctx, Failure, Task};
-use crate::worker::{Job, Msg};
+use super::{Agent, Answer, Ctx, Failure, Job, Msg, Task};
 
-/// The time for an actor to stop.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Creates the actor and its arguments.
 type Make<A> = dyn Fn() -> (A, <A as Actor>::Arguments) + Send + Sync;
 
-/// The actor of a kind.
 pub(crate) struct ActorAgent<A: Actor<Msg = Msg>> {
     kind: Arc<str>,
     make: Box<Make<A>>,

@@ -12,21 +12,21 @@ use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use unisono_context::attachment::Files;
-use unisono_context::{AgentId, RunId, Snapshot, Timestamp, Tokens};
+use unisono_context::{RunId, Snapshot, Timestamp, Tokens};
 use unisono_model::language::{self, LanguageModel, Models, Reply, Request, complete_up_to_stop};
 use unisono_model::prompt::Prefix;
 use unisono_session::Definition;
 use unisono_session::assignment::RunAssignment;
 use unisono_session::machine::{CallEnd, DelegateCall, NewCall};
-use unisono_session::run::{AuxiliaryUsage, RunCause, Step, ToolCall, ToolResult};
+use unisono_session::run::{AuxiliaryUsage, RunCause, Step, ToolResult, named_result};
 
+use super::request::reply_count;
 use super::spending::AuxiliaryUsageTotal;
 use super::waiting::Waiting;
-use super::{Failure, failure};
+use crate::failure::{self, Failure};
 use crate::limit::Pause;
 use crate::reservation::{self, ReservedCall};
 use crate::session_port::Port;
-use crate::tools;
 
 /// The number of bytes of a reply between two progress reports.
 const PROGRESS_EVERY: usize = 1_000;
@@ -79,7 +79,6 @@ struct Inner {
     begun: Mutex<BTreeSet<Arc<str>>>,
 }
 
-/// A reply and its reservation.
 #[derive(Debug)]
 pub(crate) struct PaidReply {
     pub(crate) reply: Reply,
@@ -95,7 +94,7 @@ impl Ctx {
         models: Models,
         waiting: Waiting,
     ) -> Ctx {
-        let calls = AtomicU32::new(super::llm::reply_count(&assignment.steps));
+        let calls = AtomicU32::new(reply_count(&assignment.steps));
         let inner = Inner {
             calls,
             auxiliary: AuxiliaryUsageTotal::from_steps(&assignment.steps),
@@ -117,7 +116,7 @@ impl Ctx {
         }
     }
 
-    /// The run.
+    /// The id of the run, equal in all its attempts.
     pub fn run(&self) -> RunId {
         self.inner.assignment.run
     }
@@ -192,11 +191,13 @@ impl Ctx {
         model.map_err(|error| Failure::new(RunCause::BadInput, error.to_string()))
     }
 
-    /// Calls the definition's model with the shared prompt, the agent's persona, then `task`. Not
-    /// recorded; inside [`Ctx::step`] a reply is paid for only once.
+    /// Calls the definition's model with the shared prompt, the agent's instructions, then `task`.
+    /// The reply is not recorded: another attempt calls the model again, unless the call is inside
+    /// [`Ctx::step`].
     ///
     /// # Errors
-    /// The model is unknown or fails, or the prompt differs from the recorded one.
+    /// The model is unknown or fails, a budget does not allow the call, or the prompt differs from the
+    /// recorded one.
     pub async fn ask_model(&self, task: impl Into<Arc<str>>) -> Result<Reply, Failure> {
         let asked = self.ask(self.request(task.into())).await?;
         let PaidReply { reply, call } = asked.map_err(|error| failure::model_failure(&error))?;
@@ -268,61 +269,11 @@ impl Ctx {
         counts.into_iter().map(|count| count.at_most).collect()
     }
 
-    /// Calls a tool that its definition allows, with arguments as JSON text. The result contains
-    /// errors of the call. For `delegate`, see [`Ctx::delegate`].
-    ///
-    /// # Errors
-    /// The session is gone.
-    pub async fn call_tool(&self, name: &str, arguments: &str) -> Result<ToolResult, Failure> {
-        let call = ToolCall {
-            id: name.into(),
-            name: name.into(),
-            arguments: arguments.into(),
-        };
-        let round = if tools::is_journaled(name) {
-            self.next_round()
-        } else {
-            0
-        };
-        let calls = [call];
-        let called = tools::call_all(&calls, round, self);
-        let mut results = self.while_tools_work(called).await?;
-        let nothing = || Failure::new(RunCause::Panic, "the tool gave no result");
-        results
-            .pop()
-            .map(|called| called.result)
-            .ok_or_else(nothing)
-    }
-
-    /// Delegates tasks to other agents of the turn ([`RunAssignment::colleagues`]), each given as
-    /// agent and task, and waits until all have ended; the time limit of this agent is paused
-    /// meanwhile. The results are in the order of the tasks; an error result contains the reason of
-    /// the failure or of the refusal.
-    ///
-    /// The tasks are journaled: finished ones are not repeated after a crash or by another attempt.
-    /// Rounds are identified by their order, so every attempt must delegate the same tasks in the
-    /// same order, and never two rounds at once.
-    ///
-    /// # Errors
-    /// The definition does not name the tool `delegate`, the round was recorded with other tasks,
-    /// or the session is gone.
-    pub async fn delegate(&self, tasks: &[(&str, &str)]) -> Result<Vec<ToolResult>, Failure> {
-        tools::check_permitted(tools::DELEGATE, self)
-            .map_err(|denied| Failure::new(RunCause::BadInput, denied))?;
-        let call = |(index, (agent, task)): (usize, &(&str, &str))| DelegateCall {
-            call_id: format!("task_{}", index + 1).into(),
-            agent: AgentId::from(*agent),
-            task: (*task).into(),
-        };
-        let calls: Vec<DelegateCall> = tasks.iter().enumerate().map(call).collect();
-        self.delegate_round(self.next_round(), calls).await
-    }
-
-    fn next_round(&self) -> u32 {
+    /// The number of the next round of calls by the author's code.
+    pub(crate) fn next_round(&self) -> u32 {
         self.inner.rounds.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Delegates the tasks of a round and waits for their results.
     pub(crate) async fn delegate_round(
         &self,
         round: u32,
@@ -370,6 +321,13 @@ impl Ctx {
             return Ok(results);
         }
         Err(round_mismatch(round, results.len(), count))
+    }
+
+    /// Ends the requests for permission in a round of [`Ctx::call_external_tools`]: the agent does not
+    /// need them any more.
+    pub(crate) fn withdraw_permissions(&self, round: u32) {
+        let (run, attempt) = (self.run(), self.attempt());
+        self.inner.port.withdraw_permissions(run, attempt, round);
     }
 
     /// A step with a journaled result: `f` runs until its result is on disk; after a crash or in
@@ -445,21 +403,10 @@ impl Ctx {
     }
 
     fn recorded(&self, name: &str) -> Option<Arc<str>> {
-        self.inner
-            .assignment
-            .steps
-            .iter()
-            .find_map(|step| match &**step {
-                Step::Named {
-                    name: known,
-                    result,
-                } if &**known == name => Some(result.clone()),
-                _ => None,
-            })
+        named_result(&self.inner.assignment.steps, name).cloned()
     }
 }
 
-/// The error of a round that was recorded with other content.
 fn round_mismatch(round: u32, recorded: usize, asked: usize) -> Failure {
     let reason = format!(
         "round {round} was recorded with {recorded} calls, not {asked}; do the same in every attempt"

@@ -1,5 +1,7 @@
 //! For tests: an attempt of a run whose session is a recording.
 
+mod turns;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex};
 
@@ -32,9 +34,10 @@ use unisono_store::{Journal, Memory};
 
 use super::{Ctx, Failure, Task, Waiting, group};
 use crate::limit::Limit;
-use crate::session::MessagePlace;
-use crate::session_port::{Port, PortFuture, RecallResults, SessionPort};
+use crate::session_port::{MessagePlace, Port, PortFuture, PortResult, RecallResults, SessionPort};
 use crate::watchdog::Watchdog;
+
+pub(crate) use turns::{answering, conversation, turn};
 
 const SESSION: SessionId = SessionId::from_u128(1);
 
@@ -78,22 +81,18 @@ struct Record {
 }
 
 impl Session {
-    /// The recorded steps.
     pub(crate) fn steps(&self) -> Vec<Arc<Step>> {
         self.0.steps.lock().unwrap().clone()
     }
 
-    /// The recorded progress.
     pub(crate) fn progress(&self) -> Vec<Arc<str>> {
         self.0.progress.lock().unwrap().clone()
     }
 
-    /// The delegated tasks, with their rounds.
     pub(crate) fn rounds(&self) -> Vec<(u32, Vec<DelegateCall>)> {
         self.0.rounds.lock().unwrap().clone()
     }
 
-    /// The calls of tools, with their rounds.
     pub(crate) fn called(&self) -> Vec<(u32, NewCall)> {
         self.0.called.lock().unwrap().clone()
     }
@@ -118,7 +117,6 @@ impl Session {
         self.0.budget.lock().unwrap().extend(answers);
     }
 
-    /// The reserved calls, and the reported ends.
     pub(crate) fn calls(&self) -> (Vec<ReservationRequest>, Vec<(u32, CallEnd)>) {
         let asked = self.0.asked.lock().unwrap().clone();
         (asked, self.0.settled.lock().unwrap().clone())
@@ -136,7 +134,7 @@ impl Session {
 }
 
 impl SessionPort for Session {
-    fn step(&self, _: RunId, _: u32, step: Arc<Step>) -> PortFuture<'_, Result<(), Failure>> {
+    fn step(&self, _: RunId, _: u32, step: Arc<Step>) -> PortResult<'_, ()> {
         let refused = self.0.refuses.lock().unwrap().clone();
         if refused.is_none() {
             self.0.steps.lock().unwrap().push(step);
@@ -151,7 +149,7 @@ impl SessionPort for Session {
         _: u32,
         round: u32,
         calls: Vec<DelegateCall>,
-    ) -> PortFuture<'_, Result<Vec<ToolResult>, Failure>> {
+    ) -> PortResult<'_, Vec<ToolResult>> {
         let results = calls.iter().map(|call| {
             let is_error = call.agent.as_str() == "nobody";
             let content = if is_error {
@@ -177,7 +175,7 @@ impl SessionPort for Session {
         _: RunId,
         _: u32,
         ask: ReservationRequest,
-    ) -> PortFuture<'_, Result<Option<Arc<str>>, Failure>> {
+    ) -> PortResult<'_, Option<Arc<str>>> {
         let answer = self.0.budget.lock().unwrap().pop_front();
         self.0.asked.lock().unwrap().push(ask);
         Box::pin(async { answer.unwrap_or_else(|| Ok(Some("budget_exceeded".into()))) })
@@ -201,7 +199,7 @@ impl SessionPort for Session {
         round: u32,
         calls: Vec<NewCall>,
         _: tokio::sync::watch::Sender<bool>,
-    ) -> PortFuture<'_, Result<Vec<ToolResult>, Failure>> {
+    ) -> PortResult<'_, Vec<ToolResult>> {
         assert_eq!((run, attempt), (RunId::from_u128(3), 1));
         let asked = calls.iter().map(|call| (round, call.clone()));
         self.0.called.lock().unwrap().extend(asked);
@@ -224,37 +222,28 @@ impl SessionPort for Session {
         Box::pin(std::future::ready(Ok(results.collect())))
     }
 
+    /// Every call has ended at once.
+    fn withdraw_permissions(&self, _: RunId, _: u32, _: u32) {}
+
     fn count(&self, texts: Vec<String>, _: Encoding) -> PortFuture<'_, Vec<Count>> {
         let counts = texts.iter().map(|text| Count::exact(text.len() as u64));
         let counts = counts.collect();
         Box::pin(async { counts })
     }
 
-    fn read_message(
-        &self,
-        _: MessageId,
-        ordinal: Ordinal,
-    ) -> PortFuture<'_, Result<Option<Arc<Message>>, Failure>> {
+    fn read_message(&self, _: MessageId, ordinal: Ordinal) -> PortResult<'_, Option<Arc<Message>>> {
         let messages = self.0.messages.lock().unwrap();
         let found = messages.iter().find(|m| m.ordinal == ordinal).cloned();
         Box::pin(async { Ok(found) })
     }
 
-    fn read_result(
-        &self,
-        _: RunId,
-        name: String,
-    ) -> PortFuture<'_, Result<Option<Arc<str>>, Failure>> {
+    fn read_result(&self, _: RunId, name: String) -> PortResult<'_, Option<Arc<str>>> {
         let results = self.0.results.lock().unwrap();
         let found = results.get(&name).cloned();
         Box::pin(async { Ok(found) })
     }
 
-    fn read_steps(
-        &self,
-        _: MessageId,
-        ordinal: Ordinal,
-    ) -> PortFuture<'_, Result<Vec<Arc<Step>>, Failure>> {
+    fn read_steps(&self, _: MessageId, ordinal: Ordinal) -> PortResult<'_, Vec<Arc<Step>>> {
         let acts = self.0.acts.lock().unwrap();
         let steps = acts.get(&ordinal).cloned().unwrap_or_default();
         Box::pin(async { Ok(steps) })
@@ -265,7 +254,7 @@ impl SessionPort for Session {
         head: MessageId,
         text: String,
         limit: usize,
-    ) -> PortFuture<'_, Result<Result<RecallResults, String>, Failure>> {
+    ) -> PortResult<'_, Result<RecallResults, String>> {
         let messages = self.0.messages.lock().unwrap().clone();
         Box::pin(async move {
             let (journal, tree) = journaled(&messages).await;
@@ -283,11 +272,11 @@ impl SessionPort for Session {
     fn read_outside_message(
         &self,
         _: MessagePlace,
-    ) -> PortFuture<'_, Result<Result<Arc<Message>, String>, Failure>> {
+    ) -> PortResult<'_, Result<Arc<Message>, String>> {
         Box::pin(async { Ok(Err("only the branch can be read".to_owned())) })
     }
 
-    fn read_content(&self, digest: Digest) -> PortFuture<'_, Result<Arc<[u8]>, Failure>> {
+    fn read_content(&self, digest: Digest) -> PortResult<'_, Arc<[u8]>> {
         let lost = Failure::new(RunCause::Panic, format!("{digest} is not stored"));
         Box::pin(std::future::ready(Err(lost)))
     }
@@ -363,7 +352,6 @@ impl Attempt {
         }
     }
 
-    /// Its context.
     pub(crate) fn snapshot(&self) -> Snapshot {
         let (checkpoints, alterations) = (Checkpoints::default(), Alterations::default());
         let pinned = BTreeSet::new();
@@ -455,6 +443,16 @@ pub(crate) fn sh(script: &str) -> Command {
     }
 }
 
+/// The answer of an agent to the task; a wait of a minute is a failure.
+pub(crate) async fn run_in_time(
+    agent: &impl super::Agent,
+    attempt: &Attempt,
+) -> Result<super::Answer, Failure> {
+    let minute = std::time::Duration::from_secs(60);
+    let asked = tokio::time::timeout(minute, agent.run(task(), attempt.ctx()));
+    asked.await.expect("it ends")
+}
+
 /// The task of every attempt of this fixture.
 pub(crate) fn task() -> Task {
     Task {
@@ -475,6 +473,7 @@ pub(crate) fn definition(kind: AgentKind) -> Definition {
             max_output: Tokens(4_096),
             encoding: Encoding::O200kBase,
             per_message: Tokens(4),
+            files: Default::default(),
         },
         tools: vec!["read_message".into(), "recall".into()],
         max_model_calls: 8,

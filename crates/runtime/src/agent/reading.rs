@@ -6,8 +6,7 @@ use unisono_context::{Message, Ordinal};
 use unisono_session::run::Step;
 
 use super::{Ctx, Failure};
-use crate::session::MessagePlace;
-use crate::session_port::RecallResults;
+use crate::session_port::{MessagePlace, RecallResults};
 
 impl Ctx {
     /// A complete message of the conversation by its ordinal, whether or not it is in the context.

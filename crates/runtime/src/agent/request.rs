@@ -5,42 +5,34 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use unisono_context::Snapshot;
-use unisono_model::language::{Colleague, Exchange, Listener, Request};
+use unisono_model::language::{Colleague, Exchange, Request};
 use unisono_model::prompt::{self, DelegateOutcome, DelegateResult, Group, Prefix, Tail};
 use unisono_session::assignment::RunAssignment;
+use unisono_session::reserve::DELEGATE;
 use unisono_session::run::tail::{self, Masked};
 use unisono_session::run::{self, Ending, Step};
 use unisono_session::tool;
 
 use super::{group, persona};
-use crate::tools;
 
 /// A request for a task on the frozen context, according to the definition.
 pub(crate) fn for_task(assignment: &RunAssignment, prefix: Prefix, task: Arc<str>) -> Request {
     let definition = &assignment.definition;
+    let (group, persona) = (group(definition), persona(definition));
+    let max_output = definition.limits.max_output;
     Request {
-        prefix,
-        group: group(definition),
         snapshot: assignment.snapshot.clone(),
         tools: assignment.tools.clone(),
         output_schema: definition.output_schema.clone(),
-        persona: persona(definition),
         allowed: allowed(assignment),
         colleagues: colleagues(assignment),
-        task,
-        results: Arc::from([]),
-        summary: None,
-        exchange: Vec::new(),
-        wrap_up: None,
         client_options: assignment.client_options.clone(),
-        max_output: definition.limits.max_output,
         temperature_milli: definition.temperature_milli,
         cache_warm: definition.cache_warm,
         has_peers: assignment.has_peers,
         place: assignment.sibling_index,
-        patience: None,
         bounded: assignment.bounded,
-        listener: Listener::NONE,
+        ..Request::new(prefix, group, persona, task, max_output)
     }
 }
 
@@ -121,7 +113,7 @@ fn allowed(assignment: &RunAssignment) -> Arc<[Arc<str>]> {
         .filter(|tool| {
             assignment.client_options.has(tool) || tool::allows(&assignment.definition.tools, tool)
         })
-        .filter(|tool| !alone || ***tool != *tools::DELEGATE)
+        .filter(|tool| !alone || ***tool != *DELEGATE)
         .cloned()
         .collect()
 }
@@ -129,7 +121,7 @@ fn allowed(assignment: &RunAssignment) -> Arc<[Arc<str>]> {
 /// The agents to which the model may delegate.
 fn colleagues(assignment: &RunAssignment) -> Arc<[Colleague]> {
     let mut tools = assignment.definition.tools.iter();
-    if !tools.any(|tool| **tool == *tools::DELEGATE) {
+    if !tools.any(|tool| **tool == *DELEGATE) {
         return Arc::from([]);
     }
     let colleagues = assignment.colleagues.iter().map(|agent| Colleague {
@@ -179,4 +171,12 @@ fn outcome(ending: &Ending) -> DelegateOutcome {
         }
         Ending::Cancelled => DelegateOutcome::Failed("cancelled".into()),
     }
+}
+
+/// The number of replies of the run.
+pub(crate) fn reply_count(steps: &[Arc<Step>]) -> u32 {
+    let replies = steps
+        .iter()
+        .filter(|step| matches!(***step, Step::Model(_)));
+    u32::try_from(replies.count()).unwrap_or(u32::MAX)
 }

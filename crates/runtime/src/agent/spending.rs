@@ -11,8 +11,7 @@ use unisono_session::budget::ReservationRequest;
 use unisono_session::machine::CallEnd;
 use unisono_session::run::{AuxiliaryUsage, Reply, Step, Usage, tail};
 
-use super::llm::meter;
-use super::{Ctx, Failure};
+use super::{Ctx, Failure, size};
 use crate::reservation::{FRAME, ReservedCall};
 
 /// The assumed size of the tool results after a reply, for the reservation of the last call.
@@ -25,7 +24,6 @@ const YIELD_AFTER: Duration = Duration::from_millis(50);
 pub(super) struct AuxiliaryUsageTotal(Mutex<Usage>);
 
 impl AuxiliaryUsageTotal {
-    /// From the recorded steps.
     pub(super) fn from_steps(steps: &[Arc<Step>]) -> AuxiliaryUsageTotal {
         let spent = steps.iter().map(|step| match &**step {
             Step::Spent(spent) => spent.usage,
@@ -54,7 +52,7 @@ impl Ctx {
     }
 
     /// Reports a rejected reply: it is paid for, with its model, and another attempt asks again.
-    pub(super) fn report_rejected_reply(&self, reply: &Reply, call: ReservedCall) {
+    pub(crate) fn report_rejected_reply(&self, reply: &Reply, call: ReservedCall) {
         if reply.usage != Usage::NONE {
             let spent = AuxiliaryUsage {
                 usage: reply.usage,
@@ -145,7 +143,7 @@ impl Ctx {
 
     /// Upper bound of the tokens of a request to a model that takes these files, in local tokens.
     pub(crate) async fn input_at_most(&self, request: &Request, accepts: Accepts) -> Tokens {
-        let (assignment, messages) = meter::assignment(request);
+        let (assignment, messages) = size::assignment(request);
         let mut texts = vec![assignment];
         let mut files = Tokens::ZERO;
         for moved in &request.exchange {
@@ -153,7 +151,7 @@ impl Ctx {
                 Exchange::Reply(reply) => Step::Model(reply.clone()),
                 Exchange::Results(results) => Step::Tools(results.clone()),
             };
-            let tokens = |file: &AttachedFile| meter::file_tokens(accepts, file.content.extent);
+            let tokens = |file: &AttachedFile| size::file_tokens(accepts, file.content.extent);
             files += step.files().map(tokens).sum();
             texts.extend(tail::countable(&step, |extent| accepts.takes(extent)));
         }

@@ -97,9 +97,7 @@ async fn a_recorded_result_of_another_type_is_an_error() {
     let ran = AtomicU32::new(0);
     let failure = attempt.ctx().step("scan", found(&ran)).await.unwrap_err();
     assert_eq!(failure.cause, RunCause::BadOutput);
-    assert!(
-        failure.reason.contains("step \"scan\": recorded result"),
-        "{failure}"
-    );
+    let text = &failure.reason;
+    assert!(text.contains("step \"scan\": recorded result"), "{failure}");
     assert_eq!(ran.into_inner(), 0);
 }

@@ -6,7 +6,7 @@ use tokio::sync::watch;
 
 use crate::concurrency::RunPermits;
 use crate::limit::Limit;
-use crate::pool::PoolPermit;
+use crate::pool_port::PoolPermit;
 use crate::watchdog::Watchdog;
 
 /// The resources that an attempt yields while it waits for other agents: its time limit is paused,
@@ -74,8 +74,7 @@ impl Waiting {
             self.permits.yield_permits(),
         );
         let result = others.await;
-        // In the order of the first acquisition: whoever waits for a permit holds none that comes
-        // later.
+        // In the order of the first acquisition: a waiting run holds no later permit.
         self.turn_permits.reacquire(own).await;
         if let Some(place) = &self.place {
             place.reacquire().await;

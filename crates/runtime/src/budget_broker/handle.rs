@@ -15,7 +15,6 @@ use crate::address::ActorAddress;
 #[derive(Debug)]
 pub(crate) struct Request {
     pub(crate) session: SessionId,
-    /// The owner of the session, if it has one.
     pub(crate) owner: Option<Arc<str>>,
     /// The number of the request in the session.
     pub(crate) number: u64,
@@ -96,7 +95,6 @@ impl Handle {
         let _ = self.0.send_now(Msg::Settle(sessions, reply));
     }
 
-    /// Reports that a session has ended.
     pub(crate) fn session_gone(&self, session: SessionId) {
         let _ = self.0.send_now(Msg::SessionGone(session));
     }

@@ -1,8 +1,9 @@
 //! The unused grants of sessions in other programs.
 //!
 //! A program without enough budget announces the shortage in its beats, and beats more often. The other
-//! programs ask their sessions at their next beats to return unused grants. The short program decides
-//! again at each of its beats, until a time limit.
+//! programs ask their sessions at their next beats to return unused grants, and announce whether one of
+//! them will release a part by itself. The short program decides again at each of its beats. Its wait ends
+//! if for a while no grant has changed and no program has announced a release.
 
 use std::time::{Duration, Instant};
 
@@ -12,18 +13,37 @@ use unisono_store::{Beat, Journal};
 
 use super::Msg;
 
-/// Number of usual pauses between beats to wait: one until the others read the announcement, and three
-/// for a busy database.
+/// Number of usual pauses between beats to wait: one until the others read the announcement, one until
+/// they say whether they will release a part, and two for a busy database.
 const PAUSES: u32 = 4;
 
 /// The state of the requests to other programs.
 pub(super) struct OtherPrograms {
     /// `None` if no other program can use the store.
     beats: Option<watch::Receiver<Beat>>,
-    /// The instant at which the current wait began.
+    wait: Wait,
+}
+
+/// A wait for grants of other programs.
+#[derive(Debug, Default)]
+struct Wait {
+    /// When it began, or when a part was last released or announced.
     since: Option<Instant>,
+    /// The newest grant at the last decision.
+    last: Option<u64>,
     /// The newest grant at the end of a wait without any return.
     last_without_return: Option<u64>,
+}
+
+/// The facts for a decision to wait.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    /// The number of live programs.
+    alive: usize,
+    /// Whether another program will release a part by itself.
+    is_coming: bool,
+    /// The newest grant.
+    last: u64,
 }
 
 impl OtherPrograms {
@@ -42,8 +62,7 @@ impl OtherPrograms {
         }
         OtherPrograms {
             beats,
-            since: None,
-            last_without_return: None,
+            wait: Wait::default(),
         }
     }
 
@@ -53,67 +72,116 @@ impl OtherPrograms {
         let (Some(beats), Some(cluster)) = (&self.beats, journal.cluster()) else {
             return false;
         };
-        let (alive, patience) = (beats.borrow().alive, cluster.beat_every() * PAUSES);
-        let waited = self.since.map(|since| since.elapsed());
-        let waits = decide(
-            waited,
-            patience,
-            alive,
-            self.last_without_return == Some(last),
-        );
-        match waits {
-            true => self.since = self.since.or_else(|| Some(Instant::now())),
-            false => {
-                self.last_without_return = self.since.map(|_| last).or(self.last_without_return)
+        let known = {
+            let beat = beats.borrow();
+            Known {
+                alive: beat.alive,
+                is_coming: beat.is_budget_coming,
+                last,
             }
-        }
-        self.announce(journal, waits);
+        };
+        let patience = cluster.beat_every() * PAUSES;
+        let waits = self.wait.decide(known, Instant::now(), patience);
+        cluster.want_budget(waits);
         waits
     }
 
     /// Withdraws the announcement: no request waits any more.
     pub(super) fn end_needs(&mut self, journal: &Journal) {
-        self.announce(journal, false);
-    }
-
-    fn announce(&mut self, journal: &Journal, is_wanted: bool) {
-        if !is_wanted {
-            self.since = None;
-        }
+        self.wait.since = None;
         if let Some(cluster) = journal.cluster() {
-            cluster.want_budget(is_wanted);
+            cluster.want_budget(false);
         }
     }
 }
 
-/// Whether to wait for other programs after a wait of `waited`. Pure.
-fn decide(waited: Option<Duration>, patience: Duration, alive: usize, is_useless: bool) -> bool {
-    let is_over = waited.is_some_and(|waited| waited >= patience);
-    alive > 1 && !is_over && !(is_useless && waited.is_none())
+impl Wait {
+    /// Whether to wait, or to continue to wait.
+    fn decide(&mut self, known: Known, now: Instant, patience: Duration) -> bool {
+        let has_changed = self.last.replace(known.last) != Some(known.last);
+        if known.is_coming || has_changed {
+            self.since = self.since.map(|_| now);
+        }
+        let waited = self.since.map(|since| now.saturating_duration_since(since));
+        let is_over = waited.is_some_and(|waited| waited >= patience);
+        let is_useless =
+            waited.is_none() && !known.is_coming && self.last_without_return == Some(known.last);
+        if known.alive > 1 && !is_over && !is_useless {
+            self.since = self.since.or(Some(now));
+            return true;
+        }
+        if self.since.take().is_some() {
+            self.last_without_return = Some(known.last);
+        }
+        false
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_wait_is_bounded_and_is_not_repeated_without_a_new_grant() {
-        let rows = [
-            // alive, seconds waited, nothing came back, waits
-            (1, None, false, false),
-            (2, None, false, true),
-            (2, None, true, false),
-            (2, Some(2), false, true),
-            // A change since the wait began counts at its end.
-            (2, Some(2), true, true),
-            (2, Some(4), false, false),
-            (1, Some(2), false, false),
-        ];
-        for (alive, waited, is_useless, waits) in rows {
-            let patience = Duration::from_secs(4);
-            let waited = waited.map(Duration::from_secs);
-            let decided = decide(waited, patience, alive, is_useless);
-            assert_eq!(decided, waits, "{alive} {waited:?} {is_useless}");
+    /// The decisions after so many tenths of a second, with what is known then.
+    fn decisions(rows: &[(u64, Known)]) -> Vec<bool> {
+        let (mut wait, begin) = (Wait::default(), Instant::now());
+        let patience = Duration::from_secs(4);
+        let decided = rows.iter().map(|(tenths, known)| {
+            let now = begin + Duration::from_millis(100 * tenths);
+            wait.decide(*known, now, patience)
+        });
+        decided.collect()
+    }
+
+    fn known(last: u64) -> Known {
+        Known {
+            alive: 2,
+            is_coming: false,
+            last,
         }
+    }
+
+    fn coming(last: u64) -> Known {
+        Known {
+            is_coming: true,
+            ..known(last)
+        }
+    }
+
+    #[test]
+    fn a_wait_without_a_return_is_bounded_and_is_not_repeated_without_a_new_grant() {
+        let rows = [
+            (0, known(7)),
+            (20, known(7)),
+            (40, known(7)),
+            (41, known(7)),
+            (42, known(8)),
+            (81, known(8)),
+            (82, known(8)),
+        ];
+        let expected = [true, true, false, false, true, true, false];
+        assert_eq!(decisions(&rows), expected);
+        let alone = Known {
+            alive: 1,
+            ..known(7)
+        };
+        assert_eq!(decisions(&[(0, alone)]), [false]);
+        assert_eq!(decisions(&[(0, known(7)), (20, alone)]), [true, false]);
+    }
+
+    #[test]
+    fn a_wait_goes_on_while_grants_change_or_a_release_is_announced() {
+        let changing: Vec<_> = (0..10).map(|n| (30 * n, known(n))).collect();
+        assert_eq!(decisions(&changing), [true; 10]);
+        // A call that takes longer than the patience.
+        let rows = [
+            (0, known(7)),
+            (10, coming(7)),
+            (90, coming(7)),
+            (129, known(7)),
+            (130, known(7)),
+            (131, coming(7)),
+        ];
+        let expected = [true, true, true, true, false, true];
+        assert_eq!(decisions(&rows), expected);
     }
 }

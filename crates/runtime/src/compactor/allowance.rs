@@ -1,7 +1,6 @@
 //! Divides the time of a turn's compaction among its steps, and among the models of a step. Pure:
 //! time is an argument.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -15,32 +14,6 @@ const FALLBACK_TIME: Duration = Duration::from_secs(1);
 /// The maximum time of a step without a model, or the whole deadline if that is shorter, even after
 /// the deadline of the turn. The step takes a fraction of it, except on a busy machine.
 const MODEL_FREE_TIME: Duration = Duration::from_secs(5);
-
-/// The time limit of a turn's compaction. Clones share one value: a change applies to later
-/// compactions.
-#[derive(Clone, Debug)]
-pub struct Deadline(Arc<AtomicU64>);
-
-impl Deadline {
-    /// Sets the deadline of later compactions.
-    pub fn set(&self, deadline: Duration) {
-        self.0.store(millis(deadline), Ordering::Relaxed);
-    }
-
-    pub(super) fn get(&self) -> Duration {
-        Duration::from_millis(self.0.load(Ordering::Relaxed))
-    }
-}
-
-impl From<Duration> for Deadline {
-    fn from(deadline: Duration) -> Deadline {
-        Deadline(Arc::new(AtomicU64::new(millis(deadline))))
-    }
-}
-
-fn millis(deadline: Duration) -> u64 {
-    u64::try_from(deadline.as_millis()).unwrap_or(u64::MAX)
-}
 
 /// The start of a turn's compaction, and its drafts. All its steps share one value.
 #[derive(Clone, Debug, Default)]

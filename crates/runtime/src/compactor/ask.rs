@@ -25,17 +25,16 @@ use unisono_session::machine::CallEnd;
 
 use super::batch;
 use super::carry_out::{count, count_block};
-use super::chain::{Chain, Summariser};
 use super::extract::{self, Block, cost, layout, summary_of};
 use super::retry::{self, NoSummary};
 use super::{StepEvent, Work};
 use crate::clock;
 use crate::reservation;
+use crate::summarisers::{Chain, Summariser};
 
 /// The part of a summary's cap for the list of facts that it lost.
 const ANCHORS_PART: u64 = 8;
 
-/// A request for a summary.
 #[derive(Clone, Copy)]
 pub(super) struct SummaryRequest<'a> {
     pub(super) work: &'a Work,
@@ -97,7 +96,6 @@ pub(super) async fn request_summary(
     Err(format!("model {name}: no part to summarise").into())
 }
 
-/// The result of a part.
 pub(super) enum PartResult {
     /// The summary up to this part.
     SoFar(String),

@@ -42,7 +42,6 @@ impl Drafts {
         self.with(|drafts| drafts.iter().any(is))
     }
 
-    /// Whether it was part of a batch.
     fn is_tried(&self, cover: &Cover) -> bool {
         self.with(|drafts| drafts.iter().any(|draft| draft.spans == cover.spans))
     }

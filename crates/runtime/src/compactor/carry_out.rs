@@ -100,7 +100,6 @@ pub(super) async fn count_block(
     Ok(counts)
 }
 
-/// The tokens of texts in one encoding.
 pub(super) async fn count(
     tokenizer: &tokenizer::Handle,
     texts: Vec<String>,

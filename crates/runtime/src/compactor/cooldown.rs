@@ -22,7 +22,6 @@ struct Record {
 }
 
 impl Cooldowns {
-    /// Records whether a model succeeded.
     pub(super) fn record(&mut self, model: Arc<str>, succeeded: bool, now: Timestamp) {
         if succeeded {
             self.0.remove(&model);

@@ -22,7 +22,6 @@ const TRUNCATION_KEEPS: usize = 2_000;
 /// The part of the cap for key facts beside a truncated text.
 const TRUNCATION_FACTS_PART: u64 = 2;
 
-/// A block for the context.
 pub(super) struct Block {
     pub(super) body: Body,
     pub(super) key_facts: Vec<KeyFact>,
@@ -168,14 +167,11 @@ fn with_input<T>(
     let prior: Vec<&str> = job.prior.iter().filter_map(|c| summary_of(c)).collect();
     let prior = prior.join("\n\n");
     Ok(read(&SummaryInput {
-        passages: &passages,
         prior: (!prior.is_empty()).then_some(prior.as_str()),
         prior_facts: &prior_facts(job),
-        cap,
         layout: layout(job),
-        telegraphic: false,
         instructions: job.writing.instructions.as_deref(),
-        count: &|text| tokenizer.count(text).at_most.0,
+        ..SummaryInput::new(&passages, cap, &|text| tokenizer.count(text).at_most.0)
     }))
 }
 
@@ -187,7 +183,6 @@ fn prior_facts(job: &CompactionJob) -> Vec<KeyFact> {
     facts.cloned().collect()
 }
 
-/// The text of a summary checkpoint.
 pub(super) fn summary_of(checkpoint: &Checkpoint) -> Option<&str> {
     match &checkpoint.body {
         Body::Summary(text) => Some(text),

@@ -10,10 +10,10 @@ use unisono_session::budget::ReservationRequest;
 use unisono_session::run::RunCause;
 
 use super::carry_out::count;
-use super::chain::Summariser;
 use super::{StepEvent, Work};
-use crate::agent::llm::meter;
+use crate::agent::size;
 use crate::reservation::{FRAME, ReservedCall};
+use crate::summarisers::Summariser;
 
 impl Work {
     /// Reserves the maximum use of a request if the turn has budgets. Waits for other calls if it
@@ -30,7 +30,7 @@ impl Work {
         if !self.job.bounded {
             return Ok(ReservedCall::unbounded());
         }
-        let (assignment, _) = meter::assignment(request);
+        let (assignment, _) = size::assignment(request);
         let counted = count(&self.tokenizer, vec![assignment], summariser.encoding).await?;
         let input = summariser.bound(counted.into_iter().sum()) + Tokens(FRAME);
         let call = self.calls.fetch_add(1, Ordering::Relaxed) + 1;

@@ -21,10 +21,10 @@ use unisono_session::machine::WrittenSummary;
 
 use super::ask::{self, SummaryRequest};
 use super::batch;
-use super::chain::{Chain, Summariser};
 use super::extract::{self, Block};
 use super::retry::{self, NoSummary, RetryDecision};
 use super::{Failure, Work};
+use crate::summarisers::{Chain, Summariser};
 
 /// A block that fits its cap, with the data that is recorded about it.
 pub(super) async fn summarise(
@@ -120,7 +120,6 @@ pub(super) async fn rewrite(
     Ok(written(block, Writer::Model, spent, started, false))
 }
 
-/// The chain for this conversation.
 pub(super) fn chain(work: &Work) -> Option<Arc<Chain>> {
     configured(work).filter(|chain| !chain.models.is_empty())
 }
@@ -156,7 +155,6 @@ pub(super) fn written(
     }
 }
 
-/// The size limits of a block.
 #[derive(Clone, Copy)]
 struct BlockLimits {
     /// The maximum number of tokens.
@@ -207,24 +205,10 @@ async fn summarise_with_models(
             break;
         };
         left -= 1;
-        let asked = request(summariser, share);
-        let written = match timeout_at(share, ask::request_summary(&asked, spent)).await {
-            Ok(written) => written,
-            Err(_) => Err(NoSummary::late(&summariser.model)),
-        };
-        work.record_outcome(&summariser.model, written.is_ok());
-        match written {
+        match summarise_with_model(&request(summariser, share), spent).await {
             Ok(block) => return Ok(block),
             Err(failed) => {
-                let reason = failed.reason;
-                tracing::warn!(
-                    session = %work.job.session,
-                    model = &*summariser.model,
-                    %reason,
-                    "no acceptable summary"
-                );
-                work.report_problem(format!("no acceptable summary: {reason}"));
-                reasons.push(reason);
+                reasons.push(failed.reason);
                 tries.push(failed.not_before);
             }
         }
@@ -235,6 +219,29 @@ async fn summarise_with_models(
         not_before: tries.into_iter().min().flatten(),
         is_unsent: false,
     })
+}
+
+/// The summary of one model. It records whether the model wrote an acceptable one.
+async fn summarise_with_model(
+    request: &SummaryRequest<'_>,
+    spent: &mut Option<Cost>,
+) -> Result<Block, NoSummary> {
+    let (work, model) = (request.work, &request.summariser.model);
+    let written = match timeout_at(request.until, ask::request_summary(request, spent)).await {
+        Ok(written) => written,
+        Err(_) => Err(NoSummary::late(model)),
+    };
+    work.record_outcome(model, written.is_ok());
+    if let Err(NoSummary { reason, .. }) = &written {
+        tracing::warn!(
+            session = %work.job.session,
+            model = &**model,
+            %reason,
+            "no acceptable summary"
+        );
+        work.report_problem(format!("no acceptable summary: {reason}"));
+    }
+    written
 }
 
 /// The reason why a model is not called.

@@ -11,25 +11,21 @@ use std::time::Duration;
 
 use unisono_context::checkpoint::{Body, Checkpoint, Kind, Writer};
 use unisono_context::cost::Cost;
-use unisono_context::message::NewMessage;
 use unisono_context::policy::{Keep, ModelQuota, Policy, Preset, Trigger};
-use unisono_context::{Encoding, MessageId, Ordinal, Ppm, Role, SessionId, Tokens, TurnId};
+use unisono_context::{Encoding, Ordinal, Ppm, Role, Tokens, TurnId};
 use unisono_model::language::scripted::{Act, Scripted};
 use unisono_model::language::{CacheWarm, Class, Models, Reply, Request, Stop, Usage};
 use unisono_model::prompt::Group;
 use unisono_model::summariser::{BULK, GENERAL, Prompts, TOPIC};
 use unisono_session::Definition;
-use unisono_session::agent::Team;
 use unisono_session::event::{Fact, Outcome, SummaryFallback, SummaryOptions, Work as TurnWork};
-use unisono_session::machine::{Import, NewTurn};
+use unisono_session::machine::NewTurn;
 use unisono_session::usage::{Ledger, UsageSource};
 use unisono_store::{Journal, Memory};
 
-use super::{Chain, Chains, Summariser};
-use crate::agent::fixture;
-use crate::{
-    Agent, Answer, Ctx, Extensions, Failure, Handle, Options, Progress, Runtime, Task, clock,
-};
+use crate::agent::fixture::{self, answering, conversation};
+use crate::summarisers::{Chain, Chains, Summariser};
+use crate::{Agent, Answer, Ctx, Extensions, Failure, Handle, Options, Progress, Runtime, Task};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 const GOOD: &str = "## Context\n- Parts are delivered day by day (#1).\n\n## Pending work and next \
@@ -80,7 +76,6 @@ impl Stage {
         Stage::of(clients, models.len(), messages, window, deadline).await
     }
 
-    /// The same with any clients.
     async fn of(
         clients: Models,
         summarisers: usize,
@@ -95,7 +90,6 @@ impl Stage {
         Stage::of_options(clients, summarisers, messages, window, options).await
     }
 
-    /// The same with any options.
     async fn of_options(
         clients: Models,
         summarisers: usize,
@@ -127,7 +121,7 @@ impl Stage {
             keep: Keep::Messages(4),
             masking: None,
             quota: None,
-            ..Policy::of(Preset::Checkpoint)
+            ..Policy::from_preset(Preset::Checkpoint)
         };
         Stage {
             runtime,
@@ -137,31 +131,14 @@ impl Stage {
     }
 
     fn turn(&self, work: TurnWork) -> NewTurn {
-        NewTurn {
-            id: TurnId::from_u128(clock::new_id()),
-            branch: "main".into(),
-            work,
-            team: Team {
-                lead: lead().into(),
-                delegates: Vec::new(),
-                available: Vec::new(),
-            },
-            policy: self.policy,
-            instructions: "".into(),
-            phrases: Vec::new(),
-            safety: Ppm::percent(5),
-            tools: Vec::new(),
-            calibrations: Vec::new(),
-            delegation: Default::default(),
-            rules: Default::default(),
-            caps: Default::default(),
-            call_cap: Default::default(),
-            prepare: None,
-        }
+        fixture::turn(work, lead().into(), self.policy)
     }
 
     async fn run(&self, work: TurnWork) -> Outcome {
-        let turn = self.turn(work);
+        self.take(self.turn(work)).await
+    }
+
+    async fn take(&self, turn: NewTurn) -> Outcome {
         let id = turn.id;
         self.handle.accept(turn).await.unwrap();
         let ended = tokio::time::timeout(PATIENCE, self.handle.wait(id)).await;
@@ -170,16 +147,7 @@ impl Stage {
 
     /// A turn with an answer, which compacts first.
     async fn answer(&self, input: &str) {
-        let id = MessageId::from_u128(clock::new_id());
-        let input = NewMessage::text(id, Role::User, input, clock::now());
-        assert_eq!(
-            self.run(TurnWork::Answer {
-                input,
-                client_options: unisono_context::call::ClientOptions::default()
-            })
-            .await,
-            Outcome::Answered
-        );
+        assert_eq!(self.run(answering(input)).await, Outcome::Answered);
     }
 
     /// A requested compaction.
@@ -244,22 +212,6 @@ impl Stage {
         let facts = self.facts().await;
         let failed = |fact: &&Fact| matches!(fact, Fact::CompactionFailed { .. });
         facts.iter().filter(failed).count()
-    }
-}
-
-fn conversation(messages: u32) -> Import {
-    let mut linked = Vec::new();
-    let mut parent = None;
-    for n in 1..=messages {
-        let id = MessageId::from_u128(clock::new_id());
-        let text = format!("Part {n} must be delivered by day {n}, said the supplier of part {n}.");
-        linked.push((parent, NewMessage::text(id, Role::User, text, clock::now())));
-        parent = Some(id);
-    }
-    Import {
-        session: Some(SessionId::from_u128(clock::new_id())),
-        messages: linked,
-        ..Import::default()
     }
 }
 
@@ -354,35 +306,17 @@ async fn facts_lost_by_a_summary_are_listed_below_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unacceptable_summary_goes_to_the_next_model() {
     let long = format!("{GOOD}\n{}", "- It is said again and again.\n".repeat(400));
-    let rows: [(&str, Act, usize); 9] = [
-        (
-            "longer than what it summarises",
-            replied(&long, Stop::Complete),
-            3,
-        ),
+    let rows: [(&str, Act, usize); 9] = rows! {
+        ("longer than what it summarises", replied(&long, Stop::Complete), 3),
         ("empty", replied(" ", Stop::Complete), 3),
-        (
-            "headings alone",
-            replied("## Context\n-", Stop::Complete),
-            3,
-        ),
-        (
-            "no headings",
-            replied("Parts are delivered.", Stop::Complete),
-            3,
-        ),
+        ("headings alone", replied("## Context\n-", Stop::Complete), 3),
+        ("no headings", replied("Parts are delivered.", Stop::Complete), 3),
         ("cut off", replied(GOOD, Stop::CutOff), 3),
         ("a refusal", replied("", Stop::Refused), 1),
-        (
-            "an error",
-            Act::FailAs(Class::Unavailable {
-                retry_after_ms: None,
-            }),
-            1,
-        ),
+        ("an error", Act::FailAs(Class::Unavailable { retry_after_ms: None }), 1),
         ("a defect", Act::Fail("it broke".into()), 1),
         ("a panic", Act::Panic("it broke".into()), 1),
-    ];
+    };
     for (name, act, calls) in rows {
         let first = Scripted::by(move |_| act.clone());
         let second = Scripted::by(|_| replied(GOOD, Stop::Complete));

@@ -74,12 +74,10 @@ impl fmt::Debug for Connection {
     }
 }
 
-/// The answer to a call.
 #[derive(Debug)]
 pub(super) enum CallReply {
     /// The result.
     Output(CallOutput),
-    /// The server works on it as a task.
     Task(ServerTask),
 }
 
@@ -123,14 +121,14 @@ where
         }
         Err(error) => {
             let closed = matches!(error, ClientInitializeError::ConnectionClosed(_));
-            let reason = trouble.or(|| format!("could not be spoken to: {}", chain(&error)));
+            let reason =
+                trouble.or(|| format!("did not complete the handshake: {}", chain(&error)));
             Err((reason, closed && !use_legacy_handshake))
         }
     }
 }
 
 impl Connection {
-    /// The error of the connection.
     pub(super) fn error_text(&self) -> String {
         self.trouble.or(|| "closed the connection".to_owned())
     }

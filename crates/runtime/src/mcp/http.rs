@@ -13,7 +13,6 @@ use super::connection::{self, ConnectionError, Opened};
 
 /// The maximum size of a server's event, in bytes.
 const EVENT_MAX: usize = 8 * 1024 * 1024;
-/// The timeout of connecting.
 const CONNECT: Duration = Duration::from_secs(10);
 
 /// Connects to a server.

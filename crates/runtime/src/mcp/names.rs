@@ -70,7 +70,6 @@ fn schema(tool: &Tool) -> String {
     serde_json::to_string(&tool.input_schema).unwrap_or_else(|_| any())
 }
 
-/// The contract that the server declares.
 fn declared_contract(tool: &Tool) -> Contract {
     let hints = tool.annotations.as_ref();
     let read_only = hints.and_then(|hints| hints.read_only_hint);

@@ -207,24 +207,12 @@ mod tests {
     #[test]
     fn texts_are_joined_and_other_content_is_described() {
         let text = |text: &str| json!({"type": "text", "text": text});
-        let cases = [
-            (
-                json!({"content": [text("one"), text("two")]}),
-                "false: one\ntwo",
-            ),
-            (
-                json!({"content": [text("no")], "isError": true}),
-                "true: no",
-            ),
+        let cases = rows! {
+            (json!({"content": [text("one"), text("two")]}), "false: one\ntwo"),
+            (json!({"content": [text("no")], "isError": true}), "true: no"),
             (json!({"content": []}), "false: [the tool gave no result]"),
-            (
-                json!({"content": [], "structuredContent": {"n": 1}}),
-                "false: {\"n\":1}",
-            ),
-            (
-                json!({"content": [text("same")], "structuredContent": {"n": 1}}),
-                "false: same",
-            ),
+            (json!({"content": [], "structuredContent": {"n": 1}}), "false: {\"n\":1}"),
+            (json!({"content": [text("same")], "structuredContent": {"n": 1}}), "false: same"),
             (
                 json!({"content": [{"type": "audio", "data": "AAAA", "mimeType": "audio/wav"}]}),
                 "false: [audio, audio/wav, about 3 bytes, not shown: audio is not supported]",
@@ -233,13 +221,12 @@ mod tests {
                 json!({"content": [{"type": "resource", "resource": {"uri": "file:///a", "text": "A"}}]}),
                 "false: file:///a:\nA",
             ),
-        ];
+        };
         for (result, expected) in cases {
             assert_eq!(rendered(result), expected);
         }
     }
 
-    /// A PNG of that size.
     fn png(width: u32, height: u32, data: &[u8]) -> Vec<u8> {
         let chunk = |name: &[u8], data: &[u8]| {
             let length = u32::try_from(data.len()).unwrap().to_be_bytes();
@@ -292,23 +279,14 @@ mod tests {
     fn a_file_that_is_not_taken_is_a_note_with_its_reason() {
         let whole = png(9, 9, b"x");
         let large = png(9, 9, &vec![0; 5_000]);
-        for (part, reason) in [
+        for (part, reason) in rows! {
             (image("image/png", &whole[..30]), "damaged or truncated"),
-            (
-                image("image/jpeg", &whole),
-                "is image/jpeg, but its content is image/png",
-            ),
-            (
-                image("image/png", &png(10_000, 10_000, b"")),
-                "10000 x 10000 pixels",
-            ),
+            (image("image/jpeg", &whole), "is image/jpeg, but its content is image/png"),
+            (image("image/png", &png(10_000, 10_000, b"")), "10000 x 10000 pixels"),
             (image("image/png", &large), "the limit is 4096"),
             (image("image/svg+xml", b"<svg/>"), "is not supported"),
-            (
-                json!({"type": "image", "data": "%%%%", "mimeType": "image/png"}),
-                "is not base64",
-            ),
-        ] {
+            (json!({"type": "image", "data": "%%%%", "mimeType": "image/png"}), "is not base64"),
+        } {
             let output = read(json!({"content": [part]}));
             assert!(output.files.is_empty(), "{output:?}");
             assert!(output.content.starts_with("[image, image/"), "{output:?}");

@@ -10,7 +10,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ractor::{Actor, ActorProcessingErr, ActorRef};
+use ractor::{Actor, ActorRef};
 use tokio::sync::oneshot;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use unisono_context::Timestamp;
@@ -18,10 +18,10 @@ use unisono_context::Timestamp;
 use super::connection::{self, Connection, ConnectionError, Opened};
 use super::stdio::Program;
 use super::{Server, ServerFault, ServerTransport, http, names, within};
+use crate::address::ActorResult;
 use crate::clock;
 use crate::restart::{History, Intensity, Verdict};
 
-/// The channel for a connection.
 pub(crate) type Reply = oneshot::Sender<Result<Connection, ServerFault>>;
 
 /// Messages to the actor.
@@ -52,7 +52,6 @@ pub(crate) struct Args {
     pub(crate) intensity: Intensity,
 }
 
-/// The actor.
 pub(crate) struct ToolServer;
 
 /// The state of the connection.
@@ -266,7 +265,7 @@ impl Actor for ToolServer {
     type State = State;
     type Arguments = Args;
 
-    async fn pre_start(&self, _: ActorRef<Msg>, args: Args) -> Result<State, ActorProcessingErr> {
+    async fn pre_start(&self, _: ActorRef<Msg>, args: Args) -> ActorResult<State> {
         Ok(State {
             args,
             phase: Phase::Idle,
@@ -278,12 +277,7 @@ impl Actor for ToolServer {
         })
     }
 
-    async fn handle(
-        &self,
-        myself: ActorRef<Msg>,
-        message: Msg,
-        state: &mut State,
-    ) -> Result<(), ActorProcessingErr> {
+    async fn handle(&self, myself: ActorRef<Msg>, message: Msg, state: &mut State) -> ActorResult {
         match message {
             Msg::Connect(reply) => state.on_connect(&myself, reply),
             Msg::Opened { attempt, result } => state.on_opened(&myself, attempt, result),

@@ -204,7 +204,7 @@ async fn list(handle: &Handle, connection: &Connection) -> Result<ServerSkills, 
                     digest: digest(&entry),
                     entry,
                 }),
-                // What a server sends may be long.
+                // Texts of a server may be long.
                 Err(wrong) => all.left_out.push(wrong.chars().take(300).collect()),
             }
         }
@@ -248,7 +248,6 @@ fn digest(entry: &Skill) -> Digest {
     hasher.finish()
 }
 
-/// The bytes of a resource.
 async fn bytes(connection: &Connection, uri: &str) -> Result<Vec<u8>, String> {
     let params = ReadResourceRequestParams::new(uri);
     let contents = match connection.peer.read_resource(params).await {
@@ -324,16 +323,13 @@ mod tests {
         let whole = || file("SKILL.md", 1);
         let mut many = vec![whole()];
         many.extend((0..FILES_MAX).map(|n| file(&format!("{n}.md"), 1)));
-        for (resources, says) in [
+        for (resources, says) in rows! {
             (json!([]), "SKILL.md"),
             (json!([whole(), whole()]), "twice"),
             (json!([whole(), file("../x.md", 1)]), "within"),
-            (
-                json!([whole(), file("big.md", BYTES_MAX)]),
-                "16777216 bytes",
-            ),
+            (json!([whole(), file("big.md", BYTES_MAX)]), "16777216 bytes"),
             (json!(many), "512 files"),
-        ] {
+        } {
             let wrong = check(&skill(resources).entry).unwrap_err();
             assert!(wrong.contains(says), "{wrong}");
         }

@@ -31,7 +31,6 @@ const PATIENCE: Duration = Duration::from_secs(300);
 /// The pause after the first failed poll; it doubles.
 const AFTER_FAILURE: Duration = Duration::from_millis(250);
 
-/// A task that a server has begun.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ServerTask {
     /// The server's id.
@@ -57,7 +56,6 @@ impl ServerTask {
     }
 }
 
-/// The state of a task.
 enum Polled {
     Working(Duration),
     Ended(CallOutput),

@@ -45,7 +45,7 @@ const NAMES: [&str; 31] = [
 const PREFIXES: [&str; 2] = ["LC_", "XDG_"];
 
 /// Whether every program inherits this variable.
-pub fn is_inherited(name: &str) -> bool {
+fn is_inherited(name: &str) -> bool {
     NAMES.contains(&name) || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 

@@ -32,14 +32,3 @@ pub(super) fn check(command: &Command) -> io::Result<()> {
         false => Err(Errno::NOENT.into()),
     }
 }
-
-/// The path of a program, as a shell finds it.
-pub fn find_program(name: &str) -> Option<PathBuf> {
-    if name.contains('/') {
-        let path = PathBuf::from(name);
-        return path.is_file().then_some(path);
-    }
-    let paths = std::env::var_os("PATH").unwrap_or_default();
-    let mut each = std::env::split_paths(&paths).map(|path| path.join(name));
-    each.find(|path| path.is_file())
-}

@@ -5,7 +5,7 @@ use unisono_session::assignment::RunAssignment;
 use unisono_session::run::{Ending, Run, RunCause};
 
 use super::RebuiltRequest;
-use crate::agent::{a2a, acp};
+use crate::kinds::{a2a, acp};
 
 /// Marks the requests to a model. Each request before the last one has a reply, or was rejected as
 /// too large; the last one may be unsent.
@@ -91,6 +91,7 @@ mod tests {
             cause,
             reason: "no".into(),
             duration_ms: 1,
+            text: None,
         })
     }
 

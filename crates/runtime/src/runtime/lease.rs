@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use ractor::ActorRef;
 
-use super::{Env, Error};
-use crate::supervisor::{self, Msg};
+use crate::env::Env;
+use crate::error::Error;
+use crate::session::supervision::{self, Msg};
 
 /// The number of sessions whose last events are read per page.
 const LOOKED_AT: usize = 1_024;
@@ -43,7 +44,7 @@ async fn open_own(env: &Env, supervisor: &ActorRef<Msg>) -> Result<(), Error> {
         let unfinished = env.journal.unfinished_of(part.to_vec()).await?;
         for session in unfinished {
             // It reads its journal by itself.
-            if let Err(error) = supervisor::activate(supervisor, session).await {
+            if let Err(error) = supervision::activate(supervisor, session).await {
                 tracing::error!(%session, %error, "a session cannot be opened");
             }
         }

@@ -8,23 +8,23 @@ mod workers;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Condvar, Mutex};
 
-use ractor::{ActorProcessingErr, Message};
+use ractor::Message;
 use tokio::sync::{Semaphore, mpsc};
-use unisono_context::message::NewMessage;
 use unisono_context::policy::{Policy, Preset, Trigger};
-use unisono_context::{MessageId, Ppm, Role, Tokens, TurnId};
+use unisono_context::{Tokens, TurnId};
 use unisono_session::Definition;
 use unisono_session::State as SessionState;
-use unisono_session::agent::{AgentKind, Assignment, Team};
-use unisono_session::event::{Fact, LateOutput, Outcome, Work};
+use unisono_session::agent::{AgentKind, Assignment};
+use unisono_session::event::{Fact, LateOutput, Outcome};
 use unisono_session::machine::NewTurn;
 use unisono_session::run::{Ending, RunCause};
 use unisono_store::Memory;
 
 use super::*;
-use crate::agent::fixture;
+use crate::address::ActorResult;
+use crate::agent::fixture::{self, conversation};
 use crate::{
-    Agent, Answer, Ctx, Failure, Task, clock, compactor, pool, session, tokenizer, worker,
+    Agent, Answer, Ctx, Failure, Task, clock, compactor, pool_port, session, tokenizer, worker,
 };
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -74,63 +74,38 @@ fn gated() -> Arc<Definition> {
     })
 }
 
-async fn start(agent: &Gated, options: Options) -> Runtime {
-    let journal = Journal::new(Arc::new(Memory::new()));
-    let kinds = Extensions::default().agent("gated", agent.clone());
-    Runtime::start(journal, kinds, Models::default(), options)
-        .await
-        .unwrap()
+async fn start<A: Agent + Clone>(agent: &A, options: Options) -> Runtime {
+    start_with(Extensions::default().agent("gated", agent.clone()), options).await
 }
 
-fn conversation(messages: u32) -> Import {
-    let mut linked = Vec::new();
-    let mut parent = None;
-    for n in 0..messages {
-        let id = MessageId::from_u128(clock::new_id());
-        let text = format!("Part {n} must be delivered by day {n}, said the supplier of part {n}.");
-        linked.push((parent, NewMessage::text(id, Role::User, text, clock::now())));
-        parent = Some(id);
-    }
-    Import {
-        session: Some(SessionId::from_u128(clock::new_id())),
-        messages: linked,
-        ..Import::default()
-    }
+async fn start_with(kinds: Extensions, options: Options) -> Runtime {
+    let journal = Journal::new(Arc::new(Memory::new()));
+    let started = Runtime::start(journal, kinds, Models::default(), options);
+    started.await.unwrap()
+}
+
+/// A session whose run has started.
+async fn with_a_turn(runtime: &Runtime, agent: &Gated) -> (Handle, TurnId) {
+    let handle = runtime.create(conversation(4)).await.unwrap();
+    let turn = turn(&gated(), 0);
+    let id = turn.id;
+    handle.accept(turn).await.unwrap();
+    agent.is_started().await;
+    (handle, id)
 }
 
 fn turn(lead: &Arc<Definition>, delegates: usize) -> NewTurn {
-    let input = MessageId::from_u128(clock::new_id());
     let assign = |_| Assignment {
         agent: lead.clone(),
         task: None,
     };
-    NewTurn {
-        id: TurnId::from_u128(clock::new_id()),
-        branch: "main".into(),
-        work: Work::Answer {
-            input: NewMessage::text(input, Role::User, "what is due?", clock::now()),
-            client_options: unisono_context::call::ClientOptions::default(),
-        },
-        team: Team {
-            lead: lead.clone(),
-            delegates: (0..delegates).map(assign).collect(),
-            available: Vec::new(),
-        },
-        policy: Policy {
-            trigger: Some(Trigger::Tokens(Tokens(600))),
-            ..Policy::of(Preset::Checkpoint)
-        },
-        instructions: Arc::from(""),
-        phrases: Vec::new(),
-        safety: Ppm::percent(5),
-        tools: Vec::new(),
-        calibrations: Vec::new(),
-        delegation: Default::default(),
-        rules: Default::default(),
-        caps: Default::default(),
-        call_cap: Default::default(),
-        prepare: None,
-    }
+    let policy = Policy {
+        trigger: Some(Trigger::Tokens(Tokens(600))),
+        ..Policy::from_preset(Preset::Checkpoint)
+    };
+    let mut turn = fixture::turn(fixture::answering("what is due?"), lead.clone(), policy);
+    turn.team.delegates = (0..delegates).map(assign).collect();
+    turn
 }
 
 /// Kills the child of the supervisor with this message type.
@@ -160,14 +135,11 @@ async fn facts(handle: &Handle, runtime: &Runtime) -> Vec<Fact> {
 async fn a_killed_session_resumes_its_turn() {
     let agent = Gated::new();
     let runtime = start(&agent, Options::default()).await;
-    let handle = runtime.create(conversation(4)).await.unwrap();
-    let turn = turn(&gated(), 0);
-    handle.accept(turn.clone()).await.unwrap();
-    agent.is_started().await;
+    let (handle, id) = with_a_turn(&runtime, &agent).await;
     kill::<session::Msg>(&runtime);
     agent.is_started().await;
     agent.release();
-    assert_eq!(ended(&handle, turn.id).await, Outcome::Answered);
+    assert_eq!(ended(&handle, id).await, Outcome::Answered);
     let ends = facts(&handle, &runtime).await;
     let ends = ends
         .iter()
@@ -180,14 +152,11 @@ async fn a_killed_session_resumes_its_turn() {
 async fn a_killed_pool_loses_attempts_which_are_repeated() {
     let agent = Gated::new();
     let runtime = start(&agent, Options::default()).await;
-    let handle = runtime.create(conversation(4)).await.unwrap();
-    let turn = turn(&gated(), 0);
-    handle.accept(turn.clone()).await.unwrap();
-    agent.is_started().await;
-    kill::<pool::Msg>(&runtime);
+    let (handle, id) = with_a_turn(&runtime, &agent).await;
+    kill::<pool_port::Msg>(&runtime);
     agent.is_started().await;
     agent.release();
-    assert_eq!(ended(&handle, turn.id).await, Outcome::Answered);
+    assert_eq!(ended(&handle, id).await, Outcome::Answered);
     let retried = facts(&handle, &runtime).await;
     assert!(
         retried
@@ -283,10 +252,7 @@ async fn an_idle_session_leaves_memory_and_a_working_one_stays() {
         ..Options::default()
     };
     let runtime = start(&agent, options).await;
-    let working = runtime.create(conversation(4)).await.unwrap();
-    let turn = turn(&gated(), 0);
-    working.accept(turn.clone()).await.unwrap();
-    agent.is_started().await;
+    let (working, id) = with_a_turn(&runtime, &agent).await;
     // It may have left before it got its turn; this is the session with the turn.
     let working = runtime.open(working.id()).await.unwrap();
     let idle = runtime.create(conversation(4)).await.unwrap();
@@ -295,7 +261,7 @@ async fn an_idle_session_leaves_memory_and_a_working_one_stays() {
         () = working.left_memory() => panic!("its turn is open"),
     }
     agent.release();
-    assert_eq!(ended(&working, turn.id).await, Outcome::Answered);
+    assert_eq!(ended(&working, id).await, Outcome::Answered);
     let left = tokio::time::timeout(PATIENCE, working.left_memory()).await;
     left.unwrap();
     runtime.shutdown().await;
@@ -326,10 +292,8 @@ async fn the_late_answer_of_a_cancelled_run_is_recorded_and_not_delivered() {
         started: Arc::clone(&started),
         cancelled: Arc::clone(&cancelled),
     };
-    let journal = Journal::new(Arc::new(Memory::new()));
     let kinds = Extensions::default().agent("gated", deaf);
-    let started_up = Runtime::start(journal, kinds, Models::default(), Options::default());
-    let runtime = started_up.await.unwrap();
+    let runtime = start_with(kinds, Options::default()).await;
     let handle = runtime.create(conversation(4)).await.unwrap();
     let turn = turn(&gated(), 0);
     handle.accept(turn.clone()).await.unwrap();
@@ -389,7 +353,7 @@ impl Actor for Endless {
     type State = ();
     type Arguments = ();
 
-    async fn pre_start(&self, _: ActorRef<worker::Msg>, (): ()) -> Result<(), ActorProcessingErr> {
+    async fn pre_start(&self, _: ActorRef<worker::Msg>, (): ()) -> ActorResult {
         Ok(())
     }
 
@@ -398,7 +362,7 @@ impl Actor for Endless {
         _: ActorRef<worker::Msg>,
         worker::Msg::Work(job): worker::Msg,
         (): &mut (),
-    ) -> Result<(), ActorProcessingErr> {
+    ) -> ActorResult {
         let over = self.0.clone();
         tokio::spawn(async move {
             job.ctx().cancelled().cancelled().await;
@@ -413,9 +377,7 @@ impl Actor for Endless {
 async fn an_actor_is_notified_of_a_cancelled_task() {
     let (over, mut is_over) = mpsc::unbounded_channel();
     let kinds = Extensions::default().actor("gated", move || (Endless(over.clone()), ()));
-    let journal = Journal::new(Arc::new(Memory::new()));
-    let runtime = Runtime::start(journal, kinds, Models::default(), Options::default());
-    let runtime = runtime.await.unwrap();
+    let runtime = start_with(kinds, Options::default()).await;
     let late = Arc::new(Definition {
         timeout_ms: 30,
         ..fixture::definition(AgentKind::Custom("gated".into()))
@@ -464,10 +426,7 @@ async fn a_flooding_session_does_not_starve_another_and_gets_a_retry_time() {
         pool_queue: FLOOD,
         ..Options::default()
     };
-    let journal = Journal::new(Arc::new(Memory::new()));
-    let kinds = Extensions::default().agent("gated", noting.clone());
-    let runtime = Runtime::start(journal, kinds, Models::default(), options).await;
-    let runtime = runtime.unwrap();
+    let runtime = start(&noting, options).await;
     let agent = Arc::new(Definition {
         max_concurrent: 1,
         ..(*gated()).clone()
@@ -527,25 +486,21 @@ const LEASE: Duration = Duration::from_millis(200);
 #[tokio::test]
 async fn an_attempt_without_progress_is_stuck_and_repeated() {
     let attempts = Arc::new(AtomicU32::new(0));
-    let journal = Journal::new(Arc::new(Memory::new()));
     let kinds = Extensions::default().agent("gated", Stalling(attempts.clone()));
     let options = Options {
         stuck_after: LEASE,
         ..Options::default()
     };
-    let runtime = Runtime::start(journal.clone(), kinds, Models::default(), options).await;
-    let runtime = runtime.unwrap();
-    let import = conversation(1);
-    let id = import.session.unwrap();
-    let handle = runtime.create(import).await.unwrap();
+    let runtime = start_with(kinds, options).await;
+    let handle = runtime.create(conversation(1)).await.unwrap();
     let asked = turn(&gated(), 0);
     let asked_id = asked.id;
     handle.accept(asked).await.unwrap();
     let ended = handle.wait(asked_id).await.unwrap();
     assert_eq!(ended.outcome, Outcome::Answered);
     assert_eq!(attempts.load(Ordering::SeqCst), 2);
-    let events = journal.read(id, 1, 1_000).await.unwrap();
-    let reasons = events.iter().filter_map(|(_, event)| match &event.fact {
+    let facts = facts(&handle, &runtime).await;
+    let reasons = facts.iter().filter_map(|fact| match fact {
         Fact::RunRetried { reason, .. } => Some(reason.to_string()),
         _ => None,
     });

@@ -13,17 +13,16 @@ use unisono_session::budget::{
 use unisono_session::run::RunCause;
 use unisono_session::{Event, Fact, Input, OWNER, State as SessionState};
 
-use crate::agent::Failure;
 use crate::budget_broker::{self, BudgetRefusal};
 use crate::clock;
-use crate::runtime::Error;
+use crate::error::Error;
+use crate::failure::Failure;
 
 use super::{Live, Msg, Phase, State};
 
 /// The channel for the decision about a call: none, or the reason why it is the last one.
 pub(crate) type Reply = oneshot::Sender<Result<Option<Arc<str>>, Failure>>;
 
-/// A requested call.
 pub(crate) struct QueuedCall {
     pub(crate) run: RunId,
     pub(crate) attempt: u32,
@@ -312,14 +311,12 @@ impl State {
     }
 }
 
-/// Whose a session is.
 fn owner_of(state: &SessionState) -> Option<Arc<str>> {
     let owner = state.labels().get(OWNER);
     owner.filter(|owner| !owner.is_empty()).cloned()
 }
 
 impl Live {
-    /// Whether no call waits here.
     pub(super) fn has_no_waiting_calls(&self) -> bool {
         self.budget_queue.queue.calls.is_empty() && self.budget_queue.granted.is_empty()
     }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ractor::{ActorProcessingErr, ActorRef};
+use ractor::ActorRef;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use unisono_context::{SessionId, TurnId};
@@ -12,9 +12,10 @@ use unisono_session::state::EndedTurn;
 use unisono_session::{Event, Fact, FoldError, Machine, Outbox, Reaction, State as SessionState};
 use unisono_store::{Claim, Journal};
 
+use crate::address::ActorResult;
 use crate::clock;
 use crate::concurrency::ConcurrencyLimits;
-use crate::runtime::Error;
+use crate::error::Error;
 
 use super::budget_queue::BudgetQueue;
 use super::read_only::{ReadOnlySession, can_be_read, is_unanswered};
@@ -219,7 +220,7 @@ impl State {
         &mut self,
         myself: &ActorRef<Msg>,
         result: Result<u64, unisono_store::Error>,
-    ) -> Result<(), ActorProcessingErr> {
+    ) -> ActorResult {
         let Phase::Live(live) = &mut self.phase else {
             return Ok(());
         };
@@ -227,9 +228,10 @@ impl State {
             Ok(seq) => {
                 live.unanswered = None;
                 let committed = std::mem::take(&mut live.in_flight);
-                self.args.feed.publish(seq, &committed);
+                // Whoever learns of the events finds what the observers made of them.
                 let observer = &self.args.env.options.observer;
                 observer.notify(self.args.id, &committed);
+                self.args.feed.publish(seq, &committed);
                 let search = &self.args.env.search;
                 let state = live.machine.state();
                 live.indexed.committed(search, self.args.id, seq, state);
@@ -238,7 +240,7 @@ impl State {
                 live.notify_ended(&committed);
                 self.start_append(myself);
                 self.carry_out(myself, ready);
-                self.weigh();
+                self.weigh(myself);
                 self.notify_drained();
                 Ok(())
             }
@@ -315,7 +317,7 @@ impl Live {
         reply: oneshot::Sender<Result<EndedTurn, Error>>,
     ) {
         let on_its_way = self.pending.iter().chain(self.in_flight.iter());
-        let durable = !on_its_way.into_iter().any(|event| ends(event, turn));
+        let durable = !on_its_way.into_iter().any(|event| event.fact.ends(turn));
         match self.machine.state().ended_turn(turn) {
             Some(ended) if durable => drop(reply.send(Ok(ended.clone()))),
             None if self.machine.state().turn(turn).is_none() => {
@@ -357,8 +359,4 @@ impl Live {
             && self.pending.is_empty()
             && self.in_flight.is_empty()
     }
-}
-
-fn ends(event: &Event, turn: TurnId) -> bool {
-    matches!(&event.fact, Fact::TurnEnded { turn: ended, .. } if *ended == turn)
 }

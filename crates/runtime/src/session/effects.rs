@@ -17,19 +17,16 @@ use crate::attachments;
 use crate::clock;
 use crate::concurrency::RunPermits;
 use crate::measure;
-use crate::pool::AttemptReply;
+use crate::pool_port::{Attempt, AttemptReply};
 use crate::session_port::Port;
-use crate::supervisor;
 use crate::tokenizer;
-use crate::worker::Attempt;
 
 use super::port::ActorPort;
-use super::{Args, Live, Msg, calling, compacting, render};
+use super::{Args, Live, Msg, calling, compacting, render, supervision};
 
 /// The timeout of a provider's count.
 const MEASURING: Duration = Duration::from_secs(10);
 
-/// Starts carrying out one effect.
 pub(super) fn carry_out(args: &Args, live: &mut Live, myself: &ActorRef<Msg>, effect: Effect) {
     match effect {
         Effect::Count(request) => count(args, myself, request),
@@ -176,7 +173,7 @@ fn dispatch(args: &Args, live: &mut Live, myself: &ActorRef<Msg>, mut assignment
             .turn_permits
             .begin(&concurrency_limits, attempt.assignment.session);
         attempt.cancelled.run_until_cancelled(entered).await;
-        match supervisor::pool_of(&supervisor, &definition).await {
+        match supervision::pool_of(&supervisor, &definition).await {
             Ok(pool) => pool.dispatch(attempt, reply),
             Err(error) => reply.send(AttemptEnd::failed(RunCause::Panic, error.to_string())),
         }

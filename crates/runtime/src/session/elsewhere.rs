@@ -7,13 +7,13 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
-use serde::Deserialize;
-use unisono_context::{Message, MessageId, Ordinal, SessionId};
+use unisono_context::{Message, MessageId, SessionId};
 use unisono_search::{FoundMessage, Scope, Search};
 use unisono_session::{OWNER, State};
 use unisono_store::Journal;
 
-use crate::runtime::Env;
+use crate::env::Env;
+use crate::session_port::{MessagePlace, OutsideMessage, RecallScope};
 
 /// The maximum number of other sessions that one search reads.
 const MAX_SESSIONS: usize = 8;
@@ -21,43 +21,6 @@ const MAX_SESSIONS: usize = 8;
 const LOOKED_AT: usize = 256;
 /// Events per page.
 const PAGE: usize = 1_024;
-
-/// The scope of `recall`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum RecallScope {
-    /// The branch of the context, up to the frozen head.
-    #[default]
-    Branch,
-    /// Also all other branches of the session.
-    Session,
-    /// Also all sessions with the same label `owner`. A session without that label has no others.
-    Owner,
-}
-
-/// A message outside the branch.
-#[derive(Clone, Debug)]
-pub(crate) struct OutsideMessage {
-    /// Another session with its title; none: another branch of this session.
-    pub(crate) session: Option<(SessionId, Arc<str>)>,
-    /// A branch that contains it; none: no branch contains it any more.
-    pub(crate) branch: Option<Arc<str>>,
-    /// The message before it.
-    pub(crate) before: Option<Arc<Message>>,
-    /// The message.
-    pub(crate) message: Arc<Message>,
-}
-
-/// The place of a message outside the branch.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct MessagePlace {
-    /// Another session; none: this one.
-    pub(crate) session: Option<SessionId>,
-    /// One of its branches.
-    pub(crate) branch: String,
-    /// The ordinal of the message there.
-    pub(crate) ordinal: Ordinal,
-}
 
 /// The accessible part of a session.
 #[derive(Clone, Debug)]
@@ -139,7 +102,6 @@ fn elsewhere(
     })
 }
 
-/// Whether a message is on the branch with this `head`.
 fn is_on(state: &State, head: MessageId, message: MessageId) -> bool {
     let node = state.tree().get(message);
     let there = node.and_then(|node| state.tree().node_at(head, node.message.ordinal));

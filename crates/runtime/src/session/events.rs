@@ -5,10 +5,11 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use tokio::sync::watch;
-use unisono_context::{RunId, SessionId};
+use unisono_context::SessionId;
 
-use super::feed::{Recent, SharedEvent};
-use crate::runtime::{Env, Error};
+use super::feed::{BegunReplies, Recent, SharedEvent};
+use crate::env::Env;
+use crate::error::Error;
 
 /// The maximum number of events per read of a follower that has fallen behind.
 const PAGE: usize = 32;
@@ -27,7 +28,7 @@ pub struct Events {
     read: VecDeque<(u64, Arc<SharedEvent>)>,
     durable: watch::Receiver<u64>,
     recent: Recent,
-    pub(super) streaming: Vec<RunId>,
+    pub(super) begun: BegunReplies,
 }
 
 impl Events {
@@ -46,13 +47,13 @@ impl Events {
             read: VecDeque::new(),
             durable,
             recent,
-            streaming: Vec::new(),
+            begun: BegunReplies::default(),
         }
     }
 
-    /// The runs of whose current replies some text was sent before it followed.
-    pub fn streaming(&self) -> &[RunId] {
-        &self.streaming
+    /// Takes the replies of whose text some was sent before it followed.
+    pub fn take_begun(&mut self) -> BegunReplies {
+        std::mem::take(&mut self.begun)
     }
 
     /// The next event with its sequence number, as soon as it is on disk. None after the session

@@ -4,12 +4,13 @@
 //! followers, so a followed session can leave memory. It keeps the newest events for all followers:
 //! only a follower that has fallen behind reads the journal.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use tokio::sync::{broadcast, watch};
 use unisono_context::RunId;
+use unisono_session::run::{Step, is_blank};
 use unisono_session::{Event, Fact};
 
 use super::Progress;
@@ -18,6 +19,8 @@ use super::Progress;
 const PROGRESS_KEPT: usize = 256;
 /// Events that are kept for all followers.
 const EVENTS_KEPT: usize = 64;
+/// Maximum bytes of a reply that are kept until it is complete.
+const REPLY_KEPT: usize = 64 * 1024;
 
 /// The sending end.
 #[derive(Debug)]
@@ -27,8 +30,23 @@ pub(crate) struct Feed {
     /// Created for the first follower, because its buffer takes memory.
     progress: OnceLock<broadcast::Sender<ProgressUpdate>>,
     recent: Recent,
-    /// The runs of whose current replies some text was sent, also if nobody followed.
-    streaming: Mutex<HashSet<RunId>>,
+    replies: Mutex<Replies>,
+}
+
+/// The texts of replies that are not complete, by run, also if nobody followed.
+#[derive(Debug, Default)]
+struct Replies {
+    /// What was sent of the current replies.
+    current: HashMap<RunId, ReplyText>,
+    /// The last text of a reply that broke off, until a later reply is complete.
+    broken_off: HashMap<RunId, ReplyText>,
+}
+
+/// The text of a reply, or its beginning.
+#[derive(Debug, Default)]
+struct ReplyText {
+    text: String,
+    is_cut: bool,
 }
 
 /// The receiving end. Closed after the session was deleted or the runtime has stopped.
@@ -37,12 +55,22 @@ pub(crate) struct FeedReceiver {
     pub(super) durable: watch::Receiver<u64>,
     pub(super) recent: Recent,
     pub(super) progress: broadcast::Receiver<ProgressUpdate>,
-    /// The runs of whose current replies some text was sent before.
-    pub(super) streaming: Vec<RunId>,
+    pub(super) begun: BegunReplies,
+}
+
+/// The replies of whose text some was sent before a follower came.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct BegunReplies {
+    /// The last event on disk at that time: the texts belong after it, and before all progress.
+    pub after: u64,
+    /// The text of each so far, up to 64 KiB.
+    pub texts: Vec<(RunId, Arc<str>)>,
 }
 
 /// Progress, and its position among the events.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct ProgressUpdate {
     /// The last event on disk at that time: a follower of the events gets the progress after this
     /// one.
@@ -58,25 +86,29 @@ impl Feed {
             durable: watch::channel(0).0,
             progress: OnceLock::new(),
             recent: Recent::default(),
-            streaming: Mutex::default(),
+            replies: Mutex::default(),
         }
     }
 
-    /// Follows it.
     pub(crate) fn follow(&self) -> FeedReceiver {
         let progress = self
             .progress
             .get_or_init(|| broadcast::channel(PROGRESS_KEPT).0);
+        // Under one lock with the pieces, so that each is either in the texts or progress.
+        let replies = self.replies();
+        let texts = replies.current.iter();
+        let texts = texts.map(|(run, text)| (*run, text.shown())).collect();
         FeedReceiver {
             durable: self.durable.subscribe(),
             recent: self.recent.clone(),
             progress: progress.subscribe(),
-            // After the subscription, so that no text is overlooked.
-            streaming: self.streaming().iter().copied().collect(),
+            begun: BegunReplies {
+                after: *self.durable.borrow(),
+                texts,
+            },
         }
     }
 
-    /// Whether there are followers.
     pub(crate) fn is_followed(&self) -> bool {
         self.durable.receiver_count() > 0
     }
@@ -102,38 +134,67 @@ impl Feed {
 
     /// Publishes the next part of a run's reply.
     pub(super) fn publish_text(&self, run: RunId, piece: &str) {
-        self.streaming().insert(run);
+        let mut replies = self.replies();
+        replies.current.entry(run).or_default().add(piece);
         self.publish_progress(|| Progress::TextDelta {
             run,
             text: piece.into(),
         });
     }
 
-    /// Removes the runs whose replies are complete.
+    /// The current reply of a run broke off or was rejected: the next text begins another one.
+    pub(super) fn break_off(&self, run: RunId) {
+        let mut replies = self.replies();
+        let text = replies.current.remove(&run);
+        if let Some(text) = text.filter(|text| !is_blank(&text.text)) {
+            replies.broken_off.insert(run, text);
+        }
+    }
+
+    /// No reply is in progress: the actor whose runs spoke is gone.
+    pub(super) fn clear_replies(&self) {
+        *self.replies() = Replies::default();
+    }
+
+    /// The text of the last reply of a run, if that is not complete.
+    pub(super) fn incomplete_text(&self, run: RunId) -> Option<Arc<str>> {
+        let replies = self.replies();
+        let current = replies.current.get(&run);
+        let current = current.filter(|text| !is_blank(&text.text));
+        let text = current.or_else(|| replies.broken_off.get(&run))?;
+        Some(text.shown())
+    }
+
+    /// An attempt of a run is over: its texts are no longer kept. Of a cancelled one some may have come
+    /// after the end of the run was on disk.
+    pub(super) fn end_attempt(&self, run: RunId) {
+        self.replies().remove(run);
+    }
+
+    /// Removes the texts of replies that are complete, or belong to an earlier attempt.
     fn end_replies(&self, events: &[Event]) {
-        let mut streaming = self.streaming();
-        if streaming.is_empty() {
+        let mut replies = self.replies();
+        if replies.current.is_empty() && replies.broken_off.is_empty() {
             return;
         }
         for event in events {
-            if let Fact::RunStepped { run, .. }
-            | Fact::ToolsAnswered { run, .. }
-            | Fact::RunRetried { run, .. }
-            | Fact::RunEnded { run, .. } = &event.fact
-            {
-                streaming.remove(run);
+            match &event.fact {
+                // The usage of a reply that broke off: the next one may have begun.
+                Fact::RunStepped { step, .. } if matches!(**step, Step::Spent(_)) => {}
+                Fact::RunStepped { run, .. }
+                | Fact::ToolsAnswered { run, .. }
+                | Fact::RunRetried { run, .. }
+                | Fact::RunEnded { run, .. } => replies.remove(*run),
+                _ => {}
             }
         }
     }
 
     /// No change of it can be interrupted, so a poisoned lock is fine.
-    fn streaming(&self) -> MutexGuard<'_, HashSet<RunId>> {
-        self.streaming
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+    fn replies(&self) -> MutexGuard<'_, Replies> {
+        self.replies.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Publishes progress, if there are followers.
     pub(super) fn publish_progress(&self, progress: impl FnOnce() -> Progress) {
         if let Some(followers) = self.progress.get()
             && followers.receiver_count() > 0
@@ -144,6 +205,35 @@ impl Feed {
             };
             // The last follower may have left just now.
             let _ = followers.send(said);
+        }
+    }
+}
+
+impl Replies {
+    fn remove(&mut self, run: RunId) {
+        self.current.remove(&run);
+        self.broken_off.remove(&run);
+    }
+}
+
+impl ReplyText {
+    fn add(&mut self, piece: &str) {
+        if self.is_cut {
+            return;
+        }
+        let mut end = piece.len().min(REPLY_KEPT - self.text.len());
+        while !piece.is_char_boundary(end) {
+            end -= 1;
+        }
+        self.text.push_str(&piece[..end]);
+        self.is_cut = end < piece.len();
+    }
+
+    /// The text, marked if it is not all of it.
+    fn shown(&self) -> Arc<str> {
+        match self.is_cut {
+            true => format!("{} …", self.text).into(),
+            false => self.text.as_str().into(),
         }
     }
 }
@@ -179,7 +269,6 @@ impl Deref for SharedEvent {
     }
 }
 
-/// Events with their sequence numbers.
 type Numbered = VecDeque<(u64, Arc<SharedEvent>)>;
 
 /// The newest events without a gap.
@@ -192,7 +281,6 @@ impl Recent {
         Arc::strong_count(&self.0).saturating_sub(1)
     }
 
-    /// The event with this number, if it is kept.
     pub(super) fn get(&self, seq: u64) -> Option<Arc<SharedEvent>> {
         let kept = self.kept();
         let (first, _) = kept.front()?;
@@ -230,6 +318,14 @@ impl Recent {
 mod tests {
     use super::*;
     use unisono_context::Timestamp;
+    use unisono_session::run::{AuxiliaryUsage, Reply, Usage};
+
+    fn sorted_runs(feed: &Feed) -> Vec<RunId> {
+        let begun = feed.follow().begun.texts.into_iter();
+        let mut runs: Vec<RunId> = begun.map(|(run, _)| run).collect();
+        runs.sort();
+        runs
+    }
 
     fn events(numbers: std::ops::RangeInclusive<u64>) -> Vec<Event> {
         let seal = |n| Event {
@@ -287,16 +383,11 @@ mod tests {
     fn a_follower_knows_the_replies_that_began_before_it() {
         let feed = Feed::new();
         let runs = [1, 2].map(RunId::from_u128);
-        let sorted = |following: FeedReceiver| {
-            let mut streaming = following.streaming;
-            streaming.sort();
-            streaming
-        };
-        assert_eq!(sorted(feed.follow()), []);
+        assert_eq!(sorted_runs(&feed), []);
         for run in runs {
             feed.publish_text(run, "Hel");
         }
-        assert_eq!(sorted(feed.follow()), runs);
+        assert_eq!(sorted_runs(&feed), runs);
         let retried = Event {
             at: Timestamp(0),
             fact: Fact::RunRetried {
@@ -307,7 +398,58 @@ mod tests {
             },
         };
         feed.publish(1, &[retried]);
-        assert_eq!(sorted(feed.follow()), [runs[1]]);
+        assert_eq!(sorted_runs(&feed), [runs[1]]);
+    }
+
+    #[test]
+    fn the_text_of_a_reply_is_kept_until_a_reply_is_complete() {
+        let (feed, run) = (Feed::new(), RunId::from_u128(1));
+        let text = || feed.incomplete_text(run);
+        let stepped = |step| Event {
+            at: Timestamp(0),
+            fact: Fact::RunStepped {
+                run,
+                step: Arc::new(step),
+            },
+        };
+        assert_eq!(text(), None);
+        for piece in ["The move ", "is"] {
+            feed.publish_text(run, piece);
+        }
+        assert_eq!(text().as_deref(), Some("The move is"));
+        feed.break_off(run);
+        assert_eq!(sorted_runs(&feed), []);
+        feed.publish_text(run, " ");
+        let begun = feed.follow().begun;
+        assert_eq!(begun.texts, vec![(run, Arc::<str>::from(" "))]);
+        assert_eq!(text().as_deref(), Some("The move is"), "no text yet");
+        feed.publish_text(run, "On");
+        feed.publish(
+            1,
+            &[stepped(Step::Spent(AuxiliaryUsage {
+                usage: Usage::NONE,
+                fallback: None,
+            }))],
+        );
+        assert_eq!(text().as_deref(), Some(" On"));
+        feed.publish(2, &[stepped(Step::Model(Reply::default()))]);
+        assert_eq!(text(), None);
+        // A long one is cut between two characters, and not continued behind a gap.
+        feed.publish_text(run, "w");
+        for _ in 0..REPLY_KEPT {
+            feed.publish_text(run, "é");
+        }
+        feed.publish_text(run, "more");
+        let long = text().unwrap();
+        assert_eq!(long.len(), REPLY_KEPT - 1 + " …".len());
+        assert!(long.ends_with("éé …"), "{long}");
+        feed.clear_replies();
+        assert_eq!(text(), None);
+        feed.publish_text(run, "late");
+        feed.break_off(run);
+        feed.publish_text(run, "later");
+        feed.end_attempt(run);
+        assert_eq!((text(), sorted_runs(&feed)), (None, Vec::new()));
     }
 
     #[test]

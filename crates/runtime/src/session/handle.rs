@@ -1,6 +1,7 @@
 //! The handle of a session for clients.
 
 use std::collections::BTreeMap;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ractor::ActorRef;
@@ -15,10 +16,10 @@ use unisono_session::{Input, Refusal, State};
 
 use crate::address::ActorAddress;
 use crate::attachments;
-use crate::runtime::{Env, Error};
-use crate::supervisor;
+use crate::env::Env;
+use crate::error::Error;
 
-use super::{Events, FeedReceiver, Msg, ProgressUpdate};
+use super::{Events, FeedReceiver, Msg, ProgressUpdate, supervision};
 
 /// The maximum number of tries of one request, if the session leaves memory or dies each time.
 const REQUEST_TRIES: u32 = 8;
@@ -73,7 +74,7 @@ pub struct Handle {
     id: SessionId,
     address: ActorAddress<Msg>,
     permits: Arc<Semaphore>,
-    supervisor: ActorRef<supervisor::Msg>,
+    supervisor: ActorRef<supervision::Msg>,
     env: Arc<Env>,
 }
 
@@ -81,7 +82,7 @@ impl Handle {
     pub(crate) fn new(
         id: SessionId,
         entry: Entry,
-        supervisor: ActorRef<supervisor::Msg>,
+        supervisor: ActorRef<supervision::Msg>,
         env: Arc<Env>,
     ) -> Handle {
         Handle {
@@ -341,7 +342,7 @@ impl Handle {
         &self,
         after: u64,
     ) -> Result<(Events, broadcast::Receiver<ProgressUpdate>), Error> {
-        let (feed, following) = supervisor::follow(&self.supervisor, self.id).await?;
+        let (feed, following) = supervision::follow(&self.supervisor, self.id).await?;
         if *following.durable.borrow() == 0 {
             // It is not in memory, or is being loaded.
             let engine = self.env.journal.engine();
@@ -358,28 +359,34 @@ impl Handle {
             durable,
             recent,
             progress,
-            streaming,
+            begun,
         } = following;
         let mut events = Events::new(self.env.clone(), self.id, after, durable, recent);
-        events.streaming = streaming;
+        events.begun = begun;
         Ok((events, progress))
     }
 
-    async fn request(&self, mut input: Input) -> Result<(), Error> {
-        let permit = self.permits.try_acquire();
-        let _permit = permit.map_err(|_| Error::Busy(self.id))?;
-        let is_new = matches!(input, Input::Import(_));
-        let attached = match is_new || input.contents_mut().is_empty() {
-            true => 0,
-            false => self.inspect(State::attached_bytes).await?,
-        };
-        let limits = self.env.options.attachments;
-        attachments::store(&self.env.journal, self.id, limits, &mut input, attached).await?;
-        self.request_reply(|reply| Msg::Request {
-            input: input.clone(),
-            reply,
+    fn request(
+        &self,
+        mut input: Input,
+    ) -> Pin<Box<dyn Future<Output = Result<(), Error>> + Send + '_>> {
+        // Boxed: callers' crates do not compile it again.
+        Box::pin(async move {
+            let permit = self.permits.try_acquire();
+            let _permit = permit.map_err(|_| Error::Busy(self.id))?;
+            let is_new = matches!(input, Input::Import(_));
+            let attached = match is_new || input.contents_mut().is_empty() {
+                true => 0,
+                false => self.inspect(State::attached_bytes).await?,
+            };
+            let limits = self.env.options.attachments;
+            attachments::store(&self.env.journal, self.id, limits, &mut input, attached).await?;
+            self.request_reply(|reply| Msg::Request {
+                input: input.clone(),
+                reply,
+            })
+            .await?
         })
-        .await?
     }
 
     /// Sends a request to the session. A session that left memory, or died during the request, is
@@ -393,7 +400,7 @@ impl Handle {
             {
                 return Ok(answer);
             }
-            address = supervisor::activate(&self.supervisor, self.id)
+            address = supervision::activate(&self.supervisor, self.id)
                 .await?
                 .address;
         }

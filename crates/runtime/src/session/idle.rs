@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use ractor::ActorRef;
 
-use super::{Msg, Phase, State};
-use crate::supervisor;
+use super::{Msg, Phase, State, supervision};
 
 impl State {
     pub(super) fn yield_permits(&mut self, myself: &ActorRef<Msg>) {
@@ -23,8 +22,16 @@ impl State {
         }
     }
 
+    /// The idle time after which it leaves memory.
+    pub(super) fn idle_time(&self) -> Duration {
+        let options = &self.args.env.options;
+        let bytes = self.args.residence.to_resident().bytes;
+        options.resident.idle_time(options.passivate_after, bytes)
+    }
+
     /// Updates its size; if all sessions together are too large, some have to leave.
-    pub(super) fn weigh(&mut self) {
+    pub(super) fn weigh(&mut self, myself: &ActorRef<Msg>) {
+        let before = self.idle_time();
         let Phase::Live(live) = &mut self.phase else {
             return;
         };
@@ -34,13 +41,23 @@ impl State {
         let env = &self.args.env;
         if env.resident.bytes() > env.options.resident.bytes {
             // A stopping tree makes no space.
-            let _ = self.args.supervisor.send_message(supervisor::Msg::MakeRoom);
+            let _ = self
+                .args
+                .supervisor
+                .send_message(supervision::Msg::MakeRoom);
+        }
+        if self.idle_time() < before {
+            self.schedule_idle_check(myself);
         }
     }
 
-    pub(super) fn schedule_idle_check(&self, myself: &ActorRef<Msg>) {
-        let (myself, after) = (myself.clone(), self.args.env.options.passivate_after);
-        tokio::spawn(async move {
+    /// Starts the timer of the next check, in place of an earlier one.
+    pub(super) fn schedule_idle_check(&mut self, myself: &ActorRef<Msg>) {
+        self.idle_checks.abort_all();
+        // Removes timers that have ended.
+        while self.idle_checks.try_join_next().is_some() {}
+        let (myself, after) = (myself.clone(), self.idle_time());
+        self.idle_checks.spawn(async move {
             tokio::time::sleep(after).await;
             // Already gone: nothing to check.
             let _ = myself.send_message(Msg::CheckIdle);

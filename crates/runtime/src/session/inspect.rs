@@ -4,7 +4,7 @@ use tokio::sync::oneshot;
 use unisono_context::TurnId;
 use unisono_session::state::EndedTurn;
 
-use crate::runtime::Error;
+use crate::error::Error;
 
 use super::{Ack, Inspection, Phase, State};
 

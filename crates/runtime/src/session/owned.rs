@@ -1,15 +1,14 @@
 //! A session of a store that several programs use: another program may own it.
 
-use super::{Phase, State};
-use crate::runtime::Error;
-use crate::supervisor;
+use super::{Phase, State, supervision};
+use crate::error::Error;
 
 impl State {
     /// Another program owns the session, or may own it: current callers get the error, later ones
     /// have it claimed.
     pub(super) fn lose(&mut self, error: Error) {
         self.phase = Phase::Broken(error);
-        let forget = supervisor::Msg::Forget(self.args.id);
+        let forget = supervision::Msg::Forget(self.args.id);
         // A stopping tree forgets it in any case.
         let _ = self.args.supervisor.send_message(forget);
     }

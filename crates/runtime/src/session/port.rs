@@ -15,15 +15,18 @@ use unisono_session::trace::AnsweredCalls;
 use unisono_session::{Fact, Input, State as SessionState};
 use unisono_store::Journal;
 
-use crate::agent::Failure;
 use crate::attachments;
-use crate::runtime::{Env, Error};
-use crate::session_port::{PortFuture, RecallResults, SessionPort};
+use crate::env::Env;
+use crate::error::Error;
+use crate::failure::Failure;
+use crate::session_port::{
+    MessagePlace, PortFuture, PortResult, RecallResults, RecallScope, SessionPort,
+};
 use crate::tokenizer;
 
 use super::budget_queue::QueuedCall;
 use super::effects::{count_surely, feed};
-use super::elsewhere::{self, MessagePlace, ReadAccess, RecallScope};
+use super::elsewhere::{self, ReadAccess};
 use super::rounds::{self, Round, RoundKind};
 use super::{Args, Feed, Msg, Progress};
 
@@ -60,7 +63,7 @@ impl ActorPort {
     fn look<T: Send + 'static>(
         &self,
         look: impl FnOnce(&SessionState) -> T + Send + 'static,
-    ) -> PortFuture<'_, Result<T, Failure>> {
+    ) -> PortResult<'_, T> {
         let (sender, seen) = oneshot::channel();
         let (reply, looked) = oneshot::channel();
         // The run may have ended meanwhile.
@@ -80,7 +83,7 @@ impl ActorPort {
         input: Input,
         round: Round,
         held: watch::Sender<bool>,
-    ) -> PortFuture<'_, Result<Vec<ToolResult>, Failure>> {
+    ) -> PortResult<'_, Vec<ToolResult>> {
         let (results, ended) = oneshot::channel();
         let reply = rounds::RoundReply { results, held };
         let sent = self.session.send_message(Msg::Round {
@@ -95,7 +98,6 @@ impl ActorPort {
     }
 }
 
-/// The steps of a run, read from their location.
 async fn steps(
     journal: &Journal,
     id: SessionId,
@@ -128,12 +130,7 @@ fn gone() -> Failure {
 }
 
 impl SessionPort for ActorPort {
-    fn step(
-        &self,
-        run: RunId,
-        attempt: u32,
-        step: Arc<Step>,
-    ) -> PortFuture<'_, Result<(), Failure>> {
+    fn step(&self, run: RunId, attempt: u32, step: Arc<Step>) -> PortResult<'_, ()> {
         let (reply, durable) = oneshot::channel();
         let input = Input::RunStepped { run, attempt, step };
         let sent = self.session.send_message(Msg::Request { input, reply });
@@ -150,7 +147,7 @@ impl SessionPort for ActorPort {
         attempt: u32,
         round: u32,
         calls: Vec<DelegateCall>,
-    ) -> PortFuture<'_, Result<Vec<ToolResult>, Failure>> {
+    ) -> PortResult<'_, Vec<ToolResult>> {
         let (number, kind) = (round, RoundKind::Tasks);
         let input = Input::Delegate {
             run,
@@ -172,7 +169,7 @@ impl SessionPort for ActorPort {
         round: u32,
         calls: Vec<NewCall>,
         held: watch::Sender<bool>,
-    ) -> PortFuture<'_, Result<Vec<ToolResult>, Failure>> {
+    ) -> PortResult<'_, Vec<ToolResult>> {
         let (number, kind) = (round, RoundKind::Calls);
         let input = Input::CallTools {
             run,
@@ -183,12 +180,21 @@ impl SessionPort for ActorPort {
         self.round(input, Round { run, number, kind }, held)
     }
 
+    fn withdraw_permissions(&self, run: RunId, attempt: u32, round: u32) {
+        let withdrawn = Input::WithdrawPermissions {
+            run,
+            attempt,
+            round,
+        };
+        feed(&self.session, withdrawn);
+    }
+
     fn reserve(
         &self,
         run: RunId,
         attempt: u32,
         ask: ReservationRequest,
-    ) -> PortFuture<'_, Result<Option<Arc<str>>, Failure>> {
+    ) -> PortResult<'_, Option<Arc<str>>> {
         let (reply, granted) = oneshot::channel();
         let asking = QueuedCall {
             run,
@@ -214,6 +220,8 @@ impl SessionPort for ActorPort {
     }
 
     fn spent(&self, run: RunId, attempt: u32, call: Option<u32>, spent: AuxiliaryUsage) {
+        // A reply that is no step is paid for: its text is none of the next reply.
+        self.feed.break_off(run);
         let paid = Input::Spent {
             run,
             attempt,
@@ -231,23 +239,15 @@ impl SessionPort for ActorPort {
         &self,
         head: MessageId,
         ordinal: Ordinal,
-    ) -> PortFuture<'_, Result<Option<Arc<Message>>, Failure>> {
+    ) -> PortResult<'_, Option<Arc<Message>>> {
         self.look(move |state| Some(state.tree().node_at(head, ordinal)?.message.clone()))
     }
 
-    fn read_result(
-        &self,
-        run: RunId,
-        name: String,
-    ) -> PortFuture<'_, Result<Option<Arc<str>>, Failure>> {
+    fn read_result(&self, run: RunId, name: String) -> PortResult<'_, Option<Arc<str>>> {
         self.look(move |state| state.result_by_name(run, &name))
     }
 
-    fn read_steps(
-        &self,
-        head: MessageId,
-        ordinal: Ordinal,
-    ) -> PortFuture<'_, Result<Vec<Arc<Step>>, Failure>> {
+    fn read_steps(&self, head: MessageId, ordinal: Ordinal) -> PortResult<'_, Vec<Arc<Step>>> {
         let acts = self.look(move |state| {
             let written = state.tree().node_at(head, ordinal)?;
             state.step_location(written.message.id)
@@ -268,7 +268,7 @@ impl SessionPort for ActorPort {
         head: MessageId,
         text: String,
         limit: usize,
-    ) -> PortFuture<'_, Result<Result<RecallResults, String>, Failure>> {
+    ) -> PortResult<'_, Result<RecallResults, String>> {
         let (id, reach) = (self.id, self.reach);
         let seen = self.look(move |state| {
             let branch = Branch::new(id, state.tree(), head);
@@ -297,7 +297,7 @@ impl SessionPort for ActorPort {
     fn read_outside_message(
         &self,
         place: MessagePlace,
-    ) -> PortFuture<'_, Result<Result<Arc<Message>, String>, Failure>> {
+    ) -> PortResult<'_, Result<Arc<Message>, String>> {
         let (id, reach) = (self.id, self.reach);
         let allowed = self.look(move |state| ReadAccess::new(reach, id, state));
         Box::pin(async move {
@@ -308,7 +308,7 @@ impl SessionPort for ActorPort {
         })
     }
 
-    fn read_content(&self, digest: Digest) -> PortFuture<'_, Result<Arc<[u8]>, Failure>> {
+    fn read_content(&self, digest: Digest) -> PortResult<'_, Arc<[u8]>> {
         Box::pin(async move {
             let env = self.env.upgrade().ok_or_else(gone)?;
             let read = attachments::read(&env.journal, digest).await;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use ractor::ActorRef;
 use unisono_session::{Machine, State as SessionState};
 
-use crate::runtime::Error;
+use crate::error::Error;
 
 use super::{Msg, Phase, State};
 
@@ -36,7 +36,6 @@ impl ReadOnlySession {
         self.state().has_work()
     }
 
-    /// Whether it may become live in this process.
     fn can_become_live(&self) -> bool {
         is_transient(&self.why)
     }

@@ -11,8 +11,8 @@ use unisono_session::run::calls::CallRoundStatus;
 use unisono_session::run::{DelegationStatus, RunCause, ToolResult};
 use unisono_session::{Event, Fact, Input, State as SessionState};
 
-use crate::agent::Failure;
-use crate::runtime::Error;
+use crate::error::Error;
+use crate::failure::Failure;
 
 use super::{Msg, Phase, State};
 
@@ -31,7 +31,6 @@ pub(crate) struct Round {
     pub(crate) kind: RoundKind,
 }
 
-/// The kind of a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum RoundKind {
     /// Delegated tasks.
@@ -40,7 +39,6 @@ pub(crate) enum RoundKind {
     Calls,
 }
 
-/// The state of a round.
 enum RoundStatus {
     Unknown,
     InProgress { held: bool },
@@ -95,7 +93,6 @@ impl Round {
 }
 
 impl Rounds {
-    /// Registers an agent that waits for a round.
     fn wait(&mut self, state: &SessionState, round: Round, decided: u64, reply: RoundReply) {
         match round.status(state) {
             RoundStatus::InProgress { held } => {

@@ -7,7 +7,7 @@ use unisono_store::Journal;
 
 use crate::attachments::{self, AttachmentLimits};
 use crate::clock;
-use crate::runtime::Error;
+use crate::error::Error;
 
 use super::Phase;
 use super::commit::{self, Loaded};

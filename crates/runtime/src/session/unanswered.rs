@@ -8,7 +8,7 @@ use ractor::ActorRef;
 use unisono_session::Event;
 use unisono_store::Error as StoreError;
 
-use crate::runtime::Error;
+use crate::error::Error;
 
 use super::{Live, Msg, Phase, State};
 

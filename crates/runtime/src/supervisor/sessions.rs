@@ -89,7 +89,6 @@ impl State {
         live.filter(|one| one.residence.is_working()).count()
     }
 
-    /// A session has left memory.
     pub(super) fn on_session_left(&mut self, id: SessionId) {
         self.sessions.remove(&id);
         if self.feeds.get(&id).is_some_and(|feed| !feed.is_followed()) {

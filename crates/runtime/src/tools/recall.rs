@@ -15,8 +15,7 @@ use unisono_search::{RecallResult as OnBranch, excerpt};
 use unisono_session::state::MAIN;
 
 use crate::agent::{Ctx, Failure};
-use crate::session::{MessagePlace, OutsideMessage};
-use crate::session_port::RecallResults;
+use crate::session_port::{MessagePlace, OutsideMessage, RecallResults};
 
 use super::{
     MAX_CHARS, Outcome, READ_MESSAGE, RECALL, format_message, heading, no_message, paged_message,

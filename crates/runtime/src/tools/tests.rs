@@ -34,22 +34,14 @@ fn schemas_are_json_and_sorted_by_name() {
 #[tokio::test]
 async fn reads_messages_by_number() {
     let attempt = attempt(&["one", "two", "three"]);
-    for (name, arguments, content) in [
+    for (name, arguments, content) in rows! {
         ("read_message", r#"{"n":2}"#, "#2 assistant:\ntwo"),
         ("read_message", r#"{"n":1,"skip":9}"#, "one"),
         ("recall", r#"{"n":3}"#, "#3 user:\nthree"),
         ("recall", r##"{"query":" #3 "}"##, "#3 user:\nthree"),
-        (
-            "recall",
-            r#"{"from":1,"to":2}"#,
-            "#1 user:\none\n\n#2 assistant:\ntwo",
-        ),
-        (
-            "recall",
-            r#"{"from":3,"to":9}"#,
-            "#3 user:\nthree\n\n[#3 is the last message]",
-        ),
-    ] {
+        ("recall", r#"{"from":1,"to":2}"#, "#1 user:\none\n\n#2 assistant:\ntwo"),
+        ("recall", r#"{"from":3,"to":9}"#, "#3 user:\nthree\n\n[#3 is the last message]"),
+    } {
         let result = ask(&attempt, name, arguments).await;
         assert_eq!(
             (&*result.content, result.is_error),
@@ -64,38 +56,26 @@ async fn reads_messages_by_number() {
 async fn errors_of_the_model_are_reported_to_the_model() {
     let attempt = attempt(&["one", "two"]);
     let too_long = format!("{{\"query\":\"{}\"}}", "word ".repeat(80_000));
-    for (name, arguments, says) in [
+    for (name, arguments, says) in rows! {
         ("read_message", r#"{"n":3}"#, "no message #3"),
         ("read_message", r#"{"n":0}"#, "no message #0"),
         ("read_message", r#"{"n":"2"}"#, "do not fit its schema"),
         ("read_message", r#"{"n":2,"m":1}"#, "unknown field `m`"),
         ("read_message", r#"{"n":2"#, "do not fit its schema"),
-        (
-            "read_message",
-            r#"{"n":2,"skip":99}"#,
-            "none are left after 99",
-        ),
+        ("read_message", r#"{"n":2,"skip":99}"#, "none are left after 99"),
         ("recall", r#"{}"#, "takes one of"),
         ("recall", r#"{"n":1,"to":2}"#, "takes one of"),
         ("recall", r#"{"n":1,"query":"one"}"#, "takes one of"),
         ("recall", r#"{"query":"one","steps":true}"#, "takes one of"),
         ("recall", r#"{"n":1,"skip":4}"#, "takes one of"),
         ("recall", r#"{"n":9,"steps":true}"#, "no message #9"),
-        (
-            "recall",
-            r#"{"n":1,"steps":true}"#,
-            "no agent took steps to write #1",
-        ),
+        ("recall", r#"{"n":1,"steps":true}"#, "no agent took steps to write #1"),
         ("recall", r##"{"query":"#7"}"##, "no message #7"),
         ("recall", &too_long, "399999 bytes, but the limit is 4096"),
         ("recall", r#"{"from":2,"to":1}"#, "`from` not after `to`"),
         ("recall", r#"{"from":7,"to":9}"#, "no message #7"),
-        (
-            "shell",
-            r#"{}"#,
-            "tool `shell` does not exist; it may call: read_message, recall",
-        ),
-    ] {
+        ("shell", r#"{}"#, "tool `shell` does not exist; it may call: read_message, recall"),
+    } {
         let result = ask(&attempt, name, arguments).await;
         assert!(result.is_error, "{arguments}");
         assert!(
@@ -178,33 +158,66 @@ async fn no_more_calls_are_made_than_a_reply_may_make() {
         "each call has its result"
     );
     let refusal = "[not made: one reply may make 2 calls of tools, this one has 5; ";
-    assert!(
-        results[2].result.content.starts_with(refusal),
-        "{}",
-        results[2].result.content
-    );
+    let third_begins = |results: &[CallOutcome], says: &str| {
+        let text = &results[2].result.content;
+        assert!(text.starts_with(says), "{text}");
+    };
+    third_begins(&results, refusal);
     assert_eq!(&*results[3].result.content, "[not made]", "said once");
     assert_eq!(&*results[4].result.content, "[not made]");
     // The call in which the reply was cut off has another text than excess calls.
     let cut = reply(Stop::CutOff, &[read, read, read, ("read_message", "")]);
     let results = call_all_of(&cut, 1, &ctx).await.unwrap();
-    assert!(
-        results[2]
-            .result
-            .content
-            .starts_with("[not made: one reply")
-    );
+    third_begins(&results, "[not made: one reply");
     assert_eq!(&*results[3].result.content, CUT_OFF);
     // Delegated tasks count like any call.
     let give = ("delegate", r#"{"agent":"risks","task":"look"}"#);
     let many = reply(Stop::Complete, &[give; 3]);
     let results = call_all_of(&many, 1, &ctx).await.unwrap();
-    assert!(
-        results[2]
-            .result
-            .content
-            .starts_with("[not made: one reply")
-    );
+    third_begins(&results, "[not made: one reply");
+}
+
+#[tokio::test]
+async fn a_reply_keeps_one_call_more_than_it_may_make() {
+    let mut attempt = attempt(&["one"]);
+    attempt.call_cap = CallCap(1);
+    let ctx = attempt.ctx();
+    let (read, empty) = (("read_message", r#"{"n":1}"#), ("read_message", "{}"));
+    // The call in which the reply was cut off is among those that are left out.
+    let cut = reply(Stop::CutOff, &[read, empty, read, ("read_message", "")]);
+    let kept = within_cap(cut, &ctx);
+    assert_eq!((kept.calls.len(), kept.called()), (2, 4));
+    let results = call_all_of(&kept, 1, &ctx).await.unwrap();
+    assert_eq!(results.len(), 2);
+    assert!(!results[0].result.is_error);
+    let text = &results[1].result.content;
+    let refusal = "[not made: one reply may make 1 calls of tools, this one has 4; ";
+    assert!(text.starts_with(refusal), "{text}");
+}
+
+#[tokio::test]
+async fn the_client_is_left_no_more_calls_than_a_reply_may_make() {
+    let mut attempt = attempt(&["one"]);
+    attempt.call_cap = CallCap(2);
+    attempt.client_options.tools.push("notes".into());
+    let ctx = attempt.ctx();
+    let (notes, read) = (("notes", "{}"), ("read_message", r#"{"n":1}"#));
+    let many = reply(Stop::Complete, &[notes; 5]);
+    let why =
+        "one reply may make 2 calls of tools, this one has 5; those after the first 2 are left out";
+    // It is the same before and after the reply is recorded.
+    for many in [within_cap(many.clone(), &ctx), many] {
+        assert_eq!(client_calls(&many, 1, &ctx).unwrap().len(), 2);
+        assert_eq!(unsent_calls(&many, &ctx).as_deref(), Some(why));
+    }
+    // An invalid call beyond them does not matter; calls of the agent's own tools count.
+    let wrong_last = reply(Stop::Complete, &[read, notes, ("notes", "[]")]);
+    assert_eq!(client_calls(&wrong_last, 1, &ctx).unwrap().len(), 1);
+    let too_late = reply(Stop::Complete, &[read, read, notes]);
+    assert_eq!(client_calls(&too_late, 1, &ctx), None);
+    let few = reply(Stop::Complete, &[notes; 2]);
+    assert_eq!(client_calls(&few, 1, &ctx).unwrap().len(), 2);
+    assert_eq!(unsent_calls(&few, &ctx), None);
 }
 
 #[tokio::test]
@@ -301,23 +314,13 @@ async fn a_range_is_limited_and_says_how_to_continue() {
     let text = "x".repeat(MAX_CHARS / 3);
     let wide = ask(&attempt(&[&*text; 9]), "recall", r#"{"from":1,"to":9}"#).await;
     assert!(wide.content.chars().count() < MAX_CHARS + 200);
-    assert!(
-        wide.content
-            .ends_with(r#"recall {"from":3,"to":9} reads on]"#),
-        "{}",
-        wide.content
-    );
+    let end = r#"recall {"from":3,"to":9} reads on]"#;
+    assert!(wide.content.ends_with(end), "{wide:?}");
 
-    let many = ask(
-        &attempt(&["x"; 80]),
-        "recall",
-        r#"{"from":1,"to":4000000000}"#,
-    )
-    .await;
-    assert!(
-        many.content
-            .ends_with(r#"recall {"from":51,"to":4000000000} reads on]"#)
-    );
+    let range = r#"{"from":1,"to":4000000000}"#;
+    let many = ask(&attempt(&["x"; 80]), "recall", range).await;
+    let end = r#"recall {"from":51,"to":4000000000} reads on]"#;
+    assert!(many.content.ends_with(end));
 }
 
 #[tokio::test]
@@ -328,12 +331,8 @@ async fn words_find_cited_excerpts_with_their_neighbours() {
         "Good. And the budget?",
         "40,000 at most.",
     ]);
-    let found = ask(
-        &attempt,
-        "recall",
-        r#"{"query":"When is the kestrel rollout?"}"#,
-    )
-    .await;
+    let query = r#"{"query":"When is the kestrel rollout?"}"#;
+    let found = ask(&attempt, "recall", query).await;
     assert!(!found.is_error);
     let expected = "[found, the best first]\n\n\
         #2 assistant:\nThe rollout of kestrel is on Friday.\n\n\
@@ -343,23 +342,16 @@ async fn words_find_cited_excerpts_with_their_neighbours() {
         [read_message {\"n\":2} reads #2 whole]";
     assert_eq!(&*found.content, expected);
     let found = ask(&attempt, "recall", r#"{"query":"kestrel unicorn"}"#).await;
-    assert!(
-        found
-            .content
-            .starts_with("[found, the best first; nowhere: unicorn]"),
-        "{}",
-        found.content
-    );
+    let begins = "[found, the best first; nowhere: unicorn]";
+    assert!(found.content.starts_with(begins), "{found:?}");
     for (query, says) in [
         ("unicorn", "nothing found: no message has any of unicorn"),
         ("?!", "there is no word to search for"),
     ] {
         let arguments = serde_json::json!({ "query": query }).to_string();
         let nothing = ask(&attempt, "recall", &arguments).await;
-        assert!(
-            !nothing.is_error && nothing.content.starts_with(says),
-            "{query}"
-        );
+        assert!(!nothing.is_error, "{query}");
+        assert!(nothing.content.starts_with(says), "{query}");
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 
-/// A word of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Word {
     pub(crate) stem: String,

@@ -1,4 +1,4 @@
-//! What a named period means beside a reference day.
+//! The days that a named period means, relative to a reference day.
 
 use std::ops::RangeInclusive;
 
@@ -11,11 +11,12 @@ use crate::times::Period;
 /// The maximum number of days between a day and a text that names it without a year.
 const NEAR: i64 = 183;
 
-/// A named period.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum NamedTime {
     /// The year, if it is named, the month and the day.
     Day(Option<i16>, i8, i8),
+    /// The year, and two numbers of which either may be the month and the other the day.
+    MonthAndDay(i16, i8, i8),
     /// The year, if it is named, and the month.
     Month(Option<i16>, i8),
     /// A weekday.
@@ -90,7 +91,6 @@ pub(crate) fn day_number(day: Date) -> i64 {
     day.duration_since(epoch).as_hours() / 24
 }
 
-/// The day with a number.
 pub(crate) fn day_with_number(number: i64) -> Option<Date> {
     jiff::civil::date(1970, 1, 1)
         .checked_add(number.days())
@@ -108,7 +108,6 @@ pub(crate) fn day_of(at: Timestamp) -> Option<Date> {
 /// A day that a message names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct NamedDay {
-    /// The number of the day.
     pub(crate) number: i64,
     /// Whether the text can mean no other day.
     pub(crate) is_certain: bool,
@@ -153,7 +152,7 @@ impl NamedTime {
 
     pub(super) fn is_date(&self) -> bool {
         match self {
-            NamedTime::Day(..) | NamedTime::Month(..) => true,
+            NamedTime::Day(..) | NamedTime::MonthAndDay(..) | NamedTime::Month(..) => true,
             NamedTime::Range(first, last) => first.is_date() && last.is_date(),
             _ => false,
         }
@@ -163,7 +162,7 @@ impl NamedTime {
     pub(super) fn days(&self, reference: Date) -> Option<Days> {
         let after = |span: Span| reference.checked_add(span).ok();
         match *self {
-            NamedTime::Day(Some(year), month, day) => {
+            NamedTime::Day(Some(year), month, day) | NamedTime::MonthAndDay(year, month, day) => {
                 Date::new(year, month, day).ok().map(Days::one)
             }
             NamedTime::Day(None, month, day) => last_day(reference, month, day).map(Days::one),
@@ -204,8 +203,32 @@ impl NamedTime {
         }
     }
 
-    /// The next days of this name after the reference, if it has several.
+    /// The other reading of numbers of which either may be the month.
+    fn other_reading(&self) -> Option<NamedTime> {
+        match self {
+            NamedTime::MonthAndDay(year, month, day) => {
+                Some(NamedTime::MonthAndDay(*year, *day, *month))
+            }
+            NamedTime::Range(first, last) => {
+                let others = (first.other_reading(), last.other_reading());
+                let (first, last) = match others {
+                    (None, None) => return None,
+                    (new_first, new_last) => (
+                        new_first.unwrap_or_else(|| (**first).clone()),
+                        new_last.unwrap_or_else(|| (**last).clone()),
+                    ),
+                };
+                Some(NamedTime::Range(Box::new(first), Box::new(last)))
+            }
+            _ => None,
+        }
+    }
+
+    /// The next days of this name after the reference, or its other reading, if it has several.
     pub(super) fn next(&self, reference: Date) -> Option<Days> {
+        if let Some(other) = self.other_reading() {
+            return other.days(reference);
+        }
         let day = match *self {
             NamedTime::Day(None, month, day) => {
                 let mut years = (0..=1).map(|on| reference.year() + on);
@@ -226,7 +249,7 @@ impl NamedTime {
 
     /// Whether a text can mean no other day by it.
     pub(super) fn is_certain(&self) -> bool {
-        !matches!(self, NamedTime::Weekday(_, Weekdays::Any))
+        self.other_reading().is_none() && !matches!(self, NamedTime::Weekday(_, Weekdays::Any))
     }
 
     /// The days that a text of the reference day may mean: of days without a year those that are
@@ -257,7 +280,6 @@ fn year(year: i64) -> Option<Days> {
     })
 }
 
-/// The calendar week so many weeks from the one of a day.
 fn week(day: Date, weeks: i64) -> Option<Days> {
     let monday = i64::from(day.weekday().to_monday_zero_offset());
     let first = day.checked_add((7 * weeks - monday).days()).ok()?;

@@ -31,6 +31,12 @@ fn days_of_questions() {
         ("on 2024-05-03?", "2024-05-03"),
         ("at 2024-05-03T09:14:00Z", "2024-05-03"),
         ("(2024/05/03)", "2024-05-03"),
+        ("on 5/13/2024?", "2024-05-13"),
+        ("on 13/5/24, and", "2024-05-13"),
+        ("4/4/2024", "2024-04-04"),
+        ("on the 5th of March", "2024-03-05"),
+        ("March the 5th", "2024-03-05"),
+        ("March 5th, 2023", "2023-03-05"),
         ("Was haben wir am 3. Mai beschlossen?", "2024-05-03"),
         ("am 03.05.2024?", "2024-05-03"),
         ("am 3.5.24", "2024-05-03"),
@@ -97,6 +103,7 @@ fn other_words_and_numbers_are_no_days() {
         "Guten Morgen! jeden Morgen",
         "It was May. 3 people came",
         "31 April",
+        "24/7/365, 1/2, 13/14/2024, 31/4/2024, 1/2/3/24, 5/3/",
         "2024-13-01 2024-13",
         "Fridays",
         "99999999 days ago",
@@ -111,6 +118,34 @@ fn a_range_may_be_wrong_and_a_year_too_large() {
     assert_eq!(periods("between 5 and 3 May"), ["2024-05-03"]);
     assert_eq!(periods("in 999 years ago, 999 years ago").len(), 2);
     assert_eq!(mentions(&["monday"; 100]).len(), MAX_PERIODS);
+}
+
+#[test]
+fn a_date_with_two_readings_names_both_days() {
+    let both = |text: &str| -> Vec<String> {
+        let lower = text.to_lowercase();
+        let found = mentions(&lowercase_words(&lower));
+        let days = found.iter().flat_map(|mention| mention.resolve(SAID));
+        days.map(|days| format!("{}/{}", days.first, days.last))
+            .collect()
+    };
+    for text in ["on 5/3/2024", "5/3/24?", "(05/03/2024)"] {
+        let expected = ["2024-05-03/2024-05-03", "2024-03-05/2024-03-05"];
+        assert_eq!(both(text), expected, "{text}");
+    }
+    // German dates have the day first.
+    assert_eq!(both("05.03.2024"), ["2024-03-05/2024-03-05"]);
+    assert_eq!(
+        both("between 5/3/2024 and 5/7/2024"),
+        ["2024-05-03/2024-05-07", "2024-03-05/2024-07-05"]
+    );
+    assert_eq!(
+        both("from 5/3/2024 to 2024-05-13"),
+        ["2024-05-03/2024-05-13", "2024-03-05/2024-05-13"]
+    );
+    let named = named_days("we met on 5/3/2024", SAID);
+    let certain: Vec<bool> = named.iter().map(|day| day.is_certain).collect();
+    assert_eq!(certain, [false, false]);
 }
 
 #[test]

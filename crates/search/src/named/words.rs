@@ -151,6 +151,19 @@ pub(super) fn date(word: &str) -> Option<Date> {
     of(is_year(year).then_some(year)?, month, day)
 }
 
+/// `13/5/2024`, `5/13/24`: the year and the two numbers before it. Which of them is the month depends on
+/// the country.
+pub(super) fn slash_date(word: &str) -> Option<(i16, i8, i8)> {
+    let mut parts = word.split('/');
+    let (first, second) = (day(parts.next()?)?, day(parts.next()?)?);
+    let last = parts.next().filter(|_| parts.clone().next().is_none())?;
+    let year = match last.len() {
+        2 => 2_000 + number(last)?,
+        _ => year(last)?,
+    };
+    Some((year, first, second))
+}
+
 fn number(text: &str) -> Option<i16> {
     let is_number = (1..=4).contains(&text.len()) && text.bytes().all(|c| c.is_ascii_digit());
     text.parse().ok().filter(|_| is_number)

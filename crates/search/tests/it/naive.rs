@@ -71,6 +71,37 @@ fn people_find_words_phrases_and_by_filter() {
 }
 
 #[test]
+fn a_word_that_joins_two_words_of_a_query_is_found() {
+    run(async {
+        let journal = memory();
+        let mut said: Vec<Said> = (0..20)
+            .map(|n| Said::new(n, "heute scheint hier oben die Sonne"))
+            .collect();
+        said[4].text = "die Lieferkosten sind hoch".into();
+        said[9].text = "was sagt der Kundendienst?".into();
+        said[15].text = "the database is slow".into();
+        write(&journal, session(1), &said).await;
+        let branch = Branch::new(session(1), &tree(&journal, session(1)).await, id(19));
+        let search = Search::in_memory(journal);
+        for (query, ordinal) in [
+            ("Lieferung Kosten", 5),
+            ("Kosten Lieferungen", 5),
+            ("Kunde Dienst", 10),
+            ("data base", 16),
+        ] {
+            let found = found(&search, query).await;
+            assert_eq!(found, [(session(1), ordinal)], "{query}");
+            let recalled = search.recall(&branch, query, 3).await.unwrap();
+            assert_eq!(recalled.messages[0], Ordinal(ordinal), "{query}");
+            assert!(recalled.nowhere.is_empty(), "{query}");
+        }
+        // A required word stands for itself.
+        let found = found(&search, "+Lieferung Kosten").await;
+        assert!(found.is_empty(), "{found:?}");
+    });
+}
+
+#[test]
 fn an_author_is_found_by_the_whole_name_in_any_case() {
     run(async {
         let journal = memory();

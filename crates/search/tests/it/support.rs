@@ -106,7 +106,6 @@ pub(crate) async fn go_on(journal: &Journal, session: SessionId, said: &[Said]) 
     appended.await.unwrap();
 }
 
-/// The messages of a session.
 pub(crate) async fn tree(journal: &Journal, of: SessionId) -> Tree {
     let mut state = State::default();
     for (_, event) in journal.read(of, 1, 10_000).await.unwrap() {

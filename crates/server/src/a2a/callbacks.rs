@@ -260,8 +260,8 @@ impl A2a {
         });
     }
 
-    /// A callback for the caller. Only a caller who may register callbacks sees the token: whoever has
-    /// it can sign deliveries.
+    /// A callback for the caller. Only a caller who may register callbacks sees the token: it signs
+    /// deliveries.
     fn shown(&self, registration: &Registration) -> TaskPushNotificationConfig {
         let mut config = without_credentials(registration);
         if self.local.check_scope(Scope::Ask).is_err() {
@@ -278,12 +278,10 @@ impl A2a {
     ) -> Result<TaskPushNotificationConfig, Error> {
         let callbacks = self.callbacks()?;
         let look = self.look_for(task).await?;
-        let name = (look.id, id.to_owned());
-        let found = callbacks.with_registrations(|all| {
-            all.get(&name)
-                .map(|(registration, _)| self.shown(registration))
-        });
-        found.ok_or_else(|| {
+        let all = self.registrations(callbacks, look.id).await?;
+        let mut all = all.iter();
+        let found = all.find(|one| one.config.id.as_deref() == Some(id));
+        found.map(|one| self.shown(one)).ok_or_else(|| {
             let message = format!("the task has no callback {id:?}");
             Error::new(Kind::TaskNotFound, message).with_detail("taskId", task)
         })
@@ -296,13 +294,9 @@ impl A2a {
     ) -> Result<ListTaskPushNotificationConfigsResponse, Error> {
         let callbacks = self.callbacks()?;
         let look = self.look_for(task).await?;
-        let configs = callbacks.with_registrations(|all| {
-            let own = all.iter().filter(|((task, _), _)| *task == look.id);
-            own.map(|(_, (registration, _))| self.shown(registration))
-                .collect()
-        });
+        let all = self.registrations(callbacks, look.id).await?;
         Ok(ListTaskPushNotificationConfigsResponse {
-            configs,
+            configs: all.iter().map(|one| self.shown(one)).collect(),
             next_page_token: Some(String::new()),
         })
     }

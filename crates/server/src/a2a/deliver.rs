@@ -63,8 +63,7 @@ async fn follow(a2a: &A2a, delivery: &Delivery, last: &mut Option<TaskState>) ->
     if look(a2a, delivery, last).await?.is_terminal() {
         return Ok(());
     }
-    let handle = a2a.local.open(delivery.task.session).await?;
-    let mut follower = a2a.local.follower(handle, delivery.task.turn, None).await?;
+    let mut follower = follow::follower(&a2a.local, delivery.task).await?;
     loop {
         let state = look(a2a, delivery, last).await?;
         if state.is_terminal() {
@@ -88,7 +87,8 @@ async fn look(
     delivery: &Delivery,
     last: &mut Option<TaskState>,
 ) -> Result<TaskState, Error> {
-    let task = a2a.look(delivery.task).await?.task(Extent::ALL);
+    let look = a2a.look(delivery.task).await?;
+    let task = look.task(Extent::all(&a2a.public_url));
     let state = task.status.state.clone();
     if last.as_ref() != Some(&state) {
         let changed = task.status.timestamp.map(|at| at.timestamp_millis());

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use a2a::StreamResponse;
 use futures_util::{Stream, stream};
 use tokio::sync::OwnedSemaphorePermit;
-use unisono::follow::Follower;
 use unisono::tasks::TaskId;
 use unisono::{Local, values};
 use unisono_api::turn_event::TurnEvent;
@@ -17,6 +16,7 @@ use super::error::{Error, Kind};
 use super::send::TaskHandle;
 use super::task::Extent;
 use super::updates;
+use crate::turn_follower::TurnFollower;
 
 /// The condition that ends a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub(super) enum StreamEnd {
 /// The events of a task; its current state comes first.
 pub(super) struct Updates {
     a2a: Arc<A2a>,
-    follower: Follower,
+    follower: TurnFollower,
     updates: updates::Updates,
     ready: VecDeque<StreamResponse>,
     until: StreamEnd,
@@ -44,18 +44,16 @@ impl Updates {
         sent: TaskHandle,
         until: StreamEnd,
         place: OwnedSemaphorePermit,
+        origin: &str,
     ) -> Result<Updates, Error> {
         let follower = match sent.follower {
             Some(follower) => follower,
-            None => {
-                let handle = a2a.local.open(sent.id.session).await?;
-                a2a.local.follower(handle, sent.id.turn, None).await?
-            }
+            None => follower(&a2a.local, sent.id).await?,
         };
         // The state is read after the follower has begun, so that no event between the two is
         // missed.
         let look = a2a.look(sent.id).await?;
-        let task = look.task(Extent::ALL);
+        let task = look.task(Extent::all(origin));
         Ok(Updates {
             a2a: a2a.clone(),
             follower,
@@ -101,8 +99,7 @@ impl Updates {
 
 /// Waits until a task has ended, or asks a person.
 pub(super) async fn settled(local: &Local, id: TaskId) -> Result<(), Error> {
-    let handle = local.open(id.session).await?;
-    let mut follower = local.follower(handle, id.turn, None).await?;
+    let mut follower = follower(local, id).await?;
     while let Some(event) = next(local, &mut follower).await? {
         let is_settled = match &event {
             TurnEvent::Ended(_) => true,
@@ -117,10 +114,16 @@ pub(super) async fn settled(local: &Local, id: TaskId) -> Result<(), Error> {
     Ok(())
 }
 
+/// A follower of a task whose session this daemon owns.
+pub(super) async fn follower(local: &Local, id: TaskId) -> Result<TurnFollower, Error> {
+    let of = (id.session, id.turn);
+    Ok(TurnFollower::open(local, of, None, None).await?)
+}
+
 /// The next event of a task; none at the end.
 pub(super) async fn next(
     local: &Local,
-    follower: &mut Follower,
+    follower: &mut TurnFollower,
 ) -> Result<Option<TurnEvent>, Error> {
     tokio::select! {
         next = follower.next() => Ok(next?.map(|update| update.event)),

@@ -12,8 +12,10 @@ use unisono::attachments;
 use unisono::chat::CallAnswer;
 use unisono_api::approval::Approval;
 use unisono_api::turn::NewAttachment;
+use unisono_runtime::a2a_files::to_standard_base64;
 
 use super::error::{Error, Kind};
+use super::parts::{SEPARATOR, is_file};
 use super::rpc::typed;
 
 /// Parts of one message, at most.
@@ -45,39 +47,6 @@ pub(super) fn request(mut params: Value) -> Result<SendMessageRequest, Error> {
 pub(super) fn parse(mut message: Value) -> Option<Message> {
     to_standard_base64(&mut message);
     serde_json::from_value(message).ok()
-}
-
-/// Rewrites the contents of files for the types, which read the standard alphabet with padding.
-/// JSON of protocol buffers has either alphabet, with or without padding.
-fn to_standard_base64(message: &mut Value) {
-    let parts = message.get_mut("parts").and_then(Value::as_array_mut);
-    for part in parts.into_iter().flatten() {
-        if let Some(Value::String(raw)) = part.get_mut("raw")
-            && let Some(standard) = standard_base64(raw)
-        {
-            *raw = standard;
-        }
-    }
-}
-
-/// The text in the standard alphabet with padding; none if it has that form, or is no base64.
-fn standard_base64(text: &str) -> Option<String> {
-    let digits = text.trim_end_matches('=');
-    let padding = match digits.len() % 4 {
-        0 => "",
-        2 => "==",
-        3 => "=",
-        _ => return None,
-    };
-    let is_url_safe = digits.bytes().any(|byte| b"-_".contains(&byte));
-    let (is_bare, is_padded) = (
-        text.len() == digits.len(),
-        text.len() == digits.len() + padding.len(),
-    );
-    if (is_padded && !is_url_safe) || !(is_padded || is_bare) {
-        return None;
-    }
-    Some(digits.replace('-', "+").replace('_', "/") + padding)
 }
 
 /// Rejects parts with several contents. Parsing would drop all but one.
@@ -119,7 +88,7 @@ pub(super) fn task(message: &Message) -> Result<String, Error> {
     let said = parts.filter(|(_, part)| !is_file(part));
     let texts: Vec<String> = said.map(text).collect::<Result<_, _>>()?;
     let has_files = texts.len() < message.parts.len();
-    let text = texts.join("\n\n");
+    let text = texts.join(SEPARATOR);
     match text.trim().is_empty() && !has_files {
         true => Err(Error::field("message.parts", "they say nothing")),
         false => Ok(text),
@@ -165,10 +134,6 @@ pub(super) fn attachments(
         });
     }
     Ok(attachments)
-}
-
-fn is_file(part: &Part) -> bool {
-    matches!(part.content, PartContent::Raw(_) | PartContent::Url(_))
 }
 
 fn text((at, part): (usize, &Part)) -> Result<String, Error> {
@@ -230,11 +195,8 @@ pub(super) fn answers(message: &Message, waiting: &[Approval]) -> Result<Vec<Cal
                 format!("call {call} is decided about twice"),
             ));
         }
-        answers.push(CallAnswer {
-            call,
-            is_approved,
-            reason: answer.text.filter(|text| !text.trim().is_empty()),
-        });
+        let reason = answer.text.filter(|text| !text.trim().is_empty());
+        answers.push(CallAnswer::new(call, is_approved, reason));
     }
     Ok(answers)
 }

@@ -10,7 +10,8 @@ use a2a::{
 };
 use serde::Serialize;
 use serde_json::{Value, json};
-use unisono::tasks::{Place, Status, TaskId, TaskQuery};
+use unisono::approvals;
+use unisono::tasks::{self, Place, Status, TaskId, TaskQuery};
 use unisono_api::Code;
 use unisono_api::approval::{Approval, ApprovalQuery};
 use unisono_api::service::{Approvals as _, Turns as _};
@@ -18,11 +19,11 @@ use unisono_api::token::Scope;
 use unisono_api::turn::Turn;
 use unisono_context::Timestamp;
 
-use super::A2a;
 use super::card;
 use super::error::{Error, Kind};
 use super::follow::{self, StreamEnd, Updates};
 use super::task::{self, Extent};
+use super::{A2a, RequestContext};
 use crate::audit::Note;
 
 /// Default and maximum number of tasks of a page.
@@ -122,7 +123,7 @@ impl TaskView {
         Status::of_turn(&self.turn, !self.waiting.is_empty())
     }
 
-    pub(super) fn task(&self, extent: Extent) -> Task {
+    pub(super) fn task(&self, extent: Extent<'_>) -> Task {
         task::task(&self.id.to_string(), &self.turn, &self.waiting, extent)
     }
 }
@@ -133,33 +134,26 @@ impl A2a {
         self: &Arc<A2a>,
         agent: Option<&str>,
         operation: Operation,
-        note: &Note,
+        context: RequestContext,
     ) -> Result<Answer, Error> {
-        operation.note(note);
+        operation.note(&context.note);
+        let origin = context.origin.as_str();
         self.local.check_scope(operation.scope())?;
         self.check_agent(agent)?;
         match operation {
-            Operation::SendMessage(request) => self.send_and_wait(agent, request).await,
+            Operation::SendMessage(request) => self.send_and_wait(agent, request, origin).await,
             Operation::SendStreamingMessage(request) => {
                 let place = self.reserve_stream()?;
                 let sent = self.send(agent, request, true).await?;
-                let stream = Updates::new(self, sent, StreamEnd::EndOrQuestion, place).await?;
+                let end = StreamEnd::EndOrQuestion;
+                let stream = Updates::new(self, sent, end, place, origin).await?;
                 Ok(Answer::Stream(stream.into()))
             }
-            Operation::GetTask(request) => {
-                check_tenant(request.tenant.as_deref())?;
-                let history = history(request.history_length)?;
-                let look = self.look_for(&request.id).await?;
-                let extent = Extent {
-                    history,
-                    ..Extent::ALL
-                };
-                Answer::json(&look.task(extent))
-            }
-            Operation::ListTasks(request) => Answer::json(&self.list(&request).await?),
+            Operation::GetTask(request) => Answer::json(&self.get(&request, origin).await?),
+            Operation::ListTasks(request) => Answer::json(&self.list(&request, origin).await?),
             Operation::CancelTask(request) => {
                 check_tenant(request.tenant.as_deref())?;
-                Answer::json(&self.cancel(&request.id).await?)
+                Answer::json(&self.cancel(&request.id, origin).await?)
             }
             Operation::SubscribeToTask(request) => {
                 check_tenant(request.tenant.as_deref())?;
@@ -168,8 +162,8 @@ impl A2a {
                 if look.status().is_ended() {
                     return Err(task_ended(&look));
                 }
-                let sent = self.task_handle(look.id).await?;
-                let stream = Updates::new(self, sent, StreamEnd::End, place).await?;
+                let sent = self.task_handle(look.id, context.pauses).await?;
+                let stream = Updates::new(self, sent, StreamEnd::End, place, origin).await?;
                 Ok(Answer::Stream(stream.into()))
             }
             Operation::CreateCallback(config) => Answer::json(&self.create_callback(config).await?),
@@ -206,12 +200,13 @@ impl A2a {
         self: &Arc<A2a>,
         agent: Option<&str>,
         request: SendMessageRequest,
+        origin: &str,
     ) -> Result<Answer, Error> {
         let configuration = request.configuration.as_ref();
         let at_once = configuration.and_then(|how| how.return_immediately);
         let extent = Extent {
             history: history(configuration.and_then(|how| how.history_length))?,
-            ..Extent::ALL
+            ..Extent::all(origin)
         };
         let id = self.send(agent, request, false).await?.id;
         if at_once != Some(true) {
@@ -238,13 +233,20 @@ impl A2a {
         }
         let waiting = match turn.ended_at {
             Some(_) => Vec::new(),
-            None => self.waiting(&turn).await?,
+            None => self.waiting(id, &turn).await?,
         };
         Ok(TaskView { id, turn, waiting })
     }
 
-    /// The calls of a turn that wait for a person.
-    async fn waiting(&self, turn: &Turn) -> Result<Vec<Approval>, Error> {
+    /// The calls of a turn that wait for a person. If the turn is queued: those of the turn that it
+    /// waits for.
+    async fn waiting(&self, id: TaskId, turn: &Turn) -> Result<Vec<Approval>, Error> {
+        let mut known = Vec::new();
+        if turn.state == "queued" {
+            let session = self.local.view(id.session).await?;
+            let calls = approvals::waiting(&session, id.turn).await?;
+            known.extend(calls.iter().map(|one| one.id.to_string()));
+        }
         let mut query = ApprovalQuery {
             session: Some(turn.session.clone()),
             ..ApprovalQuery::default()
@@ -253,7 +255,8 @@ impl A2a {
         loop {
             let page = self.local.approvals(&query).await?;
             let calls = page.items.into_iter();
-            waiting.extend(calls.filter(|call| call.turn == turn.turn));
+            waiting
+                .extend(calls.filter(|call| call.turn == turn.turn || known.contains(&call.call)));
             if page.next.is_none() {
                 return Ok(waiting);
             }
@@ -261,12 +264,26 @@ impl A2a {
         }
     }
 
-    async fn list(&self, request: &ListTasksRequest) -> Result<ListTasksResponse, Error> {
+    async fn get(&self, request: &GetTaskRequest, origin: &str) -> Result<Task, Error> {
+        check_tenant(request.tenant.as_deref())?;
+        let extent = Extent {
+            history: history(request.history_length)?,
+            ..Extent::all(origin)
+        };
+        Ok(self.look_for(&request.id).await?.task(extent))
+    }
+
+    async fn list(
+        &self,
+        request: &ListTasksRequest,
+        origin: &str,
+    ) -> Result<ListTasksResponse, Error> {
         check_tenant(request.tenant.as_deref())?;
         let limit = page_size(request.page_size)?;
         let extent = Extent {
             history: history(request.history_length)?,
             artifacts: request.include_artifacts == Some(true),
+            origin,
         };
         let page_size = i32::try_from(limit).unwrap_or(i32::MAX);
         let status = request.status.as_ref();
@@ -286,15 +303,12 @@ impl A2a {
             return Ok(nothing());
         };
         let since = request.status_timestamp_after;
-        let query = TaskQuery {
-            session,
-            status,
-            since: since.map(|since| Timestamp(since.timestamp_millis())),
-            after: non_empty(&request.page_token)
-                .map(parse_page_token)
-                .transpose()?,
-            limit,
-        };
+        let page_token = non_empty(&request.page_token);
+        let mut query = TaskQuery::new(limit);
+        query.session = session;
+        query.status = status;
+        query.since = since.map(|since| Timestamp(since.timestamp_millis()));
+        query.after = page_token.map(parse_page_token).transpose()?;
         let part = self.tasks.list(&self.local, &query).await;
         let part = match part.map_err(Error::from) {
             Ok(part) => part,
@@ -302,8 +316,17 @@ impl A2a {
             Err(error) if error.kind == Kind::NotFound => return Ok(nothing()),
             Err(error) => return Err(error),
         };
+        Ok(ListTasksResponse {
+            tasks: self.listed(&part.tasks, extent).await?,
+            next_page_token: part.next.map(|next| next.to_string()).unwrap_or_default(),
+            page_size,
+            total_size: i32::try_from(part.total).unwrap_or(i32::MAX),
+        })
+    }
+
+    async fn listed(&self, all: &[tasks::Task], extent: Extent<'_>) -> Result<Vec<Task>, Error> {
         let mut tasks = Vec::new();
-        for found in &part.tasks {
+        for found in all {
             match self.look(found.place.task).await {
                 Ok(look) => tasks.push(look.task(extent)),
                 // The session was deleted meanwhile.
@@ -311,15 +334,10 @@ impl A2a {
                 Err(error) => return Err(error),
             }
         }
-        Ok(ListTasksResponse {
-            tasks,
-            next_page_token: part.next.map(|next| next.to_string()).unwrap_or_default(),
-            page_size,
-            total_size: i32::try_from(part.total).unwrap_or(i32::MAX),
-        })
+        Ok(tasks)
     }
 
-    async fn cancel(&self, id: &str) -> Result<Task, Error> {
+    async fn cancel(&self, id: &str, origin: &str) -> Result<Task, Error> {
         let look = self.look_for(id).await?;
         let (session, turn) = (look.id.session.to_string(), look.id.turn.to_string());
         if let Err(error) = self.local.cancel_turn(&session, &turn).await {
@@ -330,7 +348,7 @@ impl A2a {
             let message = format!("the task has ended: it is {}", name(&state));
             return Err(Error::new(Kind::TaskNotCancelable, message).with_detail("taskId", id));
         }
-        Ok(self.look(look.id).await?.task(Extent::ALL))
+        Ok(self.look(look.id).await?.task(Extent::all(origin)))
     }
 }
 
@@ -386,7 +404,7 @@ fn parse_page_token(token: &str) -> Result<Place, Error> {
     let wrong = |()| {
         Error::field(
             "pageToken",
-            "send `nextPageToken` of the part before as it is",
+            "send `nextPageToken` of the previous page unchanged",
         )
     };
     token.parse().map_err(wrong)

@@ -15,7 +15,6 @@ use super::error::{Error, Kind};
 use super::operations::{Answer, Operation};
 use super::rpc::typed;
 use super::{A2a, agent, http, message};
-use crate::audit::Note;
 
 /// The name of the event that ends a stream with an error.
 const ERROR: &str = "error";
@@ -137,11 +136,11 @@ async fn carry_out(
     read: impl AsyncFnOnce(Request) -> Result<Operation, Error>,
 ) -> Response {
     let kind = http::media_type(request.headers());
-    let note = Note::from_extensions(request.extensions());
+    let context = a2a.context(&request);
     let answered = async {
         http::check_version(request.headers(), &uri)?;
         let operation = read(request).await?;
-        a2a.carry_out(agent(&params), operation, &note).await
+        a2a.carry_out(agent(&params), operation, context).await
     };
     match answered.await {
         Ok(Answer::Value(value)) => http::answer(200, kind, &value, None),

@@ -9,13 +9,13 @@ use axum::http::Uri;
 use axum::response::Response;
 use axum::response::sse::Event;
 use axum::routing::{MethodRouter, post};
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use super::error::{Error, Kind};
 use super::operations::{Answer, Operation};
 use super::{A2a, agent, http, message};
-use crate::audit::Note;
 
 /// The media type of a response.
 const JSON: &str = "application/json";
@@ -42,7 +42,7 @@ async fn answer(
     params: RawPathParams,
     request: Request,
 ) -> Response {
-    let note = Note::from_extensions(request.extensions());
+    let context = a2a.context(&request);
     let version = http::check_version(request.headers(), &uri);
     let body = match http::body(request, false).await {
         Ok(body) => body,
@@ -54,7 +54,7 @@ async fn answer(
     };
     let agent = agent(&params);
     let answered = match version {
-        Ok(()) => a2a.carry_out(agent, call.operation, &note).await,
+        Ok(()) => a2a.carry_out(agent, call.operation, context).await,
         Err(error) => Err(error),
     };
     let id = call.id;
@@ -158,6 +158,23 @@ fn operation(method: &str, params: Value) -> Result<Operation, Error> {
     })
 }
 
+/// Whether a request changes nothing and needs nothing but the store.
+pub(super) fn only_reads(body: &[u8]) -> bool {
+    #[derive(Deserialize)]
+    struct Method {
+        method: String,
+    }
+    const READS: [&str; 5] = [
+        methods::GET_TASK,
+        methods::LIST_TASKS,
+        methods::SUBSCRIBE_TO_TASK,
+        methods::GET_PUSH_CONFIG,
+        methods::LIST_PUSH_CONFIGS,
+    ];
+    let request = serde_json::from_slice::<Method>(body);
+    request.is_ok_and(|request| READS.contains(&request.method.as_str()))
+}
+
 /// Parses the parameters of a method.
 ///
 /// # Errors
@@ -176,6 +193,24 @@ pub(super) fn typed<T: DeserializeOwned>(params: Value) -> Result<T, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_only_reads_is_known_by_its_method() {
+        for (body, expected) in [
+            (r#"{"id":1,"method":"GetTask","params":{"id":"x"}}"#, true),
+            (r#"{"method":"SubscribeToTask"}"#, true),
+            (r#"{"method":"ListTasks"}"#, true),
+            (r#"{"method":"SendMessage"}"#, false),
+            (r#"{"method":"CancelTask"}"#, false),
+            (r#"{"method":"GetTaskPushNotificationConfig"}"#, true),
+            (r#"{"method":"CreateTaskPushNotificationConfig"}"#, false),
+            (r#"{"method":1}"#, false),
+            ("[]", false),
+            ("{", false),
+        ] {
+            assert_eq!(only_reads(body.as_bytes()), expected, "{body}");
+        }
+    }
 
     #[test]
     fn an_invalid_field_is_named() {

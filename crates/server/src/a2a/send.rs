@@ -6,7 +6,6 @@ use a2a::{Message, SendMessageConfiguration, SendMessageRequest, TaskPushNotific
 use serde_json::Value;
 use unisono::Local;
 use unisono::fmt;
-use unisono::follow::Follower;
 use unisono::tasks::{TaskId, Tasks};
 use unisono_api::service::{Sessions as _, Turns};
 use unisono_api::turn::{NewTurn, TurnRequest};
@@ -15,7 +14,8 @@ use unisono_context::{Digest, SessionId};
 
 use super::error::{Error, Kind};
 use super::operations::{check_tenant, history, no_context, non_empty, task_ended};
-use super::{A2a, AGENTS, card, message};
+use super::{A2a, AGENTS, card, message, parts};
+use crate::turn_follower::{Pauses, TurnFollower};
 
 /// Characters of a session's title.
 const TITLE_CHARS: usize = 80;
@@ -26,7 +26,7 @@ const ANY: [&str; 3] = [card::OUTPUT, "text/*", "*/*"];
 pub(super) struct TaskHandle {
     pub(super) id: TaskId,
     /// Its follower, if any; it started before the task continued.
-    pub(super) follower: Option<Follower>,
+    pub(super) follower: Option<TurnFollower>,
 }
 
 impl A2a {
@@ -75,10 +75,14 @@ impl A2a {
         }
     }
 
-    /// A task with its follower.
-    pub(super) async fn task_handle(&self, id: TaskId) -> Result<TaskHandle, Error> {
-        let handle = self.local.open(id.session).await?;
-        let follower = self.local.follower(handle, id.turn, None).await?;
+    /// A task with its follower. `pauses`: as for [`TurnFollower::open`].
+    pub(super) async fn task_handle(
+        &self,
+        id: TaskId,
+        pauses: Option<Pauses>,
+    ) -> Result<TaskHandle, Error> {
+        let of = (id.session, id.turn);
+        let follower = TurnFollower::open(&self.local, of, None, pauses).await?;
         Ok(TaskHandle {
             id,
             follower: Some(follower),
@@ -109,7 +113,7 @@ impl A2a {
         let answers = message::answers(message, &look.waiting)?;
         // The follower starts before the calls continue, so that their results are sent.
         let sent = match is_followed {
-            true => self.task_handle(look.id).await?,
+            true => self.task_handle(look.id, None).await?,
             false => TaskHandle {
                 id: look.id,
                 follower: None,
@@ -140,6 +144,8 @@ impl A2a {
             // A directly addressed agent works without delegates.
             agents: agent.map(|_| Vec::new()),
             attachments,
+            client_message_id: Some(message.message_id.clone()),
+            client_parts: parts::layout(message),
             ..NewTurn::new(text)
         });
         let name = session.to_string();
@@ -159,7 +165,7 @@ impl A2a {
             turn: turn.turn.parse().map_err(no_id)?,
         };
         match is_followed {
-            true => self.task_handle(id).await,
+            true => self.task_handle(id, None).await,
             false => Ok(TaskHandle { id, follower: None }),
         }
     }
@@ -220,7 +226,11 @@ fn check_configuration(configuration: &SendMessageConfiguration) -> Result<(), E
     history(configuration.history_length)?;
     let modes = configuration.accepted_output_modes.iter().flatten();
     let modes: Vec<&str> = modes.map(String::as_str).collect();
-    let is_taken = |mode: &&str| ANY.iter().any(|any| mode.eq_ignore_ascii_case(any));
+    let is_taken = |mode: &&str| {
+        // A media type may have parameters, such as a character set.
+        let essence = mode.split(';').next().unwrap_or_default().trim();
+        ANY.iter().any(|any| essence.eq_ignore_ascii_case(any))
+    };
     if !modes.is_empty() && !modes.iter().any(is_taken) {
         let error = format!(
             "answers are {}; the client takes {modes:?} alone",
@@ -245,6 +255,29 @@ fn key(agent: Option<&str>, message: &str, text: &str) -> Digest {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_client_takes_text_in_any_words() {
+        let check = |modes: &[&str]| {
+            let configuration = serde_json::json!({"acceptedOutputModes": modes});
+            check_configuration(&serde_json::from_value(configuration).unwrap())
+        };
+        let taken: [&[&str]; 5] = [
+            &[],
+            &["text/plain"],
+            &["image/png", "text/*"],
+            &["Text/Plain; charset=utf-8"],
+            &["*/* ;q=0.1"],
+        ];
+        for modes in taken {
+            check(modes).unwrap();
+        }
+        let refused: [&[&str]; 2] = [&["image/png; text/plain"], &["text/html", ""]];
+        for modes in refused {
+            let error = check(modes).unwrap_err();
+            assert_eq!(error.kind, Kind::ContentTypeNotSupported, "{modes:?}");
+        }
+    }
 
     #[test]
     fn a_first_message_is_known_by_its_id_and_its_agent() {

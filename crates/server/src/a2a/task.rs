@@ -7,6 +7,7 @@ use unisono_api::approval::Approval;
 use unisono_api::turn::{Member, Run, Turn};
 
 use super::message::HOW;
+use super::parts;
 
 /// The id of the answer's artifact.
 pub(super) const ANSWER: &str = "answer";
@@ -15,31 +16,33 @@ const ARGUMENTS_CHARS: usize = 2_000;
 
 /// The extent of a task in a response.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Extent {
+pub(super) struct Extent<'o> {
     /// Messages of its history at most; none: all.
     pub(super) history: Option<usize>,
     /// Whether its artifacts are.
     pub(super) artifacts: bool,
+    /// Scheme and host of the addresses of its files.
+    pub(super) origin: &'o str,
 }
 
-impl Extent {
-    pub(super) const ALL: Extent = Extent {
-        history: None,
-        artifacts: true,
-    };
+impl Extent<'_> {
+    /// The complete task.
+    pub(super) const fn all(origin: &str) -> Extent<'_> {
+        Extent {
+            history: None,
+            artifacts: true,
+            origin,
+        }
+    }
 }
 
 /// A turn and its waiting calls.
-pub(super) fn task(id: &str, turn: &Turn, waiting: &[Approval], extent: Extent) -> Task {
+pub(super) fn task(id: &str, turn: &Turn, waiting: &[Approval], extent: Extent<'_>) -> Task {
     let ids = Ids {
         task: id,
         context: &turn.session,
     };
-    let asked = turn
-        .task
-        .as_ref()
-        .map(|task| ids.message("task", Role::User, [Part::text(task)]));
-    let history: Vec<Message> = asked.into_iter().collect();
+    let history: Vec<Message> = input(&ids, turn, extent.origin).into_iter().collect();
     let history = match extent.history {
         Some(0) => None,
         _ => Some(history),
@@ -52,6 +55,19 @@ pub(super) fn task(id: &str, turn: &Turn, waiting: &[Approval], extent: Extent) 
         history,
         metadata: None,
     }
+}
+
+/// The message that began the turn, with the client's own id and parts if they are stored.
+fn input(ids: &Ids<'_>, turn: &Turn, origin: &str) -> Option<Message> {
+    turn.task.as_ref()?;
+    let message = ids.message("task", Role::User, parts::of_turn(turn, origin));
+    Some(match &turn.client_message_id {
+        Some(id) => Message {
+            message_id: id.clone(),
+            ..message
+        },
+        None => message,
+    })
 }
 
 /// The ids that everything of a task has.
@@ -125,16 +141,15 @@ pub(super) fn status(ids: &Ids<'_>, turn: &Turn, waiting: &[Approval]) -> TaskSt
         }),
         _ => None,
     };
-    let asked = waiting.iter().map(|call| &call.requested_at).max();
-    let since = turn
-        .ended_at
-        .as_ref()
-        .or(asked)
-        .unwrap_or(&turn.accepted_at);
+    // A turn can be accepted after the call that it waits for was asked about.
+    let asked = waiting.iter().map(|call| &call.requested_at);
+    let begun = turn.started_at.iter().chain([&turn.accepted_at]);
+    let changed = asked.chain(&turn.resumed_at).chain(begun);
+    let since = turn.ended_at.as_ref().or(changed.max());
     TaskStatus {
         state: state(status),
         message,
-        timestamp: since.parse().ok(),
+        timestamp: since.and_then(|since| since.parse().ok()),
     }
 }
 

@@ -12,10 +12,14 @@ use a2a::{
     TaskStatusUpdateEvent,
 };
 use unisono_api::approval::Approval;
+use unisono_api::fmt;
 use unisono_api::turn::Member;
 use unisono_api::turn_event::{TurnEnd, TurnEvent};
 
 use super::task::{self, Ids};
+
+/// The decision about a call that ended before a person decided.
+const WITHDRAWN: &str = "withdrawn";
 
 /// A task and its sent state.
 #[derive(Debug)]
@@ -32,6 +36,10 @@ pub(super) struct Updates {
     answer: Answer,
     /// Calls that wait.
     waiting: BTreeMap<String, Approval>,
+    /// Whether it waits for an earlier turn of its session.
+    is_queued: bool,
+    /// Whether a call was withdrawn, and the client does not know it: the task may end with the call.
+    has_withdrawn: bool,
     /// The number of remarks so far.
     remarks: u64,
     is_ended: bool,
@@ -62,7 +70,10 @@ impl Updates {
     /// Continues after a task that the client has, with its waiting calls.
     pub(super) fn new(task: &Task, waiting: Vec<Approval>) -> Updates {
         let artifacts = task.artifacts.iter().flatten();
+        let is_ahead = |call: &Approval| !task.id.ends_with(&call.turn);
         Updates {
+            is_queued: task.status.state == TaskState::Submitted || waiting.iter().any(is_ahead),
+            has_withdrawn: false,
             task: task.id.clone(),
             context: task.context_id.clone(),
             state: task.status.state.clone(),
@@ -91,6 +102,13 @@ impl Updates {
 
     /// The events of the next update. `now` is its time.
     pub(super) fn take(&mut self, event: TurnEvent, now: &str) -> Vec<StreamResponse> {
+        let resumed = self.has_withdrawn && goes_on(&event);
+        let mut events: Vec<_> = resumed.then(|| self.resume(now)).into_iter().collect();
+        events.extend(self.take_next(event, now));
+        events
+    }
+
+    fn take_next(&mut self, event: TurnEvent, now: &str) -> Vec<StreamResponse> {
         match event {
             // The client has the newer task with its waiting calls.
             TurnEvent::State(state) => self.members(state.agents),
@@ -103,8 +121,13 @@ impl Updates {
             TurnEvent::Counted { .. } | TurnEvent::Frozen { .. } => {
                 self.working_once(now).into_iter().collect()
             }
-            TurnEvent::Compacting { step, .. } => {
-                vec![self.remark(format!("the conversation is compacted: {step}"), now)]
+            TurnEvent::Compacting {
+                step, tightened, ..
+            } => {
+                let warning = tightened.map(|most| format!("; {}", fmt::tightened(most)));
+                let warning = warning.unwrap_or_default();
+                let text = format!("the conversation is compacted: {step}{warning}");
+                vec![self.remark(text, now)]
             }
             TurnEvent::Progress { run, text } => {
                 let agent = self.agents.get(&run);
@@ -132,7 +155,10 @@ impl Updates {
                 self.members(vec![agent])
             }
             TurnEvent::Waiting { calls } => self.waits(calls),
-            TurnEvent::Decided { call, .. } => self.decided(&call, now).into_iter().collect(),
+            TurnEvent::Decided { call, decision, .. } => {
+                let decided = self.decided(&call, &decision, now);
+                decided.into_iter().collect()
+            }
             TurnEvent::Ended(end) => self.end(*end),
             _ => Vec::new(),
         }
@@ -202,6 +228,7 @@ impl Updates {
 
     /// The event for a task that began to work, once.
     fn working_once(&mut self, now: &str) -> Option<StreamResponse> {
+        self.is_queued = false;
         let is_new = self.state == TaskState::Submitted;
         is_new.then(|| self.status(TaskState::Working, None, now))
     }
@@ -240,24 +267,32 @@ impl Updates {
         if self.waiting.len() == before && self.is_waiting() {
             return Vec::new();
         }
-        vec![self.input_required()]
+        let asked = self.waiting.values().map(|one| one.requested_at.clone());
+        let asked = asked.max().unwrap_or_default();
+        vec![self.input_required(&asked)]
     }
 
     /// The question about all calls that wait.
-    fn input_required(&mut self) -> StreamResponse {
+    fn input_required(&mut self, at: &str) -> StreamResponse {
         let waiting: Vec<Approval> = self.waiting.values().cloned().collect();
         let message = task::question(&self.ids(), &waiting);
-        let asked = waiting.iter().map(|one| one.requested_at.clone()).max();
-        let state = TaskState::InputRequired;
-        self.status(state, Some(message), &asked.unwrap_or_default())
+        self.status(TaskState::InputRequired, Some(message), at)
     }
 
-    fn decided(&mut self, call: &str, now: &str) -> Option<StreamResponse> {
+    fn decided(&mut self, call: &str, decision: &str, now: &str) -> Option<StreamResponse> {
         self.waiting.remove(call)?;
-        Some(match self.waiting.is_empty() {
-            true => self.status(TaskState::Working, None, now),
-            false => self.input_required(),
-        })
+        self.has_withdrawn |= decision == WITHDRAWN;
+        (decision != WITHDRAWN).then(|| self.resume(now))
+    }
+
+    /// The state after a call that does not wait any more.
+    fn resume(&mut self, now: &str) -> StreamResponse {
+        self.has_withdrawn = false;
+        match (self.waiting.is_empty(), self.is_queued) {
+            (false, _) => self.input_required(now),
+            (true, true) => self.status(TaskState::Submitted, None, now),
+            (true, false) => self.status(TaskState::Working, None, now),
+        }
     }
 
     fn end(&mut self, end: TurnEnd) -> Vec<StreamResponse> {
@@ -278,6 +313,15 @@ impl Updates {
         let status = task::status(&self.ids(), &end.turn, &[]);
         events.push(self.status_of(status));
         events
+    }
+}
+
+/// Whether a turn goes on with this event.
+fn goes_on(event: &TurnEvent) -> bool {
+    match event {
+        TurnEvent::Runs { agents } => agents.iter().any(|agent| agent.state == "running"),
+        TurnEvent::Decided { .. } | TurnEvent::Missed | TurnEvent::Ended(_) => false,
+        _ => true,
     }
 }
 

@@ -72,7 +72,7 @@ async fn check(
     put, path = "/v1/agents/{agent}", tag = "agents",
     params(("agent" = String, Path, description = "The agent's name")),
     request_body = NewAgentFile,
-    responses((status = 200, description = "What is different", body = Reload))
+    responses((status = 200, description = "The differences", body = Reload))
 )]
 async fn save(
     State(shared): State<Arc<Shared>>,
@@ -86,7 +86,7 @@ async fn save(
 /// for each new agent. The response lists everything that could not be converted.
 #[utoipa::path(
     post, path = "/v1/agent-imports", tag = "agents", request_body = NewAgentImport,
-    responses((status = 200, description = "What became of each", body = AgentImport))
+    responses((status = 200, description = "The outcome for each agent", body = AgentImport))
 )]
 async fn import(
     State(shared): State<Arc<Shared>>,
@@ -99,7 +99,7 @@ async fn import(
 /// wrong, nothing changes.
 #[utoipa::path(
     post, path = "/v1/agents/reload", tag = "agents",
-    responses((status = 200, description = "What is different", body = Reload))
+    responses((status = 200, description = "The differences", body = Reload))
 )]
 async fn reload(State(shared): State<Arc<Shared>>) -> Result<Json<Reload>, ApiError> {
     Ok(Json(Agents::reload_agents(&*shared.local).await?))

@@ -1,7 +1,9 @@
 //! Limits the bytes of request bodies in memory, of all requests together.
 //!
 //! A body and the values parsed from it count from its first part until its request is answered. A
-//! body that does not fit is refused with 503, before its first part if its length is known.
+//! body that does not fit is refused with 503, and one that is larger than a body may be with 413.
+//! If its length is declared, this happens before its first part: a client that expects `100
+//! Continue` then sends no body.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,9 +20,14 @@ use super::problem::ApiError;
 /// Seconds after which a retry may succeed.
 const RETRY_AFTER_SECONDS: u64 = 2;
 
-/// The room for all bodies, in bytes.
+/// The room for all bodies.
 #[derive(Clone, Debug)]
-pub(super) struct Bodies(Arc<Semaphore>);
+pub(super) struct Bodies {
+    /// The free bytes.
+    room: Arc<Semaphore>,
+    /// Maximum bytes of one body.
+    largest: u64,
+}
 
 /// The room that one body takes.
 #[derive(Clone, Debug)]
@@ -31,21 +38,26 @@ pub(super) struct BodyPermit {
 }
 
 impl Bodies {
-    /// Room for so many bytes.
-    pub(super) fn new(bytes: u64) -> Bodies {
-        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-        Bodies(Arc::new(Semaphore::new(bytes.min(Semaphore::MAX_PERMITS))))
+    /// Room for so many bytes, and at least for one body of at most `largest` bytes.
+    pub(super) fn new(bytes: u64, largest: u64) -> Bodies {
+        let bytes = usize::try_from(bytes.max(largest)).unwrap_or(usize::MAX);
+        Bodies {
+            room: Arc::new(Semaphore::new(bytes.min(Semaphore::MAX_PERMITS))),
+            largest,
+        }
     }
 
     /// Reserves room for a body, part by part.
     ///
     /// # Errors
     ///
-    /// The declared length exceeds the free room.
+    /// The declared length exceeds the limit of a body or the free room.
     pub(super) fn hold(&self, headers: &HeaderMap) -> Result<BodyPermit, ApiError> {
-        let length = headers.get(header::CONTENT_LENGTH);
-        let length = length.and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
-        if length.is_some_and(|length| length > self.0.available_permits()) {
+        let length = declared_length(headers).unwrap_or(0);
+        if length > self.largest {
+            return Err(too_large());
+        }
+        if length > self.room.available_permits() as u64 {
             return Err(full());
         }
         Ok(BodyPermit {
@@ -86,7 +98,7 @@ impl BodyPermit {
 
     fn take(&self, part: &Bytes) -> Result<(), axum::Error> {
         let bytes = u32::try_from(part.len()).unwrap_or(u32::MAX);
-        let Ok(more) = self.bodies.0.clone().try_acquire_many_owned(bytes) else {
+        let Ok(more) = self.bodies.room.clone().try_acquire_many_owned(bytes) else {
             self.refused.store(true, Ordering::Relaxed);
             return Err(axum::Error::new(std::io::Error::other(DETAIL)));
         };
@@ -102,6 +114,18 @@ impl BodyPermit {
 const DETAIL: &str = "the bodies of other requests take all the memory that `server.bodies_bytes` \
                       allows: send it again";
 
+/// The length of a body, if its request declares one.
+pub(super) fn declared_length(headers: &HeaderMap) -> Option<u64> {
+    let length = headers.get(header::CONTENT_LENGTH)?;
+    length.to_str().ok()?.parse().ok()
+}
+
+/// The refusal of a body that is larger than a body may be.
+pub(super) fn too_large() -> ApiError {
+    let detail = "the body is larger than `server.body_limit_bytes`";
+    ApiError::new(Code::TooLarge, detail)
+}
+
 fn full() -> ApiError {
     ApiError::new(Code::Unavailable, DETAIL).retry_after(RETRY_AFTER_SECONDS)
 }
@@ -116,7 +140,7 @@ mod tests {
 
     #[test]
     fn what_came_of_a_body_counts_until_its_request_is_answered() {
-        let bodies = Bodies::new(10);
+        let bodies = Bodies::new(10, 8);
         let one = bodies.hold(&headers(8)).unwrap();
         one.take(&Bytes::from_static(b"12345")).unwrap();
         one.take(&Bytes::from_static(b"678")).unwrap();
@@ -128,6 +152,8 @@ mod tests {
         drop(one);
         bodies.hold(&headers(8)).unwrap();
         drop(other);
-        assert_eq!(bodies.0.available_permits(), 10);
+        assert_eq!(bodies.room.available_permits(), 10);
+        let refused = bodies.hold(&headers(9)).unwrap_err();
+        assert_eq!(refused.status(), 413);
     }
 }

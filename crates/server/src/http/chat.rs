@@ -13,7 +13,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use axum::extract::State;
-use axum::http::{HeaderName, StatusCode};
+use axum::http::{HeaderMap, HeaderName, StatusCode};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
@@ -21,8 +21,9 @@ use tokio::sync::OwnedSemaphorePermit;
 use unisono::chat::{Continuation, continuation, ended_tries};
 use unisono::follow::Follower;
 use unisono_api::chat::{ChatRequest, Part};
-use unisono_api::service::{Messages as _, Turns};
+use unisono_api::service::{Messages as _, Turns as _};
 use unisono_api::session::NewBranch;
+use unisono_api::token::Scope;
 use unisono_api::turn::{NewTurn, Turn, TurnRequest};
 use unisono_api::{Code, PageQuery};
 use utoipa_axum::router::OpenApiRouter;
@@ -32,6 +33,7 @@ use super::events::{KEEP_ALIVE, json, reserve_stream};
 use super::extract::{self, Path};
 use super::problem::ApiError;
 use super::{Shared, sessions};
+use crate::turn_follower::{Pauses, TurnFollower};
 use parts::Parts;
 use request::{Action, Task};
 
@@ -68,20 +70,18 @@ async fn create(
     let place = reserve_stream(&shared)?;
     match request::read(&request).map_err(refused)? {
         Action::Ask(task) => {
-            let turn = begin(&shared, &id, request, task).await?;
-            let follower = follower(&shared, &id, &turn, Some(0)).await?;
-            Ok(answer(shared, follower, Parts::new(&turn, []), place))
+            let (turn, follower) = begin(&shared, &id, request, task).await?;
+            Ok(answer(shared, follower.into(), (&turn, Vec::new()), place))
         }
         Action::Answer { turn, calls } => {
             let turn = shared.local.turn(&id, &turn).await?;
-            let known = calls.iter().map(|answer| answer.call.clone());
-            let parts = Parts::new(&turn, known);
+            let known = calls.iter().map(|answer| answer.call.clone()).collect();
             // The follower starts before the calls continue, so that their results are sent.
-            let follower = follower(&shared, &id, &turn, None).await?;
             let handle = sessions::open(&shared, &id).await?;
             let of = extract::id("turn", &turn.turn)?;
+            let follower = shared.local.follower(handle.clone(), of, None).await?;
             shared.local.answer_calls(&handle, of, &calls).await?;
-            Ok(answer(shared, follower, parts, place))
+            Ok(answer(shared, follower.into(), (&turn, known), place))
         }
     }
 }
@@ -98,6 +98,7 @@ async fn create(
 async fn resume(
     State(shared): State<Arc<Shared>>,
     Path((id, _)): Path<(String, String)>,
+    headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let place = reserve_stream(&shared)?;
     let newest = shared.local.turns(&id, &PageQuery::default()).await?;
@@ -107,25 +108,31 @@ async fn resume(
         .find(|turn| turn.ended_at.is_none());
     match open {
         Some(turn) => {
-            let follower = follower(&shared, &id, &turn, None).await?;
-            Ok(answer(shared, follower, Parts::new(&turn, []), place))
+            let of = (
+                extract::id("session", &id)?,
+                extract::id("turn", &turn.turn)?,
+            );
+            let pauses = Pauses::for_request(&headers, &shared.stopping, None);
+            let follower = TurnFollower::open(&shared.local, of, None, pauses).await?;
+            Ok(answer(shared, follower, (&turn, Vec::new()), place))
         }
         None => Ok(StatusCode::NO_CONTENT.into_response()),
     }
 }
 
-/// Starts the turn of a task; a repeated request gets its first turn. An answer that is regenerated
-/// again, in a request that does not name it, gets another turn as soon as the last one has ended.
+/// Starts the turn of a task and follows it; a repeated request gets its first turn. An answer that
+/// is regenerated again, in a request that does not name it, gets another turn as soon as the last
+/// one has ended.
 async fn begin(
     shared: &Shared,
     session: &str,
     request: ChatRequest,
     mut task: Task,
-) -> Result<Turn, ApiError> {
+) -> Result<(Turn, Follower), ApiError> {
+    let handle = sessions::open(shared, session).await?;
     let branch = match task.after.clone() {
         None => request.branch,
         Some(before) => {
-            let handle = sessions::open(shared, session).await?;
             let before = extract::id("turn", &before)?;
             if task.is_unnamed {
                 let key = task.key.clone();
@@ -134,7 +141,8 @@ async fn begin(
             }
             match continuation(&handle, before, task.key.clone()).await? {
                 Continuation::Turn(turn) => {
-                    return Ok(shared.local.turn(session, &turn.to_string()).await?);
+                    let follower = shared.local.follower(handle.clone(), turn, Some(0)).await?;
+                    return Ok((shared.local.turn_of(&handle, turn).await?, follower));
                 }
                 Continuation::Branch(branch) => branch,
                 Continuation::Message(message) => {
@@ -156,28 +164,23 @@ async fn begin(
         attachments: task.files,
         ..NewTurn::new(task.text)
     });
-    let begun = Turns::begin(&*shared.local, session, &asked, Some(&task.key));
-    Ok(begun.await?)
+    let ask = shared
+        .local
+        .ask_for(&handle, &asked, Some(&task.key))
+        .await?;
+    let (turn, follower) = shared.local.begin_followed(&handle, &ask).await?;
+    Ok((shared.local.turn_of(&handle, turn).await?, follower))
 }
 
-async fn follower(
-    shared: &Shared,
-    session: &str,
-    turn: &Turn,
-    after: Option<u64>,
-) -> Result<Follower, ApiError> {
-    let handle = sessions::open(shared, session).await?;
-    let id = extract::id("turn", &turn.turn)?;
-    Ok(shared.local.follower(handle, id, after).await?)
-}
-
-/// The answer of a turn, part by part.
+/// The answer of a turn, part by part. The chat already knows the given calls.
 fn answer(
     shared: Arc<Shared>,
-    follower: Follower,
-    parts: Parts,
+    follower: TurnFollower,
+    (turn, known): (&Turn, Vec<String>),
     place: OwnedSemaphorePermit,
 ) -> Response {
+    let may_approve = shared.local.caller().allows(Scope::Approve);
+    let parts = Parts::new(turn, known, may_approve);
     let open = Open {
         ready: [event(&parts.begin())].into(),
         parts,
@@ -198,7 +201,7 @@ fn answer(
 struct Open {
     ready: VecDeque<Event>,
     parts: Parts,
-    follower: Follower,
+    follower: TurnFollower,
     is_done: bool,
     _shared: Arc<Shared>,
     _place: OwnedSemaphorePermit,
@@ -222,14 +225,16 @@ impl Open {
                     let parts = self.parts.take(update.event);
                     self.ready.extend(parts.iter().map(event));
                 }
-                Ok(None) => self.end(),
-                Err(error) => {
-                    let error_text = error.to_string();
-                    self.ready.push_back(event(&Part::Error { error_text }));
-                    self.end();
-                }
+                // The turn goes on at another daemon.
+                Ok(None) => self.fail("the program is stopping; open the chat again".to_owned()),
+                Err(error) => self.fail(error.to_string()),
             }
         }
+    }
+
+    fn fail(&mut self, error_text: String) {
+        self.ready.push_back(event(&Part::Error { error_text }));
+        self.end();
     }
 
     fn end(&mut self) {

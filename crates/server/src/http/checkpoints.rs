@@ -6,23 +6,21 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
-use serde::Deserialize;
 use unisono_api::Page;
 use unisono_api::compaction::{
     Checkpoint, CheckpointDetail, Compaction, EditSummary, RegenerateSummary, RevertCheckpoint,
 };
 use unisono_api::service::Compactions as _;
-use unisono_api::session::{BranchPageQuery, main_branch};
+use unisono_api::session::BranchPageQuery;
 use unisono_api::turn::TurnRequest;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::compactions::read_compaction;
-use super::extract::{self, Path, Query};
+use super::Shared;
+use super::compactions::compact;
+use super::extract::{self, BranchQuery, Path, Query};
 use super::problem::ApiError;
-use super::turns::{self, ResponseMode};
-use super::{Shared, sessions};
-use unisono::service::requests;
+use super::turns::ResponseMode;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new()
@@ -31,16 +29,6 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(edit))
         .routes(routes!(regenerate))
         .routes(routes!(revert))
-}
-
-/// The query of a branch.
-#[derive(Debug, Deserialize, utoipa::IntoParams)]
-#[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
-struct BranchQuery {
-    /// The branch: `main` by default.
-    #[serde(default = "main_branch")]
-    branch: String,
 }
 
 /// The checkpoints of a session, the newest first.
@@ -89,16 +77,9 @@ async fn edit(
     headers: HeaderMap,
     extract::Json(new): extract::Json<EditSummary>,
 ) -> Result<Response, ApiError> {
-    let session = sessions::open(&shared, &id).await?;
     let how = ResponseMode::from_headers(&headers, new.wait);
     let checkpoint = number;
-    let ask = requests::read(
-        shared.local.journal(),
-        &session,
-        &TurnRequest::Edit { checkpoint, new },
-    )
-    .await?;
-    turns::answer(&shared, &session, &ask, how, read_compaction).await
+    compact(&shared, &id, how, &TurnRequest::Edit { checkpoint, new }).await
 }
 
 /// Regenerates a summary. The old checkpoint is kept and can be restored.
@@ -117,16 +98,15 @@ async fn regenerate(
     headers: HeaderMap,
     extract::Json(new): extract::Json<RegenerateSummary>,
 ) -> Result<Response, ApiError> {
-    let session = sessions::open(&shared, &id).await?;
     let how = ResponseMode::from_headers(&headers, new.wait);
     let checkpoint = number;
-    let ask = requests::read(
-        shared.local.journal(),
-        &session,
+    compact(
+        &shared,
+        &id,
+        how,
         &TurnRequest::Regenerate { checkpoint, new },
     )
-    .await?;
-    turns::answer(&shared, &session, &ask, how, read_compaction).await
+    .await
 }
 
 /// Reverts a checkpoint: restores the context before it, with all later messages.
@@ -145,14 +125,7 @@ async fn revert(
     headers: HeaderMap,
     extract::Json(new): extract::Json<RevertCheckpoint>,
 ) -> Result<Response, ApiError> {
-    let session = sessions::open(&shared, &id).await?;
     let how = ResponseMode::from_headers(&headers, new.wait);
     let checkpoint = number;
-    let ask = requests::read(
-        shared.local.journal(),
-        &session,
-        &TurnRequest::Revert { checkpoint, new },
-    )
-    .await?;
-    turns::answer(&shared, &session, &ask, how, read_compaction).await
+    compact(&shared, &id, how, &TurnRequest::Revert { checkpoint, new }).await
 }

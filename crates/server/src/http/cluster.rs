@@ -9,6 +9,7 @@ use axum::Json;
 use axum::extract::State;
 use unisono_api::cluster::{ClusterMember, Drain};
 use unisono_api::service::Cluster as _;
+use unisono_api::session::SessionListItem;
 use unisono_api::{Page, PageQuery};
 use unisono_context::SessionId;
 use unisono_store::SessionInfo;
@@ -27,6 +28,7 @@ const AT_A_TIME: usize = 64;
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new()
         .routes(routes!(list))
+        .routes(routes!(sessions))
         .routes(routes!(drain))
 }
 
@@ -42,6 +44,21 @@ async fn list(
     Query(query): Query<PageQuery>,
 ) -> Result<Json<Page<ClusterMember>>, ApiError> {
     Ok(Json(shared.local.members(&query).await?))
+}
+
+/// The sessions that a program owns, the newest first. A session on which no program works has no
+/// owner.
+#[utoipa::path(
+    get, path = "/v1/cluster/{member}/sessions", tag = "cluster",
+    params(("member" = String, Path, description = "The program's id"), PageQuery),
+    responses((status = 200, description = "A part of the list", body = Page<SessionListItem>))
+)]
+async fn sessions(
+    State(shared): State<Arc<Shared>>,
+    Path(member): Path<String>,
+    Query(query): Query<PageQuery>,
+) -> Result<Json<Page<SessionListItem>>, ApiError> {
+    Ok(Json(shared.local.member_sessions(&member, &query).await?))
 }
 
 /// Drains a program, or lets it take sessions again. A drained program takes no new sessions and
@@ -75,7 +92,6 @@ pub(super) fn address(set: Option<&str>, listens: SocketAddr) -> String {
     }
 }
 
-/// The host name of an address.
 pub(super) fn host(address: &str) -> Option<String> {
     let address: axum::http::Uri = address.parse().ok()?;
     Some(address.host()?.to_ascii_lowercase())
@@ -84,7 +100,28 @@ pub(super) fn host(address: &str) -> Option<String> {
 /// Follows the other programs, and shares the pauses of providers with them. Never ends.
 pub(super) async fn follow(shared: Arc<Shared>, a2a: Arc<A2a>, address: String) {
     let local = shared.local.clone();
-    tokio::join!(follow_beats(shared, a2a, address), local.tell_holds());
+    tokio::join!(
+        follow_beats(shared.clone(), a2a, address),
+        follow_shared(shared),
+        local.tell_holds()
+    );
+}
+
+/// Applies the limits, settings and browsers that programs share, also while [`follow_beats`] waits for
+/// turns of a drained daemon.
+async fn follow_shared(shared: Arc<Shared>) {
+    let Some(mut beats) = shared.local.beats() else {
+        return;
+    };
+    let mut documents = 0;
+    // A closed channel means that the store is closed.
+    while beats.changed().await.is_ok() {
+        let beat = beats.borrow_and_update().clone();
+        shared.local.share_limits(&beat);
+        if beat.documents != documents && take_documents(&shared).await {
+            documents = beat.documents;
+        }
+    }
 }
 
 /// Takes over sessions of lost members, and hands over its own sessions when it is drained.
@@ -95,7 +132,7 @@ async fn follow_beats(shared: Arc<Shared>, a2a: Arc<A2a>, address: String) {
     };
     let mut reloads = local.reloads();
     let (mut has_handed_over, mut has_taken) = (false, true);
-    let (mut documents, mut lapses) = (0, 0);
+    let mut lapses = 0;
     loop {
         tokio::select! {
             // A closed channel means that the store is closed.
@@ -106,10 +143,6 @@ async fn follow_beats(shared: Arc<Shared>, a2a: Arc<A2a>, address: String) {
             }
         }
         let beat = beats.borrow_and_update().clone();
-        local.share_limits(&beat);
-        if beat.documents != documents && take_documents(&shared).await {
-            documents = beat.documents;
-        }
         if beat.lapses > std::mem::replace(&mut lapses, beat.lapses) {
             // Other members may own its sessions now; those members deliver to the callbacks.
             a2a.leave_callbacks();

@@ -18,7 +18,6 @@ use super::extract::{self, Path};
 use super::problem::ApiError;
 use super::turns::{self, ResponseMode};
 use super::{Shared, sessions};
-use unisono::service::requests;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new()
@@ -45,14 +44,23 @@ async fn create(
     headers: HeaderMap,
     extract::Json(new): extract::Json<NewCompaction>,
 ) -> Result<Response, ApiError> {
-    let session = sessions::open(&shared, &id).await?;
     let how = ResponseMode::from_headers(&headers, new.wait);
-    let ask = requests::compaction(new)?;
-    turns::answer(&shared, &session, &ask, how, read_compaction).await
+    compact(&shared, &id, how, &TurnRequest::Compact(new)).await
 }
 
-/// A turn with its changes of the context.
-pub(super) async fn read_compaction(
+/// Begins a turn that changes the context of a session, and answers as requested.
+pub(super) async fn compact(
+    shared: &Arc<Shared>,
+    session: &str,
+    how: ResponseMode,
+    request: &TurnRequest,
+) -> Result<Response, ApiError> {
+    let session = sessions::open(shared, session).await?;
+    let ask = shared.local.ask_for(&session, request, None).await?;
+    turns::answer(shared, &session, &ask, how, read_compaction).await
+}
+
+async fn read_compaction(
     shared: &Shared,
     session: &Handle,
     turn: TurnId,
@@ -92,11 +100,14 @@ async fn retry(
     headers: HeaderMap,
     extract::Json(new): extract::Json<RetryCompaction>,
 ) -> Result<Response, ApiError> {
-    let session = sessions::open(&shared, &id).await?;
     let how = ResponseMode::from_headers(&headers, new.wait);
-    let again = TurnRequest::RetryCompaction { turn, new };
-    let ask = requests::read(shared.local.journal(), &session, &again).await?;
-    turns::answer(&shared, &session, &ask, how, read_compaction).await
+    compact(
+        &shared,
+        &id,
+        how,
+        &TurnRequest::RetryCompaction { turn, new },
+    )
+    .await
 }
 
 /// The expected outcome of a compaction, without carrying it out.
@@ -104,7 +115,7 @@ async fn retry(
     post, path = "/v1/sessions/{session}/compactions/dry-run", tag = "compaction",
     params(("session" = String, Path, description = "The session's id")),
     request_body = NewCompaction,
-    responses((status = 200, description = "What it would do", body = Estimate))
+    responses((status = 200, description = "The expected outcome", body = Estimate))
 )]
 async fn dry_run(
     State(shared): State<Arc<Shared>>,

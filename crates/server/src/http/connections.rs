@@ -31,7 +31,6 @@ const HEADERS: usize = 100;
 /// A pause after a connection could not be taken: descriptors are used up.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// The limits of connections.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     /// Connections at the same time.

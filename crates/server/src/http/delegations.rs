@@ -8,6 +8,7 @@ use axum::http::HeaderMap;
 use axum::response::Response;
 use unisono_api::Code;
 use unisono_api::delegation::{Delegation, MissingResult, NewDelegation};
+use unisono_api::service::Turns as _;
 use unisono_api::turn::Turn;
 use unisono_context::TurnId;
 use unisono_runtime::Handle;
@@ -112,7 +113,5 @@ async fn show(
     State(shared): State<Arc<Shared>>,
     Path((id, turn)): Path<(String, String)>,
 ) -> Result<Json<Delegation>, ApiError> {
-    let session = sessions::open(&shared, &id).await?;
-    let turn = extract::id("turn", &turn)?;
-    read(&shared, &session, turn).await.map(Json)
+    Ok(Json(to_api(shared.local.turn(&id, &turn).await?)))
 }

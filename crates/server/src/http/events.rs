@@ -2,7 +2,8 @@
 //!
 //! Each event of the journal is sent once, in order, with its sequence number as the id: a client
 //! that reconnects with `Last-Event-ID` continues there, also after a restart. Progress and reloads
-//! of agents (`agents`) have no id and are not stored; a `missed` event reports lost progress. The
+//! of agents (`agents`) have no id and are not stored; a `missed` event reports lost progress. A client
+//! that comes in the middle of a reply gets its text so far (`text_so_far`). The
 //! small pieces of a reply are joined ([`JoinedText`]). A slow client delays nothing else: events are
 //! read from the journal when the client has room for them. The stream is not compressed: that would
 //! take some 300 KiB of memory for each client.
@@ -10,7 +11,6 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
-use unisono::values;
 
 use axum::extract::State;
 use axum::http::HeaderMap;
@@ -19,19 +19,20 @@ use axum::response::{IntoResponse, Response};
 use futures_util::stream;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{OwnedSemaphorePermit, broadcast, watch};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 use unisono_api::Code;
-use unisono_api::event::{Event, Progress};
-use unisono_context::{RunId, TurnId};
-use unisono_runtime::{Events, Handle, Progress as Doing, ProgressUpdate, SharedEvent};
-use unisono_session::{Event as Recorded, Fact};
+use unisono_api::turn_event::TurnUpdate;
+use unisono_context::{RunId, SessionId, TurnId};
+use unisono_runtime::{BegunReplies, Events, Handle, Progress, ProgressUpdate, SharedEvent};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::extract::{Path, Query};
+use super::extract::{self, Path, Query};
+use super::past_events::PastEvents;
 use super::problem::ApiError;
-use super::{Shared, query_numbers, sessions, turns};
-use unisono::follow::JoinedText;
+use super::{Shared, query_numbers, turns};
+use crate::forwarded::is_forwarded;
+use unisono::follow::{JoinedText, event_to_api, progress_to_api};
 use unisono::local::Reload;
 use unisono::service::agents::reload_to_api;
 
@@ -85,8 +86,8 @@ impl StartPosition {
     responses((status = 200, body = String, content_type = "text/event-stream",
                description = "Server-sent events; the data of each is JSON. An event of the journal is \
                    named by its kind, has its sequence number as the id, and `seq`, `at`, `kind`, \
-                   `turn`, `run`, `agent`, `text`. `progress` and `text_delta`, without an id: `run` or \
-                   `turn`, `text`, `is_failure` if it is true. `missed`: an empty object. `agents`: what was read again"))
+                   `turn`, `run`, `agent`, `text`. `progress`, `text_delta` and `text_so_far`, without an id: \
+                   `run` or `turn`, `text`, `is_failure` if it is true. `missed`: an empty object. `agents`: what was read again"))
 )]
 async fn follow(
     State(shared): State<Arc<Shared>>,
@@ -94,17 +95,49 @@ async fn follow(
     Query(from): Query<StartPosition>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let session = sessions::open(&shared, &id).await?;
+    let (id, after) = (extract::id("session", &id)?, from.after(&headers)?);
+    let opened = shared.local.open(id).await;
+    let session = match opened {
+        Ok(session) => session,
+        Err(error) if is_unreachable(&error, &headers) => {
+            return past_events(shared, id, after).await;
+        }
+        Err(error) => return Err(error.into()),
+    };
     let now = session.inspect(|state| state.events()).await?;
-    let after = from.after(&headers)?.unwrap_or(now);
-    if after > now {
-        let detail = format!("event {after} has not happened; the last one is {now}");
-        return Err(ApiError::new(Code::InvalidRequest, detail));
-    }
+    let after = checked_start(after, now)?;
     let place = reserve_stream(&shared)?;
     Ok(Stream::new(shared, session, after, place)
         .await?
         .into_response())
+}
+
+/// Whether a session cannot be opened because another daemon owns it, which cannot be asked for it.
+fn is_unreachable(error: &unisono::Error, headers: &HeaderMap) -> bool {
+    error.session_of_another().is_some() && !is_forwarded(headers)
+}
+
+/// The events of a session that another daemon owns and cannot be asked for.
+async fn past_events(
+    shared: Arc<Shared>,
+    session: SessionId,
+    after: Option<u64>,
+) -> Result<Response, ApiError> {
+    let known = shared.local.journal().session(session).await?;
+    let known = known.ok_or_else(|| unisono::Error::not_found("session", session))?;
+    let after = checked_start(after, known.last_seq)?;
+    let place = reserve_stream(&shared)?;
+    Ok(PastEvents::new(shared, session, after, place).into_response())
+}
+
+/// The event after which a stream starts; without a number, `now`, which is the last event.
+fn checked_start(after: Option<u64>, now: u64) -> Result<u64, ApiError> {
+    let after = after.unwrap_or(now);
+    if after > now {
+        let detail = format!("event {after} has not happened; the last one is {now}");
+        return Err(ApiError::new(Code::InvalidRequest, detail));
+    }
+    Ok(after)
 }
 
 /// Takes a permit for a stream, or fails.
@@ -124,6 +157,8 @@ pub(super) struct Stream {
     after: u64,
     events: Events,
     progress: broadcast::Receiver<ProgressUpdate>,
+    /// The texts of replies that began before, which are not sent yet.
+    begun: BegunReplies,
     /// Progress that belongs after events that are not sent yet.
     delayed: Option<ProgressUpdate>,
     /// Pieces of replies that are sent together.
@@ -138,11 +173,13 @@ pub(super) struct Stream {
 }
 
 /// The next item of a stream.
-pub(super) enum Next {
+enum Next {
     /// An event of the journal.
     Recorded(u64, Arc<SharedEvent>),
+    /// The text of a reply that began before.
+    Begun(Progress),
     /// Progress.
-    Progress(Doing),
+    Progress(Progress),
     /// Progress was missed.
     Missed,
     /// Agent definitions were reloaded.
@@ -156,8 +193,9 @@ impl Stream {
         after: u64,
         place: OwnedSemaphorePermit,
     ) -> Result<Stream, ApiError> {
-        let (events, progress) = session.follow(after).await?;
+        let (mut events, progress) = session.follow(after).await?;
         Ok(Stream {
+            begun: events.take_begun(),
             reloads: shared.local.reloads(),
             stopping: shared.stopping.clone(),
             shared,
@@ -183,7 +221,7 @@ impl Stream {
     /// The next item; none if the session was deleted, or if the program stops and the stream waits
     /// for no turn. With many followers the first event waits for further ones, so that all are one
     /// write. Not cancellation safe: a dropped call can lose an event.
-    pub(super) async fn next(&mut self) -> Option<Next> {
+    async fn next(&mut self) -> Option<Next> {
         if self.has_more() {
             return self.next_ready().await;
         }
@@ -199,6 +237,7 @@ impl Stream {
     /// Whether something is there already.
     fn has_more(&self) -> bool {
         self.events.is_behind()
+            || !self.begun.texts.is_empty()
             || self.delayed.is_some()
             || self.after_texts.is_some()
             || !self.progress.is_empty()
@@ -214,14 +253,14 @@ impl Stream {
             if let Some(text) = self.texts.pop(Instant::now()) {
                 return Some(text_delta(text));
             }
-            let due = self.texts.due();
+            let due = self.texts.next_due();
             let item = tokio::select! {
                 biased;
                 item = self.next_item() => item,
-                () = sleep_until(due) => continue,
+                () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => continue,
             };
             match item {
-                Some(Next::Progress(Doing::TextDelta { run, text })) => {
+                Some(Next::Progress(Progress::TextDelta { run, text })) => {
                     self.texts.push(run, &text, Instant::now());
                 }
                 Some(item) => self.after_texts = Some(item),
@@ -234,6 +273,11 @@ impl Stream {
     async fn next_item(&mut self) -> Option<Next> {
         loop {
             let sent = self.after;
+            if self.begun.after <= sent
+                && let Some((run, text)) = self.begun.texts.pop()
+            {
+                return Some(Next::Begun(Progress::TextDelta { run, text }));
+            }
             if let Some(said) = self.delayed.take_if(|said| said.after <= sent) {
                 return Some(Next::Progress(said.progress));
             }
@@ -276,6 +320,7 @@ impl Stream {
             return None;
         }
         (self.events, self.progress) = self.session.follow(self.after).await.ok()?;
+        self.begun = self.events.take_begun();
         Some(())
     }
 
@@ -287,14 +332,17 @@ impl Stream {
         }
         let event = match self.next().await? {
             Next::Recorded(seq, event) => {
-                let ends = matches!(&event.fact, Fact::TurnEnded { turn, .. } if Some(*turn) == self.until);
-                self.ended = ends;
-                let data = event.text(|event| json(&to_api(seq, event)));
-                let named = sse::Event::default().event(event.fact.name());
-                named.data(data).id(seq.to_string())
+                self.ended = self.until.is_some_and(|turn| event.fact.ends(turn));
+                recorded_event(seq, &event)
             }
-            Next::Progress(said @ Doing::TextDelta { .. }) => named("text_delta", &progress(&said)),
-            Next::Progress(said) => named("progress", &progress(&said)),
+            Next::Begun(said) => named("text_so_far", &progress_to_api(&said)),
+            Next::Progress(said) => {
+                let name = match said {
+                    Progress::TextDelta { .. } => "text_delta",
+                    _ => "progress",
+                };
+                named(name, &progress_to_api(&said))
+            }
             Next::Missed => sse::Event::default().event("missed").data("{}"),
             Next::Agents(reload) => named("agents", &reload_to_api(&reload)),
         };
@@ -302,16 +350,9 @@ impl Stream {
     }
 }
 
-async fn sleep_until(due: Option<Instant>) {
-    match due {
-        Some(due) => tokio::time::sleep_until(due).await,
-        None => std::future::pending().await,
-    }
-}
-
 fn text_delta((run, text): (RunId, String)) -> Next {
     let text = text.into();
-    Next::Progress(Doing::TextDelta { run, text })
+    Next::Progress(Progress::TextDelta { run, text })
 }
 
 /// The time that an event waits for further ones, for this number of followers.
@@ -335,6 +376,21 @@ impl IntoResponse for Stream {
     }
 }
 
+pub(super) fn recorded_event(seq: u64, event: &SharedEvent) -> sse::Event {
+    let data = event.text(|event| json(&event_to_api(seq, event)));
+    let named = sse::Event::default().event(event.fact.name());
+    named.data(data).id(seq.to_string())
+}
+
+/// An update of a turn.
+pub(super) fn turn_update(update: &TurnUpdate) -> sse::Event {
+    let event = named(update.event.name(), update);
+    match update.seq {
+        Some(seq) => event.id(seq.to_string()),
+        None => event,
+    }
+}
+
 fn named(name: &str, data: &impl Serialize) -> sse::Event {
     sse::Event::default().event(name).data(json(data))
 }
@@ -342,52 +398,4 @@ fn named(name: &str, data: &impl Serialize) -> sse::Event {
 pub(super) fn json(data: &impl Serialize) -> String {
     // Serialising these types does not fail.
     serde_json::to_string(data).unwrap_or_default()
-}
-
-fn progress(said: &Doing) -> Progress {
-    match said {
-        Doing::Run { run, text } | Doing::TextDelta { run, text } => Progress {
-            run: Some(run.to_string()),
-            turn: None,
-            text: text.to_string(),
-            is_failure: false,
-        },
-        Doing::Pause { run, until, reason } => {
-            let until = values::instant(*until);
-            Progress {
-                run: Some(run.to_string()),
-                turn: None,
-                text: format!("{reason}; the next request is not before {until}"),
-                is_failure: false,
-            }
-        }
-        Doing::Compaction {
-            turn,
-            text,
-            is_failure,
-        } => Progress {
-            run: None,
-            turn: Some(turn.to_string()),
-            text: text.to_string(),
-            is_failure: *is_failure,
-        },
-    }
-}
-
-/// Converts an event to its API type.
-fn to_api(seq: u64, event: &Recorded) -> Event {
-    let (turn, run) = (event.fact.turn(), event.fact.run());
-    let agent = match &event.fact {
-        Fact::RunOpened { run } => Some(run.agent.to_string()),
-        _ => None,
-    };
-    Event {
-        seq,
-        at: values::instant(event.at),
-        kind: event.fact.name().to_owned(),
-        turn: turn.map(|turn| turn.to_string()),
-        run: run.map(|run| run.to_string()),
-        agent,
-        text: event.fact.to_string(),
-    }
 }

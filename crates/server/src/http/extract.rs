@@ -4,9 +4,12 @@ use axum::body::Bytes;
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, header};
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use unisono_api::Code;
+use unisono_api::session::main_branch;
 
+use super::bodies;
 use super::problem::ApiError;
 
 /// The body: a JSON object.
@@ -23,8 +26,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
         let bytes = match Bytes::from_request(request, state).await {
             Ok(bytes) => bytes,
             Err(rejection) if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE => {
-                let detail = "the body is larger than `server.body_limit_bytes`";
-                return Err(ApiError::new(Code::TooLarge, detail));
+                return Err(bodies::too_large());
             }
             Err(rejection) => {
                 return Err(ApiError::new(Code::InvalidRequest, rejection.body_text()));
@@ -45,7 +47,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
     }
 }
 
-/// What is wrong with a part of a request, without the parser's words before it.
+/// Why a part of a request is invalid, without the words with which the parser begins.
 fn reason(part: &str, rejection: &str) -> String {
     let rest = rejection.strip_prefix("Failed to ");
     match rest.and_then(|rest| rest.split_once(": ")) {
@@ -96,7 +98,16 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
     }
 }
 
-/// Parses an id.
+/// The query of a branch.
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(super) struct BranchQuery {
+    /// The branch: `main` by default.
+    #[serde(default = "main_branch")]
+    pub(super) branch: String,
+}
+
 pub(super) fn id<T: std::str::FromStr>(what: &str, text: &str) -> Result<T, ApiError> {
     let wrong = |_| {
         ApiError::new(

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Path, query, body and response are streamed. A request is forwarded once: the receiving daemon
-//! answers it. If the owner is unreachable, this daemon answers read-only requests from the
-//! journal.
+//! answers it. If the owner is unreachable or answers nothing, this daemon answers read-only
+//! requests from the journal.
 
 mod connections;
 
@@ -30,9 +30,8 @@ use super::people::{self, Identity};
 use super::problem::{self, ApiError};
 use super::{Shared, guard, mcp, openai, token};
 use crate::audit::Note;
+use crate::forwarded::{FORWARDED, is_forwarded};
 
-/// Marks a forwarded request.
-const FORWARDED: HeaderName = HeaderName::from_static("unisono-forwarded");
 /// Headers of one connection or of one daemon, which are not forwarded.
 const LEFT_OUT: [HeaderName; 9] = [
     header::CONNECTION,
@@ -93,10 +92,13 @@ pub(super) async fn by_owner(
 fn may_pass(shared: &Shared, headers: &HeaderMap) -> bool {
     let others = shared.local.beats();
     let others = others.is_some_and(|beats| beats.borrow().alive > 1);
-    others && !headers.contains_key(&FORWARDED)
+    others && !is_forwarded(headers)
 }
 
-/// The result of forwarding.
+/// The body of a request that only reads although its method may change something.
+#[derive(Clone)]
+struct ReadBody(Bytes);
+
 enum Forwarding {
     /// Another daemon has answered.
     Remote(Response),
@@ -124,14 +126,28 @@ async fn pass(
     let Some(address) = &owner.announced.address else {
         return Ok(Forwarding::Local(request));
     };
-    let reads = request.method().is_safe();
-    let (parts, body) = request.into_parts();
+    let (mut parts, body) = request.into_parts();
+    let read = match parts.method.is_safe() {
+        // It has no body that could be lost.
+        true => Some(Body::empty()),
+        false => parts
+            .extensions
+            .remove::<ReadBody>()
+            .map(|read| read.0.into()),
+    };
+    let is_read = read.is_some();
     let mut copy = Request::builder().method(parts.method.clone());
     copy = copy.uri(uri_at(address, &parts.uri)?);
     let mut asked = copy.body(body).map_err(|error| failed(&owner, &error))?;
     *asked.headers_mut() = headers(shared, &parts)?;
+    let sent = async {
+        match is_read {
+            true => connections::send_read(asked).await,
+            false => connections::send_write(asked, address).await,
+        }
+    };
     let answered = tokio::select! {
-        answered = connections::send(asked) => answered,
+        answered = sent => answered,
         () = is_lost(shared.clone(), address.clone()) => Err(connections::Error::Lost),
     };
     match answered {
@@ -140,13 +156,14 @@ async fn pass(
             let lost = is_lost(shared.clone(), address.clone());
             Ok(Forwarding::Remote(until_stop(shared, answer, lost)))
         }
-        // A request that only reads has no body that could be lost.
-        Err(error) if reads => {
-            let owner = &owner.name;
-            tracing::warn!(%owner, %address, %error, "another daemon does not respond");
-            Ok(Forwarding::Local(Request::from_parts(parts, Body::empty())))
-        }
-        Err(error) => Err(failed(&owner, &error)),
+        Err(error) => match read {
+            Some(body) => {
+                let owner = &owner.name;
+                tracing::warn!(%owner, %address, %error, "another daemon does not respond");
+                Ok(Forwarding::Local(Request::from_parts(parts, body)))
+            }
+            None => Err(failed(&owner, &error)),
+        },
     }
 }
 
@@ -252,10 +269,14 @@ fn until_stop(
 /// session, and is put back.
 async fn session_of(
     shared: &Shared,
-    request: Request,
+    mut request: Request,
 ) -> Result<(Option<SessionId>, Request), ApiError> {
     let path = request.uri().path();
     if let Some(session) = session_in(path) {
+        if crate::a2a::is_subscription(path) {
+            // Its address has all that this daemon needs for an answer.
+            request.extensions_mut().insert(ReadBody(Bytes::new()));
+        }
         return Ok((Some(session), request));
     }
     if let Some(call) = call_in(path) {
@@ -284,10 +305,14 @@ async fn session_of(
         }
         parsed => parsed,
     };
-    Ok((session, Request::from_parts(parts, Body::from(bytes))))
+    let only_reads = crate::a2a::only_reads(parts.uri.path(), &bytes);
+    let mut request = Request::from_parts(parts, Body::from(bytes.clone()));
+    if only_reads {
+        request.extensions_mut().insert(ReadBody(bytes));
+    }
+    Ok((session, request))
 }
 
-/// The session that a path names.
 fn session_in(path: &str) -> Option<SessionId> {
     if crate::a2a::is_under(path) {
         let (_, task) = path.split_once("/tasks/")?;
@@ -335,6 +360,7 @@ fn session_in_body(body: &Bytes) -> Option<SessionId> {
     #[serde(default, rename_all = "camelCase")]
     struct Params {
         arguments: Option<SessionField>,
+        request_state: Option<String>,
         task_id: Option<String>,
         id: Option<String>,
         message: Option<Message>,
@@ -356,7 +382,10 @@ fn session_in_body(body: &Bytes) -> Option<SessionId> {
     {
         return Some(session);
     }
-    let named = parsed.metadata.or(params.arguments);
+    // A repeated call of MCP may name the session in its state alone.
+    let state = params.request_state;
+    let state = state.and_then(|state| serde_json::from_str(&state).ok());
+    let named = parsed.metadata.or(state).or(params.arguments);
     let named = named.and_then(|named| named.session);
     named.or(message.context_id)?.parse().ok()
 }
@@ -394,6 +423,16 @@ mod tests {
                     r#"{{"method":"tools/call","params":{{"arguments":{{"session":"{ID}"}}}}}}"#
                 ),
                 true,
+            ),
+            (
+                format!(
+                    r#"{{"params":{{"requestState":"{{\"session\":\"{ID}\",\"turn\":\"t\"}}","arguments":{{"task":"x"}}}}}}"#
+                ),
+                true,
+            ),
+            (
+                r#"{"params":{"requestState":"x","arguments":{}}}"#.to_owned(),
+                false,
             ),
             (
                 r#"{"params":{"arguments":{"session":7}}}"#.to_owned(),

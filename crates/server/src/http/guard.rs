@@ -51,7 +51,10 @@ fn has_body(headers: &HeaderMap) -> bool {
 
 /// Whether a request may have been refused before its body was read.
 fn is_refusal(status: StatusCode) -> bool {
-    matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN)
+    matches!(
+        status,
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::PAYLOAD_TOO_LARGE
+    )
 }
 
 async fn let_through(
@@ -241,7 +244,6 @@ async fn answer(request: Request, next: Next) -> Response {
     response
 }
 
-/// The host in the request.
 fn host<'r>(headers: &'r HeaderMap, uri: &'r Uri) -> Result<&'r str, ApiError> {
     let mut named = headers.get_all(header::HOST).iter();
     let (first, more) = (named.next(), named.next());

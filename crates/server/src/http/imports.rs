@@ -17,9 +17,9 @@ use unisono_api::{Code, Page};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::Shared;
 use super::extract::Query;
 use super::problem::ApiError;
+use super::{Shared, bodies};
 use unisono::spool::{Spool, SpooledData};
 
 /// Bytes of a body per write.
@@ -95,11 +95,11 @@ struct Selection {
 }
 
 /// Creates a session from each conversation in a file, unless it was imported before. A conversation
-/// that cannot be read has an `error` and does not keep the others out.
+/// that cannot be read has an `error`; the others are imported.
 #[utoipa::path(
     post, path = "/v1/imports/conversations", tag = "sessions", params(Selection),
     request_body(content = Vec<u8>, content_type = "application/octet-stream"),
-    responses((status = 200, description = "What became of each; the sessions are on disk", body = Page<ConversationImport>))
+    responses((status = 200, description = "The outcome for each conversation; the sessions are on disk", body = Page<ConversationImport>))
 )]
 async fn import_conversations(
     State(shared): State<Arc<Shared>>,
@@ -160,7 +160,6 @@ async fn conversations(
     Ok(Json(Page { items, next: None }))
 }
 
-/// The body as the content of a file.
 async fn content(shared: &Shared, body: Body) -> Result<Content, ApiError> {
     Ok(match spooled(shared, body).await? {
         SpooledData::Memory(memory) => Content::Bytes(memory.into_inner()),
@@ -177,8 +176,7 @@ async fn spooled(shared: &Shared, body: Body) -> Result<SpooledData, ApiError> {
         let more = more.map_err(|error| ApiError::new(Code::InvalidRequest, error.to_string()))?;
         part.extend_from_slice(&more);
         if spool.bytes() + part.len() as u64 > limit {
-            let detail = "the body is larger than `server.body_limit_bytes`";
-            return Err(ApiError::new(Code::TooLarge, detail));
+            return Err(bodies::too_large());
         }
         if part.len() >= PART_BYTES {
             (spool, part) = append_part(spool, part).await?;

@@ -1,5 +1,6 @@
-//! `/v1/login-links` and `/login`: a one-time link logs a browser in.
+//! `/v1/login-links` and `/login`: a one-time link, or a form, logs a browser in.
 
+mod form;
 mod lines;
 
 use std::path::{Path, PathBuf};
@@ -27,7 +28,9 @@ use super::{Shared, off_thread};
 use crate::audit::Note;
 use unisono_store::private::write_atomically;
 
-/// The path of links.
+pub(super) use form::submit;
+
+/// The path of links and of the form.
 pub(super) const PATH: &str = "/login";
 /// The cookie's name.
 const COOKIE: &str = "unisono";
@@ -37,7 +40,7 @@ const BROWSERS: usize = 64;
 /// Lifetime of a link in milliseconds: one hour.
 const LINK_MS: u64 = 60 * 60 * 1_000;
 /// Lifetime of a browser's login in milliseconds: 30 days.
-const KNOWN_MS: i64 = 30 * 24 * 60 * 60 * 1_000;
+const KNOWN_MS: u64 = 30 * 24 * 60 * 60 * 1_000;
 /// Maximum tries to replace the shared text while other daemons change it.
 const SHARE_TRIES: usize = 16;
 /// The file of browsers in the store's directory.
@@ -85,7 +88,16 @@ pub(super) struct Login {
     pub(super) token: Option<Digest>,
 }
 
-/// A browser that has just come by a link.
+/// The evidence with which a browser logs in.
+#[derive(Clone)]
+enum Proof {
+    /// The code of an unused link.
+    Code(String),
+    /// A token that was checked.
+    Token(Login),
+}
+
+/// A browser that has just logged in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct NewLogin {
     /// The secret of its cookie.
@@ -93,7 +105,6 @@ struct NewLogin {
     login: Login,
 }
 
-/// A logged-in browser.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Browser {
     secret: Hash,
@@ -154,16 +165,26 @@ impl Logins {
             known.links.retain(|link| link.is_valid(now));
             let at = known.links.iter().position(|link| link.code == code)?;
             let login = known.links.remove(at).login;
-            let browser = Browser {
-                secret: self.digest(&secret),
-                since: now,
-                login,
-            };
-            known.browsers.retain(|browser| browser.is_known(now));
-            keep(&mut known.browsers, browser);
-            self.write(&known.browsers);
-            Some(NewLogin { secret, login })
+            Some(self.add(known, secret, login, now))
         }))
+    }
+
+    /// Logs a browser in whose token was checked.
+    fn enter_by_token(&self, login: Login, now: Timestamp) -> io::Result<NewLogin> {
+        let secret = random()?;
+        Ok(self.with_entries(|known| self.add(known, secret, login, now)))
+    }
+
+    fn add(&self, known: &mut Entries, secret: String, login: Login, now: Timestamp) -> NewLogin {
+        let browser = Browser {
+            secret: self.digest(&secret),
+            since: now,
+            login,
+        };
+        known.browsers.retain(|browser| browser.is_known(now));
+        keep(&mut known.browsers, browser);
+        self.write(&known.browsers);
+        NewLogin { secret, login }
     }
 
     /// The login of the browser that sent a request; none without a login.
@@ -180,7 +201,6 @@ impl Logins {
         })
     }
 
-    /// Forgets the browser with that secret.
     fn forget(&self, secret: &str) {
         let secret = self.digest(secret);
         self.with_entries(|known| {
@@ -254,7 +274,6 @@ fn cookie(headers: &HeaderMap) -> Option<&str> {
     pairs.find_map(|pair| pair.trim().strip_prefix(COOKIE)?.strip_prefix('='))
 }
 
-/// Creates a one-time link for this host.
 pub(super) async fn new_link(shared: &Shared, host: &str, login: Login) -> io::Result<String> {
     let _sharing = shared.logins.sharing.lock().await;
     let (code, made) = (random()?, clock::now());
@@ -316,12 +335,11 @@ async fn share(shared: &Shared, before: u64) -> Option<bool> {
     .ok()
 }
 
-/// Uses a link; returns the new browser, or none if the link does not work. If several daemons get the
-/// same link at the same time, the one that replaces the shared text first accepts it.
-async fn use_link(shared: &Shared, code: &str) -> Result<Option<NewLogin>, ApiError> {
+/// Logs a browser in; returns none if the link does not work. If several daemons get the same link at
+/// the same time, the one that replaces the shared text first accepts it.
+async fn log_in(shared: &Shared, proof: &Proof) -> Result<Option<NewLogin>, ApiError> {
     let failed = || {
-        let detail =
-            "the database does not respond, so the link cannot be checked: open it again later";
+        let detail = "the database does not respond, so nobody can log in: try again later";
         ApiError::new(Code::Unavailable, detail)
     };
     let mut lost: Option<NewLogin> = None;
@@ -333,9 +351,12 @@ async fn use_link(shared: &Shared, code: &str) -> Result<Option<NewLogin>, ApiEr
             return Ok(lost);
         }
         let entering = {
-            let (logins, code) = (shared.logins.clone(), code.to_owned());
+            let (logins, proof) = (shared.logins.clone(), proof.clone());
             // It is written to disk.
-            off_thread(move || logins.enter(&code, clock::now()))
+            off_thread(move || match proof {
+                Proof::Code(code) => logins.enter(&code, clock::now()),
+                Proof::Token(login) => logins.enter_by_token(login, clock::now()).map(Some),
+            })
         };
         let Some(new) = entering.await.ok().and_then(Result::ok).flatten() else {
             return Ok(None);
@@ -396,32 +417,38 @@ pub(super) async fn enter(
     }
     let _sharing = shared.logins.sharing.lock().await;
     let new = match &link {
-        Ok(Query(LinkQuery { code })) => use_link(&shared, code).await,
+        Ok(Query(LinkQuery { code })) => log_in(&shared, &Proof::Code(code.clone())).await,
         Err(_) => Ok(None),
     };
-    let new = match new {
-        Ok(new) => new,
-        Err(error) if problem::is_browser(&headers) => {
-            return unisono_web::problem(error.problem());
-        }
-        Err(error) => return error.into_response(),
-    };
-    let Some(NewLogin { secret, login }) = new else {
+    match new {
+        Ok(Some(new)) => welcome(&shared, &note, &headers, new).await,
         // A link that was used is opened again, in the same browser.
-        if shared.logins.login(&headers).is_some() {
-            return Redirect::to("/").into_response();
-        }
-        return refuse(&headers, if link.is_ok() { INVALID } else { NO_CODE });
-    };
-    match people::of_link(&shared, login).await {
+        Ok(None) if shared.logins.login(&headers).is_some() => Redirect::to("/").into_response(),
+        Ok(None) => refuse(&headers, if link.is_ok() { INVALID } else { NO_CODE }),
+        Err(error) => fail(&headers, error),
+    }
+}
+
+/// Answers a login with the cookie of the new browser.
+async fn welcome(shared: &Shared, note: &Note, headers: &HeaderMap, new: NewLogin) -> Response {
+    let NewLogin { secret, login } = new;
+    match people::of_link(shared, login).await {
         Ok(who) => note.set_caller(who.caller()),
-        Err(_) => return refuse(&headers, NO_TOKEN),
+        Err(_) => return refuse(headers, NO_TOKEN),
     }
     note.operation("login", Vec::new());
     let text = format!("{COOKIE}={secret}; Path=/; HttpOnly; SameSite=Strict");
     match HeaderValue::from_str(&text) {
         Ok(cookie) => ([(header::SET_COOKIE, cookie)], Redirect::to("/")).into_response(),
         Err(error) => ApiError::new(Code::Failed, error.to_string()).into_response(),
+    }
+}
+
+/// Answers with an error: as a page for a browser, as a problem for a program.
+fn fail(headers: &HeaderMap, error: ApiError) -> Response {
+    match problem::is_browser(headers) {
+        true => unisono_web::problem(error.problem()),
+        false => error.into_response(),
     }
 }
 
@@ -494,6 +521,21 @@ mod tests {
     }
 
     #[test]
+    fn a_login_holds_at_a_daemon_whose_clock_is_behind() {
+        let place = tempfile::tempdir().unwrap();
+        let token = Token::open(&place.path().join("token")).unwrap();
+        let logins = Logins::open(place.path(), &token);
+        let now = Timestamp(100_000);
+        let new = logins.enter_by_token(Login::default(), now).unwrap();
+        let cookie = with(&format!("unisono={}", new.secret));
+        let behind = Timestamp(now.0 - 5_000);
+        assert!(logins.login_at(&cookie, behind).is_some());
+        // Another login there does not end the first one.
+        logins.enter_by_token(Login::default(), behind).unwrap();
+        assert!(logins.login_at(&cookie, now).is_some());
+    }
+
+    #[test]
     fn a_link_lets_one_browser_in_once_also_after_a_restart() {
         let place = tempfile::tempdir().unwrap();
         let token = Token::open(&place.path().join("token")).unwrap();
@@ -511,7 +553,7 @@ mod tests {
         assert!(!kept.contains(&secret), "the secret itself is not kept");
         let again = Logins::open(place.path(), &token);
         assert!(again.login_at(&cookie, now).is_some());
-        let last = Timestamp(now.0 + KNOWN_MS - 1);
+        let last = Timestamp(now.0 + KNOWN_MS as i64 - 1);
         assert!(again.login_at(&cookie, last).is_some());
         assert!(again.login_at(&cookie, Timestamp(last.0 + 1)).is_none());
         // A link is forgotten, and with another token so is every browser.

@@ -149,7 +149,16 @@ fn cluster(page: &mut Page, shared: &Shared) {
     );
 }
 
+/// The numbers since the start of the daemon.
 fn counted(page: &mut Page, counts: &Counts) {
+    turns(page, counts);
+    runs(page, counts);
+    used(page, counts);
+    compactions(page, counts);
+    appends(page, counts);
+}
+
+fn turns(page: &mut Page, counts: &Counts) {
     page.counter(
         "unisono_sessions_created_total",
         "Sessions that were made.",
@@ -169,6 +178,9 @@ fn counted(page: &mut Page, counts: &Counts) {
         let n = counts.turns_ended.get(outcome).copied().unwrap_or(0);
         ended.sample(&[("outcome", outcome)], n);
     }
+}
+
+fn runs(page: &mut Page, counts: &Counts) {
     page.counter(
         "unisono_runs_opened_total",
         "Runs that were opened.",
@@ -192,7 +204,9 @@ fn counted(page: &mut Page, counts: &Counts) {
         "Time that ended runs took, all attempts included, in seconds.",
         counts.run_ms,
     );
-    used(page, counts);
+}
+
+fn compactions(page: &mut Page, counts: &Counts) {
     page.counter(
         "unisono_compactions_total",
         "Summaries and notes that took the place of messages.",
@@ -219,6 +233,9 @@ fn counted(page: &mut Page, counts: &Counts) {
         "Messages that were masked or cut.",
         counts.messages_shortened,
     );
+}
+
+fn appends(page: &mut Page, counts: &Counts) {
     page.counter(
         "unisono_store_appends_total",
         "Appends of events that are on disk.",

@@ -37,13 +37,14 @@ use utoipa_axum::routes;
 
 use super::problem::ApiError;
 use super::{Shared, events, extract, sessions, turns};
-use crate::waiting::{describe_calls, until_waiting};
-pub(super) use answer::is_cut_off;
+use crate::waiting::describe_calls;
 use continued::List;
 use ephemeral::EphemeralSession;
 use form::Form;
+use unisono::approvals::until_waiting;
 use unisono::ask::Ask;
 use unisono::client_tools::ClientToolRequest;
+use unisono::follow::Follower;
 use unisono_config::agents::Error as AgentsError;
 use unisono_config::settings::Attachments;
 
@@ -138,12 +139,13 @@ async fn complete(
     request: Result<extract::Json<ChatRequest>, ApiError>,
 ) -> Result<Response, FieldError> {
     let extract::Json(request) = request?;
+    let stream = request.stream.unwrap_or_default();
     let conversation = Conversation {
         model: request.model.clone(),
         messages: request.messages,
         field: "messages",
         session: request.metadata.and_then(|mut data| data.remove("session")),
-        stream: request.stream,
+        stream,
         form: Form {
             answers: request.n,
             format: request
@@ -156,15 +158,15 @@ async fn complete(
             },
             stop: request.stop,
         },
-        tools: ClientToolRequest {
-            tools: request.tools,
-            choice: request.tool_choice,
-            parallel: request.parallel_tool_calls,
-        },
+        tools: ClientToolRequest::new(
+            request.tools,
+            request.tool_choice,
+            request.parallel_tool_calls,
+        ),
     };
     let prepared = prepare(&shared, &headers, conversation).await?;
     let session = prepared.continued();
-    if request.stream {
+    if stream {
         let shape = |id| chat::Chunks {
             id,
             model: request.model,
@@ -205,7 +207,7 @@ struct Conversation {
     stream: bool,
     /// The format of the response.
     form: Form,
-    /// The tools that the client lends.
+    /// The client tools.
     tools: ClientToolRequest,
 }
 
@@ -221,7 +223,6 @@ impl Conversation {
     }
 }
 
-/// The answer and its turn, after the turn has ended.
 async fn answer_of(
     shared: &Shared,
     mut prepared: PreparedRequest,
@@ -475,21 +476,22 @@ fn now() -> i64 {
     clock::now().0 / 1_000
 }
 
-/// The stream of a turn from before its first event on.
+/// Starts the turn of a request and follows it. The turn of a repeated request is followed from its
+/// current state on.
 async fn follow(
-    shared: &Arc<Shared>,
+    shared: &Shared,
     prepared: &mut PreparedRequest,
-) -> Result<(events::Stream, TurnId), FieldError> {
-    let place = match prepared.place.take() {
-        Some(place) => place,
-        None => events::reserve_stream(shared)?,
-    };
-    let after = match prepared.known {
-        Some(turn) => turns::accepted(shared, &prepared.session, turn).await?,
-        None => prepared.session.inspect(|state| state.events()).await?,
-    };
-    let turn = begin(shared, prepared).await?;
-    let stream =
-        events::Stream::new(shared.clone(), prepared.session.clone(), after, place).await?;
-    Ok((stream.until(turn), turn))
+) -> Result<(TurnId, Follower), FieldError> {
+    let session = &prepared.session;
+    if let Some(turn) = prepared.known {
+        let follower = shared.local.follower(session.clone(), turn, None).await?;
+        return Ok((turn, follower));
+    }
+    match shared.local.begin_followed(session, &prepared.ask).await {
+        Ok(begun) => Ok(begun),
+        Err(error) => {
+            prepared.leave().await;
+            Err(error.into())
+        }
+    }
 }

@@ -28,7 +28,6 @@ pub(super) const CALLER: HeaderName = HeaderName::from_static("unisono-caller");
 /// Minimum period between two reads of the store for unknown tokens.
 const READ_EVERY: Duration = Duration::from_millis(250);
 
-/// The identity of a caller.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Identity {
     caller: Caller,
@@ -255,6 +254,18 @@ pub(super) fn of_login(shared: &Shared, login: Login) -> Result<Identity, ApiErr
             "the token of this login is revoked; log in with another link",
         )),
     }
+}
+
+/// The login with a token; none if the token is unknown, revoked or expired.
+pub(super) async fn login_with(shared: &Shared, secret: &str) -> Option<Login> {
+    if shared.token.matches(secret) {
+        return Some(Login::default());
+    }
+    let token = find_token(shared, Digest::of_bytes(secret.as_bytes())).await?;
+    let is_valid = !token.is_expired(clock::now());
+    is_valid.then_some(Login {
+        token: Some(token.digest),
+    })
 }
 
 fn of_token(token: &Token, now: Timestamp) -> Result<Identity, ApiError> {

@@ -4,15 +4,14 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use serde::Deserialize;
 use unisono_api::pin::Pins;
 use unisono_api::service::Contexts as _;
-use unisono_api::session::{BranchPageQuery, main_branch};
+use unisono_api::session::BranchPageQuery;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::Shared;
-use super::extract::{Path, Query};
+use super::extract::{BranchQuery, Path, Query};
 use super::problem::ApiError;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
@@ -21,21 +20,11 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(pin, unpin))
 }
 
-/// The query of a branch.
-#[derive(Debug, Deserialize, utoipa::IntoParams)]
-#[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
-struct BranchQuery {
-    /// The branch: `main`.
-    #[serde(default = "main_branch")]
-    branch: String,
-}
-
 /// The pinned messages of a branch, and their tokens.
 #[utoipa::path(
     get, path = "/v1/sessions/{session}/pins", tag = "context",
     params(("session" = String, Path, description = "The session's id"), BranchPageQuery),
-    responses((status = 200, description = "What is pinned, a part of it", body = Pins))
+    responses((status = 200, description = "A page of the pinned messages", body = Pins))
 )]
 async fn list(
     State(shared): State<Arc<Shared>>,
@@ -50,7 +39,7 @@ async fn list(
     put, path = "/v1/sessions/{session}/pins/{message}", tag = "context",
     params(("session" = String, Path, description = "The session's id"),
            ("message" = String, Path, description = "Its id, or its place on the branch"), BranchQuery),
-    responses((status = 200, description = "What is pinned now", body = Pins))
+    responses((status = 200, description = "The pinned messages", body = Pins))
 )]
 async fn pin(
     State(shared): State<Arc<Shared>>,
@@ -66,7 +55,7 @@ async fn pin(
     delete, path = "/v1/sessions/{session}/pins/{message}", tag = "context",
     params(("session" = String, Path, description = "The session's id"),
            ("message" = String, Path, description = "Its id, or its place on the branch"), BranchQuery),
-    responses((status = 200, description = "What is pinned now", body = Pins))
+    responses((status = 200, description = "The pinned messages", body = Pins))
 )]
 async fn unpin(
     State(shared): State<Arc<Shared>>,

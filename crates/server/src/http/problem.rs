@@ -122,7 +122,6 @@ pub(super) fn is_browser(headers: &HeaderMap) -> bool {
     accepts.is_some_and(|accept| accept.contains("text/html"))
 }
 
-/// The response for an unknown path.
 pub(super) async fn not_found(uri: Uri, headers: HeaderMap) -> Response {
     let path = uri.path();
     let programs = ["/v1", openai::BASE, "/mcp"];

@@ -9,7 +9,6 @@ fn number<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
     u64::try_from(number).map_err(|_| D::Error::custom("it is below 0"))
 }
 
-/// Parses an optional number.
 pub(super) fn some_number<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
     number(from).map(Some)
 }

@@ -42,7 +42,7 @@ struct RunFilter {
     agent: Option<String>,
     /// Only runs in this state: `running`, `waiting`, `done`, `partial`, `failed`, `cancelled`.
     state: Option<String>,
-    /// `next` of the part before.
+    /// `next` of the previous page.
     cursor: Option<String>,
     /// The maximum number of runs: 50 by default, at most 500.
     #[param(value_type = Option<usize>, minimum = 1)]
@@ -81,7 +81,7 @@ struct SessionRunFilter {
     state: Option<String>,
     /// Only runs of this turn.
     turn: Option<String>,
-    /// `next` of the part before.
+    /// `next` of the previous page.
     cursor: Option<String>,
     /// The maximum number of runs: 50 by default, at most 500.
     #[param(value_type = Option<usize>, minimum = 1)]
@@ -146,7 +146,7 @@ async fn cancel(
     get, path = "/v1/sessions/{session}/runs/{run}/request", tag = "runs",
     params(("session" = String, Path, description = "The session's id"),
            ("run" = String, Path, description = "The run's id"), WhyQuery),
-    responses((status = 200, description = "What it was sent, and why", body = Why))
+    responses((status = 200, description = "The requests and their causes", body = Why))
 )]
 async fn request(
     State(shared): State<Arc<Shared>>,
@@ -161,7 +161,7 @@ async fn request(
     get, path = "/v1/sessions/{session}/turns/{turn}/replay", tag = "turns",
     params(("session" = String, Path, description = "The session's id"),
            ("turn" = String, Path, description = "The turn's id")),
-    responses((status = 200, description = "What was compared", body = Replay))
+    responses((status = 200, description = "The comparisons", body = Replay))
 )]
 async fn replay_turn(
     State(shared): State<Arc<Shared>>,
@@ -173,7 +173,7 @@ async fn replay_turn(
 /// The runs and turns that match a name, in the 10,000 most recently changed sessions.
 #[utoipa::path(
     get, path = "/v1/lookup", tag = "runs", params(LookupQuery),
-    responses((status = 200, description = "What has that name", body = LookupResult))
+    responses((status = 200, description = "The matching runs and turns", body = LookupResult))
 )]
 async fn lookup(
     State(shared): State<Arc<Shared>>,

@@ -70,6 +70,7 @@ const SCOPES: &[(Scope, &str, &[&str])] = &[
             "/agents",
             "/agents/{agent}",
             "/approvals",
+            "/approvals/count",
             "/blobs/{digest}",
             "/import",
             "/schedules",
@@ -83,6 +84,7 @@ const SCOPES: &[(Scope, &str, &[&str])] = &[
             "/sessions/{session}/context",
             "/sessions/{session}/delete",
             "/sessions/{session}/export",
+            "/sessions/{session}/export/file",
             "/sessions/{session}/history",
             "/sessions/{session}/messages/{ordinal}",
             "/sessions/{session}/runs/{run}",
@@ -108,6 +110,8 @@ const SCOPES: &[(Scope, &str, &[&str])] = &[
             "/sessions/{session}/estimate",
             // MCP tools check their own scopes.
             "/mcp",
+            // A login needs no token, but has a pattern for the audit log.
+            "/login",
             "/logout",
         ],
     ),
@@ -181,6 +185,7 @@ const SCOPES: &[(Scope, &str, &[&str])] = &[
         &[
             "/agents/{agent}/edit",
             "/cluster",
+            "/cluster/{member}",
             "/doctor",
             "/import/agents",
             "/metrics",
@@ -188,6 +193,7 @@ const SCOPES: &[(Scope, &str, &[&str])] = &[
             "/v1/archive",
             "/v1/audit",
             "/v1/cluster",
+            "/v1/cluster/{member}/sessions",
             "/v1/health",
             "/v1/losses",
             "/v1/settings",
@@ -231,7 +237,6 @@ pub(super) fn only_reads(method: &Method, route: &str) -> bool {
     READS.contains(&(method.as_str(), route))
 }
 
-/// The pattern in the table that matches a path.
 pub(super) fn pattern(method: &Method, path: &str) -> Option<&'static str> {
     let matches = |pattern: &str| {
         let (mut pattern, mut path) = (pattern.split('/'), path.split('/'));
@@ -256,7 +261,6 @@ pub(super) fn pattern(method: &Method, path: &str) -> Option<&'static str> {
     found.or_else(|| paths.clone().find(|pattern| matches(pattern)))
 }
 
-/// The scope of a route in the table.
 fn listed(method: &str, path: &str) -> Option<Scope> {
     let mut all = SCOPES.iter();
     let found = all.find(|(_, of, paths)| *of == method && paths.contains(&path));
@@ -268,7 +272,6 @@ pub(super) fn needed(method: &Method, path: &str) -> Option<Scope> {
     listed(method.as_str(), pattern(method, path)?)
 }
 
-/// The scope that a route requires.
 fn required(method: &Method, path: &str) -> Scope {
     // Operations of A2A check their own scopes: JSON-RPC has one address for all of them.
     if a2a::is_under(path) {

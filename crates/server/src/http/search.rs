@@ -19,10 +19,10 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(within))
 }
 
-/// Searches all sessions, the best first.
+/// Searches all sessions, the best matches first.
 #[utoipa::path(
     get, path = "/v1/search", tag = "messages", params(SearchQuery),
-    responses((status = 200, description = "What was found", body = SearchResults))
+    responses((status = 200, description = "The found messages", body = SearchResults))
 )]
 async fn all(
     State(shared): State<Arc<Shared>>,
@@ -35,7 +35,7 @@ async fn all(
 #[utoipa::path(
     get, path = "/v1/sessions/{session}/search", tag = "messages",
     params(("session" = String, Path, description = "The session's id"), SearchQuery),
-    responses((status = 200, description = "What was found", body = SearchResults))
+    responses((status = 200, description = "The found messages", body = SearchResults))
 )]
 async fn within(
     State(shared): State<Arc<Shared>>,

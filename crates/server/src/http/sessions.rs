@@ -24,7 +24,6 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(export))
 }
 
-/// The session of an address.
 pub(super) async fn open(shared: &Shared, id: &str) -> Result<Handle, ApiError> {
     let id: SessionId = extract::id("session", id)?;
     Ok(shared.local.open(id).await?)

@@ -4,7 +4,7 @@ use std::fmt;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Component, Path};
 
 use unisono_store::private;
 
@@ -12,6 +12,16 @@ use super::Error;
 
 /// Random bytes of a token.
 const BYTES: usize = 32;
+
+/// The variable in which systemd names the directory of a service's credentials.
+const CREDENTIALS: &str = "CREDENTIALS_DIRECTORY";
+
+/// The permissions that a token file must not give: any to group and others.
+const OTHERS: u32 = 0o077;
+
+/// Those that a credential must not give. From version 254 on, systemd lets the service read it by an access
+/// control list, whose mask is shown as the permission of the group.
+const OTHERS_THAN_SERVICE: u32 = 0o037;
 
 /// The digest of the token: the token itself is in its file only.
 pub(super) struct Token(blake3::Hash);
@@ -64,29 +74,41 @@ pub(super) fn digest(text: &str) -> blake3::Hash {
 
 fn read_or_make(path: &Path) -> io::Result<String> {
     match File::open(path) {
-        Ok(file) => read(file),
+        Ok(file) => read(path, file),
         Err(error) if error.kind() == io::ErrorKind::NotFound => make(path),
         Err(error) => Err(error),
     }
 }
 
-/// The token in a file.
 pub(super) fn text(path: &Path) -> io::Result<String> {
-    read(File::open(path)?)
+    read(path, File::open(path)?)
 }
 
 /// Whether the file exists and holds a sufficiently long token.
 pub(crate) fn check(path: &Path) -> io::Result<bool> {
     match File::open(path) {
-        Ok(file) => read(file).map(|_| true),
+        Ok(file) => read(path, file).map(|_| true),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
         Err(error) => Err(error),
     }
 }
 
-fn read(file: File) -> io::Result<String> {
+/// The permissions that a file must not give. Only systemd writes below the directory of `credentials`.
+fn refused_permissions(path: &Path, credentials: Option<&Path>) -> u32 {
+    let leaves = path.components().any(|part| part == Component::ParentDir);
+    let is_credential =
+        credentials.is_some_and(|directory| directory.is_absolute() && path.starts_with(directory));
+    match is_credential && !leaves {
+        true => OTHERS_THAN_SERVICE,
+        false => OTHERS,
+    }
+}
+
+fn read(path: &Path, file: File) -> io::Result<String> {
     let mode = file.metadata()?.mode() & 0o777;
-    if mode & 0o077 != 0 {
+    let credentials = std::env::var_os(CREDENTIALS);
+    let refused = refused_permissions(path, credentials.as_deref().map(Path::new));
+    if mode & refused != 0 {
         let problem = format!("others may read it (mode {mode:o}); run chmod 600 on it");
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, problem));
     }
@@ -112,7 +134,7 @@ fn make(path: &Path) -> io::Result<String> {
             Ok(token)
         }
         // Another process created the file first.
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => read(File::open(path)?),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => text(path),
         Err(error) => Err(error),
     }
 }
@@ -138,6 +160,60 @@ mod tests {
         assert!(token.matches(text.trim()));
         assert!(!token.matches("") && !token.matches(&text.trim()[1..]) && !token.matches(&text));
         assert!(Token::open(&path).unwrap().matches(text.trim()));
+    }
+
+    #[test]
+    fn a_credential_of_systemd_may_be_read_by_the_group() {
+        let directory = Some(Path::new("/run/credentials/unisono@1.service"));
+        let rows = [
+            (
+                "/run/credentials/unisono@1.service/token",
+                directory,
+                0o440,
+                true,
+            ),
+            (
+                "/run/credentials/unisono@1.service/token",
+                directory,
+                0o444,
+                false,
+            ),
+            (
+                "/run/credentials/unisono@1.service/token",
+                directory,
+                0o460,
+                false,
+            ),
+            (
+                "/run/credentials/unisono@1.service/token",
+                None,
+                0o440,
+                false,
+            ),
+            (
+                "/run/credentials/unisono@2.service/token",
+                directory,
+                0o440,
+                false,
+            ),
+            (
+                "/run/credentials/unisono@1.service/../token",
+                directory,
+                0o440,
+                false,
+            ),
+            ("/etc/unisono/token", directory, 0o440, false),
+            ("/etc/unisono/token", Some(Path::new("")), 0o440, false),
+            ("/etc/unisono/token", None, 0o600, true),
+        ];
+        for (path, credentials, mode, is_accepted) in rows {
+            let refused = refused_permissions(Path::new(path), credentials);
+            assert_eq!(
+                mode & refused == 0,
+                is_accepted,
+                "{path} {credentials:?} {mode:o}"
+            );
+        }
     }
 
     #[test]

@@ -35,7 +35,7 @@ async fn list(
     Ok(Json(shared.local.tokens(&query).await?))
 }
 
-/// Makes a token. Its secret is in this response only.
+/// Creates a token. Its secret is in this response only.
 #[utoipa::path(
     post, path = "/v1/tokens", tag = "tokens",
     request_body = NewToken,

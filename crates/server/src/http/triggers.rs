@@ -19,7 +19,7 @@ use utoipa_axum::routes;
 
 use super::extract::{self, Path};
 use super::problem::ApiError;
-use super::{Shared, forward};
+use super::{Shared, bodies, forward};
 
 /// The path of triggers.
 pub(super) const BASE: &str = "/v1/triggers/";
@@ -60,7 +60,7 @@ async fn pull(
     let setup = shared.local.setup();
     let configured = setup.loaded.config.server.body_limit_bytes;
     let most = BODY_BYTES.min(usize::try_from(configured).unwrap_or(usize::MAX));
-    let body = read(body, most).await?;
+    let body = read(&headers, body, most).await?;
     let trigger = setup.loaded.automation.trigger(&name);
     // A trigger without its secret is treated as an unknown one.
     let trigger = trigger.and_then(|trigger| Some((trigger, trigger.secret.as_ref()?)));
@@ -98,14 +98,20 @@ async fn pull(
 }
 
 /// Reads a body up to a limit, because the caller is not authenticated yet.
-async fn read(body: Body, most: usize) -> Result<Vec<u8>, ApiError> {
+async fn read(headers: &HeaderMap, body: Body, most: usize) -> Result<Vec<u8>, ApiError> {
+    let too_large = || {
+        let detail = format!("the body of a trigger has {most} bytes at most");
+        ApiError::new(Code::TooLarge, detail)
+    };
+    if bodies::declared_length(headers).is_some_and(|length| length > most as u64) {
+        return Err(too_large());
+    }
     let mut parts = body.into_data_stream();
     let mut read = Vec::new();
     while let Some(part) = parts.next().await {
         let part = part.map_err(|error| ApiError::new(Code::InvalidRequest, error.to_string()))?;
         if read.len() + part.len() > most {
-            let detail = format!("the body of a trigger has {most} bytes at most");
-            return Err(ApiError::new(Code::TooLarge, detail));
+            return Err(too_large());
         }
         read.extend_from_slice(&part);
     }

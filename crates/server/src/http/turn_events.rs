@@ -12,15 +12,16 @@ use axum::response::sse::{self, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
 use tokio::sync::OwnedSemaphorePermit;
-use unisono::follow::Follower;
 use unisono_api::turn_event::TurnUpdate;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::events::{KEEP_ALIVE, StartPosition, json, reserve_stream};
+use super::Shared;
+use super::events::{KEEP_ALIVE, StartPosition, reserve_stream, turn_update};
 use super::extract::{self, Path, Query};
+use super::past_events::ENDS_AFTER;
 use super::problem::ApiError;
-use super::{Shared, sessions};
+use crate::turn_follower::{Pauses, TurnFollower};
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new().routes(routes!(follow))
@@ -44,33 +45,25 @@ async fn follow(
     Query(from): Query<StartPosition>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let session = sessions::open(&shared, &id).await?;
-    let (turn, after) = (extract::id("turn", &turn)?, from.after(&headers)?);
+    let (id, after) = (extract::id("session", &id)?, from.after(&headers)?);
+    let turn = extract::id("turn", &turn)?;
     let place = reserve_stream(&shared)?;
-    let follower = shared.local.follower(session, turn, after).await?;
+    let pauses = Pauses::for_request(&headers, &shared.stopping, Some(ENDS_AFTER));
+    let follower = TurnFollower::open(&shared.local, (id, turn), after, pauses).await?;
     let updates = stream::unfold((follower, shared, place), next);
     let keep_alive = KeepAlive::new().interval(KEEP_ALIVE);
     Ok(Sse::new(updates).keep_alive(keep_alive).into_response())
 }
 
 /// The parts of an open stream.
-type Open = (Follower, Arc<Shared>, OwnedSemaphorePermit);
+type Open = (TurnFollower, Arc<Shared>, OwnedSemaphorePermit);
 
 async fn next(mut open: Open) -> Option<(Result<sse::Event, Infallible>, Open)> {
     match open.0.next().await {
-        Ok(update) => Some((Ok(event(&update?)), open)),
+        Ok(update) => Some((Ok(turn_update(&update?)), open)),
         Err(error) => {
             tracing::warn!(%error, "a stream of a turn ends early");
             None
         }
-    }
-}
-
-fn event(update: &TurnUpdate) -> sse::Event {
-    let event = sse::Event::default().event(update.event.name());
-    let event = event.data(json(update));
-    match update.seq {
-        Some(seq) => event.id(seq.to_string()),
-        None => event,
     }
 }

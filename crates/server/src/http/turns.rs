@@ -182,11 +182,7 @@ pub(super) async fn answer<T: Serialize>(
 }
 
 /// The number of the event before a turn was accepted.
-pub(super) async fn accepted(
-    shared: &Shared,
-    session: &Handle,
-    turn: TurnId,
-) -> Result<u64, ApiError> {
+async fn accepted(shared: &Shared, session: &Handle, turn: TurnId) -> Result<u64, ApiError> {
     let journal = shared.local.journal();
     let trace = history::turn(journal, session, Lookup::Turn(turn)).await?;
     let found = trace.as_ref().and_then(|trace| trace.turn(turn));

@@ -23,7 +23,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
 /// The usage of model calls, of all or some days, by agent and model, and grouped as requested.
 #[utoipa::path(
     get, path = "/v1/usage", tag = "usage", params(UsageQuery),
-    responses((status = 200, description = "What was used", body = Usage))
+    responses((status = 200, description = "The usage", body = Usage))
 )]
 async fn show(
     State(shared): State<Arc<Shared>>,

@@ -125,7 +125,7 @@ impl Views {
 /// The page, and the login and logout of browsers.
 fn page(shared: &Shared) -> Router<Arc<Shared>> {
     let login = Router::new()
-        .route(login::PATH, get(login::enter))
+        .route(login::PATH, get(login::enter).post(login::submit))
         .route("/logout", post(login::leave));
     login.merge(unisono_web::router(shared.local.clone(), viewer(shared)))
 }

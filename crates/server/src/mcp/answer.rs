@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use unisono::fmt;
 use unisono_api::compaction::CompactionEffect;
 use unisono_api::turn::{Run, Turn};
+use unisono_context::TurnId;
 use unisono_runtime::Handle;
 use unisono_session::run::calls::WaitingCall;
 
@@ -34,13 +35,13 @@ impl Form {
             ASK => Form::Answer,
             DELEGATE => Form::Findings,
             COMPACT => Form::Compaction,
-            _ => Form::of(turn),
+            _ => Form::of_turn(turn),
         }
     }
 
     /// The form for a turn. A turn with delegates has findings, whether their tasks are their own or
     /// the common one; stages of a pipeline have no requested tasks.
-    fn of(turn: &Turn) -> Form {
+    fn of_turn(turn: &Turn) -> Form {
         let delegated = |run: &Run| run.role == "delegate" && run.stage.is_none();
         let mut delegates = turn.runs.iter().filter(|run| delegated(run));
         match turn.task {
@@ -53,7 +54,6 @@ impl Form {
 
 /// The state of a turn when its client is answered.
 pub(super) enum TurnProgress {
-    /// To its end.
     Ended(Turn),
     /// Calls wait for a person whom the client cannot ask.
     Waits(Turn, String, Value),
@@ -64,19 +64,22 @@ pub(super) enum TurnProgress {
 }
 
 impl TurnProgress {
-    pub(super) fn waiting(session: &Handle, turn: Turn, waiting: Vec<WaitingCall>) -> TurnProgress {
-        let Some(first) = waiting.first() else {
+    pub(super) fn waiting(
+        session: &Handle,
+        (id, turn): (TurnId, Turn),
+        waiting: &[WaitingCall],
+    ) -> TurnProgress {
+        if waiting.is_empty() {
             return TurnProgress::Ended(turn);
-        };
-        let text = waiting::describe(session.id(), first.turn, &waiting);
-        TurnProgress::Waits(turn, text, waiting::structured(&waiting))
+        }
+        let text = waiting::describe(session.id(), id, waiting);
+        TurnProgress::Waits(turn, text, waiting::structured(waiting))
     }
 
-    /// The result of the tool.
     pub(super) fn into_answer(self, tool: &str) -> AnswerResult {
         let (text, turn, waiting) = match self {
             TurnProgress::Asks(asks) => return Ok(Answer::Asks(asks)),
-            TurnProgress::Task(turn) => return Ok(Answer::Task(tasks::created(&turn))),
+            TurnProgress::Task(turn) => return Ok(Answer::Task(tasks::created(&turn, tool))),
             TurnProgress::Waits(turn, text, waiting) => (text, turn, Some(waiting)),
             TurnProgress::Ended(turn) => (text(Form::of_tool(tool, &turn), &turn), turn, None),
         };
@@ -96,7 +99,6 @@ impl TurnProgress {
     }
 }
 
-/// An ended turn as text.
 fn text(form: Form, turn: &Turn) -> String {
     match form {
         Form::Findings => findings(turn),

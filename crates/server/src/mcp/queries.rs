@@ -1,10 +1,12 @@
 //! Tools that look: messages of a session, a search over all, the list of sessions.
 
 use std::num::NonZeroUsize;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 use unisono::context::tip;
 use unisono::values;
+use unisono::view::{Inspect as _, View};
 use unisono_api::service::Sessions as _;
 use unisono_api::session::SessionQuery;
 use unisono_context::{Message, MessageId, Ordinal};
@@ -154,13 +156,11 @@ pub(super) async fn search(local: &Local, wanted: SearchArgs) -> AnswerResult {
     let mut text = String::new();
     let mut structured = Vec::new();
     for found in answer.found {
-        let session = local.open(found.session).await.map_err(|e| e.to_string())?;
-        let id = found.message;
-        let look = move |state: &unisono_session::State| {
-            let message = state.tree().get(id)?.message.clone();
-            Some((state.title().to_owned(), message))
+        let session = local.view_listed(found.session).await;
+        let Some(session) = session.map_err(|e| e.to_string())? else {
+            continue;
         };
-        let Some((title, message)) = session.inspect(look).await.map_err(|e| e.to_string())? else {
+        let Some((title, message)) = titled(&session, found.message).await? else {
             continue;
         };
         let part = excerpt(&message.countable_text(), &stems, EXCERPT_CHARS).text;
@@ -185,6 +185,15 @@ pub(super) async fn search(local: &Local, wanted: SearchArgs) -> AnswerResult {
             "found": structured, "complete": answer.complete, "notes": query.notes,
         }),
     ))
+}
+
+/// A message of a session, and the session's title.
+async fn titled(session: &View, id: MessageId) -> Result<Option<(String, Arc<Message>)>, String> {
+    let look = move |state: &unisono_session::State| {
+        let message = state.tree().get(id)?.message.clone();
+        Some((state.title().to_owned(), message))
+    };
+    session.inspect(look).await.map_err(|e| e.to_string())
 }
 
 pub(super) async fn sessions(local: &Local, wanted: ListArgs) -> AnswerResult {

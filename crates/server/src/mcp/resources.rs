@@ -19,6 +19,7 @@ use unisono::ask::Ask;
 use unisono::context::{BranchContext, entry_text};
 use unisono::history;
 use unisono::service::sessions as listing;
+use unisono::view::Inspect as _;
 
 const SCHEME: &str = "unisono://sessions/";
 /// Sessions of a page.
@@ -32,7 +33,6 @@ fn failed(error: impl std::fmt::Display) -> ErrorData {
     ErrorData::internal_error(error.to_string(), None)
 }
 
-/// The templates of addresses.
 pub(super) fn templates() -> Vec<ResourceTemplate> {
     let template = |path: &str, name: &str, about: &str, kind: &str| {
         ResourceTemplate::new(format!("{SCHEME}{path}"), name)
@@ -88,7 +88,6 @@ pub(super) async fn list(
     Ok(result)
 }
 
-/// Reads one.
 pub(super) async fn read(local: &Local, uri: &str) -> Result<ReadResourceResult, ErrorData> {
     let unknown = || ErrorData::resource_not_found(format!("there is no resource {uri}"), None);
     let path = uri.strip_prefix(SCHEME).ok_or_else(unknown)?;
@@ -104,7 +103,7 @@ pub(super) async fn read(local: &Local, uri: &str) -> Result<ReadResourceResult,
     }
     let contents = match rest[..] {
         [] => {
-            let session = local.open(id).await.map_err(failed)?;
+            let session = local.view(id).await.map_err(failed)?;
             let name = id.to_string();
             let look = move |state: &unisono_session::State| listing::describe(&name, state);
             let described = session.inspect(look).await.map_err(failed)?;
@@ -123,7 +122,7 @@ pub(super) async fn read(local: &Local, uri: &str) -> Result<ReadResourceResult,
 }
 
 async fn context(local: &Local, id: SessionId) -> Result<String, ErrorData> {
-    let session = local.open(id).await.map_err(failed)?;
+    let session = local.view(id).await.map_err(failed)?;
     let mut state = session.inspect(Clone::clone).await.map_err(failed)?;
     let Some(head) = state.tree().head(MAIN_BRANCH) else {
         return Ok("there are no messages yet".to_owned());
@@ -149,7 +148,6 @@ async fn snapshot(local: &Local, id: SessionId, turn: TurnId) -> Result<Option<S
     Ok(replay.state().snapshot(turn).map(|snapshot| text(snapshot)))
 }
 
-/// A snapshot as text.
 fn text(snapshot: &Snapshot) -> String {
     let mut out = format!("snapshot {}\n", snapshot.id());
     // Writing into a text does not fail.

@@ -82,7 +82,6 @@ impl Transport<RoleServer> for Stdio {
     }
 }
 
-/// Writes a message as one line.
 async fn write(output: Arc<Mutex<Stdout>>, mut line: Vec<u8>) -> io::Result<()> {
     line.push(b'\n');
     let mut output = output.lock().await;

@@ -1,7 +1,8 @@
 //! Long calls as tasks (extension `io.modelcontextprotocol/tasks`, SEP-2663): the client gets a
 //! task in place of an answer, polls it, and finds it again after a restart.
 //!
-//! A task is a turn; its id names session and turn. Tasks are not stored outside the journal.
+//! A task is a turn; its id names session, turn and the tool whose result it has. Tasks are not stored
+//! outside the journal.
 
 use rmcp::model::{
     CreateTaskResult, DetailedTask, ErrorData, GetTaskResult, InputResponses, JsonObject, Task,
@@ -19,12 +20,15 @@ use unisono_session::Refusal;
 use unisono_session::run::calls::WaitingCall;
 
 use super::answer::TurnProgress;
-use super::tools::WAIT;
+use super::tools::{ASK, COMPACT, DELEGATE, WAIT};
 use super::turns::{open_session, read, turn_id};
 use super::{Answer, waiting};
+use crate::audit::Note;
 
 /// The recommended polling interval.
 const LOOK_EVERY_MS: u64 = 2_000;
+/// The tools whose calls become tasks.
+const TOOLS: [&str; 4] = [ASK, DELEGATE, COMPACT, WAIT];
 
 /// Whether the client of a request knows tasks.
 pub(super) fn are_known(context: &RequestContext<RoleServer>) -> bool {
@@ -32,9 +36,15 @@ pub(super) fn are_known(context: &RequestContext<RoleServer>) -> bool {
     able.is_some_and(|able| able.supports_tasks())
 }
 
-/// A task in place of the answer about a turn.
-pub(super) fn created(turn: &Turn) -> CreateTaskResult {
-    CreateTaskResult::new(task(turn, TaskStatus::Working))
+/// A task in place of the answer of a tool about a turn.
+pub(super) fn created(turn: &Turn, tool: &str) -> CreateTaskResult {
+    let tool = known_tool(tool).unwrap_or(WAIT);
+    let id = format!("{}.{}.{tool}", turn.session, turn.turn);
+    CreateTaskResult::new(task(id, turn, TaskStatus::Working))
+}
+
+fn known_tool(name: &str) -> Option<&'static str> {
+    TOOLS.into_iter().find(|known| *known == name)
 }
 
 /// The current state of a task.
@@ -43,11 +53,12 @@ pub(super) async fn get(
     id: &str,
     can_ask: bool,
 ) -> Result<GetTaskResult, ErrorData> {
-    let (session, turn) = find_turn(local, id).await?;
+    let (session, turn, tool) = find_turn(local, id).await?;
+    let can_ask = can_ask && local.caller().allows(Scope::Approve);
     let now = read(local, &session, turn).await.map_err(|_| unknown(id))?;
     let waits = waiting::waiting(&session, turn).await.map_err(failed)?;
-    let (payload, message) = payload(&session, now.clone(), waits, can_ask)?;
-    let mut task = task(&now, payload.status());
+    let (payload, message) = payload(&session, now.clone(), tool, waits, can_ask)?;
+    let mut task = task(id.to_owned(), &now, payload.status());
     task.status_message = message;
     Ok(GetTaskResult::new(DetailedTask::new(task, payload)))
 }
@@ -55,6 +66,7 @@ pub(super) async fn get(
 fn payload(
     session: &Handle,
     turn: Turn,
+    tool: &str,
     waits: Vec<WaitingCall>,
     can_ask: bool,
 ) -> Result<(TaskPayload, Option<String>), ErrorData> {
@@ -63,7 +75,7 @@ fn payload(
     }
     if turn.ended_at.is_some() {
         let answer = TurnProgress::Ended(turn)
-            .into_answer(WAIT)
+            .into_answer(tool)
             .map_err(failed)?;
         let Answer::Complete(outcome) = answer else {
             return Err(failed("a turn that has ended asks nothing".to_owned()));
@@ -76,25 +88,30 @@ fn payload(
         let input_requests = questions;
         return Ok((TaskPayload::InputRequired { input_requests }, None));
     }
-    let message = match waits.first() {
-        Some(first) => waiting::describe(session.id(), first.turn, &waits),
-        None => progress(&turn),
+    let message = match waits.is_empty() {
+        false => waiting::describe(session.id(), turn_id(&turn.turn).map_err(failed)?, &waits),
+        true => progress(&turn),
     };
     Ok((TaskPayload::Working, Some(message)))
 }
 
-/// Applies the client's decisions about calls that a task waits for.
+/// Applies the client's decisions about calls that a task waits for. Answers to other questions are
+/// ignored, as the extension says: the call may have been decided elsewhere meanwhile.
 pub(super) async fn update(
     local: &Local,
+    note: &Note,
     id: &str,
     responses: InputResponses,
 ) -> Result<(), ErrorData> {
-    let (session, turn) = find_turn(local, id).await?;
+    allowed(local, note, Scope::Approve)?;
+    let (session, turn, _) = find_turn(local, id).await?;
     let waits = waiting::waiting(&session, turn).await.map_err(failed)?;
     for (key, answer) in responses {
-        let (call, decision) = waiting::decided(&waits, &key, answer)
+        let decided = waiting::decided(&waits, &key, answer)
             .map_err(|reason| ErrorData::invalid_params(reason, None))?;
-        let Some(decision) = decision else { continue };
+        let Some((call, decision)) = decided else {
+            continue;
+        };
         match local.decide_in(&session, call, decision).await {
             // Another caller decided first.
             Ok(())
@@ -107,30 +124,33 @@ pub(super) async fn update(
     Ok(())
 }
 
-/// Cancels the turn of a task, if it is open.
-pub(super) async fn cancel(local: &Local, id: &str) -> Result<(), ErrorData> {
-    let (session, turn) = find_turn(local, id).await?;
-    allowed(local, Scope::Ask)?;
+pub(super) async fn cancel(local: &Local, note: &Note, id: &str) -> Result<(), ErrorData> {
+    allowed(local, note, Scope::Ask)?;
+    let (session, turn, _) = find_turn(local, id).await?;
     match session.cancel(turn).await {
         Ok(()) | Err(RuntimeError::Refused(Refusal::UnknownTurn(_))) => Ok(()),
         Err(error) => Err(failed(error.to_string())),
     }
 }
 
-/// The session and the turn of a task.
-async fn find_turn(local: &Local, id: &str) -> Result<(Handle, TurnId), ErrorData> {
-    let (session, turn) = id.split_once('.').ok_or_else(|| unknown(id))?;
-    let turn = turn_id(turn).map_err(|_| unknown(id))?;
+async fn find_turn(local: &Local, id: &str) -> Result<(Handle, TurnId, &'static str), ErrorData> {
+    let (session, turn, tool) = parse(id).ok_or_else(|| unknown(id))?;
     let session = open_session(local, session).await.map_err(|reason| {
         ErrorData::invalid_params(format!("task {id:?} is not found: {reason}"), None)
     })?;
     let known = read(local, &session, turn).await;
     known.map_err(|_| unknown(id))?;
-    Ok((session, turn))
+    Ok((session, turn, tool))
 }
 
-fn task(turn: &Turn, status: TaskStatus) -> Task {
-    let id = format!("{}.{}", turn.session, turn.turn);
+/// The session, the turn and the tool that an id names.
+fn parse(id: &str) -> Option<(&str, TurnId, &'static str)> {
+    let (session, rest) = id.split_once('.')?;
+    let (turn, tool) = rest.split_once('.')?;
+    Some((session, turn_id(turn).ok()?, known_tool(tool)?))
+}
+
+fn task(id: String, turn: &Turn, status: TaskStatus) -> Task {
     let ended = turn
         .runs
         .iter()
@@ -164,9 +184,11 @@ fn object(result: &CallToolResult) -> Result<JsonObject, ErrorData> {
 }
 
 /// Rejects a request that the caller's scope does not permit.
-fn allowed(local: &Local, needed: Scope) -> Result<(), ErrorData> {
-    let checked = local.check_scope(needed);
-    checked.map_err(|error| ErrorData::invalid_request(error.to_string(), None))
+fn allowed(local: &Local, note: &Note, needed: Scope) -> Result<(), ErrorData> {
+    local.check_scope(needed).map_err(|error| {
+        note.refused();
+        ErrorData::invalid_request(error.to_string(), None)
+    })
 }
 
 fn unknown(id: &str) -> ErrorData {

@@ -18,10 +18,8 @@ pub(super) const RECALL: &str = "recall";
 pub(super) const SEARCH: &str = "search";
 pub(super) const SESSIONS: &str = "sessions";
 pub(super) const WAIT: &str = "wait";
-/// The names of all tools.
 pub(super) const NAMES: [&str; 7] = [ASK, DELEGATE, COMPACT, RECALL, SEARCH, SESSIONS, WAIT];
 
-/// The scope that a tool requires.
 pub(super) fn scope(name: &str) -> Scope {
     match name {
         RECALL | SEARCH | SESSIONS | WAIT => Scope::Read,
@@ -149,117 +147,160 @@ fn main() -> String {
     MAIN_BRANCH.to_owned()
 }
 
-/// Reads arguments.
 pub(super) fn read<T: DeserializeOwned>(arguments: Value) -> Result<T, String> {
     serde_json::from_value(arguments).map_err(|error| format!("the arguments do not fit: {error}"))
 }
 
-/// The descriptions of the tools.
 pub(super) fn specs() -> Vec<Tool> {
-    let session = json!({"type": "string", "description": "The session's id; without it, a new one is begun"});
-    let known = json!({"type": "string", "description": "The session's id"});
-    let branch = json!({"type": "string", "default": MAIN_BRANCH, "description": "The branch"});
-    let asks = ToolAnnotations::new()
-        .read_only(false)
-        .destructive(false)
-        .open_world(true);
-    let looks = || ToolAnnotations::new().read_only(true).open_world(false);
     vec![
-        tool(
-            ASK,
-            "Gives a session's agents a task and waits for the answer. They all work on one frozen snapshot of the conversation; task and answer become part of it.",
-            json!({
-                "task": {"type": "string", "description": "The task"},
-                "session": session, "branch": branch,
-                "lead": {"type": "string", "description": "The agent that answers; without it, the configured one"},
-                "agents": {"type": "array", "items": {"type": "string"}, "description": "Agents that work before it, each `agent` or `agent=task`; empty: it answers alone; without it, the configured ones"},
-            }),
-            &["task"],
-            asks.clone(),
-        ),
-        tool(
-            DELEGATE,
-            "Gives tasks to agents by name, all at once and on the same frozen snapshot of a session, and waits for their results; the configured lead joins them.",
-            json!({
-                "tasks": {"type": "array", "minItems": 1, "description": "The agents and their tasks", "items": {
-                    "type": "object", "additionalProperties": false, "required": ["agent"],
-                    "properties": {
-                        "agent": {"type": "string", "description": "The agent's name"},
-                        "task": {"type": "string", "description": "The task of this agent (default: the common task)"},
-                    },
-                }},
-                "task": {"type": "string", "description": "What all of it is for; without it, the tasks themselves"},
-                "session": session, "branch": branch,
-            }),
-            &["tasks"],
-            asks.clone(),
-        ),
-        tool(
-            COMPACT,
-            "Summarises the older part of a session's conversation. The messages themselves are not changed.",
-            compaction_properties(&known, &branch),
-            &["session"],
-            asks,
-        ),
-        tool(
-            WAIT,
-            "Waits for the end of a turn that was begun before, such as one that waited for a person, and gives the results of its delegates and its answer.",
-            json!({
-                "session": known,
-                "turn": {"type": "string", "description": "The turn's id"},
-            }),
-            &["session", "turn"],
-            looks(),
-        ),
-        tool(
-            RECALL,
-            "Returns messages of a session, complete or as excerpts: the best matches of a query, or the messages with numbers from `from` to `to`. Summarised messages are included.",
-            json!({
-                "session": known, "branch": branch,
-                "query": {"type": "string", "description": "Words; the best messages come first"},
-                "from": {"type": "integer", "minimum": 1, "description": "The first message's number"},
-                "to": {"type": "integer", "minimum": 1, "description": "The last message's number"},
-                "limit": {"type": "integer", "minimum": 1, "maximum": 20, "default": 8, "description": "Messages that a query finds, at most"},
-            }),
-            &["session"],
-            looks(),
-        ),
-        tool(
-            SEARCH,
-            "Full-text search over all sessions: words, \"phrases\", -without, role:user, agent:risks, agent:\"Maria Kowalski\", session:ID, after:2026-01-31, before:7d.",
-            json!({
-                "query": {"type": "string", "description": "What to look for"},
-                "limit": {"type": "integer", "minimum": 1, "maximum": 50, "default": 10, "description": "Messages at most"},
-            }),
-            &["query"],
-            looks(),
-        ),
-        tool(
-            SESSIONS,
-            "The sessions there are, the newest first.",
-            json!({
-                "label": {"type": "string", "description": "Only sessions with this label, `name=value`, or with a label of this name"},
-                "cursor": {"type": "string", "description": "`next` of the part before"},
-                "limit": {"type": "integer", "minimum": 1, "maximum": 200, "default": 50, "description": "Sessions at most"},
-            }),
-            &[],
-            looks(),
-        ),
+        ask(),
+        delegate(),
+        compact(),
+        wait(),
+        recall(),
+        search(),
+        sessions(),
     ]
 }
 
-fn compaction_properties(known: &Value, branch: &Value) -> Value {
+fn ask() -> Tool {
+    tool(
+        ASK,
+        "Gives a task to the agents of a session and waits for the answer. All agents work on one frozen snapshot of the conversation. Task and answer become messages of the session.",
+        json!({
+            "task": {"type": "string", "description": "The task"},
+            "session": session_or_new(), "branch": branch(),
+            "lead": {"type": "string", "description": "The agent that answers (default: the configured lead)"},
+            "agents": {"type": "array", "items": {"type": "string"}, "description": "The agents that work before the lead, each `agent` or `agent=task`; empty: the lead alone (default: the configured agents)"},
+        }),
+        &["task"],
+        work_annotations(),
+    )
+}
+
+fn delegate() -> Tool {
+    tool(
+        DELEGATE,
+        "Gives tasks to agents by name and waits for their results. The agents work in parallel on one frozen snapshot of the session; then the configured lead answers with their results.",
+        json!({
+            "tasks": {"type": "array", "minItems": 1, "description": "The agents and their tasks", "items": {
+                "type": "object", "additionalProperties": false, "required": ["agent"],
+                "properties": {
+                    "agent": {"type": "string", "description": "The agent's name"},
+                    "task": {"type": "string", "description": "The task of this agent (default: the common task)"},
+                },
+            }},
+            "task": {"type": "string", "description": "The common task, to which the lead answers (default: the tasks of the agents)"},
+            "session": session_or_new(), "branch": branch(),
+        }),
+        &["tasks"],
+        work_annotations(),
+    )
+}
+
+fn compact() -> Tool {
+    tool(
+        COMPACT,
+        "Summarises the older messages of a session in its context. The messages themselves are not changed.",
+        compaction_properties(),
+        &["session"],
+        work_annotations(),
+    )
+}
+
+fn wait() -> Tool {
+    tool(
+        WAIT,
+        "Waits for the end of a turn that was started earlier, for example one that waited for a person, and returns the results of its delegates and its answer.",
+        json!({
+            "session": session(),
+            "turn": {"type": "string", "description": "The turn's id"},
+        }),
+        &["session", "turn"],
+        read_annotations(),
+    )
+}
+
+fn recall() -> Tool {
+    tool(
+        RECALL,
+        "Returns messages of a session, complete or as excerpts: the best matches of a query, or the messages with numbers from `from` to `to`. Summarised messages are included.",
+        json!({
+            "session": session(), "branch": branch(),
+            "query": {"type": "string", "description": "Words; the best matches come first"},
+            "from": {"type": "integer", "minimum": 1, "description": "The first message's number"},
+            "to": {"type": "integer", "minimum": 1, "description": "The last message's number"},
+            "limit": {"type": "integer", "minimum": 1, "maximum": 20, "default": 8, "description": "Maximum number of messages for a query"},
+        }),
+        &["session"],
+        read_annotations(),
+    )
+}
+
+fn search() -> Tool {
+    tool(
+        SEARCH,
+        "Full-text search over all sessions: words, \"phrases\", -without, role:user, agent:risks, agent:\"Maria Kowalski\", session:ID, since:2026-01-31, until:7d.",
+        json!({
+            "query": {"type": "string", "description": "The query"},
+            "limit": {"type": "integer", "minimum": 1, "maximum": 50, "default": 10, "description": "Maximum number of messages"},
+        }),
+        &["query"],
+        read_annotations(),
+    )
+}
+
+fn sessions() -> Tool {
+    tool(
+        SESSIONS,
+        "Lists the sessions, the newest first.",
+        json!({
+            "label": {"type": "string", "description": "Only sessions with this label, `name=value`, or with a label of this name"},
+            "cursor": {"type": "string", "description": "`next` of the previous page"},
+            "limit": {"type": "integer", "minimum": 1, "maximum": 200, "default": 50, "description": "Maximum number of sessions"},
+        }),
+        &[],
+        read_annotations(),
+    )
+}
+
+fn session_or_new() -> Value {
+    json!({"type": "string", "description": "The session's id (default: a new one)"})
+}
+
+fn session() -> Value {
+    json!({"type": "string", "description": "The session's id"})
+}
+
+fn branch() -> Value {
+    json!({"type": "string", "default": MAIN_BRANCH, "description": "The branch"})
+}
+
+/// The annotations of tools that give work to agents.
+fn work_annotations() -> ToolAnnotations {
+    ToolAnnotations::new()
+        .read_only(false)
+        .destructive(false)
+        .open_world(true)
+}
+
+/// The annotations of tools that only read.
+fn read_annotations() -> ToolAnnotations {
+    ToolAnnotations::new().read_only(true).open_world(false)
+}
+
+fn compaction_properties() -> Value {
     json!({
-        "session": known, "branch": branch,
+        "session": session(), "branch": branch(),
         "instructions": {"type": "string", "description": "Instructions for the summariser"},
-        "summariser": {"type": "string", "description": "Who writes it: a model as provider/model, or `extractive`, which takes quotes; without it, those that are configured"},
-        "on_failure": {"enum": OnFailure::ALL, "default": OnFailure::Leave, "description": "What is done where no model writes one that can be taken: they are asked again, quotes are taken, or all is left as it is"},
-        "keep_messages": {"type": "integer", "minimum": 1, "description": "How many of the newest messages stay; without this and `keep_tokens`, all from the newest user message on do"},
-        "keep_tokens": {"type": "integer", "minimum": 1, "description": "How many tokens of the newest messages stay"},
-        "topic": {"type": "integer", "minimum": 1, "description": "In place of all that is older: the topic that this message belongs to, if it has ended"},
-        "attention": {"type": "boolean", "default": false, "description": "In place of all that is older: the middle of the current topic"},
-        "large_messages": {"type": "boolean", "default": false, "description": "In place of a summary: the middle of messages that are too large is cut out"},
-        "over_tokens": {"type": "integer", "minimum": 64, "description": "With `large_messages`: messages with more tokens are too large"},
+        "summariser": {"type": "string", "description": "The summariser: a model as provider/model, or `extractive` for quotes (default: the configured summarisers)"},
+        "on_failure": {"enum": OnFailure::ALL, "default": OnFailure::Leave, "description": "If no model writes an acceptable summary: ask the models again, use quotes, or change nothing"},
+        "keep_messages": {"type": "integer", "minimum": 1, "description": "Number of newest messages that stay verbatim (default, without `keep_tokens` too: all from the newest user message on)"},
+        "keep_tokens": {"type": "integer", "minimum": 1, "description": "Tokens of the newest messages that stay verbatim"},
+        "topic": {"type": "integer", "minimum": 1, "description": "Summarises only the topic of this message, if the topic has ended"},
+        "attention": {"type": "boolean", "default": false, "description": "Summarises only the middle of the current topic"},
+        "large_messages": {"type": "boolean", "default": false, "description": "Writes no summary, but cuts the middle out of messages that are too large"},
+        "over_tokens": {"type": "integer", "minimum": 64, "description": "With `large_messages`: the number of tokens above which a message is too large"},
     })
 }
 

@@ -5,19 +5,22 @@ use rmcp::model::{InputResponses, ProgressNotificationParam};
 use rmcp::service::RequestContext;
 use serde_json::Value;
 use unisono::Error;
+use unisono::follow::Follower;
 use unisono::labels::MCP_CHANNEL;
 use unisono::turn_view;
 use unisono_api::token::Scope;
-use unisono_api::turn::Turn;
+use unisono_api::turn::{Member, Turn};
+use unisono_api::turn_event::TurnEvent;
 use unisono_context::TurnId;
-use unisono_runtime::{Error as RuntimeError, Handle, Progress};
+use unisono_runtime::{Error as RuntimeError, Handle};
+use unisono_session::Refusal;
 use unisono_session::machine::Import;
-use unisono_session::{Fact, Refusal, State};
 
 use super::answer::TurnProgress;
 use super::tools::{ASK, AskArgs, COMPACT, CompactArgs, DELEGATE, DelegateArgs, WAIT, WaitArgs};
 use super::waiting::{self, QuestionMethod, Reply};
-use super::{AnswerResult, Server, tasks};
+use super::{AnswerResult, Server, note, tasks};
+use crate::waiting::refusal;
 use unisono::Local;
 use unisono::ask::Ask;
 use unisono::service::requests;
@@ -58,9 +61,13 @@ pub(super) async fn go_on(
     let turn = turn_id(&asked.turn)?;
     let Some(decision) = decision else {
         let waiting = waiting::waiting(&session, turn).await?;
-        let turn = read(local, &session, turn).await?;
-        return TurnProgress::waiting(&session, turn, waiting).into_answer(tool);
+        let now = read(local, &session, turn).await?;
+        return TurnProgress::waiting(&session, (turn, now), &waiting).into_answer(tool);
     };
+    local.check_scope(Scope::Approve).map_err(|error| {
+        note(context).refused();
+        error.to_string()
+    })?;
     match local.decide_in(&session, call, decision).await {
         // Another caller decided first.
         Ok(())
@@ -69,13 +76,9 @@ pub(super) async fn go_on(
         ))) => {}
         Err(error) => return Err(error.to_string()),
     }
-    let place = TurnPosition {
-        turn,
-        before: None,
-        cancels: tool != WAIT,
-    };
-    let followed = follow(server, local, &session, place, context).await?;
-    followed.into_answer(tool)
+    let followed = join(local, &session, turn, tool != WAIT).await?;
+    let progress = follow(server, local, &session, followed, context).await?;
+    progress.into_answer(tool)
 }
 
 /// Waits for the end of an existing turn. A cancelled call leaves the turn running.
@@ -87,15 +90,13 @@ pub(super) async fn wait(
 ) -> AnswerResult {
     let session = open_session(local, &waited.session).await?;
     let turn = turn_id(&waited.turn)?;
-    // A turn that does not exist gives an error instead of a wait.
-    read(local, &session, turn).await?;
-    let place = TurnPosition {
-        turn,
-        before: None,
-        cancels: false,
-    };
-    let followed = follow(server, local, &session, place, context).await?;
-    followed.into_answer(WAIT)
+    let now = read(local, &session, turn).await?;
+    if now.ended_at.is_some() {
+        return TurnProgress::Ended(now).into_answer(WAIT);
+    }
+    let followed = join(local, &session, turn, false).await?;
+    let progress = follow(server, local, &session, followed, context).await?;
+    progress.into_answer(WAIT)
 }
 
 pub(super) fn turn_id(text: &str) -> Result<TurnId, String> {
@@ -198,7 +199,8 @@ pub(super) async fn open_session(local: &Local, id: &str) -> Result<Handle, Stri
     local.open(id).await.map_err(|error| error.to_string())
 }
 
-/// Gives the session a turn and follows it.
+/// Gives the session a turn and follows it. A turn that would wait for a person's decision about
+/// another turn is refused.
 async fn begin(
     server: &Server,
     local: &Local,
@@ -206,24 +208,38 @@ async fn begin(
     ask: &Ask,
     context: &RequestContext<RoleServer>,
 ) -> Result<TurnProgress, String> {
-    let before = session.inspect(|state| state.events()).await;
-    let before = before.map_err(|error| error.to_string())?;
-    let turn = local.begin(session, ask).await;
-    let turn = turn.map_err(|error| error.to_string())?;
-    let place = TurnPosition {
+    let refusal = refusal(session, ask.on_branch()).await;
+    if let Some(reason) = refusal.map_err(|error| error.to_string())? {
+        return Err(reason);
+    }
+    let begun = local.begin_followed(session, ask).await;
+    let (turn, follower) = begun.map_err(|error| error.to_string())?;
+    let followed = FollowedTurn {
         turn,
-        before: Some(before),
+        follower,
         cancels: true,
     };
-    follow(server, local, session, place, context).await
+    follow(server, local, session, followed, context).await
 }
 
-/// The position of a followed turn.
-#[derive(Clone, Copy, Debug)]
-struct TurnPosition {
+/// Follows a turn that has begun before, from its current state on.
+async fn join(
+    local: &Local,
+    session: &Handle,
     turn: TurnId,
-    /// The event before the turn. If it is unknown, past events are not sent.
-    before: Option<u64>,
+    cancels: bool,
+) -> Result<FollowedTurn, String> {
+    let follower = local.follower(session.clone(), turn, None).await;
+    Ok(FollowedTurn {
+        turn,
+        follower: follower.map_err(|error| error.to_string())?,
+        cancels,
+    })
+}
+
+struct FollowedTurn {
+    turn: TurnId,
+    follower: Follower,
     /// Whether a client that takes its request back cancels it.
     cancels: bool,
 }
@@ -234,25 +250,20 @@ async fn follow(
     server: &Server,
     local: &Local,
     session: &Handle,
-    TurnPosition {
+    FollowedTurn {
         turn,
-        before,
+        mut follower,
         cancels,
-    }: TurnPosition,
+    }: FollowedTurn,
     context: &RequestContext<RoleServer>,
 ) -> Result<TurnProgress, String> {
-    let text = |error: RuntimeError| error.to_string();
-    let (now, is_open) = newest_event(session, turn).await.map_err(text)?;
-    let mut after = before.unwrap_or(now);
-    let (mut events, mut progress) = session.follow(after).await.map_err(text)?;
     let knows_tasks = tasks::are_known(context);
     let (drained, task_after) = (server.drained(), tokio::time::sleep(server.task_after));
     tokio::pin!(drained, task_after);
     let mut teller = ProgressNotifier::new(context);
     let mut cancelled = false;
-    let mut is_over = before.is_none() && !is_open;
     let mut may_wait = true;
-    while !is_over {
+    loop {
         if std::mem::take(&mut may_wait)
             && !cancelled
             && let Some(followed) = held(server, local, session, turn, context).await?
@@ -260,20 +271,18 @@ async fn follow(
             return Ok(followed);
         }
         tokio::select! {
-            event = events.next() => match event.map_err(|error| error.to_string())? {
-                Some((seq, event)) => {
-                    after = seq;
-                    is_over = ends(&event.fact, turn);
-                    may_wait = waiting::can_wait(&event.fact);
-                    if is_news(&event.fact) {
-                        teller.notify(&event.fact.to_string()).await;
-                    }
+            update = follower.next() => {
+                let update = update.map_err(|error| error.to_string())?;
+                let update = update.ok_or_else(|| format!("turn {turn} has ended before"))?;
+                for line in progress_lines(&update.event) {
+                    teller.notify(&line).await;
                 }
-                None => (events, progress) = session.follow(after).await.map_err(text)?,
-            },
-            said = progress.recv() => if let Ok(Progress::Run { text, .. } | Progress::Compaction { text, .. } | Progress::Pause { reason: text, .. }) = said.map(|said| said.progress) {
-                teller.notify(&text).await;
-            },
+                match update.event {
+                    TurnEvent::Ended(end) => return Ok(TurnProgress::Ended(end.turn)),
+                    TurnEvent::Waiting { .. } => may_wait = true,
+                    _ => {}
+                }
+            }
             () = context.ct.cancelled(), if !cancelled => {
                 if !cancels {
                     return Err("the call was cancelled; the turn continues".to_owned());
@@ -287,16 +296,6 @@ async fn follow(
             () = drained.as_mut() => return Err(is_stopping(session, turn)),
         }
     }
-    Ok(TurnProgress::Ended(ended(local, session, turn).await?))
-}
-
-/// The newest event of a session, and whether a turn is open.
-async fn newest_event(session: &Handle, turn: TurnId) -> Result<(u64, bool), RuntimeError> {
-    let look = move |state: &State| {
-        let open = state.open_turns().any(|open| open.accepted.id == turn);
-        (state.events(), open)
-    };
-    session.inspect(look).await
 }
 
 /// The result for a client whose turn is still open when the program stops.
@@ -323,7 +322,7 @@ async fn held(
         if let Some(call) = waiting::askable(&waiting).filter(|_| may_decide) {
             match QuestionMethod::open_to(server, context) {
                 QuestionMethod::Answer => {
-                    let asks = waiting::ask_by_answer(session.id(), call);
+                    let asks = waiting::ask_by_answer((session.id(), turn), call);
                     return Ok(Some(TurnProgress::Asks(asks)));
                 }
                 QuestionMethod::Request => {
@@ -350,16 +349,10 @@ async fn held(
                 QuestionMethod::No => {}
             }
         }
-        let turn = read(local, session, turn).await?;
-        return Ok(Some(TurnProgress::waiting(session, turn, waiting)));
+        let now = read(local, session, turn).await?;
+        let progress = TurnProgress::waiting(session, (turn, now), &waiting);
+        return Ok(Some(progress));
     }
-}
-
-/// The ended turn, once its end is on disk.
-async fn ended(local: &Local, session: &Handle, turn: TurnId) -> Result<Turn, String> {
-    let ended = session.wait(turn).await;
-    ended.map_err(|error| error.to_string())?;
-    read(local, session, turn).await
 }
 
 /// The current state of a turn.
@@ -376,21 +369,31 @@ async fn cancel(session: &Handle, turn: TurnId) {
     }
 }
 
-fn ends(fact: &Fact, turn: TurnId) -> bool {
-    matches!(fact, Fact::TurnEnded { turn: ended, .. } if *ended == turn)
-}
-
-/// The subject of a notification.
-fn is_news(fact: &Fact) -> bool {
-    matches!(
-        fact,
-        Fact::Compacted { .. }
-            | Fact::CompactionFailed { .. }
-            | Fact::Frozen { .. }
-            | Fact::RunOpened { .. }
-            | Fact::RunRetried { .. }
-            | Fact::RunEnded { .. }
-    )
+/// The notifications about an update.
+fn progress_lines(event: &TurnEvent) -> Vec<String> {
+    match event {
+        TurnEvent::Compacted { checkpoint } => {
+            let (before, after) = (checkpoint.tokens_before, checkpoint.tokens_after);
+            let number = checkpoint.number;
+            vec![format!("checkpoint {number}: {before} → {after} tokens")]
+        }
+        TurnEvent::StepFailed { reason, .. } => vec![format!("a compaction step failed: {reason}")],
+        TurnEvent::Frozen { context } => vec![format!(
+            "snapshot {}, {} tokens",
+            context.snapshot, context.tokens
+        )],
+        TurnEvent::Runs { agents } => {
+            let line = |agent: &Member| format!("{}: {}", agent.agent, agent.state);
+            agents.iter().map(line).collect()
+        }
+        TurnEvent::RunRetried { agent, reason } => {
+            vec![format!("{}: {reason}", agent.agent)]
+        }
+        TurnEvent::Progress { text, .. } | TurnEvent::CompactionProgress { text, .. } => {
+            vec![text.clone()]
+        }
+        _ => Vec::new(),
+    }
 }
 
 /// Sends progress notifications for a request.

@@ -1,5 +1,5 @@
 //! Tool calls that need approval while a client waits for an answer. If the client supports
-//elicitation, it asks its user; otherwise it gets instructions.
+//! elicitation, it asks its user; otherwise it gets instructions.
 
 use rmcp::RoleServer;
 use rmcp::model::{
@@ -17,7 +17,7 @@ use unisono_session::run::calls::{CallDecision, CallStatus, WaitingCall};
 
 use super::Server;
 use crate::waiting::describe_calls;
-pub(super) use crate::waiting::{can_wait, waiting};
+pub(super) use crate::waiting::waiting;
 
 /// The name of the question, and of its one field.
 const APPROVE: &str = "approve";
@@ -55,7 +55,6 @@ impl QuestionMethod {
     }
 }
 
-/// Whether the client of a request can ask a person.
 pub(super) fn can_ask(context: &RequestContext<RoleServer>) -> bool {
     let able = context.client_capabilities();
     able.is_some_and(|able| able.elicitation.is_some())
@@ -63,30 +62,36 @@ pub(super) fn can_ask(context: &RequestContext<RoleServer>) -> bool {
 
 /// The questions about calls that a yes or a no answers, by the calls' ids.
 pub(super) fn questions(waiting: &[WaitingCall]) -> InputRequests {
-    let held = waiting
-        .iter()
-        .filter(|one| one.call.status == CallStatus::AwaitingApproval);
-    let asked = held.map(|one| {
+    let asked = open_questions(waiting).map(|one| {
         let question = InputRequest::Elicitation(ElicitRequest::new(question_about(one)));
         (one.id.to_string(), question)
     });
     asked.collect()
 }
 
-/// The decision in an answer, if any.
+/// The calls for which a yes or a no is a complete answer.
+fn open_questions(waiting: &[WaitingCall]) -> impl Iterator<Item = &WaitingCall> {
+    waiting
+        .iter()
+        .filter(|one| one.call.status == CallStatus::AwaitingApproval)
+}
+
+/// The decision in an answer; none if no question with that key is open, or if nobody decided.
 pub(super) fn decided(
     waiting: &[WaitingCall],
     key: &str,
     answer: Value,
-) -> Result<(CallId, Option<CallDecision>), String> {
-    let found = waiting.iter().find(|one| one.id.to_string() == key);
-    let call = found.ok_or_else(|| format!("no call {key:?} waits in this task"))?;
+) -> Result<Option<(CallId, CallDecision)>, String> {
+    let Some(call) = open_questions(waiting).find(|one| one.id.to_string() == key) else {
+        return Ok(None);
+    };
     let answer: ElicitResult = serde_json::from_value(answer)
         .map_err(|error| format!("`inputResponses.{key}` is not an answer: {error}"))?;
-    Ok((call.id, decision(&answer)))
+    Ok(decision(&answer).map(|decision| (call.id, decision)))
 }
 
-/// The state that a client returns with its answer: the call it belongs to.
+/// The state that a client returns with its answer: its turn, and the call it belongs to, which may be
+/// one of an earlier turn.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct QuestionState {
     pub(super) session: String,
@@ -94,14 +99,11 @@ pub(super) struct QuestionState {
     call: String,
 }
 
-/// The first call for which a yes or no is a complete answer.
+/// The first call for which a yes or a no is a complete answer.
 pub(super) fn askable(waiting: &[WaitingCall]) -> Option<&WaitingCall> {
-    waiting
-        .iter()
-        .find(|waiting| waiting.call.status == CallStatus::AwaitingApproval)
+    open_questions(waiting).next()
 }
 
-/// The question about a call.
 fn question_about(waiting: &WaitingCall) -> ElicitRequestParams {
     let planned = &waiting.call.planned;
     question_params(waiting.agent.as_str(), &planned.tool, &planned.arguments)
@@ -217,11 +219,14 @@ async fn settled(session: &Handle, call: CallId) -> Result<(), RuntimeError> {
 }
 
 /// A result that makes the client ask its user about a call and repeat its request.
-pub(super) fn ask_by_answer(session: SessionId, waiting: &WaitingCall) -> InputRequiredResult {
+pub(super) fn ask_by_answer(
+    (session, turn): (SessionId, TurnId),
+    waiting: &WaitingCall,
+) -> InputRequiredResult {
     let question = InputRequest::Elicitation(ElicitRequest::new(question_about(waiting)));
     let asked = QuestionState {
         session: session.to_string(),
-        turn: waiting.turn.to_string(),
+        turn: turn.to_string(),
         call: waiting.id.to_string(),
     };
     // Serialising three texts does not fail.

@@ -7,9 +7,9 @@ use unisono_context::checkpoint::{Checkpoint, Kind};
 use unisono_context::compaction::{Cover, Plan, Step as PlanStep};
 use unisono_context::{CheckpointId, Encoding, Message, MessageId, Ordinal, SessionId, TurnId};
 
-use crate::event::{SummaryOptions, Work};
+use crate::event::{Settings, SummaryOptions, Work};
 use crate::ids;
-use crate::state::{Settings, State};
+use crate::state::State;
 use crate::turn::Turn;
 use crate::upcoming::UpcomingTopic;
 
@@ -208,12 +208,5 @@ impl State {
                 .collect(),
             _ => replaced,
         }
-    }
-}
-
-impl CompactionJob {
-    /// The id of the checkpoint that this step makes.
-    pub fn checkpoint_id(&self) -> CheckpointId {
-        ids::checkpoint(self.turn, self.step)
     }
 }

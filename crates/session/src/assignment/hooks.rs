@@ -196,7 +196,6 @@ impl State {
     }
 }
 
-/// The hook that a call waits for.
 pub(crate) fn hook_of_call(call: CallPlace, status: &CallStatus) -> Option<HookPlace> {
     match status {
         CallStatus::HookPending { rule, .. } => Some(HookPlace {

@@ -34,7 +34,7 @@ pub struct Grant {
     pub used: Amount,
     /// The limit of the total that it may ever have in use.
     pub ceiling: Amount,
-    /// Whose the session is, by the digest of the name; none: nobody's.
+    /// The digest of the name of the session's owner; `None` without an owner.
     pub owner: Option<Digest>,
 }
 
@@ -165,6 +165,14 @@ impl Broker {
         held.map(|grant| grant.session)
     }
 
+    /// The part of the grants of all sessions except `but` that was unspent when they were last
+    /// decided; they cannot return more. With an owner: of that owner's sessions.
+    pub fn unspent(&self, but: SessionId, owner: Option<Digest>) -> Amount {
+        let others = self.grants.values().filter(|of| of.session != but);
+        let others = others.filter(|of| owner.is_none_or(|owner| of.owner == Some(owner)));
+        others.fold(Amount::ZERO, |sum, of| sum + (of.ceiling - of.used))
+    }
+
     /// The newest entry of every session. Folding them gives the same broker.
     pub fn entries(&self) -> impl Iterator<Item = &Grant> {
         self.grants.values()
@@ -224,7 +232,6 @@ impl Broker {
         Ok(grant)
     }
 
-    /// The broker in the period at a time.
     pub(super) fn in_period_of(&self, rules: &DaemonBudget, now: Timestamp) -> Cow<'_, Broker> {
         let mut broker = Cow::Borrowed(self);
         if rules.period(now) > self.period {

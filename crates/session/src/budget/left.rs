@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use unisono_context::cost::Cost;
-use unisono_context::{SessionId, Timestamp, TurnId};
+use unisono_context::{SessionId, Timestamp};
 
 use super::broker::{Broker, DaemonBudget, Grant, OwnerBudget, SessionUse};
 use super::{Amount, Caps, Level, Resource};
-use crate::state::State;
 
 /// The state of one limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,26 +87,6 @@ impl Caps {
             .time_ms
             .map(|cap| status(Resource::Time, cap.into(), time_ms.into(), 0));
         [cost, tokens, time].into_iter().flatten()
-    }
-}
-
-impl State {
-    /// The limits of the session, and of one of its open turns.
-    pub fn budgets(&self, turn: Option<TurnId>, now: Timestamp) -> Vec<BudgetStatus> {
-        let tree = self.budget();
-        let open = self.open_turns();
-        let under_way = open.map(|turn| turn.elapsed_ms(now)).sum::<u64>();
-        let account = tree.session();
-        let reserved = account.open + account.kept;
-        let time = account.time_ms.saturating_add(under_way);
-        let caps = tree.session_caps();
-        let session = caps.left(Level::Session, account.spent, reserved, time);
-        let of_turn = turn.and_then(|id| {
-            let (account, caps) = (tree.turn(id)?, tree.turn_caps(id)?.turn);
-            let (reserved, time) = (account.open + account.kept, self.turn(id)?.elapsed_ms(now));
-            Some(caps.left(Level::Turn, account.spent, reserved, time))
-        });
-        of_turn.into_iter().flatten().chain(session).collect()
     }
 }
 

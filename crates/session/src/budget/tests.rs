@@ -474,7 +474,7 @@ fn small_requests_get_larger_grants_and_a_shortage_is_reported() {
             grant.ceiling.tokens.0
         })
     };
-    // What a session had used before it first asked was not this budget's.
+    // The usage of a session before its first request does not count for this budget.
     assert_eq!(raise(&mut broker, a, 70_000, 100, hour), Ok(70_150));
     assert_eq!(raise(&mut broker, b, 0, 9_000, hour), Ok(9_000));
     let short = raise(&mut broker, b, 9_000, 900, hour).unwrap_err();
@@ -482,7 +482,7 @@ fn small_requests_get_larger_grants_and_a_shortage_is_reported() {
         short.to_string(),
         "the daemon's budget of 10000 tokens has 850 left, and the next call may take 900"
     );
-    // The next day what was used is forgotten, what is granted is not.
+    // On the next day the usage begins at zero, but grants remain.
     assert_eq!(raise(&mut broker, b, 9_000, 900, day + hour), Ok(10_350));
     assert_eq!(broker.holders().collect::<Vec<_>>(), [a, b]);
     let back = broker.lower(
@@ -508,6 +508,48 @@ fn small_requests_get_larger_grants_and_a_shortage_is_reported() {
     assert_eq!(broker.close(&rules, b, Timestamp(day + hour)), None);
     assert_eq!(raise(&mut broker, a, 70_100, 10_000, 2 * day), Ok(80_100));
     assert_eq!(broker.grant(b), None);
+}
+
+#[test]
+fn a_shortage_ends_at_most_with_what_other_sessions_have_not_spent() {
+    let rules = DaemonBudget {
+        caps: tokens(10_000),
+        period_hours: None,
+    };
+    let amount = |tokens| Amount {
+        tokens: Tokens(tokens),
+        cost: Cost::ZERO,
+    };
+    let (a, b) = (SessionId::from_u128(1), SessionId::from_u128(2));
+    let of_a = Some(OwnerBudgets::default().owner_budget("ada"));
+    let raise = |broker: &Broker, of, needed| {
+        let amounts = (session_use(Amount::ZERO), amount(needed));
+        broker.raise(&rules, of, amounts, Timestamp(0))
+    };
+    let mut broker = Broker::default();
+    let grant = raise(&broker, (a, of_a), 6_000).unwrap();
+    broker.apply(&grant);
+    for (spent, in_use, unspent, may_end) in [
+        (0, 6_000, 6_000, true),
+        (1_000, 6_000, 5_000, true),
+        (5_500, 6_000, 500, false),
+        (6_000, 6_000, 0, false),
+    ] {
+        let session_use = broker::SessionUse {
+            spent: amount(spent),
+            in_use: amount(in_use),
+        };
+        let lowered = broker.lower(&rules, a, session_use, Timestamp(0));
+        lowered.iter().for_each(|grant| broker.apply(grant));
+        let short = raise(&broker, (b, None), 5_000).unwrap_err();
+        assert_eq!(broker.unspent(b, None), amount(unspent));
+        assert_eq!(short.would_end_with(broker.unspent(b, None)), may_end);
+        // Its own grant is not another's, and nobody else is of that owner.
+        assert_eq!(broker.unspent(a, None), Amount::ZERO);
+        let (ada, bob) = (of_a.map(|of| of.owner), Digest::of_bytes(b"bob"));
+        assert_eq!(broker.unspent(b, ada), amount(unspent));
+        assert_eq!(broker.unspent(b, Some(bob)), Amount::ZERO);
+    }
 }
 
 #[test]

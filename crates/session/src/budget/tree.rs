@@ -72,7 +72,6 @@ pub enum Verdict {
     Refused(Arc<str>),
 }
 
-/// The account of a run.
 #[derive(Clone, Debug, PartialEq)]
 struct RunAccount {
     turn: TurnId,

@@ -8,7 +8,7 @@ use unisono_context::message::{NewMessage, Part, Role};
 use unisono_context::policy::{Keep, Policy};
 use unisono_context::snapshot::ToolSpec;
 use unisono_context::tokens::{Counts, Ppm};
-use unisono_context::{AgentId, CheckpointId, Digest, Tokens, TurnId};
+use unisono_context::{CheckpointId, Digest, Tokens, TurnId};
 
 use super::RequestKey;
 use crate::budget::TurnCaps;
@@ -84,20 +84,6 @@ impl Default for DelegationLimits {
     }
 }
 
-/// A task that an agent delegated.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DelegatedCall {
-    /// The model's id of the call.
-    pub call_id: Arc<str>,
-    /// The agent.
-    pub agent: AgentId,
-    /// The task.
-    pub task: Arc<str>,
-    /// The reason of its refusal; none: its run is that of
-    /// [`RunRole::Child`](crate::event::RunRole::Child).
-    pub refused: Option<Arc<str>>,
-}
-
 /// The calibration of a model whose tokens are estimated with another model's encoding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Calibration {
@@ -168,22 +154,6 @@ impl SummaryFallback {
         SummaryFallback::Extractive,
         SummaryFallback::Leave,
     ];
-
-    /// The stable name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            SummaryFallback::Leave => "leave",
-            SummaryFallback::Retry => "retry",
-            SummaryFallback::Extractive => "extractive",
-        }
-    }
-
-    /// The value with this name.
-    pub fn from_name(name: &str) -> Option<SummaryFallback> {
-        SummaryFallback::ALL
-            .into_iter()
-            .find(|way| way.name() == name)
-    }
 }
 
 /// The work of a turn.

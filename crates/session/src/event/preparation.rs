@@ -3,10 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
+use unisono_context::checkpoint::{Body, FactCoverage, KeyFact, Writer};
 use unisono_context::compaction::{Cover, MaskTarget, Plan};
+use unisono_context::tokens::Counts;
 use unisono_context::{Digest, TurnId};
-
-use crate::input::WrittenSummary;
 
 /// A summary to write ahead.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +25,29 @@ pub struct PlannedPreparation {
     pub range: Digest,
     /// Digest of the settings of the compaction and its summarisers.
     pub settings: Digest,
+}
+
+/// A summary with the data that is recorded about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WrittenSummary {
+    /// The text in the context.
+    pub body: Body,
+    /// Facts that are kept verbatim.
+    pub key_facts: Vec<KeyFact>,
+    /// Tokens of the complete block, in each encoding of the job.
+    pub counts: Counts,
+    /// Its writer.
+    pub writer: Writer,
+    /// The model's name.
+    pub model: Arc<str>,
+    /// Its cost, in millionths of a dollar; none if the price is unknown.
+    pub cost_micros: Option<u64>,
+    /// The duration, in milliseconds.
+    pub duration_ms: u64,
+    /// Whether a model should regenerate it.
+    pub degraded: bool,
+    /// The share of the range's days, names and ids that a model's summary contains.
+    pub coverage: Option<FactCoverage>,
 }
 
 /// The summary that is written ahead on a branch.

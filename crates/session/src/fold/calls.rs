@@ -39,7 +39,6 @@ impl State {
         Ok(())
     }
 
-    /// Sets the status of a call.
     pub(super) fn set_call_status(
         &mut self,
         place: CallPlace,
@@ -56,13 +55,11 @@ impl State {
         Ok(())
     }
 
-    /// Sets the task of a call.
     pub(super) fn set_call_task(&mut self, place: CallPlace, task: &Arc<str>) -> Result<(), Error> {
         self.call_mut(place)?.task = Some(task.clone());
         Ok(())
     }
 
-    /// Ends a call with its output.
     pub(super) fn end_call(&mut self, place: CallPlace, output: &CallOutput) -> Result<(), Error> {
         let kept = output.attached_bytes();
         self.attached_bytes = self.attached_bytes.saturating_add(kept);

@@ -9,6 +9,7 @@ use unisono_context::{MessageId, RunId, Timestamp, Tokens, TurnId};
 use crate::assignment;
 use crate::event::{DelegatedCall, RunRole};
 use crate::ids;
+use crate::run::excerpts::result_text;
 use crate::run::{DelegationRound, Ending, Run};
 use crate::state::{State, StepLocation};
 use crate::turn::Phase;
@@ -53,8 +54,7 @@ impl State {
         }
         for index in 0..fan_out {
             let run = self.turn_mut(id)?.fan_out.get(index).copied();
-            let (content, is_error) =
-                assignment::result_text(run.and_then(|run| self.runs.get(&run)));
+            let (content, is_error) = result_text(run.and_then(|run| self.runs.get(&run)));
             let usage = self.reported_usage(run);
             let result = Part::ToolResult {
                 call_id: assignment::call_id(index).into(),

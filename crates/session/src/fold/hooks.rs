@@ -11,7 +11,6 @@ use crate::turn::Turn;
 use super::Error;
 
 impl Turn {
-    /// Schedules the hooks for this event.
     pub(super) fn schedule_hooks(&mut self, event: HookEvent) {
         let step = match event {
             HookEvent::BeforeCompaction | HookEvent::AfterCompaction => self.steps_planned,
@@ -23,7 +22,6 @@ impl Turn {
 }
 
 impl State {
-    /// Schedules the hooks for the end of this turn.
     pub(super) fn schedule_end_hooks(&mut self, turn: &Turn) {
         let id = turn.accepted.id;
         let due = due_hooks(&turn.rules, id, HookEvent::TurnEnded, 0);

@@ -175,7 +175,6 @@ fn check(
     Err(Refusal::UnknownBranch(new.branch.clone()))
 }
 
-/// Whether the part is a tool result.
 fn is_tool_result(part: &Part) -> bool {
     matches!(part, Part::ToolResult { .. })
 }

@@ -16,16 +16,12 @@ use crate::headroom::ResultsShare;
 use crate::ids;
 use crate::measure;
 use crate::state::State;
-use crate::turn::{Phase, Turn};
+use crate::turn::{COMPACTION_STEPS_MAX, Phase, Turn};
 
 use super::prepared::{self, Decision};
 use super::replace_checkpoint::{self, ReplacementDecision};
 use super::revert;
 use super::{Recorder, overdue, work};
-
-/// The maximum number of steps of a compaction. Each step shrinks the context, so only a defect
-/// reaches it.
-const STEPS_MAX: u32 = 64;
 
 /// Advances every turn until nothing more follows.
 pub(crate) fn advance(recorder: &mut Recorder<'_>) -> Result<(), fold::Error> {
@@ -142,7 +138,7 @@ fn compact_or_freeze(
     let answers = matches!(turn.accepted.work, Work::Answer { .. });
     let mode = mode(state, turn, view);
     match planned(recorder, turn, (view, budgets), mode) {
-        Ok(Some(plan)) if turn.steps_planned < STEPS_MAX => {
+        Ok(Some(plan)) if turn.steps_planned < COMPACTION_STEPS_MAX => {
             match masked(turn, mode, (view, budgets)) {
                 Some(masks) => PreFreezeStep::Plan(Box::new(masks)),
                 None => next_step(state, turn, mode, plan),

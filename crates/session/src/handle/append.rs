@@ -106,7 +106,7 @@ fn is_known(state: &State, message: &NewMessage) -> Result<bool, Refusal> {
         _ => false,
     });
     match known {
-        Some(known) if known == *message => Ok(true),
+        Some(known) if known.is_same(message) => Ok(true),
         None if !is_input => Ok(false),
         _ => Err(tree::Error::DuplicateId(id).into()),
     }

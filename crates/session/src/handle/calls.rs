@@ -141,17 +141,41 @@ pub(super) fn expire(recorder: &mut Recorder<'_>) -> Result<(), fold::Error> {
     Ok(())
 }
 
+/// Withdraws the requests for permission of a round: the agent does not need them any more. Those of
+/// another attempt are withdrawn already.
+pub(super) fn withdraw(
+    recorder: &mut Recorder<'_>,
+    run: RunId,
+    attempt: u32,
+    round: u32,
+) -> Result<(), fold::Error> {
+    if recorder.attempt(run, attempt).is_none() {
+        return Ok(());
+    }
+    let why = "[withdrawn: the agent does not ask for this permission any more]";
+    withdraw_where(recorder, run, why, |call| call.round == round)
+}
+
 /// Withdraws the requests for permission of a run's last attempt: its program is gone.
 pub(super) fn withdraw_permissions(
     recorder: &mut Recorder<'_>,
     run: RunId,
 ) -> Result<(), fold::Error> {
+    let why = "[withdrawn: the program that asked for permission has ended]";
+    withdraw_where(recorder, run, why, |_| true)
+}
+
+fn withdraw_where(
+    recorder: &mut Recorder<'_>,
+    run: RunId,
+    why: &str,
+    is_meant: impl Fn(CallPlace) -> bool,
+) -> Result<(), fold::Error> {
     let open = recorder.state.runs.get(&run).into_iter();
     let open = open.flat_map(|run| run.open_calls());
-    let asked = open.filter(|(_, call)| call.planned.permitted.is_some());
+    let asked = open.filter(|(place, call)| call.planned.permitted.is_some() && is_meant(*place));
     for call in asked.map(|(place, _)| place).collect::<Vec<_>>() {
-        let gone = "[withdrawn: the program that asked for permission has ended]";
-        let output = CallOutput::text(gone, true);
+        let output = CallOutput::text(why, true);
         recorder.record(Fact::ToolEnded { call, output })?;
     }
     Ok(())

@@ -25,7 +25,6 @@ pub(super) fn open(recorder: &mut Recorder<'_>, id: TurnId) -> Result<(), fold::
     work::record_openings(recorder, id, unopened)
 }
 
-/// The runs of a parent that must be opened.
 fn openings(state: &State, turn: &Turn, parent: &Run) -> Vec<work::Opening> {
     let mut openings = Vec::new();
     for round in parent.rounds.iter().filter(|round| round.unopened > 0) {
@@ -49,7 +48,6 @@ fn openings(state: &State, turn: &Turn, parent: &Run) -> Vec<work::Opening> {
     openings
 }
 
-/// Cancels the descendants of an ended run.
 pub(super) fn cancel(recorder: &mut Recorder<'_>, parent: RunId) -> Result<(), fold::Error> {
     let children: Vec<RunId> = match recorder.state.runs.get(&parent) {
         Some(parent) => parent.children().collect(),

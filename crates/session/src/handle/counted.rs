@@ -6,7 +6,6 @@ use crate::input::Counted;
 
 use super::Recorder;
 
-/// Records the new counts.
 pub(super) fn handle(recorder: &mut Recorder<'_>, counted: Counted) -> Result<(), fold::Error> {
     let encoding = counted.encoding;
     for (text, count) in counted.texts {

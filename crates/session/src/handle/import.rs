@@ -6,14 +6,12 @@ use unisono_context::alteration::Alteration;
 use unisono_context::checkpoint::Checkpoint;
 use unisono_context::message::NewMessage;
 use unisono_context::topic::DecidedTopics;
-use unisono_context::{MessageId, Tokens, Tree, tree};
+use unisono_context::{CheckpointId, MessageId, SessionId, Tokens, Tree, tree};
 
-use crate::event::Fact;
-use crate::event::ImportNotes;
-use crate::input::Import;
-use crate::input::{EPHEMERAL, RESERVED_LABELS};
+use crate::event::{Fact, ImportNotes, Settings};
+use crate::input::{EPHEMERAL, Import};
 use crate::refusal::Refusal;
-use crate::state::{MAIN, State};
+use crate::state::{MAIN, RESERVED_LABELS, State};
 
 use super::{Recorder, complete_counts, fork, step_done};
 
@@ -24,22 +22,56 @@ pub(super) fn handle(recorder: &mut Recorder<'_>, mut import: Import) -> Result<
     set_labels(&mut import)?;
     let branches = heads(&import);
     check(&import, &branches)?;
-    if recorder.state.id.is_none() {
-        recorder.record(Fact::Created {
-            session,
-            title: import.title,
-            system: import.system,
-            labels: import.labels,
-        })?;
-    } else if !is_begun(recorder.state, &import, &branches) {
-        return Err(Refusal::AlreadyCreated);
+    create(recorder, session, &import, &branches)?;
+    record_settings(recorder, import.settings)?;
+    record_messages(recorder, import.messages)?;
+    record_pins(recorder, import.pinned, &branches)?;
+    record_branches(recorder, branches)?;
+    let mut alterations = import.alterations.into_iter().peekable();
+    for checkpoint in import.checkpoints {
+        let number = checkpoint.number;
+        let before = std::iter::from_fn(|| alterations.next_if(|(after, _)| *after < number));
+        record_alterations(recorder, before.collect())?;
+        record_checkpoint(recorder, checkpoint, &import.retired)?;
     }
+    record_alterations(recorder, alterations.collect())?;
+    record_topics(recorder, import.topics, import.sealed, import.notes)
+}
+
+/// Creates the session, unless it is a result of this import.
+fn create(
+    recorder: &mut Recorder<'_>,
+    session: SessionId,
+    import: &Import,
+    branches: &[(Arc<str>, MessageId)],
+) -> Result<(), Refusal> {
+    if recorder.state.id.is_some() {
+        return match is_begun(recorder.state, import, branches) {
+            true => Ok(()),
+            false => Err(Refusal::AlreadyCreated),
+        };
+    }
+    Ok(recorder.record(Fact::Created {
+        session,
+        title: import.title.clone(),
+        system: import.system.clone(),
+        labels: import.labels.clone(),
+    })?)
+}
+
+fn record_settings(recorder: &mut Recorder<'_>, settings: Settings) -> Result<(), Refusal> {
     // This is the second event, so nothing else says whether a crash lost it.
-    if !import.settings.is_empty() && recorder.state.events == 1 {
-        let settings = import.settings;
-        recorder.record(Fact::SettingsSet { settings })?;
+    if settings.is_empty() || recorder.state.events != 1 {
+        return Ok(());
     }
-    for (parent, message) in import.messages {
+    Ok(recorder.record(Fact::SettingsSet { settings })?)
+}
+
+fn record_messages(
+    recorder: &mut Recorder<'_>,
+    messages: Vec<(Option<MessageId>, NewMessage)>,
+) -> Result<(), Refusal> {
+    for (parent, message) in messages {
         let branch = None;
         if recorder.state.tree.get(message.id).is_none() {
             recorder.record(Fact::Appended {
@@ -49,45 +81,71 @@ pub(super) fn handle(recorder: &mut Recorder<'_>, mut import: Import) -> Result<
             })?;
         }
     }
-    // Before the branches: an existing branch shows that the pins were recorded.
+    Ok(())
+}
+
+/// Records the pins before the branches: an existing branch shows that the pins were recorded.
+fn record_pins(
+    recorder: &mut Recorder<'_>,
+    messages: Vec<MessageId>,
+    branches: &[(Arc<str>, MessageId)],
+) -> Result<(), Refusal> {
     let set = |(name, _): &(Arc<str>, MessageId)| recorder.state.tree.head(name).is_some();
-    if !import.pinned.is_empty() && recorder.state.pinned.is_empty() && !branches.iter().all(set) {
-        let messages = import.pinned;
-        recorder.record(Fact::Pinned { messages })?;
+    if messages.is_empty() || !recorder.state.pinned.is_empty() || branches.iter().all(set) {
+        return Ok(());
     }
+    Ok(recorder.record(Fact::Pinned { messages })?)
+}
+
+fn record_branches(
+    recorder: &mut Recorder<'_>,
+    branches: Vec<(Arc<str>, MessageId)>,
+) -> Result<(), Refusal> {
     for (branch, head) in branches {
         if recorder.state.tree.head(&branch).is_none() {
             recorder.record(Fact::BranchSet { branch, head })?;
         }
     }
-    let mut alterations = import.alterations.into_iter().peekable();
-    for checkpoint in import.checkpoints {
-        let (id, number) = (checkpoint.id, checkpoint.number);
-        let before = std::iter::from_fn(|| alterations.next_if(|(after, _)| *after < number));
-        record_alterations(recorder, before.collect())?;
-        if recorder.state.checkpoints.get(id).is_none() {
-            let (turn, checkpoint) = (None, with_all_counts(checkpoint));
-            recorder.record(Fact::Compacted { turn, checkpoint })?;
-        }
-        // A revert is final.
-        if import.retired.contains(&id) && !recorder.state.checkpoints.is_retired(id) {
-            recorder.record(Fact::Reverted {
-                turn: None,
-                checkpoint: id,
-                before: Tokens::ZERO,
-            })?;
-        }
+    Ok(())
+}
+
+/// Records a checkpoint, and that it was reverted.
+fn record_checkpoint(
+    recorder: &mut Recorder<'_>,
+    checkpoint: Arc<Checkpoint>,
+    retired: &[CheckpointId],
+) -> Result<(), Refusal> {
+    let id = checkpoint.id;
+    if recorder.state.checkpoints.get(id).is_none() {
+        let (turn, checkpoint) = (None, with_all_counts(checkpoint));
+        recorder.record(Fact::Compacted { turn, checkpoint })?;
     }
-    record_alterations(recorder, alterations.collect())?;
-    let (decided, sealed, notes) = (import.topics, import.sealed, import.notes);
-    if !knows_topics(recorder.state, &decided, &sealed) || !knows_notes(recorder.state, &notes) {
-        recorder.record(Fact::TopicsImported {
-            decided,
-            sealed,
-            notes,
+    // A revert is final.
+    if retired.contains(&id) && !recorder.state.checkpoints.is_retired(id) {
+        recorder.record(Fact::Reverted {
+            turn: None,
+            checkpoint: id,
+            before: Tokens::ZERO,
         })?;
     }
     Ok(())
+}
+
+fn record_topics(
+    recorder: &mut Recorder<'_>,
+    decided: Vec<DecidedTopics>,
+    sealed: Vec<MessageId>,
+    notes: Box<ImportNotes>,
+) -> Result<(), Refusal> {
+    let state = &*recorder.state;
+    if knows_topics(state, &decided, &sealed) && knows_notes(state, &notes) {
+        return Ok(());
+    }
+    Ok(recorder.record(Fact::TopicsImported {
+        decided,
+        sealed,
+        notes,
+    })?)
 }
 
 fn knows_notes(state: &State, notes: &ImportNotes) -> bool {
@@ -152,7 +210,7 @@ fn is_begun(state: &State, import: &Import, branches: &[(Arc<str>, MessageId)]) 
         && state.labels == import.labels;
     let same = |message: &NewMessage| {
         let known = state.tree.get(message.id);
-        known.map(|known| known.message.to_new() == *message)
+        known.map(|known| known.message.to_new().is_same(message))
     };
     let messages = import.messages.iter();
     let known: Vec<Option<bool>> = messages.map(|(_, message)| same(message)).collect();

@@ -67,6 +67,7 @@ fn end_run(recorder: &mut Recorder<'_>, id: RunId, short: &Shortage) -> Result<(
             cause: RunCause::Budget,
             reason: short.to_string().into(),
             duration_ms,
+            text: None,
         },
     };
     let ending = Arc::new(ending);

@@ -155,7 +155,7 @@ pub(crate) fn drop_interrupted(recorder: &mut Recorder<'_>) -> Result<(), fold::
     facts.into_iter().try_for_each(|fact| recorder.record(fact))
 }
 
-fn accepted(of: &Preparation, result: StepResult) -> Result<crate::input::WrittenSummary, String> {
+fn accepted(of: &Preparation, result: StepResult) -> Result<crate::event::WrittenSummary, String> {
     let (StepResult::Written(written), Some(cover)) = (result, of.cover()) else {
         return Err("the result does not fit the step".to_owned());
     };

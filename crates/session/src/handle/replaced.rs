@@ -4,8 +4,7 @@ use unisono_context::TurnId;
 use unisono_context::checkpoint::Body;
 use unisono_context::compaction::{Draft, Plan, Step, Stop, accept_replacement, without};
 
-use crate::event::Work;
-use crate::input::WrittenSummary;
+use crate::event::{Work, WrittenSummary};
 use crate::state::State;
 
 /// Whether a summary may replace the one that the step supersedes: it is within its cap, and the

@@ -58,31 +58,48 @@ pub(super) fn handle(
             cause,
             reason,
             wait_ms,
+            ..
         } if cause.is_retryable() && attempt <= retries => {
             let wait = wait_ms.unwrap_or(0).min(timeout_ms).min(WAIT_MAX_MS);
             let not_before = next_attempt_at(run, recorder.now.plus_ms(wait as i64));
-            recorder.record(Fact::RunRetried {
-                run: id,
-                attempt: attempt + 1,
-                not_before,
-                reason,
-            })?;
-            calls::withdraw_permissions(recorder, id)
+            retry(recorder, id, attempt + 1, (not_before, reason))
         }
-        AttemptEnd::Failed { cause, reason, .. } => {
+        AttemptEnd::Failed {
+            cause,
+            reason,
+            text,
+            ..
+        } => {
             let first = run.failures.as_ref().map(|(first, _)| &**first);
             let reason = with_first_cause(reason, first);
-            failed(recorder, id, cause, reason)
+            failed(recorder, id, (cause, reason), text)
         }
     }
 }
 
-/// Records that a run failed, and ends its turn if the failure of its agent fails the turn.
+/// Plans another attempt.
+fn retry(
+    recorder: &mut Recorder<'_>,
+    run: RunId,
+    attempt: u32,
+    (not_before, reason): (Timestamp, Arc<str>),
+) -> Result<(), fold::Error> {
+    recorder.record(Fact::RunRetried {
+        run,
+        attempt,
+        not_before,
+        reason,
+    })?;
+    calls::withdraw_permissions(recorder, run)
+}
+
+/// Records that a run failed, and ends its turn if the failure of its agent fails the turn. `said` is
+/// the text of an incomplete reply.
 pub(super) fn failed(
     recorder: &mut Recorder<'_>,
     id: RunId,
-    cause: RunCause,
-    reason: Arc<str>,
+    (cause, reason): (RunCause, Arc<str>),
+    said: Option<Arc<str>>,
 ) -> Result<(), fold::Error> {
     let Some(run) = recorder.state.runs.get(&id) else {
         return Ok(());
@@ -94,6 +111,7 @@ pub(super) fn failed(
         cause,
         reason,
         duration_ms,
+        text: said,
     };
     let ending = Arc::new(ending);
     recorder.record(Fact::RunEnded { run: id, ending })?;

@@ -6,16 +6,17 @@ use unisono_context::TurnId;
 use unisono_context::alteration::{Alteration, altered_parts};
 use unisono_context::checkpoint::{Body, Checkpoint, Kind, Writer, block_text};
 use unisono_context::compaction::{Cover, NewSummary, Plan, Step};
-use unisono_context::tokens::Counts;
+use unisono_context::message::Part;
+use unisono_context::tokens::{Count, Counts};
 
 use crate::assignment::{AHEAD, STEP_FAILURES_MAX};
-use crate::event::{Fact, Work};
+use crate::event::{Fact, Work, WrittenSummary};
 use crate::fold;
 use crate::ids;
-use crate::input::{StepResult, WrittenSummary};
+use crate::input::StepResult;
 use crate::state::State;
 
-use super::{Recorder, complete_counts, prepared, replaced};
+use super::{Recorder, complete_counts, prepared, replaced, with_estimates};
 
 /// Commits a step that shrinks the context; anything else counts as a failure.
 pub(super) fn done(
@@ -164,14 +165,14 @@ pub(super) fn counted(state: &State, alteration: &Alteration) -> Counts {
     if let Some(known) = ever.find(|known| known.form == alteration.form) {
         return known.counts;
     }
-    complete_counts(alteration.counts, || {
+    with_estimates(alteration.counts, || {
         let node = state.tree.get(alteration.message);
         let parts = node.map(|node| altered_parts(&node.message, alteration.form));
-        let texts = parts
-            .iter()
-            .flatten()
-            .map(|part| part.countable_text().len() + 1);
-        texts.sum()
+        let parts = parts.unwrap_or_default();
+        let texts = parts.iter().map(|part| part.countable_text().len() + 1);
+        let bytes: usize = texts.sum();
+        let beside: Count = parts.iter().map(Part::tokens_beside_text).sum();
+        Count::approximate(bytes as u64) + beside
     })
 }
 

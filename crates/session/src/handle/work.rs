@@ -87,7 +87,7 @@ fn record_opening(recorder: &mut Recorder<'_>, run: OpenedRun) -> Result<(), fol
     let (id, too_small) = (run.id, turn.too_small_reason(run.definition));
     recorder.record(Fact::RunOpened { run })?;
     match too_small {
-        Some(reason) => run_ended::failed(recorder, id, RunCause::Overflow, reason),
+        Some(reason) => run_ended::failed(recorder, id, (RunCause::Overflow, reason), None),
         None => Ok(()),
     }
 }
@@ -101,7 +101,7 @@ pub(super) fn refuse_too_small(recorder: &mut Recorder<'_>, id: TurnId) -> Resul
     let too_small = open.filter_map(|run| Some((run.id, turn.too_small_reason(run.definition)?)));
     for (run, reason) in too_small.collect::<Vec<_>>() {
         if recorder.state.runs.get(&run).is_some_and(Run::is_open) {
-            run_ended::failed(recorder, run, RunCause::Overflow, reason)?;
+            run_ended::failed(recorder, run, (RunCause::Overflow, reason), None)?;
         }
     }
     Ok(())
@@ -120,7 +120,6 @@ fn outcome(recorder: &Recorder<'_>, turn: &Turn) -> Option<Outcome> {
     })
 }
 
-/// The run of the agent with this role.
 pub(super) fn opening(
     turn: &Turn,
     id: RunId,

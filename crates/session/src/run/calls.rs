@@ -21,25 +21,13 @@
 use std::sync::Arc;
 
 use unisono_context::attachment::AttachedFile;
-use unisono_context::{AgentId, CallId, RunId, Timestamp, TurnId};
+use unisono_context::{AgentId, CallId, Timestamp, TurnId};
 
-use crate::ids;
-use crate::state::State;
 use crate::tool::Contract;
 
 use super::{Run, ToolResult};
 
-/// The position of a call in its session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct CallPlace {
-    /// The run.
-    pub run: RunId,
-    /// The number of replies that the run had from its model; for an author's own code, the number
-    /// of earlier tool rounds plus one.
-    pub round: u32,
-    /// Its position among the calls of the round, from 0.
-    pub index: u32,
-}
+pub use crate::ids::CallPlace;
 
 /// A requested call.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,7 +49,7 @@ pub struct PlannedCall {
     pub permitted: Option<bool>,
 }
 
-/// What the definition of an agent says about a call that the agent makes itself.
+/// Whether the definition of an agent permits a call that the agent makes itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Permission {
     /// It may be made.
@@ -243,7 +231,6 @@ impl TrackedCall {
         )
     }
 
-    /// Its status after the current hook has permitted it.
     pub(crate) fn after_hook(&self) -> CallStatus {
         match self.status {
             CallStatus::HookPending {
@@ -270,6 +257,17 @@ impl TrackedCall {
     /// Whether it must wait until the calls before it have ended.
     fn keeps_order(&self) -> bool {
         self.planned.contract != Contract::Pure
+    }
+}
+
+/// The maximum number of tool calls of one reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CallCap(pub u32);
+
+impl Default for CallCap {
+    /// More than a working model makes in one reply.
+    fn default() -> CallCap {
+        CallCap(128)
     }
 }
 
@@ -354,7 +352,7 @@ impl CallRound {
         ended.collect()
     }
 
-    fn calling(&self) -> CallRoundStatus {
+    pub(crate) fn status(&self) -> CallRoundStatus {
         match self.results() {
             Some(results) => CallRoundStatus::Ended(results),
             None => {
@@ -375,7 +373,6 @@ impl Run {
         self.calls.iter().find(|round| round.number == number)
     }
 
-    /// Its calls that have not ended.
     pub(crate) fn open_calls(&self) -> impl Iterator<Item = (CallPlace, &TrackedCall)> {
         let rounds = self.is_open().then_some(&self.calls);
         let rounds = rounds.into_iter().flatten();
@@ -390,35 +387,6 @@ impl Run {
                 };
                 (place, call)
             })
-        })
-    }
-}
-
-impl State {
-    /// A call of an open turn.
-    pub fn call(&self, place: CallPlace) -> Option<&TrackedCall> {
-        let round = self.runs.get(&place.run)?.calls(place.round)?;
-        round.calls.get(place.index as usize)
-    }
-
-    /// The state of the calls of a round: the answer to [`crate::Input::CallTools`].
-    pub fn call_round_status(&self, run: RunId, round: u32) -> CallRoundStatus {
-        let run = self.runs.get(&run).filter(|run| run.is_open());
-        let round = run.and_then(|run| run.calls(round));
-        round.map_or(CallRoundStatus::Unknown, CallRound::calling)
-    }
-
-    /// The calls that wait for a person, of all runs at every depth, oldest turn first.
-    pub fn waiting_calls(&self) -> impl Iterator<Item = WaitingCall> {
-        let runs = self.turns.values().flat_map(|turn| self.runs_of(turn));
-        let calls = runs.flat_map(|run| run.open_calls().map(move |open| (run, open)));
-        let waiting = calls.filter(|(_, (_, call))| call.waits_for_person());
-        waiting.map(|(run, (place, call))| WaitingCall {
-            id: ids::call(run.turn, place),
-            place,
-            turn: run.turn,
-            agent: run.agent.clone(),
-            call: call.clone(),
         })
     }
 }

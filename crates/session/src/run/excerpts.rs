@@ -7,14 +7,9 @@
 
 use std::sync::Arc;
 
-use unisono_context::{RunId, Tokens};
+use unisono_context::Tokens;
 
-use crate::assignment;
-use crate::event::RunRole;
-use crate::run::Ending;
-use crate::state::State;
-
-use super::Run;
+use super::{Ending, Run};
 
 /// The maximum number of lengths that are tried before only the note remains.
 const TRIES: u32 = 12;
@@ -239,41 +234,6 @@ pub fn results_bound(left: Tokens, reserved: Tokens) -> Tokens {
     left.min(reserved.max(Tokens(left.0 / 2)))
 }
 
-impl State {
-    /// The complete result with this name, of a delegate of the run's turn or of a task that the
-    /// run delegated.
-    pub fn result_by_name(&self, run: RunId, name: &str) -> Option<Arc<str>> {
-        let run = self.runs.get(&run)?;
-        let numbers = name.strip_prefix("delegate_")?.split('_');
-        let numbers: Option<Vec<u32>> = numbers.map(|number| number.parse().ok()).collect();
-        let from = match numbers?[..] {
-            [number] => self.preceding_run(run, number.checked_sub(1)?)?,
-            [round, number] => {
-                let round = run.round(round)?;
-                let index = usize::try_from(number.checked_sub(1)?).ok()?;
-                round.calls.get(index)?;
-                self.runs.get(&run.child(round, index))?
-            }
-            _ => return None,
-        };
-        from.ending.as_ref()?;
-        Some(assignment::result_text(Some(from)).0)
-    }
-
-    /// The run of the fan-out at this index, if the run gets its result.
-    fn preceding_run(&self, run: &Run, index: u32) -> Option<&Run> {
-        let turn = self.turns.get(&run.turn)?;
-        let gets_results = match run.role {
-            RunRole::Lead => true,
-            RunRole::Delegate { index: own } => turn.is_pipeline() && index < own,
-            RunRole::Child { .. } => false,
-        };
-        let at = usize::try_from(index).ok()?;
-        self.runs
-            .get(turn.fan_out.get(at).filter(|_| gets_results)?)
-    }
-}
-
 /// Whether `shown` is the complete result of this name, or an excerpt of it.
 pub fn is_excerpt(full_text: &str, name: &str, shown: &str) -> bool {
     let named = ResultText::of_result(full_text, Tokens::ZERO, Some(name.into()));
@@ -298,6 +258,19 @@ pub fn ending_text(ending: &Ending) -> (Arc<str>, Arc<str>) {
             "".into(),
         ),
         Ending::Cancelled => ("[cancelled]".into(), "".into()),
+    }
+}
+
+/// The text of a run's result on the branch, and whether it is an error.
+pub(crate) fn result_text(run: Option<&Run>) -> (Arc<str>, bool) {
+    let Some(ending) = run.and_then(|run| run.ending.as_deref()) else {
+        return ("[cancelled]".into(), true);
+    };
+    let (text, end) = ending_text(ending);
+    let failed = !matches!(ending, Ending::Finished { .. });
+    match &*end {
+        "" => (text, failed),
+        end => (format!("{text}{end}").into(), failed),
     }
 }
 

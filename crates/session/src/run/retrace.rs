@@ -104,7 +104,6 @@ fn check_reply(step: &Step) -> Result<(), String> {
     }
 }
 
-/// Checks that the step is a summary of this number of steps.
 fn check_summary(step: &Step, expected: usize) -> Result<(), String> {
     match step {
         Step::Summarised { replaced, .. } if *replaced as usize == expected => Ok(()),

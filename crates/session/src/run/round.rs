@@ -2,14 +2,25 @@
 
 use std::sync::Arc;
 
-use unisono_context::RunId;
+use unisono_context::{AgentId, RunId};
 
-use crate::assignment;
-use crate::event::DelegatedCall;
 use crate::ids;
-use crate::state::State;
 
 use super::{Run, ToolResult};
+
+/// A task that an agent delegated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DelegatedCall {
+    /// The model's id of the call.
+    pub call_id: Arc<str>,
+    /// The agent.
+    pub agent: AgentId,
+    /// The task.
+    pub task: Arc<str>,
+    /// The reason of its refusal; none: its run is that of
+    /// [`RunRole::Child`](super::RunRole::Child).
+    pub refused: Option<Arc<str>>,
+}
 
 /// The tasks of one reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,46 +95,5 @@ impl Run {
         let mut replies = self.steps.iter().filter_map(|step| step.reply());
         let reply = replies.nth(usize::try_from(round).ok()?.checked_sub(1)?)?;
         Some(&reply.text)
-    }
-}
-
-impl State {
-    /// The state of tasks that the agent of a run delegated: the answer to
-    /// [`crate::Input::Delegate`].
-    pub fn delegation_status(&self, run: RunId, round: u32) -> DelegationStatus {
-        let run = self.runs.get(&run);
-        let Some((run, round)) = run.and_then(|run| Some((run, run.round(round)?))) else {
-            return DelegationStatus::Unknown;
-        };
-        if round.open > 0 {
-            return DelegationStatus::InProgress;
-        }
-        let results = round.calls.iter().enumerate().map(|(index, call)| {
-            let (content, is_error) = self.result_of(run, round, index);
-            ToolResult {
-                call_id: call.call_id.clone(),
-                content,
-                is_error,
-                files: Vec::new(),
-            }
-        });
-        DelegationStatus::Ended(results.collect())
-    }
-
-    /// The result of a call, and whether it is an error.
-    pub(crate) fn result_of(
-        &self,
-        run: &Run,
-        round: &DelegationRound,
-        index: usize,
-    ) -> (Arc<str>, bool) {
-        let refused = round
-            .calls
-            .get(index)
-            .and_then(|call| call.refused.as_ref());
-        match refused {
-            Some(reason) => (format!("[refused: {reason}]").into(), true),
-            None => assignment::result_text(self.runs.get(&run.child(round, index))),
-        }
     }
 }

@@ -27,7 +27,6 @@ impl Charge {
         self.charged
     }
 
-    /// Takes the next fact of the run.
     pub(super) fn take(&mut self, fact: &Fact) {
         match fact {
             Fact::Reserved { reservation, .. } => {

@@ -91,7 +91,6 @@ fn by_definition(call: &PlannedCall) -> Option<&'static str> {
 }
 
 impl RunEvent {
-    /// The run events of a fact.
     pub(super) fn of_fact(fact: &Fact) -> Vec<(RunId, RunEvent)> {
         let one =
             |call: &CallPlace, event: fn(CallPlace) -> RunEvent| vec![(call.run, event(*call))];

@@ -56,7 +56,7 @@ pub struct Span {
     pub tool: Option<Arc<str>>,
     /// The attempt, from 1.
     pub attempt: u32,
-    /// What ended it, for [`Activity::Person`]; none: it goes on.
+    /// The decision that ended it, for [`Activity::Person`]; `None` while it goes on.
     pub decision: Option<RecordedDecision>,
 }
 
@@ -99,6 +99,24 @@ pub fn run_times(run: &RunTrace) -> RunTimes {
         }
     }
     fold.finish(attempt_times)
+}
+
+/// Whether this call of a run waits for the decision of a person.
+pub(super) fn is_undecided(run: &RunTrace, place: CallPlace) -> bool {
+    let mut latest = run.events.iter().rev();
+    let waits = latest.find_map(|(_, event)| match event {
+        RunEvent::Called {
+            call,
+            needs_approval,
+            ..
+        } => (*call == place).then_some(*needs_approval),
+        RunEvent::InDoubt(call) => (*call == place).then_some(true),
+        RunEvent::Started(call) | RunEvent::Ended(call) | RunEvent::Decided { call, .. } => {
+            (*call == place).then_some(false)
+        }
+        RunEvent::Delegated | RunEvent::Retried(_) => None,
+    });
+    waits.unwrap_or(false)
 }
 
 /// Whether a call of a run waits for the decision of a person.

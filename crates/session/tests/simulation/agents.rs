@@ -60,7 +60,6 @@ pub struct Agent {
     /// It ends after this number of steps, or after delegating the tasks that follow them.
     stops_at: Option<usize>,
     ends: usize,
-    /// Whether it has budgets.
     bounded: bool,
     /// Its next call is reserved.
     granted: bool,
@@ -267,6 +266,7 @@ impl Agent {
                 reason: "it went wrong".into(),
                 // Sometimes the provider is in a cool-down.
                 wait_ms: self.ends.is_multiple_of(2).then_some(3_000),
+                text: None,
             },
             temper => AttemptEnd::Finished {
                 text: format!("an answer of {}", self.assignment.definition.id).into(),

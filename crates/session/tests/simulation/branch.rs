@@ -58,7 +58,6 @@ fn shown(state: &State, turn: TurnId) -> Vec<String> {
         .collect()
 }
 
-/// The expected branch of a turn.
 struct ExpectedBranch {
     accepted: AcceptedTurn,
     lines: Vec<String>,

@@ -124,6 +124,7 @@ fn agent(name: &str, n: usize) -> Arc<Definition> {
             max_output: Tokens(50),
             encoding,
             per_message: Tokens(3),
+            files: Default::default(),
         },
         tools: Vec::new(),
         max_model_calls: 4,
@@ -202,7 +203,7 @@ pub fn policy(rng: &mut Rng) -> Policy {
             over: Tokens(50),
             keep_newest: 1,
         }),
-        ..Policy::of(preset)
+        ..Policy::from_preset(preset)
     }
 }
 
@@ -370,6 +371,8 @@ fn append(n: u64, branch: &str, keyed: bool) -> Call {
     let key = keyed.then(|| RequestKey {
         name: format!("said {n}").into(),
         request: Digest::of_bytes(branch.as_bytes()),
+        client_message_id: None,
+        client_parts: None,
     });
     Call::Append(Box::new(Append {
         branch: branch.into(),
@@ -462,7 +465,7 @@ impl Scenario {
                 delegates: Vec::new(),
                 available: vec![pool[1].clone(), pool[2].clone(), pool[6].clone()],
             },
-            policy: Policy::of(Preset::Off),
+            policy: Policy::from_preset(Preset::Off),
             tools: Vec::new(),
             delegation: DelegationLimits {
                 depth,
@@ -497,7 +500,7 @@ impl Scenario {
                 }],
                 available: Vec::new(),
             },
-            policy: Policy::of(Preset::Off),
+            policy: Policy::from_preset(Preset::Off),
             tools: TOOLS.map(spec).into(),
             rules: Arc::new(rules(&mut Rng::new(seed))),
             ..turn(&mut Rng::new(0), n, "main", false)

@@ -47,7 +47,6 @@ pub enum Order {
 /// Work in progress, lost in a crash.
 #[derive(Clone)]
 enum Task {
-    /// An answer in transit.
     Answer(Input),
     Agent(Agent),
     /// Waits for the results of a round; after its end, until that is on disk.
@@ -207,6 +206,14 @@ impl World {
             },
             _ => CallDecision::Repeat,
         };
+        let (place, before) = (waiting.place, self.journal.len());
+        let attempt = self.machine.state().run(place.run).unwrap().attempt;
+        self.feed(Input::WithdrawPermissions {
+            run: place.run,
+            attempt,
+            round: place.round,
+        });
+        assert_eq!(self.journal.len(), before, "no agent asked for permission");
         let call = waiting.id;
         let input = Input::Decide {
             call,
@@ -393,6 +400,8 @@ impl World {
                 key: RequestKey {
                     name: turn.id.to_string().into(),
                     request: Digest::of_bytes(turn.branch.as_bytes()),
+                    client_message_id: None,
+                    client_parts: None,
                 },
                 turn,
             },

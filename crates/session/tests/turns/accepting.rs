@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use unisono_context::alteration::{Alteration, Form};
+use unisono_context::attachment::{Content, Extent, FileRules};
 use unisono_context::budget::Limits;
 use unisono_context::call::CacheWarm;
 use unisono_context::message::{NewMessage, Part, Role};
@@ -268,6 +269,27 @@ fn shortened_messages_are_imported_with_a_count_in_every_encoding() {
 }
 
 #[test]
+fn a_masked_message_is_estimated_with_its_attachments() {
+    let pages = Extent::Pages(2);
+    let mut import = conversation(3);
+    import.messages[1].1.parts.push(Part::Attachment {
+        filename: "a.pdf".into(),
+        mime: "application/pdf".into(),
+        size_bytes: 5,
+        content: Some(Content::new(Arc::from(&b"bytes"[..]), pages)),
+    });
+    import.alterations = vec![(0, masked(2, 2))];
+    let mut machine = Machine::new();
+    machine.handle(Input::Import(import), Timestamp(0)).unwrap();
+    let alterations = machine.state().alterations();
+    let standing = alterations.get(Ordinal(2), message_id(2)).unwrap();
+    for encoding in Encoding::ALL {
+        let count = standing.counts.get(encoding).unwrap();
+        assert!(count.tokens > pages.at_most(), "{encoding:?}: {count:?}");
+    }
+}
+
+#[test]
 fn a_repeated_input_is_no_error_and_changes_nothing() {
     let mut shell = Shell::with(3);
     shell.accept(turn(0, team(agent("lead"), [])));
@@ -358,6 +380,13 @@ fn request_options_are_part_of_a_definitions_digest() {
         temperature(1),
         warm(CacheWarm::Prewarm),
         warm(CacheWarm::Off),
+        Definition {
+            limits: Limits {
+                files: FileRules::TEXTS,
+                ..agent("a").limits
+            },
+            ..agent("a")
+        },
     ];
     let digests: BTreeSet<Digest> = all.iter().map(Definition::digest).collect();
     assert_eq!(digests.len(), all.len());

@@ -53,6 +53,8 @@ fn keyed(name: &str, request: &str, message: NewMessage) -> Input {
     let key = RequestKey {
         name: name.into(),
         request: Digest::of_bytes(request.as_bytes()),
+        client_message_id: None,
+        client_parts: None,
     };
     Input::Append(Append {
         branch: "main".into(),
@@ -151,6 +153,8 @@ fn a_key_identifies_one_message_and_no_turn() {
     let key = RequestKey {
         name: "a".into(),
         request: Digest::of_bytes(b"one"),
+        client_message_id: None,
+        client_parts: None,
     };
     let asked = Box::new(turn(0, team(agent("lead"), [])));
     assert_eq!(shell.feed(Input::AcceptKeyed { key, turn: asked }), reused);

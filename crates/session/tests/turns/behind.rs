@@ -44,6 +44,8 @@ fn key(name: &str, request: &str) -> RequestKey {
     RequestKey {
         name: name.into(),
         request: Digest::of_bytes(request.as_bytes()),
+        client_message_id: None,
+        client_parts: None,
     }
 }
 

@@ -15,7 +15,6 @@ use unisono_session::{Effect, Fact, Input, Refusal};
 
 use crate::shell::{Shell, agent, team, turn, turn_id};
 
-/// An hour, in milliseconds.
 const HOUR: u64 = 3_600_000;
 
 fn rules(approvals: &[&str]) -> Arc<ToolRules> {
@@ -87,7 +86,6 @@ fn asked(assignment: &RunAssignment, tools: &[&str]) -> Input {
     }
 }
 
-/// Takes the calls to make.
 fn take_jobs(shell: &mut Shell) -> Vec<ToolJob> {
     shell.prepare();
     let mut jobs = Vec::new();
@@ -472,7 +470,6 @@ fn a_turn_keeps_the_rules_it_was_accepted_with() {
     assert_eq!(shell.facts("tool_rules_set").len(), 2);
 }
 
-/// Advances the clock.
 fn advance_clock(shell: &mut Shell, ms: i64) {
     shell.now = shell.now.plus_ms(ms);
     shell.feed(Input::Tick).unwrap();

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use unisono_context::budget::Limits;
 use unisono_context::checkpoint::{Body, Kind};
+use unisono_context::compaction::ContextPart;
 use unisono_context::message::Role;
 use unisono_context::tokens::Counts;
 use unisono_context::{Encoding, Tokens};
 use unisono_session::agent::{ContextMode, Definition, OnFailure};
 use unisono_session::assignment::CompactionJob;
-use unisono_session::event::{Outcome, RunRole, Work};
+use unisono_session::event::{Outcome, RunRole, SummaryOptions, Work};
 use unisono_session::machine::{NewTurn, StepResult};
 use unisono_session::run::{Ending, Reply, RunCause, Step, ToolCall};
 use unisono_session::{Effect, Fact, Input};
@@ -405,6 +406,26 @@ fn turn_that_calls(shell: &mut Shell, n: u64, tools: &[&str], asks: bool) -> usi
         }
     }
     shell.facts("compaction_planned").len()
+}
+
+#[test]
+fn a_requested_cut_reaches_all_large_messages() {
+    // Each has nine tokens.
+    let messages = 100;
+    let mut shell = Shell::with(messages);
+    let part = ContextPart::Large {
+        over: Some(Tokens(8)),
+    };
+    let writing = SummaryOptions::default();
+    shell.accept(NewTurn {
+        work: Work::CompactPart { part, writing },
+        ..manual(0)
+    });
+    shell.prepare();
+    let outcome = shell.outcome(0);
+    assert!(matches!(outcome, Outcome::Compacted { .. }), "{outcome}");
+    let cuts = shell.facts("compaction_planned").len();
+    assert_eq!(cuts as u64, messages, "one step each");
 }
 
 #[test]

@@ -11,6 +11,8 @@ fn keyed(name: &str, request: &str, n: u64) -> Input {
         key: RequestKey {
             name: name.into(),
             request: Digest::of_bytes(request.as_bytes()),
+            client_message_id: None,
+            client_parts: None,
         },
         turn: Box::new(turn(n, team(agent("lead"), []))),
     }

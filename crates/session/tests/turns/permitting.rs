@@ -86,6 +86,7 @@ fn the_definition_decides_unless_a_rule_asks_a_person() {
         let decided: Vec<_> = decided.iter().map(|one| one.decision.name).collect();
         let name = |is_permitted| if is_permitted { "allowed" } else { "refused" };
         assert_eq!(decided, Vec::from_iter(expected.map(name)));
+        assert_eq!(resumed(&shell), None, "nobody was waited for");
         // Nothing is called here: the agent makes the call itself.
         assert!(shell.facts("tool_started").is_empty());
         let calls = |effect: &Effect| matches!(effect, Effect::CallTool(_));
@@ -104,13 +105,56 @@ fn a_person_decides_and_the_journal_says_who() {
             decision,
             by: Some("ada".into()),
         };
+        assert_eq!(resumed(&shell), None);
+        let asked = shell.journal.len() as u64;
         shell.feed(decide).unwrap();
+        assert!(resumed(&shell) > Some(asked));
         assert_eq!(answer(&shell, &assignment, 1), Some(permitted));
         let [Fact::ToolDecided { by, .. }] = shell.facts("tool_decided")[..] else {
             panic!("one decision");
         };
         assert_eq!(by.as_deref(), Some("ada"));
     }
+}
+
+/// The event after which the turn went on, from its history.
+fn resumed(shell: &Shell) -> Option<u64> {
+    let mut trace = Trace::default();
+    shell.journal.iter().for_each(|event| trace.take(event));
+    let resumed = trace.turn(turn_id(1)).unwrap().resumed;
+    resumed.map(|resumed| resumed.seq)
+}
+
+#[test]
+fn a_permission_that_the_agent_needs_no_more_is_withdrawn() {
+    let (mut shell, assignment) = run("execute");
+    ask(&mut shell, &assignment, 1, Permission::Unlisted);
+    ask(&mut shell, &assignment, 2, Permission::Unlisted);
+    assert_eq!(resumed(&shell), None);
+    let [first, second] = waiting(&shell)[..] else {
+        panic!("two requests wait");
+    };
+    let withdraw = |attempt| Input::WithdrawPermissions {
+        run: assignment.run,
+        attempt,
+        round: 1,
+    };
+    // Of another attempt, then of this one, and again.
+    shell.feed(withdraw(assignment.attempt + 1)).unwrap();
+    assert_eq!(waiting(&shell), [first, second]);
+    shell.feed(withdraw(assignment.attempt)).unwrap();
+    let events = shell.journal.len();
+    assert_eq!(resumed(&shell), Some(events as u64));
+    shell.feed(withdraw(assignment.attempt)).unwrap();
+    assert_eq!(shell.journal.len(), events);
+    assert_eq!(waiting(&shell), [second]);
+    assert_eq!(answer(&shell, &assignment, 1), Some(false));
+    let decide = Input::Decide {
+        call: first,
+        decision: CallDecision::Approved,
+        by: None,
+    };
+    shell.feed(decide).unwrap_err();
 }
 
 #[test]

@@ -4,7 +4,6 @@
 use std::sync::Arc;
 
 use unisono_context::AgentId;
-use unisono_context::message::Part;
 use unisono_session::Input;
 use unisono_session::agent::{Definition, OnFailure, Stage};
 use unisono_session::assignment::RunAssignment;
@@ -57,17 +56,6 @@ fn handed(assignment: &RunAssignment) -> Vec<String> {
         format!("{} ({}): {text}", result.agent, result.task)
     });
     each.collect()
-}
-
-/// The texts of the results on the branch.
-fn result_texts(shell: &Shell) -> Vec<String> {
-    let nodes = shell.state().tree().iter();
-    let parts = nodes.flat_map(|node| node.message.parts.clone());
-    let results = parts.filter_map(|part| match part {
-        Part::ToolResult { content, .. } => Some(content.to_string()),
-        _ => None,
-    });
-    results.collect()
 }
 
 #[test]

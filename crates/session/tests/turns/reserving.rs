@@ -13,7 +13,6 @@ use unisono_session::event::{DelegationLimits, Fact, Outcome, Work};
 use unisono_session::machine::{Import, NewTurn};
 use unisono_session::reserve::{Role as Told, role_text};
 use unisono_session::run::{DelegationStatus, Step};
-use unisono_session::{Input, Machine};
 
 use crate::rounds::{call, delegate, step};
 use crate::shell::*;
@@ -63,17 +62,6 @@ fn history(sizes: &[usize]) -> Import {
     import
 }
 
-fn of(import: Import) -> Shell {
-    let mut shell = Shell {
-        machine: Machine::new(),
-        journal: Vec::new(),
-        now: Timestamp(1_000),
-        waiting: Vec::new(),
-    };
-    shell.feed(Input::Import(import)).unwrap();
-    shell
-}
-
 #[derive(Clone, Debug)]
 struct Case {
     preset: Preset,
@@ -106,7 +94,10 @@ fn case() -> impl Strategy<Value = Case> {
         prop_oneof![1_500u64..6_000, 6_000u64..40_000],
         proptest::collection::vec(0usize..3_000, 4),
         proptest::collection::vec(proptest::option::of(0usize..1_500), 0..4),
-        proptest::collection::vec(prop_oneof![10usize..400, 400usize..6_000], 1..40),
+        prop_oneof![
+            9 => proptest::collection::vec(prop_oneof![10usize..400, 400usize..6_000], 1..40),
+            1 => proptest::collection::vec(10usize..1_000, 100..200),
+        ],
         prop_oneof![Just(0u32), Just(10), Just(40)],
         more(),
     )
@@ -200,7 +191,7 @@ fn taken(case: &Case, n: u64) -> NewTurn {
     let available =
         available.map(|(persona, at)| Arc::new(sized(&format!("a{at}"), case.window, *persona)));
     NewTurn {
-        policy: Policy::of(case.preset),
+        policy: Policy::from_preset(case.preset),
         delegation: DelegationLimits {
             results: unisono_context::Ppm::percent(case.results),
             ..DelegationLimits::default()
@@ -269,7 +260,7 @@ fn takes_a_round(shell: &mut Shell, lead: &RunAssignment, round: u32) -> Result<
 
 /// Three turns, each answered, or too small for its required part.
 fn is_answered(case: &Case) -> Result<(), TestCaseError> {
-    let mut shell = of(case.import());
+    let mut shell = Shell::from_import(case.import());
     for n in 0..3 {
         shell.accept(taken(case, n));
         let briefs = shell.dispatched();
@@ -327,7 +318,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
     #[test]
     fn a_lead_whose_delegates_were_asked_has_room_for_a_note_about_them(case in at_the_edge()) {
-        let mut shell = of(case.import());
+        let mut shell = Shell::from_import(case.import());
         shell.accept(taken(&case, 0));
         let mut asked = shell.dispatched();
         // Delegates that are too small are refused.
@@ -356,7 +347,7 @@ fn a_refusal_under_off_has_the_usable_tokens_of_the_team() {
         results: 10,
         more: ExtraParts::default(),
     };
-    let mut shell = of(case.import());
+    let mut shell = Shell::from_import(case.import());
     shell.accept(taken(&case, 0));
     assert!(shell.dispatched().is_empty(), "no delegate is asked");
     insta::assert_snapshot!(
@@ -379,7 +370,7 @@ fn a_context_just_below_usable_is_compacted_before_its_runs_lack_headroom() {
     // 4,000 minus 666 of output and 200 of safety; the lead's own texts have about 400 tokens.
     let mut compacted = Vec::new();
     for bytes in (200..=700).step_by(10) {
-        let mut shell = of(history(&[bytes; 20]));
+        let mut shell = Shell::from_import(history(&[bytes; 20]));
         shell.accept(taken(&case(bytes), 0));
         let assignment = shell.dispatched().remove(0);
         assert!(
@@ -395,6 +386,55 @@ fn a_context_just_below_usable_is_compacted_before_its_runs_lack_headroom() {
     }
     assert_eq!(compacted.first(), Some(&0));
     assert!(compacted.last().is_some_and(|steps| *steps > 0));
+}
+
+/// Whether a turn with a pinned message of that many bytes and that many further messages is
+/// answered.
+fn is_answered_beside_pin(preset: Preset, pinned: usize, others: usize) -> bool {
+    let mut history = vec![600; others + 1];
+    history[0] = pinned;
+    let case = Case {
+        preset,
+        window: 20_000,
+        personas: vec![100; 4],
+        tasks: Vec::new(),
+        history,
+        results: 10,
+        more: ExtraParts {
+            pins: 1,
+            ..ExtraParts::default()
+        },
+    };
+    let mut shell = Shell::from_import(case.import());
+    shell.accept(taken(&case, 0));
+    !shell.dispatched().is_empty()
+}
+
+#[test]
+fn pins_that_leave_room_for_a_note_only_do_not_stop_a_long_conversation() {
+    for preset in [
+        Preset::Truncate,
+        Preset::Checkpoint,
+        Preset::Retention,
+        Preset::Progressive,
+        Preset::Tiered,
+    ] {
+        let (mut answered, mut refused) = (0, 0);
+        for pinned in (57_000..64_000).step_by(400) {
+            // 50 tokens more than the pinned message: a note about all others has at most 35.
+            if is_answered_beside_pin(preset, pinned + 200, 0) {
+                let long = is_answered_beside_pin(preset, pinned, 200);
+                assert!(long, "{preset}: {pinned} bytes");
+                answered += 1;
+            } else {
+                refused += 1;
+            }
+        }
+        assert!(
+            answered > 0 && refused > 0,
+            "{preset}: {answered}, {refused}"
+        );
+    }
 }
 
 #[test]

@@ -79,7 +79,6 @@ pub fn step(shell: &mut Shell, assignment: &RunAssignment, step: Step) {
         .unwrap();
 }
 
-/// The results of the calls.
 pub fn results(shell: &Shell, run: RunId, round: u32) -> Vec<(String, bool)> {
     match shell.state().delegation_status(run, round) {
         DelegationStatus::Ended(results) => results

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use unisono_context::Timestamp;
-use unisono_context::message::Part;
 use unisono_session::agent::{ContextMode, Definition, OnFailure};
 use unisono_session::assignment::RunAssignment;
 use unisono_session::event::{LateOutput, Outcome};
@@ -18,17 +17,6 @@ fn fan_out(agents: usize) -> Shell {
     let delegates = (0..agents).map(|n| agent(&format!("agent-{n}")));
     shell.accept(turn(0, team(agent("lead"), delegates)));
     shell
-}
-
-/// The texts of the results on the branch.
-fn result_texts(shell: &Shell) -> Vec<String> {
-    let nodes = shell.state().tree().iter();
-    let parts = nodes.flat_map(|node| node.message.parts.clone());
-    let results = parts.filter_map(|part| match part {
-        Part::ToolResult { content, .. } => Some(content.to_string()),
-        _ => None,
-    });
-    results.collect()
 }
 
 fn failed_with(shell: &Shell, expected: &str) {
@@ -209,6 +197,7 @@ fn a_provider_in_a_cool_down_is_awaited() {
             cause: RunCause::Unavailable,
             reason: "the circuit is open".into(),
             wait_ms,
+            text: None,
         };
         shell.end(&first, end);
         let [Effect::Wake(at)] = shell.waiting[..] else {
@@ -220,6 +209,37 @@ fn a_provider_in_a_cool_down_is_awaited() {
         shell.feed(Input::Tick).unwrap();
         assert_eq!(shell.dispatched()[0].attempt, 2, "{wait_ms:?}");
     }
+}
+
+#[test]
+fn what_was_said_in_the_last_attempt_is_kept_with_its_failure() {
+    let mut shell = Shell::with(2);
+    let lead = Definition {
+        retries: 1,
+        ..agent("lead")
+    };
+    shell.accept(turn(0, team(lead, [])));
+    for said in ["The move", "The move is on"] {
+        let attempt = shell.dispatched().remove(0);
+        let end = AttemptEnd::Failed {
+            cause: RunCause::Unavailable,
+            reason: "the stream broke".into(),
+            wait_ms: None,
+            text: Some(said.into()),
+        };
+        shell.end(&attempt, end);
+        if let [Effect::Wake(at)] = shell.waiting[..] {
+            shell.now = at;
+            shell.feed(Input::Tick).unwrap();
+        }
+    }
+    let [Fact::RunEnded { ending, .. }] = shell.facts("run_ended")[..] else {
+        panic!("it ends once");
+    };
+    let Ending::Failed { text, .. } = &**ending else {
+        panic!("{ending:?}");
+    };
+    assert_eq!(text.as_deref(), Some("The move is on"));
 }
 
 #[test]

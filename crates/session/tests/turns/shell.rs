@@ -7,7 +7,7 @@ use unisono_context::alteration::Alteration;
 use unisono_context::budget::Limits;
 use unisono_context::checkpoint::{Body, Writer};
 use unisono_context::compaction::Step as PlanStep;
-use unisono_context::message::{NewMessage, Role};
+use unisono_context::message::{NewMessage, Part, Role};
 use unisono_context::policy::{Policy, Preset, Trigger};
 use unisono_context::tokens::{Count, Counts};
 use unisono_context::{
@@ -34,16 +34,31 @@ pub struct Shell {
     pub waiting: Vec<Effect>,
 }
 
+/// The texts of the results on the branch.
+pub fn result_texts(shell: &Shell) -> Vec<String> {
+    let nodes = shell.state().tree().iter();
+    let parts = nodes.flat_map(|node| node.message.parts.clone());
+    let results = parts.filter_map(|part| match part {
+        Part::ToolResult { content, .. } => Some(content.to_string()),
+        _ => None,
+    });
+    results.collect()
+}
+
 impl Shell {
     /// A session whose `main` has this number of messages of about ten tokens each.
     pub fn with(messages: u64) -> Shell {
+        Shell::from_import(conversation(messages))
+    }
+
+    pub fn from_import(import: Import) -> Shell {
         let mut shell = Shell {
             machine: Machine::new(),
             journal: Vec::new(),
             now: Timestamp(1_000),
             waiting: Vec::new(),
         };
-        shell.feed(Input::Import(conversation(messages))).unwrap();
+        shell.feed(Input::Import(import)).unwrap();
         shell
     }
 
@@ -285,6 +300,7 @@ pub fn agent(name: &str) -> Definition {
             max_output: Tokens(100),
             encoding: Encoding::O200kBase,
             per_message: Tokens(3),
+            files: Default::default(),
         },
         tools: Vec::new(),
         max_model_calls: 4,
@@ -330,7 +346,7 @@ pub fn turn(n: u64, team: Team) -> NewTurn {
             client_options: unisono_context::call::ClientOptions::default(),
         },
         team,
-        policy: Policy::of(Preset::Off),
+        policy: Policy::from_preset(Preset::Off),
         instructions: Arc::from(""),
         phrases: Vec::new(),
         safety: Ppm::percent(5),
@@ -350,7 +366,7 @@ pub fn compacting(n: u64, team: Team, tokens: u64) -> NewTurn {
         policy: Policy {
             trigger: Some(Trigger::Tokens(Tokens(tokens))),
             keep: unisono_context::policy::Keep::Messages(3),
-            ..Policy::of(Preset::Checkpoint)
+            ..Policy::from_preset(Preset::Checkpoint)
         },
         ..turn(n, team)
     }

@@ -31,7 +31,7 @@ fn tiered(n: u64, text: &str, at: Timestamp, ends: Ends) -> NewTurn {
                 ends,
                 ..Tiers::DEFAULT
             }),
-            ..Policy::of(Preset::Tiered)
+            ..Policy::from_preset(Preset::Tiered)
         },
         phrases: vec!["new topic".into(), "let's move on".into()],
         ..turn(n, team(agent("lead"), []))

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
-use crate::engine::{Checkpoint, Claim, Deletion, EngineFuture, Event, Health};
+use crate::engine::{Checkpoint, Claim, Deletion, EngineFuture, Health};
 use crate::journal::Journal;
 use crate::memory::Memory;
 
@@ -29,16 +29,14 @@ fn dead<'a, T: Send + 'a>() -> EngineFuture<'a, T> {
 }
 
 impl Engine for Dying {
+    crate::forward_engine!(engine: read, latest_checkpoint, session, sessions, close);
+
     fn claim(&self, session: SessionId) -> EngineFuture<'_, Claim> {
         self.write(|| self.engine.claim(session), dead)
     }
 
     fn append(&self, append: Append) -> EngineFuture<'_, u64> {
         self.write(|| self.engine.append(append), dead)
-    }
-
-    fn read(&self, session: SessionId, from: u64, limit: usize) -> EngineFuture<'_, Vec<Event>> {
-        self.engine.read(session, from, limit)
     }
 
     fn put_checkpoint(
@@ -50,32 +48,12 @@ impl Engine for Dying {
         self.write(|| self.engine.put_checkpoint(session, epoch, it), dead)
     }
 
-    fn latest_checkpoint(&self, session: SessionId) -> EngineFuture<'_, Option<Checkpoint>> {
-        self.engine.latest_checkpoint(session)
-    }
-
-    fn session(&self, session: SessionId) -> EngineFuture<'_, Option<SessionInfo>> {
-        self.engine.session(session)
-    }
-
-    fn sessions(
-        &self,
-        after: Option<SessionId>,
-        limit: usize,
-    ) -> EngineFuture<'_, Vec<SessionInfo>> {
-        self.engine.sessions(after, limit)
-    }
-
     fn delete_session(&self, deletion: Deletion) -> EngineFuture<'_, bool> {
         self.write(|| self.engine.delete_session(deletion), dead)
     }
 
     fn health(&self) -> Health {
         Health::Ok
-    }
-
-    fn close(&self) -> EngineFuture<'_, ()> {
-        self.engine.close()
     }
 }
 
@@ -90,7 +68,7 @@ async fn fill(engine: &Memory, session: u128, gone: std::ops::Range<u128>) {
         engine.claim(session).await.unwrap();
         let deletion = Deletion {
             deleted_usage: Some(deleted_usage::of_sessions(1)),
-            ..Deletion::of(session)
+            ..Deletion::of_session(session)
         };
         assert!(engine.delete_session(deletion).await.unwrap());
     }

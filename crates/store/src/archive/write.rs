@@ -18,7 +18,6 @@ use crate::row::{self, ArchiveEnd, Body, CheckpointRow, EventRow, Head, Stamp};
 pub(super) const EARLIER_LINE: &[u8] = b"unisono archive, schema 1\n";
 pub(super) const FIRST_LINE: &[u8] = b"unisono archive, format 1\n";
 
-/// Records to write.
 pub(super) enum Section {
     /// Events, each with its number, its stamp and its payload.
     Events {

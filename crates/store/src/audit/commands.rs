@@ -12,8 +12,7 @@ use unisono_context::Timestamp;
 
 use super::{Action, Audit, Entry, Retention};
 use crate::engine::{
-    Append, Checkpoint, Claim, Cluster, Deletion, Engine, EngineFuture, Event, Health, STARTS,
-    SessionId, SessionInfo, Space, TOKENS, Vacuumed, now_unix_ms,
+    Append, Claim, Deletion, Engine, EngineFuture, STARTS, SessionId, TOKENS, Vacuumed, now_unix_ms,
 };
 use crate::journal::{Journal, is_of_a_session};
 
@@ -144,6 +143,12 @@ impl Recorded {
 }
 
 impl Engine for Recorded {
+    crate::forward_engine!(
+        engine: read, first_events, last_events, put_checkpoint, latest_checkpoint, session,
+        existing, sessions, newest_sessions, space, check_vacuum, cluster, health, check_writes,
+        writable, close
+    );
+
     fn claim(&self, session: SessionId) -> EngineFuture<'_, Claim> {
         Box::pin(async move {
             self.record(session).await;
@@ -169,83 +174,10 @@ impl Engine for Recorded {
         })
     }
 
-    fn read(&self, session: SessionId, from: u64, limit: usize) -> EngineFuture<'_, Vec<Event>> {
-        self.engine.read(session, from, limit)
-    }
-
-    fn first_events(&self, sessions: Vec<SessionId>) -> EngineFuture<'_, Vec<Option<Event>>> {
-        self.engine.first_events(sessions)
-    }
-
-    fn last_events(&self, sessions: Vec<SessionInfo>) -> EngineFuture<'_, Vec<Option<Event>>> {
-        self.engine.last_events(sessions)
-    }
-
-    fn put_checkpoint(
-        &self,
-        session: SessionId,
-        epoch: u64,
-        checkpoint: Checkpoint,
-    ) -> EngineFuture<'_, ()> {
-        self.engine.put_checkpoint(session, epoch, checkpoint)
-    }
-
-    fn latest_checkpoint(&self, session: SessionId) -> EngineFuture<'_, Option<Checkpoint>> {
-        self.engine.latest_checkpoint(session)
-    }
-
-    fn session(&self, session: SessionId) -> EngineFuture<'_, Option<SessionInfo>> {
-        self.engine.session(session)
-    }
-
-    fn sessions(
-        &self,
-        after: Option<SessionId>,
-        limit: usize,
-    ) -> EngineFuture<'_, Vec<SessionInfo>> {
-        self.engine.sessions(after, limit)
-    }
-
-    fn newest_sessions(
-        &self,
-        before: Option<SessionId>,
-        limit: usize,
-    ) -> EngineFuture<'_, Vec<SessionInfo>> {
-        self.engine.newest_sessions(before, limit)
-    }
-
-    fn space(&self) -> EngineFuture<'_, Space> {
-        self.engine.space()
-    }
-
     fn vacuum(&self, bytes_per_second: Option<u64>) -> EngineFuture<'_, Vacuumed> {
         Box::pin(async move {
             self.log.lock().await.write(None).await;
             self.engine.vacuum(bytes_per_second).await
         })
-    }
-
-    fn check_vacuum(&self) -> EngineFuture<'_, ()> {
-        self.engine.check_vacuum()
-    }
-
-    fn cluster(&self) -> Option<&dyn Cluster> {
-        self.engine.cluster()
-    }
-
-    fn health(&self) -> Health {
-        self.engine.health()
-    }
-
-    fn check_writes(&self) -> EngineFuture<'_, ()> {
-        self.engine.check_writes()
-    }
-
-    fn writable(&self) -> EngineFuture<'_, ()> {
-        self.engine.writable()
-    }
-
-    fn close(&self) -> EngineFuture<'_, ()> {
-        self.engine.close()
     }
 }

@@ -1,9 +1,11 @@
 //! The log keeps its order over segments and restarts, and deletes old entries.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
 use crate::disk::Disk;
+use crate::engine::{Engine, EngineFuture, Event};
 use crate::memory::Memory;
 
 const RETENTION: Retention = Retention {
@@ -23,6 +25,25 @@ fn entry(at: i64, caller: &str) -> Entry {
         status: Some(200),
     };
     Entry::Action { action }
+}
+
+/// An engine that counts how often the beginnings of the segments are read.
+#[derive(Default)]
+struct Counting {
+    memory: Memory,
+    looks: AtomicUsize,
+}
+
+impl Engine for Counting {
+    crate::forward_engine!(
+        memory: claim, append, read, put_checkpoint, latest_checkpoint, session, sessions,
+        delete_session, health, close
+    );
+
+    fn first_events(&self, sessions: Vec<SessionId>) -> EngineFuture<'_, Vec<Option<Event>>> {
+        self.looks.fetch_add(1, Ordering::SeqCst);
+        self.memory.first_events(sessions)
+    }
 }
 
 async fn all(journal: &Journal, since: i64, limit: usize) -> Vec<Entry> {
@@ -155,6 +176,55 @@ async fn two_writers_lose_nothing_of_each_other() {
         log.append(&[entry(n, "ada")], Timestamp(n)).await.unwrap();
     }
     assert_eq!(all(&journal, 0, 7).await.len(), 200);
+}
+
+#[tokio::test]
+async fn a_writer_that_is_behind_appends_again_without_reading_the_log() {
+    let engine = Arc::new(Counting::default());
+    let journal = Journal::new(engine.clone());
+    let mut logs = [
+        Audit::new(&journal, RETENTION),
+        Audit::new(&journal, RETENTION),
+    ];
+    for n in 0..100 {
+        let log = &mut logs[n as usize % 2];
+        log.append(&[entry(n, "ada")], Timestamp(n)).await.unwrap();
+    }
+    // Once at the first append of each, and once when the first segment began.
+    assert_eq!(engine.looks.load(Ordering::SeqCst), 3);
+    let times: Vec<i64> = all(&journal, 0, 7)
+        .await
+        .iter()
+        .map(|entry| entry.time().0)
+        .collect();
+    assert_eq!(times, (0..100).rev().collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn a_writer_that_was_idle_appends_to_the_newest_segment() {
+    let journal = Journal::new(Arc::new(Memory::new()));
+    let retention = Retention {
+        entries: SEGMENTS * 4,
+        ..RETENTION
+    };
+    let mut logs = [
+        Audit::new(&journal, retention),
+        Audit::new(&journal, retention),
+    ];
+    let mut last = 0;
+    // Meanwhile the segment became longer or full, or was deleted and begun again.
+    for meanwhile in 0..40 {
+        for log in std::iter::repeat_n(0, meanwhile).chain([1]) {
+            last += 1;
+            let new = [entry(last, "ada")];
+            logs[log].append(&new, Timestamp(last)).await.unwrap();
+        }
+        let shown = all(&journal, 0, 7).await;
+        let times: Vec<i64> = shown.iter().map(|entry| entry.time().0).collect();
+        let first = last + 1 - times.len() as i64;
+        assert_eq!(times, (first..=last).rev().collect::<Vec<_>>());
+        assert!(times.len() as i64 >= last.min(21), "{meanwhile}");
+    }
 }
 
 #[tokio::test]

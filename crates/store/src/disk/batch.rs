@@ -231,7 +231,6 @@ impl Batch {
         (self.chunks, self.rest, self.rest_bytes) = (None, None, 0);
     }
 
-    /// The number of the current block.
     pub(super) fn next_block(&self) -> u64 {
         self.numbers.next + self.ends.len() as u64
     }

@@ -6,6 +6,11 @@
 //! sweep makes every shard check: it reads small pages, some of each shard, 64 times. They are in
 //! sled's default tree, which the store does not use otherwise, and are written once a store is
 //! large enough to need them.
+//!
+//! sled frees an evicted or replaced page when no thread can be reading it any more, but only in the
+//! course of later accesses: each thread collects 64 such objects before others may free them. So a
+//! sweep goes on after the evictions, another one follows when the threads of readers have ended, and
+//! the writer's thread hands over its own objects when it has nothing to do.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -17,11 +22,17 @@ use crate::disk::trees::Trees;
 use crate::error::{Error, Fault, Result};
 
 /// Size of sled's page cache after a sweep.
-pub(super) const CAPACITY_BYTES: u64 = 32 << 20;
-/// A sweep is done only after at least this many bytes were read and written.
+pub(super) const CAPACITY_BYTES: u64 = 12 << 20;
+/// After this many bytes were read and written, a sweep is done after [`PAUSE`].
 const SWEEP_BYTES: u64 = 8 << 20;
 /// Pause before a sweep, so that sweeps take little time from a busy store.
 const PAUSE: Duration = Duration::from_secs(2);
+/// After this many bytes, a sweep is done after [`LONG_PAUSE`]: a page that is read for one block is
+/// up to 16 times as large.
+const FEW_BYTES: u64 = 512 << 10;
+/// Pause before a sweep for few bytes, and after one for many. An idle thread of a reader ends in ten
+/// seconds.
+const LONG_PAUSE: Duration = Duration::from_secs(12);
 /// After this many bytes were read and written, the sweep does not wait.
 const MANY_BYTES: u64 = 128 << 20;
 /// Number of keys. A page has at most 16 keys, so they fill 288 pages with successive numbers, more
@@ -33,8 +44,11 @@ pub(super) const PAGES_BYTES: usize = 64 * KEYS as usize;
 /// round.
 const STEP: usize = 4;
 /// Number of rounds. Two reads of a page in each round are the 64 accesses after which a shard
-/// checks.
-const ROUNDS: usize = 32;
+/// checks, in two thirds of the rounds; the others free what was evicted.
+const ROUNDS: usize = 48;
+/// Number of reads after which a thread has handed over the objects that it collects: each 64 accesses
+/// of a page add one, which is 64 times 64, and then a few more until they can be freed.
+const HAND_OVER_READS: usize = 80 * 64;
 
 /// Counts the bytes read from and written to a log since sled's cache was last swept.
 #[derive(Debug, Default)]
@@ -52,7 +66,7 @@ impl Cache {
         let bytes = bytes as u64;
         let before = self.unswept.fetch_add(bytes, Ordering::Relaxed);
         let passes = |mark| before < mark && before + bytes >= mark;
-        if passes(SWEEP_BYTES) || passes(MANY_BYTES) {
+        if passes(FEW_BYTES) || passes(SWEEP_BYTES) || passes(MANY_BYTES) {
             self.wake();
         }
     }
@@ -129,26 +143,50 @@ impl Drop for Sweeper {
 fn run(trees: &Trees) {
     let Ok(log) = trees.log() else { return };
     let cache = &log.cache;
-    let mut due = None;
+    // Of an earlier process: nothing may be written to the store in this one.
+    if guarded(|| log.db.contains_key(key(KEYS - 1))).is_ok_and(|there| there) {
+        cache.primed.store(true, Ordering::Relaxed);
+    }
+    let mut since = None;
     while !cache.closing.load(Ordering::Relaxed) {
         let unswept = cache.unswept.load(Ordering::Relaxed);
-        if unswept < SWEEP_BYTES || !cache.primed.load(Ordering::Relaxed) {
+        let pause = pause_after(unswept).filter(|_| cache.primed.load(Ordering::Relaxed));
+        let Some(pause) = pause else {
             std::thread::park();
             continue;
-        }
-        let due_at = *due.get_or_insert_with(|| Instant::now() + PAUSE);
-        let left = due_at.saturating_duration_since(Instant::now());
-        if unswept < MANY_BYTES && !left.is_zero() {
+        };
+        let left = pause.saturating_sub(since.get_or_insert_with(Instant::now).elapsed());
+        if !left.is_zero() {
             std::thread::park_timeout(left);
             continue;
         }
-        due = None;
-        cache.unswept.fetch_sub(unswept, Ordering::Relaxed);
+        since = None;
+        // After many bytes another sweep follows.
+        let rest = if unswept >= SWEEP_BYTES { FEW_BYTES } else { 0 };
+        cache.unswept.fetch_sub(unswept - rest, Ordering::Relaxed);
         if let Err(fault) = sweep(log) {
             tracing::warn!(%fault, "the store's cache is not swept any more");
             return;
         }
     }
+}
+
+/// The pause before a sweep after this many bytes; `None` without a sweep.
+fn pause_after(unswept: u64) -> Option<Duration> {
+    match unswept {
+        _ if unswept >= MANY_BYTES => Some(Duration::ZERO),
+        _ if unswept >= SWEEP_BYTES => Some(PAUSE),
+        _ if unswept >= FEW_BYTES => Some(LONG_PAUSE),
+        _ => None,
+    }
+}
+
+/// Hands over the objects that this thread collects, so that sled frees them.
+pub(super) fn hand_over(log: &Log) -> Result<(), Fault> {
+    for _ in 0..HAND_OVER_READS {
+        guarded(|| log.db.contains_key(key(0)))?;
+    }
+    Ok(())
 }
 
 /// Makes every shard of sled's cache check its size.
@@ -162,4 +200,24 @@ fn sweep(log: &Log) -> Result<(), Fault> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pause_before_a_sweep_is_shorter_after_more_bytes() {
+        for (unswept, expected) in [
+            (0, None),
+            (FEW_BYTES - 1, None),
+            (FEW_BYTES, Some(LONG_PAUSE)),
+            (SWEEP_BYTES - 1, Some(LONG_PAUSE)),
+            (SWEEP_BYTES, Some(PAUSE)),
+            (MANY_BYTES - 1, Some(PAUSE)),
+            (MANY_BYTES, Some(Duration::ZERO)),
+        ] {
+            assert_eq!(pause_after(unswept), expected, "{unswept}");
+        }
+    }
 }

@@ -22,7 +22,6 @@ use crate::row::{Body, CheckpointRow, EventRow, Hash, Head, Stamp};
 
 const WINDOW_BYTES: usize = 4 << 20;
 
-/// The location of a record.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RecordLocation {
     file: usize,

@@ -15,6 +15,7 @@ use crate::disk::preallocation;
 use crate::disk::trees::Trees;
 use crate::engine::SessionId;
 use crate::error::{Error, Fault, Record, Result};
+use crate::journal::is_of_a_session;
 use crate::row::Head;
 
 /// Number of sessions listed at a time.
@@ -72,7 +73,6 @@ impl CopyRate {
     }
 }
 
-/// A copy in progress.
 pub(super) struct Copy {
     fresh: NewLog,
     /// The copied sessions, with their heads at that time.
@@ -133,7 +133,7 @@ impl Copy {
     }
 
     /// Copies the remaining changes and makes the copy durable. Returns the extent of each session,
-    /// and the numbers of sessions and events. Nobody may write meanwhile.
+    /// and the numbers of sessions, without internal journals, and of events. Nobody may write meanwhile.
     pub(super) fn finish(
         mut self,
         trees: &Trees,
@@ -143,9 +143,12 @@ impl Copy {
         self.copy_changes(trees, sessions)?;
         self.fresh.finish()?;
         let events = self.copied.values().map(|head| head.last_seq).sum();
-        let count = self.copied.len() as u64;
+        let sessions = self.copied.keys();
+        let count = sessions
+            .filter(|session| is_of_a_session(**session))
+            .count() as u64;
         let heads = self.copied.iter().chain(&self.forgotten);
-        let extents = heads.map(|(session, head)| (*session, Extent::of(head)));
+        let extents = heads.map(|(session, head)| (*session, Extent::from_head(head)));
         Ok((extents.collect(), count, events))
     }
 

@@ -73,7 +73,7 @@ impl DegradedDisk {
                 store: Store::ReadOnly(disk),
                 rest_until: None,
             })),
-            status: Arc::new(Mutex::new(Status::of(error))),
+            status: Arc::new(Mutex::new(Status::from_error(error))),
         })
     }
 
@@ -98,17 +98,14 @@ impl DegradedDisk {
         // Nobody may read the files while the engine may change them.
         let mut state = Arc::clone(&self.state).write_owned().await;
         let trying = tokio::task::spawn_blocking(move || state.open());
-        let tried = trying.await.map_err(|error| Error::Engine {
-            doing: "open the store to write",
-            reason: error.to_string(),
-        });
-        match tried? {
+        let failed = |error| Error::engine("open the store to write", &error);
+        match trying.await.map_err(failed)? {
             Ok(disk) => {
                 self.set(Status::Writable(Arc::clone(&disk)));
                 Ok(disk)
             }
             Err(error) => {
-                self.set(Status::of(&error));
+                self.set(Status::from_error(&error));
                 Err(error)
             }
         }
@@ -116,7 +113,7 @@ impl DegradedDisk {
 }
 
 impl Status {
-    fn of(error: &Error) -> Self {
+    fn from_error(error: &Error) -> Self {
         Self::Degraded {
             reason: error.to_string(),
             full: error.is_disk_full(),
@@ -183,76 +180,30 @@ fn transient(error: Error) -> Error {
     }
 }
 
+/// Methods of the store as it is, or as it was opened for writing.
+macro_rules! through {
+    ($($open:ident: $method:ident($($argument:ident: $type:ty),*) -> $answer:ty;)+) => {
+        $(fn $method(&self, $($argument: $type),*) -> EngineFuture<'_, $answer> {
+            Box::pin(async move { self.$open().await?.$method($($argument),*).await })
+        })+
+    };
+}
+
 impl Engine for DegradedDisk {
-    fn claim(&self, session: SessionId) -> EngineFuture<'_, Claim> {
-        Box::pin(async move { self.writing().await?.claim(session).await })
-    }
-
-    fn append(&self, append: Append) -> EngineFuture<'_, u64> {
-        Box::pin(async move { self.writing().await?.append(append).await })
-    }
-
-    fn read(&self, session: SessionId, from: u64, limit: usize) -> EngineFuture<'_, Vec<Event>> {
-        Box::pin(async move { self.reading().await?.read(session, from, limit).await })
-    }
-
-    fn first_events(&self, sessions: Vec<SessionId>) -> EngineFuture<'_, Vec<Option<Event>>> {
-        Box::pin(async move { self.reading().await?.first_events(sessions).await })
-    }
-
-    fn put_checkpoint(
-        &self,
-        session: SessionId,
-        epoch: u64,
-        checkpoint: Checkpoint,
-    ) -> EngineFuture<'_, ()> {
-        Box::pin(async move {
-            let disk = self.writing().await?;
-            disk.put_checkpoint(session, epoch, checkpoint).await
-        })
-    }
-
-    fn latest_checkpoint(&self, session: SessionId) -> EngineFuture<'_, Option<Checkpoint>> {
-        Box::pin(async move { self.reading().await?.latest_checkpoint(session).await })
-    }
-
-    fn session(&self, session: SessionId) -> EngineFuture<'_, Option<SessionInfo>> {
-        Box::pin(async move { self.reading().await?.session(session).await })
-    }
-
-    fn existing(&self, sessions: Vec<SessionId>) -> EngineFuture<'_, Vec<SessionInfo>> {
-        Box::pin(async move { self.reading().await?.existing(sessions).await })
-    }
-
-    fn sessions(
-        &self,
-        after: Option<SessionId>,
-        limit: usize,
-    ) -> EngineFuture<'_, Vec<SessionInfo>> {
-        Box::pin(async move { self.reading().await?.sessions(after, limit).await })
-    }
-
-    fn newest_sessions(
-        &self,
-        before: Option<SessionId>,
-        limit: usize,
-    ) -> EngineFuture<'_, Vec<SessionInfo>> {
-        Box::pin(async move {
-            let reading = self.reading().await?;
-            reading.newest_sessions(before, limit).await
-        })
-    }
-
-    fn delete_session(&self, deletion: Deletion) -> EngineFuture<'_, bool> {
-        Box::pin(async move { self.writing().await?.delete_session(deletion).await })
-    }
-
-    fn space(&self) -> EngineFuture<'_, Space> {
-        Box::pin(async move { self.reading().await?.space().await })
-    }
-
-    fn vacuum(&self, bytes_per_second: Option<u64>) -> EngineFuture<'_, Vacuumed> {
-        Box::pin(async move { self.writing().await?.vacuum(bytes_per_second).await })
+    through! {
+        writing: claim(session: SessionId) -> Claim;
+        writing: append(append: Append) -> u64;
+        reading: read(session: SessionId, from: u64, limit: usize) -> Vec<Event>;
+        reading: first_events(sessions: Vec<SessionId>) -> Vec<Option<Event>>;
+        writing: put_checkpoint(session: SessionId, epoch: u64, checkpoint: Checkpoint) -> ();
+        reading: latest_checkpoint(session: SessionId) -> Option<Checkpoint>;
+        reading: session(session: SessionId) -> Option<SessionInfo>;
+        reading: existing(sessions: Vec<SessionId>) -> Vec<SessionInfo>;
+        reading: sessions(after: Option<SessionId>, limit: usize) -> Vec<SessionInfo>;
+        reading: newest_sessions(before: Option<SessionId>, limit: usize) -> Vec<SessionInfo>;
+        writing: delete_session(deletion: Deletion) -> bool;
+        reading: space() -> Space;
+        writing: vacuum(bytes_per_second: Option<u64>) -> Vacuumed;
     }
 
     fn health(&self) -> Health {

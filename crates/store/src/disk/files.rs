@@ -180,7 +180,6 @@ pub(super) fn quarantine(root: &Path) -> Result<PathBuf> {
     })
 }
 
-/// Replaces a file by one with these bytes, atomically.
 pub(super) fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
     let new = path.with_extension("tmp");
     let written = private::create(&new).and_then(|mut file| {

@@ -96,10 +96,8 @@ impl NewLog {
         let log = self.log.as_ref().ok_or(Error::Closed)?;
         let applied = self.batch.apply(log);
         let written = applied.and_then(|()| log.db.flush());
-        written.map(drop).map_err(|error| Error::Engine {
-            doing: "write a fresh log",
-            reason: error.to_string(),
-        })
+        let failed = |error| Error::engine("write a fresh log", &error);
+        written.map(drop).map_err(failed)
     }
 
     /// Writes the rest, syncs everything, and closes the log.

@@ -39,7 +39,6 @@ pub(super) enum Command {
     },
 }
 
-/// The answer to an append.
 #[derive(Debug)]
 pub(super) struct Appended {
     pub(super) last_seq: u64,
@@ -218,7 +217,6 @@ impl<'a> Group<'a> {
     }
 }
 
-/// Refuses a command with this reason.
 pub(super) fn refuse(command: Command, reason: &str) {
     let error = || Error::ReadOnly {
         reason: reason.to_owned(),

@@ -8,7 +8,9 @@
 //! runnable, yielding returns at once.
 
 use std::collections::VecDeque;
-use std::task::{Context, Waker};
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
@@ -71,6 +73,31 @@ impl Intake {
         first
     }
 
+    /// Waits for the next command, at most this long; returns whether none has come.
+    pub(super) fn is_quiet_for(&mut self, patience: Duration) -> bool {
+        let until = Instant::now() + patience;
+        let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+        let mut context = Context::from_waker(&waker);
+        while self.taken.is_empty() {
+            let came = self
+                .queue
+                .poll_recv_many(&mut context, &mut self.taking, TAKE_COMMANDS);
+            match came {
+                // All senders are dropped.
+                Poll::Ready(0) => return false,
+                Poll::Ready(_) => self.taken.extend(self.taking.drain(..)),
+                Poll::Pending => {
+                    let left = until.saturating_duration_since(Instant::now());
+                    if left.is_zero() {
+                        return true;
+                    }
+                    std::thread::park_timeout(left);
+                }
+            }
+        }
+        false
+    }
+
     /// The next command of the group; `None` if it is complete.
     pub(super) fn next(&mut self) -> Option<Command> {
         let mut quiet = 0;
@@ -101,6 +128,15 @@ impl Intake {
             .poll_recv_many(&mut now, &mut self.taking, TAKE_COMMANDS);
         self.taken.extend(self.taking.drain(..));
         taken.is_ready() && !self.taken.is_empty()
+    }
+}
+
+/// Wakes a thread that is parked.
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
     }
 }
 
@@ -161,6 +197,22 @@ mod tests {
         drop(sender);
         assert_eq!(session(intake.first()), Some(2));
         assert_eq!(session(intake.next()), Some(3));
+        assert_eq!(session(intake.first()), None);
+    }
+
+    #[test]
+    fn the_wait_for_a_command_ends_with_it_or_with_the_patience() {
+        let (sender, queue) = mpsc::channel(8);
+        let mut intake = Intake::new(queue);
+        assert!(intake.is_quiet_for(Duration::ZERO));
+        let long = Duration::from_secs(600);
+        let waiting = std::thread::spawn(move || (intake.is_quiet_for(long), intake));
+        sender.try_send(claim(1)).unwrap();
+        let (is_quiet, mut intake) = waiting.join().unwrap();
+        assert!(!is_quiet);
+        assert_eq!(session(intake.first()), Some(1), "it is kept");
+        drop(sender);
+        assert!(!intake.is_quiet_for(long), "the queue is closed");
         assert_eq!(session(intake.first()), None);
     }
 

@@ -69,7 +69,6 @@ fn with(kind: u8, session: SessionId) -> Vec<u8> {
     key
 }
 
-/// The first key after all heads.
 pub(super) fn heads_end() -> Vec<u8> {
     vec![HEAD + 1]
 }
@@ -79,7 +78,6 @@ pub(super) fn heads_start() -> Vec<u8> {
     vec![HEAD]
 }
 
-/// The session whose head has this key.
 pub(super) fn session_of_head(key: &[u8]) -> Option<SessionId> {
     let (&kind, id) = key.split_first()?;
     let id: [u8; 16] = id.try_into().ok()?;

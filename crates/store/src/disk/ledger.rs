@@ -34,7 +34,7 @@ pub(super) struct Extent {
 }
 
 impl Extent {
-    pub(super) fn of(head: &Head) -> Self {
+    pub(super) fn from_head(head: &Head) -> Self {
         Self {
             epoch: head.epoch,
             last_seq: head.last_seq,
@@ -43,7 +43,6 @@ impl Extent {
     }
 }
 
-/// All extents of a store.
 pub(super) type Extents = BTreeMap<SessionId, Extent>;
 
 /// The ledger, open for writing.

@@ -53,10 +53,10 @@ impl Lock {
         if let Err(error) = note(&file) {
             tracing::warn!(store = %root.display(), %error, "cannot note which process holds the store");
         }
-        Ok(Self::of(file))
+        Ok(Self::from_file(file))
     }
 
-    fn of(file: File) -> Self {
+    fn from_file(file: File) -> Self {
         let held = Arc::new(Held { file });
         Self { held }
     }
@@ -79,7 +79,7 @@ impl Lock {
             Err(error) if error.kind() == ErrorKind::ReadOnlyFilesystem => SHARED,
             _ => EXCLUSIVE,
         };
-        lock(root, &mut file, operation).map(|()| Some(Self::of(file)))
+        lock(root, &mut file, operation).map(|()| Some(Self::from_file(file)))
     }
 
     /// Has a lock for reading exclude other readers, before this process writes. If there are

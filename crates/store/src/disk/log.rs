@@ -114,7 +114,6 @@ impl Log {
         row_of(&value, Kind::Page, row::key(session, page))
     }
 
-    /// Reads a block, if it exists.
     pub(super) fn block(&self, number: u64) -> Result<Option<sled::IVec>, Fault> {
         let value = get(&self.journal, &keys::block(number))?;
         let block = value.filter(|value| !value.is_empty());
@@ -259,7 +258,6 @@ pub(super) fn guarded<T>(call: impl FnOnce() -> sled::Result<T>) -> Result<T, Fa
     Err(Fault::Unreadable { reason })
 }
 
-/// The message of a panic.
 pub(super) fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(ToString::to_string);
     text.or_else(|| panic.downcast_ref::<String>().cloned())

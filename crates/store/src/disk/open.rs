@@ -38,7 +38,6 @@ impl From<Error> for OpenFailure {
     }
 }
 
-/// An opened store.
 pub(super) struct OpenedLog {
     pub(super) trees: Trees,
     /// The result of a repair, if one was needed.
@@ -71,7 +70,6 @@ fn whole(root: &Path, lock: Lock, narrowed: u64) -> Result<OpenedLog> {
     })
 }
 
-/// Opens a store with its lock.
 pub(super) fn open_locked(root: &Path, lock: Lock) -> Result<(Trees, Option<Salvage>)> {
     let extents = ledger::read(root)?;
     // sled is not opened if there is no room to write: it would fail half-way.
@@ -134,7 +132,7 @@ fn inspect(root: &Path, log: &Log, extents: &Extents) -> Result<Replay, OpenFail
             None => log.known(*session)?,
         };
         match known {
-            Some(known) if Extent::of(&known.head) >= *extent => {}
+            Some(known) if Extent::from_head(&known.head) >= *extent => {}
             // A vacuum drops tombstones.
             None if extent.deleted => {}
             known => {

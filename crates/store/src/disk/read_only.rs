@@ -15,7 +15,7 @@ use crate::disk::trees::window;
 use crate::disk::{files, ledger};
 use crate::engine::{
     Append, Checkpoint, Claim, Deletion, Engine, EngineFuture, Event, Health, SessionId,
-    SessionInfo,
+    SessionInfo, SessionsFuture,
 };
 use crate::error::{Error, Result};
 use crate::journal::is_of_a_session;
@@ -103,11 +103,9 @@ impl ReadOnlyDisk {
         let shared = Arc::clone(&self.shared);
         Box::pin(async move {
             let reading = tokio::task::spawn_blocking(move || read(&shared.rescue));
-            let stopped = |error: tokio::task::JoinError| Error::Engine {
-                doing,
-                reason: error.to_string(),
-            };
-            reading.await.map_err(stopped)?
+            reading
+                .await
+                .map_err(|error| Error::engine(doing, &error))?
         })
     }
 }
@@ -169,11 +167,7 @@ impl Engine for ReadOnlyDisk {
         self.ask("look a session up", move |rescue| rescue.info(session))
     }
 
-    fn sessions(
-        &self,
-        after: Option<SessionId>,
-        limit: usize,
-    ) -> EngineFuture<'_, Vec<SessionInfo>> {
+    fn sessions(&self, after: Option<SessionId>, limit: usize) -> SessionsFuture<'_> {
         self.ask("list sessions", move |rescue| rescue.infos(after, limit))
     }
 

@@ -78,7 +78,7 @@ impl Rescue {
         {
             head.push(&payload, stamp.at_unix_ms);
         }
-        let acknowledged = extent.filter(|extent| **extent > Extent::of(&head));
+        let acknowledged = extent.filter(|extent| **extent > Extent::from_head(&head));
         let missing = acknowledged.is_some_and(|extent| extent.last_seq > head.last_seq);
         if head.last_seq < known.last_seq || missing {
             return Err(self::missing(session, head.last_seq + 1));

@@ -11,6 +11,7 @@ use crate::disk::log::SessionState;
 use crate::disk::{files, losses, tail};
 use crate::engine::{Checkpoint, SessionId, now_unix_ms};
 use crate::error::Result;
+use crate::journal::is_of_a_session;
 use crate::row::Head;
 
 /// The result of a repair.
@@ -20,12 +21,21 @@ pub struct Salvage {
     pub reason: String,
     /// The directory with the damaged log.
     pub quarantine: PathBuf,
-    /// Number of sessions saved, completely or in part.
+    /// Number of sessions saved, completely or in part, without internal journals.
     pub sessions: u64,
     /// Number of events saved.
     pub events: u64,
     /// What could not be saved; empty if all acknowledged data is readable.
     pub lost: Vec<LostData>,
+}
+
+impl Salvage {
+    /// The name of the directory with the damaged log.
+    #[must_use]
+    pub fn quarantine_name(&self) -> String {
+        let name = self.quarantine.file_name().unwrap_or_default();
+        name.to_string_lossy().into_owned()
+    }
 }
 
 /// Data that a repair could not save.
@@ -190,8 +200,8 @@ impl Saving<'_> {
         }
         let checkpoint = self.checkpoint(session, born_epoch, last_seq);
         self.fresh.end(session, &saved, checkpoint)?;
-        self.extents.insert(session, Extent::of(&saved.head));
-        self.report.sessions += 1;
+        self.extents.insert(session, Extent::from_head(&saved.head));
+        self.report.sessions += u64::from(is_of_a_session(session));
         Ok(())
     }
 
@@ -233,7 +243,7 @@ impl Saving<'_> {
 
 /// Whether the latest known state of a session is that it was deleted.
 fn is_deleted(head: Option<&Head>, extent: Option<Extent>) -> bool {
-    let latest = head.map(Extent::of).max(extent);
+    let latest = head.map(Extent::from_head).max(extent);
     latest.is_some_and(|latest| latest.deleted)
 }
 

@@ -90,7 +90,6 @@ impl Trees {
         self.live.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The acknowledged state of a session.
     pub(super) fn known(&self, session: SessionId) -> Result<Option<SessionState>> {
         if let Some(known) = self.live().get(&session) {
             return Ok(known.clone());

@@ -91,10 +91,7 @@ impl Online {
 }
 
 fn stopped(error: &tokio::task::JoinError) -> Error {
-    Error::Engine {
-        doing: "vacuum the store",
-        reason: error.to_string(),
-    }
+    Error::engine("vacuum the store", error)
 }
 
 /// Copies the live data, and then the changes made meanwhile; writers continue.

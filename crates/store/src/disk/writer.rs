@@ -12,6 +12,7 @@ use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use tokio::sync::mpsc;
 
@@ -30,6 +31,8 @@ use crate::error::{Error, Result};
 const GROUP_LIMIT_BYTES: usize = 16 << 20;
 /// Number of sessions kept in memory: about 400 bytes each, and 16 for each block after the mark.
 const LIVE_LIMIT: usize = 4096;
+/// Time without a command after which this thread hands over to sled what it collected.
+const QUIET: Duration = Duration::from_secs(3);
 /// Number of blocks between two settlings. An opening after a crash reads about this many blocks,
 /// which are 32 MiB of small events.
 const SETTLE_EVERY_BLOCKS: u64 = 1024;
@@ -77,13 +80,28 @@ impl Writer {
     }
 
     fn run(mut self) {
+        // An opening may have read much, and no write may follow.
+        self.write_cache_pages();
         while let Some(first) = self.intake.first() {
             match self.trees.condition.read_only() {
                 Some(reason) => group::refuse(first, reason),
                 None => self.serve(first),
             }
+            if self.intake.is_quiet_for(QUIET) {
+                self.hand_over();
+            }
         }
         self.settle();
+    }
+
+    /// Lets sled free the pages that this thread evicted and replaced.
+    fn hand_over(&self) {
+        let Ok(log) = self.trees.log() else { return };
+        if self.trees.condition.read_only().is_none()
+            && let Err(fault) = cache::hand_over(log)
+        {
+            tracing::warn!(%fault, "the store's cache keeps pages that it does not need");
+        }
     }
 
     fn serve(&mut self, first: Command) {
@@ -132,7 +150,7 @@ impl Writer {
             Ok(()) => {
                 let extents = changes
                     .iter()
-                    .map(|(id, known)| (*id, Extent::of(&known.head)));
+                    .map(|(id, known)| (*id, Extent::from_head(&known.head)));
                 self.ledger.note(extents);
                 let touched: Vec<SessionId> = changes.keys().chain(checkpointed).copied().collect();
                 self.trees.follow(changes);
@@ -271,10 +289,7 @@ impl NoRoom {
                 needed_bytes: *needed_bytes,
                 free_bytes: *free_bytes,
             },
-            error => Error::Engine {
-                doing: "take room for a write",
-                reason: error.to_string(),
-            },
+            error => Error::engine("take room for a write", error),
         }
     }
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use uuid::Uuid;
 
-use crate::engine::{EngineFuture, SessionId, SessionInfo};
+use crate::engine::{EngineFuture, SessionId, SessionInfo, SessionsFuture};
 
 /// What a member announces about itself to the others.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -78,6 +78,9 @@ pub struct Beat {
     /// Whether another live member waits for budget: what is granted here and not used is to be given
     /// back.
     pub is_budget_wanted: bool,
+    /// Whether another live member has sessions that will free budget by themselves, such as at the end
+    /// of a call.
+    pub is_budget_coming: bool,
     /// The holds of providers and models by other members, with their remaining times at this beat.
     pub holds: Vec<ProviderPause>,
 }
@@ -134,16 +137,21 @@ pub trait Cluster: Send + Sync {
     fn holds_lease(&self) -> bool;
 
     /// Returns the sessions that this program owns.
-    fn owned(&self) -> EngineFuture<'_, Vec<SessionInfo>>;
+    fn owned(&self) -> SessionsFuture<'_>;
+
+    /// Returns at most `limit` sessions that a member owns and that have events, in descending order of
+    /// their ids, starting before `before`.
+    fn owned_by(
+        &self,
+        member: Uuid,
+        before: SessionId,
+        limit: usize,
+    ) -> EngineFuture<'_, Vec<SessionInfo>>;
 
     /// Returns the sessions of all members that were created at that time or later, without the known
     /// ones. `known` has sessions with their times of creation. The database's clock gives all times,
     /// in milliseconds since 1970 UTC.
-    fn created_since(
-        &self,
-        unix_ms: u64,
-        known: Vec<(SessionId, u64)>,
-    ) -> EngineFuture<'_, Vec<SessionInfo>>;
+    fn created_since(&self, unix_ms: u64, known: Vec<(SessionId, u64)>) -> SessionsFuture<'_>;
 
     /// Returns a text that all members share, such as the settings that were changed at run time.
     fn document(&self, name: &'static str) -> EngineFuture<'_, Option<Document>>;
@@ -162,11 +170,15 @@ pub trait Cluster: Send + Sync {
     fn hold(&self, holds: Vec<ProviderPause>) -> EngineFuture<'_, ()>;
 
     /// Tells the others whether budget is wanted that they hold and do not use. They learn it at their
-    /// next beats; this program's own follow each other faster meanwhile.
+    /// next beats; the beats of all follow each other faster meanwhile.
     fn want_budget(&self, is_wanted: bool);
 
-    /// Keeps a callback of a session's task, in place of one of the same name, for whoever works on the
-    /// session. A session that is not there has none.
+    /// Tells the others whether sessions of this program will free budget by themselves, such as at the
+    /// end of a call.
+    fn will_free_budget(&self, is_so: bool);
+
+    /// Keeps a callback of a session's task, in place of one of the same name, for the program that
+    /// works on the session. A session that is not there has none.
     fn put_callback(&self, session: SessionId, name: String, text: String) -> EngineFuture<'_, ()>;
 
     /// Forgets such a callback if it still has that text.
@@ -186,7 +198,7 @@ pub trait Cluster: Send + Sync {
 
     /// Claims at most `limit` sessions of members that are gone. Each session is claimed by one
     /// program only.
-    fn take_over(&self, limit: usize) -> EngineFuture<'_, Vec<SessionInfo>>;
+    fn take_over(&self, limit: usize) -> SessionsFuture<'_>;
 
     /// Begins to work on a session under the claim with which this program took it over, so that the
     /// session need not be claimed again. False if that claim may have ended: claim the session then.

@@ -12,7 +12,7 @@ use unisono_session::usage::{DeletedUsage, Ledger};
 
 use crate::contents;
 use crate::engine::{self, DELETED_USAGE, Deletion};
-use crate::error::{Error, Fault, Record, Result};
+use crate::error::{Error, Record, Result};
 use crate::journal::Journal;
 use crate::record;
 
@@ -23,22 +23,21 @@ const SUM_AFTER: u64 = 1_024;
 /// Number of attempts to read a session to its end while it is being written to.
 const TRIES: usize = 8;
 
-/// Deletes a session and keeps its usage.
 pub(crate) async fn delete(journal: &Journal, session: SessionId) -> Result<bool> {
     let engine = journal.engine();
     let id = engine::SessionId::from(session);
-    let (mut remains, mut read) = (DeletedSession::default(), 0);
+    let (mut gone, mut read) = (DeletedSession::default(), 0);
     let mut tries = 0..TRIES;
     loop {
         let Some(info) = engine.session(id).await? else {
             return Ok(false);
         };
-        follow(journal, session, &mut remains, &mut read).await?;
+        follow(journal, session, &mut gone, &mut read).await?;
         let deleted = DeletedUsage {
             sessions: 1,
-            ledger: remains.ledger.clone(),
+            ledger: gone.ledger.clone(),
         };
-        let used = remains.ledger.entries().len() > 0;
+        let used = gone.ledger.entries().len() > 0;
         let deletion = Deletion {
             session: id,
             // The events after one that cannot be read are not read either.
@@ -51,7 +50,7 @@ pub(crate) async fn delete(journal: &Journal, session: SessionId) -> Result<bool
                 engine.claim(id).await?;
             }
             Ok(true) => {
-                journal.forget_blobs(id, remains.contents).await;
+                journal.forget_blobs(id, gone.contents).await;
                 if used {
                     sum_up(journal).await;
                 }
@@ -62,16 +61,14 @@ pub(crate) async fn delete(journal: &Journal, session: SessionId) -> Result<bool
     }
 }
 
-/// What a deleted session leaves: its usage, and the contents that it named.
+/// The usage of a deleted session, and the contents that it named.
 #[derive(Default)]
 struct DeletedSession {
-    /// Its usage.
     ledger: Ledger,
     /// The contents that its messages name.
     contents: BTreeSet<Digest>,
 }
 
-/// Returns the usage of all deleted sessions.
 pub(crate) async fn read(journal: &Journal) -> Result<DeletedUsage> {
     Ok(fold(journal).await?.0)
 }
@@ -96,7 +93,7 @@ pub(crate) fn merge_entries(mut entries: Vec<Vec<u8>>) -> Result<Option<Vec<u8>>
 async fn follow(
     journal: &Journal,
     session: SessionId,
-    remains: &mut DeletedSession,
+    gone: &mut DeletedSession,
     read: &mut u64,
 ) -> Result<()> {
     loop {
@@ -112,8 +109,8 @@ async fn follow(
         };
         *read = *last;
         for (_, event) in &page {
-            remains.contents.extend(contents::references(&event.fact));
-            remains.ledger.take(event);
+            gone.contents.extend(contents::references(&event.fact));
+            gone.ledger.take(event);
         }
     }
 }
@@ -170,13 +167,10 @@ fn encode(deleted: &DeletedUsage) -> Result<Vec<u8>> {
     })
 }
 
-fn decode(bytes: &[u8]) -> std::result::Result<DeletedUsage, Fault> {
-    record::decode_own(bytes)
-}
-
 fn entry_of(seq: u64, payload: &[u8]) -> Result<DeletedUsage> {
     let session = DELETED_USAGE;
-    decode(payload).map_err(|fault| Error::unreadable(Record::Event { session, seq }, fault))
+    record::decode_own(payload)
+        .map_err(|fault| Error::unreadable(Record::Event { session, seq }, fault))
 }
 
 /// An entry for this number of sessions.

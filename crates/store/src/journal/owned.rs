@@ -66,7 +66,6 @@ impl Owned {
         state.is_whole && state.new.as_ref().is_some_and(HashMap::is_empty)
     }
 
-    /// The new sessions with their notes.
     fn noted(&self) -> HashMap<SessionId, u64> {
         let mut state = self.state();
         state.new.get_or_insert_default().clone()
@@ -106,14 +105,13 @@ impl Owned {
     }
 }
 
-/// What is known of a session before it is deleted. Later another session may have its id.
+/// The entries of a session, read before it is deleted: later another session may have its id.
 pub(super) struct Deleted {
     note: Option<u64>,
     owner: Option<OwnerEntry>,
 }
 
 impl State {
-    /// Adds the sessions that have an owner.
     fn add(&mut self, found: Vec<(SessionInfo, OwnerEntry)>) {
         for (info, OwnerEntry { owner, .. }) in found {
             if let Some(owner) = owner {
@@ -159,7 +157,6 @@ impl Journal {
         }
     }
 
-    /// Removes a deleted session from the index.
     pub(super) fn after_deletion(&self, session: SessionId, deleted: Deleted) {
         let mut state = self.owned.state();
         if let Some(new) = &mut state.new

@@ -16,11 +16,9 @@ use crate::error::Result;
 /// Maximum number of sessions in the cache. A full cache is cleared.
 const CACHED: usize = 65_536;
 
-/// The cached owners of sessions.
 #[derive(Debug, Default)]
 pub(super) struct Owners(Mutex<HashMap<SessionId, OwnerEntry>>);
 
-/// The owner of a session.
 #[derive(Clone, Debug)]
 pub(super) struct OwnerEntry {
     /// The time of its creation; a later session may reuse the id of a deleted one.
@@ -130,7 +128,6 @@ impl Journal {
     }
 }
 
-/// The owner of the session with this first event, if it has one.
 fn owner_of(first: &Event) -> Option<Arc<str>> {
     match &first.fact {
         Fact::Created { labels, .. } => {

@@ -19,6 +19,13 @@ struct Subject {
     _dir: Option<tempfile::TempDir>,
 }
 
+impl Subject {
+    /// Appends to the session A; one turn is open.
+    async fn put(&self, epoch: u64, seq: u64, events: &[Event]) -> u64 {
+        self.append(A, epoch, seq, events, 1).await.unwrap()
+    }
+}
+
 impl std::ops::Deref for Subject {
     type Target = Journal;
     fn deref(&self) -> &Journal {
@@ -71,31 +78,24 @@ fn created(session: SessionId) -> Event {
         system: "".into(),
         labels: [("owner".into(), "me".into())].into(),
     };
-    Event {
-        at: Timestamp(1),
-        fact,
-    }
+    event(fact)
+}
+
+fn event(fact: Fact) -> Event {
+    let at = Timestamp(1);
+    Event { at, fact }
 }
 
 fn started(turn: u128) -> Event {
-    let fact = Fact::TurnStarted {
-        turn: TurnId::from_u128(turn),
-    };
-    Event {
-        at: Timestamp(2),
-        fact,
-    }
+    let turn = TurnId::from_u128(turn);
+    event(Fact::TurnStarted { turn })
 }
 
 fn failed(reason: &str) -> Event {
-    let fact = Fact::CompactionFailed {
+    event(Fact::CompactionFailed {
         turn: TurnId::from_u128(1),
         reason: reason.into(),
-    };
-    Event {
-        at: Timestamp(3),
-        fact,
-    }
+    })
 }
 
 async fn events_come_back_as_appended(journal: Subject) {
@@ -103,22 +103,11 @@ async fn events_come_back_as_appended(journal: Subject) {
     assert_eq!(claim.last_seq, 0);
     // Larger than a value of the underlying engine, so it is split into chunks there.
     let long = failed(&"a reason ".repeat(20_000));
-    assert_eq!(
-        journal
-            .append(A, claim.epoch, 0, &[created(A), started(7)], 1)
-            .await
-            .unwrap(),
-        2
-    );
-    assert_eq!(
-        journal
-            .append(A, claim.epoch, 2, std::slice::from_ref(&long), 1)
-            .await
-            .unwrap(),
-        3
-    );
+    let events = [created(A), started(7), long];
+    assert_eq!(journal.put(claim.epoch, 0, &events[..2]).await, 2);
+    assert_eq!(journal.put(claim.epoch, 2, &events[2..]).await, 3);
 
-    let all = vec![(1, created(A)), (2, started(7)), (3, long)];
+    let all: Vec<_> = (1_u64..).zip(events).collect();
     assert_eq!(journal.read(A, 1, 100).await.unwrap(), all);
     assert_eq!(journal.read(A, 2, 1).await.unwrap(), all[1..2]);
     assert_eq!(journal.read(A, 4, 100).await.unwrap(), []);
@@ -155,23 +144,17 @@ async fn events_are_read_as_far_as_they_fit(journal: Subject) {
 
 async fn only_the_latest_claim_at_the_latest_event_appends(journal: Subject) {
     let first = journal.claim(A).await.unwrap();
-    journal
-        .append(A, first.epoch, 0, &[created(A)], 0)
-        .await
-        .unwrap();
-
+    journal.put(first.epoch, 0, &[created(A)]).await;
     let stale = journal.append(A, first.epoch, 0, &[started(1)], 1).await;
-    assert!(
-        matches!(
-            stale,
-            Err(Error::Conflict {
-                expected_seq: 0,
-                last_seq: 1,
-                ..
-            })
-        ),
-        "{stale:?}"
-    );
+    let Err(Error::Conflict {
+        expected_seq,
+        last_seq,
+        ..
+    }) = stale
+    else {
+        panic!("{stale:?}");
+    };
+    assert_eq!((expected_seq, last_seq), (0, 1));
     let second = journal.claim(A).await.unwrap();
     assert_eq!((second.epoch, second.last_seq), (first.epoch + 1, 1));
     let fenced = journal.append(A, first.epoch, 1, &[started(1)], 1).await;
@@ -179,13 +162,7 @@ async fn only_the_latest_claim_at_the_latest_event_appends(journal: Subject) {
     let none = journal.append(A, second.epoch, 1, &[], 0).await;
     assert!(matches!(none, Err(Error::EmptyAppend { .. })), "{none:?}");
 
-    assert_eq!(
-        journal
-            .append(A, second.epoch, 1, &[started(2)], 1)
-            .await
-            .unwrap(),
-        2
-    );
+    assert_eq!(journal.put(second.epoch, 1, &[started(2)]).await, 2);
     assert_eq!(
         journal.read(A, 1, 100).await.unwrap(),
         [(1, created(A)), (2, started(2))]
@@ -196,10 +173,7 @@ async fn an_event_makes_a_session_exist(journal: Subject) {
     assert!(!journal.exists(A).await.unwrap());
     let claim = journal.claim(A).await.unwrap();
     assert!(!journal.exists(A).await.unwrap());
-    journal
-        .append(A, claim.epoch, 0, &[created(A)], 0)
-        .await
-        .unwrap();
+    journal.put(claim.epoch, 0, &[created(A)]).await;
     assert!(journal.exists(A).await.unwrap());
 
     journal.claim(B).await.unwrap();
@@ -252,10 +226,7 @@ async fn the_last_event_says_whether_turns_are_open(journal: Subject) {
 
 async fn an_unreadable_event_is_named(journal: Subject) {
     let claim = journal.claim(A).await.unwrap();
-    journal
-        .append(A, claim.epoch, 0, &[created(A)], 0)
-        .await
-        .unwrap();
+    journal.put(claim.epoch, 0, &[created(A)]).await;
     let foreign = Append {
         session: A.into(),
         epoch: claim.epoch,
@@ -350,13 +321,7 @@ fn long() -> Vec<Event> {
         system: "".into(),
         labels: Default::default(),
     };
-    let facts = std::iter::once(created).chain(phrases);
-    facts
-        .map(|fact| Event {
-            at: Timestamp(1),
-            fact,
-        })
-        .collect()
+    std::iter::once(created).chain(phrases).map(event).collect()
 }
 
 async fn a_long_import_is_stored_in_parts_and_seen_when_it_is_whole(journal: Subject) {
@@ -393,7 +358,7 @@ async fn an_import_that_was_cut_short_is_taken_back(journal: Subject) {
         session: A.into(),
         epoch: claim.epoch,
         events: &long(),
-        open: OpenTurns::of(0),
+        open: OpenTurns::from_count(0),
     };
     let first = parts.next(0, PART_BYTES).unwrap();
     assert!(!parts.events.is_empty() && first.payloads.len() > 1);

@@ -56,7 +56,6 @@ impl Journal {
     }
 }
 
-/// Whether the session has open turns, according to its last event.
 fn has_open_turns(last: Option<engine::Event>) -> Option<bool> {
     match last.map(|event| record::open_turns(&event.payload)) {
         Some(OpenTurns::Known(open)) => Some(open > 0),

@@ -37,7 +37,6 @@ pub(super) fn next<J>(queue: &mut VecDeque<J>, append: impl Fn(&J) -> &Append) -
 pub(super) struct SessionRow {
     /// The epoch of its latest claim; 0 if it was never claimed or is deleted.
     pub(super) epoch: u64,
-    /// Its last event.
     pub(super) last_seq: u64,
     /// The checksums of the session's events, for as many numbers as the append has, from its first
     /// one on.

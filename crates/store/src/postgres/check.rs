@@ -1,14 +1,43 @@
 //! Checks whether a server can hold the store.
 
-use tokio_postgres::Client;
+use std::time::Duration;
 
-use super::failed;
+use tokio::time::timeout;
+use tokio_postgres::{Client, Row, SimpleQueryMessage, SimpleQueryRow};
+use uuid::Uuid;
+
+use super::error_kind::{ErrorKind, KEEP_STATEMENTS, LOSES_STATEMENTS, failed, lost_statement};
 use crate::error::{Error, Result};
 
 /// The oldest supported version, as in `server_version_num`.
 const EARLIEST: i32 = 140_000;
 
-/// The settings of a server.
+/// Why a replica is not used.
+pub(super) const IS_REPLICA: &str =
+    "it is a replica that only reads; give the address of the primary";
+
+/// Number of times that a pooler is asked to lose a prepared statement. Other clients can take the
+/// connections that it would have used.
+const ROUNDS: u32 = 3;
+
+/// A pooler without a free connection of the server does not answer: nothing is learnt from it.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(3);
+
+/// A statement, and its result. Another program's statement has another one.
+const KEPT: &str = "SELECT 'kept'::text";
+const KEPT_RESULT: &str = "kept";
+
+/// The names that `tokio_postgres` gives prepared statements, as a regular expression.
+const OWN_NAMES: &str = "^s[0-9]+$";
+
+/// Whether a server can be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    Primary,
+    /// Only reads, until it is promoted.
+    Replica,
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Server {
     version: i32,
@@ -17,18 +46,34 @@ struct Server {
     is_replica: bool,
 }
 
-/// Refuses a server that could lose acknowledged writes, or that cannot be written.
-pub(super) async fn server(client: &Client) -> Result<()> {
+impl Server {
+    fn from_row(row: &SimpleQueryRow) -> Server {
+        let is = |column: usize| row.get(column) == Some("t");
+        let version = row.get(0).and_then(|version| version.parse::<i32>().ok());
+        Server {
+            version: version.unwrap_or_default(),
+            has_fsync: is(1),
+            commits_synchronously: is(2),
+            is_replica: is(3),
+        }
+    }
+}
+
+/// Refuses a server that could lose acknowledged writes; says whether it can be written.
+pub(super) async fn server(client: &Client) -> Result<Role> {
     let asked = "SELECT current_setting('server_version_num')::integer, \
                  current_setting('fsync') <> 'off', \
                  current_setting('synchronous_commit') <> 'off', pg_is_in_recovery()";
-    let row = client.query_one(asked, &[]).await;
-    let row = row.map_err(failed("ask the server what it is"))?;
-    let server = Server {
-        version: row.get(0),
-        has_fsync: row.get(1),
-        commits_synchronously: row.get(2),
-        is_replica: row.get(3),
+    // A simple query prepares no statement, which a pooler could lose.
+    let answer = client.simple_query(asked).await;
+    let answer = answer.map_err(failed("ask the server what it is"))?;
+    let server = answer.iter().find_map(|message| match message {
+        SimpleQueryMessage::Row(row) => Some(Server::from_row(row)),
+        _ => None,
+    });
+    let Some(server) = server else {
+        let reason = "it does not say what it is".to_owned();
+        return Err(Error::Unreachable { reason });
     };
     if !server.commits_synchronously {
         tracing::warn!(
@@ -36,7 +81,68 @@ pub(super) async fn server(client: &Client) -> Result<()> {
              acknowledged"
         );
     }
-    refusal(server).map_or(Ok(()), |reason| Err(Error::Database { reason }))
+    match refusal(server) {
+        Some(reason) => Err(Error::Database { reason }),
+        None if server.is_replica => Ok(Role::Replica),
+        None => Ok(Role::Primary),
+    }
+}
+
+/// Refuses a pooler that pools transactions and does not keep prepared statements. `other` is a second
+/// connection. If the pooler gives both the same connection of the server, that has the statements of both.
+/// Otherwise, while a transaction of `other` holds the connection that `client` used last, the pooler gives
+/// `client` another one, which does not have its statement.
+pub(super) async fn statements(client: &Client, other: &Client) -> Result<()> {
+    let Ok(asked) = timeout(ANSWERED_WITHIN, are_kept(client, other)).await else {
+        return Ok(());
+    };
+    let reason = match asked {
+        Ok(true) => return Ok(()),
+        Ok(false) => format!("{LOSES_STATEMENTS}: {KEEP_STATEMENTS}"),
+        Err(error) if ErrorKind::from(&error) == ErrorKind::LostStatement => lost_statement(&error),
+        Err(error) => return Err(failed("ask whether statements are kept")(error)),
+    };
+    Err(Error::Database { reason })
+}
+
+/// Whether two clients have statements of their own, and each execution of one has its result.
+async fn are_kept(client: &Client, other: &Client) -> Result<bool, tokio_postgres::Error> {
+    if are_mixed(client, other).await? {
+        return Ok(false);
+    }
+    let mut are_kept = true;
+    for _ in 0..ROUNDS {
+        let statement = client.prepare(KEPT).await?;
+        // Without a second client, a pooler that takes turns gives another connection here.
+        let alone = client.query(&statement, &[]).await?;
+        other.batch_execute("BEGIN; SELECT 1").await?;
+        let beside = client.query(&statement, &[]).await;
+        other.batch_execute("COMMIT").await?;
+        are_kept &= is_own(&alone) && is_own(&beside?);
+    }
+    Ok(are_kept)
+}
+
+/// Whether one connection of the server has prepared statements of both clients, under the names that
+/// this program gave them. A pooler that keeps statements gives them other names.
+async fn are_mixed(client: &Client, other: &Client) -> Result<bool, tokio_postgres::Error> {
+    let id = Uuid::now_v7();
+    let text = format!("SELECT '{id}'::text");
+    let _statements = (client.prepare(&text).await?, other.prepare(&text).await?);
+    let find = format!(
+        "SELECT name FROM pg_prepared_statements \
+         WHERE strpos(statement, '{id}') > 0 AND name ~ '{OWN_NAMES}'"
+    );
+    // A simple query prepares no statement.
+    let found = other.simple_query(&find).await?;
+    let is_row = |message: &&SimpleQueryMessage| matches!(message, SimpleQueryMessage::Row(_));
+    Ok(found.iter().filter(is_row).count() > 1)
+}
+
+/// Whether this is the result of the statement, not that of another program's statement of its name.
+fn is_own(rows: &[Row]) -> bool {
+    let result = rows.first().map(|row| row.try_get::<_, &str>(0));
+    matches!(result, Some(Ok(KEPT_RESULT)))
 }
 
 fn refusal(server: Server) -> Option<String> {
@@ -50,10 +156,6 @@ fn refusal(server: Server) -> Option<String> {
         let reason = "it has `fsync = off`, so a crash loses what was acknowledged; switch it on";
         return Some(reason.to_owned());
     }
-    if server.is_replica {
-        let reason = "it is a replica that only reads; give the address of the primary";
-        return Some(reason.to_owned());
-    }
     None
 }
 
@@ -62,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_that_loses_or_only_reads_is_refused() {
+    fn a_server_that_loses_writes_is_refused() {
         let good = Server {
             version: 150_003,
             has_fsync: true,
@@ -90,7 +192,7 @@ mod tests {
                     is_replica: true,
                     ..good
                 },
-                Some("primary"),
+                None,
             ),
         ];
         for (server, reason) in rows {

@@ -30,6 +30,9 @@ pub(super) enum ErrorKind {
     Connection,
     /// Nothing was done, and a retry may succeed.
     Again,
+    /// The server does not know a prepared statement of this connection: nothing was done, and a retry
+    /// on another connection may succeed.
+    LostStatement,
     /// The operation was refused.
     Refused,
 }
@@ -48,6 +51,10 @@ impl ErrorKind {
         match code {
             // A pooler reports this with the code that it uses for a lost server, too.
             "08P01" if message.starts_with("unsupported startup parameter") => ErrorKind::Refused,
+            // A pooler gives each transaction another connection of the server, where the statement is
+            // unknown, or where another client has prepared another one under its name.
+            "26000" | "42P05" => ErrorKind::LostStatement,
+            "08P01" if message.starts_with("bind message supplies") => ErrorKind::LostStatement,
             // A statement that was cancelled, such as by `statement_timeout` or `lock_timeout`, is
             // undone. A statement whose commit has begun cannot be cancelled.
             "40001" | "40P01" | "57014" | "55P03" => ErrorKind::Again,
@@ -66,8 +73,22 @@ pub(super) fn failed(doing: &'static str) -> impl Fn(tokio_postgres::Error) -> E
         ErrorKind::Connection | ErrorKind::Again => Error::Unreachable {
             reason: DetailedError(&error).to_string(),
         },
+        ErrorKind::LostStatement => Error::Unreachable {
+            reason: lost_statement(&error),
+        },
     }
 }
+
+/// Describes the loss of a prepared statement, and what to do.
+pub(super) fn lost_statement(error: &tokio_postgres::Error) -> String {
+    let reason = DetailedError(error);
+    format!("{LOSES_STATEMENTS} ({reason}): {KEEP_STATEMENTS}")
+}
+
+pub(super) const LOSES_STATEMENTS: &str = "prepared statements are lost between transactions";
+pub(super) const KEEP_STATEMENTS: &str = "\
+a pooler in front of it pools transactions; let it pool sessions (`pool_mode = session`) or keep prepared \
+statements (PgBouncer from 1.21 on, with `max_prepared_statements`), or connect to the server itself";
 
 /// Converts an error that is permanent.
 pub(super) fn refused(doing: &'static str, error: &tokio_postgres::Error) -> Error {
@@ -77,40 +98,15 @@ pub(super) fn refused(doing: &'static str, error: &tokio_postgres::Error) -> Err
         Some(code) if *code == SqlState::READ_ONLY_SQL_TRANSACTION => Error::Unwritable {
             reason: format!("the database only reads: {reason}"),
         },
-        Some(code) if loses_statements(code) => Error::Database {
-            reason: format!(
-                "prepared statements are lost between transactions ({reason}): a pooler in front of \
-                 it must pool sessions, or keep statements (PgBouncer from 1.21 on, with \
-                 max_prepared_statements)"
-            ),
-        },
         _ => Error::Database {
             reason: format!("it refused to {doing}: {reason}"),
         },
     }
 }
 
-/// Whether a statement that this program has prepared is unknown, or known to another connection: a
-/// pooler gives each transaction another connection of the server.
-fn loses_statements(code: &SqlState) -> bool {
-    [
-        SqlState::INVALID_SQL_STATEMENT_NAME,
-        SqlState::DUPLICATE_PSTATEMENT,
-    ]
-    .contains(code)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_pooler_that_loses_statements_is_recognised() {
-        for (code, expected) in [("26000", true), ("42P05", true), ("42501", false)] {
-            let code = SqlState::from_code(code);
-            assert_eq!(loses_statements(&code), expected, "{code:?}");
-        }
-    }
 
     #[test]
     fn codes_say_whether_to_try_again() {
@@ -123,11 +119,17 @@ mod tests {
             ("08P01", ErrorKind::Connection),
             ("53100", ErrorKind::Refused),
             ("42501", ErrorKind::Refused),
+            ("26000", ErrorKind::LostStatement),
+            ("42P05", ErrorKind::LostStatement),
         ];
         for (code, trouble) in rows {
             assert_eq!(ErrorKind::from_answer(code, "x"), trouble, "{code}");
         }
         let refused = ErrorKind::from_answer("08P01", "unsupported startup parameter: options");
         assert_eq!(refused, ErrorKind::Refused);
+        let of_another =
+            "bind message supplies 0 parameters, but prepared statement \"s1\" requires 12";
+        let lost = ErrorKind::from_answer("08P01", of_another);
+        assert_eq!(lost, ErrorKind::LostStatement);
     }
 }

@@ -1,6 +1,7 @@
 //! A connection that is re-established when it breaks.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -11,30 +12,61 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, NoTls, Row, Statement};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::error_kind::{DetailedError, ErrorKind, failed, refused};
-use super::{Options, check, tls};
+use super::check::{self, Role};
+use super::error_kind::{DetailedError, ErrorKind, failed, lost_statement, refused};
+use super::{Options, tls};
 use crate::error::{Error, Result};
 
 /// The pauses between attempts to connect; each is twice the one before it.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
+/// How long a lost statement counts as an outage: a new connection works until it loses one, too.
+const LOST_FOR: Duration = Duration::from_secs(60);
+
 /// The reason why the database is unavailable, as long as it is.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Outage(Arc<RwLock<Option<String>>>);
+pub(super) struct Outage(Arc<RwLock<Unavailable>>);
+
+#[derive(Debug, Default)]
+struct Unavailable {
+    reason: Option<String>,
+    /// When a prepared statement was last lost, and how.
+    lost: Option<(Instant, String)>,
+}
 
 impl Outage {
     pub(super) fn reason(&self) -> Option<String> {
-        self.0
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let lost = known.lost.as_ref();
+        let lost = lost.filter(|(at, _)| at.elapsed() < LOST_FOR);
+        let reason = known.reason.as_ref();
+        reason.or(lost.map(|(_, reason)| reason)).cloned()
     }
 
     pub(super) fn set(&self, reason: Option<String>) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = reason;
+        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        known.reason = reason;
+    }
+
+    /// Records that a prepared statement was lost.
+    fn lost(&self, reason: String) {
+        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        known.lost = Some((Instant::now(), reason));
     }
 }
+
+/// The settings of each connection.
+///
+/// New tables have no statistics; rows must be found by their keys nevertheless. `enable_seqscan = off`
+/// makes a scan of a whole table look so expensive that the server would compile the statement first,
+/// which takes a hundred times as long as reading the few rows. Each statement is planned once: by default
+/// the server plans one with short arrays at each execution, because it expects long ones. LZ4 compresses
+/// large events several times as fast as the server's default; a server may be built without it.
+const SETTINGS: &str = "\
+SET enable_seqscan = off; SET jit = off; SET plan_cache_mode = force_generic_plan;
+SELECT set_config(name, 'lz4', false) FROM pg_settings
+WHERE name = 'default_toast_compression' AND 'lz4' = ANY(enumvals)";
 
 /// One connection, and the statements prepared on it.
 pub(super) struct Session {
@@ -71,6 +103,23 @@ pub(super) struct Link {
     options: Options,
     away: Outage,
     session: Mutex<Option<Arc<Session>>>,
+    reading: AtomicUsize,
+}
+
+/// One of the reads of a connection that have no answer yet.
+struct Reading<'l>(&'l AtomicUsize);
+
+impl<'l> Reading<'l> {
+    fn begin(reading: &'l AtomicUsize) -> Reading<'l> {
+        reading.fetch_add(1, Ordering::Relaxed);
+        Reading(reading)
+    }
+}
+
+impl Drop for Reading<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl Link {
@@ -79,7 +128,13 @@ impl Link {
             options,
             away,
             session: Mutex::new(None),
+            reading: AtomicUsize::new(0),
         }
+    }
+
+    /// Number of reads that wait for an answer.
+    pub(super) fn reading(&self) -> usize {
+        self.reading.load(Ordering::Relaxed)
     }
 
     /// Returns the connected session, or connects until `until`.
@@ -120,27 +175,56 @@ impl Link {
         }
     }
 
-    /// Runs a query, again on a new connection if the first one broke meanwhile, because a query
-    /// changes nothing.
+    /// Runs a query, again on a new connection if the first one broke meanwhile: a repetition changes
+    /// nothing more.
     pub(super) async fn read(
         &self,
         text: &'static str,
         parameters: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>> {
+        let _reading = Reading::begin(&self.reading);
         let until = Instant::now() + self.options.patience;
         loop {
             let session = self.session(until).await?;
-            let reason = match timeout_at(until, session.query(text, parameters)).await {
-                Ok(Ok(rows)) => return Ok(rows),
-                Ok(Err(error)) if ErrorKind::from(&error) == ErrorKind::Refused => {
-                    return Err(self.refused(&session, "read", &error).await);
-                }
-                Ok(Err(error)) => DetailedError(&error).to_string(),
-                Err(_) => "it does not answer".to_owned(),
-            };
-            self.broke(&session).await;
-            if Instant::now() >= until {
-                return Err(Error::Unreachable { reason });
+            match self.ask(&session, until, text, parameters).await {
+                Err(Error::Unreachable { .. }) if Instant::now() < until => {}
+                result => return result,
+            }
+        }
+    }
+
+    /// Runs a statement once: a repetition would change more. If its answer is lost, it fails, and may
+    /// have been carried out.
+    pub(super) async fn change(
+        &self,
+        text: &'static str,
+        parameters: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>> {
+        let until = Instant::now() + self.options.patience;
+        let session = self.session(until).await?;
+        self.ask(&session, until, text, parameters).await
+    }
+
+    async fn ask(
+        &self,
+        session: &Arc<Session>,
+        until: Instant,
+        text: &'static str,
+        parameters: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>> {
+        match timeout_at(until, session.query(text, parameters)).await {
+            Ok(Ok(rows)) => Ok(rows),
+            Ok(Err(error)) if ErrorKind::from(&error) == ErrorKind::Refused => {
+                Err(self.refused(session, "read", &error).await)
+            }
+            Ok(Err(error)) => {
+                self.failed(session, &error).await;
+                Err(failed("read")(error))
+            }
+            Err(_) => {
+                self.broke(session).await;
+                let reason = "it does not answer".to_owned();
+                Err(Error::Unreachable { reason })
             }
         }
     }
@@ -160,6 +244,16 @@ impl Link {
         refused
     }
 
+    /// Discards a session after an error that a new connection may not have. Where a pooler loses
+    /// statements, the caller does not try again at once.
+    pub(super) async fn failed(&self, session: &Arc<Session>, error: &tokio_postgres::Error) {
+        self.broke(session).await;
+        if ErrorKind::from(error) == ErrorKind::LostStatement {
+            self.away.lost(lost_statement(error));
+            sleep(FIRST_PAUSE).await;
+        }
+    }
+
     /// Discards a session whose connection broke.
     pub(super) async fn broke(&self, session: &Arc<Session>) {
         let mut held = self.session.lock().await;
@@ -171,7 +265,6 @@ impl Link {
         }
     }
 
-    /// Closes the connection.
     pub(super) async fn close(&self) {
         *self.session.lock().await = None;
     }
@@ -180,8 +273,31 @@ impl Link {
 /// Opens a new connection to a server that the store can use.
 ///
 /// # Errors
-/// `Unreachable` for a failure that may be temporary; any other error is permanent.
+/// `Unreachable` for a failure that may be temporary; any other error is permanent. A replica may become
+/// the primary: after a failover it is the server that the store used.
 pub(super) async fn connect(options: &Options) -> Result<Client> {
+    let (client, role) = opened(options).await?;
+    let reason = check::IS_REPLICA.to_owned();
+    match role {
+        Role::Primary => Ok(client),
+        Role::Replica => Err(Error::Unreachable { reason }),
+    }
+}
+
+/// Opens the first connection of a program.
+///
+/// # Errors
+/// As those of [`connect`], but a replica is permanent: the address is probably wrong.
+pub(super) async fn connect_first(options: &Options) -> Result<Client> {
+    let (client, role) = opened(options).await?;
+    let reason = check::IS_REPLICA.to_owned();
+    match role {
+        Role::Primary => Ok(client),
+        Role::Replica => Err(Error::Database { reason }),
+    }
+}
+
+async fn opened(options: &Options) -> Result<(Client, Role)> {
     let connected = match options.config.get_ssl_mode() {
         SslMode::Disable => options
             .config
@@ -203,17 +319,11 @@ pub(super) async fn connect(options: &Options) -> Result<Client> {
                 })
         }
     };
-    let client = connected.map_err(|error| not_connected(&error))?;
-    check::server(&client).await?;
-    // New tables have no statistics; rows must be found by their keys nevertheless. The setting makes
-    // a scan of a whole table look so expensive that the server would compile the statement first,
-    // which takes a hundred times as long as reading the few rows. Each statement is planned once: by
-    // default the server plans one with short arrays at each execution, because it expects long ones.
-    let prepared = client.batch_execute(
-        "SET enable_seqscan = off; SET jit = off; SET plan_cache_mode = force_generic_plan",
-    );
+    let client = connected.map_err(|error| not_connected(&error, &options.password_hint))?;
+    let role = check::server(&client).await?;
+    let prepared = client.batch_execute(SETTINGS);
     prepared.await.map_err(failed("prepare a connection"))?;
-    Ok(client)
+    Ok((client, role))
 }
 
 /// Runs the connection of a client until the client is dropped.
@@ -228,15 +338,45 @@ where
     });
 }
 
-/// A refusal by the server is permanent, and so is a failed TLS handshake. A server that starts,
-/// stops or has no free connection is temporarily unavailable.
-fn not_connected(error: &tokio_postgres::Error) -> Error {
+/// The client's errors that are permanent. It has no public type of them.
+const PERMANENT: [&str; 2] = ["authentication error", "invalid configuration"];
+
+/// A refusal by the server is permanent, and so are a failed TLS handshake and a missing password. A
+/// server that starts, stops or has no free connection is temporarily unavailable.
+fn not_connected(error: &tokio_postgres::Error, password_hint: &str) -> Error {
     let reason = DetailedError(error).to_string();
-    let is_refused = ErrorKind::from(error) == ErrorKind::Refused;
-    match is_refused || error.to_string().contains("TLS") {
+    if reason.ends_with("password missing") {
+        return Error::Database {
+            reason: format!(
+                "it wants a password, and none is set{password_hint}: set `store.password_file`, \
+                 `PGPASSWORD`, or a line in the file `PGPASSFILE`"
+            ),
+        };
+    }
+    let text = error.to_string();
+    if text.contains("TLS") {
+        return Error::Database {
+            reason: not_encrypted(&reason),
+        };
+    }
+    let is_permanent = PERMANENT.iter().any(|part| text.contains(part));
+    match is_permanent || ErrorKind::from(error) == ErrorKind::Refused {
         true => Error::Database {
             reason: format!("it lets nobody in: {reason}"),
         },
         false => Error::Unreachable { reason },
     }
+}
+
+/// Why there is no encrypted connection, and what to do.
+fn not_encrypted(reason: &str) -> String {
+    let advice = if reason.contains("certificate") {
+        "; name the host in `store.url` as its certificate does, and the certificate's authority in the \
+         variable SSL_CERT_FILE if this machine does not know it"
+    } else if reason.contains("does not support TLS") {
+        "; set `ssl = on` at the server, or sslmode=disable in `store.url` on a network that you trust"
+    } else {
+        ""
+    };
+    format!("there is no encrypted connection to it: {reason}{advice}")
 }

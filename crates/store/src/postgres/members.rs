@@ -75,11 +75,12 @@ pub(super) struct Membership {
     at_once: Notify,
     /// Whether it waits for budget that others hold.
     is_short: AtomicBool,
+    /// Whether its sessions free budget by themselves.
+    is_spending: AtomicBool,
     beating: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Membership {
-    /// Joins the group.
     pub(super) async fn join(
         link: Link,
         gate: Arc<WriteGate>,
@@ -103,6 +104,7 @@ impl Membership {
             absence: Mutex::default(),
             at_once: Notify::new(),
             is_short: AtomicBool::new(false),
+            is_spending: AtomicBool::new(false),
             beating: Mutex::default(),
         });
         membership.note_outage().await?;
@@ -223,7 +225,8 @@ impl Membership {
         let announced = lock(&self.announced).clone();
         let version = env!("CARGO_PKG_VERSION");
         let is_short = self.is_short.load(Ordering::Relaxed);
-        let parameters: [&(dyn ToSql + Sync); 12] = [
+        let is_spending = self.is_spending.load(Ordering::Relaxed);
+        let parameters: [&(dyn ToSql + Sync); 13] = [
             &id,
             &self.instance,
             &self.name,
@@ -236,17 +239,15 @@ impl Membership {
             &is_short,
             &TOKENS.0,
             &STARTS.0,
+            &is_spending,
         ];
         let begun = Instant::now();
         let rows = self.link.read(BEAT, &parameters).await;
         self.gate.record(&rows, 0);
         let rows = rows?;
         let kept = self.kept(&rows, id).await?;
-        let known = |row| MemberRow {
-            is_short: Row::get(row, 12),
-            ..self.known(row, id)
-        };
-        let members: Vec<MemberRow> = rows.iter().map(known).collect();
+        let members = rows.iter().map(|row| self.known_by_beat(row, id));
+        let members: Vec<MemberRow> = members.collect();
         let holds = rows.first().map(shared::holds).unwrap_or_default();
         let some_wait = rows.first().is_some_and(|row| row.get(11));
         let own = OwnBeat {
@@ -275,9 +276,11 @@ impl Membership {
         Ok(self.pause_after(&members, is_short))
     }
 
-    /// The time from a beat with these rows until the next one.
+    /// The time from a beat with these rows until the next one. Programs that wait for budget and those
+    /// that compete with them beat more often: they decide at beats.
     fn pause_after(&self, members: &[MemberRow], is_short: bool) -> Duration {
-        let usual = match is_short {
+        let waits = |known: &MemberRow| known.is_short && known.member.is_alive;
+        let usual = match is_short || members.iter().any(waits) {
             true => self.pause().min(LOOK_EVERY),
             false => self.pause(),
         };
@@ -362,6 +365,7 @@ impl Membership {
         MemberRow {
             instance: row.get(9),
             is_short: false,
+            is_spending: false,
             member: Member {
                 id: member,
                 name: row.get(1),
@@ -377,6 +381,15 @@ impl Membership {
                 is_draining: row.get(8),
                 is_self: member == id,
             },
+        }
+    }
+
+    /// The member of a row that a beat returned.
+    fn known_by_beat(&self, row: &Row, id: Uuid) -> MemberRow {
+        MemberRow {
+            is_short: row.get(12),
+            is_spending: row.get(17),
+            ..self.known(row, id)
         }
     }
 
@@ -404,15 +417,15 @@ impl Membership {
             return Ok(Vec::new());
         }
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        // If the answer is lost, this program owns the sessions nevertheless: it claims them when
-        // it is asked for them, and at its next start it resumes their open turns.
         let declined = lock(&self.mine)
             .declined
             .iter()
             .map(|session| session.0)
             .collect::<Vec<_>>();
         let parameters: [&(dyn ToSql + Sync); 5] = [&id, &lease, &limit, &declined, &NOBODY];
-        let rows = self.link.read(TAKE_OVER, &parameters).await?;
+        // If the answer is lost, this program owns the sessions nevertheless: after the error the caller
+        // looks for those that it owns.
+        let rows = self.link.change(TAKE_OVER, &parameters).await?;
         if rows.is_empty() {
             self.link.read(FORGET_GONE, &[&id, &lease]).await?;
         }

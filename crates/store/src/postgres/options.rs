@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -21,6 +22,8 @@ const SILENT_AFTER: Duration = Duration::from_secs(30);
 pub struct Options {
     place: String,
     pub(super) config: Config,
+    /// Where a password was looked for in vain; empty, or it begins with a space.
+    pub(super) password_hint: String,
     /// Whether the server's certificate is verified.
     pub(super) is_verified: bool,
     /// How long a write or a read waits for a database that is away.
@@ -80,14 +83,19 @@ impl Options {
         if config.get_user().is_none() {
             config.user(std::env::var("USER").unwrap_or_else(|_| "unisono".to_owned()));
         }
-        if config.get_password().is_none()
-            && let Some(password) = password(&config, password_file)?
-        {
-            config.password(password);
+        let mut password_hint = String::new();
+        if config.get_password().is_none() {
+            match password(&config, password_file)? {
+                Ok(password) => {
+                    config.password(password);
+                }
+                Err(hint) => password_hint = hint,
+            }
         }
         Ok(Options {
             place: place(&url),
             config,
+            password_hint,
             is_verified,
             patience: PATIENCE,
             directory: None,
@@ -194,7 +202,11 @@ fn unreadable(url: &str) -> String {
     let is_mode = |pair: &str| modes.iter().any(|mode| mode == pair);
     let mut pairs = query.split('&').filter(|pair| pair.starts_with("sslmode="));
     match pairs.any(|pair| !is_mode(pair)) {
-        true => "`sslmode` is one of disable, prefer, require and verify-full".to_owned(),
+        true => {
+            let modes = "`sslmode` is one of disable, prefer, require, verify-ca and verify-full; \
+                         verify-ca checks the server's name, too";
+            modes.to_owned()
+        }
         false => "it cannot be read".to_owned(),
     }
 }
@@ -211,24 +223,51 @@ fn verified(url: &str) -> (String, bool) {
     (url.to_owned(), false)
 }
 
-fn password(config: &Config, file: Option<&Path>) -> Result<Option<String>> {
+/// The password, or where it was looked for in vain.
+fn password(config: &Config, file: Option<&Path>) -> Result<Result<String, String>> {
     if let Some(file) = file {
         let text = fs::read_to_string(file).map_err(|source| Error::Io {
             doing: "read the password file",
             path: file.to_owned(),
             source,
         })?;
-        return Ok(Some(text.trim_end_matches(['\r', '\n']).to_owned()));
+        return Ok(Ok(text.trim_end_matches(['\r', '\n']).to_owned()));
     }
     if let Ok(password) = std::env::var("PGPASSWORD") {
-        return Ok(Some(password));
+        return Ok(Ok(password));
     }
-    let named = std::env::var_os("PGPASSFILE").map(PathBuf::from);
-    let home = || Some(PathBuf::from(std::env::var_os("HOME")?).join(".pgpass"));
-    let text = named
-        .or_else(home)
-        .and_then(|path| fs::read_to_string(path).ok());
-    Ok(text.and_then(|text| passed(&text, config)))
+    if let Some(named) = std::env::var_os("PGPASSFILE").map(PathBuf::from) {
+        return Ok(of_file(&named, config).map_err(|why| format!(" (`PGPASSFILE`: {why})")));
+    }
+    let home = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".pgpass"));
+    let found = home.filter(|file| file.exists());
+    Ok(match found {
+        Some(file) => of_file(&file, config).map_err(|why| format!(" ({why})")),
+        None => Err(String::new()),
+    })
+}
+
+/// The password in a password file, or why it has none.
+fn of_file(file: &Path, config: &Config) -> Result<String, String> {
+    let place = file.display();
+    let text = fs::read_to_string(file);
+    let text = text.map_err(|error| format!("{place} cannot be read: {error}"))?;
+    if let Some(warning) = exposed(file) {
+        tracing::warn!("{warning}");
+    }
+    passed(&text, config).ok_or_else(|| format!("no line of {place} fits `store.url`"))
+}
+
+/// A warning about a password file that others may read.
+fn exposed(file: &Path) -> Option<String> {
+    let mode = fs::metadata(file).ok()?.permissions().mode() & 0o777;
+    let place = file.display();
+    (mode & 0o077 != 0).then(|| {
+        format!(
+            "others may read the password file {place} (mode {mode:o}), so the programs of PostgreSQL \
+             ignore it; run chmod 600 on it"
+        )
+    })
 }
 
 /// The password in the first matching line of a password file: `host:port:database:user:password`,
@@ -298,7 +337,7 @@ mod tests {
             ),
             (
                 "postgres://me:x@db/x?sslmode=allow&password=s3cret",
-                "`sslmode` is one of",
+                "`sslmode` is one of disable, prefer, require, verify-ca",
             ),
             (
                 "postgres://me:x@db/x?S3cret=1&port=s3cret",
@@ -352,5 +391,26 @@ mod tests {
         fs::write(&file, "from a file\n").unwrap();
         let options = Options::new("postgres://me@db/talks", Some(&file)).unwrap();
         assert_eq!(options.config.get_password(), Some(&b"from a file"[..]));
+    }
+
+    #[test]
+    fn a_password_file_without_the_password_is_said_and_one_that_others_may_read_is_warned_of() {
+        let config: Config = "postgres://me@db.example/talks".parse().unwrap();
+        let place = tempfile::tempdir().unwrap();
+        let file = place.path().join("passwords");
+        let missing = of_file(&file, &config).unwrap_err();
+        assert!(missing.contains("passwords cannot be read"), "{missing}");
+        fs::write(&file, "other:*:*:*:s3cret").unwrap();
+        let none = of_file(&file, &config).unwrap_err();
+        assert!(
+            none.contains("no line of") && !none.contains("s3cret"),
+            "{none}"
+        );
+        fs::write(&file, "*:*:*:*:s3cret").unwrap();
+        assert_eq!(of_file(&file, &config).as_deref(), Ok("s3cret"));
+        for (mode, is_exposed) in [(0o600, false), (0o400, false), (0o644, true), (0o640, true)] {
+            fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
+            assert_eq!(exposed(&file).is_some(), is_exposed, "{mode:o}");
+        }
     }
 }

@@ -11,7 +11,7 @@ use super::error_kind::{DetailedError, failed};
 use crate::error::{Error, Result};
 
 /// The version of the tables below.
-const VERSION: i32 = 4;
+const VERSION: i32 = 5;
 
 /// The advisory lock held while the tables are checked and created, so that one program does so at
 /// a time.
@@ -73,6 +73,7 @@ CREATE TABLE IF NOT EXISTS unisono_documents (
     version bigint NOT NULL
 );
 ALTER TABLE unisono_members ADD COLUMN IF NOT EXISTS short boolean NOT NULL DEFAULT false;
+ALTER TABLE unisono_members ADD COLUMN IF NOT EXISTS spending boolean NOT NULL DEFAULT false;
 CREATE TABLE IF NOT EXISTS unisono_holds (
     provider text NOT NULL,
     model text NOT NULL,
@@ -92,10 +93,9 @@ CREATE TABLE IF NOT EXISTS unisono_begun (
     unix_ms bigint NOT NULL
 );
 DELETE FROM unisono_schema;
-INSERT INTO unisono_schema (version) VALUES (4);
+INSERT INTO unisono_schema (version) VALUES (5);
 ";
 
-/// The tables.
 pub(super) const TABLES: [&str; 9] = [
     "unisono_sessions",
     "unisono_events",
@@ -133,6 +133,48 @@ pub(super) async fn check_vacuum(client: &Client) -> Result<()> {
             "the role {role} may not vacuum {}: it owns neither these tables nor the database; leave it \
              to the database's autovacuum, or make the role their owner (PostgreSQL 17: GRANT MAINTAIN)",
             missing.join(", ")
+        ),
+    })
+}
+
+const ALL: &[&str] = &["SELECT", "INSERT", "UPDATE", "DELETE"];
+
+/// The rights that the statements of this program need on each table.
+const RIGHTS: &[(&str, &[&str])] = &[
+    ("unisono_sessions", &["SELECT", "INSERT", "UPDATE"]),
+    ("unisono_events", &["SELECT", "INSERT", "DELETE"]),
+    ("unisono_checkpoints", ALL),
+    ("unisono_members", ALL),
+    ("unisono_documents", &["SELECT", "INSERT", "UPDATE"]),
+    ("unisono_holds", ALL),
+    ("unisono_callbacks", ALL),
+    ("unisono_begun", ALL),
+    ("unisono_schema", &["SELECT"]),
+];
+
+/// The role, and those of the rights $2 on the tables $1 that it lacks.
+const LACKING: &str = "\
+SELECT current_user::text, coalesce(array_agg(privilege || ' on ' || name ORDER BY n)
+    FILTER (WHERE NOT has_table_privilege(to_regclass(name)::oid, privilege)), '{}')
+FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS needed (name, privilege, n)";
+
+/// Fails if the role lacks a right that a later statement needs.
+pub(super) async fn check_rights(client: &Client) -> Result<()> {
+    let needed = RIGHTS
+        .iter()
+        .flat_map(|(table, rights)| rights.iter().map(move |right| (*table, *right)));
+    let (tables, rights): (Vec<&str>, Vec<&str>) = needed.unzip();
+    let row = client.query_one(LACKING, &[&tables, &rights]).await;
+    let row = row.map_err(failed("look at the rights on its tables"))?;
+    let (role, lacking): (String, Vec<String>) = (row.get(0), row.get(1));
+    if lacking.is_empty() {
+        return Ok(());
+    }
+    Err(Error::Database {
+        reason: format!(
+            "the role {role} lacks {}: let the owner of the tables grant it SELECT, INSERT, UPDATE and \
+             DELETE on them",
+            lacking.join(", ")
         ),
     })
 }

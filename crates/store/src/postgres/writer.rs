@@ -11,7 +11,7 @@ use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 use super::batch::{self, SessionRow, UnansweredAppend, checksum};
-use super::error_kind::{ErrorKind, failed};
+use super::error_kind::{ErrorKind, failed, refused};
 use super::link::{Link, Session};
 use super::write_gate::WriteGate;
 use crate::engine::Append;
@@ -26,7 +26,8 @@ const STUCK_AFTER: Duration = Duration::from_secs(25);
 /// The pause before a statement that was undone is sent again.
 const AGAIN: Duration = Duration::from_millis(10);
 
-/// Updates each session that is as its writer expects, and inserts the events of those.
+/// Updates each session that is as its writer expects, and inserts the events of those. The time is
+/// computed once, not for each session: `extract` computes with decimal numbers.
 const APPEND: &str = "\
 WITH wanted AS (
     SELECT * FROM unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[])
@@ -35,7 +36,7 @@ WITH wanted AS (
     UPDATE unisono_sessions AS known
     SET last_seq = known.last_seq + wanted.events,
         payload_bytes = known.payload_bytes + wanted.bytes,
-        updated_unix_ms = (extract(epoch FROM clock_timestamp()) * 1000)::bigint
+        updated_unix_ms = (SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint)
     FROM wanted
     WHERE known.session = wanted.session AND known.epoch = wanted.epoch
         AND known.last_seq = wanted.expected_seq AND NOT known.deleted
@@ -67,6 +68,8 @@ pub(super) struct Job {
     until: Instant,
     /// Number of statements in which it was sent.
     sent: u32,
+    /// Whether it is sent alone, because a statement with it and others was refused.
+    is_alone: bool,
 }
 
 impl Job {
@@ -77,11 +80,11 @@ impl Job {
             reply,
             until: Instant::now() + patience,
             sent: 0,
+            is_alone: false,
         };
         (job, answer)
     }
 
-    /// The events with their numbers.
     fn events(&self) -> impl Iterator<Item = (u64, &[u8])> {
         let first = self.append.expected_seq.saturating_add(1);
         let payloads = self.append.payloads.iter().map(Vec::as_slice);
@@ -113,7 +116,10 @@ pub(super) async fn run(link: Link, gate: Arc<WriteGate>, mut jobs: mpsc::Receiv
             }
         }
         gather(&mut jobs, &mut queue).await;
-        let mut batch = batch::next(&mut queue, |job: &Job| &job.append);
+        let mut batch: Vec<Job> = match queue.front().is_some_and(|job| job.is_alone) {
+            true => queue.pop_front().into_iter().collect(),
+            false => batch::next(&mut queue, |job: &Job| &job.append),
+        };
         carry_out(&link, &gate, &mut batch).await;
         // Before the newer ones, so that the order within a session is kept.
         for job in batch.into_iter().rev() {
@@ -157,13 +163,17 @@ async fn carry_out(link: &Link, gate: &Arc<WriteGate>, batch: &mut Vec<Job>) {
         }
     };
     match ErrorKind::from(&error) {
-        ErrorKind::Connection => {
-            link.broke(&session).await;
+        ErrorKind::Connection | ErrorKind::LostStatement => {
+            link.failed(&session, &error).await;
             give_up(batch, &failed("append events")(error));
         }
         ErrorKind::Again => {
             give_up(batch, &failed("append events")(error));
             sleep(AGAIN).await;
+        }
+        // One of them may be the cause, and the others are not refused with it.
+        ErrorKind::Refused if batch.len() > 1 && !is_of_database(&error) => {
+            batch.iter_mut().for_each(|job| job.is_alone = true);
         }
         ErrorKind::Refused => {
             let payloads = batch.iter().flat_map(|job| &job.append.payloads);
@@ -175,6 +185,11 @@ async fn carry_out(link: &Link, gate: &Arc<WriteGate>, batch: &mut Vec<Job>) {
             }
         }
     }
+}
+
+/// Whether a statement was refused because the database takes no writes.
+fn is_of_database(error: &tokio_postgres::Error) -> bool {
+    !matches!(refused("append events", error), Error::Database { .. })
 }
 
 /// Fails the appends whose time is over.

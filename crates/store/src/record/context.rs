@@ -1,7 +1,9 @@
 //! The layouts of the types of conversations.
 
 use unisono_context::alteration::{Alteration, Form};
-use unisono_context::attachment::{AttachedFile, Content, Extent, LoadedBytes};
+use unisono_context::attachment::{
+    AttachedFile, Content, DocumentText, Extent, FileRules, LoadedBytes,
+};
 use unisono_context::budget::{Budget, Limits};
 use unisono_context::call::{
     CacheWarm, Choice, ClientOptions, FallbackUsed, Reply, Sent, Stop, ToolCall, ToolResult, Usage,
@@ -32,11 +34,12 @@ layout! {
         3 Attachment { filename, mime, size_bytes; content },
     }
     struct AttachedFile { filename, mime, size_bytes, content; text }
-    struct Content { digest, extent, loaded }
+    struct Content { digest, extent, loaded; text }
+    struct DocumentText { digest, tokens }
     enum Extent { 0 Pixels { width, height }, 1 Pages(pages) }
 }
 
-/// Bytes have no place in a record: whoever journals a message has stored them before.
+/// Bytes have no place in a record: they are stored before their message is journaled.
 impl Layout for LoadedBytes {
     fn put(&self, _: &mut Vec<u8>) -> Result<(), String> {
         match &self.0 {
@@ -50,6 +53,19 @@ impl Layout for LoadedBytes {
 
     fn take(_: &mut &[u8]) -> Result<Self, Fault> {
         Ok(LoadedBytes::default())
+    }
+}
+
+impl Layout for FileRules {
+    fn put(&self, to: &mut Vec<u8>) -> Result<(), String> {
+        self.bits().put(to)
+    }
+
+    fn take(from: &mut &[u8]) -> Result<Self, Fault> {
+        let bits = u16::take(from)?;
+        FileRules::from_bits(bits).ok_or_else(|| Fault::Newer {
+            what: format!("ways {bits:#x} to get attachments"),
+        })
     }
 }
 
@@ -80,8 +96,8 @@ layout! {
 // Compactions.
 layout! {
     struct Plan { step, budget, before, target, tightened }
-    struct Budget { encoding, window, usable, per_message }
-    struct Limits { window, max_output, encoding, per_message }
+    struct Budget { encoding, window, usable, per_message; files }
+    struct Limits { window, max_output, encoding, per_message; files }
     struct MaskTarget { message, ordinal, tokens }
     struct Cover { spans, fresh, cutoff, supersedes, original }
     enum Step {
@@ -123,7 +139,7 @@ layout! {
     codes Stop { 0 Complete, 1 CutOff, 2 Refused }
     struct ClientOptions { tools, choice, one, stop; max_output }
     enum Choice { 0 Free, 1 Any, 2 This(tool) }
-    struct Reply { text, calls, verbatim, usage, stop; fallback, request_id }
+    struct Reply { text, calls, verbatim, usage, stop; fallback, request_id, calls_left_out }
     struct FallbackUsed { model; sent }
     struct Sent { prefix, max_output }
     struct ToolCall { id, name, arguments }

@@ -3,7 +3,6 @@
 //! The number could be computed from the journal. It is stored so that finding the sessions with
 //! unfinished work takes one event of each instead of all of them.
 
-/// The number of open turns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OpenTurns {
     /// The number after this event.
@@ -20,7 +19,7 @@ impl OpenTurns {
     pub(crate) const BYTES: usize = 4;
 
     /// Creates it from a number of open turns.
-    pub(crate) fn of(open: usize) -> Self {
+    pub(crate) fn from_count(open: usize) -> Self {
         match u32::try_from(open) {
             Ok(open) if open != UNKNOWN => Self::Known(open),
             _ => Self::Unknown,

@@ -79,7 +79,7 @@ layout! {
 // Turns.
 layout! {
     struct ImportNotes { opened, sealed, tightened }
-    struct RequestKey { name, request }
+    struct RequestKey { name, request; client_message_id, client_parts }
     struct AcceptedTurn {
         id, branch, work, policy, safety, lead, delegates, tools, available, calibrations,
         delegation; caps, key, short_calls, prepare, shared_headroom
@@ -163,7 +163,7 @@ layout! {
     struct AttemptTimes { ; began, first_token, cache_ready }
     enum Ending {
         0 Finished { text, partial, usage, duration_ms; calls, attempt_times },
-        1 Failed { cause, reason, duration_ms },
+        1 Failed { cause, reason, duration_ms; text },
         2 Cancelled,
     }
     codes RunCause {

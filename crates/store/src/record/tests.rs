@@ -109,6 +109,15 @@ fn every_fact_has_a_strategy_and_a_sample() {
 }
 
 #[test]
+fn the_line_of_every_fact_has_more_than_its_name() {
+    for (sample, event) in samples::all() {
+        let line = event.fact.to_string();
+        let rest = line.strip_prefix(event.fact.name()).expect("its name");
+        assert!(!rest.trim().is_empty(), "{sample}: {line:?}");
+    }
+}
+
+#[test]
 fn every_event_comes_back_as_it_was_written() {
     for (expected, strategy) in arbitrary::facts() {
         let events = (any::<i64>().prop_map(Timestamp), strategy);
@@ -195,6 +204,11 @@ fn another_format_is_told_from_damage() {
     assert!(matches!(decode(&payload), Err(Fault::Undecodable { .. })));
     assert_eq!(decode(&[MARK]), Err(Fault::Truncated));
     assert_eq!(decode(&[]), Err(Fault::Truncated));
+    // So are the entries of the store's own journals.
+    let mut own = encode_own(&7_u64).unwrap();
+    own[1] = FORMAT + 1;
+    assert!(matches!(decode_own::<u64>(&own), Err(Fault::Newer { .. })));
+    assert_eq!(decode_own::<u64>(&own[..1]), Err(Fault::Truncated));
 }
 
 /// The payloads of these programs began with the number of their version.
@@ -221,7 +235,7 @@ fn a_payload_says_how_many_turns_are_open_without_being_decoded() {
         );
         assert_eq!(decode(&of(open)).as_ref(), Ok(&event));
     }
-    assert_eq!(OpenTurns::of(usize::MAX), OpenTurns::Unknown);
+    assert_eq!(OpenTurns::from_count(usize::MAX), OpenTurns::Unknown);
     assert_eq!(
         open_turns(&of(OpenTurns::Known(1))[..5]),
         OpenTurns::Unknown

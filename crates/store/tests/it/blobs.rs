@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use tempfile::TempDir;
-use unisono_context::attachment::{Content, Extent, LoadedBytes};
+use unisono_context::attachment::{Content, DocumentText, Extent, LoadedBytes};
 use unisono_context::message::{NewMessage, Part, Role};
-use unisono_context::{Digest, MessageId, SessionId, Timestamp};
+use unisono_context::{Digest, MessageId, SessionId, Timestamp, Tokens};
 use unisono_session::{Event, Fact};
 use unisono_store::{Disk, Journal, Memory, archive, check};
 
@@ -21,6 +21,16 @@ fn disk(directory: &TempDir) -> Journal {
 
 /// A session whose one message names a content.
 async fn session(journal: &Journal, id: u128, content: &Arc<[u8]>) -> SessionId {
+    session_with(journal, id, content, None).await
+}
+
+/// The same, with the text of the content as a document.
+async fn session_with(
+    journal: &Journal,
+    id: u128,
+    content: &Arc<[u8]>,
+    text: Option<DocumentText>,
+) -> SessionId {
     let session = SessionId::from_u128(id);
     let digest = journal.put_blob(content, Some(session)).await.unwrap();
     let part = Part::Attachment {
@@ -31,6 +41,7 @@ async fn session(journal: &Journal, id: u128, content: &Arc<[u8]>) -> SessionId 
             digest,
             extent: Extent::Pages(1),
             loaded: LoadedBytes::default(),
+            text,
         }),
     };
     let message = NewMessage {
@@ -93,6 +104,24 @@ async fn a_content_lives_as_long_as_a_session_names_it() {
     lives_as_long_as_a_session_names_it(&Journal::new(Arc::new(Memory::new()))).await;
     let directory = TempDir::new().unwrap();
     lives_as_long_as_a_session_names_it(&disk(&directory)).await;
+}
+
+#[tokio::test]
+async fn the_text_of_a_document_lives_as_long_as_a_message_names_it() {
+    let journal = Journal::new(Arc::new(Memory::new()));
+    let (document, text) = (bytes("a document"), bytes("its text"));
+    let (id, tokens) = (SessionId::from_u128(1), Tokens(3));
+    let digest = journal.put_blob(&text, Some(id)).await.unwrap();
+    session_with(
+        &journal,
+        1,
+        &document,
+        Some(DocumentText { digest, tokens }),
+    )
+    .await;
+    assert_eq!(contents(&journal).await.0, 2);
+    assert!(journal.delete(id).await.unwrap());
+    assert_eq!(contents(&journal).await, (0, 0));
 }
 
 #[tokio::test]
@@ -165,7 +194,7 @@ async fn other_bytes_are_never_returned() {
         panic!("{known:?}")
     };
     engine
-        .delete_session(unisono_store::Deletion::of(info.session))
+        .delete_session(unisono_store::Deletion::of_session(info.session))
         .await
         .unwrap();
     let claim = engine.claim(info.session).await.unwrap();

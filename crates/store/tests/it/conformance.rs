@@ -124,7 +124,12 @@ async fn a_new_store_is_empty(engine: Subject) {
     assert_eq!(engine.session(A).await.unwrap(), None);
     assert_eq!(engine.read(A, 1, 10).await.unwrap(), []);
     assert_eq!(engine.latest_checkpoint(A).await.unwrap(), None);
-    assert!(!engine.delete_session(Deletion::of(A)).await.unwrap());
+    assert!(
+        !engine
+            .delete_session(Deletion::of_session(A))
+            .await
+            .unwrap()
+    );
     assert_eq!(engine.health(), Health::Ok);
 }
 
@@ -402,7 +407,10 @@ async fn sessions_come_in_pages(engine: Subject) {
     for session in [C, A, B] {
         claim(&*engine, session).await;
     }
-    engine.delete_session(Deletion::of(B)).await.unwrap();
+    engine
+        .delete_session(Deletion::of_session(B))
+        .await
+        .unwrap();
     let ids = |page: Vec<unisono_store::SessionInfo>| {
         page.into_iter()
             .map(|info| info.session)
@@ -447,8 +455,18 @@ async fn a_deleted_session_is_gone_and_fenced(engine: Subject) {
         )
         .await
         .unwrap();
-    assert!(engine.delete_session(Deletion::of(A)).await.unwrap());
-    assert!(!engine.delete_session(Deletion::of(A)).await.unwrap());
+    assert!(
+        engine
+            .delete_session(Deletion::of_session(A))
+            .await
+            .unwrap()
+    );
+    assert!(
+        !engine
+            .delete_session(Deletion::of_session(A))
+            .await
+            .unwrap()
+    );
     assert_eq!(engine.session(A).await.unwrap(), None);
     assert_eq!(engine.read(A, 1, 9).await.unwrap(), []);
     assert_eq!(engine.latest_checkpoint(A).await.unwrap(), None);
@@ -501,7 +519,10 @@ async fn a_session_can_live_again(engine: Subject) {
     append(&*engine, A, 1, 0, &[b"old", b"older"])
         .await
         .unwrap();
-    engine.delete_session(Deletion::of(A)).await.unwrap();
+    engine
+        .delete_session(Deletion::of_session(A))
+        .await
+        .unwrap();
     let again = claim(&*engine, A).await;
     assert_eq!(again.last_seq, 0);
     assert!(again.epoch > 1);

@@ -58,7 +58,7 @@ async fn original(lives: u64, sessions: u128) -> Original {
                 .await
                 .unwrap();
         }
-        disk.delete_session(Deletion::of(SessionId::from_u128(6)))
+        disk.delete_session(Deletion::of_session(SessionId::from_u128(6)))
             .await
             .unwrap();
         disk.close().await.unwrap();

@@ -245,6 +245,31 @@ fn an_interrupted_making_goes_on() {
     assert!(Disk::open(dir.path()).unwrap().salvage.is_none());
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn internal_journals_are_not_counted_as_sessions() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = Disk::open(dir.path()).unwrap().disk;
+    for id in [1, u128::MAX - 9] {
+        let session = SessionId::from_u128(id);
+        let epoch = disk.claim(session).await.unwrap().epoch;
+        disk.append(Append {
+            session,
+            epoch,
+            expected_seq: 0,
+            payloads: vec![payload(id, 1)],
+        })
+        .await
+        .unwrap();
+    }
+    disk.close().await.unwrap();
+    drop(disk);
+    let vacuumed = vacuum(dir.path()).unwrap();
+    assert_eq!((vacuumed.sessions, vacuumed.events), (1, 2));
+    fs::remove_dir_all(dir.path().join("data")).unwrap();
+    let salvage = Disk::open(dir.path()).unwrap().salvage.unwrap();
+    assert_eq!(salvage.sessions, 1, "{salvage}");
+}
+
 /// A vacuum drops outdated and deleted data and keeps everything else unchanged.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_vacuum_reclaims_space() {
@@ -272,7 +297,9 @@ async fn a_vacuum_reclaims_space() {
                 .unwrap();
         }
     }
-    disk.delete_session(Deletion::of(deleted)).await.unwrap();
+    disk.delete_session(Deletion::of_session(deleted))
+        .await
+        .unwrap();
     let before = (
         disk.read(kept, 1, 999).await.unwrap(),
         disk.latest_checkpoint(kept).await.unwrap(),

@@ -8,7 +8,7 @@ use unisono_store::{Engine, Error, Health};
 use unisono_test_postgres::Server;
 
 use crate::members::append;
-use crate::postgres::{sql, store};
+use crate::postgres::{role, sql, store};
 
 const A: unisono_store::SessionId = unisono_store::SessionId::from_u128(0xA);
 
@@ -46,7 +46,7 @@ async fn connections_that_only_read_are_not_used_again() {
     };
     let server = Server::shared().unwrap();
     let run = async |text: &str| sql(server, "switched", text).await;
-    run("CREATE ROLE switched LOGIN IN ROLE unisono").await;
+    role(server, "switched", "IN ROLE unisono").await;
     let url = server.url("switched").replace("unisono@", "switched@");
     let options = Options::new(&url, None).unwrap();
     let engine = Postgres::open(options).await.unwrap();

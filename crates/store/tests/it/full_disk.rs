@@ -60,7 +60,6 @@ fn place() -> Option<std::path::PathBuf> {
     std::env::var_os(PLACE).map(Into::into)
 }
 
-/// Fills the disk.
 fn fill(place: &Path) -> std::path::PathBuf {
     let ballast = place.join("ballast");
     let mut file = File::create(&ballast).unwrap();
@@ -180,7 +179,7 @@ async fn check_read_only(place: &Path, acked: &Acked) {
     verify(&copy, acked).await.unwrap();
     let refused = disk.claim(SessionId::from_u128(1)).await.unwrap_err();
     assert!(matches!(refused, Error::ReadOnly { .. }), "{refused}");
-    let deleted = disk.delete_session(Deletion::of(SessionId::from_u128(1)));
+    let deleted = disk.delete_session(Deletion::of_session(SessionId::from_u128(1)));
     assert!(deleted.await.is_err());
 }
 
@@ -203,7 +202,7 @@ fn inside_closed() {
         assert!(
             writer
                 .disk
-                .delete_session(Deletion::of(gone))
+                .delete_session(Deletion::of_session(gone))
                 .await
                 .unwrap()
         );

@@ -26,8 +26,12 @@ mod memory;
 mod model;
 mod online;
 #[cfg(feature = "postgres")]
+mod pooler;
+#[cfg(feature = "postgres")]
 mod postgres;
 mod power_cut;
+#[cfg(feature = "postgres")]
+mod reads;
 #[cfg(feature = "postgres")]
 mod rights;
 #[cfg(feature = "postgres")]

@@ -9,7 +9,7 @@ use unisono_store::postgres::{Options, Postgres};
 use unisono_store::{Announcement, Append, Beat, Cluster, Engine, Error, SessionId, SessionInfo};
 use unisono_test_postgres::Server;
 
-use crate::postgres::{sql, store};
+use crate::postgres::{Proxy, sql, store};
 
 const A: SessionId = SessionId::from_u128(0xA);
 /// Lease time in tests that wait for a program to be gone; its beats must arrive in time on a busy
@@ -171,6 +171,26 @@ async fn sessions_of_a_program_that_is_gone_are_taken_over_each_once_and_its_wri
         left.iter()
             .all(|info| !cluster(&living[0]).is_own(info.session))
     );
+    // Everybody sees the sessions of each member, a part at a time.
+    let members = cluster(&living[1]).members().await.unwrap();
+    let mut listed = Vec::new();
+    for (member, count) in &members {
+        let (mut before, from) = (SessionId::from_u128(u128::MAX), listed.len());
+        loop {
+            let part = cluster(&living[1]).owned_by(member.id, before, 7);
+            let part: Vec<SessionId> = part.await.unwrap().iter().map(|one| one.session).collect();
+            assert!(
+                part.len() <= 7 && part.is_sorted_by(|a, b| a > b),
+                "{part:?}"
+            );
+            let Some(last) = part.last() else { break };
+            before = *last;
+            listed.extend(part);
+        }
+        assert_eq!((listed.len() - from) as u64, *count);
+    }
+    listed.sort();
+    assert_eq!(listed, all);
     // The program that was considered gone continues: its writes are refused, and it learns that it
     // was fenced.
     let fenced = zombie.append(append(claims[0].epoch, 1)).await.unwrap_err();
@@ -196,6 +216,32 @@ async fn sessions_of_a_program_that_is_gone_are_taken_over_each_once_and_its_wri
     for engine in living {
         engine.close().await.unwrap();
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_takeover_whose_answer_is_lost_fails_and_its_sessions_are_found() {
+    let Some(plain) = store("lost_takeover").await else {
+        return;
+    };
+    plain.close().await.unwrap();
+    let gone = member("lost_takeover", LATE).await;
+    let claim = gone.claim(A).await.unwrap();
+    gone.append(append(claim.epoch, 0)).await.unwrap();
+    let server = Server::shared().unwrap();
+    let proxy = Proxy::start(server.port());
+    let through = Options::new(&proxy.url(server, "lost_takeover"), None).unwrap();
+    let living = Postgres::open(through.member(LATE)).await.unwrap();
+    stop_beating("lost_takeover", &gone).await;
+    beat(&living, |beat| beat.has_gone).await;
+    proxy.lose_answer_about(A);
+    let lost = cluster(&living).take_over(9).await.unwrap_err();
+    assert!(lost.is_transient(), "{lost}");
+    let left = cluster(&living).owned().await.unwrap();
+    let left: Vec<SessionId> = left.iter().map(|info| info.session).collect();
+    assert_eq!(left, [A]);
+    assert!(!cluster(&living).is_own(A), "it is not worked on yet");
+    gone.close().await.unwrap();
+    living.close().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

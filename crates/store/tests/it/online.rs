@@ -91,7 +91,11 @@ async fn what_is_deleted_is_gone_from_disk_when_an_online_vacuum_returns() {
     }
     let gone = secret(&disk, 99).await;
     acked.extend([write(disk.clone(), 4, 40).await]);
-    assert!(disk.delete_session(Deletion::of(gone)).await.unwrap());
+    assert!(
+        disk.delete_session(Deletion::of_session(gone))
+            .await
+            .unwrap()
+    );
     assert!(holds(dir.path(), SECRET), "the test proves nothing");
     let before = disk.space().await.unwrap();
     let done = disk.vacuum(None).await.unwrap();
@@ -126,7 +130,9 @@ async fn those_who_write_and_read_go_on_during_a_vacuum() {
         tokio::spawn(async move {
             for round in 0..40 {
                 let session = secret(&disk, 100 + round % 3).await;
-                disk.delete_session(Deletion::of(session)).await.unwrap();
+                disk.delete_session(Deletion::of_session(session))
+                    .await
+                    .unwrap();
             }
         })
     };

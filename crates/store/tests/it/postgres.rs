@@ -2,14 +2,16 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
 use tokio_postgres::NoTls;
 use unisono_store::postgres::{Options, Postgres};
-use unisono_store::{Append, Deletion, Engine, Error, Event, Health, SessionId, archive};
+use unisono_store::{
+    Append, Checkpoint, Deletion, Engine, Error, Event, Health, SessionId, archive,
+};
 use unisono_test_postgres::Server;
 
 const A: SessionId = SessionId::from_u128(0xA);
@@ -21,6 +23,15 @@ pub(crate) async fn sql(server: &Server, schema: &str, statements: &str) {
         .unwrap();
     tokio::spawn(connection);
     client.batch_execute(statements).await.unwrap();
+}
+
+/// Creates a role, if an earlier run on the same server has not.
+pub(crate) async fn role(server: &Server, name: &str, more: &str) {
+    let made = format!(
+        "DO $$ BEGIN CREATE ROLE {name} LOGIN {more}; \
+         EXCEPTION WHEN duplicate_object THEN NULL; END $$"
+    );
+    sql(server, "public", &made).await;
 }
 
 fn options(url: &str) -> Options {
@@ -149,37 +160,61 @@ async fn what_was_acknowledged_outlives_a_crash_of_the_server_and_is_there_once(
 }
 
 /// Forwards bytes to the server, and drops its next answer on request.
-struct Proxy {
+pub(crate) struct Proxy {
     address: SocketAddr,
     lose: Arc<AtomicBool>,
+    /// The session that the lost answer names; none: any answer.
+    about: Arc<Mutex<Option<SessionId>>>,
 }
 
 impl Proxy {
-    fn start(port: u16) -> Proxy {
+    /// Drops the next answer that names this session.
+    pub(crate) fn lose_answer_about(&self, session: SessionId) {
+        *self.about.lock().unwrap() = Some(session);
+        self.lose.store(true, Ordering::SeqCst);
+    }
+
+    /// The address of the tables in that schema, through the proxy.
+    pub(crate) fn url(&self, server: &Server, schema: &str) -> String {
+        let direct = format!("127.0.0.1:{}", server.port());
+        let url = server.url(schema);
+        url.replace(&direct, &self.address.to_string())
+    }
+
+    pub(crate) fn start(port: u16) -> Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let lose = Arc::new(AtomicBool::new(false));
-        let losing = lose.clone();
+        let (lose, about) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(None)));
+        let proxy = Proxy {
+            address,
+            lose: lose.clone(),
+            about: about.clone(),
+        };
         thread::spawn(move || {
             for client in listener.incoming().map_while(Result::ok) {
                 let server = TcpStream::connect(("127.0.0.1", port)).unwrap();
                 let (from, to) = (client.try_clone().unwrap(), server.try_clone().unwrap());
-                let never = Arc::new(AtomicBool::new(false));
-                thread::spawn(move || pass(from, to, &never));
-                let losing = losing.clone();
-                thread::spawn(move || pass(server, client, &losing));
+                thread::spawn(move || pass(from, to, |_| false));
+                let (lose, about) = (lose.clone(), about.clone());
+                let is_lost = move |answer: &[u8]| {
+                    let about: Option<SessionId> = *about.lock().unwrap();
+                    let mut parts = answer.windows(16);
+                    about.is_none_or(|session| parts.any(|part| part == session.0.as_bytes()))
+                        && lose.swap(false, Ordering::SeqCst)
+                };
+                thread::spawn(move || pass(server, client, is_lost));
             }
         });
-        Proxy { address, lose }
+        proxy
     }
 }
 
 /// Forwards bytes until one side ends, or an answer is to be dropped.
-fn pass(mut from: TcpStream, mut to: TcpStream, lose: &AtomicBool) {
+fn pass(mut from: TcpStream, mut to: TcpStream, is_lost: impl Fn(&[u8]) -> bool) {
     let mut bytes = [0; 64 * 1024];
     while let Ok(read) = from.read(&mut bytes) {
-        if read == 0 || lose.swap(false, Ordering::SeqCst) || to.write_all(&bytes[..read]).is_err()
-        {
+        let answer = &bytes[..read];
+        if read == 0 || is_lost(answer) || to.write_all(answer).is_err() {
             break;
         }
     }
@@ -193,10 +228,7 @@ async fn a_commit_whose_answer_was_lost_is_not_written_twice() {
     };
     let server = Server::shared().unwrap();
     let proxy = Proxy::start(server.port());
-    let through = server.url("lost_answers").replace(
-        &format!("127.0.0.1:{}", server.port()),
-        &proxy.address.to_string(),
-    );
+    let through = proxy.url(server, "lost_answers");
     let engine = Postgres::open(options(&through)).await.unwrap();
     let claim = engine.claim(A).await.unwrap();
     engine.append(append(claim.epoch, 0, b"0")).await.unwrap();
@@ -214,6 +246,36 @@ async fn a_commit_whose_answer_was_lost_is_not_written_twice() {
     assert_eq!(events[39].payload, 39_u64.to_be_bytes());
     engine.close().await.unwrap();
     direct.close().await.unwrap();
+}
+
+/// The compression of large values that the server should use, and those of the event and the state.
+const COMPRESSION: &str = "\
+SELECT (SELECT CASE WHEN 'lz4' = ANY(enumvals) THEN 'lz4' ELSE 'pglz' END FROM pg_settings
+        WHERE name = 'default_toast_compression'),
+    (SELECT pg_column_compression(payload) FROM unisono_events),
+    (SELECT pg_column_compression(state) FROM unisono_checkpoints)";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn large_events_and_states_are_compressed_by_lz4_if_the_server_has_it() {
+    let Some(engine) = store("compressed").await else {
+        return;
+    };
+    let claim = engine.claim(A).await.unwrap();
+    let large = b"the same words ".repeat(1_000);
+    engine.append(append(claim.epoch, 0, &large)).await.unwrap();
+    let state = Checkpoint {
+        seq: 1,
+        state: large.clone(),
+    };
+    engine.put_checkpoint(A, claim.epoch, state).await.unwrap();
+    let url = Server::shared().unwrap().url("compressed");
+    let (client, connection) = tokio_postgres::connect(&url, NoTls).await.unwrap();
+    tokio::spawn(connection);
+    let row = client.query_one(COMPRESSION, &[]).await.unwrap();
+    let [best, event, state]: [String; 3] = [0_usize, 1, 2].map(|column| row.get(column));
+    assert_eq!((&event, &state), (&best, &best));
+    assert_eq!(engine.read(A, 1, 9).await.unwrap()[0].payload, large);
+    engine.close().await.unwrap();
 }
 
 /// Cancels each statement that inserts events, as `statement_timeout` does.
@@ -246,6 +308,64 @@ async fn a_cancelled_append_is_tried_again_and_its_failure_is_temporary() {
     let last = engine.append(append(claim.epoch, 1, b"2")).await.unwrap();
     assert_eq!(last, 2);
     assert_eq!(engine.read(A, 1, 9).await.unwrap().len(), 2);
+    engine.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_append_that_the_database_refuses_fails_no_other_one_of_its_statement() {
+    const B: SessionId = SessionId::from_u128(0xB);
+    let Some(engine) = store("refused_alone").await else {
+        return;
+    };
+    let url = Server::shared().unwrap().url("refused_alone");
+    let (mut client, connection) = tokio_postgres::connect(&url, NoTls).await.unwrap();
+    tokio::spawn(connection);
+    let (a, b) = (
+        engine.claim(A).await.unwrap(),
+        engine.claim(B).await.unwrap(),
+    );
+    // A row in the way of an event.
+    let stray = "INSERT INTO unisono_events VALUES ($1, 1, 0, 'x')";
+    client.execute(stray, &[&B.0]).await.unwrap();
+    // While this statement waits for the table, further appends gather for the next one.
+    let locked = client.transaction().await.unwrap();
+    let lock = "LOCK TABLE unisono_events IN SHARE MODE";
+    locked.batch_execute(lock).await.unwrap();
+    let engine = Arc::new(engine);
+    let first = tokio::spawn({
+        let (engine, append) = (engine.clone(), append(a.epoch, 0, b"1"));
+        async move { engine.append(append).await }
+    });
+    let waiting = "SELECT count(*) FROM pg_locks \
+                   WHERE relation = 'unisono_events'::regclass AND NOT granted";
+    while locked
+        .query_one(waiting, &[])
+        .await
+        .unwrap()
+        .get::<_, i64>(0)
+        == 0
+    {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let in_the_way = Append {
+        session: B,
+        ..append(b.epoch, 0, b"1")
+    };
+    let (refused, written, unlocked) = tokio::join!(
+        engine.append(in_the_way),
+        engine.append(append(a.epoch, 1, b"2")),
+        locked.commit()
+    );
+    unlocked.unwrap();
+    assert_eq!(first.await.unwrap().unwrap(), 1);
+    assert_eq!(written.unwrap(), 2);
+    let refused = refused.unwrap_err();
+    assert!(
+        matches!(&refused, Error::Database { reason } if reason.contains("23505")),
+        "{refused}"
+    );
+    // The session is as it was.
+    assert_eq!(engine.session(B).await.unwrap().unwrap().last_seq, 0);
     engine.close().await.unwrap();
 }
 
@@ -293,6 +413,42 @@ async fn a_database_that_is_away_is_waited_for_and_then_said_to_be() {
     assert!(matches!(hangs.unwrap(), Err(Error::Unreachable { .. })));
     server.pause(false);
     assert_eq!(engine.read(A, 1, 9).await.unwrap().len(), 2);
+    engine.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_standby_that_is_not_promoted_yet_is_waited_for_and_refused_at_the_start() {
+    let Some(server) = own_server(&[]).await else {
+        return;
+    };
+    let url = server.url("talks");
+    let patient = options(&url).patience(Duration::from_millis(400));
+    let engine = Postgres::open(patient).await.unwrap();
+    let claim = engine.claim(A).await.unwrap();
+    engine.append(append(claim.epoch, 0, b"1")).await.unwrap();
+    server.stand_by();
+    let server = tokio::task::spawn_blocking(move || {
+        server.crash();
+        server.up();
+        server
+    });
+    let server = server.await.unwrap();
+    let away = engine.append(append(claim.epoch, 1, b"2")).await;
+    let away = away.unwrap_err();
+    assert!(
+        matches!(away, Error::Unreachable { .. }) && away.to_string().contains("replica"),
+        "{away}"
+    );
+    assert!(matches!(engine.health(), Health::Unreachable { .. }));
+    let refused = Postgres::open(options(&url)).await.unwrap_err();
+    assert!(
+        matches!(refused, Error::Database { .. }) && refused.to_string().contains("primary"),
+        "{refused}"
+    );
+    sql(&server, "public", "SELECT pg_promote()").await;
+    engine.append(append(claim.epoch, 1, b"2")).await.unwrap();
+    assert_eq!(engine.read(A, 1, 9).await.unwrap().len(), 2);
+    assert_eq!(engine.health(), Health::Ok);
     engine.close().await.unwrap();
 }
 
@@ -357,12 +513,9 @@ async fn a_server_that_cannot_hold_a_store_is_refused_with_what_to_do() {
         newer.contains("version 9") && newer.contains("newer version"),
         "{newer}"
     );
-    sql(
-        server,
-        "public",
-        "CREATE ROLE guest LOGIN; CREATE SCHEMA guests; GRANT USAGE ON SCHEMA guests TO guest",
-    )
-    .await;
+    role(server, "guest", "").await;
+    let schema = "CREATE SCHEMA guests; GRANT USAGE ON SCHEMA guests TO guest";
+    sql(server, "public", schema).await;
     let guest = server.url("guests").replace("unisono@", "guest@");
     let error = refused(guest.clone()).await;
     assert!(error.contains("unisono store schema"), "{error}");
@@ -411,6 +564,13 @@ async fn a_role_is_let_in_by_the_password_of_a_file_and_by_no_other() {
     assert!(matches!(refused, Error::Database { .. }), "{text}");
     assert!(
         text.contains("password authentication failed") && !text.contains("wr0ng"),
+        "{text}"
+    );
+    let none = Postgres::open(options(&url)).await.unwrap_err();
+    let text = none.to_string();
+    assert!(matches!(none, Error::Database { .. }), "{text}");
+    assert!(
+        text.contains("wants a password") && text.contains("`store.password_file`"),
         "{text}"
     );
     std::fs::write(&file, "right\n").unwrap();
@@ -494,7 +654,7 @@ async fn an_archive_of_a_directory_becomes_the_same_journals_and_back() {
         };
         disk.append(append).await.unwrap();
     }
-    disk.delete_session(Deletion::of(SessionId::from_u128(3)))
+    disk.delete_session(Deletion::of_session(SessionId::from_u128(3)))
         .await
         .unwrap();
     let (there, back) = (place.path().join("there"), place.path().join("back"));

@@ -122,6 +122,11 @@ async fn a_program_that_is_short_of_budget_is_heard_by_the_others() {
     assert!(!one.beats().borrow().is_budget_wanted);
     one.want_budget(false);
     beat(&engines[1], |beat| !beat.is_budget_wanted).await;
+    one.will_free_budget(true);
+    beat(&engines[1], |beat| beat.is_budget_coming).await;
+    assert!(!one.beats().borrow().is_budget_coming);
+    one.will_free_budget(false);
+    beat(&engines[1], |beat| !beat.is_budget_coming).await;
     close(engines).await;
 }
 

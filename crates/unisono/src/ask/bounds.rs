@@ -10,6 +10,7 @@ use unisono_session::agent::{AgentKind, Team};
 
 /// The format of the lead's answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Shape {
     /// As in its definition.
     #[default]
@@ -22,6 +23,7 @@ pub enum Shape {
 
 /// The limits of the lead's replies in a turn.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Bounds {
     /// Maximum tokens of a reply; the limit of its model applies too.
     pub max_output: Option<Tokens>,
@@ -30,6 +32,11 @@ pub struct Bounds {
 }
 
 impl Bounds {
+    /// At most these tokens per reply, if given, and this format of the answer.
+    pub fn new(max_output: Option<Tokens>, shape: Shape) -> Bounds {
+        Bounds { max_output, shape }
+    }
+
     /// Whether an agent can answer in this format: only a model that writes supports it; the
     /// offline model only quotes.
     pub fn can_be_kept_by(&self, lead: &Definition) -> bool {
@@ -37,7 +44,6 @@ impl Bounds {
         self.shape == Shape::Own || (lead.kind == AgentKind::Llm && provider != Some(EXTRACTIVE))
     }
 
-    /// Applies the limits to the lead of a team.
     pub(super) fn apply(&self, team: &mut Team) {
         let schema = match &self.shape {
             Shape::Own => None,

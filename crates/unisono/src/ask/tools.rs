@@ -69,6 +69,7 @@ pub fn tools_of<'o>(
 
 /// Why client tools cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ClientToolsRefused {
     /// The agent has a tool of that name.
     #[error("agent {agent} already has a tool {tool:?}: give the client tool another name")]

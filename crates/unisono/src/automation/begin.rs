@@ -27,6 +27,7 @@ use crate::service::{id, requests};
 
 /// A turn that has begun by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct StartedTurn {
     /// Its session.
     pub session: SessionId,
@@ -260,7 +261,7 @@ impl Local {
             ..SessionQuery::default()
         };
         loop {
-            let page = self.sessions(&query).await.map_err(to_problem)?;
+            let page = self.sessions(&query).await?;
             if let Some(newest) = page.items.first() {
                 return id("session", &newest.session);
             }
@@ -298,14 +299,11 @@ pub(super) fn request_key(start: &Start) -> RequestKey {
     RequestKey {
         name: start.key.clone(),
         request: Digest::of_bytes(start.key.as_bytes()),
+        client_message_id: None,
+        client_parts: None,
     }
 }
 
-fn to_problem(error: unisono_api::service::Error) -> Error {
-    Error::new(error.code(), error.to_string())
-}
-
-/// The request for the turn.
 fn new_turn(cause: &Cause<'_>) -> Result<NewTurn, Error> {
     let task = cause.task;
     let text = task.fill(cause.name, &cause.moment, cause.body);

@@ -57,6 +57,20 @@ pub(crate) fn decide(schedule: &Schedule, known: &Source, now: Timestamp) -> Ste
     }
 }
 
+/// The newest due time behind a start whose turn has waited for more than a minute to begin: no turn
+/// begins for it.
+pub(crate) fn behind(schedule: &Schedule, known: &Source, now: Timestamp) -> Option<Timestamp> {
+    let start = known.intended()?;
+    let is_waiting = now.0 - start.at.0 > LATE_MS;
+    let is_followed = schedule.enabled
+        && !known.paused
+        && known.rule.as_deref() == Some(schedule.rule.to_string().as_str());
+    match is_waiting && is_followed {
+        true => schedule.rule.newest(known.settled, now),
+        false => None,
+    }
+}
+
 /// The next time of a schedule; none if it is switched off or its times are over.
 pub(crate) fn next(schedule: &Schedule, known: &Source, now: Timestamp) -> Option<Timestamp> {
     match schedule.enabled && !known.paused {
@@ -214,6 +228,50 @@ mod tests {
         ];
         for (schedule, known, now, expected) in table {
             assert_eq!(decide(schedule, &known, at(now)), expected, "at {now}");
+        }
+    }
+
+    #[test]
+    fn times_behind_a_start_that_waits_are_skipped() {
+        let (on, off) = (
+            schedule(MissedPolicy::Run, true),
+            schedule(MissedPolicy::Run, false),
+        );
+        let waits = Source {
+            starts: vec![start(Progress::Intended)],
+            ..known(HOUR)
+        };
+        let paused = Source {
+            paused: true,
+            ..waits.clone()
+        };
+        let follows_another_rule = Source {
+            rule: Some("every 2h".into()),
+            ..waits.clone()
+        };
+        let began = Source {
+            starts: vec![start(Progress::Started(TurnId::from_u128(1)))],
+            ..known(HOUR)
+        };
+        let recent = Source {
+            starts: vec![Start {
+                at: Timestamp(3 * HOUR - LATE_MS),
+                ..start(Progress::Intended)
+            }],
+            ..known(HOUR)
+        };
+        let table = [
+            (&on, &waits, 2 * HOUR - 1, None),
+            (&on, &waits, 2 * HOUR, Some(Timestamp(2 * HOUR))),
+            (&on, &waits, 4 * HOUR + 1, Some(Timestamp(4 * HOUR))),
+            (&off, &waits, 4 * HOUR, None),
+            (&on, &paused, 4 * HOUR, None),
+            (&on, &follows_another_rule, 4 * HOUR, None),
+            (&on, &began, 4 * HOUR, None),
+            (&on, &recent, 3 * HOUR, None),
+        ];
+        for (schedule, known, now, expected) in table {
+            assert_eq!(behind(schedule, known, Timestamp(now)), expected, "{now}");
         }
     }
 }

@@ -11,7 +11,7 @@ use unisono_runtime::clock;
 use unisono_store::starts::{Progress, Source, Start, StartFact};
 
 use super::begin::{Cause, StartedTurn, is_of_another, may_work_later, request_key};
-use super::decide::{Step, decide};
+use super::decide::{Step, behind, decide};
 use super::of_schedule;
 use crate::error::Error;
 use crate::{Local, values};
@@ -156,14 +156,36 @@ impl Local {
             Err(error) if is_of_another(&error) => {
                 // That program learns of the start within a beat, and begins the turn.
                 tracing::debug!(schedule = &*schedule.name, %error, "a start is left to another program");
+                self.skip_behind(schedule, clock::now()).await?;
                 Ok(AGAIN)
             }
-            Err(error) if may_work_later(&error) => Err(error),
+            Err(error) if may_work_later(&error) => {
+                self.skip_behind(schedule, clock::now()).await?;
+                Err(error)
+            }
             Err(error) => {
                 tracing::error!(schedule = &*schedule.name, %error, "the turn of a schedule was refused");
                 Ok(Duration::ZERO)
             }
         }
+    }
+
+    /// Records that the newest due time is skipped while a turn waits to begin, for example because
+    /// its session belongs to a program that does not begin it.
+    async fn skip_behind(&self, schedule: &Schedule, now: Timestamp) -> Result<(), Error> {
+        let decide = |known: &Source| {
+            let at = behind(schedule, known, now);
+            let fact = at.map(|scheduled| StartFact::Skipped {
+                scheduled,
+                reason: "the turn before had not begun".into(),
+            });
+            (at, fact)
+        };
+        if let Some(at) = self.record(&of_schedule(&schedule.name), decide).await? {
+            let (name, at) = (&*schedule.name, values::instant(at));
+            tracing::warn!(schedule = name, %at, "a time is left out: the turn before has not begun");
+        }
+        Ok(())
     }
 
     /// Ends a start that was recorded before the schedule was paused: its turn has begun, or does not
@@ -249,7 +271,6 @@ impl Local {
         }
     }
 
-    /// Pauses or resumes a schedule.
     pub(crate) async fn pause(&self, schedule: &Schedule, paused: bool) -> Result<(), Error> {
         let decide = |known: &Source| {
             let fact = match paused {
@@ -269,7 +290,6 @@ impl Local {
             .await
     }
 
-    /// Whether the turn of a start has not ended.
     async fn is_open(&self, start: Option<&Start>) -> bool {
         let Some(start) = start else {
             return false;
@@ -309,29 +329,15 @@ fn until(at: Option<Timestamp>, now: Timestamp) -> Duration {
 
 #[cfg(test)]
 mod tests {
-    use unisono_config::paths::Home;
-    use unisono_config::settings::{Override, Sources};
-
     use super::*;
+    use crate::fixture::sources;
 
     async fn local(missed: &str) -> Local {
-        // Nothing is read there, and nothing made.
-        let nowhere = || Some("/nowhere".into());
-        let set = |key: &str, value: &str| Override::new("set", key, value);
-        let sources = Sources {
-            directory: "/nowhere".into(),
-            home: Home {
-                home: nowhere(),
-                config: nowhere(),
-                data: nowhere(),
-            },
-            overrides: vec![
-                set("schedules.beat.every", "8760h"),
-                set("schedules.beat.task", "Look."),
-                set("schedules.beat.missed", missed),
-            ],
-            ..Sources::default()
-        };
+        let sources = sources([
+            ("schedules.beat.every", "8760h"),
+            ("schedules.beat.task", "Look."),
+            ("schedules.beat.missed", missed),
+        ]);
         let local = Local::builder().sources(sources).in_memory();
         local.start().await.unwrap()
     }
@@ -365,6 +371,35 @@ mod tests {
             assert_eq!(turns.items.len(), 1);
             local.shutdown().await;
         }
+    }
+
+    #[tokio::test]
+    async fn times_behind_a_turn_that_waits_to_begin_are_recorded_as_skipped() {
+        let local = local("run").await;
+        let setup = local.setup();
+        let schedule = setup.loaded.automation.schedule("beat").unwrap();
+        local.follow_step(schedule).await.unwrap();
+        let source = of_schedule("beat");
+        let now = clock::now();
+        let at = schedule.rule.next(now).unwrap();
+        let session = local.target(&schedule.task).await.unwrap();
+        let key = "schedule:beat:then".into();
+        let start = local.intend_scheduled(&source, (&key, at), session, None);
+        start.await.unwrap().unwrap();
+        let skipped = async || {
+            let known = local.known_starts().await.unwrap();
+            known[&source].skipped.clone()
+        };
+        // Another program has the session and does not begin the turn.
+        local.skip_behind(schedule, at).await.unwrap();
+        assert_eq!(skipped().await, None);
+        let later = schedule.rule.next(at).unwrap();
+        for _ in 0..2 {
+            local.skip_behind(schedule, later).await.unwrap();
+            let reason = "the turn before had not begun".into();
+            assert_eq!(skipped().await, Some((later, reason)));
+        }
+        local.shutdown().await;
     }
 
     #[tokio::test]

@@ -125,7 +125,6 @@ impl Local {
         }
     }
 
-    /// The state of the turn of a start.
     async fn turn_of_start(&self, start: &Start) -> ScheduledTurn {
         let session = start.session.to_string();
         let (turn, state, error) = match &start.progress {

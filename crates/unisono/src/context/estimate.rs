@@ -2,7 +2,9 @@
 //! reverting a checkpoint, without carrying it out.
 
 pub(crate) mod budget_warnings;
+mod input;
 mod next_turn;
+mod revert;
 mod simulation;
 mod turn;
 
@@ -12,9 +14,8 @@ use unisono_api::compaction as api;
 use unisono_context::checkpoint::{Body, Writer, block_text};
 use unisono_context::compaction::{self, ContextPart, Mode, Plan, Step};
 use unisono_context::policy::Policy;
-use unisono_context::tokens::Count;
 use unisono_context::view::{MessageStatus, View};
-use unisono_context::{CheckpointId, Cost, MessageId, Ordinal, Tokens};
+use unisono_context::{Cost, MessageId, Ordinal, Tokens};
 use unisono_model::Tokenizer;
 use unisono_model::calibration::Calibrations;
 use unisono_model::catalogue::EXTRACTIVE;
@@ -28,6 +29,7 @@ use crate::fmt;
 use budget_warnings::MaximumUse;
 pub use next_turn::NextTurn;
 use next_turn::decide_topics;
+pub use revert::RevertEstimate;
 use simulation::SimulationInput;
 pub use turn::turn;
 use unisono_config::agents;
@@ -36,6 +38,7 @@ use unisono_config::summarisers::{self, SummariserUnavailable};
 
 /// Why there is no estimate.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// The branch does not exist.
     #[error("there is no branch {0:?}")]
@@ -64,6 +67,7 @@ pub enum Error {
 
 /// The expected outcome of a compaction.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Estimate {
     /// Messages on the branch.
     pub total: u32,
@@ -91,7 +95,7 @@ impl Estimate {
     ///
     /// # Errors
     /// The branch or an agent is unknown, something cannot be counted, or nothing would fit.
-    pub fn of(
+    pub fn simulate(
         setup: &Setup,
         learnt: &Calibrations,
         ask: &Ask,
@@ -117,7 +121,9 @@ impl Estimate {
         };
         let outlook = SimulationInput {
             head,
+            pending: false,
             budgets: &measured.budgets,
+            fallbacks: &measured.shares.fallback_budgets(),
             policy: &policy,
             mode: ask.mode(),
             now: clock::now(),
@@ -282,64 +288,5 @@ fn cost(
     };
     let quotes = || catalogue.get(None, EXTRACTIVE).ok();
     let prices = first.or_else(quotes)?.prices;
-    Some(prices.input?.of(input) + prices.output?.of(output))
-}
-
-/// Tokens of a branch with a checkpoint, and after reverting it.
-#[derive(Clone, Copy, Debug)]
-pub struct RevertEstimate {
-    /// With it.
-    pub before: Tokens,
-    /// Without it.
-    pub after: Count,
-    /// Usable tokens.
-    pub usable: Tokens,
-    /// The model's window.
-    pub window: Tokens,
-}
-
-impl RevertEstimate {
-    /// Tokens of the branch that ends in `head` with a checkpoint and without it. Missing counts
-    /// are made in `state`; nothing is written.
-    ///
-    /// # Errors
-    /// An agent is unknown, or something cannot be counted.
-    pub fn of(
-        (setup, learnt): (&Setup, &Calibrations),
-        ask: &Ask,
-        state: &mut State,
-        head: MessageId,
-        checkpoint: CheckpointId,
-    ) -> Result<RevertEstimate, Error> {
-        let by = ask.context_inputs(setup, learnt)?;
-        let budget = measure(state, Some(head), &by)?.budget;
-        let effective = |view: Option<View<'_>>| {
-            view.and_then(|view| view.effective(&budget))
-                .unwrap_or_default()
-        };
-        let before = effective(state.view(head, false)).tokens;
-        let (all, altered) = state.without_checkpoint(head, checkpoint);
-        let view = View::new(state.tree(), &all, &altered, state.pinned(), head, false);
-        Ok(RevertEstimate {
-            before,
-            after: effective(view),
-            usable: budget.usable,
-            window: budget.window,
-        })
-    }
-
-    /// Whether it can be reverted.
-    pub fn fits(&self) -> bool {
-        self.after.at_most <= self.usable
-    }
-
-    /// In the types of the API.
-    pub fn to_api(&self) -> api::RevertEffect {
-        api::RevertEffect {
-            tokens_before: self.before.0,
-            tokens_after: self.after.tokens.0,
-            usable_tokens: self.usable.0,
-            fits: self.fits(),
-        }
-    }
+    Some(prices.input?.cost_of(input) + prices.output?.cost_of(output))
 }

@@ -13,6 +13,7 @@ use unisono_config::setup::Setup;
 
 /// The pinned messages of a branch.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Pins {
     /// The messages with their tokens, oldest first.
     pub messages: Vec<(Arc<Message>, Tokens)>,

@@ -105,6 +105,7 @@ fn unasked(preamble: &Preamble, by: &ContextInputs) -> Vec<String> {
 }
 
 /// The tokens of the parts of a context.
+#[non_exhaustive]
 pub struct Tokens<'s> {
     /// The session, counted.
     pub state: &'s State,

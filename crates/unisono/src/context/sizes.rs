@@ -1,8 +1,9 @@
 //! The size of the context at each turn of a branch.
 
 use unisono_api::context::ContextSize;
+use unisono_context::budget::Budget;
 use unisono_context::snapshot::Manifest;
-use unisono_context::{Digest, TurnId};
+use unisono_context::{Digest, Ppm, Tokens, TurnId};
 use unisono_session::trace::TurnTrace;
 use unisono_session::{Fact, State, Trace};
 use unisono_store::Journal;
@@ -105,7 +106,6 @@ async fn size(
     }))
 }
 
-/// The manifest of a frozen context.
 async fn manifest(
     journal: &Journal,
     session: &impl Inspect,
@@ -129,9 +129,10 @@ struct Counted {
 
 fn counted(state: &State, lead: Digest, manifest: Option<&Manifest>) -> Option<Counted> {
     let limits = state.definition(lead)?.limits;
-    let by = (limits.encoding, limits.per_message);
+    let budget = Budget::new(limits, Ppm(0), Tokens::ZERO);
     let tokens = manifest.and_then(|manifest| {
-        manifest.tokens(state.tree(), state.checkpoints(), state.alterations(), by)
+        let (tree, alterations) = (state.tree(), state.alterations());
+        manifest.tokens(tree, state.checkpoints(), alterations, &budget)
     });
     Some(Counted {
         encoding: limits.encoding.name(),

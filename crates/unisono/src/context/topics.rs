@@ -80,6 +80,7 @@ fn status(view: &View<'_>, topic: Span) -> &'static str {
 
 /// The size and the limit of a tier, in tokens.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct TierLoad {
     /// Its name for people.
     pub name: &'static str,
@@ -92,7 +93,7 @@ pub struct TierLoad {
 /// The size of each tier of a branch; none if the policy has no tiers.
 pub fn loads(view: &View<'_>, policy: &Policy, budget: &Budget) -> Vec<TierLoad> {
     let tiers = policy.tiers().zip(policy.trigger_amount(budget));
-    let loads = tiers.zip(Loads::of(view, budget));
+    let loads = tiers.zip(Loads::of_view(view, budget));
     loads.map_or_else(Vec::new, |((tiers, amount), loads)| {
         let [topic, topics, bulks] = loads.limits(tiers, amount);
         let each = [

@@ -23,6 +23,8 @@ pub(super) struct Share {
     results: Tokens,
     /// The budget for the conversation.
     pub(super) budget: Budget,
+    /// The same with room for one note in place of all results.
+    pub(super) least: Budget,
 }
 
 impl Share {
@@ -38,18 +40,22 @@ impl Share {
         let fixed = preamble + assignment;
         let mut budget = turn::budget(agent, by.safety, &by.calibrations, fixed);
         let results = needs.results(digest, budget.usable);
+        let least = Budget {
+            usable: budget.usable.minus(needs.results_note(digest)),
+            ..budget
+        };
         budget.usable = budget.usable.minus(results);
         Share {
             agent: agent.clone(),
-            safety: by.safety.of(agent.limits.window),
+            safety: by.safety.share_of(agent.limits.window),
             preamble,
             assignment,
             results,
             budget,
+            least,
         }
     }
 
-    /// In the types of the API.
     pub(super) fn to_api(&self, is_lead: bool) -> UsableTokens {
         let limits = self.agent.limits;
         let (reply, usable) = (limits.max_output, self.budget.usable);
@@ -91,6 +97,19 @@ impl Shares {
     pub(super) fn budgets(&self) -> Budgets {
         let others = self.others.iter().map(|share| share.budget);
         Budgets::new(self.lead.budget, others)
+    }
+
+    /// The budgets that a turn tries in this order for a context that cannot satisfy the required
+    /// ones: without the shares for results, then the lead's alone.
+    pub(super) fn fallback_budgets(&self) -> [Budgets; 2] {
+        let others = self.others.iter().map(|share| share.least);
+        let all = Budgets::new(self.lead.least, others);
+        [all, Budgets::from(self.lead.least)]
+    }
+
+    /// The budget of the lead alone, if its delegates' results get what the context leaves.
+    pub(super) fn least_budget(&self) -> Budget {
+        self.lead.least
     }
 
     /// The agent with the fewest usable tokens in each encoding, the lead's encoding first.

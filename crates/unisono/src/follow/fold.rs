@@ -1,5 +1,7 @@
 //! A turn folded from its session's events: counted, compacted, frozen, worked on, answered.
 
+use std::sync::Arc;
+
 use unisono_api::turn::{RunPause, Turn};
 use unisono_api::turn_event::{
     FrozenContext, Member, NewCheckpoint, SummaryQuota, TurnEnd, TurnEvent, TurnState,
@@ -7,7 +9,7 @@ use unisono_api::turn_event::{
 use unisono_config::agents::answers_alone;
 use unisono_context::checkpoint::{Body, Checkpoint, Writer};
 use unisono_context::compaction::{PERSON, Step};
-use unisono_context::{RunId, SessionId, Timestamp, TurnId};
+use unisono_context::{CallId, RunId, SessionId, Timestamp, TurnId};
 use unisono_session::budget::BudgetStatus;
 use unisono_session::event::{HookPoint, Outcome};
 use unisono_session::run::calls::{CallOutput, CallPlace, WaitingCall};
@@ -20,6 +22,8 @@ use crate::{approvals, fmt, values};
 
 /// Maximum bytes of a tool result in an update.
 const RESULT_BYTES: usize = 16 * 1024;
+/// The decision about a call that ended before a person decided.
+const WITHDRAWN: &str = "withdrawn";
 /// Characters of the preview of a new summary.
 const PREVIEW_CHARS: usize = 200;
 
@@ -38,11 +42,10 @@ pub(super) struct TurnFold {
     budgets: Vec<BudgetStatus>,
 }
 
-/// The change of an event.
 #[derive(Debug)]
 pub(super) enum Change {
-    Event(Box<TurnEvent>),
-    /// The turn has ended.
+    /// At least one update. A client that has the last one has all of them.
+    Events(Vec<TurnEvent>),
     Ended,
 }
 
@@ -65,6 +68,11 @@ impl TurnFold {
     /// Number of folded events of the journal.
     pub(super) fn events(&self) -> u64 {
         self.state.events()
+    }
+
+    /// The state of its session after these events.
+    pub(super) fn session_state(&self) -> &State {
+        &self.state
     }
 
     /// The turn in its session, while it is open.
@@ -103,20 +111,21 @@ impl TurnFold {
         })
     }
 
-    /// Whether the turn has ended.
     pub(super) fn has_ended(&self) -> bool {
         self.state.ended_turn(self.turn).is_some()
     }
 
-    /// The current state of the turn.
     pub(super) fn state(&self) -> TurnState {
         let turn = self.open_turn();
+        let mut waiting = self.waiting(|_| true);
+        let ahead = self.calls_ahead();
+        waiting.extend(ahead.iter().map(|one| approvals::to_api(self.session, one)));
         TurnState {
             agents: self.agents.to_api(),
             no_delegation_reason: self.no_delegation_reason.clone(),
             context: self.frozen(),
             tokens_before: turn.and_then(|turn| turn.tokens_before).map(|t| t.0),
-            waiting: self.waiting(|_| true),
+            waiting,
             changed_agents: Vec::new(),
         }
     }
@@ -152,13 +161,65 @@ impl TurnFold {
 
     /// Folds the next event, or returns why it does not follow from the earlier events.
     pub(super) fn apply(&mut self, event: &Event) -> Result<Option<Change>, String> {
+        let before = self.calls_ahead();
+        let mut changes = self.withdrawn_by(&event.fact);
+        match self.apply_own(event)? {
+            Some(Change::Ended) => return Ok(Some(Change::Ended)),
+            Some(Change::Events(events)) => changes.extend(events),
+            None => {}
+        }
+        changes.extend(self.changed_ahead(&before, &event.fact));
+        Ok((!changes.is_empty()).then_some(Change::Events(changes)))
+    }
+
+    /// The calls of the turn that this queued turn waits for.
+    fn calls_ahead(&self) -> Vec<WaitingCall> {
+        self.state.waiting_calls_ahead(self.turn).collect()
+    }
+
+    /// The waiting calls of the turn that a fact ends without a decision.
+    fn withdrawn_by(&self, fact: &Fact) -> Vec<TurnEvent> {
+        let is_ended = |place: CallPlace| match fact {
+            Fact::ToolEnded { call, .. } => place == *call,
+            Fact::RunEnded { run, .. } => place.run == *run,
+            _ => false,
+        };
+        if !matches!(fact, Fact::ToolEnded { .. } | Fact::RunEnded { .. }) {
+            return Vec::new();
+        }
+        let all = self.state.waiting_calls();
+        let own = all.filter(|one| one.turn == self.turn && is_ended(one.place));
+        own.map(|one| decided(&one, WITHDRAWN, None)).collect()
+    }
+
+    /// The changes of these calls by a fact. A call that is not decided ends with its turn or run.
+    fn changed_ahead(&self, before: &[WaitingCall], fact: &Fact) -> Vec<TurnEvent> {
+        let now = self.calls_ahead();
+        let (decision, by) = match fact {
+            Fact::ToolDecided { decision, by, .. } => (decision.name(), by.as_ref()),
+            _ => (WITHDRAWN, None),
+        };
+        let gone = before.iter().filter(|one| !has(&now, one.id));
+        let mut changes: Vec<TurnEvent> = gone.map(|one| decided(one, decision, by)).collect();
+        let new = now.iter().filter(|one| !has(before, one.id));
+        let calls: Vec<_> = new
+            .map(|one| approvals::to_api(self.session, one))
+            .collect();
+        if !calls.is_empty() {
+            changes.push(TurnEvent::Waiting { calls });
+        }
+        changes
+    }
+
+    /// Folds the next event into the turn and its runs.
+    fn apply_own(&mut self, event: &Event) -> Result<Option<Change>, String> {
         let under_way = match &event.fact {
             Fact::CompactionFailed { turn, .. } => self.state.step_under_way(*turn).cloned(),
             _ => None,
         };
         let is_prepared = matches!(&event.fact,
             Fact::Compacted { checkpoint, .. } if self.state.is_prepared(checkpoint.id));
-        let decided = match &event.fact {
+        let waited = match &event.fact {
             Fact::ToolDecided { call, .. } => self.waiting_at(*call),
             _ => None,
         };
@@ -190,11 +251,9 @@ impl TurnFold {
                 HookPoint::Call(call) => self.waits(|place| place == call),
                 HookPoint::Turn { .. } => None,
             },
-            Fact::ToolDecided { decision, by, .. } => decided.map(|call| TurnEvent::Decided {
-                call: call.id.to_string(),
-                decision: decision.name().to_owned(),
-                by: by.as_ref().map(ToString::to_string),
-            }),
+            Fact::ToolDecided { decision, by, .. } => {
+                waited.map(|call| decided(&call, decision.name(), by.as_ref()))
+            }
             Fact::ToolStarted { call } => self.tool_started(*call),
             Fact::ToolEnded { call, output } => self.tool_ended(*call, output),
             Fact::TurnEnded { turn, .. } if own(*turn) => {
@@ -209,7 +268,7 @@ impl TurnFold {
                 .compacted(fact, is_prepared)
                 .or_else(|| self.run_changed(fact)),
         };
-        Ok(changed.map(|event| Change::Event(event.into())))
+        Ok(changed.map(|event| Change::Events(vec![event])))
     }
 
     /// The changes of the context before it is frozen.
@@ -401,7 +460,6 @@ impl TurnFold {
         (member.state == "running").then_some(member)
     }
 
-    /// The frozen context.
     fn frozen(&self) -> Option<FrozenContext> {
         let turn = self.open_turn()?;
         let Phase::Frozen {
@@ -426,4 +484,16 @@ impl TurnFold {
             notes: notes as u64,
         })
     }
+}
+
+fn decided(call: &WaitingCall, decision: &str, by: Option<&Arc<str>>) -> TurnEvent {
+    TurnEvent::Decided {
+        call: call.id.to_string(),
+        decision: decision.to_owned(),
+        by: by.map(ToString::to_string),
+    }
+}
+
+fn has(calls: &[WaitingCall], id: CallId) -> bool {
+    calls.iter().any(|one| one.id == id)
 }

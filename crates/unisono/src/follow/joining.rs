@@ -47,7 +47,7 @@ impl JoinedText {
     }
 
     /// When the next text is due; none if no text is held.
-    pub fn due(&self) -> Option<Instant> {
+    pub fn next_due(&self) -> Option<Instant> {
         let held = self.0.iter().filter(|held| !held.text.is_empty());
         held.map(|held| held.due).min()
     }
@@ -86,15 +86,15 @@ mod tests {
         // Another run does not wait for the first one.
         assert_eq!(texts.pop(now + PAUSE / 2), Some((run(2), "No.".to_owned())));
         assert_eq!(texts.pop(now + PAUSE / 2), None);
-        assert_eq!(texts.due(), Some(now + PAUSE));
+        assert_eq!(texts.next_due(), Some(now + PAUSE));
         assert_eq!(
             texts.pop(now + PAUSE),
             Some((run(1), "move is ".to_owned()))
         );
-        assert_eq!((texts.due(), texts.pop_any()), (None, None));
+        assert_eq!((texts.next_due(), texts.pop_any()), (None, None));
         // After a pause the next piece is a first one again.
         texts.push(run(1), "on", now + PAUSE * 3);
-        assert_eq!(texts.due(), Some(now + PAUSE * 3));
+        assert_eq!(texts.next_due(), Some(now + PAUSE * 3));
         assert_eq!(texts.0.len(), 1, "a run that sends nothing is forgotten");
     }
 
@@ -107,6 +107,6 @@ mod tests {
         assert_eq!(texts.pop(now), None);
         assert_eq!(texts.pop_any(), Some((run(1), "b".to_owned())));
         texts.push(run(1), &"c".repeat(MAX_BYTES), now);
-        assert_eq!(texts.due(), Some(now));
+        assert_eq!(texts.next_due(), Some(now));
     }
 }

@@ -16,11 +16,9 @@ pub fn members(state: &State, turn: &Turn) -> Vec<Member> {
     Agents::at_work(state, turn).to_api()
 }
 
-/// The agents of a turn.
 #[derive(Debug, Default)]
 pub(super) struct Agents(Vec<Slot>);
 
-/// One of them.
 #[derive(Debug)]
 struct Slot {
     role: RunRole,
@@ -30,10 +28,8 @@ struct Slot {
     status: Status,
 }
 
-/// Its state.
 #[derive(Debug)]
 enum Status {
-    /// It has not begun.
     Waiting,
     Running {
         attempt: u32,
@@ -45,7 +41,6 @@ enum Status {
 }
 
 impl Agents {
-    /// The agents of an open turn.
     pub(super) fn at_work(state: &State, turn: &Turn) -> Agents {
         let mut agents = Agents(seats(&turn.team));
         for run in state.runs_of(turn) {
@@ -76,14 +71,13 @@ impl Agents {
     pub(super) fn update(&mut self, run: &Run) -> Option<Member> {
         let place = self.0.iter().position(|seat| seat.run == Some(run.id))?;
         let seat = &mut self.0[place];
-        seat.status = Status::at(run);
+        seat.status = Status::of_run(run);
         Some(seat.to_api(place))
     }
 
-    /// The run that delegated to a run.
     pub(super) fn parent_of(&self, run: RunId) -> Option<RunId> {
         let seat = self.0.iter().find(|seat| seat.run == Some(run))?;
-        seat.parent()
+        seat.role.parent()
     }
 
     /// Runs that have not ended are cancelled with their turn.
@@ -112,26 +106,14 @@ impl Slot {
         }
     }
 
-    fn parent(&self) -> Option<RunId> {
-        match self.role {
-            RunRole::Child { parent, .. } => Some(parent),
-            RunRole::Lead | RunRole::Delegate { .. } => None,
-        }
-    }
-
     fn to_api(&self, place: usize) -> Member {
         let mut member = Member {
             place: place as u64,
             run: self.run.map(|run| run.to_string()),
             agent: self.agent.to_string(),
-            role: match self.role {
-                RunRole::Lead => "lead",
-                RunRole::Delegate { .. } => "delegate",
-                RunRole::Child { .. } => "child",
-            }
-            .to_owned(),
+            role: self.role.name().to_owned(),
             stage: self.stage,
-            parent: self.parent().map(|parent| parent.to_string()),
+            parent: self.role.parent().map(|parent| parent.to_string()),
             state: self.status.name().to_owned(),
             attempt: None,
             pause: None,
@@ -165,6 +147,7 @@ impl Slot {
                 cause,
                 reason,
                 duration_ms,
+                ..
             }) => {
                 member.error = Some(fault(cause.code(), reason));
                 member.duration_ms = Some(*duration_ms);
@@ -176,8 +159,7 @@ impl Slot {
 }
 
 impl Status {
-    /// The state of a run.
-    fn at(run: &Run) -> Status {
+    fn of_run(run: &Run) -> Status {
         match run.ending.as_deref() {
             Some(ending) => Status::Ended(ending.clone()),
             None if run.awaited_children() > 0 => Status::Delegating,

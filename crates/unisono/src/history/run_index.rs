@@ -10,10 +10,10 @@ use std::str::FromStr;
 
 use tokio::sync::Mutex;
 use unisono_context::{AgentId, RunId, SessionId, TurnId};
-use unisono_session::Fact;
+use unisono_session::{Event, Fact};
 use unisono_store::{Journal, SessionInfo};
 
-use super::read_from;
+use super::folded::Folded;
 
 /// Sessions listed at a time.
 const PAGE: usize = 1_024;
@@ -57,6 +57,7 @@ impl FromStr for Opening {
 
 /// A run and its opening.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct OpenedRun {
     /// When and where it was opened.
     pub opening: Opening,
@@ -79,15 +80,10 @@ impl OpenedRun {
 
 /// The known openings of runs.
 #[derive(Debug, Default)]
-pub struct RunIndex(Mutex<BTreeMap<SessionId, SessionRuns>>);
+pub struct RunIndex(Mutex<BTreeMap<SessionId, Folded<SessionRuns>>>);
 
-/// The openings of one session.
 #[derive(Debug, Default)]
 struct SessionRuns {
-    /// When the session was created: after its deletion, another one may have its id.
-    created_unix_ms: u64,
-    /// The last folded event.
-    seq: u64,
     /// The events that accepted its turns.
     accepted: BTreeMap<TurnId, u64>,
     /// The oldest first.
@@ -95,6 +91,13 @@ struct SessionRuns {
 }
 
 impl RunIndex {
+    /// Forgets a deleted session. If a page is being read, a later one forgets it.
+    pub(crate) fn forget(&self, session: SessionId) {
+        if let Ok(mut known) = self.0.try_lock() {
+            known.remove(&session);
+        }
+    }
+
     /// At most `limit` runs that `wanted` selects, after a position. `is_possible`: whether a
     /// session can have a selected run.
     ///
@@ -123,16 +126,20 @@ impl RunIndex {
             let is_due = |info: &&SessionInfo| newest.is_none_or(|at| at <= last_event(info));
             if let Some(info) = sessions.next_if(|info| is_due(info)) {
                 let of = known.entry(id(info)).or_default();
-                of.follow(journal, info).await?;
-                next.extend(of.before(after).map(|run| run.opening));
+                let take = |runs: &mut SessionRuns, seq: u64, event: &Event| {
+                    runs.take(id(info), seq, event);
+                };
+                of.follow(journal, info, take).await?;
+                next.extend(of.value.before(after).map(|run| run.opening));
                 continue;
             }
             let Some(opening) = next.pop() else { break };
             let Some(of) = known.get(&opening.session) else {
                 continue;
             };
-            next.extend(of.before(Some(opening)).map(|run| run.opening));
-            found.extend(of.opened_run(opening).filter(|run| wanted(run)).cloned());
+            let runs = &of.value;
+            next.extend(runs.before(Some(opening)).map(|run| run.opening));
+            found.extend(runs.opened_run(opening).filter(|run| wanted(run)).cloned());
         }
         Ok(found)
     }
@@ -153,50 +160,29 @@ impl SessionRuns {
         self.runs.get(at.ok()?)
     }
 
-    /// Folds the new events of the session.
-    async fn follow(
-        &mut self,
-        journal: &Journal,
-        info: &SessionInfo,
-    ) -> Result<(), unisono_store::Error> {
-        let session = id(info);
-        if self.created_unix_ms != info.created_unix_ms || self.seq > info.last_seq {
-            *self = SessionRuns {
-                created_unix_ms: info.created_unix_ms,
-                ..SessionRuns::default()
-            };
-        }
-        if self.seq == info.last_seq {
-            return Ok(());
-        }
-        read_from(journal, session, self.seq + 1, |event| {
-            // Event by event, so that none is folded twice if this is interrupted.
-            self.seq += 1;
-            match &event.fact {
-                Fact::TurnAccepted { turn } => drop(self.accepted.insert(turn.id, self.seq)),
-                Fact::TurnEnded { turn, .. } => drop(self.accepted.remove(turn)),
-                Fact::RunOpened { run } => {
-                    // The times of a session never decrease in the list, even if a clock was set
-                    // back.
-                    let newest = self.runs.last().map_or(i64::MIN, |run| run.opening.at);
-                    let opening = Opening {
-                        at: event.at.0.max(newest),
-                        session,
-                        seq: self.seq,
-                    };
-                    self.runs.push(OpenedRun {
-                        opening,
-                        run: run.id,
-                        turn: run.turn,
-                        accepted: self.accepted.get(&run.turn).copied().unwrap_or(self.seq),
-                        agent: run.agent.clone(),
-                    });
-                }
-                _ => {}
+    fn take(&mut self, session: SessionId, seq: u64, event: &Event) {
+        match &event.fact {
+            Fact::TurnAccepted { turn } => drop(self.accepted.insert(turn.id, seq)),
+            Fact::TurnEnded { turn, .. } => drop(self.accepted.remove(turn)),
+            Fact::RunOpened { run } => {
+                // The times of a session never decrease in the list, even if a clock was set
+                // back.
+                let newest = self.runs.last().map_or(i64::MIN, |run| run.opening.at);
+                let opening = Opening {
+                    at: event.at.0.max(newest),
+                    session,
+                    seq,
+                };
+                self.runs.push(OpenedRun {
+                    opening,
+                    run: run.id,
+                    turn: run.turn,
+                    accepted: self.accepted.get(&run.turn).copied().unwrap_or(seq),
+                    agent: run.agent.clone(),
+                });
             }
-            Ok(true)
-        })
-        .await
+            _ => {}
+        }
     }
 }
 
@@ -228,7 +214,30 @@ async fn newest_first(journal: &Journal) -> Result<Vec<SessionInfo>, unisono_sto
 
 #[cfg(test)]
 mod tests {
+    use unisono_session::machine::Import;
+
     use super::*;
+    use crate::Local;
+    use crate::fixture::sources;
+
+    #[tokio::test]
+    async fn a_deleted_session_leaves_nothing() {
+        let sources = sources([("compaction.preset", "off")]);
+        let local = Local::builder().sources(sources).in_memory();
+        let local = local.start().await.unwrap();
+        let import = Import {
+            title: "One that goes".into(),
+            ..Import::default()
+        };
+        let session = local.import(import).await.unwrap().id();
+        let index = local.run_index();
+        let page = index.page(local.journal(), None, 10, None, |_| true);
+        assert!(page.await.unwrap().is_empty());
+        assert_eq!(index.0.lock().await.len(), 1);
+        assert!(local.discard(session).await.unwrap());
+        assert!(index.0.lock().await.is_empty());
+        local.shutdown().await;
+    }
 
     #[test]
     fn a_position_is_read_as_it_is_written() {

@@ -13,14 +13,12 @@ use unisono_runtime::Handle;
 use unisono_runtime::{Agent, Answer, Ctx, Failure, Task};
 use unisono_session::machine::Import;
 use unisono_session::usage::Ledger;
-use unisono_store::{
-    Append, Checkpoint, Claim, Deletion, Engine, EngineFuture, Event as Stored, Health,
-    SessionId as Id, SessionInfo,
-};
+use unisono_store::{Engine, EngineFuture, Event as Stored, SessionId as Id};
 
 use super::*;
 use crate::Local;
 use crate::ask::Ask;
+use crate::fixture::sources;
 use crate::service::usage::budgets::budgets;
 use crate::turn_view;
 use unisono_config::settings::Sources;
@@ -32,10 +30,9 @@ struct AtOnce;
 
 impl Agent for AtOnce {
     async fn run(&self, _: Task, ctx: Ctx) -> Result<Answer, Failure> {
-        Ok(Answer {
-            usage: Usage::free(Tokens(10), Tokens(1)),
-            ..Answer::text(format!("{} agrees", ctx.definition().id))
-        })
+        let mut answer = Answer::text(format!("{} agrees", ctx.definition().id));
+        answer.usage = Usage::free(Tokens(10), Tokens(1));
+        Ok(answer)
     }
 }
 
@@ -55,13 +52,10 @@ impl Earliest {
 }
 
 impl Engine for Earliest {
-    fn claim(&self, session: Id) -> EngineFuture<'_, Claim> {
-        self.0.claim(session)
-    }
-
-    fn append(&self, append: Append) -> EngineFuture<'_, u64> {
-        self.0.append(append)
-    }
+    unisono_store::forward_engine!(
+        0: claim, append, put_checkpoint, latest_checkpoint, session, sessions, delete_session,
+        health, close
+    );
 
     fn read(&self, session: Id, from: u64, limit: usize) -> EngineFuture<'_, Vec<Stored>> {
         self.1.fetch_min(from, Ordering::Relaxed);
@@ -71,34 +65,6 @@ impl Engine for Earliest {
             self.2.fetch_add(read.len() as u64, Ordering::Relaxed);
             Ok(read)
         })
-    }
-
-    fn put_checkpoint(&self, session: Id, epoch: u64, made: Checkpoint) -> EngineFuture<'_, ()> {
-        self.0.put_checkpoint(session, epoch, made)
-    }
-
-    fn latest_checkpoint(&self, session: Id) -> EngineFuture<'_, Option<Checkpoint>> {
-        self.0.latest_checkpoint(session)
-    }
-
-    fn session(&self, session: Id) -> EngineFuture<'_, Option<SessionInfo>> {
-        self.0.session(session)
-    }
-
-    fn sessions(&self, after: Option<Id>, limit: usize) -> EngineFuture<'_, Vec<SessionInfo>> {
-        self.0.sessions(after, limit)
-    }
-
-    fn delete_session(&self, deletion: Deletion) -> EngineFuture<'_, bool> {
-        self.0.delete_session(deletion)
-    }
-
-    fn health(&self) -> Health {
-        self.0.health()
-    }
-
-    fn close(&self) -> EngineFuture<'_, ()> {
-        self.0.close()
     }
 }
 
@@ -347,17 +313,12 @@ async fn read_all(journal: &Journal, session: SessionId, ledger: &mut Ledger) {
 
 #[tokio::test]
 async fn the_budgets_read_the_journal_of_a_session_once() {
-    let directory = tempfile::tempdir().unwrap();
-    let sources = Sources {
-        env: Vec::new(),
-        ..Sources::of_process(directory.path())
-    };
-    let local = Local::builder()
-        .sources(sources)
-        .in_memory()
-        .set("models.default", "extractive")
-        .set("compaction.preset", "off")
-        .set("budget.daemon.max_tokens", "100000000");
+    let sources = sources([
+        ("models.default", "extractive"),
+        ("compaction.preset", "off"),
+        ("budget.daemon.max_tokens", "100000000"),
+    ]);
+    let local = Local::builder().sources(sources).in_memory();
     let local = local.start().await.unwrap();
     let session = local.import(conversation()).await.unwrap();
     let setup = local.setup();

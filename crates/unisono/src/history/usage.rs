@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tokio::sync::Mutex;
 use unisono_context::SessionId;
-use unisono_session::Fact;
 use unisono_session::budget::SessionUse;
 use unisono_session::usage::Ledger;
-use unisono_store::{Journal, SessionInfo};
+use unisono_session::{Event, Fact};
+use unisono_store::Journal;
 
-use super::read_from;
+use super::folded::Folded;
 
 /// Sessions listed at a time.
 const PAGE: usize = 1_024;
@@ -18,12 +18,12 @@ const PAGE: usize = 1_024;
 /// The known usage of the sessions of a store.
 #[derive(Debug, Default)]
 pub struct Folds {
-    used: Mutex<BTreeMap<SessionId, Fold>>,
-    /// What sessions take of the budgets.
+    used: Mutex<BTreeMap<SessionId, Folded<Fold>>>,
+    /// The sessions' parts of the budgets.
     pub(crate) budgets: Mutex<BTreeMap<SessionId, KnownUse>>,
 }
 
-/// What a session takes of the budgets, up to an event.
+/// A session's part of the budgets, up to an event.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KnownUse {
     /// When the session was created: after its deletion, another one may have its id.
@@ -36,11 +36,8 @@ pub(crate) struct KnownUse {
 
 /// The usage of one session.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct Fold {
-    /// When the session was created: after its deletion, another one may have its id.
-    created_unix_ms: u64,
-    /// The last folded event.
-    seq: u64,
     /// The session's title.
     pub title: String,
     /// Its usage.
@@ -66,17 +63,24 @@ impl Folds {
                 let session = info.session.into();
                 // A failure keeps the folded events: the entry is in the map meanwhile.
                 let fold = known.entry(session).or_default();
-                fold.follow(journal, info).await?;
+                fold.follow(journal, info, take).await?;
                 there.insert(session);
             }
         }
         if journal.owner().is_none() {
             known.retain(|session, _| there.contains(session));
         }
-        let used = known
-            .iter()
+        let folds = known.iter().map(|(session, fold)| (session, &fold.value));
+        let used = folds
             .filter(|(session, fold)| there.contains(session) && fold.ledger.entries().len() > 0);
         Ok(used.map(|(id, fold)| (*id, fold.clone())).collect())
+    }
+
+    /// Forgets a deleted session. If sessions are being folded, the next [`Self::all`] forgets it.
+    pub(crate) fn forget(&self, session: SessionId) {
+        if let Ok(mut known) = self.used.try_lock() {
+            known.remove(&session);
+        }
     }
 
     /// The usage of a session, if it exists. A session without an event does not exist.
@@ -93,36 +97,41 @@ impl Folds {
         };
         let mut known = self.used.lock().await;
         let fold = known.entry(session).or_default();
-        fold.follow(journal, &info).await?;
-        Ok(Some(fold.clone()))
+        fold.follow(journal, &info, take).await?;
+        Ok(Some(fold.value.clone()))
     }
 }
 
-impl Fold {
-    /// Folds the new events of the session.
-    async fn follow(
-        &mut self,
-        journal: &Journal,
-        info: &SessionInfo,
-    ) -> Result<(), unisono_store::Error> {
-        if self.created_unix_ms != info.created_unix_ms || self.seq > info.last_seq {
-            *self = Fold {
-                created_unix_ms: info.created_unix_ms,
-                ..Fold::default()
-            };
-        }
-        if self.seq == info.last_seq {
-            return Ok(());
-        }
-        read_from(journal, info.session.into(), self.seq + 1, |event| {
-            if let Fact::Created { title, .. } = &event.fact {
-                self.title = title.to_string();
-            }
-            self.ledger.take(event);
-            // Event by event, so that none is folded twice if this is interrupted.
-            self.seq += 1;
-            Ok(true)
-        })
-        .await
+fn take(fold: &mut Fold, _: u64, event: &Event) {
+    if let Fact::Created { title, .. } = &event.fact {
+        fold.title = title.to_string();
+    }
+    fold.ledger.take(event);
+}
+
+#[cfg(test)]
+mod tests {
+    use unisono_session::machine::Import;
+
+    use crate::Local;
+    use crate::fixture::sources;
+
+    #[tokio::test]
+    async fn a_deleted_session_leaves_nothing() {
+        let sources = sources([("compaction.preset", "off")]);
+        let local = Local::builder().sources(sources).in_memory();
+        let local = local.start().await.unwrap();
+        let import = Import {
+            title: "One that goes".into(),
+            ..Import::default()
+        };
+        let session = local.import(import).await.unwrap().id();
+        let folds = local.usage_folds();
+        let fold = folds.one(local.journal(), session).await.unwrap();
+        assert!(fold.is_some());
+        assert_eq!(folds.used.lock().await.len(), 1);
+        assert!(local.discard(session).await.unwrap());
+        assert!(folds.used.lock().await.is_empty());
+        local.shutdown().await;
     }
 }

@@ -29,7 +29,6 @@ pub async fn repair_branches(journal: &Journal, salvage: &Salvage) {
     }
 }
 
-/// Whether a branch was missing.
 async fn repair(journal: &Journal, session: SessionId) -> Result<bool, Error> {
     // Journals of the store itself are no sessions.
     if journal.session(session).await?.is_none() {

@@ -11,8 +11,11 @@ use crate::error::Error;
 use unisono_config::settings::{Override, Program, Sources};
 use unisono_config::setup::Setup;
 
-/// Builds a [`Local`]. Every part has a default: settings and agents of the project of the working
-/// directory, its store, no extensions.
+/// Builds a [`Local`]. The program chooses where its sessions are: [`Builder::store`],
+/// [`Builder::in_memory`], or [`Builder::configured_store`] for the store that the command line uses as
+/// well. Without that choice [`Builder::start`] fails. Every other part has a default: settings and
+/// agents of the person and of the project of the working directory, no extensions.
+/// [`Builder::sources`] reads settings and agents from other places.
 ///
 /// ```
 /// use unisono::{Ask, Conversation, Local};
@@ -36,7 +39,11 @@ pub struct Builder {
     overrides: Vec<Override>,
     extensions: Extensions,
     in_memory: bool,
+    configured_store: bool,
 }
+
+/// The settings that determine the store.
+const STORE_KEYS: [&str; 2] = ["store.path", "store.url"];
 
 impl Builder {
     /// Adds an agent implemented in Rust, for definitions of that `kind`.
@@ -53,7 +60,8 @@ impl Builder {
         self
     }
 
-    /// Adds a language model implemented in Rust, as `provider/model`.
+    /// Adds a language model implemented in Rust, as `provider/model`. The provider must not be a
+    /// configured one.
     #[must_use]
     pub fn model(
         mut self,
@@ -62,6 +70,24 @@ impl Builder {
     ) -> Builder {
         self.extensions = self.extensions.model(name, model);
         self
+    }
+
+    /// Adds a language model implemented in Rust and makes it the model of all agents that name no
+    /// other.
+    #[must_use]
+    pub fn default_model(self, name: &str, model: impl LanguageModel + 'static) -> Builder {
+        self.model(name, model).set("models.default", name)
+    }
+
+    /// Defines an agent of that `kind`, as a table `[agents.<id>]` of the settings does. A lead
+    /// chooses delegates by their descriptions. The agent may call these `tools` and no others.
+    /// [`Builder::set`] sets further keys: `set("agents.<id>.timeout", "10s")`.
+    #[must_use]
+    pub fn define_agent(self, id: &str, kind: &str, description: &str, tools: &[&str]) -> Builder {
+        self.set(&format!("agents.{id}.kind"), kind)
+            .set(&format!("agents.{id}.description"), description)
+            // Names in quotes: a TOML array.
+            .set(&format!("agents.{id}.tools"), format!("{tools:?}"))
     }
 
     /// Replaces all agents, tools and models added so far.
@@ -78,7 +104,9 @@ impl Builder {
         self
     }
 
-    /// Sets one key of the configuration: `set("compaction.trigger_tokens", "12000")`.
+    /// Sets one key of the configuration, over all settings files and environment variables:
+    /// `set("compaction.trigger_tokens", "12000")`. A list is a TOML array, or its items with commas
+    /// between them. [`Builder::start`] reports wrong keys and values.
     #[must_use]
     pub fn set(mut self, key: &str, value: impl Into<String>) -> Builder {
         self.overrides.push(Override::new("set", key, value));
@@ -92,21 +120,32 @@ impl Builder {
         self.set("store.path", directory.to_string_lossy())
     }
 
-    /// Reads settings from these places only.
+    /// Keeps sessions in the store that the settings name: the project's store, or the person's store if
+    /// there is no project. The command line uses the same store. Only one process at a time can open it.
+    #[must_use]
+    pub fn configured_store(mut self) -> Builder {
+        self.configured_store = true;
+        self
+    }
+
+    /// Reads settings from these places and [`Builder::set`] only; [`Builder::directory`] then has no
+    /// effect.
     #[must_use]
     pub fn sources(mut self, sources: Sources) -> Builder {
         self.sources = Some(sources);
         self
     }
 
-    /// Uses a configuration that was already read, with the same extensions.
+    /// Uses a configuration that was already read, and its store, with the same extensions.
+    /// [`Builder::set`], [`Builder::store`], [`Builder::sources`] and [`Builder::directory`] then have
+    /// no effect.
     #[must_use]
     pub fn setup(mut self, setup: Setup) -> Builder {
         self.setup = Some(setup);
         self
     }
 
-    /// Keeps sessions in memory: nothing is written, nothing survives.
+    /// Keeps sessions in memory: the store is not written, and sessions end with the [`Local`].
     #[must_use]
     pub fn in_memory(mut self) -> Builder {
         self.in_memory = true;
@@ -116,7 +155,8 @@ impl Builder {
     /// Reads configuration and agents, opens the store, and starts the runtime.
     ///
     /// # Errors
-    /// Configuration or agents are wrong, or the store cannot be opened.
+    /// No store was chosen, configuration or agents are wrong, or the store cannot be opened, for
+    /// example because another process has opened it.
     pub async fn start(self) -> Result<Local, Error> {
         let setup = match self.setup {
             Some(setup) => setup,
@@ -129,6 +169,10 @@ impl Builder {
                     }
                 };
                 sources.overrides.extend(self.overrides);
+                let is_set = sources.overrides.iter().any(determines_store);
+                if !(self.in_memory || self.configured_store || is_set) {
+                    return Err(Error::NoStoreChosen);
+                }
                 sources.program = Program::from(&self.extensions);
                 Setup::load(sources)?
             }
@@ -140,4 +184,9 @@ impl Builder {
         };
         Local::start_on(opened, setup, self.extensions).await
     }
+}
+
+/// Whether a setting says where the store is.
+fn determines_store(setting: &Override) -> bool {
+    STORE_KEYS.contains(&&*setting.key)
 }

@@ -125,7 +125,7 @@ impl Local {
             }
             None => {}
         }
-        // Whoever may not do everything may not read the files of this machine.
+        // A limited caller, and one without `admin`, may not read the files of this machine.
         if self.is_limited() || !self.caller.allows(Scope::Admin) {
             import.labels.remove(INSTRUCTIONS_FROM);
         }

@@ -72,7 +72,6 @@ impl Local {
         }
     }
 
-    /// A digest of its agent definitions.
     pub(crate) fn agents_digest(&self) -> Vec<u8> {
         let mut hasher = Hasher::new("unisono/agents", 1);
         for agent in self.setup().roster.iter() {

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use futures_util::FutureExt as _;
 use unisono_search::Search;
 use unisono_store::audit::{Retention, record_opening};
 use unisono_store::{DegradedDisk, Disk, Journal, Losses, Memory, ReadOnlyDisk, Salvage};
@@ -13,6 +14,7 @@ use unisono_config::setup::Setup;
 
 /// A journal on disk, and the repairs made when it was opened.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct OpenedStore {
     /// The journal.
     pub journal: Journal,
@@ -42,7 +44,7 @@ impl OpenedStore {
     }
 
     /// Records in the audit log what the opening changed in the store.
-    async fn record_repairs(&self, settings: &Audit) {
+    pub async fn record_repairs(&self, settings: &Audit) {
         if !settings.enabled {
             return;
         }
@@ -51,9 +53,7 @@ impl OpenedStore {
             entries: settings.max_entries,
         };
         if let Some(salvage) = &self.salvage {
-            let quarantine = salvage.quarantine.file_name().unwrap_or_default();
-            let quarantine = quarantine.to_string_lossy().into();
-            let object = [("quarantine".into(), quarantine)].into();
+            let object = [("quarantine".into(), salvage.quarantine_name().into())].into();
             record_opening(&self.journal, "repair", object, retention).await;
         }
         if self.narrowed > 0 {
@@ -94,29 +94,29 @@ impl OpenedStore {
 ///
 /// # Errors
 /// Another process has opened it, it cannot be written, or it is of a newer version.
-pub async fn open_store(path: &Path) -> Result<OpenedStore, unisono_store::Error> {
-    let directory = path.to_owned();
-    let path = directory.clone();
-    let opened = settings::off_thread(move || Disk::open(path)).await?;
-    let journal = Journal::new(Arc::new(opened.disk));
-    let unfinished = journal.sweep().await?;
-    if unfinished > 0 {
-        tracing::warn!(
-            sessions = unfinished,
-            "an import was cut short: nothing of it is kept"
-        );
+pub fn open_store(
+    path: &Path,
+) -> impl Future<Output = Result<OpenedStore, unisono_store::Error>> + Send {
+    async move {
+        let directory = path.to_owned();
+        let path = directory.clone();
+        let opened = settings::off_thread(move || Disk::open(path)).await?;
+        let journal = Journal::new(Arc::new(opened.disk));
+        delete_unfinished_imports(&journal).await?;
+        if let Some(salvage) = &opened.salvage {
+            repair_branches(&journal, salvage).await;
+        }
+        Ok(OpenedStore {
+            journal,
+            losses: Some(Arc::new(Losses::open(&directory)?)),
+            directory: Some(directory),
+            salvage: opened.salvage,
+            narrowed: opened.narrowed,
+            degraded: false,
+        })
     }
-    if let Some(salvage) = &opened.salvage {
-        repair_branches(&journal, salvage).await;
-    }
-    Ok(OpenedStore {
-        journal,
-        losses: Some(Arc::new(Losses::open(&directory)?)),
-        directory: Some(directory),
-        salvage: opened.salvage,
-        narrowed: opened.narrowed,
-        degraded: false,
-    })
+    // Callers' crates do not compile it again.
+    .boxed()
 }
 
 /// Opens the store of the settings: a database, or the directory as [`open_store`] does. The audit
@@ -124,15 +124,21 @@ pub async fn open_store(path: &Path) -> Result<OpenedStore, unisono_store::Error
 ///
 /// # Errors
 /// As [`open_store`]; the database does not answer, or cannot be used.
-pub async fn open_configured(config: &Config) -> Result<OpenedStore, unisono_store::Error> {
-    match &config.store.url {
-        None => {
-            let opened = open_store(&config.store.path).await?;
-            opened.record_repairs(&config.audit).await;
-            Ok(opened)
+pub fn open_configured(
+    config: &Config,
+) -> impl Future<Output = Result<OpenedStore, unisono_store::Error>> + Send {
+    async move {
+        match &config.store.url {
+            None => {
+                let opened = open_store(&config.store.path).await?;
+                opened.record_repairs(&config.audit).await;
+                Ok(opened)
+            }
+            Some(url) => open_database(url, config).await,
         }
-        Some(url) => open_database(url, config).await,
     }
+    // Callers' crates do not compile it again.
+    .boxed()
 }
 
 #[cfg(feature = "postgres")]
@@ -146,13 +152,7 @@ async fn open_database(url: &str, config: &Config) -> Result<OpenedStore, unison
     let takeover_after = Duration::from_millis(config.cluster.takeover_after.ms());
     let options = options.directory(&store.path).member(takeover_after);
     let journal = Journal::new(Arc::new(Postgres::open(options).await?));
-    let unfinished = journal.sweep().await?;
-    if unfinished > 0 {
-        tracing::warn!(
-            sessions = unfinished,
-            "an import was cut short: nothing of it is kept"
-        );
-    }
+    delete_unfinished_imports(&journal).await?;
     Ok(OpenedStore {
         journal,
         directory: Some(store.path.clone()),
@@ -160,13 +160,26 @@ async fn open_database(url: &str, config: &Config) -> Result<OpenedStore, unison
     })
 }
 
+async fn delete_unfinished_imports(journal: &Journal) -> Result<(), unisono_store::Error> {
+    let unfinished = journal.sweep().await?;
+    if unfinished > 0 {
+        tracing::warn!(
+            sessions = unfinished,
+            "an import was cut short: nothing of it is kept"
+        );
+    }
+    Ok(())
+}
+
 /// Opens the database of the settings for reading, beside a daemon that uses it with the same
 /// directory.
 ///
 /// # Errors
 /// The settings name no database; it does not answer, or cannot be used.
-pub async fn open_beside(config: &Config) -> Result<OpenedStore, unisono_store::Error> {
-    read_database(config).await
+pub fn open_beside(
+    config: &Config,
+) -> impl Future<Output = Result<OpenedStore, unisono_store::Error>> + Send {
+    async move { read_database(config).await }.boxed()
 }
 
 #[cfg(feature = "postgres")]
@@ -199,42 +212,50 @@ async fn open_database(_: &str, _: &Config) -> Result<OpenedStore, unisono_store
 /// # Errors
 ///
 /// Another process has opened it, it cannot be read, or it is of a newer version.
-pub async fn open_degraded(
+pub fn open_degraded(
     path: &Path,
     error: unisono_store::Error,
-) -> Result<OpenedStore, unisono_store::Error> {
-    let directory = path.to_owned();
-    tracing::error!(%error, "the store takes no writes for now, it is only read");
-    let path = directory.clone();
-    let disk = settings::off_thread(move || DegradedDisk::open(path, &error)).await?;
-    let journal = Journal::new(Arc::new(disk));
-    // The remains of an aborted import are hidden, and removed by the next opening.
-    journal.sweep().await?;
-    Ok(OpenedStore {
-        journal,
-        losses: Some(Arc::new(Losses::open(&directory)?)),
-        directory: Some(directory),
-        degraded: true,
-        ..OpenedStore::nothing()
-    })
+) -> impl Future<Output = Result<OpenedStore, unisono_store::Error>> + Send {
+    async move {
+        let directory = path.to_owned();
+        tracing::error!(%error, "the store takes no writes for now, it is only read");
+        let path = directory.clone();
+        let disk = settings::off_thread(move || DegradedDisk::open(path, &error)).await?;
+        let journal = Journal::new(Arc::new(disk));
+        // An aborted import is hidden; the next opening deletes it.
+        journal.sweep().await?;
+        Ok(OpenedStore {
+            journal,
+            losses: Some(Arc::new(Losses::open(&directory)?)),
+            directory: Some(directory),
+            degraded: true,
+            ..OpenedStore::nothing()
+        })
+    }
+    // Callers' crates do not compile it again.
+    .boxed()
 }
 
 /// Opens a store for reading only, if it cannot be written. Its search index is built in memory.
 ///
 /// # Errors
 /// Another process has opened it, it cannot be read, or it is of a newer version.
-pub async fn open_read_only(
+pub fn open_read_only(
     path: &Path,
     reason: String,
-) -> Result<OpenedStore, unisono_store::Error> {
-    let directory = path.to_owned();
-    let disk = settings::off_thread(move || ReadOnlyDisk::open(directory, reason)).await?;
-    let journal = Journal::new(Arc::new(disk));
-    // The remains of an aborted import are hidden.
-    journal.sweep().await?;
-    Ok(OpenedStore {
-        journal,
-        losses: Some(Arc::new(Losses::open(path)?)),
-        ..OpenedStore::nothing()
-    })
+) -> impl Future<Output = Result<OpenedStore, unisono_store::Error>> + Send {
+    async move {
+        let directory = path.to_owned();
+        let disk = settings::off_thread(move || ReadOnlyDisk::open(directory, reason)).await?;
+        let journal = Journal::new(Arc::new(disk));
+        // An aborted import is hidden.
+        journal.sweep().await?;
+        Ok(OpenedStore {
+            journal,
+            losses: Some(Arc::new(Losses::open(path)?)),
+            ..OpenedStore::nothing()
+        })
+    }
+    // Callers' crates do not compile it again.
+    .boxed()
 }

@@ -13,7 +13,8 @@ use crate::error::{ChangeError, Error};
 use crate::labels;
 use crate::view::Inspect;
 use unisono_config::settings::{
-    self, Override, OverrideChanges, STORED, SessionOverrides, Sources, changed, session_overrides,
+    self, Override, OverrideChanges, STORED, SessionOverrides, Sources, changed,
+    name_written_values, session_overrides,
 };
 use unisono_config::setup::Setup;
 use unisono_session::State;
@@ -238,7 +239,10 @@ fn with_changes(
     let text = changed(&text, changes)?;
     let mut sources = before.loaded.sources().clone();
     sources.stored = Some(text.clone());
-    let setup = Setup::load(sources).map_err(ChangeError::Wrong)?;
+    let setup = Setup::load(sources).map_err(|found| {
+        let (sources, store) = (before.loaded.sources(), &before.loaded.config.store.path);
+        ChangeError::Wrong(name_written_values(&found, sources, store, changes))
+    })?;
     Ok((setup, text))
 }
 

@@ -11,7 +11,9 @@ use super::{Local, Shared};
 const HOOKS_WITHIN: Duration = Duration::from_secs(5);
 
 impl Local {
-    /// Stops the runtime and closes the store. Open turns stay open and resume at the next start.
+    /// Stops the runtime and closes the store. Open turns stay open and resume at the next start. The
+    /// hooks of ended turns have up to five seconds. If a [`Local::for_caller`] of this one exists,
+    /// nothing happens until that is dropped, too.
     pub async fn shutdown(self) {
         let Some(mut shared) = Arc::into_inner(self.shared) else {
             tracing::warn!("a caller is still there; the store closes when it is gone");

@@ -6,15 +6,16 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use jiff::civil::Date;
 use unisono_model::calibration::Calibrations;
-use unisono_model::catalogue::{EXTRACTIVE, Entry};
+use unisono_model::catalogue::{Catalogue, EXTRACTIVE, Entry};
 use unisono_session::agent::{AgentKind, Team};
 
-use unisono_config::settings::Loaded;
+use unisono_config::settings::{Loaded, entry_lines};
 use unisono_config::setup::Setup;
 use unisono_config::summarisers;
 
 /// A notice about one model, with a remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Notice {
     /// The model, as `provider/model`.
     pub model: String,
@@ -77,20 +78,10 @@ pub fn of_team(setup: &Setup, team: &Team, learnt: &Calibrations, today: Date) -
     if !names.is_empty() {
         names.extend(others(&setup.loaded, &team.lead.model));
     }
-    collect_notices(&setup.loaded, names, learnt, today)
+    of_models(&setup.loaded, names, learnt, today)
 }
 
-/// The notices about models by name. Unknown names have none.
-pub fn of_models(
-    loaded: &Loaded,
-    names: BTreeSet<String>,
-    learnt: &Calibrations,
-    today: Date,
-) -> Vec<Notice> {
-    collect_notices(loaded, names, learnt, today)
-}
-
-/// The same for all models that this configuration can use.
+/// The notices about all models that this configuration can use.
 pub fn of_setup(setup: &Setup, learnt: &Calibrations, today: Date) -> Vec<Notice> {
     let agents = setup.roster.iter().map(|agent| &agent.definition);
     let asks = agents.filter(|agent| agent.kind == AgentKind::Llm);
@@ -99,7 +90,7 @@ pub fn of_setup(setup: &Setup, learnt: &Calibrations, today: Date) -> Vec<Notice
     for lead in names.clone() {
         names.extend(others(&setup.loaded, &lead));
     }
-    collect_notices(&setup.loaded, names, learnt, today)
+    of_models(&setup.loaded, names, learnt, today)
 }
 
 /// The other models that a turn with such a lead may use.
@@ -111,7 +102,8 @@ fn others(loaded: &Loaded, lead: &str) -> Vec<String> {
         .collect()
 }
 
-fn collect_notices(
+/// The notices about models by name. Unknown names have none.
+pub fn of_models(
     loaded: &Loaded,
     names: BTreeSet<String>,
     learnt: &Calibrations,
@@ -130,6 +122,15 @@ fn collect_notices(
                 .or_else(|| (entry.assumed && !known).then(|| unknown(loaded, &entry)))
         })
         .collect()
+}
+
+/// The notice that the catalogue is outdated.
+pub fn outdated(catalogue: &Catalogue, today: Date) -> Option<String> {
+    let days = catalogue.outdated_days(today)?;
+    Some(format!(
+        "the catalogue of models is {days} days old: prices and dates in it may have changed; \
+         install a newer version, or set models.catalogue"
+    ))
 }
 
 /// The notice that a model retires soon, or is retired.
@@ -165,12 +166,25 @@ fn unknown(loaded: &Loaded, entry: &Entry) -> Notice {
                 None => ", and its price is not known",
             }
         ),
-        help: format!(
-            "put what is right into {file}:\n\
-             [models.\"{model}\"]\n\
-             window = {window}\n\
-             max_output = {max_output}\n\
-             # price = {{ input = …, output = … }}  # dollars per million tokens"
-        ),
+        help: format!("put what is right into {file}:\n{}", entry_lines(entry)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_catalogue_of_more_than_a_hundred_and_twenty_days_has_a_notice() {
+        let catalogue = Catalogue::built_in().unwrap();
+        let generated = catalogue.generated().unwrap();
+        let after = |days: i64| {
+            let span = jiff::Span::new().days(days);
+            generated.checked_add(span).unwrap()
+        };
+        assert_eq!(outdated(&catalogue, after(120)), None);
+        let notice = outdated(&catalogue, after(121)).unwrap();
+        let says = "the catalogue of models is 121 days old";
+        assert!(notice.starts_with(says), "{notice}");
     }
 }

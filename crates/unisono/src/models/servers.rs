@@ -106,28 +106,15 @@ mod tests {
     use tokio::time::advance;
 
     use super::*;
-    use unisono_config::paths::Home;
-    use unisono_config::settings::{Override, Sources};
+    use crate::fixture::sources;
 
     #[test]
     fn the_settings_say_how_many_slots_a_server_has_that_does_not_tell() {
-        let nowhere = || Some("/nowhere".into());
-        let own = [
-            ("like", "openai-compatible"),
-            ("base_url", "http://127.0.0.1:9/v1"),
-            ("slots", "4"),
-        ];
-        let set = |(key, value)| Override::new("set", format!("providers.own.{key}"), value);
-        let sources = Sources {
-            directory: "/nowhere".into(),
-            home: Home {
-                home: nowhere(),
-                config: nowhere(),
-                data: nowhere(),
-            },
-            overrides: own.map(set).into(),
-            ..Sources::default()
-        };
+        let sources = sources([
+            ("providers.own.like", "openai-compatible"),
+            ("providers.own.base_url", "http://127.0.0.1:9/v1"),
+            ("providers.own.slots", "4"),
+        ]);
         let setup = Setup::load(sources).unwrap();
         assert_eq!(slots_of(&setup, "own/a-model"), Some(4));
         assert_eq!(slots_of(&setup, "openai/a-model"), None);

@@ -15,7 +15,7 @@ use opentelemetry_sdk::trace::SpanData;
 use unisono_context::call::{Reply, Stop, Usage};
 use unisono_context::{Digest, RunId, SessionId, Timestamp, TurnId};
 use unisono_session::agent::Definition;
-use unisono_session::event::{OpenedRun, Outcome, RunRole, Work};
+use unisono_session::event::{AcceptedTurn, OpenedRun, Outcome, Work};
 use unisono_session::run::calls::{CallOutput, CallPlace, PlannedCall};
 use unisono_session::run::{AuxiliaryUsage, Ending, Step};
 use unisono_session::{Event, Fact};
@@ -78,34 +78,10 @@ impl Spans {
     /// Takes an event; returns the spans that end with it.
     pub(super) fn take(&mut self, session: SessionId, event: &Event) -> Vec<SpanData> {
         match &event.fact {
-            Fact::Defined { definition } => {
-                if self.definitions.len() >= DEFINITIONS {
-                    self.definitions.clear();
-                }
-                self.definitions
-                    .insert(definition.digest(), definition.clone());
-            }
-            Fact::TurnAccepted { turn } => {
-                let operation = match turn.work {
-                    Work::Answer { .. } => "invoke_workflow",
-                    _ => "compact",
-                };
-                let open = Turn {
-                    since: event.at,
-                    branch: turn.branch.clone(),
-                    operation,
-                    runs: Vec::new(),
-                    ready: event.at,
-                    summaries: 0,
-                    compacts: false,
-                };
-                self.turns.insert(turn.id, open);
-            }
+            Fact::Defined { definition } => self.defined(definition),
+            Fact::TurnAccepted { turn } => self.turn_accepted(turn, event.at),
             Fact::CompactionPlanned { turn, .. } | Fact::CompactionFailed { turn, .. } => {
-                if let Some(turn) = self.turns.get_mut(turn) {
-                    turn.ready = event.at;
-                    turn.compacts = true;
-                }
+                self.compaction_stepped(*turn, event.at);
             }
             Fact::SummariserUsed { turn, model, usage } => {
                 return vec![self.summarised(session, *turn, (model, usage), event.at)];
@@ -123,18 +99,7 @@ impl Spans {
                     self.ready(*run, event.at);
                 }
             },
-            Fact::ToolsCalled { run, round, calls } => {
-                if let Some(run) = self.runs.get_mut(run) {
-                    for (index, planned) in (0..).zip(calls) {
-                        let planned = planned.clone();
-                        let tool = Tool {
-                            planned,
-                            started: None,
-                        };
-                        run.tools.insert((*round, index), tool);
-                    }
-                }
-            }
+            Fact::ToolsCalled { run, round, calls } => self.tools_called(*run, *round, calls),
             Fact::ToolStarted { call } => {
                 if let Some(tool) = self.tool(call) {
                     tool.started = Some(event.at);
@@ -164,6 +129,38 @@ impl Spans {
         self.runs
             .extend(runs.filter(|(_, run)| cut.contains_key(&run.opened.turn)));
         self.turns.extend(cut);
+    }
+
+    fn defined(&mut self, definition: &Arc<Definition>) {
+        if self.definitions.len() >= DEFINITIONS {
+            self.definitions.clear();
+        }
+        let digest = definition.digest();
+        self.definitions.insert(digest, definition.clone());
+    }
+
+    fn turn_accepted(&mut self, turn: &AcceptedTurn, at: Timestamp) {
+        let operation = match turn.work {
+            Work::Answer { .. } => "invoke_workflow",
+            _ => "compact",
+        };
+        let open = Turn {
+            since: at,
+            branch: turn.branch.clone(),
+            operation,
+            runs: Vec::new(),
+            ready: at,
+            summaries: 0,
+            compacts: false,
+        };
+        self.turns.insert(turn.id, open);
+    }
+
+    fn compaction_stepped(&mut self, turn: TurnId, at: Timestamp) {
+        if let Some(turn) = self.turns.get_mut(&turn) {
+            turn.ready = at;
+            turn.compacts = true;
+        }
     }
 
     /// A request for a summary of a turn's context has ended; the turn may have, too.
@@ -218,6 +215,20 @@ impl Spans {
             tools: HashMap::new(),
         };
         self.runs.insert(run.id, open);
+    }
+
+    fn tools_called(&mut self, run: RunId, round: u32, calls: &[PlannedCall]) {
+        let Some(run) = self.runs.get_mut(&run) else {
+            return;
+        };
+        for (index, planned) in (0..).zip(calls) {
+            let planned = planned.clone();
+            let tool = Tool {
+                planned,
+                started: None,
+            };
+            run.tools.insert((round, index), tool);
+        }
     }
 
     fn ready(&mut self, run: RunId, at: Timestamp) {
@@ -410,10 +421,7 @@ impl Run {
             SpanKind::Internal,
             (self.since, at),
         );
-        span.parent_span_id = match role {
-            RunRole::Child { parent, .. } => run_span(parent),
-            RunRole::Lead | RunRole::Delegate { .. } => turn_span(turn),
-        };
+        span.parent_span_id = role.parent().map_or_else(|| turn_span(turn), run_span);
         span.put("gen_ai.operation.name", text("invoke_agent"));
         self.describe_model(&mut span);
         if let Some(definition) = &self.definition {

@@ -6,10 +6,13 @@ use async_trait::async_trait;
 use unisono_api::cluster::{ClusterMember, MemberState};
 use unisono_api::page::PageQuery;
 use unisono_api::service::{Cluster, Result};
+use unisono_api::session::SessionListItem;
 use unisono_api::{Code, Page};
+use unisono_context::SessionId;
 use uuid::Uuid;
 
 use super::cursor;
+use super::sessions::{StoredSession, list_items};
 use crate::Local;
 use crate::error::Error;
 use crate::values;
@@ -30,6 +33,33 @@ impl Cluster for Local {
         };
         let limit = Page::<ClusterMember>::size(query.limit);
         Ok(Page::first(left, limit, |last| last.member.clone()))
+    }
+
+    async fn member_sessions(
+        &self,
+        member: &str,
+        query: &PageQuery,
+    ) -> Result<Page<SessionListItem>> {
+        let unknown = || Error::not_found("program of the cluster with the id", member);
+        let before: Option<SessionId> = cursor(query.cursor.as_deref())?;
+        let id: Uuid = member.parse().map_err(|_| unknown())?;
+        let all = self.all_members().await?;
+        if !all.iter().any(|one| one.member == id.to_string()) {
+            return Err(unknown().into());
+        }
+        let limit = Page::<()>::size(query.limit);
+        // One more session shows whether there is a next page.
+        let owned = self.journal().sessions_of_member(id, before, limit + 1);
+        let owned = owned.await.map_err(Error::from)?.into_iter();
+        let owned = owned.map(|info| StoredSession {
+            id: info.session.into(),
+            info,
+        });
+        let part = Page::first(owned, limit, |last| last.id.to_string());
+        Ok(Page {
+            items: list_items(self, part.items).await?,
+            next: part.next,
+        })
     }
 
     async fn drain(&self, member: &str, drain: bool) -> Result<ClusterMember> {

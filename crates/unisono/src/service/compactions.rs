@@ -41,7 +41,7 @@ impl Compactions for Local {
         let before: Option<u32> = cursor(query.cursor.as_deref())?;
         let (branch, limit) = (query.branch.clone(), Page::<()>::size(query.limit));
         let look = move |state: &State| {
-            let active = Active::of(state, &branch);
+            let active = Active::from_state(state, &branch);
             let all = state.checkpoints().iter().rev();
             let left = all.filter(|one| before.is_none_or(|before| one.number < before));
             let left = left.map(|one| described(state, &active, one));
@@ -72,7 +72,7 @@ impl Compactions for Local {
         let mut state = session.inspect(Clone::clone).await.map_err(Error::from)?;
         let learnt = self.calibrations().clone();
         let before = state.clone();
-        let work = move || estimate::Estimate::of(&setup, &learnt, &ask, &mut state);
+        let work = move || estimate::Estimate::simulate(&setup, &learnt, &ask, &mut state);
         let estimate = off_thread(work).await.map_err(Error::from)?;
         let needed = MaximumUse::of_summary(estimate.tokens, estimate.cost);
         let shared = budgets::warnings(self, &before, needed).await;
@@ -126,7 +126,7 @@ struct Active {
 }
 
 impl Active {
-    fn of(state: &State, branch: &str) -> Active {
+    fn from_state(state: &State, branch: &str) -> Active {
         let (mut here, mut branches) = (Vec::new(), BTreeMap::new());
         for (name, head) in state.tree().branches() {
             for checkpoint in state.checkpoints().active(state.tree(), head) {
@@ -174,7 +174,6 @@ fn described(state: &State, active: &Active, of: &checkpoint::Checkpoint) -> Che
     }
 }
 
-/// A checkpoint with all its details.
 async fn detail(
     local: &Local,
     session: &View,
@@ -186,13 +185,13 @@ async fn detail(
     let mut state = session.inspect(Clone::clone).await?;
     let head = state.tree().head(branch);
     let head = head.ok_or_else(|| unknown_branch(branch))?;
-    let checkpoint = described(&state, &Active::of(&state, branch), &found);
+    let checkpoint = described(&state, &Active::from_state(&state, branch), &found);
     let inactive = inactive(&state, head, &found);
     let ask = Ask::revert(found.id).branch(branch);
     let (id, active) = (found.id, checkpoint.active);
     let usage = state.checkpoint_usage(found.id);
     let learnt = local.calibrations().clone();
-    let without = move || RevertEstimate::of((&setup, &learnt), &ask, &mut state, head, id);
+    let without = move || RevertEstimate::simulate((&setup, &learnt), &ask, &mut state, head, id);
     let work = move || active.then(without);
     let without = off_thread(work).await.transpose()?;
     let key_facts = found.key_facts.iter().map(|fact| KeyFact {

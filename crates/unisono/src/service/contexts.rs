@@ -173,7 +173,6 @@ async fn frozen(
     })
 }
 
-/// The pinned messages of a branch after one of them.
 async fn pinned(
     local: &Local,
     session: &View,

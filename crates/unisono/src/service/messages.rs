@@ -250,7 +250,6 @@ fn wrong_message(error: append::Error) -> Error {
     Error::new(code, error.to_string())
 }
 
-/// The error for a missing branch.
 pub(super) fn unknown_branch(branch: &str) -> Error {
     Error::new(Code::NotFound, format!("there is no branch {branch:?}"))
 }
@@ -354,7 +353,6 @@ fn part(part: &SaidPart) -> Part {
     }
 }
 
-/// The form of a message in the context.
 fn form(view: &View<'_>, node: &Node) -> &'static str {
     match view.status(node.ordinal()) {
         Some(MessageStatus::Covered(checkpoint)) => match checkpoint.body {
@@ -382,7 +380,6 @@ fn stretch(of: message_tree::BranchSegment) -> BranchSegment {
     }
 }
 
-/// The message at a position of a branch.
 pub(super) fn message_at(state: &State, branch: &str, ordinal: u32) -> Result<MessageId, Error> {
     let ordinal = Ordinal(ordinal);
     let head = state.tree().head(branch);

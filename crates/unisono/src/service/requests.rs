@@ -17,6 +17,7 @@ use unisono_store::Journal;
 use super::id;
 use super::settings::of_request;
 use crate::Ask;
+use crate::append;
 use crate::client_tools::ClientToolRequest;
 use crate::context;
 use crate::error::Error;
@@ -65,8 +66,10 @@ pub async fn read(
 /// The ask for a task.
 ///
 /// # Errors
-/// A tool or a setting is wrong.
+/// The author, a tool or a setting is wrong.
 pub fn task(new: &NewTurn) -> Result<Ask, Error> {
+    let author = new.author.as_deref().map(append::author).transpose();
+    let author = author.map_err(|error| Error::new(Code::InvalidRequest, error.to_string()))?;
     let results = new.results.iter().map(|result| Part::ToolResult {
         call_id: result.call_id.as_str().into(),
         content: result.content.as_str().into(),
@@ -85,6 +88,7 @@ pub fn task(new: &NewTurn) -> Result<Ask, Error> {
     };
     let (specs, client_options) = client_options.read().map_err(Error::from)?;
     let ask = ask
+        .with_author(author)
         .with_client_tools(specs, client_options)
         .branch(new.branch.as_str())
         .with_settings(of_request(&new.settings)?);
@@ -149,7 +153,6 @@ fn part(new: &NewCompaction) -> Result<Option<ContextPart>, Error> {
     }
 }
 
-/// The options of the summary.
 fn writing(
     instructions: Option<String>,
     summariser: Option<String>,

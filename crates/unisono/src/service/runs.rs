@@ -27,6 +27,7 @@ use crate::Local;
 use crate::attachments;
 use crate::error::Error;
 use crate::history::{self, Lookup};
+use crate::turn_budgets::TurnBudgets;
 use crate::turn_view;
 use crate::values;
 
@@ -38,7 +39,9 @@ impl Runs for Local {
 
     async fn run(&self, session: &str, run: &str) -> Answer<RunDetail> {
         let found = FoundRun::new(self, session, run).await?;
-        Ok(found.detail()?)
+        let mut detail = found.detail()?;
+        found.budgets(self).await?.add_to_run(&mut detail.run);
+        Ok(detail)
     }
 
     async fn why(&self, session: &str, run: &str, query: &WhyQuery) -> Answer<Why> {
@@ -76,6 +79,12 @@ impl FoundRun {
     fn traced(&self) -> Result<&RunTrace, Error> {
         let found = self.trace.run(self.id);
         found.ok_or_else(|| Error::not_found("run", self.id))
+    }
+
+    async fn budgets(&self, local: &Local) -> Result<TurnBudgets, Error> {
+        let turn = self.traced()?.opened.1.turn;
+        let session = local.view(self.session).await?;
+        Ok(TurnBudgets::read(&session, &self.trace, turn).await?)
     }
 
     /// The run in the types of the API, with its task.

@@ -134,7 +134,7 @@ impl Local {
         let Ok(runtime) = self.runtime() else {
             return self.delete_stored(session, purge).await;
         };
-        let deleted = runtime.delete(session).await?;
+        let deleted = self.discard(session).await?;
         if purge {
             runtime.purge().await?;
         }
@@ -182,6 +182,7 @@ fn most_messages(local: &Local, file: &ImportFile) -> Option<usize> {
 
 /// A session of the store.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct StoredSession {
     /// Its id.
     pub id: SessionId,
@@ -327,7 +328,6 @@ const PAGE: usize = 1_024;
 /// Maximum sessions that are examined for one page of a list with a label.
 const LOOKED_AT: usize = 4_096;
 
-/// The requested label.
 fn label(text: &str) -> Result<Label, Error> {
     let label = text.parse::<Label>();
     label.map_err(|wrong| Error::new(Code::InvalidRequest, wrong))

@@ -41,7 +41,7 @@ impl Store for Local {
         let mut all: Vec<(Place, unisono_store::Loss)> = self
             .losses()
             .iter()
-            .map(|loss| (Place::of(loss), loss.clone()))
+            .map(|loss| (Place::from_loss(loss), loss.clone()))
             .filter(|(place, _)| before.is_none_or(|before| *place < before))
             .collect();
         all.sort_by_key(|(place, _)| Reverse(*place));
@@ -110,7 +110,7 @@ struct Place {
 }
 
 impl Place {
-    fn of(loss: &unisono_store::Loss) -> Place {
+    fn from_loss(loss: &unisono_store::Loss) -> Place {
         Place {
             found: loss.at_unix_ms,
             session: loss.session.0,

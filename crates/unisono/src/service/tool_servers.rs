@@ -68,7 +68,6 @@ async fn state(held: &ClientServersGuard, name: String, server: Arc<str>) -> Con
 /// The name that a client gave, and the name in the program.
 type Named = (String, Arc<str>);
 
-/// The servers of a client.
 fn read(setup: &Setup, new: &[NewToolServer]) -> Result<(Vec<Named>, Vec<Server>), Error> {
     let refused = |detail: String| Error::new(Code::Refused, detail);
     if new.is_empty() || new.len() > NewToolServers::MAX {

@@ -11,12 +11,15 @@ use unisono_api::turn::{NewTurn, Turn, TurnEstimate, TurnRequest};
 use unisono_api::turn_event::TurnUpdate;
 use unisono_api::{Code, Page, PageQuery};
 use unisono_context::{RunId, TurnId};
+use unisono_runtime::Handle;
+use unisono_session::event::RequestKey;
 use unisono_session::{Input, State};
 
 use super::messages::unknown_branch;
 use super::sessions::ended_turn;
 use super::usage::budgets;
 use super::{cursor, id, requests};
+use crate::ask::Ask;
 use crate::context::estimate::budget_warnings::MaximumUse;
 use crate::context::{estimate, tip};
 use crate::error::Error;
@@ -24,6 +27,7 @@ use crate::follow::Follower;
 use crate::history::{self, Lookup};
 use crate::local::off_thread;
 use crate::models::notices;
+use crate::turn_budgets::TurnBudgets;
 use crate::view::{Inspect, View};
 use crate::{Local, append, timeline, turn_view};
 
@@ -36,16 +40,8 @@ impl Turns for Local {
         key: Option<&str>,
     ) -> service::Result<Turn> {
         let session = self.open(id("session", session)?).await?;
-        let ask = requests::read(self.journal(), &session, request).await?;
-        let ask = match request {
-            TurnRequest::Task(new) => self.with_attachments(ask, &new.attachments).await?,
-            _ => ask,
-        };
-        let key = key
-            .map(|name| append::key(name, &request.waited_for(true)))
-            .transpose();
-        let key = key.map_err(|error| Error::new(Code::InvalidRequest, error.to_string()))?;
-        let turn = Local::begin(self, &session, &ask.with_key(key)).await?;
+        let ask = self.ask_for(&session, request, key).await?;
+        let turn = Local::begin(self, &session, &ask).await?;
         Ok(self.turn_of(&session, turn).await?)
     }
 
@@ -122,11 +118,20 @@ impl Turns for Local {
     ) -> service::Result<TurnUpdates<'_>> {
         let session = self.open(id("session", session)?).await?;
         let follower = self.follower(session, id("turn", turn)?, after).await?;
-        let next = async |mut follower: Follower| {
-            let update = self.next_of(&mut follower).await.transpose()?;
-            Some((update, follower))
-        };
-        Ok(Box::pin(stream::unfold(follower, next)))
+        Ok(self.updates_of(follower))
+    }
+
+    async fn begin_followed(
+        &self,
+        session: &str,
+        request: &TurnRequest,
+        key: Option<&str>,
+    ) -> service::Result<(Turn, TurnUpdates<'_>)> {
+        let session = self.open(id("session", session)?).await?;
+        let ask = self.ask_for(&session, request, key).await?;
+        let (turn, follower) = Local::begin_followed(self, &session, &ask).await?;
+        let begun = self.turn_of(&session, turn).await?;
+        Ok((begun, self.updates_of(follower)))
     }
 
     async fn cancel_turn(&self, session: &str, turn: &str) -> service::Result<Turn> {
@@ -158,14 +163,53 @@ impl Turns for Local {
     }
 }
 
+/// Adds the client's own id and parts of the message that brought the request.
+fn with_client_message(key: RequestKey, request: &TurnRequest) -> RequestKey {
+    match request {
+        TurnRequest::Task(new) => RequestKey {
+            client_message_id: new.client_message_id.as_deref().map(Into::into),
+            client_parts: new.client_parts.as_deref().map(Into::into),
+            ..key
+        },
+        _ => key,
+    }
+}
+
 impl Local {
-    /// A turn in its current state, with notices about the models of its agents.
+    /// The ask for a request to a session, under this idempotency key.
+    ///
+    /// # Errors
+    /// The request, an attachment or the key is wrong, or the session has no such checkpoint or
+    /// turn.
+    pub async fn ask_for(
+        &self,
+        session: &Handle,
+        request: &TurnRequest,
+        key: Option<&str>,
+    ) -> Result<Ask, Error> {
+        let ask = requests::read(self.journal(), session, request).await?;
+        let ask = match request {
+            TurnRequest::Task(new) => self.with_attachments(ask, &new.attachments).await?,
+            _ => ask,
+        };
+        let key = key
+            .map(|name| append::key(name, &request.waited_for(true)))
+            .transpose();
+        let key = key.map_err(|error| Error::new(Code::InvalidRequest, error.to_string()))?;
+        Ok(ask.with_key(key.map(|key| with_client_message(key, request))))
+    }
+
+    /// A turn in its current state, with its budgets, and with notices about the models of its agents.
     ///
     /// # Errors
     /// It does not exist, or the journal cannot be read.
     pub async fn turn_of(&self, session: &impl Inspect, turn: TurnId) -> Result<Turn, Error> {
-        let found = turn_view::turn(self.journal(), session, turn).await?;
+        let trace = history::turn(self.journal(), session, Lookup::Turn(turn)).await?;
+        let trace = trace.ok_or_else(|| Error::not_found("turn", turn))?;
+        let found = turn_view::of_turn(&trace, session.id(), turn);
         let mut found = found.ok_or_else(|| Error::not_found("turn", turn))?;
+        let budgets = TurnBudgets::read(session, &trace, turn).await?;
+        budgets.add_to_turn(&mut found);
         let team = move |state: &State| {
             let open = state.turn(turn).into_iter();
             let models = open.flat_map(|turn| turn.team.definitions());
@@ -177,6 +221,15 @@ impl Local {
         let notices = notices::of_models(&setup.loaded, models, learnt, notices::today());
         found.notices = notices.iter().map(ToString::to_string).collect();
         Ok(found)
+    }
+
+    /// The updates of a turn up to its end.
+    fn updates_of(&self, follower: Follower) -> TurnUpdates<'_> {
+        let next = async |mut follower: Follower| {
+            let update = self.next_of(&mut follower).await.transpose()?;
+            Some((update, follower))
+        };
+        Box::pin(stream::unfold(follower, next))
     }
 
     /// The next update of a turn; or an error if the runtime has failed.

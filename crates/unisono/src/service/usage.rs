@@ -116,7 +116,6 @@ impl Local {
         Ok((folds, gone))
     }
 
-    /// The usage of one or all sessions.
     async fn used(&self, query: &UsageQuery) -> Result<All, Error> {
         let journal = self.journal();
         let (folds, gone) = self.requested(query).await?;
@@ -152,7 +151,6 @@ impl Local {
     }
 }
 
-/// The requested part of a ledger.
 fn part_of(ledger: &Ledger, query: &UsageQuery, days: (Option<Day>, Option<Day>)) -> Ledger {
     let is_agent = |source: &UsageSource| match (query.agent.as_deref(), source) {
         (None, _) | (Some(SUMMARIES), UsageSource::Summaries) => true,
@@ -190,7 +188,9 @@ fn day(text: Option<&str>) -> Result<Option<Day>, Error> {
         };
         let date: Date = text.parse().map_err(wrong)?;
         let start = date.to_zoned(TimeZone::UTC).map_err(wrong)?;
-        Ok(Day::of(Timestamp(start.timestamp().as_millisecond())))
+        Ok(Day::from_timestamp(Timestamp(
+            start.timestamp().as_millisecond(),
+        )))
     };
     text.map(read).transpose()
 }

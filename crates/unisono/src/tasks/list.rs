@@ -14,14 +14,15 @@ use unisono_api::service::Sessions as _;
 use unisono_api::session::SessionQuery;
 use unisono_context::{RunId, SessionId, Timestamp, TurnId};
 use unisono_session::event::RunRole;
+use unisono_session::run::calls::CallPlace;
 use unisono_session::run::{Ending, RunCause};
 use unisono_session::{Event, Fact, State};
-use unisono_store::SessionInfo;
 
 use super::{Status, TaskId};
 use crate::Local;
+use crate::approvals;
 use crate::error::Error;
-use crate::history::read_from;
+use crate::history::folded::Folded;
 use crate::labels::A2A_CHANNEL;
 use crate::view::Inspect as _;
 
@@ -32,6 +33,7 @@ const PAGE: usize = 500;
 
 /// The filters of a list of tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct TaskQuery {
     /// Only tasks of this session; none: tasks of all sessions that clients of the protocol began.
     pub session: Option<SessionId>,
@@ -45,8 +47,22 @@ pub struct TaskQuery {
     pub limit: usize,
 }
 
+impl TaskQuery {
+    /// The first tasks of all sessions that clients of the protocol began.
+    pub fn new(limit: usize) -> TaskQuery {
+        TaskQuery {
+            session: None,
+            status: None,
+            since: None,
+            after: None,
+            limit,
+        }
+    }
+}
+
 /// A part of the tasks.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct TaskPart {
     /// The part.
     pub tasks: Vec<Task>,
@@ -58,6 +74,7 @@ pub struct TaskPart {
 
 /// A task of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Task {
     /// Its position in the list.
     pub place: Place,
@@ -67,6 +84,7 @@ pub struct Task {
 
 /// The position of a task: its last change, then its id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
 pub struct Place {
     /// The time of its last change.
     pub at: Timestamp,
@@ -94,21 +112,24 @@ impl FromStr for Place {
 
 /// The tasks of the sessions that were read so far.
 #[derive(Debug, Default)]
-pub(super) struct Folds(Mutex<BTreeMap<SessionId, Fold>>);
+pub(super) struct Folds(Mutex<BTreeMap<SessionId, Folded<Fold>>>);
 
 /// The tasks of one session.
 #[derive(Debug, Default)]
 struct Fold {
-    /// The time at which the session was created: after its deletion, another session may have its
-    /// id.
-    created_unix_ms: u64,
-    /// The last event of the fold.
-    seq: u64,
     turns: BTreeMap<TurnId, TaskStatus>,
-    /// The leads of turns in progress.
-    leads: BTreeMap<RunId, TurnId>,
+    /// The runs of turns in progress.
+    runs: BTreeMap<RunId, OpenRun>,
+    /// Calls that wait for a person, or will if no hook denies them.
+    asked: BTreeSet<CallPlace>,
     /// The turns in progress whose lead declined the task.
     declined: BTreeSet<TurnId>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct OpenRun {
+    turn: TurnId,
+    is_lead: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -133,11 +154,12 @@ impl Folds {
                 continue;
             };
             let fold = folds.entry(*session).or_default();
-            fold.follow(local, &info).await?;
-            all.extend(fold.tasks(local, *session).await?);
+            let take = |fold: &mut Fold, _: u64, event: &Event| fold.take(event);
+            fold.follow(local.journal(), &info, take).await?;
+            all.extend(fold.value.tasks(local, *session).await?);
         }
-        if query.session.is_none() {
-            folds.retain(|session, _| sessions.contains(session));
+        if query.session.is_none() || folds.len() > SESSIONS {
+            forget_others(&mut folds, &sessions);
         }
         Ok(part(all, query))
     }
@@ -153,8 +175,7 @@ async fn begun_by_clients(local: &Local) -> Result<Vec<SessionId>, Error> {
     };
     let mut found = Vec::new();
     while found.len() < SESSIONS {
-        let page = local.sessions(&query).await;
-        let page = page.map_err(|error| Error::new(error.code(), error.to_string()))?;
+        let page = local.sessions(&query).await?;
         let ids = page.items.iter();
         found.extend(ids.filter_map(|listed| listed.session.parse::<SessionId>().ok()));
         if page.next.is_none() {
@@ -164,6 +185,12 @@ async fn begun_by_clients(local: &Local) -> Result<Vec<SessionId>, Error> {
     }
     found.truncate(SESSIONS);
     Ok(found)
+}
+
+/// Forgets all other sessions, the deleted ones among them.
+fn forget_others(folds: &mut BTreeMap<SessionId, Folded<Fold>>, sessions: &[SessionId]) {
+    let sessions: BTreeSet<&SessionId> = sessions.iter().collect();
+    folds.retain(|session, _| sessions.contains(session));
 }
 
 /// The requested page.
@@ -186,28 +213,6 @@ fn part(mut all: Vec<Task>, query: &TaskQuery) -> TaskPart {
 }
 
 impl Fold {
-    /// Folds the new events of the session.
-    async fn follow(&mut self, local: &Local, info: &SessionInfo) -> Result<(), Error> {
-        if self.created_unix_ms != info.created_unix_ms || self.seq > info.last_seq {
-            *self = Fold {
-                created_unix_ms: info.created_unix_ms,
-                ..Fold::default()
-            };
-        }
-        if self.seq == info.last_seq {
-            return Ok(());
-        }
-        let first = self.seq + 1;
-        read_from(local.journal(), info.session.into(), first, |event| {
-            self.take(event);
-            // Event by event, so that none is folded twice if this is interrupted.
-            self.seq += 1;
-            Ok::<_, unisono_store::Error>(true)
-        })
-        .await?;
-        Ok(())
-    }
-
     fn take(&mut self, event: &Event) {
         match &event.fact {
             Fact::TurnAccepted { turn } if turn.work.input_text().is_some() => {
@@ -219,14 +224,21 @@ impl Fold {
             }
             Fact::TurnStarted { turn, .. } => {
                 if let Some(known) = self.turns.get_mut(turn) {
-                    known.status = Status::Working;
+                    let (at, status) = (event.at, Status::Working);
+                    *known = TaskStatus { at, status };
                 }
             }
-            Fact::RunOpened { run } if run.role == RunRole::Lead => {
-                self.leads.insert(run.id, run.turn);
+            Fact::RunOpened { run } => {
+                let (turn, is_lead) = (run.turn, run.role == RunRole::Lead);
+                self.runs.insert(run.id, OpenRun { turn, is_lead });
             }
             Fact::RunEnded { run, ending } => {
-                let turn = self.leads.remove(run);
+                let asked = self.asked.len();
+                self.asked.retain(|call| call.run != *run);
+                if self.asked.len() < asked {
+                    self.resume(*run, event.at);
+                }
+                let ended = self.runs.remove(run).filter(|ended| ended.is_lead);
                 let is_declined = matches!(
                     &**ending,
                     Ending::Failed {
@@ -234,7 +246,8 @@ impl Fold {
                         ..
                     }
                 );
-                self.declined.extend(turn.filter(|_| is_declined));
+                let declined = ended.filter(|_| is_declined);
+                self.declined.extend(declined.map(|lead| lead.turn));
             }
             Fact::TurnEnded { turn, outcome, .. } => {
                 let is_declined = self.declined.remove(turn);
@@ -243,19 +256,65 @@ impl Fold {
                     *known = TaskStatus { at, status };
                 }
             }
+            fact => self.take_of_call(fact, event.at),
+        }
+    }
+
+    /// Takes a fact about calls that wait for a person.
+    fn take_of_call(&mut self, fact: &Fact, at: Timestamp) {
+        match fact {
+            Fact::ToolsCalled { run, round, calls } => {
+                let calls = (0..).zip(calls);
+                let asked = calls.filter(|(_, call)| call.approval.is_some());
+                self.asked.extend(asked.map(|(index, _)| CallPlace {
+                    run: *run,
+                    round: *round,
+                    index,
+                }));
+            }
+            Fact::ToolInDoubt { call } => {
+                self.asked.insert(*call);
+            }
+            Fact::ToolDecided { call, .. } => {
+                self.asked.remove(call);
+                self.resume(call.run, at);
+            }
+            Fact::ToolEnded { call, .. } if self.asked.remove(call) => {
+                self.resume(call.run, at);
+            }
             _ => {}
         }
     }
 
-    /// The tasks, with the waiting calls of the open ones.
+    /// A call of this run does not wait any more: its turn changes, and those that are queued.
+    fn resume(&mut self, run: RunId, at: Timestamp) {
+        let own = self.runs.get(&run).map(|run| run.turn);
+        for (turn, known) in &mut self.turns {
+            if own == Some(*turn) || known.status == Status::Queued {
+                known.at = at;
+            }
+        }
+    }
+
+    /// The tasks, with the waiting calls of the open ones; none if the session was deleted meanwhile.
     async fn tasks(&self, local: &Local, session: SessionId) -> Result<Vec<Task>, Error> {
         let mut waits = BTreeMap::new();
         if self.turns.values().any(|known| !known.status.is_ended()) {
-            let look = |state: &State| -> Vec<(TurnId, Timestamp)> {
-                let waiting = state.waiting_calls();
-                waiting.map(|one| (one.turn, one.call.asked_at)).collect()
+            let open = self
+                .turns
+                .iter()
+                .filter(|(_, known)| !known.status.is_ended());
+            let open: Vec<TurnId> = open.map(|(turn, _)| *turn).collect();
+            let look = move |state: &State| -> Vec<(TurnId, Timestamp)> {
+                let waiting = |turn: TurnId| {
+                    let calls = approvals::waiting_in(state, turn).into_iter();
+                    calls.map(move |one| (turn, one.call.asked_at))
+                };
+                open.iter().copied().flat_map(waiting).collect()
             };
-            let view = local.view(session).await?;
+            let Some(view) = local.view_listed(session).await? else {
+                return Ok(Vec::new());
+            };
             for (turn, asked) in view.inspect(look).await? {
                 let newest: &mut Timestamp = waits.entry(turn).or_insert(asked);
                 *newest = (*newest).max(asked);
@@ -264,7 +323,8 @@ impl Fold {
         let each = self.turns.iter().map(|(turn, known)| {
             let waits = waits.get(turn).filter(|_| !known.status.is_ended());
             let (at, status) = match waits {
-                Some(asked) => (*asked, Status::Waiting),
+                // A turn can be accepted after the call that it waits for was asked about.
+                Some(asked) => ((*asked).max(known.at), Status::Waiting),
                 None => (known.at, known.status),
             };
             let task = TaskId {
@@ -282,8 +342,11 @@ impl Fold {
 mod tests {
     use unisono_context::{AgentId, Digest};
     use unisono_session::event::{OpenedRun, Outcome};
+    use unisono_session::run::calls::{Approval, CallDecision, CallOutput, PlannedCall};
+    use unisono_session::tool::Contract;
 
     use super::*;
+    use crate::fixture::sources;
 
     fn task(at: i64, turn: u128, status: Status) -> Task {
         let task = TaskId {
@@ -295,6 +358,16 @@ mod tests {
             place: Place { at, task },
             status,
         }
+    }
+
+    #[test]
+    fn other_sessions_are_forgotten() {
+        let ids: Vec<SessionId> = (0..4).map(SessionId::from_u128).collect();
+        let folds = ids.iter().map(|id| (*id, Folded::default()));
+        let mut folds: BTreeMap<SessionId, Folded<Fold>> = folds.collect();
+        forget_others(&mut folds, &ids[1..3]);
+        let left: Vec<SessionId> = folds.into_keys().collect();
+        assert_eq!(left, ids[1..3]);
     }
 
     #[test]
@@ -376,6 +449,7 @@ mod tests {
                 cause,
                 reason: "no".into(),
                 duration_ms: 1,
+                text: None,
             }
             .into(),
         };
@@ -399,7 +473,7 @@ mod tests {
             ] {
                 fold.take(&Event { at, fact });
             }
-            assert!(fold.leads.is_empty() && fold.declined.is_empty());
+            assert!(fold.runs.is_empty() && fold.declined.is_empty());
             fold.turns[&turn].status
         };
         let (refused, failed) = (Status::Refused, Status::Failed);
@@ -409,9 +483,103 @@ mod tests {
     }
 
     #[test]
+    fn a_task_that_begins_to_work_has_changed() {
+        let turn = TurnId::from_u128(1);
+        let mut fold = Fold::default();
+        let queued = TaskStatus {
+            at: Timestamp(1),
+            status: Status::Queued,
+        };
+        fold.turns.insert(turn, queued);
+        let fact = Fact::TurnStarted { turn };
+        let at = Timestamp(5);
+        fold.take(&Event { at, fact });
+        let known = fold.turns[&turn];
+        assert_eq!((known.at, known.status), (at, Status::Working));
+    }
+
+    #[test]
+    fn a_task_whose_call_waits_no_longer_has_changed() {
+        let (turn, queued) = (TurnId::from_u128(1), TurnId::from_u128(2));
+        let run = RunId::from_u128(3);
+        let call = CallPlace {
+            run,
+            round: 1,
+            index: 0,
+        };
+        let opened = OpenedRun {
+            id: run,
+            turn,
+            role: RunRole::Lead,
+            agent: AgentId::new("any"),
+            definition: Digest::of_bytes(b"definition"),
+            snapshot: None,
+            prefix: Digest::of_bytes(b"prefix"),
+        };
+        let changed = |approval: Option<Approval>, end: Fact| {
+            let mut fold = Fold::default();
+            for (turn, status) in [(turn, Status::Working), (queued, Status::Queued)] {
+                let at = Timestamp(1);
+                fold.turns.insert(turn, TaskStatus { at, status });
+            }
+            let calls = vec![PlannedCall {
+                call_id: "c".into(),
+                tool: "send".into(),
+                arguments: "{}".into(),
+                contract: Contract::AtMostOnce,
+                approval,
+                hooks: Vec::new(),
+                permitted: None,
+            }];
+            let run = opened.clone();
+            let called = Fact::ToolsCalled {
+                run: run.id,
+                round: 1,
+                calls,
+            };
+            let facts = [Fact::RunOpened { run }, called, end];
+            for (at, fact) in (2..).zip(facts) {
+                let at = Timestamp(at);
+                fold.take(&Event { at, fact });
+            }
+            assert!(fold.asked.is_empty());
+            [turn, queued].map(|turn| fold.turns[&turn].at.0)
+        };
+        let (decision, by) = (CallDecision::Approved, None);
+        let decided = Fact::ToolDecided { call, decision, by };
+        let output = CallOutput::default();
+        let withdrawn = Fact::ToolEnded { call, output };
+        let ending = Ending::Cancelled.into();
+        let cancelled = Fact::RunEnded { run, ending };
+        for end in [decided, withdrawn.clone(), cancelled] {
+            let approval = Approval {
+                rule: "send".into(),
+                until: None,
+            };
+            assert_eq!(changed(Some(approval), end), [4, 4]);
+        }
+        assert_eq!(changed(None, withdrawn), [1, 1], "it waited for nobody");
+    }
+
+    #[test]
     fn what_is_no_place_is_not_taken_for_one() {
         for text in ["", ".", "1", "1.2", "x.1.2", "1.1.", "-"] {
             assert_eq!(text.parse::<Place>(), Err(()), "{text:?}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_session_that_was_deleted_since_the_list_has_no_tasks() {
+        let sources = sources([("models.default", "extractive")]);
+        let local = Local::builder().sources(sources).in_memory();
+        let local = local.start().await.unwrap();
+        let mut fold = Fold::default();
+        let working = TaskStatus {
+            at: Timestamp(1),
+            status: Status::Working,
+        };
+        fold.turns.insert(TurnId::from_u128(2), working);
+        let tasks = fold.tasks(&local, SessionId::from_u128(7)).await.unwrap();
+        assert!(tasks.is_empty());
     }
 }

@@ -2,25 +2,20 @@
 
 use unisono_api::service::Sessions as _;
 use unisono_api::token::Scope;
-use unisono_config::settings::Sources;
 
 use super::*;
 use crate::caller::Caller;
 use crate::first_messages::FirstMessages;
+use crate::fixture::sources;
 
-async fn local(directory: &std::path::Path) -> Local {
-    let sources = Sources {
-        env: Vec::new(),
-        ..Sources::of_process(directory)
-    };
-    let local = Local::builder().sources(sources).in_memory();
+async fn local() -> Local {
+    let local = Local::builder().sources(sources([])).in_memory();
     local.start().await.unwrap()
 }
 
 #[tokio::test]
 async fn a_message_that_comes_again_finds_the_session_that_it_began() {
-    let directory = tempfile::tempdir().unwrap();
-    let local = local(directory.path()).await;
+    let local = local().await;
     let tasks = Tasks::default();
     let (one, other) = (Digest::of_bytes(b"one"), Digest::of_bytes(b"other"));
     let (first, is_new) = tasks.session(&local, one, "One").await.unwrap();
@@ -54,8 +49,7 @@ async fn a_message_that_comes_again_finds_the_session_that_it_began() {
 
 #[tokio::test]
 async fn the_same_message_of_two_owners_begins_two_sessions_whose_ids_have_nothing_in_common() {
-    let directory = tempfile::tempdir().unwrap();
-    let local = local(directory.path()).await;
+    let local = local().await;
     let message = Digest::of_bytes(b"one");
     let mut ends = Vec::new();
     for owner in [None, Some("ada"), Some("bob")] {
@@ -69,6 +63,25 @@ async fn the_same_message_of_two_owners_begins_two_sessions_whose_ids_have_nothi
     }
     ends.dedup();
     assert_eq!(ends.len(), 3, "{ends:x?}");
+}
+
+#[tokio::test]
+async fn the_same_message_with_several_tokens_of_one_owner_begins_one_session() {
+    let local = local().await;
+    let message = Digest::of_bytes(b"one");
+    let begin = async |name: &str, scope: Scope| {
+        let local = local.for_caller(Caller::new(name, scope, Some("ada".into())));
+        let (session, is_new) = Tasks::default().session(&local, message, "").await.unwrap();
+        (session.id(), is_new)
+    };
+    let (phone, laptop, desk) = tokio::join!(
+        begin("phone", Scope::Ask),
+        begin("laptop", Scope::Ask),
+        begin("desk", Scope::Admin),
+    );
+    let (begun, created): (Vec<SessionId>, Vec<bool>) = [phone, laptop, desk].into_iter().unzip();
+    assert_eq!(begun, [begun[0]; 3]);
+    assert_eq!(created.iter().filter(|is_new| **is_new).count(), 1);
 }
 
 #[test]

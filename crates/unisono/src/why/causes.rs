@@ -3,7 +3,6 @@
 use unisono_api::run::decision_text;
 use unisono_context::RunId;
 use unisono_session::Trace;
-use unisono_session::event::RunRole;
 use unisono_session::trace::{DecidedCall, Moment, RunTrace, decisions};
 
 use crate::fmt;
@@ -14,6 +13,7 @@ const SHOWN: usize = 80;
 
 /// One link of the chain.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Cause {
     /// Its time and its event.
     pub moment: Moment,
@@ -89,7 +89,7 @@ pub fn of_run(trace: &Trace, run: RunId) -> Vec<Cause> {
 fn above(trace: &Trace, run: RunId) -> Vec<(RunId, &RunTrace)> {
     let mut above = Vec::new();
     let mut at = trace.run(run);
-    while let Some(RunRole::Child { parent, .. }) = at.map(|run| run.opened.1.role) {
+    while let Some(parent) = at.and_then(|run| run.opened.1.role.parent()) {
         at = trace.run(parent);
         above.extend(at.map(|run| (parent, run)));
     }

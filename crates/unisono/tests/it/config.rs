@@ -123,7 +123,7 @@ fn what_the_comments_say_is_what_the_presets_do() {
         let model = loaded.catalogue.get(None, "extractive").unwrap();
         let preset = Preset::from_name(preset).unwrap();
         // A number that is set counts for every window, that of a preset for large ones.
-        let preset = Policy::of(preset);
+        let preset = Policy::from_preset(preset);
         let large = preset.keep.scaled(Tokens(200_000), Tokens::ZERO);
         let preset = Policy {
             keep: large,
@@ -321,7 +321,7 @@ fn a_later_layers_threshold_takes_the_place_of_another_kind() {
     assert_eq!(off.check(), "");
     assert_eq!(
         off.setup().loaded.policy_for(&model),
-        Policy::of(Preset::Off)
+        Policy::from_preset(Preset::Off)
     );
 }
 
@@ -346,7 +346,7 @@ align = 9
     let expected = Policy {
         trigger: Some(Trigger::Tokens(Tokens(50_000))),
         target,
-        ..Policy::of(Preset::Checkpoint)
+        ..Policy::from_preset(Preset::Checkpoint)
     };
     assert_eq!(policy("extractive"), expected);
     let keep = |align| Keep::Tokens {
@@ -357,7 +357,7 @@ align = 9
         trigger: Some(Trigger::Tokens(Tokens(50_000))),
         keep: keep(4),
         target,
-        ..Policy::of(Preset::Retention)
+        ..Policy::from_preset(Preset::Retention)
     };
     assert_eq!(policy("openai/gpt-4o-mini"), mini);
     let own = Policy {

@@ -1,12 +1,12 @@
 //! The library inside another program: agents, tools and models in Rust, conversations from memory.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::Notify;
 use unisono::history;
-use unisono::tool::Call;
+use unisono::language::Error;
+use unisono::tool::{self, Call};
 use unisono::{
     Agent, Answer, Ask, Builder, Completion, Conversation, Ctx, Extensions, Failure, LanguageModel,
     Local, Outcome, Reply, Request, Task, Tokens, Tool, ToolSpec,
@@ -90,10 +90,7 @@ pub(crate) fn with_buyers(program: Builder) -> Builder {
     ["north", "south"]
         .into_iter()
         .fold(program, |program, name| {
-            program
-                .set(&format!("agents.{name}.description"), "buys")
-                .set(&format!("agents.{name}.kind"), "buyer")
-                .set(&format!("agents.{name}.tools"), "stock")
+            program.define_agent(name, "buyer", "buys", &["stock"])
         })
 }
 
@@ -128,6 +125,33 @@ async fn agents_tools_and_models_of_the_program_work_on_one_snapshot() {
     assert!(north.ends_with(" | 7 | And you?"), "{north}");
     assert_eq!(north.find(" | "), Some(64));
     assert_eq!(lead, r#"{"item":"tent"}"#);
+}
+
+#[tokio::test]
+async fn functions_and_closures_are_agents_tools_and_models() {
+    async fn buyer(task: Task, ctx: Ctx) -> Result<Answer, Failure> {
+        let stock = ctx.call_tool("stock", "{}").await?;
+        let reply = ctx.ask_model(task.text).await?;
+        Ok(Answer::text(format!("{}, {}", stock.content, reply.text)))
+    }
+    let spec = ToolSpec::new("stock", "How many there are", r#"{"type":"object"}"#);
+    let count = 7;
+    let stock = move |_: Call| async move { Ok(count.to_string()) };
+    let echo = |request: Request| async move { Ok::<_, Error>(Reply::text(request.task)) };
+    let local = Local::builder()
+        .sources(nowhere())
+        .agent("buyer", buyer)
+        .tool(tool::from_fn(spec, stock))
+        .default_model("own/echo", echo)
+        .define_agent("north", "buyer", "buys", &["stock"])
+        .set("turn.lead", "north")
+        .set("turn.agents", "[]")
+        .in_memory();
+    let local = local.start().await.unwrap();
+    let session = local.import(tents()).await.unwrap();
+    let finished = local.ask(&session, &Ask::new("Do we buy?")).await.unwrap();
+    assert_eq!(finished.answer.as_deref(), Some("7, Do we buy?"));
+    local.shutdown().await;
 }
 
 #[tokio::test]
@@ -210,6 +234,31 @@ async fn names_that_cannot_be_are_told_at_the_start() {
 }
 
 #[tokio::test]
+async fn a_program_that_chooses_no_store_is_told_how_to_choose_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut sources = nowhere();
+    sources.home.data = Some(dir.path().to_owned());
+    let program = || program(extensions()).sources(sources.clone());
+    let error = program().start().await.unwrap_err().to_string();
+    for method in ["store", "in_memory", "configured_store"] {
+        let method = format!("`Builder::{method}`");
+        assert!(error.contains(&method), "{method}: {error}");
+    }
+    let files = std::fs::read_dir(dir.path()).unwrap().count();
+    assert_eq!(files, 0, "the store of the person is not opened");
+    let local = program().configured_store().start().await.unwrap();
+    let session = local.import(tents()).await.unwrap().id();
+    local.shutdown().await;
+    let local = program().configured_store().start().await.unwrap();
+    assert_eq!(local.resume(session).await.unwrap().len(), 0);
+    local.shutdown().await;
+    let store = dir.path().join("another");
+    let by_setting = program().set("store.path", store.to_string_lossy());
+    by_setting.start().await.unwrap().shutdown().await;
+    assert!(store.exists());
+}
+
+#[tokio::test]
 async fn an_agent_that_does_not_exist_is_an_error() {
     let local = program(extensions()).in_memory().start().await.unwrap();
     let session = local.import(tents()).await.unwrap();
@@ -238,31 +287,31 @@ async fn an_own_model_has_the_window_that_it_says() {
 /// Waits at its first call for ever, and answers from then on.
 struct Halting {
     began: Arc<Notify>,
-    again: AtomicBool,
+    again: bool,
 }
 
 impl Agent for Halting {
     async fn run(&self, _: Task, _: Ctx) -> Result<Answer, Failure> {
         self.began.notify_one();
-        if !self.again.load(Ordering::Relaxed) {
+        if !self.again {
             std::future::pending::<()>().await;
         }
         Ok(Answer::text("done"))
     }
 }
 
+fn with_halting(dir: &Path, began: &Arc<Notify>, again: bool) -> Builder {
+    let began = began.clone();
+    let extensions = extensions().agent("halting", Halting { began, again });
+    let program = program(extensions).store(dir.join("store"));
+    program.define_agent("slow", "halting", "takes its time", &[])
+}
+
 #[tokio::test]
 async fn a_turn_that_the_program_left_in_the_middle_goes_on_at_the_next_start() {
     let dir = tempfile::tempdir().unwrap();
     let began = Arc::new(Notify::new());
-    let start = |again: bool| {
-        let began = began.clone();
-        let again = AtomicBool::new(again);
-        let extensions = extensions().agent("halting", Halting { began, again });
-        let program = program(extensions).store(dir.path().join("store"));
-        let program = program.set("agents.slow.description", "takes its time");
-        program.set("agents.slow.kind", "halting").start()
-    };
+    let start = |again| with_halting(dir.path(), &began, again).start();
     let local = start(false).await.unwrap();
     let session = local.import(tents()).await.unwrap();
     let ask = Ask::new("Well?").agents(["slow"]);
@@ -285,14 +334,7 @@ async fn a_turn_that_the_program_left_in_the_middle_goes_on_at_the_next_start() 
 async fn a_program_that_drops_its_service_in_a_turn_frees_the_store_and_loses_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let began = Arc::new(Notify::new());
-    let start = |again: bool| {
-        let began = began.clone();
-        let again = AtomicBool::new(again);
-        let extensions = extensions().agent("halting", Halting { began, again });
-        let program = program(extensions).store(dir.path().join("store"));
-        let program = program.set("agents.slow.description", "takes its time");
-        program.set("agents.slow.kind", "halting").start()
-    };
+    let start = |again| with_halting(dir.path(), &began, again).start();
     let local = start(false).await.unwrap();
     let session = local.import(tents()).await.unwrap();
     let ask = Ask::new("Well?").agents(["slow"]);

@@ -1,11 +1,15 @@
 //! A turn that is followed: each update once and in order, from wherever a follower begins.
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use futures_util::TryStreamExt as _;
 use tokio::sync::Notify;
 use unisono::api::service::{Error, Turns as _};
+use unisono::api::turn::{NewTurn, TurnRequest};
 use unisono::api::turn_event::{TurnEvent, TurnUpdate};
 use unisono::api::{Code, service};
 use unisono::{
@@ -15,13 +19,22 @@ use unisono::{
 
 use crate::embedded::{extensions, program, tents, with_buyers};
 
+/// A request for a turn with these agents and the lead.
+fn requested(task: &str, agents: &[&str]) -> TurnRequest {
+    let agents = agents.iter().map(|agent| (*agent).to_owned());
+    TurnRequest::Task(NewTurn {
+        agents: Some(agents.collect()),
+        ..NewTurn::new(task)
+    })
+}
+
 /// A turn with two agents and a lead.
 async fn begun() -> (Local, String, String) {
     let local = with_buyers(program(extensions())).in_memory();
     let local = local.start().await.unwrap();
     let session = local.import(tents()).await.unwrap().id().to_string();
-    let ask = Ask::new(r#"{"item":"tent"}"#).agents(["north", "south"]);
-    let turn = service::Turns::begin(&local, &session, &ask.request(), None).await;
+    let request = requested(r#"{"item":"tent"}"#, &["north", "south"]);
+    let turn = service::Turns::begin(&local, &session, &request, None).await;
     let turn = turn.unwrap().turn;
     (local, session, turn)
 }
@@ -63,6 +76,22 @@ async fn a_follower_that_comes_back_misses_nothing_and_has_nothing_twice() {
 }
 
 #[tokio::test]
+async fn who_begins_a_turn_can_follow_it_from_its_acceptance() {
+    let local = with_buyers(program(extensions())).in_memory();
+    let local = local.start().await.unwrap();
+    let session = local.import(tents()).await.unwrap().id().to_string();
+    let request = requested(r#"{"item":"tent"}"#, &["north", "south"]);
+    let begun = service::Turns::begin_followed(&local, &session, &request, None).await;
+    let (begun, followed) = begun.unwrap();
+    let all: Vec<TurnUpdate> = followed.try_collect().await.unwrap();
+    let all = kept(all);
+    assert_eq!(all[0].event.name(), "accepted");
+    let of = (session.as_str(), begun.turn.as_str());
+    assert_eq!(all, kept(updates(&local, of, Some(0)).await.unwrap()));
+    local.shutdown().await;
+}
+
+#[tokio::test]
 async fn the_end_has_the_turn_its_agents_and_what_they_used() {
     let (local, session, turn) = begun().await;
     let all = updates(&local, (&session, &turn), Some(0)).await.unwrap();
@@ -93,6 +122,96 @@ async fn the_end_has_the_turn_its_agents_and_what_they_used() {
 }
 
 #[tokio::test]
+async fn a_turn_that_another_program_works_on_is_followed_in_the_journal() {
+    let (local, session, turn) = begun().await;
+    let of = (session.as_str(), turn.as_str());
+    let all = kept(updates(&local, of, Some(0)).await.unwrap());
+    let stored = async |turn: &str, after: Option<u64>| {
+        let (session, turn) = (of.0.parse().unwrap(), turn.parse().unwrap());
+        let mut follower = local.stored_follower(session, turn, after).await?;
+        let mut found = Vec::new();
+        while let Some(update) = follower.next().await? {
+            found.push(update);
+        }
+        assert!(follower.has_ended());
+        Ok::<_, unisono::Error>(found)
+    };
+    assert_eq!(kept(stored(of.1, Some(0)).await.unwrap()), all);
+    for (at, seq) in all.iter().filter_map(|one| one.seq).enumerate() {
+        let later = kept(stored(of.1, Some(seq)).await.unwrap());
+        assert_eq!(later, all[at + 1..], "after {seq}");
+    }
+    let joined = updates(&local, of, None).await.unwrap();
+    assert_eq!(stored(of.1, None).await.unwrap(), joined);
+    let other = uuid::Uuid::nil().to_string();
+    for (turn, after, code) in [
+        (other.as_str(), None, Code::NotFound),
+        (of.1, Some(1 << 40), Code::InvalidRequest),
+    ] {
+        assert_eq!(stored(turn, after).await.unwrap_err().code(), code);
+    }
+    local.shutdown().await;
+}
+
+#[tokio::test]
+async fn who_follows_in_the_journal_learns_that_the_session_is_deleted() {
+    let local = with_buyers(program(extensions())).set("agents.north.approve", "stock");
+    let local = local.in_memory().start().await.unwrap();
+    let session = local.import(tents()).await.unwrap();
+    let ask = Ask::new(r#"{"item":"tent"}"#).agents(["north"]);
+    let turn = local.begin(&session, &ask).await.unwrap();
+    let follower = local.stored_follower(session.id(), turn, None).await;
+    let mut follower = follower.unwrap();
+    assert!(local.discard(session.id()).await.unwrap());
+    let rest = async {
+        while follower.next().await?.is_some() {}
+        Ok::<_, unisono::Error>(())
+    };
+    assert_eq!(rest.await.unwrap_err().code(), Code::NotFound);
+    local.shutdown().await;
+}
+
+/// The output of a future that is dropped after this many polls.
+async fn polled<T>(future: impl Future<Output = T>, mut polls: u32) -> Option<T> {
+    let mut future = pin!(future);
+    poll_fn(|cx| {
+        polls -= 1;
+        match future.as_mut().poll(cx) {
+            Poll::Ready(output) => Poll::Ready(Some(output)),
+            Poll::Pending if polls == 0 => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+        }
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_follower_loses_nothing_when_its_waits_are_dropped() {
+    let local = with_buyers(program(extensions())).in_memory();
+    let local = local.start().await.unwrap();
+    let session = local.import(tents()).await.unwrap();
+    let ask = Ask::new(r#"{"item":"tent"}"#).agents(["north", "south"]);
+    let (turn, mut follower) = local.begin_followed(&session, &ask).await.unwrap();
+    local.wait(&session, turn).await.unwrap();
+    let (mut all, mut polls) = (Vec::new(), 1);
+    loop {
+        match polled(follower.next(), polls).await.map(Result::unwrap) {
+            Some(Some(update)) => {
+                all.push(update);
+                polls = 1;
+            }
+            Some(None) => break,
+            None => polls += 1,
+        }
+    }
+    let (session, turn) = (session.id().to_string(), turn.to_string());
+    let again = updates(&local, (&session, &turn), Some(0)).await.unwrap();
+    assert_eq!(kept(all), kept(again));
+    drop(follower);
+    local.shutdown().await;
+}
+
+#[tokio::test]
 async fn what_is_not_there_cannot_be_followed() {
     let (local, session, turn) = begun().await;
     let other = uuid::Uuid::nil().to_string();
@@ -110,7 +229,7 @@ async fn asked_again_under_its_key_it_is_the_same_turn() {
     let local = program(extensions()).in_memory().start().await.unwrap();
     let session = local.import(tents()).await.unwrap().id().to_string();
     let begin = async |task: &str, waited| {
-        let asked = Ask::new(task).agents([""; 0]).request().waited_for(waited);
+        let asked = requested(task, &[]).waited_for(waited);
         service::Turns::begin(&local, &session, &asked, Some("once")).await
     };
     let first = begin("How many?", false).await.unwrap();
@@ -361,5 +480,32 @@ async fn whoever_comes_during_a_pause_learns_its_end_and_its_reason() {
     let read = service::Turns::turn(&local, &id, &turn).await.unwrap();
     assert_eq!(read.runs[0].pause.as_ref(), Some(&*pause));
     drop((followed, joined));
+    local.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_call_whose_run_is_cancelled_waits_no_longer() {
+    let local = with_buyers(program(extensions())).set("agents.north.approve", "stock");
+    let local = local.in_memory().start().await.unwrap();
+    let session = local.import(tents()).await.unwrap();
+    let id = session.id().to_string();
+    let ask = Ask::new(r#"{"item":"tent"}"#).agents(["north"]);
+    let turn = local.begin(&session, &ask).await.unwrap().to_string();
+    let mut followed = local.follow(&id, &turn, Some(0)).await.unwrap();
+    let waiting = loop {
+        let update = followed.try_next().await.unwrap().unwrap();
+        if let TurnEvent::Waiting { mut calls } = update.event {
+            break calls.remove(0);
+        }
+    };
+    local.cancel_run(&id, &waiting.run).await.unwrap();
+    let rest: Vec<TurnUpdate> = followed.try_collect().await.unwrap();
+    let decided = rest.iter().find_map(|one| match &one.event {
+        TurnEvent::Decided { call, decision, .. } => Some((call.as_str(), decision.as_str())),
+        _ => None,
+    });
+    assert_eq!(decided, Some((waiting.call.as_str(), "withdrawn")));
+    let end = rest.last().map(|one| one.event.name());
+    assert_eq!(end, Some("ended"), "the turn went on without it");
     local.shutdown().await;
 }

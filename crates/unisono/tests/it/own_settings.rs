@@ -87,7 +87,11 @@ fn what_it_says_of_the_policy_counts_for_whichever_model_leads() {
     assert_eq!(preset, Preset::Retention);
     let off = with(&sandbox, &[("compaction.preset", "off")]).unwrap();
     for model in ["extractive", "openai/gpt-4o-mini", "openai/gpt-4o"] {
-        assert_eq!(policy(&off, model), Policy::of(Preset::Off), "{model}");
+        assert_eq!(
+            policy(&off, model),
+            Policy::from_preset(Preset::Off),
+            "{model}"
+        );
     }
     // A variable says it for the model.
     let name = "UNISONO__COMPACTION__TRIGGER_TOKENS";
@@ -127,4 +131,19 @@ fn what_is_wrong_with_it_names_key_value_and_session() {
             assert!(found.contains(word), "{word}: {found}");
         }
     }
+}
+
+#[test]
+fn what_is_wrong_with_it_comes_without_the_warnings_of_files() {
+    let sandbox = Sandbox::with_config("[models]\ndefault = \"openai/gpt-99\"\n");
+    assert!(!sandbox.setup().warnings.is_empty());
+    let request = [Override::new("the request", "models.override", "nosuch/m")];
+    let setup = sandbox.setup();
+    let found = setup.with(&overrides(&[]), &request).unwrap_err();
+    let text = found.to_string();
+    assert!(
+        text.starts_with("the request: error: unknown provider"),
+        "{text}"
+    );
+    assert!(!text.contains("warning"), "{text}");
 }

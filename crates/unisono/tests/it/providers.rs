@@ -231,3 +231,25 @@ fn a_cap_on_the_cost_asks_for_the_prices_of_those_who_ask_models() {
         ("model", "mine/qwen3")
     );
 }
+
+#[test]
+fn a_model_of_a_provider_that_is_not_configured_is_not_usable_without_a_fallback() {
+    let with_slow = MINE.replace("providers.mine", "providers.slow");
+    let default = "[models]\ndefault = \"slow/qwen3\"\n";
+    let agent = "---\ndescription: x\n---\nbe brief\n";
+    let sandbox = Sandbox::with_config(&format!("{with_slow}{default}"));
+    let known = sandbox.file("project/agents/model.md", agent).setup();
+    let team = known.roster.team::<&str>("model", &[]).unwrap();
+    assert_eq!(unisono::models::check(&known, &team), Ok(()));
+    // The team comes from the journal of another daemon.
+    let unknown = Sandbox::with_config(MINE).setup();
+    let refused = unisono::models::check(&unknown, &team).unwrap_err();
+    let refused = refused.to_string();
+    assert!(
+        refused.contains("`slow/qwen3`") && refused.contains("unknown provider `slow`"),
+        "{refused}"
+    );
+    let fallback = format!("{MINE}[models]\nfallback = [\"mine/qwen3\"]\n");
+    let has_fallback = Sandbox::with_config(&fallback).setup();
+    assert_eq!(unisono::models::check(&has_fallback, &team), Ok(()));
+}

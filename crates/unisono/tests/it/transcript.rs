@@ -177,7 +177,7 @@ fn bad_input_is_told_with_line_column_and_reason() {
             "not utf-8",
             [user.as_bytes(), b"\n{\"role\":\"\xff\"}\n", user.as_bytes()].concat(),
         ),
-        ("utf-16", b"\xff\xfe{\0}\0".to_vec()),
+        ("damaged utf-16", b"\xff\xfe{\0}".to_vec()),
         (
             "unknown role",
             format!("{user}\n{{\"role\":\"usr\",\"content\":\"x\"}}").into_bytes(),

@@ -63,18 +63,35 @@ fn bar(amounts: &Amounts, most: u64) -> Markup {
     }
 }
 
-/// Draws budgets: spent, reserved and remaining amounts.
-pub(crate) fn budgets(all: &[Budget]) -> Markup {
+/// Draws budgets: spent, reserved and remaining amounts. Those of a turn lead to its page, if `session` is
+/// their session.
+pub(crate) fn budgets(all: &[Budget], session: Option<&str>) -> Markup {
     html! {
         @if !all.is_empty() {
             ul class="lanes budgets" {
                 @for budget in all { li {
-                    span class="name" { (budget.name()) ", " (budget.resource) }
+                    span class="name" {
+                        @match session.zip(budget.turn.as_deref()) {
+                            Some((session, turn)) => a href={ "/sessions/" (session) "/turns/" (turn) } { (budget.name()) },
+                            None => (budget.name()),
+                        }
+                        ", " (budget.resource)
+                    }
                     (drawn(budget))
-                    span class="number quiet" { (amount(budget, budget.remaining)) " of " (amount(budget, budget.cap)) " left"
-                        @if budget.reserved > 0.0 { ", " (amount(budget, budget.reserved)) " reserved" } }
+                    (left(budget))
                 } }
             }
+        }
+    }
+}
+
+/// What is left, and what is reserved: a line breaks between the two.
+fn left(budget: &Budget) -> Markup {
+    let reserves = budget.reserved > 0.0;
+    html! {
+        span class="number quiet" {
+            span { (amount(budget, budget.remaining)) " of " (amount(budget, budget.cap)) " left" @if reserves { "," } }
+            @if reserves { " " span { (amount(budget, budget.reserved)) " reserved" } }
         }
     }
 }
@@ -135,17 +152,31 @@ mod tests {
         let budget = Budget {
             level: "turn".to_owned(),
             owner: None,
+            turn: Some("t".to_owned()),
             resource: "cost".to_owned(),
             cap: 2.0,
             spent: 0.5,
             reserved: 0.25,
             remaining: 1.25,
         };
-        let shown = budgets(&[budget]).into_string();
+        let plain = budgets(std::slice::from_ref(&budget), None).into_string();
+        assert!(!plain.contains("href"), "{plain}");
+        let idle = Budget {
+            reserved: 0.0,
+            ..budget.clone()
+        };
+        let idle = budgets(&[idle], None).into_string();
         assert!(
-            shown.contains("$1.2500 of $2.0000 left, $0.2500 reserved"),
+            idle.contains("<span>$1.2500 of $2.0000 left</span></span>"),
+            "{idle}"
+        );
+        let shown = budgets(&[budget], Some("s")).into_string();
+        assert!(
+            shown.contains("<a href=\"/sessions/s/turns/t\">turn</a>, cost"),
             "{shown}"
         );
+        let numbers = "<span>$1.2500 of $2.0000 left,</span> <span>$0.2500 reserved</span>";
+        assert!(shown.contains(numbers), "{shown}");
         assert!(
             shown.contains("class=\"spent\" x=\"0\" y=\"3\" width=\"250\""),
             "{shown}"

@@ -86,7 +86,10 @@ fn reserve(context: &Context) -> Vec<(&'static str, u64)> {
         [
             ("Reserved for a reply", agent.reply_tokens),
             ("Reserved for errors of estimates", agent.safety_tokens),
-            ("Reserved for persona and task", agent.assignment_tokens),
+            (
+                "Reserved for instructions and task",
+                agent.assignment_tokens,
+            ),
             ("Reserved for results of delegates", agent.results_tokens),
         ]
     });
@@ -452,7 +455,7 @@ mod tests {
         let shown = places(|places| bar(&context(10, 1), places)).into_string();
         for (says, times) in [
             ("Reserved for a reply", 2),
-            ("Reserved for persona and task", 2),
+            ("Reserved for instructions and task", 2),
             ("Reserved for results", 0),
             ("class=\"pending\"", 4),
             ("2 messages, after the current turn", 2),

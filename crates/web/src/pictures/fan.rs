@@ -32,7 +32,7 @@ pub(crate) fn graph(turn: &Turn) -> Markup {
     let end = nodes.values().map(|node| node.x + WIDTH).max();
     let leading = |prefix: &str| leads.iter().filter(|lead| lead.prefix == prefix).count();
     html! {
-        div class="scroll" tabindex="0" role="group" aria-label="Fan-out" {
+        div class="scroll fan-out" tabindex="0" role="group" aria-label="Fan-out" {
             svg class="fan" viewBox={ "0 0 " (end.unwrap_or(WIDTH)) " " (height) } aria-hidden="true" focusable="false" {
                 @for (prefix, members) in &groups {
                     @let rows = members.iter().filter_map(|run| nodes.get(run.run.as_str())).map(|node| node.y);

@@ -1,5 +1,6 @@
 //! `unisono agents import`.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::builder::PossibleValuesParser;
@@ -85,19 +86,26 @@ pub(crate) fn run(app: &App, args: Args) -> Result<()> {
     }
 }
 
-/// The files of the given paths.
 fn files(paths: &[PathBuf]) -> Result<Vec<Candidate>> {
     let mut all = Vec::new();
     for path in paths {
         let found = Candidate::from_path(path);
-        all.extend(found.map_err(|error| Problem::usage(format!("{}: {error}", path.display())))?);
+        all.extend(found.map_err(|error| unreadable(path, &error))?);
     }
     Ok(all)
 }
 
+fn unreadable(path: &Path, error: &io::Error) -> Problem {
+    let what = match error.kind() {
+        io::ErrorKind::NotFound => "it does not exist".to_owned(),
+        _ => error.to_string(),
+    };
+    let problem = Problem::usage(format!("cannot read {}: {what}", path.display()));
+    problem.hint("name a file, or a directory that is searched")
+}
+
 type Files = [(PathBuf, String)];
 
-/// Reports the files that are not agents.
 fn report_skipped(app: &App, skipped: &Files) {
     for (file, reason) in skipped {
         app.out

@@ -2,6 +2,7 @@
 
 use serde_json::json;
 use unisono::models;
+use unisono_api::Code;
 use unisono_config::agents::Agent;
 use unisono_context::Tokens;
 use unisono_session::agent::{
@@ -26,7 +27,8 @@ pub(crate) struct Args {
 
 pub(crate) fn run(app: &App, args: Args) -> Result<()> {
     let setup = app.setup(Vec::new())?;
-    let definition = setup.roster.get(&args.agent)?;
+    let definition = setup.roster.get(&args.agent);
+    let definition = definition.map_err(|error| Problem::from(error).code(Code::NotFound))?;
     let found = setup
         .roster
         .iter()
@@ -108,8 +110,8 @@ fn text(app: &App, agent: &Agent, window: Tokens) -> String {
         rows.map(|(name, value)| format!("{} {value}", paint.bold(format_args!("{name:<10}"))));
     format!(
         "{}\n\n{}",
-        rows.join("\n"),
-        show::indented(&d.instructions, "")
+        show::wrap(&rows.join("\n"), 11),
+        show::wrap(&show::indented(&d.instructions, ""), 0)
     )
 }
 

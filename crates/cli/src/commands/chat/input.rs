@@ -28,7 +28,6 @@ pub(super) enum InputEvent {
     Line(String),
     /// The person interrupted.
     Nothing,
-    /// The input has ended.
     End,
 }
 
@@ -98,7 +97,6 @@ impl Input {
         })
     }
 
-    /// Whether a person writes at a terminal.
     pub(super) fn is_terminal(&self) -> bool {
         self.terminal.is_some()
     }

@@ -11,7 +11,6 @@ pub(super) const ORDERS: [&str; 9] = [
 /// Messages that `/history` shows by default.
 const HISTORY: u32 = 10;
 
-/// A line of input.
 #[derive(Debug)]
 pub(super) enum InputLine {
     /// Nothing.
@@ -49,7 +48,6 @@ pub(super) enum Order {
     Quit,
 }
 
-/// Reads a line.
 pub(super) fn read(line: &str) -> InputLine {
     let line = line.trim();
     if line.is_empty() {

@@ -1,17 +1,18 @@
 //! A chat: messages to the agents, and commands.
 
+use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 
 use serde_json::json;
-use unisono::ask::Ask;
+use unisono_api::compaction::NewCompaction;
 use unisono_api::context::Context;
 use unisono_api::message::{Message, MessageQuery};
 use unisono_api::session::MAIN_BRANCH;
 use unisono_api::session::{Branch, NewBranch, NewSession};
+use unisono_api::turn::{NewTurn, TurnRequest};
 use unisono_config::settings::SessionOverrides;
 use unisono_config::setup::Setup;
 use unisono_context::Role;
-use unisono_session::event::SummaryOptions;
 
 use super::input::{Input, Prompt};
 use super::{Args, HELP, Order};
@@ -37,7 +38,6 @@ const READ: u32 = 500;
 pub(super) enum Next {
     /// The next line.
     GoOn,
-    /// The end.
     Stop,
     /// The chat ended while a turn was open.
     Left,
@@ -53,10 +53,11 @@ pub(super) struct Talk<'t> {
     session: Option<CurrentSession>,
     branch: String,
     workers: Workers,
+    /// The reported notices about models.
+    told_notices: BTreeSet<String>,
     left: bool,
 }
 
-/// The session of the chat.
 #[derive(Debug)]
 struct CurrentSession {
     id: String,
@@ -79,11 +80,11 @@ impl<'t> Talk<'t> {
             session: None,
             branch: args.branch.clone(),
             workers: args.workers.clone(),
+            told_notices: BTreeSet::new(),
             left: false,
         }
     }
 
-    /// Continues a session.
     pub(super) async fn open(&mut self, session: String) -> Result<()> {
         self.look(session).await?;
         let branches = self.branches();
@@ -201,15 +202,18 @@ impl<'t> Talk<'t> {
 
     /// The context of the branch, computed by the daemon if there is one.
     async fn read_context(&self) -> Result<Context> {
-        self.turns.context(self.session_id()?, &self.ask("")).await
+        self.turns
+            .context(self.session_id()?, &self.new_turn(""))
+            .await
     }
 
-    fn ask(&self, text: &str) -> Ask {
-        self.workers
-            .apply_to(Ask::new(text).branch(self.branch.as_str()))
+    fn new_turn(&self, text: &str) -> NewTurn {
+        self.workers.apply_to(NewTurn {
+            branch: self.branch.clone(),
+            ..NewTurn::new(text)
+        })
     }
 
-    /// Asks the agents.
     pub(super) async fn send(
         &mut self,
         text: &str,
@@ -226,7 +230,8 @@ impl<'t> Talk<'t> {
             None => self.setup.clone(),
         };
         let config = &setup.loaded.config;
-        let followed = self.turns.ask(&session, &self.ask(text)).await?;
+        let followed = self.turns.ask(&session, &self.new_turn(text)).await?;
+        followed.report_notices(&self.app.out, &mut self.told_notices);
         let mut followed = followed.notifying(&config.compaction);
         let mut answer = Answer::new(&self.app.out, input);
         let limits = Limits::cancelling(Some(config.turn.timeout()), interrupts);
@@ -327,9 +332,11 @@ impl<'t> Talk<'t> {
         interrupts: &mut Interrupts,
     ) -> Result<Next> {
         let session = self.session_id()?.to_owned();
-        let ask = Ask::compaction(None, SummaryOptions::with_instructions(instructions))
-            .branch(self.branch.as_str());
-        let mut followed = self.turns.ask(&session, &ask).await?;
+        let request = TurnRequest::Compact(NewCompaction {
+            instructions,
+            ..NewCompaction::new(self.branch.as_str())
+        });
+        let mut followed = self.turns.begin(&session, &request, &self.branch).await?;
         let mut screen = Screen::plain(&self.app.out);
         let limits = Limits::cancelling(None, interrupts);
         let end = follow(self.turns.service(), &mut followed, &mut screen, limits).await?;
@@ -394,7 +401,10 @@ impl<'t> Talk<'t> {
     }
 
     async fn list_agents(&self) -> Result<()> {
-        let agents = self.turns.agents(self.session(), &self.ask("")).await?;
+        let agents = self
+            .turns
+            .agents(self.session(), &self.new_turn(""))
+            .await?;
         if self.app.out.json {
             self.app.out.json(&agents);
             return Ok(());
@@ -419,7 +429,7 @@ impl<'t> Talk<'t> {
     async fn choose(&mut self, agents: Option<String>) -> Result<()> {
         let before = self.workers.clone();
         self.workers.choose(agents);
-        let agents = match self.turns.agents(self.session(), &self.ask("")).await {
+        let agents = match self.turns.agents(self.session(), &self.new_turn("")).await {
             Ok(agents) => agents,
             Err(problem) => {
                 self.workers = before;

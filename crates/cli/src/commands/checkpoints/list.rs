@@ -1,13 +1,12 @@
 //! `unisono checkpoints list`.
 
-use unisono::Service;
 use unisono_api::compaction::Checkpoint;
 use unisono_api::session::MAIN_BRANCH;
 use unisono_context::Tokens;
 
 use crate::app::App;
 use crate::problem::Result;
-use crate::service::{find_session, of_branch};
+use crate::service::{all_checkpoints, find_session};
 use crate::show;
 
 const HELP: &str = "\
@@ -30,38 +29,16 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
-    let setup = app.setup(Vec::new())?;
-    let service = app.reader(&setup).await?;
+    let service = app.reader().await?;
     let session = find_session(&*service, &args.session).await?.session;
-    let all = all(&*service, &session).await?;
+    let all = all_checkpoints(&*service, &session, MAIN_BRANCH).await?;
     service.close().await;
-    if app.out.json {
-        app.out.json(&all);
-    } else if all.is_empty() {
-        app.out
-            .message("no checkpoints: nothing was summarised yet");
-    } else {
-        let header = [
-            "NUMBER", "MESSAGES", "TOKENS", "KIND", "TIER", "PRESET", "MODEL", "STATE", "AT (UTC)",
-        ];
-        let rows = all.iter().map(row).collect();
-        app.out.data(show::table(&header, &[0], rows));
-    }
+    let header = [
+        "NUMBER", "MESSAGES", "TOKENS", "KIND", "TIER", "PRESET", "MODEL", "STATE", "AT (UTC)",
+    ];
+    let none = "no checkpoints: nothing was summarised yet";
+    app.out.list(&all, none, (&header, &[0]), row);
     Ok(())
-}
-
-/// All of a session, the newest first.
-async fn all(service: &dyn Service, session: &str) -> Result<Vec<Checkpoint>> {
-    let mut all = Vec::new();
-    let mut query = of_branch(MAIN_BRANCH);
-    loop {
-        let page = service.checkpoints(session, &query).await?;
-        all.extend(page.items);
-        if page.next.is_none() {
-            return Ok(all);
-        }
-        query.cursor = page.next;
-    }
 }
 
 fn row(c: &Checkpoint) -> Vec<String> {

@@ -1,14 +1,13 @@
 //! `unisono checkpoints regenerate`: writes a summary again.
 
-use unisono::ask::Ask;
-use unisono_context::CheckpointId;
+use unisono_api::turn::{RegenerateSummary, Settings, TurnRequest};
 
 use crate::app::App;
 use crate::ask::confirmed;
 use crate::commands::compact::{FailureChoice, follow_each, report};
 use crate::live::{Interrupts, Watch};
 use crate::options::Writer;
-use crate::problem::{Problem, Result};
+use crate::problem::Result;
 
 use super::active::ActiveCheckpoint;
 
@@ -47,20 +46,23 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         idle_store.close().await;
         return Ok(());
     }
-    let wrong = |_| Problem::failed("the checkpoint has no id");
-    let checkpoint: CheckpointId = detail.checkpoint.id.parse().map_err(wrong)?;
-    let anew = |writing| {
-        let ask = Ask::regenerate(checkpoint, writing);
-        ask.branch(args.active.branch.as_str())
+    let request = TurnRequest::Regenerate {
+        checkpoint: detail.checkpoint.id,
+        new: RegenerateSummary {
+            instructions: args.writer.instructions.clone(),
+            summariser: args.writer.summariser.clone(),
+            on_failure: args.writer.on_failure(),
+            settings: Settings::new(),
+            branch: args.active.branch.clone(),
+            wait: false,
+        },
     };
     let otherwise = FailureChoice {
         asks: !args.yes && args.writer.is_open(),
-        writing: args.writer.writing(),
-        ask: &anew,
+        request: request.clone(),
     };
     let next = |watch: &Watch| otherwise.next(app, watch);
-    let asked = anew(args.writer.writing()).request();
     let at = (session.as_str(), args.active.branch.as_str());
-    let (watch, end) = follow_each(app, idle_store, at, asked, &mut interrupts, next).await?;
+    let (watch, end) = follow_each(app, idle_store, at, request, &mut interrupts, next).await?;
     report(app, &watch, end)
 }

@@ -41,7 +41,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let (session, detail) = args.active.find(idle_store.service()).await?;
     let number = detail.checkpoint.number;
     let gone = || Problem::failed("the checkpoint has left the context");
-    let question = question(number, detail.revert.ok_or_else(gone)?)?;
+    let question = question(number, &detail.revert.ok_or_else(gone)?)?;
     if !args.yes && !confirmed(&app.out, &question)? {
         app.out.message("nothing was changed");
         idle_store.close().await;
@@ -66,7 +66,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
 }
 
 /// The question of the confirmation, or the error that the context would not fit.
-fn question(number: u32, effect: RevertEffect) -> Result<String> {
+fn question(number: u32, effect: &RevertEffect) -> Result<String> {
     let usable = show::number(effect.usable_tokens);
     let tokens = show::number(effect.tokens_after);
     if !effect.fits {

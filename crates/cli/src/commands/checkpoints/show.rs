@@ -12,8 +12,9 @@ use crate::show;
 const HELP: &str = "\
 JSON: as for `list`, with block (its text in the context), covers [{first, last}], key_facts [{text,
 ordinal}], duration_ms, cost_usd (null: unknown), usage (as for `usage`; absent: no model was
-asked), revert {tokens_before, tokens_after, usable_tokens, fits} (null: not in the context of `main`; then inactive {reason, revert_first (the
-checkpoint that replaced it), branches (with its messages)}).";
+asked), revert {tokens_before, tokens_after, usable_tokens, fits, checkpoints (which return
+to the context), messages (as many return)} (null: not in the context of `main`; then inactive
+{reason, revert_first (the checkpoint that replaced it), branches (with its messages)}).";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
@@ -28,8 +29,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
-    let setup = app.setup(Vec::new())?;
-    let service = app.reader(&setup).await?;
+    let service = app.reader().await?;
     let session = find_session(&*service, &args.session).await?.session;
     let known = service.session(&session).await?.checkpoints;
     // Several numbers are shown in their order.
@@ -45,8 +45,9 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         Some(text) if args.summary => app.out.data(text),
         _ if app.out.json => app.out.json(&detail),
         _ => {
-            app.out.message(about(&detail));
-            app.out.data(show::indented(&detail.block, ""));
+            app.out.message(show::wrap(&about(&detail), 2));
+            app.out
+                .data(show::wrap(&show::indented(&detail.block, ""), 2));
         }
     }
     Ok(())

@@ -7,7 +7,7 @@ use unisono_config::setup;
 use crate::app::App;
 use crate::problem::{Exit, Problem, Result};
 
-pub(crate) const HELP: &str = "\
+const HELP: &str = "\
 Exits with 2 if anything is wrong.
 JSON: a list of {severity, origin, line, column, key, problem, help}.";
 
@@ -15,12 +15,8 @@ JSON: a list of {severity, origin, line, column, key, problem, help}.";
 #[command(after_help = HELP)]
 pub(crate) struct Args {}
 
-pub(crate) fn run(app: &App, _: Args) -> Result<()> {
-    report(app)
-}
-
 /// Reports all problems of settings and agents.
-pub(crate) fn report(app: &App) -> Result<()> {
+pub(crate) fn run(app: &App, _: Args) -> Result<()> {
     let found = setup::check(app.sources(Vec::new())?);
     if app.out.json {
         app.out.json(&found.iter().map(json).collect::<Vec<_>>());

@@ -87,9 +87,8 @@ async fn of_all(app: &App, setup: &Setup, args: &Args) -> Result<Vec<Setting>> {
     Ok(settings?)
 }
 
-/// Changes a setting of one session.
 async fn of_session(app: &App, setup: &Setup, session: &str, args: &Args) -> Result<Vec<Setting>> {
-    let service = app.changer(setup).await?;
+    let service = app.changer_with(setup).await?;
     let session = find_session(&*service, session).await?.session;
     let value = args.value.clone().map(Into::into);
     let changes = BTreeMap::from([(args.key.clone(), value)]);

@@ -2,7 +2,7 @@
 
 use unisono::service::settings::settings;
 use unisono_api::settings::Setting;
-use unisono_config::diagnostic::Origin;
+use unisono_config::diagnostic::{Origin, nearest};
 use unisono_config::setup::Setup;
 
 use crate::app::App;
@@ -49,7 +49,11 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let key = args.key.as_deref().unwrap_or("");
     if !all.iter().any(|setting| setting.key.starts_with(key)) {
         let problem = Problem::usage(format!("no key starts with `{key}`"));
-        return Err(problem.hint("`unisono config show` lists all of them"));
+        let hint = match nearest(key, names(&all)) {
+            Some(similar) => format!("did you mean `{similar}`?"),
+            None => "`unisono config show` lists all of them".to_owned(),
+        };
+        return Err(problem.hint(hint));
     }
     let wanted =
         |setting: &Setting| setting.key.starts_with(key) && !(args.changed && is_default(setting));
@@ -64,9 +68,18 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     Ok(())
 }
 
+/// The keys and their sections.
+fn names(settings: &[Setting]) -> impl Iterator<Item = &str> {
+    settings.iter().flat_map(|setting| {
+        let key = &*setting.key;
+        let ends = key.match_indices('.').map(|(end, _)| end);
+        ends.chain([key.len()]).map(move |end| &key[..end])
+    })
+}
+
 /// As they count for a session.
 async fn of_session(app: &App, setup: &Setup, session: &str) -> Result<Vec<Setting>> {
-    let service = app.reader(setup).await?;
+    let service = app.reader_with(setup).await?;
     let session = find_session(&*service, session).await?.session;
     let settings = service.session_settings(&session).await?;
     service.close().await;

@@ -1,5 +1,7 @@
 //! The context for people.
 
+use std::fmt::Display;
+
 use unisono::fmt;
 use unisono_api::compaction::NextTurn;
 use unisono_api::context::{Context, ContextMessage};
@@ -20,7 +22,7 @@ const PREVIEW_CHARS: usize = 84;
 const PREVIEW_LINES: usize = 6;
 
 pub(super) fn text(
-    (context, next): (&Context, Option<&NextTurn>),
+    (context, next): (&Context, Option<&str>),
     title: &str,
     paint: Paint,
     full: bool,
@@ -28,7 +30,7 @@ pub(super) fn text(
     let mut out = head(context, title, paint);
     if let Some(next) = next {
         let name = paint.bold("next turn");
-        out += &format!("{name} {}\n", next_turn(next));
+        out += &format!("{name} {next}\n");
     }
     out += &section(paint, "system", context.system_tokens, "");
     out += &body(&context.system, full, "  ");
@@ -69,9 +71,9 @@ pub(super) fn text(
 }
 
 /// The steps of the next turn, and the tokens that they free.
-fn next_turn(next: &NextTurn) -> String {
+pub(super) fn next_turn(next: &NextTurn) -> String {
     if let Some(problem) = &next.problem {
-        return format!("would fail: {problem}");
+        return would_fail(problem);
     }
     let freed = next
         .tokens_before
@@ -80,6 +82,10 @@ fn next_turn(next: &NextTurn) -> String {
         steps if steps.is_empty() => "compacts nothing".to_owned(),
         steps => format!("frees at least {} tokens: {steps}", show::number(freed)),
     }
+}
+
+pub(super) fn would_fail(problem: impl Display) -> String {
+    format!("would fail: {problem}")
 }
 
 /// The newest topics, and the tokens of the tiers.
@@ -142,7 +148,7 @@ fn head(context: &Context, title: &str, paint: Paint) -> String {
     let exact = context.exact_tokens.map(|exact| {
         let tokens = show::tokens(Tokens(exact));
         let label = label("provider");
-        format!("{label} {tokens} tokens with the lead's persona\n")
+        format!("{label} {tokens} tokens with the lead's instructions\n")
     });
     let usable = context.usable.iter().map(|usable| {
         let [first, second] = fmt::usable(usable);

@@ -1,18 +1,21 @@
 //! The database, whether it takes writes, and whether this machine reaches the daemons on it.
 
+use std::time::Duration;
+
+use futures_util::future::join_all;
 use unisono::local;
-use unisono_api::PageQuery;
 use unisono_api::cluster::MemberState;
-use unisono_api::service::Cluster as _;
 use unisono_client::Client;
 use unisono_config::setup::Setup;
 use unisono_server::deployment::{self, Check};
 use unisono_store::{Checkup, Journal};
 
 use super::{
-    Args, FROM_A_BACKUP, around, deployment as show_deployment, held, known_of_models, report, text,
+    Args, FROM_A_BACKUP, agents, around, deployment as show_deployment, held, known_of_models,
+    report, text,
 };
 use crate::app::{self, App};
+use crate::commands::cluster;
 use crate::place::Place;
 use crate::problem::{Exit, Problem, Result};
 
@@ -33,18 +36,20 @@ pub(super) fn database(app: &App, setup: &Setup, args: &Args) -> Result<()> {
         };
         let checkup = unisono_store::check(opened.journal.engine().as_ref()).await?;
         let daemons = of_journal(&opened.journal).await?;
+        let same_agents = agents::of_journal(&opened.journal).await?;
         let writes = writes(&opened.journal).await;
         opened.journal.close().await?;
-        Ok(Ok((checkup, daemons, writes)))
+        Ok(Ok((checkup, daemons, same_agents, writes)))
     })?;
-    let (checkup, daemons, writes) = match checked {
+    let (checkup, daemons, same_agents, writes) = match checked {
         Ok(checked) => checked,
         // The daemon reports a database that does not respond.
         Err((client, checkup)) => return held(app, setup, &client, checkup.ok().as_ref()),
     };
     let mut around = app.wait_for(around(setup, false))?;
     around.push(writes);
-    around.extend(app.wait_for(reach(daemons))?);
+    around.extend(app.wait_for(reach(setup, daemons))?);
+    around.extend(same_agents);
     if app.out.json {
         let mut report = report(setup, &store, &checkup, &[], &around);
         report["catalogue"] = known_of_models(setup);
@@ -68,23 +73,29 @@ async fn beside(setup: &Setup) -> Result<Checkup> {
     Ok(checkup?)
 }
 
-/// A daemon: its name and its address.
-type Daemon = (String, String);
+/// The time limit for the answer of a daemon about itself.
+const IDENTIFIED_WITHIN: Duration = Duration::from_secs(3);
+
+/// A daemon as it announces itself.
+pub(super) struct Daemon {
+    /// Its id.
+    member: String,
+    name: String,
+    address: String,
+}
 
 /// The live daemons, from another daemon.
 pub(super) async fn of_daemon(client: &Client) -> Result<Vec<Daemon>> {
-    let mut daemons = Vec::new();
-    let mut query = PageQuery::default();
-    loop {
-        let part = client.members(&query).await?;
-        let live = part.items.into_iter();
-        let live = live.filter(|member| member.state != MemberState::Gone);
-        daemons.extend(live.filter_map(|member| Some((member.name, member.address?))));
-        if part.next.is_none() {
-            return Ok(daemons);
-        }
-        query.cursor = part.next;
-    }
+    let members = cluster::members(client).await?.into_iter();
+    let live = members.filter(|member| member.state != MemberState::Gone);
+    let daemons = live.filter_map(|known| {
+        Some(Daemon {
+            member: known.member,
+            name: known.name,
+            address: known.address?,
+        })
+    });
+    Ok(daemons.collect())
 }
 
 /// The live daemons, from the database.
@@ -94,7 +105,13 @@ pub(super) async fn of_journal(journal: &Journal) -> Result<Vec<Daemon>> {
     };
     let members = cluster.members().await?.into_iter();
     let live = members.filter(|(member, _)| member.is_alive);
-    let daemons = live.filter_map(|(member, _)| Some((member.name, member.announced.address?)));
+    let daemons = live.filter_map(|(known, _)| {
+        Some(Daemon {
+            member: known.id.to_string(),
+            name: known.name,
+            address: known.announced.address?,
+        })
+    });
     Ok(daemons.collect())
 }
 
@@ -110,6 +127,51 @@ pub(super) async fn writes(journal: &Journal) -> Check {
     }
 }
 
-pub(super) async fn reach(daemons: Vec<Daemon>) -> Result<Vec<Check>> {
-    Ok(deployment::reach(daemons).await)
+/// Whether this machine reaches the daemons, and each of them answers at its own address. The latter
+/// requires the token.
+pub(super) async fn reach(setup: &Setup, daemons: Vec<Daemon>) -> Result<Vec<Check>> {
+    let places = daemons.iter();
+    let places = places.map(|daemon| (daemon.name.clone(), daemon.address.clone()));
+    let mut checks = deployment::reach(places).await;
+    let Ok(token) = std::fs::read_to_string(&setup.loaded.config.server.token_file) else {
+        return Ok(checks);
+    };
+    let token = token.trim();
+    let reached = daemons.iter().zip(&mut checks);
+    let reached = reached.filter(|(_, check)| check.result.is_ok());
+    let identifying = reached.map(|(daemon, check)| async move {
+        if let Err(why) = identify(daemon, token).await {
+            check.result = Err(why);
+        }
+    });
+    join_all(identifying).await;
+    Ok(checks)
+}
+
+/// Checks that the daemon itself answers at its address.
+async fn identify(daemon: &Daemon, token: &str) -> Result<(), String> {
+    let address = daemon.address.as_str();
+    let asked = async {
+        let client = Client::new(address, token)?;
+        cluster::members(&client).await
+    };
+    let why = match tokio::time::timeout(IDENTIFIED_WITHIN, asked).await {
+        Err(_) => format!(
+            "{address} accepts connections and answers nothing within {} s",
+            IDENTIFIED_WITHIN.as_secs()
+        ),
+        Ok(Err(error)) => format!(
+            "{address} does not answer as a daemon with this token: {}",
+            error.message
+        ),
+        Ok(Ok(members)) => match members.into_iter().find(|known| known.is_self) {
+            Some(known) if known.member == daemon.member => return Ok(()),
+            Some(known) => format!("{address} is also the address of {}", known.name),
+            None => format!("{address} is the address of a daemon with another store"),
+        },
+    };
+    Err(format!(
+        "{why}; requests to other daemons for its sessions fail: set its `cluster.address` to an \
+         address of its own"
+    ))
 }

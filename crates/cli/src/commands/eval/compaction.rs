@@ -30,7 +30,8 @@ const HELP: &str = "\
 A probe is a fact of the conversation. It counts as kept if one line of the result has one of the
 words of its answer and one of its subject. A probe file has one JSON
 object a line:
-  {\"id\": \"p07\", \"category\": \"decision\", \"question\": \"Which word cancels by reply?\",
+  {\"id\": \"p07\", \"category\": \"decision\",
+   \"question\": \"Which word cancels by reply?\",
    \"subject\": [\"word\", \"reply\"], \"answer\": [\"ABSAGE\"], \"ordinals\": [46]}
 category is fact, decision, constraint, name (a file, an id, a person) or task (open work or an
 open question); ordinals are the messages with the fact, from 1. Case is ignored.
@@ -76,7 +77,6 @@ pub(crate) struct Args {
     svg: Option<PathBuf>,
 }
 
-/// The presets that compact.
 fn presets() -> impl Iterator<Item = Preset> {
     Preset::ALL
         .into_iter()
@@ -373,6 +373,6 @@ fn refused(error: evaluation::Error) -> Problem {
         error @ (evaluation::Error::Unknown { .. } | evaluation::Error::Unreachable { .. }) => {
             Problem::usage(error).hint("`unisono models` shows the usable ones")
         }
-        error @ (evaluation::Error::Empty | evaluation::Error::Failed(_)) => Problem::failed(error),
+        error => Problem::failed(error),
     }
 }

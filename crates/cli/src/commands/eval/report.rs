@@ -115,7 +115,6 @@ impl EvaluatedMethod {
         }
     }
 
-    /// The requested summariser.
     pub(super) fn summariser(&self) -> Option<&str> {
         match self {
             EvaluatedMethod::Summary { summariser } => Some(summariser),
@@ -180,7 +179,6 @@ impl Report {
     }
 }
 
-/// The number of probes in a category.
 pub(super) fn probes_of(report: &retention::Report, category: Category) -> usize {
     report
         .by_category

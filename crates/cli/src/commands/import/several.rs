@@ -2,12 +2,14 @@
 
 use serde_json::{Value, json};
 use unisono::Service;
+use unisono_api::service::Error;
+use unisono_api::session::{ImportLosses, ImportResult, Session};
 use unisono_config::setup::Setup;
 use unisono_interchange::transcript::Conversation;
 
-use super::{Args, all_branches, as_json, existing_session};
+use super::{Args, all_branches, as_json};
 use crate::app::App;
-use crate::conversation::{SkippedParts, Source};
+use crate::conversation::{SkippedParts, Source, session_of_digest};
 use crate::live::End;
 use crate::problem::Result;
 use crate::show;
@@ -69,12 +71,9 @@ impl Outcome {
             self.left_out += 1;
             return Ok(());
         }
-        let read = source.part(conversation).and_then(|mut part| {
-            let (import, skipped) = part.read(args.format(), args.skip_bad, &app.out)?;
-            Ok((part, import, skipped))
-        });
-        let (part, import, skipped) = match read {
-            Ok(read) => read,
+        let made = make(args, service, source, conversation).await?;
+        let skipped = match skipped(app, args, (source, conversation), &made) {
+            Ok(skipped) => skipped,
             Err(problem) if args.all => {
                 app.out.warn(format_args!(
                     "conversation {number} is left out: {}",
@@ -86,14 +85,10 @@ impl Outcome {
             }
             Err(problem) => return Err(problem),
         };
-        let known = existing_session(args, service, &part, &import).await?;
-        let is_known = known.is_some();
-        let session = match known {
-            Some(known) => known,
-            None => {
-                let file = args.file_import(import, part).file()?;
-                service.import_file(file).await?.session
-            }
+        let (session, is_known) = match made {
+            Made::Known(session) => (session, true),
+            Made::New(made) => (made.session, false),
+            Made::Refused(error) => return Err(error.into()),
         };
         let branches = all_branches(service, &session.session).await?;
         self.skipped.add(&skipped);
@@ -133,4 +128,59 @@ impl Outcome {
         }
         app.out.message(report);
     }
+}
+
+/// What the service made of a conversation.
+enum Made {
+    /// Nothing: an earlier import made this session.
+    Known(Session),
+    /// A session.
+    New(ImportResult),
+    /// Nothing, for this reason.
+    Refused(Error),
+}
+
+/// Makes the session of a conversation, unless it was imported before.
+async fn make(
+    args: &Args,
+    service: &dyn Service,
+    source: &mut Source,
+    conversation: &Conversation,
+) -> Result<Made> {
+    if !args.copy
+        && let Some(known) = session_of_digest(service, &conversation.digest.to_string()).await?
+    {
+        return Ok(Made::Known(service.session(&known.session).await?));
+    }
+    let file = args.file(source.part(conversation)?)?;
+    Ok(match service.import_file(file).await {
+        Ok(made) => Made::New(made),
+        Err(error) => Made::Refused(error),
+    })
+}
+
+/// The parts of a conversation that were not imported. Only if there are any, or the service did not
+/// read it, it is read here: problems are reported with their places in the whole file.
+fn skipped(
+    app: &App,
+    args: &Args,
+    (source, conversation): (&mut Source, &Conversation),
+    made: &Made,
+) -> Result<SkippedParts> {
+    match made {
+        Made::New(made) if is_complete(&made.losses) => Ok(SkippedParts {
+            behind: made.losses.dropped_content.clone(),
+            ..SkippedParts::default()
+        }),
+        _ => {
+            let mut part = source.part(conversation)?;
+            let (_, skipped) = part.read(args.format(), args.skip_bad, &app.out)?;
+            Ok(skipped)
+        }
+    }
+}
+
+/// Whether every message was imported, and nothing may have been misread.
+fn is_complete(losses: &ImportLosses) -> bool {
+    losses.skipped_messages == 0 && losses.skipped_parts == 0 && losses.warnings.is_empty()
 }

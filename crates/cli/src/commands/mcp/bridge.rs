@@ -5,10 +5,12 @@ mod elicit;
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::{self, Instant};
 use unisono_acp::{LONGEST_MESSAGE, Lines};
 use unisono_api::service::Turns as _;
 use unisono_client::{Client, Error};
@@ -27,9 +29,17 @@ const QUEUE: usize = 64;
 const UNREADABLE: i64 = -32_700;
 /// The error code of a failed request.
 const FAILED: i64 = -32_603;
+/// The error of a request that has no answer when the program ends.
+const TOO_LATE: &str = "the input has ended, and no answer came within `server.drain_seconds`";
 
-/// Forwards messages until the input ends, the program is stopped, or the daemon stops.
-pub(super) async fn run(out: &Out, client: Client, interrupts: &mut Interrupts) -> Result<()> {
+/// Forwards messages until the input ends, the program is stopped, or the daemon stops. After the end
+/// of the input, open requests have the time `drain` for their answers.
+pub(super) async fn run(
+    out: &Out,
+    client: Client,
+    interrupts: &mut Interrupts,
+    drain: Duration,
+) -> Result<()> {
     let (say, mut said) = mpsc::channel(QUEUE);
     let mut lines = Lines::new(tokio::io::stdin(), LONGEST_MESSAGE);
     let mut bridge = Bridge {
@@ -42,13 +52,15 @@ pub(super) async fn run(out: &Out, client: Client, interrupts: &mut Interrupts) 
         questions: Arc::new(Questions::new()),
     };
     let mut reading = true;
-    // After the end of the input, open requests are still answered.
+    let late = time::sleep(drain);
+    tokio::pin!(late);
     while reading || !bridge.asked.is_empty() {
         tokio::select! {
             biased;
             _ = interrupts.next() => return Ok(()),
             Some(text) = said.recv() => out.data(text),
             Some(done) = bridge.asked.join_next(), if !bridge.asked.is_empty() => task_result(done)?,
+            () = late.as_mut(), if !reading => break,
             line = lines.next(), if reading => match line {
                 Ok(Some(Ok(line))) => bridge.take(&line).await?,
                 Ok(Some(Err(bad))) => {
@@ -56,6 +68,7 @@ pub(super) async fn run(out: &Out, client: Client, interrupts: &mut Interrupts) 
                 }
                 Ok(None) | Err(_) => {
                     reading = false;
+                    late.as_mut().reset(Instant::now() + drain);
                     bridge.questions.close();
                 }
             },
@@ -63,6 +76,9 @@ pub(super) async fn run(out: &Out, client: Client, interrupts: &mut Interrupts) 
     }
     while let Ok(text) = said.try_recv() {
         out.data(text);
+    }
+    for error in bridge.unanswered() {
+        out.data(error);
     }
     Ok(())
 }
@@ -92,7 +108,6 @@ struct Bridge {
     questions: Arc<Questions>,
 }
 
-/// An open request.
 struct OpenRequest {
     request: AbortHandle,
     /// The turn that a cancelled request cancels: a turn that the request began and that waits for a
@@ -173,6 +188,15 @@ impl Bridge {
         });
         let begun = begins.then_some(begun);
         self.open.insert(id, OpenRequest { request, begun });
+    }
+
+    /// The errors of the requests that have no answer.
+    fn unanswered(&self) -> impl Iterator<Item = Value> {
+        let open = self.open.iter();
+        let open = open.filter(|(_, asked)| !asked.request.is_finished());
+        // The keys are JSON.
+        let ids = open.filter_map(|(id, _)| serde_json::from_str::<Value>(id).ok());
+        ids.map(|id| refused(&id, FAILED, TOO_LATE))
     }
 
     /// Cancels the turn of a cancelled request.

@@ -25,7 +25,7 @@ Examples:
 JSON: a list of {session, turn, run, agent, model, role (lead, delegate, child), stage, parent,
 round, index, task, state (running, waiting, done, partial, failed, cancelled), waits_for (person or
 delegates, while it waits), waited_ms (for decisions of people), attempt, step_count, snapshot, prefix,
-text (its answer), error {code, reason}, usage
+text (its answer), last_text (of its model, if it ended without an answer), error {code, reason}, usage
 {input_tokens, output_tokens, cache_read_tokens, cost_usd, …}, charged {tokens, cost_usd} (what the
 budgets count, if it is not the usage), opened_at, ended_at (null: open), duration_ms}.";
 
@@ -48,26 +48,28 @@ pub(crate) struct Args {
     cursor: Option<String>,
 }
 
+impl Args {
+    const fn is_unfiltered(&self) -> bool {
+        let any_run = self.agent.is_none() && self.state.is_none();
+        any_run && self.within.is_everywhere() && self.cursor.is_none()
+    }
+}
+
 fn at_least_one(text: &str) -> std::result::Result<NonZeroUsize, String> {
     let number = text.parse().ok();
     number.ok_or_else(|| "write a number from 1 on".to_owned())
 }
 
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
-    let setup = app.setup(Vec::new())?;
-    let service = app.reader(&setup).await?;
+    let service = app.reader().await?;
     let (listed, next) = part(&*service, &args).await?;
     service.close().await;
-    if app.out.json {
-        app.out.json(&listed);
-    } else if listed.is_empty() {
-        app.out
-            .message("no such run; `unisono run FILE` makes some");
-    } else {
-        let header = ["RUN", "TURN", "AGENT", "STATE", "IN", "OUT", "COST", "TIME"];
-        let rows = listed.iter().map(row).collect();
-        app.out.data(show::table(&header, &[4, 5, 6, 7], rows));
-    }
+    let header = ["RUN", "TURN", "AGENT", "STATE", "IN", "OUT", "COST", "TIME"];
+    let none = match args.is_unfiltered() {
+        true => "no runs yet: `unisono run FILE` starts some",
+        false => "no run matches: `unisono runs list` shows all of them",
+    };
+    app.out.list(&listed, none, (&header, &[4, 5, 6, 7]), row);
     if let Some(next) = next {
         let older = format_args!("more runs: --cursor {next} shows the next page");
         app.out.message(older);

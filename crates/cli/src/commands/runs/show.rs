@@ -14,8 +14,9 @@ const HELP: &str = "\
 JSON: as for `list`, with event (its opening), definition, steps [{event, at, kind (model, tools,
 named, narrowed, summarised, spent), …}] (of a fallback model: fallback, its name, and
 fallback_prefix, the digest of its prompt prefix), attempts [{attempt, event, at, reason}] after
-the first, and decisions about its tool calls [{event, at, tool, decision, by (null: nobody's, or
-the daemon's own token)}].";
+the first, decisions about its tool calls [{event, at, tool, decision, by (null: nobody's, or
+the daemon's own token)}], and its budgets (absent: none) [{level, resource, cap, spent, reserved,
+remaining}] in dollars, tokens or seconds.";
 
 /// Maximum shown characters of a step or task.
 const SHOWN: usize = 100;
@@ -32,8 +33,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
-    let setup = app.setup(Vec::new())?;
-    let service = app.reader(&setup).await?;
+    let service = app.reader().await?;
     let (session, run) = args.within.run(&*service, &args.run).await?;
     let detail = service.run(&session, &run).await?;
     service.close().await;
@@ -50,7 +50,7 @@ fn text(paint: Paint, detail: &RunDetail) -> String {
         let name = paint.bold(format_args!("{name:<11}"));
         format!("{name} {value}")
     });
-    let mut out = rows.collect::<Vec<_>>().join("\n");
+    let mut out = show::wrap(&rows.collect::<Vec<_>>().join("\n"), 12);
     let steps = detail.steps.iter();
     let mut lines: Vec<(u64, String)> = steps.map(|of| (of.event, step(&of.done))).collect();
     lines.extend(detail.attempts.iter().map(|of| {
@@ -64,10 +64,10 @@ fn text(paint: Paint, detail: &RunDetail) -> String {
     lines.extend(decided.map(|of| (of.event, of.text())));
     lines.sort_by_key(|(event, _)| *event);
     for (event, line) in lines {
-        out += &format!("\n  event {event:<5} {line}");
+        out += &show::wrap(&format!("\n  event {event:<5} {line}"), 14);
     }
     if let Some(answer) = &detail.run.text {
-        out += &format!("\n\n{}", show::indented(answer, ""));
+        out += &format!("\n\n{}", show::wrap(&show::indented(answer, ""), 0));
     }
     out
 }

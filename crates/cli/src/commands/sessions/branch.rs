@@ -47,8 +47,7 @@ pub(crate) fn ordinal(text: &str) -> std::result::Result<u32, String> {
 }
 
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
-    let setup = app.setup(Vec::new())?;
-    let service = app.changer(&setup).await?;
+    let service = app.changer().await?;
     let session = find_session(&*service, &args.session).await?.session;
     let new = new_branch(&*service, &session, &args).await?;
     let branch = service.fork(&session, &new).await?;
@@ -66,7 +65,6 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     Ok(())
 }
 
-/// The requested branch.
 async fn new_branch(service: &dyn Service, session: &str, args: &Args) -> Result<NewBranch> {
     let branches = all_branches(service, session).await?;
     let named = |name: &str| branches.iter().find(|branch| branch.name == name);

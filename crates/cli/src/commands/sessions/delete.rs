@@ -31,7 +31,7 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let setup = app.setup(Vec::new())?;
-    let service = app.changer(&setup).await?;
+    let service = app.changer_with(&setup).await?;
     let found = find_session(&*service, &args.session).await?;
     let session = service.session(&found.session).await?;
     let messages = show::many(session.messages, "message");

@@ -13,7 +13,8 @@ const TITLE_CHARS: usize = 60;
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "The newest session comes first; `latest` is the session that changed last.
+    after_help = "The newest session comes first; `latest` is the one that changed
+last, except sessions of MCP clients.
 
 JSON: a list of {session, title, labels, events, bytes, created_at, updated_at, lost {first, last,
 found_at, quarantine} (events lost in a repair of the store)}."
@@ -25,8 +26,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
-    let setup = app.setup(Vec::new())?;
-    let service = app.reader(&setup).await?;
+    let service = app.reader().await?;
     let mut listed = all_sessions(&*service).await?;
     listed.retain(|session| args.label.iter().all(|label| label.is_of(&session.labels)));
     if app.out.json {
@@ -37,9 +37,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         app.out
             .message("no sessions yet: `unisono run FILE` or `unisono import FILE` makes one");
     } else {
-        let rows = listed.iter().map(row).collect();
-        let header = ["SESSION", "UPDATED (UTC)", "EVENTS", "SIZE", "TITLE"];
-        app.out.data(show::table(&header, &[2, 3], rows));
+        app.out.data(table(&listed));
     }
     for session in &listed {
         if let Some(lost) = &session.lost {
@@ -48,6 +46,11 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     }
     service.close().await;
     Ok(())
+}
+
+pub(in crate::commands) fn table(listed: &[SessionListItem]) -> String {
+    let header = ["SESSION", "UPDATED (UTC)", "EVENTS", "SIZE", "TITLE"];
+    show::table(&header, &[2, 3], listed.iter().map(row).collect())
 }
 
 fn row(session: &SessionListItem) -> Vec<String> {

@@ -48,8 +48,7 @@ pub(crate) struct Args {
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let wrong = |wrong| Problem::usage(format!("--older-than {}: {wrong}", args.older_than));
     let before = instant(&args.older_than, clock::now(), Bound::Since).map_err(wrong)?;
-    let setup = app.setup(Vec::new())?;
-    let service = app.changer(&setup).await?;
+    let service = app.changer().await?;
     let PruneCandidates { old, open } = older_than(&*service, before, &args.label).await?;
     let many = show::many(old.len() as u64, "session");
     let mut gone = Vec::new();

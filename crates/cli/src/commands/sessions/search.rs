@@ -2,6 +2,7 @@
 
 use std::num::NonZeroUsize;
 
+use unisono_api::Code;
 use unisono_api::search::{self as api, SearchQuery};
 use unisono_api::session::MAIN_BRANCH;
 use unisono_context::{AgentId, Role, Timestamp};
@@ -10,7 +11,7 @@ use unisono_search::{Bound, Filters, Query, instant, role};
 
 use crate::app::App;
 use crate::problem::{Problem, Result};
-use crate::service::{branch_length, find_session};
+use crate::service::{branch_length, session_if_named};
 use crate::show;
 use crate::terminal::Paint;
 
@@ -20,8 +21,8 @@ rarer words come first. Common words such as \"the\" are left out if there are o
   \"rate limit\"                these words in this order
   +kestrel -draft             required, excluded
   role:user agent:risks       the role and the author: an agent or a person
-  agent:\"Maria Kowalski\"      an author whose name has spaces; upper and lower case are the same
-  since:2026-03-01 until:7d   when (UTC); a date, an instant, or how long ago: 30m 12h 7d 2w
+  agent:\"Maria Kowalski\"      an author with spaces in the name; case is ignored
+  since:2026-03-01 until:7d   when (UTC): a date, an instant, an age: 30m 12h 7d
   session:0192ab              the session
 A day or month (2026-03-02, 2026-03, 2 March 2026, March 2026) also finds the messages of that time. A
 date after until: includes that day. Among other words, days and periods in English or German (on 3 May,
@@ -70,12 +71,8 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let query = query(&args, clock::now())?;
-    let setup = app.setup(Vec::new())?;
-    let service = app.reader(&setup).await?;
-    let only = match &query.session {
-        Some(name) => Some(find_session(&*service, name).await?.session),
-        None => None,
-    };
+    let service = app.reader().await?;
+    let only = session_if_named(&*service, query.session.as_deref()).await?;
     if let Some(id) = &only {
         // Reports the existing branches.
         branch_length(&*service, id, &args.branch).await?;
@@ -98,7 +95,8 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     } else if found.hits.is_empty() {
         app.out.message("nothing found");
     } else {
-        let hits = found.hits.iter().map(|hit| text(hit, app.out.paint));
+        let hits = found.hits.iter();
+        let hits = hits.map(|hit| show::wrap(&text(hit, app.out.paint), 2));
         app.out.data(hits.collect::<Vec<_>>().join("\n"));
     }
     Ok(())
@@ -131,7 +129,8 @@ fn words(args: &Args, query: &Query) -> String {
 
 /// The query with the filters of the flags.
 fn query(args: &Args, now: Timestamp) -> Result<Query> {
-    let mut query = Query::parse(&args.query.join(" "), now).map_err(Problem::usage)?;
+    let mut query = Query::parse(&args.query.join(" "), now)
+        .map_err(|error| Problem::usage(error).code(Code::Refused))?;
     query.filters.roles.extend(&args.role);
     let agents = args.agent.iter().map(|agent| AgentId::from(&**agent));
     query.filters.agents.extend(agents);
@@ -161,7 +160,8 @@ fn query(args: &Args, now: Timestamp) -> Result<Query> {
         for note in &query.notes {
             problem = format!("{problem}: {note}");
         }
-        return Err(Problem::usage(problem).hint("write a word, as in `sessions search kestrel`"));
+        let problem = Problem::usage(problem).code(Code::Refused);
+        return Err(problem.hint("write a word, as in `sessions search kestrel`"));
     }
     Ok(query)
 }

@@ -10,7 +10,7 @@ use unisono_context::Ordinal;
 use crate::app::App;
 use crate::live::open;
 use crate::problem::Result;
-use crate::service::{all_branches, find_session, largest_part, open_turns};
+use crate::service::{all_branches, all_pages, find_session, open_turns};
 use crate::show;
 
 const HELP: &str = "\
@@ -19,7 +19,8 @@ message that it shares with an earlier branch), messages, topics}],
 checkpoints, open_turns, open_runs [{turn, branch, agent, role, state, run, parent_run}],
 turns, the newest first, [{turn, state, error {code, reason}, answer_message, tokens_before and
 tokens_after where the context was compacted or reverted}],
-budgets [{level, resource, cap, spent, reserved, remaining}] in dollars, tokens or seconds,
+budgets [{level, turn (of an open turn), resource, cap, spent, reserved, remaining}] in dollars, tokens or
+seconds,
 lost {first, last, found_at, quarantine} (events lost in a repair of the store) or null.";
 
 #[derive(Debug, clap::Args)]
@@ -31,8 +32,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
-    let setup = app.setup(Vec::new())?;
-    let service = app.reader(&setup).await?;
+    let service = app.reader().await?;
     let listed = find_session(&*service, &args.session).await?;
     let shown = SessionDetails::load(&*service, &listed.session).await?;
     if app.out.json {
@@ -145,19 +145,9 @@ fn pairs(all: &BTreeMap<String, String>) -> Vec<String> {
 
 /// The outcomes of all ended turns, newest first.
 async fn all_ended(service: &dyn Service, session: &str) -> Result<Vec<EndedTurn>> {
-    let mut all = Vec::new();
-    let mut query = largest_part();
-    loop {
-        let page = service.ended_turns(session, &query).await?;
-        all.extend(page.items);
-        if page.next.is_none() {
-            return Ok(all);
-        }
-        query.cursor = page.next;
-    }
+    all_pages(async |page| service.ended_turns(session, &page).await).await
 }
 
-/// The outcome of a turn in one line.
 fn outcome(of: &EndedTurn) -> String {
     match (&of.error, of.tokens_before, of.tokens_after) {
         (Some(error), ..) => format!("{} ({}): {}", of.state, error.code, error.reason),

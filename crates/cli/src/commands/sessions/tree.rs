@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 use unisono::Service;
+use unisono_api::PageQuery;
 use unisono_api::session::{BranchSegment, TreeMessage, TreeQuery};
 use unisono_context::Ordinal;
 
 use crate::app::App;
 use crate::live::open;
 use crate::problem::Result;
-use crate::service::{all_branches, find_session, largest_part};
+use crate::service::{all_branches, all_pages, find_session};
 use crate::show;
 
 const HELP: &str = "\
@@ -31,8 +32,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
-    let setup = app.setup(Vec::new())?;
-    let service = app.reader(&setup).await?;
+    let service = app.reader().await?;
     let id = find_session(&*service, &args.session).await?.session;
     let session = service.session(&id).await?;
     if app.out.json {
@@ -55,37 +55,21 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
 
 /// All messages in the order of their creation.
 async fn messages(service: &dyn Service, session: &str) -> Result<Vec<TreeMessage>> {
-    let mut all = Vec::new();
-    let mut query = largest_part();
-    loop {
-        let page = service.tree_messages(session, &query).await?;
-        all.extend(page.items);
-        if page.next.is_none() {
-            return Ok(all);
-        }
-        query.cursor = page.next;
-    }
+    all_pages(async |page| service.tree_messages(session, &page).await).await
 }
 
-/// Draws the tree.
 async fn stretches(service: &dyn Service, session: &str, full: bool) -> Result<Vec<BranchSegment>> {
-    let mut all = Vec::new();
-    let mut query = TreeQuery {
-        full,
-        cursor: None,
-        limit: largest_part().limit,
-    };
-    loop {
-        let page = service.tree(session, &query).await?;
-        all.extend(page.items);
-        if page.next.is_none() {
-            return Ok(all);
-        }
-        query.cursor = page.next;
-    }
+    all_pages(async |PageQuery { cursor, limit }| {
+        let query = TreeQuery {
+            full,
+            cursor,
+            limit,
+        };
+        service.tree(session, &query).await
+    })
+    .await
 }
 
-/// A stretch as text.
 fn line(stretch: &BranchSegment) -> String {
     let indent = "  ".repeat(usize::try_from(stretch.depth).unwrap_or_default());
     let heads = match &stretch.branches[..] {

@@ -5,8 +5,7 @@ use unisono::fmt::end;
 use unisono_api::run::{SiblingRequest, Why};
 
 use crate::problem::{Problem, Result};
-use crate::service::lookup::runs_of;
-use crate::service::lookup::session_id;
+use crate::service::lookup::{only_match, runs_of};
 use crate::show;
 use crate::terminal::Paint;
 use unisono::service::sessions::is_meant;
@@ -25,7 +24,7 @@ pub(super) async fn find(
     let ids = runs.map(|listed| listed.run.run);
     let meant: Vec<String> = ids.filter(|id| is_meant(name, id)).collect();
     let hint = "a run is compared with others of its turn: `unisono runs list` shows them";
-    session_id(name, "run", &meant).map_err(|problem: Problem| problem.hint(hint))
+    only_match(name, "run", &meant).map_err(|problem: Problem| problem.hint(hint))
 }
 
 pub(super) fn text(why: &Why, of: &SiblingRequest, paint: Paint) -> String {
@@ -55,5 +54,5 @@ pub(super) fn text(why: &Why, of: &SiblingRequest, paint: Paint) -> String {
             of.differing_keys.join(", ")
         );
     }
-    out
+    show::wrap(&out, 9)
 }

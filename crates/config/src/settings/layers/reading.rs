@@ -43,7 +43,6 @@ fn checked(mut layer: Layer, base: &Path, sources: &Sources, found: &mut Diagnos
     layer
 }
 
-/// The directory of the store.
 fn store<'l>(layers: impl DoubleEndedIterator<Item = &'l Layer>) -> Option<PathBuf> {
     let key = ["store".to_owned(), "path".to_owned()];
     let mut paths = layers.rev().filter_map(|layer| {
@@ -99,7 +98,6 @@ fn flag(over: &Override) -> Layer {
     setting(Origin::Flag(over.flag.clone()), path, &over.value)
 }
 
-/// One layer for each of these settings.
 pub(super) fn flags(
     sources: &Sources,
     settings: &[Override],
@@ -111,7 +109,6 @@ pub(super) fn flags(
         .collect()
 }
 
-/// The layer of a session.
 pub(super) fn of_session(
     sources: &Sources,
     own: &SessionOverrides,

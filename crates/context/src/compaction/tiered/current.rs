@@ -10,17 +10,44 @@ use crate::compaction::shorten::{level, surely_shrinks, uncuttable_chars};
 use crate::compaction::{Plan, Step};
 use crate::ids::Ordinal;
 use crate::policy::Large;
-use crate::tokens::Tokens;
+use crate::tokens::{Ppm, Tokens};
 use crate::view::Item;
 
 use super::Tiered;
 
+/// Above this number of oversized messages, most of them are summarised before others are cut: each
+/// cut is a step.
+const MANY_CUTS: usize = 16;
+/// The part of the length for a text that was cut before and still has too many tokens: texts of
+/// uneven density take few cuts.
+const CUT_AGAIN: Ppm = Ppm::percent(90);
+
+/// Cuts the oversized messages of the current topic, then summarises its middle; in the other order
+/// if many messages are oversized.
+pub(super) fn shrink(t: &Tiered<'_, '_>) -> Option<Plan> {
+    if are_many_oversized(t) {
+        attention(t).or_else(|| cut(t))
+    } else {
+        cut(t).or_else(|| attention(t))
+    }
+}
+
+fn are_many_oversized(t: &Tiered<'_, '_>) -> bool {
+    let Large::OfTopic(part) = t.tiers.large else {
+        return false;
+    };
+    let limit = part.share_of(t.limits[0]);
+    let tokens = |item: &Item<'_>| item.count(&t.s.budget).tokens;
+    let oversized = free(t, t.topic).filter(|item| tokens(item) > limit);
+    oversized.count() > MANY_CUTS
+}
+
 /// Cuts the largest oversized message of the current topic, or the tails of all oversized ones.
-pub(super) fn cut(t: &Tiered<'_, '_>) -> Option<Plan> {
+fn cut(t: &Tiered<'_, '_>) -> Option<Plan> {
     let free = free(t, t.topic);
     match t.tiers.large {
         Large::OfTopic(part) => {
-            let limit = part.of(t.limits[0]);
+            let limit = part.share_of(t.limits[0]);
             cut_largest(t, free.collect(), (limit, limit))
         }
         Large::Chars(limit) => cut_tails(t, free, limit),
@@ -34,10 +61,10 @@ pub(super) fn cut_anywhere(t: &Tiered<'_, '_>, over: Option<Tokens>) -> Option<P
     let free = free(t, Ordinal::FIRST);
     let limit = match (over, t.tiers.large) {
         (Some(limit), _) => limit,
-        (None, Large::OfTopic(part)) => part.of(t.limits[0]),
+        (None, Large::OfTopic(part)) => part.share_of(t.limits[0]),
         (None, Large::Chars(limit)) => return cut_tails(t, free, limit),
     };
-    let length = t.s.policy.target.of(limit);
+    let length = t.s.policy.target.share_of(limit);
     cut_largest(t, free.collect(), (limit, length))
 }
 
@@ -54,10 +81,14 @@ fn cut_largest(
     mut items: Vec<&Item<'_>>,
     (limit, length_tokens): (Tokens, Tokens),
 ) -> Option<Plan> {
-    let tokens = |item: &Item<'_>| item.count(t.s.budget.encoding).tokens;
+    let tokens = |item: &Item<'_>| item.count(&t.s.budget).tokens;
     items.retain(|item| limit > Tokens::ZERO && tokens(item) > limit);
     items.sort_by_key(|item| Reverse(tokens(item)));
     let cut = items.into_iter().find_map(|item| {
+        let length_tokens = match item.form() {
+            Some(Form::Cut { .. }) => CUT_AGAIN.share_of(length_tokens),
+            _ => length_tokens,
+        };
         let target_chars = length(item, tokens(item), length_tokens)?;
         Some(Step::Cut {
             message: item.node.message.id,
@@ -90,7 +121,7 @@ fn cut_tails<'i, 'a: 'i>(
 ) -> Option<Plan> {
     let over = |item: &&Item<'_>| {
         let mut texts = cuttable_chars(&item.node.message, item.form()).into_iter();
-        let tokens = item.count(t.s.budget.encoding).tokens;
+        let tokens = item.count(&t.s.budget).tokens;
         texts.any(|chars| chars > u64::from(limit))
             && surely_shrinks(item, tokens, u64::from(limit))
     };

@@ -22,7 +22,6 @@ const BACKLOG_PART: usize = 4;
 /// The part of an older topic that may be summarised: verbatim units, and summaries.
 #[derive(Debug)]
 pub(super) struct Entry<'s> {
-    /// Its start.
     pub(super) start: Ordinal,
     units: Vec<&'s Unit>,
     blocks: Vec<&'s Checkpoint>,

@@ -22,6 +22,8 @@ struct Tracker {
     /// The kept text, from the first value after the last mark on.
     kept: Option<Vec<u8>>,
     kept_from: Place,
+    /// The recorded text, if any is.
+    recorded: Option<Vec<u8>>,
 }
 
 impl Tracker {
@@ -38,6 +40,9 @@ impl Tracker {
                 self.kept_from = self.next;
             }
             kept.push(byte);
+        }
+        if let Some(recorded) = &mut self.recorded {
+            recorded.push(byte);
         }
         self.offset += 1;
         if byte & 0xc0 != 0x80 {
@@ -88,7 +93,6 @@ impl SharedTracker {
         self.0.borrow_mut().value_start = None;
     }
 
-    /// The start of the last value.
     pub(super) fn value_start(&self) -> Place {
         let track = self.0.borrow();
         track.value_start.unwrap_or(track.last)
@@ -101,6 +105,17 @@ impl SharedTracker {
 
     pub(super) fn drop_kept(&self) {
         self.0.borrow_mut().kept = None;
+    }
+
+    /// Records the text from here on, also if none is kept.
+    pub(super) fn record(&self) {
+        self.0.borrow_mut().recorded = Some(Vec::new());
+    }
+
+    /// Ends the recording.
+    pub(super) fn recorded(&self) -> Vec<u8> {
+        let mut track = self.0.borrow_mut();
+        track.recorded.take().unwrap_or_default()
     }
 
     pub(super) fn last(&self) -> Place {

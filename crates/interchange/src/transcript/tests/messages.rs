@@ -53,3 +53,79 @@ fn turns_of_sharegpt_may_be_chat_messages() {
     assert!(outline.contains("system \"Be kind.\""), "{outline}");
     assert!(outline.contains("assistant\n  Text(\"yo\")"), "{outline}");
 }
+
+#[test]
+fn a_conversation_in_a_list_has_the_title_that_is_listed() {
+    let sharegpt =
+        |title: &str| format!(r#"{{{title}"conversations":[{{"from":"human","value":"hi"}}]}}"#);
+    let openai = |title: &str| {
+        format!(r#"{{"messages":[{{"role":"user","content":"hi","name":"Ada"}}]{title}}}"#)
+    };
+    let of_all = [
+        (
+            sharegpt(r#""id":"a","title" : "Trip to \"Rome\"","#),
+            "Trip to \"Rome\"",
+        ),
+        (sharegpt(r#""name":"Other","title":"Caf\u00e9","#), "Café"),
+        (sharegpt(r#""title":null,"name":"Other","#), "Other"),
+        (openai(r#","id":"b","title":"Flat""#), "Flat"),
+        (openai(r#","title":7,"name":["x"]"#), "many"),
+    ];
+    let texts = of_all.iter().map(|(text, _)| text.as_str());
+    let texts: Vec<&str> = texts.collect();
+    let options = Options {
+        name: "many.json".to_owned(),
+        ..Options::default()
+    };
+    for file in [format!("[{}]", texts.join(", ")), texts.join("\n")] {
+        let listed = several::list(file.as_bytes(), &options).unwrap();
+        assert_eq!(listed.len(), of_all.len());
+        for (one, (_, title)) in listed.iter().zip(&of_all) {
+            let text = one.text(&mut io::Cursor::new(&file)).unwrap();
+            let parsed = read_as(&text, &options).unwrap();
+            assert_eq!(&*parsed.import.title, *title);
+            assert!(one.title.is_empty() || one.title == *title, "{one:?}");
+        }
+    }
+    // The first element may follow something else.
+    let after = format!("[1, {}]", texts[0]);
+    let skipping = Options {
+        skip_bad: true,
+        ..options
+    };
+    let parsed = read_as(after.as_bytes(), &skipping).unwrap();
+    assert_eq!(&*parsed.import.title, "Trip to \"Rome\"");
+}
+
+#[test]
+fn a_value_that_is_nested_too_deeply_is_a_bad_line() {
+    let nested = |levels: usize, begin: &str, end: &str| {
+        let text = r#"{"type":"text","text":"[\"{"}"#;
+        format!("{}{text}{}", begin.repeat(levels), end.repeat(levels))
+    };
+    let slack = |levels| {
+        let blocks = nested(levels, r#"{"type":"rich_text","elements":["#, "]}");
+        format!(r#"[{{"type":"message","ts":"1.1","text":"","blocks":[{blocks}]}}]"#)
+    };
+    let anthropic = |levels| {
+        let begin = r#"{"type":"document","source":{"type":"content","content":["#;
+        let documents = nested(levels, begin, "]}}");
+        format!(r#"{{"messages":[{{"role":"user","content":[{documents}]}}]}}"#)
+    };
+    for file in [slack(50_000), anthropic(50_000), slack(64)] {
+        let outline = outline_of(file.as_bytes(), None);
+        let end = outline
+            .char_indices()
+            .nth(200)
+            .map_or(outline.len(), |(at, _)| at);
+        let shown = &outline[..end];
+        assert!(
+            shown.contains("it is nested in more than 128 levels"),
+            "{shown}"
+        );
+    }
+    let outline = outline_of(slack(60).as_bytes(), None);
+    assert!(outline.contains("Text("), "{outline}");
+    let flat = format!(r#"[{{"role":"user","content":"{}"}}]"#, "[{".repeat(500));
+    assert!(outline_of(flat.as_bytes(), None).contains("Text("));
+}

@@ -52,6 +52,17 @@ fn labels_in_messages_are_no_speakers_and_rare_speakers_are() {
              Tom: Fine.\nAgenda: two points\nZimmer: klein\nTom: See you.",
             "Anna Carol Anna Tom Tom (3 Carol:) (7 Zimmer:)",
         ),
+        // A name may begin with a particle.
+        (
+            "Ann: Hello there, how are you?\nBob: Fine.\nAnn: When do we ship?\n\
+             von Alten: I am against it, we need two weeks.\nBob: Noted.\nAnn: Ok",
+            "Ann Bob Ann von Alten Bob Ann (4 von Alten:)",
+        ),
+        (
+            "van Dyke: Hello all\nMary Poe: Hi\nvan Dyke: When do we ship it then?\nMary Poe: Tuesday\n\
+             de la Cruz: I say no, Wednesday is better.\nMary Poe: Von Alten: not so.\nvon vorn: again.",
+            "van Dyke Mary Poe van Dyke Mary Poe de la Cruz Mary Poe (5 de la Cruz:)",
+        ),
         // A label that recurs with values may be a person.
         (
             "Anna: I reviewed.\nMood: good\nTom: I wrote tests.\nMood: fair\nLena: Nothing new.\nAnna: Thanks.\n\
@@ -268,5 +279,31 @@ fn a_warning_names_the_label_and_a_text_has_few() {
     assert!(
         warnings[9].ends_with("; 4 more labels are as unclear"),
         "{outline}"
+    );
+}
+
+#[test]
+fn headings_of_exports_are_roles_and_rules_between_messages_are_no_text() {
+    let expected = ["user: Is it open?", "assistant: Yes.", "user: Tomorrow?"];
+    for (user, model) in [
+        ("## 👤 User", "## 🤖 Claude"),
+        ("### 🧑\u{200d}💻 You", "### ChatGPT 🤖"),
+        ("## Prompt:", "## Response:"),
+        ("# **User:**", "# **Assistant:**"),
+        ("**You:**", "**GitHub Copilot:**"),
+    ] {
+        let texts = [user, "Is it open?", model, "Yes.", user, "Tomorrow?"];
+        let plain = texts.join("\n\n");
+        assert_eq!(authored(&plain, None), expected, "{plain}");
+        let ruled = [&texts[..2], &texts[2..4], &texts[4..]].map(|said| said.join("\n\n"));
+        let ruled = ruled.join("\n\n---\n\n");
+        assert_eq!(authored(&ruled, None), expected, "{ruled}");
+    }
+    let manual = "# Requests\n\nSend it.\n\n## Response\n\nIt has a body.\n";
+    assert!(authored(manual, None).is_empty());
+    let about_http = "## User\n\nHow?\n\n## Assistant\n\nSend it.\n\n### Response\n\nA body.\n";
+    assert_eq!(
+        authored(about_http, None),
+        ["user: How?", "assistant: Send it.//### Response//A body."]
     );
 }

@@ -37,7 +37,13 @@ fn a_text_is_a_conversation_only_if_clearly_one() {
     assert!(!latin.contains("not JSON"), "{latin}");
     let lines = b"\xff{\n{\"role\":\"user\",\"content\":\"x\"}";
     assert!(outline_of(lines, None).contains("1:1: this is not UTF-8"));
-    assert!(outline_of(b"PK\x03\x04\x00\xff", None).contains("zip archive, unpack it first"));
+    for (begin, reason) in [
+        (&b"PK\x03\x04\x00\xff"[..], "zip archive, unpack it first"),
+        (&b"\x1f\x8b\x08\x00\x00"[..], "with gzip, unpack it first"),
+        (&b"\x28\xb5\x2f\xfd\x04"[..], "with zstd, unpack it first"),
+    ] {
+        assert!(outline_of(begin, None).contains(reason), "{reason}");
+    }
 }
 
 #[test]
@@ -199,6 +205,28 @@ fn what_whatsapp_writes_is_not_said_by_people() {
 }
 
 #[test]
+fn a_tab_stands_for_a_space() {
+    for text in [
+        "10:32:02\tAnn Lee: Hello all\n10:32:09\tBob Ray: Hi\n10:33:09\tAnn Lee: See x.example\n",
+        "10:32:02\tAnn Lee:\tHello all\n10:32:09\tBob Ray:\tHi\n10:33:09\tAnn Lee:\tSee x.example\n",
+        "Ann Lee (10:32:02):\tHello all\nBob Ray (10:32:09):\tHi\nAnn Lee (10:33:09):\tSee x.example\n",
+        "[10:32:02]\tAnn Lee:\tHello all\n[10:32:09]\tBob Ray:\tHi\n[10:33:09]\tAnn Lee:\tSee x.example\n",
+    ] {
+        let expected = [
+            "Ann Lee: [10:32:02] Hello all",
+            "Bob Ray: [10:32:09] Hi",
+            "Ann Lee: [10:33:09] See x.example",
+        ];
+        assert_eq!(authored(text, None), expected, "{text}");
+    }
+    let text = "[10:32]\t<ann> hi\n[10:33]\t<bob> yo\n[10:34]\t<ann> bye\n";
+    assert_eq!(
+        authored(text, None),
+        ["ann: [10:32] hi", "bob: [10:33] yo", "ann: [10:34] bye"]
+    );
+}
+
+#[test]
 fn a_time_of_day_without_a_date_stays_in_the_text() {
     let text = "[10:32] <ali> moin\n[10:33] <zoe> the disk is dying\n[10:34] <ali> replace it\n";
     let outline = outline_of(text.as_bytes(), None);
@@ -223,4 +251,54 @@ fn chinese_names_need_no_space_behind_the_colon() {
     let text = "小明:会议几点开始\n小红:十点\n小明:好\n";
     let outline = outline_of(text.as_bytes(), Some(Format::Text));
     assert!(outline.contains("user 小红\n  Text(\"十点\")"), "{outline}");
+}
+
+#[test]
+fn other_ends_of_lines_and_utf16_are_read() {
+    let outline = |text: &[u8]| outline_of(text, None);
+    for text in [
+        "Alice: Grüße 🎉\nBob: y\nAlice: z\n",
+        "[10:32] Alice: x\n[10:33] Bob: y\n[10:34] Alice: z",
+    ] {
+        let expected = outline(text.as_bytes());
+        assert!(expected.starts_with("text"), "{expected}");
+        let returns = text.replace('\n', "\r");
+        assert_eq!(outline(returns.as_bytes()), expected);
+        let marked = format!("\u{feff}{text}");
+        let units = || marked.encode_utf16();
+        let little: Vec<u8> = units().flat_map(u16::to_le_bytes).collect();
+        let big: Vec<u8> = units().flat_map(u16::to_be_bytes).collect();
+        assert_eq!(outline(&little), expected);
+        assert_eq!(outline(&big), expected);
+        let unmarked = outline(&little[2..]);
+        assert!(
+            unmarked.contains("convert it with `iconv -f UTF-16LE -t UTF-8 FILE`"),
+            "{unmarked}"
+        );
+    }
+    let one = r#"{"messages":[{"role":"user","content":"é"}]}"#;
+    let utf16 =
+        |text: String| -> Vec<u8> { text.encode_utf16().flat_map(u16::to_le_bytes).collect() };
+    let read = outline(&utf16(format!("\u{feff}{one}")));
+    assert_eq!(read, outline(one.as_bytes()));
+    let several = utf16(format!("\u{feff}{one}\n{one}\n"));
+    let refused = outline(&several);
+    assert!(
+        refused.contains("it is UTF-16 and has several conversations; convert it"),
+        "{refused}"
+    );
+    assert_eq!(list(&several[..], &Options::default()), Ok(Vec::new()));
+}
+
+#[test]
+fn a_text_in_another_encoding_is_refused_with_advice() {
+    let advice = "of the file; it looks like Windows-1252: convert it with \
+                  `iconv -f WINDOWS-1252 -t UTF-8 FILE`";
+    for text in [
+        &b"Alice: caf\xe9\nBob: y\nAlice: z"[..],
+        &b"Alice: x\nBob: y\nAlice: caf\xe9\nBob: \xe9\nAlice: w"[..],
+    ] {
+        let outline = outline_of(text, None);
+        assert_eq!(outline.matches(advice).count(), 1, "{outline}");
+    }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use unisono_context::Role;
 
 use super::lines::Line;
-use super::names::{Form, PAIRS, form_of};
+use super::names::{Form, PAIRS, form_of, has_leading_particle};
 use super::{has_role, role_of};
 use crate::transcript::source::Problem;
 
@@ -37,7 +37,6 @@ impl Label<'_> {
     }
 }
 
-/// The place of a label.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     /// At the beginning of a paragraph.
@@ -152,7 +151,9 @@ impl<'l, 't> Labels<'l, 't> {
         match self.place(at, names) {
             Place::Paragraph => true,
             Place::BehindSpeaker | Place::Inside => !self.is_spaced || has_role(label.name),
-            Place::BehindLabel | Place::Listed => !self.is_spaced && is_sentence(self.said(at)),
+            Place::BehindLabel | Place::Listed => {
+                !self.is_spaced && is_sentence(self.spoken_text(at))
+            }
         }
     }
 
@@ -169,7 +170,7 @@ impl<'l, 't> Labels<'l, 't> {
         rare.sort_by_key(|(_, label)| label.at.first().copied());
         for (name, label) in rare {
             let at = label.at.first().copied().unwrap_or_default();
-            let said = self.said(at);
+            let said = self.spoken_text(at);
             let is_person = label.form == Form::Person;
             if is_with_model && !self.answers(label) {
                 continue;
@@ -203,7 +204,7 @@ impl<'l, 't> Labels<'l, 't> {
                 let place = self.place(**at, names);
                 let is_begun =
                     place == Place::Paragraph || place == Place::BehindSpeaker && !self.is_spaced;
-                is_begun && self.ends(**at) && !is_value(self.said(**at))
+                is_begun && self.ends(**at) && !is_value(self.spoken_text(**at))
             };
             if label.at.iter().filter(is_turn).count() * 4 >= label.at.len() * 3 {
                 names.insert(name.clone());
@@ -262,10 +263,10 @@ impl<'l, 't> Labels<'l, 't> {
     }
 
     /// Whether a label that was read as a speaker may be none: it has few lines and no sentence, and
-    /// other speakers have sentences (`is_prose`).
+    /// other speakers have sentences (`is_prose`); or it occurs once, and begins with a particle.
     fn is_doubtful_speaker(&self, label: &Label<'_>, names: &Names, is_prose: bool) -> bool {
         let is_value = |at: &usize| {
-            let said = self.said(*at);
+            let said = self.spoken_text(*at);
             !said.is_empty() && !is_sentence(said)
         };
         let is_inside = |at: &usize| {
@@ -273,8 +274,9 @@ impl<'l, 't> Labels<'l, 't> {
             !matches!(place, Place::Paragraph | Place::BehindSpeaker)
         };
         let are_values = label.at.len() <= FEW_LINES && label.at.iter().all(is_value);
-        let is_inside = !label.is_again() && label.at.iter().all(is_inside);
-        label.form < Form::Person && (is_inside || is_prose && are_values)
+        let is_unusual = label.at.iter().all(is_inside) || has_leading_particle(label.name);
+        let is_unusual = !label.is_again() && is_unusual;
+        label.form < Form::Person && (is_unusual || is_prose && are_values)
     }
 
     fn is_doubtful_text(&self, at: usize, label: &Label<'_>, names: &Names) -> bool {
@@ -287,14 +289,14 @@ impl<'l, 't> Labels<'l, 't> {
         let is_begun = match self.place(at, names) {
             Place::Paragraph | Place::BehindSpeaker => true,
             Place::Inside | Place::BehindLabel | Place::Listed => {
-                !self.is_spaced && self.ends(at) && !is_value(self.said(at))
+                !self.is_spaced && self.ends(at) && !is_value(self.spoken_text(at))
             }
         };
-        is_named && is_begun && !self.said(at).is_empty()
+        is_named && is_begun && !self.spoken_text(at).is_empty()
     }
 
-    fn said(&self, at: usize) -> &'t str {
-        self.lines.get(at).map_or("", Line::said)
+    fn spoken_text(&self, at: usize) -> &'t str {
+        self.lines.get(at).map_or("", Line::spoken_text)
     }
 
     fn is_of(&self, line: &Line<'_>, names: &Names) -> bool {
@@ -310,7 +312,7 @@ impl<'l, 't> Labels<'l, 't> {
         };
         let is_named = self.is_of(before, names);
         let is_label = before.name().is_some() && !is_named;
-        let is_heading = is_label && before.said().is_empty();
+        let is_heading = is_label && before.spoken_text().is_empty();
         match begins {
             _ if introduces(before) || is_heading => Place::Listed,
             true => Place::Paragraph,
@@ -333,7 +335,7 @@ impl<'l, 't> Labels<'l, 't> {
     fn is_in_block(&self, at: usize, names: &Names) -> bool {
         let is_label = |line: &&Line<'_>| line.name().is_some() && !self.is_of(line, names);
         let next = self.next(at).filter(is_label);
-        next.is_some_and(|next| !is_sentence(next.said()))
+        next.is_some_and(|next| !is_sentence(next.spoken_text()))
     }
 
     /// Whether most messages have one line.
@@ -354,7 +356,7 @@ impl<'l, 't> Labels<'l, 't> {
         let (mut all, mut sentences) = (0, 0);
         for line in named {
             all += 1;
-            sentences += usize::from(is_sentence(line.said()));
+            sentences += usize::from(is_sentence(line.spoken_text()));
         }
         sentences * 2 >= all
     }
@@ -365,7 +367,7 @@ impl<'l, 't> Labels<'l, 't> {
         let (mut all, mut empty) = (0, 0);
         for line in named {
             all += 1;
-            empty += usize::from(line.said().is_empty());
+            empty += usize::from(line.spoken_text().is_empty());
         }
         empty * 2 > all
     }
@@ -387,7 +389,7 @@ impl<'l, 't> Labels<'l, 't> {
 
 /// Whether a line with a text ends with a colon.
 fn introduces(line: &Line<'_>) -> bool {
-    !line.in_code && line.said().ends_with([':', '：'])
+    !line.in_code && line.spoken_text().ends_with([':', '：'])
 }
 
 /// For each line, whether its paragraph has a list before it: a line that ends with a colon, or a
@@ -398,7 +400,7 @@ fn listed(lines: &[Line<'_>]) -> Vec<bool> {
         in_list &= !line.begins;
         let is_listed = in_list;
         let is_usual = |name: &str| form_of(name) == Form::Usual;
-        let is_heading = line.said().is_empty() && line.name().is_some_and(is_usual);
+        let is_heading = line.spoken_text().is_empty() && line.name().is_some_and(is_usual);
         in_list |= introduces(line) || is_heading;
         is_listed
     });

@@ -5,29 +5,34 @@ use unicode_width::UnicodeWidthChar as _;
 use unisono_context::Timestamp;
 
 use super::time::{DayOrder, day_of_notice, moment};
-use super::{has_role, is_direction};
+use super::{above, has_role, is_direction};
 
-/// The style of speaker lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SpeakerStyle {
     /// `[10:32] Alice: …`, `[10:32] <alice> …`, `2024-05-07 10:32 - Alice: …`.
     Stamped,
     /// `10:32 Alice: …`, `2024-05-07 10:32 Alice: …`, `Alice (10:32): …`, `Alice [10:32]: …`.
     Timed,
+    /// `Alice  10:32`, `[10:32] Alice`, `[Alice] 10:32:07` above the text.
+    TimedAbove,
     /// `## Assistant`: a heading that is a role.
     Heading,
     /// `**Alice:** …`.
     Bold,
     /// `Alice: …`.
     Plain,
+    /// `Alice` above the text.
+    Above,
 }
 
-pub(super) const STYLES: [SpeakerStyle; 5] = [
+pub(super) const STYLES: [SpeakerStyle; 7] = [
     SpeakerStyle::Stamped,
     SpeakerStyle::Timed,
+    SpeakerStyle::TimedAbove,
     SpeakerStyle::Heading,
     SpeakerStyle::Bold,
     SpeakerStyle::Plain,
+    SpeakerStyle::Above,
 ];
 
 /// A speaker, the time, and the rest of the line.
@@ -70,12 +75,13 @@ impl SpeakerStyle {
         let (name, text) = match self {
             SpeakerStyle::Stamped => return stamped(line, order),
             SpeakerStyle::Timed => return timed(line, order),
+            SpeakerStyle::TimedAbove => return above::timed(line, order),
+            SpeakerStyle::Above => return above::alone(line),
             SpeakerStyle::Heading => {
                 let title = line.trim_start_matches('#');
                 let level = line.len() - title.len();
-                let title = title.trim().trim_matches('*').trim_end_matches(COLONS);
-                let is_one = (1..=6).contains(&level) && has_role(title) && !title.is_empty();
-                (is_one.then_some(title)?, "")
+                let role = heading_role(title).filter(|_| (1..=6).contains(&level));
+                (role?, "")
             }
             SpeakerStyle::Bold => {
                 let (name, text) = line.strip_prefix("**")?.split_once("**")?;
@@ -103,7 +109,33 @@ impl SpeakerStyle {
     }
 }
 
-fn is_name(name: &str) -> bool {
+/// The role in a heading; a response answers a prompt.
+fn heading_role(title: &str) -> Option<&str> {
+    let role = heading_text(title);
+    match is_response(role) {
+        true => Some("Assistant"),
+        false => (has_role(role) && !role.is_empty()).then_some(role),
+    }
+}
+
+/// A heading without marks, and without a picture before or behind it: `🤖 Claude`, `**User:**`.
+fn heading_text(title: &str) -> &str {
+    let is_mark = |c: char| "#*".contains(c) || c.is_whitespace() || COLONS.contains(&c);
+    let is_picture = |c: char| !c.is_ascii() && !c.is_alphanumeric();
+    title.trim_matches(|c: char| is_mark(c) || is_picture(c))
+}
+
+/// Whether a heading is `Response`, which is a role only beside `Prompt`.
+pub(super) fn is_response(heading: &str) -> bool {
+    heading_text(heading).eq_ignore_ascii_case("response")
+}
+
+/// Whether a text is a name as programs for meetings show it: `Schmidt, Anna`, `Anna (she/her)`.
+pub(super) fn is_display_name(name: &str) -> bool {
+    is_name(&name.replace(['/', ','], ""))
+}
+
+pub(super) fn is_name(name: &str) -> bool {
     let begins = name
         .strip_prefix('@')
         .unwrap_or(name)
@@ -139,9 +171,11 @@ fn in_angles(text: &str) -> Option<(&str, &str)> {
 
 /// `Ana: hello`, `Ana：hello`, `Ana:`.
 fn before_colon(text: &str) -> Option<(&str, &str)> {
-    let plain = text
-        .split_once(": ")
-        .or_else(|| Some((text.strip_suffix(':')?, "")));
+    let plain = text.match_indices(':').find_map(|(end, _)| {
+        let behind = &text[end + 1..];
+        let said = behind.strip_prefix(char::is_whitespace);
+        Some((&text[..end], said.or(behind.is_empty().then_some(behind))?))
+    });
     let wide = text.split_once('：');
     plain
         .into_iter()
@@ -187,7 +221,7 @@ fn stamped(line: &str, order: DayOrder) -> Option<SpeakerLine<'_>> {
     }
     let (stamp, rest) = stamp(line)?;
     let at = moment(stamp, order)?;
-    let rest = rest.trim_start_matches(|c| is_direction(c) || " ~\u{202f}".contains(c));
+    let rest = rest.trim_start_matches(|c: char| is_direction(c) || c.is_whitespace() || c == '~');
     let is_event = EVENTS.iter().any(|mark| rest.starts_with(mark));
     let named = in_angles(rest).or_else(|| before_colon(rest).filter(|_| !is_event));
     let named = named.filter(|(name, _)| !name.is_empty() && name.chars().count() <= 60);
@@ -215,6 +249,12 @@ const TIME_WORDS: usize = 6;
 fn timed(line: &str, order: DayOrder) -> Option<SpeakerLine<'_>> {
     let (stamp, name, text) = before_name(line).or_else(|| behind_name(line))?;
     let at = moment(stamp, order)?;
+    let sender = sender(name);
+    if sender.is_some() && text.trim().is_empty() {
+        // It stands above its text.
+        return None;
+    }
+    let name = sender.unwrap_or(name);
     let name = is_name(name).then_some(name.trim())?;
     Some(SpeakerLine {
         name: Some(name),
@@ -224,12 +264,22 @@ fn timed(line: &str, order: DayOrder) -> Option<SpeakerLine<'_>> {
     })
 }
 
+/// The sender in `From Anna Schmidt to Everyone`, as chats of Zoom have it.
+pub(super) fn sender(name: &str) -> Option<&str> {
+    let words = [("From ", " to "), ("Von ", " an ")];
+    words.into_iter().find_map(|(from, to)| {
+        let (sender, _) = name.trim().strip_prefix(from)?.split_once(to)?;
+        Some(sender.trim())
+    })
+}
+
 /// `10:32 AM Alice: …`: the time, the name and the text.
 fn before_name(line: &str) -> Option<(&str, &str, &str)> {
     if !line.starts_with(char::is_numeric) {
         return None;
     }
-    let ends = line.match_indices(' ').map(|(end, _)| end).take(TIME_WORDS);
+    let ends = line.match_indices(char::is_whitespace);
+    let ends = ends.map(|(end, _)| end).take(TIME_WORDS);
     let stamps = ends.filter(|end| moment(&line[..*end], DayOrder::Unknown).is_some());
     let (stamp, rest) = line.split_at(stamps.last()?);
     let (name, text) = before_colon(rest)?;
@@ -241,5 +291,5 @@ fn behind_name(line: &str) -> Option<(&str, &str, &str)> {
     let (name, rest) = line.split_once(['(', '['])?;
     let (stamp, text) = rest.split_once([')', ']'])?;
     let text = text.strip_prefix(':')?;
-    (text.is_empty() || text.starts_with(' ')).then_some((stamp, name, text))
+    (text.is_empty() || text.starts_with(char::is_whitespace)).then_some((stamp, name, text))
 }

@@ -3,7 +3,6 @@
 use super::line::{SpeakerLine, SpeakerStyle};
 use super::time::DayOrder;
 
-/// A line of a text.
 pub(super) struct Line<'t> {
     pub(super) text: &'t str,
     /// Whether it begins a paragraph.
@@ -24,7 +23,7 @@ impl<'t> Line<'t> {
         self.start.and_then(|start| start.name)
     }
 
-    /// Whether it is a heading, a quotation, an element of a list, or a row of a table.
+    /// Whether it is a heading, a quotation, an element of a list, a row of a table, or a rule.
     pub(super) fn is_structure(&self) -> bool {
         let text = self.text.trim_start();
         let digits = text.trim_start_matches(|c: char| c.is_ascii_digit());
@@ -32,11 +31,12 @@ impl<'t> Line<'t> {
         let is_marked = ["#", ">", "|", "- ", "* ", "+ ", "• "]
             .iter()
             .any(|mark| text.starts_with(mark));
-        self.start.is_none() && (is_numbered || is_marked)
+        let is_rule = text.len() > 2 && text.trim_end().bytes().all(|c| b"-*_".contains(&c));
+        self.start.is_none() && (is_numbered || is_marked || is_rule)
     }
 
     /// The text behind the label, or the whole line.
-    pub(super) fn said(&self) -> &'t str {
+    pub(super) fn spoken_text(&self) -> &'t str {
         self.start.map_or(self.text.trim(), |start| start.text)
     }
 }
@@ -66,7 +66,7 @@ pub(super) fn lines(text: &str, style: SpeakerStyle, order: DayOrder) -> Vec<Lin
     lines.collect()
 }
 
-/// What begins and ends code, at the beginning of a line or of a message.
+/// Begins and ends code, at the beginning of a line or of a message.
 const FENCE: &str = "```";
 
 /// The number of the line that begins code which does not end.

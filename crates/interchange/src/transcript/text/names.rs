@@ -11,7 +11,7 @@ pub(super) enum Form {
     Lower,
     /// A capital letter at the beginning alone, or digits: `Speaker 1`, `Second witness`.
     Phrase,
-    /// One to four capitalised words: `Lena`, `Tom de Vries`.
+    /// One to four capitalised words: `Lena`, `Tom de Vries`, `von Alten`.
     Name,
     /// A role, a title with a name, or a handle: `User`, `Dr. Weber`, `@lena`, `J. R.`
     Person,
@@ -100,7 +100,11 @@ const TITLES: &str = "\
 const PARTICLES: &str = "\
     al bin da de del della den der di do dos du el ibn la le ten ter van vom von y zu zum";
 
-/// The form of a label.
+/// Particles with which a name may begin. Other capitalised ones are words of a name without this list,
+/// but `Von` begins sentences.
+const LEADING_PARTICLES: &str = "\
+    al bin da de del della di dos du ibn la le ten ter van von Von";
+
 pub(super) fn form_of(label: &str) -> Form {
     let lower = label.trim().to_lowercase();
     let words: Vec<&str> = label.split_whitespace().collect();
@@ -117,19 +121,33 @@ pub(super) fn form_of(label: &str) -> Form {
     if is_role || is_titled || is_initials || lower.starts_with('@') {
         return Form::Person;
     }
-    let is_opened = words.len() > 1 && has(OPENERS, first);
+    let is_particled = has_leading_particle(label);
+    let is_opened = words.len() > 1 && has(OPENERS, first) && !is_particled;
     if is_opened || has(LABELS, &lower) || plain.clone().any(is_usual) {
         return Form::Usual;
     }
-    if !is_upper(label) {
+    if !is_upper(label) && !is_particled {
         return Form::Lower;
     }
-    let is_named = |word: &&str| is_upper(word) || has(PARTICLES, word);
     let has_digit = label.contains(|c: char| c.is_ascii_digit());
-    match words.iter().all(is_named) && !has_digit {
+    match words.iter().all(|word| is_named(word)) && !has_digit {
         true => Form::Name,
         false => Form::Phrase,
     }
+}
+
+/// Whether a label is a name behind a particle, such as `von Alten` and `de la Cruz`. It may also be
+/// the beginning of a sentence.
+pub(super) fn has_leading_particle(label: &str) -> bool {
+    let mut words = label.split_whitespace();
+    let is_led = words
+        .next()
+        .is_some_and(|first| has(LEADING_PARTICLES, first));
+    is_led && words.clone().all(is_named) && words.next_back().is_some_and(is_upper)
+}
+
+fn is_named(word: &str) -> bool {
+    is_upper(word) || has(PARTICLES, word)
 }
 
 /// Whether a word begins with a capital letter, or one of a script without capitals.

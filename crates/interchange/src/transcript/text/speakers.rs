@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use super::above;
 use super::labels::Labels;
-use super::line::{STYLES, SpeakerStyle, day_order};
+use super::line::{STYLES, SpeakerStyle, day_order, is_response};
 use super::lines::{Line, lines};
 use super::names::{Form, form_of};
 use super::time::DayOrder;
@@ -39,9 +40,15 @@ pub(super) fn speakers(text: &str, clear: bool) -> Option<Speakers<'_>> {
 }
 
 fn in_style(text: &str, style: SpeakerStyle, order: DayOrder, clear: bool) -> Option<Speakers<'_>> {
+    if matches!(style, SpeakerStyle::TimedAbove | SpeakerStyle::Above) {
+        return above::speakers(text, style, clear);
+    }
     let mut lines = lines(text, style, order);
     let is_labelled = !matches!(style, SpeakerStyle::Stamped | SpeakerStyle::Heading);
     let mut doubts = Vec::new();
+    if style == SpeakerStyle::Heading {
+        keep_response_headings(&mut lines);
+    }
     if is_labelled {
         let labels = Labels::find(&lines);
         let chosen = labels.chosen(clear);
@@ -73,4 +80,15 @@ fn in_style(text: &str, style: SpeakerStyle, order: DayOrder, clear: bool) -> Op
         false => !counts.is_empty(),
     };
     is_one.then_some(Speakers { lines, doubts })
+}
+
+/// In a text without prompts, a heading `Response` is part of a message, such as one about HTTP.
+fn keep_response_headings(lines: &mut [Line<'_>]) {
+    let is_prompt = |name: &str| name.eq_ignore_ascii_case("prompt");
+    if lines.iter().filter_map(Line::name).any(is_prompt) {
+        return;
+    }
+    for line in lines.iter_mut().filter(|line| is_response(line.text)) {
+        line.start = None;
+    }
 }

@@ -120,6 +120,18 @@ fn digit(c: char, zero: char) -> char {
     char::from_digit(u32::from(c) - u32::from(zero), 10).unwrap_or(c)
 }
 
+/// Whether a text is a time since the beginning of a recording: `0:03`, `75:10`, `1:02:03`.
+pub(super) fn is_elapsed(text: &str) -> bool {
+    let is_digits = |part: &str| part.bytes().all(|c| c.is_ascii_digit());
+    let Some((first, rest)) = text.split_once(':') else {
+        return false;
+    };
+    let mut rest = rest.split(':');
+    let is_short = (1..=3).contains(&first.len()) && is_digits(first);
+    let is_sixtieth = |part: &str| part.len() == 2 && is_digits(part) && part < "60";
+    is_short && rest.clone().count() <= 2 && rest.all(is_sixtieth)
+}
+
 fn is_date(text: &str) -> bool {
     date_numbers(text).is_some()
 }
@@ -174,7 +186,6 @@ fn clock(text: &str, half: Option<bool>) -> Option<Time> {
     Time::new(hour, minute, second, 0).ok()
 }
 
-/// The three numbers of a date.
 fn date_numbers(text: &str) -> Option<[i16; 3]> {
     let is_separator = |c: char| matches!(c, '-' | '.' | '/');
     let number = |n: &str| {

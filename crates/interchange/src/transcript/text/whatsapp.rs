@@ -1,4 +1,4 @@
-//! What WhatsApp writes in the place of a message, in the languages of the program.
+//! The notes that WhatsApp writes in the place of a message, in its several languages.
 
 use unisono_context::message::Part;
 

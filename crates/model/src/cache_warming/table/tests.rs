@@ -39,6 +39,10 @@ fn fan_out() -> WarmingRequest {
     warming(CacheWarm::Leader, 4, 80_000, Some(1_024))
 }
 
+fn enter(table: &mut Table, n: u32, seconds: u64) -> WarmingDecision {
+    table.enter(&key(n), at(seconds), &fan_out())
+}
+
 fn lead(table: &mut Table, key: &Key, now: Duration) -> Ticket {
     match table.enter(key, now, &fan_out()) {
         WarmingDecision::Lead(ticket) => ticket,
@@ -80,17 +84,11 @@ fn a_request_waits_at_most_the_patience_after_the_leaders_start() {
     let mut table = table();
     lead(&mut table, &key(0), at(100));
     let waits = WarmingDecision::Wait { until: at(110) };
-    assert_eq!(table.enter(&key(0), at(100), &fan_out()), waits);
-    assert_eq!(table.enter(&key(0), at(109), &fan_out()), waits);
+    assert_eq!(enter(&mut table, 0, 100), waits);
+    assert_eq!(enter(&mut table, 0, 109), waits);
     // A leader that takes too long does not delay new requests, and is not replaced.
-    assert_eq!(
-        table.enter(&key(0), at(110), &fan_out()),
-        WarmingDecision::Go
-    );
-    assert_eq!(
-        table.enter(&key(0), at(500), &fan_out()),
-        WarmingDecision::Go
-    );
+    assert_eq!(enter(&mut table, 0, 110), WarmingDecision::Go);
+    assert_eq!(enter(&mut table, 0, 500), WarmingDecision::Go);
 }
 
 #[test]
@@ -104,13 +102,10 @@ fn a_warm_prefix_stays_so_since_it_was_last_used() {
         "it had warmed its prefix"
     );
     assert!(table.is_warm(&key(0), at(301)) && !table.is_warm(&key(0), at(302)));
-    assert_eq!(
-        table.enter(&key(0), at(301), &fan_out()),
-        WarmingDecision::Go
-    );
+    assert_eq!(enter(&mut table, 0, 301), WarmingDecision::Go);
     table.mark_warm(&key(0), at(301), LIFETIME);
     assert!(table.is_warm(&key(0), at(600)));
-    let again = table.enter(&key(0), at(601), &fan_out());
+    let again = enter(&mut table, 0, 601);
     assert!(matches!(again, WarmingDecision::Lead(_)), "{again:?}");
 }
 
@@ -133,7 +128,7 @@ fn an_old_leader_does_not_undo_a_new_one() {
     let new = lead(&mut table, &key(0), at(400));
     assert!(!table.release_leader(&key(0), old));
     assert_eq!(
-        table.enter(&key(0), at(401), &fan_out()),
+        enter(&mut table, 0, 401),
         WarmingDecision::Wait { until: at(410) }
     );
     assert!(table.release_leader(&key(0), new));
@@ -178,10 +173,7 @@ fn the_prefix_that_was_used_longest_ago_is_forgotten_first() {
     assert_eq!(table.len(), 8 + 1);
     assert!(!table.is_warm(&key(11), at(20)) && table.is_warm(&key(12), at(20)));
     assert!(
-        matches!(
-            table.enter(&key(100), at(5), &fan_out()),
-            WarmingDecision::Wait { .. }
-        ),
+        matches!(enter(&mut table, 100, 5), WarmingDecision::Wait { .. }),
         "a leader under way is not forgotten"
     );
 }
@@ -191,7 +183,7 @@ fn a_patience_without_end_does_not_overflow() {
     let mut table = Table::new(Duration::MAX, 8);
     lead(&mut table, &key(0), at(5));
     assert_eq!(
-        table.enter(&key(0), at(6), &fan_out()),
+        enter(&mut table, 0, 6),
         WarmingDecision::Wait {
             until: Duration::MAX
         }

@@ -9,8 +9,7 @@ use tokio::task::JoinSet;
 
 use super::*;
 use crate::client::breaker::Pass;
-use crate::client::limits::Limits;
-use crate::provider::Kind;
+use crate::provider::{Kind, Limits};
 
 static M: LazyLock<Arc<str>> = LazyLock::new(|| "m".into());
 
@@ -42,6 +41,11 @@ fn failure(class: Class) -> Failure {
 
 fn unheard(_: Duration, _: &str) {}
 
+/// Admits a request that waits without a limit of its own and hears of no pauses.
+async fn admit(admission: &Admission, tokens: u64) -> Result<Admitted<'_>, Failure> {
+    admission.admit(&M, tokens, Duration::MAX, unheard).await
+}
+
 const QUEUE: Duration = Duration::from_secs(60);
 
 fn limits() -> Limits {
@@ -56,10 +60,7 @@ fn one_429_holds_back_all_siblings_and_they_do_not_start_at_once() {
     timed(async {
         let admission = Arc::new(admission(limits()));
         let start = Instant::now();
-        let first = admission
-            .admit(&M, 1, Duration::MAX, unheard)
-            .await
-            .unwrap();
+        let first = admit(&admission, 1).await.unwrap();
         let limited = Class::RateLimited {
             retry_after_ms: Some(20_000),
         };
@@ -68,12 +69,7 @@ fn one_429_holds_back_all_siblings_and_they_do_not_start_at_once() {
         for _ in 0..32 {
             let admission = admission.clone();
             siblings.spawn(async move {
-                drop(
-                    admission
-                        .admit(&M, 1, Duration::MAX, unheard)
-                        .await
-                        .unwrap(),
-                );
+                drop(admit(&admission, 1).await.unwrap());
                 start.elapsed().as_millis()
             });
         }
@@ -92,24 +88,10 @@ fn a_cancelled_request_leaves_its_place_to_the_next() {
             ..limits()
         });
         let start = Instant::now();
-        drop(
-            admission
-                .admit(&M, 1, Duration::MAX, unheard)
-                .await
-                .unwrap(),
-        );
-        let given_up = timeout(
-            Duration::from_secs(1),
-            admission.admit(&M, 1, Duration::MAX, unheard),
-        )
-        .await;
+        drop(admit(&admission, 1).await.unwrap());
+        let given_up = timeout(Duration::from_secs(1), admit(&admission, 1)).await;
         assert!(given_up.is_err(), "it has to wait");
-        drop(
-            admission
-                .admit(&M, 1, Duration::MAX, unheard)
-                .await
-                .unwrap(),
-        );
+        drop(admit(&admission, 1).await.unwrap());
         let waited = start.elapsed();
         assert!(
             waited <= Duration::from_millis(60_010),
@@ -128,16 +110,8 @@ fn a_wait_beyond_the_timeout_fails_at_once() {
             ..limits()
         });
         let start = Instant::now();
-        drop(
-            admission
-                .admit(&M, 60, Duration::MAX, unheard)
-                .await
-                .unwrap(),
-        );
-        let failure = admission
-            .admit(&M, 60, Duration::MAX, unheard)
-            .await
-            .unwrap_err();
+        drop(admit(&admission, 60).await.unwrap());
+        let failure = admit(&admission, 60).await.unwrap_err();
         assert_eq!(
             (failure.class, start.elapsed()),
             (Class::Busy, Duration::ZERO)
@@ -153,20 +127,14 @@ fn requests_waiting_for_tokens_continue_in_order_when_they_are_returned() {
             ..limits()
         }));
         let start = Instant::now();
-        let first = admission
-            .admit(&M, 140_000, Duration::MAX, unheard)
-            .await
-            .unwrap();
+        let first = admit(&admission, 140_000).await.unwrap();
         let order: Arc<Mutex<Vec<u64>>> = Arc::default();
         let mut others = JoinSet::new();
         // The last request would fit beside the first, but it came later.
         for tokens in [140_000, 141_000, 142_000, 20_000] {
             let (admission, order) = (admission.clone(), order.clone());
             others.spawn(async move {
-                let admitted = admission
-                    .admit(&M, tokens, Duration::MAX, unheard)
-                    .await
-                    .unwrap();
+                let admitted = admit(&admission, tokens).await.unwrap();
                 order.lock().unwrap().push(tokens);
                 sleep(Duration::from_secs(1)).await;
                 admitted.succeeded(Some(2_000));
@@ -191,18 +159,12 @@ fn a_request_without_returned_tokens_fails_at_its_deadline() {
             ..limits()
         });
         let start = Instant::now();
-        let under_way = admission
-            .admit(&M, 60, Duration::MAX, unheard)
-            .await
-            .unwrap();
-        let failure = admission
-            .admit(&M, 60, Duration::MAX, unheard)
-            .await
-            .unwrap_err();
+        let under_way = admit(&admission, 60).await.unwrap();
+        let failure = admit(&admission, 60).await.unwrap_err();
         assert_eq!(failure.class, Class::Busy);
         assert_eq!(start.elapsed().as_secs(), 10, "{failure:?}");
         // Once it is known that no tokens are returned, the request fails at once.
-        let mut waiting = pin!(admission.admit(&M, 60, Duration::MAX, unheard));
+        let mut waiting = pin!(admit(&admission, 60));
         assert!(timeout(Duration::from_secs(1), &mut waiting).await.is_err());
         under_way.succeeded(Some(60));
         assert!(waiting.await.is_err());
@@ -218,20 +180,11 @@ fn concurrent_requests_are_limited_by_the_settings() {
             ..limits()
         });
         let start = Instant::now();
-        let first = admission
-            .admit(&M, 1, Duration::MAX, unheard)
-            .await
-            .unwrap();
-        let second = admission
-            .admit(&M, 1, Duration::MAX, unheard)
-            .await
-            .unwrap();
-        let failure = admission
-            .admit(&M, 1, Duration::MAX, unheard)
-            .await
-            .unwrap_err();
+        let first = admit(&admission, 1).await.unwrap();
+        let second = admit(&admission, 1).await.unwrap();
+        let failure = admit(&admission, 1).await.unwrap_err();
         assert_eq!((failure.class, start.elapsed()), (Class::Busy, QUEUE));
-        let mut third = pin!(admission.admit(&M, 1, Duration::MAX, unheard));
+        let mut third = pin!(admit(&admission, 1));
         assert!(timeout(Duration::from_secs(1), &mut third).await.is_err());
         first.succeeded(None);
         assert!(timeout(Duration::from_secs(1), third).await.is_ok());
@@ -277,43 +230,20 @@ fn pauses_are_reported_when_they_begin() {
 fn a_cancelled_probe_makes_the_next_request_the_probe() {
     timed(async {
         let admission = admission(limits());
-        let first = admission
-            .admit(&M, 1, Duration::MAX, unheard)
-            .await
-            .unwrap();
+        let first = admit(&admission, 1).await.unwrap();
         first.failed(&failure(Class::Transport), true);
-        let refused = admission
-            .admit(&M, 1, Duration::MAX, unheard)
-            .await
-            .unwrap_err();
+        let refused = admit(&admission, 1).await.unwrap_err();
         assert!(matches!(refused.class, Class::CircuitOpen { .. }));
         sleep(Duration::from_secs(30)).await;
-        let probe = admission
-            .admit(&M, 1, Duration::MAX, unheard)
-            .await
-            .unwrap();
+        let probe = admit(&admission, 1).await.unwrap();
         assert_eq!(probe_of(&probe), Some(Pass::Probe(1)));
-        assert!(
-            admission
-                .admit(&M, 1, Duration::MAX, unheard)
-                .await
-                .is_err(),
-            "one at a time"
-        );
+        assert!(admit(&admission, 1).await.is_err(), "one at a time");
         drop(probe);
-        let probe = admission
-            .admit(&M, 1, Duration::MAX, unheard)
-            .await
-            .unwrap();
+        let probe = admit(&admission, 1).await.unwrap();
         assert_eq!(probe_of(&probe), Some(Pass::Probe(2)));
         probe.succeeded(None);
         assert_eq!(
-            probe_of(
-                &admission
-                    .admit(&M, 1, Duration::MAX, unheard)
-                    .await
-                    .unwrap()
-            ),
+            probe_of(&admit(&admission, 1).await.unwrap()),
             Some(Pass::Ordinary)
         );
     });
@@ -333,13 +263,13 @@ fn what_one_program_is_told_holds_back_the_others() {
         let limited = Class::RateLimited {
             retry_after_ms: Some(20_000),
         };
-        let sent = one.admit(&M, 1, Duration::MAX, unheard).await.unwrap();
+        let sent = admit(&one, 1).await.unwrap();
         sent.failed(&failure(limited), true);
         shares[1].take(shares[0].next().await);
         let start = Instant::now();
-        other.admit(&M, 1, Duration::MAX, unheard).await.unwrap();
+        admit(&other, 1).await.unwrap();
         assert!(start.elapsed() >= Duration::from_secs(20));
-        // What it was told by the other program it does not tell on.
+        // A pause that another program announced is not announced again.
         let telling = timeout(Duration::from_secs(60), shares[1].next()).await;
         assert!(telling.is_err(), "{telling:?}");
     });

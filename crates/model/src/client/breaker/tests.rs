@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-const POLICY: Policy = Policy {
+const POLICY: BreakerPolicy = BreakerPolicy {
     failures: 3,
     cool_down: Duration::from_secs(30),
     cool_down_max: Duration::from_secs(30),
@@ -35,7 +35,7 @@ fn it_opens_after_failures_in_a_row_and_for_its_time() {
 
 #[test]
 fn the_pause_doubles_until_a_request_is_answered() {
-    let mut breaker = Breaker::new(Policy {
+    let mut breaker = Breaker::new(BreakerPolicy {
         failures: 1,
         cool_down: s(5),
         cool_down_max: s(30),
@@ -77,15 +77,11 @@ fn a_success_resets_the_count_of_failures() {
 fn the_result_of_the_probe_decides() {
     let refused = Err(BreakerOpen { left: s(0) });
     // The result of the probe; then the requests that are admitted at once, and 30 s later.
-    let table = [
+    let table = rows! {
         (Verdict::Answers, Ok(Pass::Ordinary), Ok(Pass::Ordinary)),
-        (
-            Verdict::Fails,
-            Err(BreakerOpen { left: s(30) }),
-            Ok(Pass::Probe(2)),
-        ),
+        (Verdict::Fails, Err(BreakerOpen { left: s(30) }), Ok(Pass::Probe(2))),
         (Verdict::Unknown, Ok(Pass::Probe(2)), refused),
-    ];
+    };
     for (verdict, at_once, later) in table {
         let mut breaker = open();
         assert_eq!(breaker.admit(s(30)), Ok(Pass::Probe(1)));
@@ -140,7 +136,7 @@ fn an_old_probe_is_not_taken_for_a_later_one() {
 
 #[test]
 fn zero_failures_switch_it_off() {
-    let mut breaker = Breaker::new(Policy {
+    let mut breaker = Breaker::new(BreakerPolicy {
         failures: 0,
         ..POLICY
     });
@@ -152,30 +148,23 @@ fn zero_failures_switch_it_off() {
 
 #[test]
 fn verdicts_by_error_class() {
+    let retry_after_ms = None;
+    let unavailable = Class::Unavailable { retry_after_ms };
+    let limited = Class::RateLimited { retry_after_ms };
     let table = [
-        (
-            Class::Unavailable {
-                retry_after_ms: None,
-            },
-            Verdict::Fails,
-        ),
+        (unavailable, Verdict::Fails),
         (Class::Transport, Verdict::Fails),
         (Class::IncompleteStream, Verdict::Fails),
         (Class::Timeout(Stage::FirstByte), Verdict::Fails),
         (Class::Timeout(Stage::Total), Verdict::Unknown),
-        (
-            Class::RateLimited {
-                retry_after_ms: None,
-            },
-            Verdict::Answers,
-        ),
+        (limited, Verdict::Answers),
         (Class::Unauthorised, Verdict::Answers),
         (Class::BadRequest, Verdict::Answers),
         (Class::BadReply, Verdict::Unknown),
         (Class::Busy, Verdict::Unknown),
     ];
     for (class, verdict) in table {
-        assert_eq!(Verdict::of(class), verdict, "{class:?}");
+        assert_eq!(Verdict::from_class(class), verdict, "{class:?}");
     }
 }
 

@@ -3,7 +3,7 @@
 use super::*;
 use crate::language::Stage;
 
-const POLICY: Policy = Policy {
+const POLICY: BreakerPolicy = BreakerPolicy {
     failures: 2,
     cool_down: Duration::from_secs(30),
     cool_down_max: Duration::from_secs(30),
@@ -15,9 +15,7 @@ fn names() -> [Arc<str>; 2] {
 }
 
 fn unavailable() -> Class {
-    Class::Unavailable {
-        retry_after_ms: None,
-    }
+    Class::UNAVAILABLE
 }
 
 /// A request that was admitted, and failed.
@@ -69,10 +67,8 @@ fn a_failed_connection_opens_the_breaker_for_all_models() {
         fail(&mut breakers, &b, class, false);
         for model in [&a, &b] {
             let refused = breakers.check(NOW, model).unwrap_err();
-            assert!(
-                refused.reason.starts_with("the provider failed"),
-                "{refused:?}"
-            );
+            let text = &refused.reason;
+            assert!(text.starts_with("the provider failed"), "{refused:?}");
             assert!(refused.reason.ends_with(" of b"), "{refused:?}");
         }
         let later = NOW + POLICY.cool_down;

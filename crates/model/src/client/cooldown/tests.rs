@@ -1,10 +1,7 @@
 //! Tests of the shared cool-down: which requests wait, and how they start again.
 
 use super::*;
-
-fn ms(ms: u64) -> Duration {
-    Duration::from_millis(ms)
-}
+use crate::fixture::ms;
 
 #[test]
 fn requests_during_the_cool_down_wait_and_are_spread() {

@@ -3,18 +3,15 @@
 use super::*;
 use crate::client::breaker::Pass;
 use crate::client::limits;
-
-fn ms(ms: u64) -> Duration {
-    Duration::from_millis(ms)
-}
+use crate::fixture::ms;
 
 fn gate(limits: Limits) -> Gate {
-    let breaker = breaker::Policy {
+    let breaker = BreakerPolicy {
         failures: 2,
         cool_down: ms(10_000),
         cool_down_max: ms(10_000),
     };
-    Gate::new(&limits, &retry::Policy::default(), breaker)
+    Gate::new(&limits, &RetryPolicy::default(), breaker)
 }
 
 fn request() -> AdmissionRequest {
@@ -54,6 +51,43 @@ fn limited(retry_after_ms: Option<u64>) -> Class {
     Class::RateLimited { retry_after_ms }
 }
 
+fn unavailable(retry_after_ms: Option<u64>) -> Class {
+    Class::Unavailable { retry_after_ms }
+}
+
+fn circuit_open(retry_after_ms: u64) -> Class {
+    Class::CircuitOpen { retry_after_ms }
+}
+
+/// A gate with a limit of tokens per minute.
+fn token_gate(tokens: u64) -> Gate {
+    gate(Limits {
+        tokens_per_minute: Some(tokens),
+        ..Limits::default()
+    })
+}
+
+/// A gate with a limit of one request per minute.
+fn one_request_gate() -> Gate {
+    gate(Limits {
+        requests_per_minute: Some(1),
+        ..Limits::default()
+    })
+}
+
+fn request_of(tokens: u64) -> AdmissionRequest {
+    AdmissionRequest {
+        tokens,
+        ..request()
+    }
+}
+
+/// An ordinary request fails at 0 s, after it reached the provider.
+fn fail(gate: &mut Gate, class: Class) {
+    let ordinary = sent(BreakerPasses::ORDINARY, 10);
+    gate.failed(ms(0), &ordinary, &failure(class), true);
+}
+
 /// Its place in the queue.
 fn queued(step: Step, wait: Duration) -> AdmissionRequest {
     match step {
@@ -76,12 +110,7 @@ fn refused(step: &Step) -> Option<(Class, &str)> {
 fn a_rate_limited_request_delays_its_siblings() {
     let mut gate = gate(Limits::default());
     assert_eq!(gate.step(ms(0), &request(), 0.0), GO);
-    gate.failed(
-        ms(0),
-        &sent(BreakerPasses::ORDINARY, 10),
-        &failure(limited(Some(2_000))),
-        true,
-    );
+    fail(&mut gate, limited(Some(2_000)));
     assert_eq!(gate.step(ms(0), &request(), 0.0), Step::Wait(ms(2_000)));
     assert_eq!(
         gate.step(ms(500), &request(), 1.0),
@@ -96,18 +125,8 @@ fn cool_downs_by_error_class() {
     let table = [
         (limited(None), Some(500)),
         (limited(Some(7_000)), Some(7_000)),
-        (
-            Class::Unavailable {
-                retry_after_ms: Some(3_000),
-            },
-            Some(3_000),
-        ),
-        (
-            Class::Unavailable {
-                retry_after_ms: None,
-            },
-            None,
-        ),
+        (unavailable(Some(3_000)), Some(3_000)),
+        (unavailable(None), None),
         (Class::Transport, None),
         (Class::BadRequest, None),
         // A day: after two minutes one request may try.
@@ -115,12 +134,7 @@ fn cool_downs_by_error_class() {
     ];
     for (class, hold) in table {
         let mut gate = gate(Limits::default());
-        gate.failed(
-            ms(0),
-            &sent(BreakerPasses::ORDINARY, 10),
-            &failure(class),
-            true,
-        );
+        fail(&mut gate, class);
         let patient = AdmissionRequest {
             patience: Duration::MAX,
             ..request()
@@ -133,12 +147,7 @@ fn cool_downs_by_error_class() {
 #[test]
 fn a_request_that_cannot_wait_long_enough_is_rejected_at_once() {
     let mut gate = gate(Limits::default());
-    gate.failed(
-        ms(0),
-        &sent(BreakerPasses::ORDINARY, 10),
-        &failure(limited(Some(90_000))),
-        true,
-    );
+    fail(&mut gate, limited(Some(90_000)));
     let step = gate.step(ms(0), &request(), 0.0);
     let (class, reason) = refused(&step).unwrap();
     assert_eq!(class, Class::Busy);
@@ -155,11 +164,7 @@ fn a_place_in_the_limit_is_given_once() {
         tokens_per_minute: Some(60),
         ..Limits::default()
     });
-    let large = AdmissionRequest {
-        tokens: 60,
-        ..request()
-    };
-    assert_eq!(gate.step(ms(0), &large, 0.0), GO);
+    assert_eq!(gate.step(ms(0), &request_of(60), 0.0), GO);
     gate.succeeded(ms(0), &sent(BreakerPasses::ORDINARY, 60), Some(60));
     let first = queued(gate.step(ms(0), &request(), 0.0), ms(10_000));
     let second = queued(gate.step(ms(0), &request(), 0.0), ms(20_000));
@@ -186,49 +191,21 @@ fn a_request_waits_only_if_it_can_be_sent_in_time() {
         patience: Duration::from_secs(seconds),
         ..request()
     };
-    for (under_way, used, patience, expected) in [
+    for (under_way, used, patience, expected) in rows! {
         (0, 0, 0, Ok(0)),
         // Reserved tokens may be returned until the deadline of the request.
         (60, 0, 5, Ok(5_000)),
         (60, 0, 39, Ok(39_000)),
         (60, 0, 41, Ok(40_000)),
-        (
-            60,
-            0,
-            0,
-            Err("had no room in the time this request may wait, and has none for 40.0 s"),
-        ),
+        (60, 0, 0, Err("had no room in the time this request may wait, and has none for 40.0 s")),
         (30, 30, 10, Ok(10_000)),
-        (
-            30,
-            30,
-            9,
-            Err("has no room for 10.0 s, longer than the 9.0 s"),
-        ),
-        (
-            0,
-            60,
-            39,
-            Err("has no room for 40.0 s, longer than the 39.0 s"),
-        ),
+        (30, 30, 9, Err("has no room for 10.0 s, longer than the 9.0 s")),
+        (0, 60, 39, Err("has no room for 40.0 s, longer than the 39.0 s")),
         (0, 60, 40, Ok(40_000)),
-    ] {
-        let mut gate = gate(Limits {
-            tokens_per_minute: Some(60),
-            ..Limits::default()
-        });
+    } {
+        let mut gate = token_gate(60);
         for (tokens, ends) in [(used, true), (under_way, false)] {
-            assert_eq!(
-                gate.step(
-                    ms(0),
-                    &AdmissionRequest {
-                        tokens,
-                        ..request()
-                    },
-                    0.0
-                ),
-                GO
-            );
+            assert_eq!(gate.step(ms(0), &request_of(tokens), 0.0), GO);
             if ends {
                 gate.succeeded(ms(0), &sent(BreakerPasses::ORDINARY, tokens), Some(tokens));
             }
@@ -250,18 +227,10 @@ fn a_request_waits_only_if_it_can_be_sent_in_time() {
 
 #[test]
 fn queued_requests_respect_the_cool_down() {
-    let mut gate = gate(Limits {
-        requests_per_minute: Some(1),
-        ..Limits::default()
-    });
+    let mut gate = one_request_gate();
     assert_eq!(gate.step(ms(0), &request(), 0.0), GO);
     let waiting = queued(gate.step(ms(0), &request(), 0.0), ms(60_000));
-    gate.failed(
-        ms(0),
-        &sent(BreakerPasses::ORDINARY, 10),
-        &failure(limited(Some(1_000))),
-        true,
-    );
+    fail(&mut gate, limited(Some(1_000)));
     assert_eq!(gate.step(ms(0), &waiting, 0.0), Step::Wait(ms(1_000)));
 }
 
@@ -270,19 +239,11 @@ fn a_failing_provider_gets_one_probe_after_the_cool_down() {
     let mut gate = gate(Limits::default());
     for _ in 0..2 {
         assert_eq!(gate.step(ms(0), &request(), 0.0), GO);
-        gate.failed(
-            ms(0),
-            &sent(BreakerPasses::ORDINARY, 10),
-            &failure(Class::Transport),
-            true,
-        );
+        fail(&mut gate, Class::Transport);
     }
     let step = gate.step(ms(4_000), &request(), 0.0);
     let (class, reason) = refused(&step).unwrap();
-    let left_alone = Class::CircuitOpen {
-        retry_after_ms: 6_000,
-    };
-    assert_eq!(class, left_alone);
+    assert_eq!(class, circuit_open(6_000));
     assert!(reason.contains("6.0 s"), "{reason}");
     assert_eq!(gate.step(ms(10_000), &request(), 0.0), Step::Go(probe(1)));
     let step = gate.step(ms(10_000), &request(), 0.0);
@@ -297,12 +258,7 @@ fn a_failing_provider_gets_one_probe_after_the_cool_down() {
 fn a_probe_succeeds_when_the_response_begins() {
     let mut gate = gate(Limits::default());
     for _ in 0..2 {
-        gate.failed(
-            ms(0),
-            &sent(BreakerPasses::ORDINARY, 10),
-            &failure(Class::Transport),
-            true,
-        );
+        fail(&mut gate, Class::Transport);
     }
     assert_eq!(gate.step(ms(10_000), &request(), 0.0), Step::Go(probe(1)));
     for (patience, waited, left) in [(60_000, 0, 5_000), (900, 0, 900), (60_000, 3_000, 2_000)] {
@@ -314,9 +270,7 @@ fn a_probe_succeeds_when_the_response_begins() {
         let step = gate.step(ms(10_000), &waiting, 0.0);
         assert_eq!(step, Step::AwaitProbe(ms(left)));
     }
-    let soon = Class::CircuitOpen {
-        retry_after_ms: 1_000,
-    };
+    let soon = circuit_open(1_000);
     for (patience, waited) in [(0, 0), (60_000, 5_000)] {
         let hurried = AdmissionRequest {
             patience: ms(patience),
@@ -355,19 +309,16 @@ fn a_probe_that_cannot_admit_a_request_is_not_awaited() {
     let step = gate.step(ms(10_000), &other, 0.0);
     assert_eq!(step, Step::AwaitProbe(MAX_PROBE_WAIT));
     let step = gate.step(ms(10_000), &request(), 0.0);
-    let left = Class::CircuitOpen {
-        retry_after_ms: 5_000,
-    };
-    assert_eq!(refused(&step).map(|(class, _)| class), Some(left));
+    let left = refused(&step).map(|(class, _)| class);
+    assert_eq!(left, Some(circuit_open(5_000)));
     assert_eq!(gate.pause_ms(ms(10_000), &"m".into()), Some(5_000));
 }
 
 #[test]
 fn a_refused_key_is_not_awaited() {
     let mut gate = gate(Limits::default());
-    let ordinary = sent(BreakerPasses::ORDINARY, 10);
     for _ in 0..2 {
-        gate.failed(ms(0), &ordinary, &failure(Class::Unauthorised), true);
+        fail(&mut gate, Class::Unauthorised);
     }
     assert_eq!(gate.step(ms(10_000), &request(), 0.0), Step::Go(probe(1)));
     let step = gate.step(ms(10_000), &request(), 0.0);
@@ -378,17 +329,9 @@ fn a_refused_key_is_not_awaited() {
 
 #[test]
 fn a_rejected_request_takes_nothing_from_the_limits() {
-    let mut gate = gate(Limits {
-        requests_per_minute: Some(1),
-        ..Limits::default()
-    });
+    let mut gate = one_request_gate();
     for _ in 0..2 {
-        gate.failed(
-            ms(0),
-            &sent(BreakerPasses::ORDINARY, 10),
-            &failure(Class::Transport),
-            true,
-        );
+        fail(&mut gate, Class::Transport);
     }
     assert!(refused(&gate.step(ms(0), &request(), 0.0)).is_some());
     assert_eq!(gate.step(ms(10_000), &request(), 0.0), Step::Go(probe(1)));
@@ -396,27 +339,10 @@ fn a_rejected_request_takes_nothing_from_the_limits() {
 
 #[test]
 fn reported_limits_and_used_tokens_are_counted() {
-    let mut gate = gate(Limits {
-        tokens_per_minute: Some(60),
-        ..Limits::default()
-    });
-    let all = AdmissionRequest {
-        tokens: 60,
-        ..request()
-    };
-    assert_eq!(gate.step(ms(0), &all, 0.0), GO);
+    let mut gate = token_gate(60);
+    assert_eq!(gate.step(ms(0), &request_of(60), 0.0), GO);
     gate.succeeded(ms(0), &sent(BreakerPasses::ORDINARY, 60), Some(30));
-    assert_eq!(
-        gate.step(
-            ms(0),
-            &AdmissionRequest {
-                tokens: 30,
-                ..request()
-            },
-            0.0
-        ),
-        GO
-    );
+    assert_eq!(gate.step(ms(0), &request_of(30), 0.0), GO);
     gate.succeeded(ms(0), &sent(BreakerPasses::ORDINARY, 30), None);
     let waiting = queued(gate.step(ms(0), &request(), 0.0), ms(10_000));
     assert_eq!(gate.step(ms(10_000), &waiting, 0.0), GO);
@@ -434,26 +360,20 @@ fn reported_limits_and_used_tokens_are_counted() {
 
 #[test]
 fn what_the_provider_said_is_told_to_others_and_what_the_network_did_is_not() {
-    let unavailable = |retry_after_ms| Class::Unavailable { retry_after_ms };
-    let limited = |retry_after_ms| Class::RateLimited { retry_after_ms };
     let provider = |wait| vec![(None, ms(wait))];
     let model = |wait| vec![(Some(Arc::from("m")), ms(wait))];
-    let shortest = retry::Policy::default().base.as_millis() as u64;
-    let rows = [
-        // the second failure in a row, and what others are told of it
+    let shortest = RetryPolicy::default().base.as_millis() as u64;
+    let rows = rows! {
+        // the second failure in a row, and the pauses that other programs are told of
         (limited(Some(7_000)), true, provider(7_000)),
         (limited(None), true, provider(shortest)),
         (unavailable(None), true, model(10_000)),
-        (
-            unavailable(Some(3_000)),
-            true,
-            [model(10_000), provider(3_000)].concat(),
-        ),
+        (unavailable(Some(3_000)), true, [model(10_000), provider(3_000)].concat()),
         (Class::Transport, true, Vec::new()),
         (Class::Transport, false, Vec::new()),
         (Class::Unauthorised, true, Vec::new()),
         (Class::BadRequest, true, Vec::new()),
-    ];
+    };
     for (class, reached, expected) in rows {
         let mut gate = gate(Limits::default());
         for round in 0..2 {
@@ -476,18 +396,13 @@ fn a_wait_reported_by_another_program_is_kept_and_then_probed() {
     gate.hold(ms(0), None, ms(4_000));
     assert_eq!(gate.step(ms(0), &request(), 0.0), Step::Wait(ms(4_000)));
     assert_eq!(gate.step(ms(4_000), &request(), 0.0), GO);
-    // A model is left alone as long as this program's own policy says at most.
+    // A longer pause of a model is shortened to the maximum of this program's policy.
     let model: Arc<str> = "m".into();
     gate.hold(ms(5_000), Some(&model), ms(99_000));
     let Step::Refused(refused) = gate.step(ms(5_000), &request(), 0.0) else {
         panic!("it is asked");
     };
-    assert_eq!(
-        refused.class,
-        Class::CircuitOpen {
-            retry_after_ms: 10_000
-        }
-    );
+    assert_eq!(refused.class, circuit_open(10_000));
     assert!(refused.reason.contains("another daemon"), "{refused:?}");
     let other = AdmissionRequest {
         model: "other".into(),
@@ -495,7 +410,7 @@ fn a_wait_reported_by_another_program_is_kept_and_then_probed() {
     };
     assert_eq!(gate.step(ms(5_000), &other, 0.0), GO);
     assert_eq!(gate.step(ms(15_000), &request(), 0.0), Step::Go(probe(1)));
-    // While it is tried, what others were told changes nothing.
+    // A pause of another program has no effect while a probe is in flight.
     gate.hold(ms(15_000), Some(&model), ms(9_000));
     gate.succeeded(ms(15_001), &sent(probe(1), 10), None);
     assert_eq!(gate.step(ms(15_002), &request(), 0.0), GO);

@@ -3,6 +3,7 @@
 use reqwest::header::{HeaderName, HeaderValue};
 
 use super::*;
+use crate::fixture::ms;
 
 type Lines<'l> = &'l [(&'l str, &'l str)];
 
@@ -22,10 +23,6 @@ fn now() -> Timestamp {
 
 fn read_lines(lines: Lines<'_>) -> ResponseHeaders {
     read(&headers(lines), now())
-}
-
-fn ms(ms: u64) -> Duration {
-    Duration::from_millis(ms)
 }
 
 #[test]
@@ -81,18 +78,15 @@ fn times_of_day_use_the_clock_of_the_response() {
 
 #[test]
 fn the_id_of_the_request() {
-    let table: &[(Lines<'_>, Option<&str>)] = &[
+    let table: &[(Lines<'_>, Option<&str>)] = &rows! {
         (&[("x-request-id", "req_1")], Some("req_1")),
         (&[("request-id", "req_2")], Some("req_2")),
         (&[("x-goog-request-id", "g")], Some("g")),
         (&[("apim-request-id", "a")], Some("a")),
-        (
-            &[("apim-request-id", "a"), ("x-request-id", "x")],
-            Some("x"),
-        ),
+        (&[("apim-request-id", "a"), ("x-request-id", "x")], Some("x")),
         (&[("x-request-id", ""), ("request-id", "r")], Some("r")),
         (&[("server", "s")], None),
-    ];
+    };
     for (lines, expected) in table {
         assert_eq!(
             read_lines(lines).request_id.as_deref(),
@@ -142,6 +136,14 @@ fn retries_are_denied_by_the_word_false() {
     }
 }
 
+fn reported(limit: u64, remaining: u64, reset_ms: u64) -> Option<limits::ReportedLimit> {
+    Some(limits::ReportedLimit {
+        limit: Some(limit),
+        remaining,
+        reset: Some(ms(reset_ms)),
+    })
+}
+
 #[test]
 fn limits_of_openai() {
     let headers = read_lines(&[
@@ -152,20 +154,8 @@ fn limits_of_openai() {
         ("x-ratelimit-reset-requests", "1s"),
         ("x-ratelimit-reset-tokens", "6m0s"),
     ]);
-    let requests = limits::ReportedLimit {
-        limit: Some(60),
-        remaining: 59,
-        reset: Some(ms(1_000)),
-    };
-    let tokens = limits::ReportedLimit {
-        limit: Some(150_000),
-        remaining: 0,
-        reset: Some(ms(360_000)),
-    };
-    assert_eq!(
-        (headers.requests, headers.tokens),
-        (Some(requests), Some(tokens))
-    );
+    assert_eq!(headers.requests, reported(60, 59, 1_000));
+    assert_eq!(headers.tokens, reported(150_000, 0, 360_000));
 }
 
 #[test]
@@ -184,20 +174,8 @@ fn the_tightest_of_anthropics_limits_applies() {
             "2026-05-26T05:00:10Z",
         ),
     ]);
-    let requests = limits::ReportedLimit {
-        limit: Some(50),
-        remaining: 0,
-        reset: Some(ms(12_000)),
-    };
-    let tokens = limits::ReportedLimit {
-        limit: Some(8_000),
-        remaining: 100,
-        reset: Some(ms(6_000)),
-    };
-    assert_eq!(
-        (headers.requests, headers.tokens),
-        (Some(requests), Some(tokens))
-    );
+    assert_eq!(headers.requests, reported(50, 0, 12_000));
+    assert_eq!(headers.tokens, reported(8_000, 100, 6_000));
 }
 
 #[test]

@@ -19,7 +19,6 @@ pub(super) fn wait(value: &str, now: Timestamp) -> Option<Duration> {
         .or_else(|| time_of_day(value).map(|time| until(time, now)))
 }
 
-/// Milliseconds.
 pub(super) fn milliseconds(value: &str) -> Option<Duration> {
     seconds(value.trim()).map(|wait| wait / 1000)
 }

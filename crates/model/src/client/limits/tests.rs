@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::fixture::ms;
 
 /// A rate limiter, the queued requests with the time of their last check, and the times at which
 /// requests were sent.
@@ -12,10 +13,6 @@ struct Line {
     waiting: VecDeque<(Ticket, u64)>,
     now: Duration,
     sent: Vec<(Duration, u64)>,
-}
-
-fn ms(ms: u64) -> Duration {
-    Duration::from_millis(ms)
 }
 
 fn meter(requests: Option<u32>, tokens: Option<u64>) -> Line {
@@ -65,6 +62,13 @@ impl Line {
         wait
     }
 
+    /// When requests of these numbers of tokens that arrive together are sent, in milliseconds.
+    fn turns(&mut self, now: u64, tokens: &[u64]) -> Vec<u128> {
+        self.until(ms(now));
+        let turns = tokens.iter().map(|tokens| self.come(*tokens).as_millis());
+        turns.collect()
+    }
+
     /// Removes the last request in the queue.
     fn give_up(&mut self) {
         let (ticket, _) = self.waiting.pop_back().unwrap();
@@ -82,30 +86,19 @@ impl Line {
     }
 }
 
-/// When requests of these numbers of tokens that arrive together are sent, in milliseconds.
-fn turns(line: &mut Line, now: u64, tokens: &[u64]) -> Vec<u128> {
-    line.until(ms(now));
-    let turns = tokens.iter().map(|tokens| line.come(*tokens).as_millis());
-    turns.collect()
-}
-
 #[test]
 fn without_limits_no_request_waits() {
     let mut meter = meter(None, None);
-    assert_eq!(turns(&mut meter, 0, &[1, u64::MAX, 1]), [0, 0, 0]);
+    assert_eq!(meter.turns(0, &[1, u64::MAX, 1]), [0, 0, 0]);
 }
 
 #[test]
 fn requests_queue_in_the_order_of_arrival() {
     let mut meter = meter(Some(2), None);
-    assert_eq!(turns(&mut meter, 0, &[1, 1, 1, 1]), [0, 0, 30_000, 60_000]);
+    assert_eq!(meter.turns(0, &[1, 1, 1, 1]), [0, 0, 30_000, 60_000]);
+    assert_eq!(meter.turns(30_000, &[1]), [60_000], "behind the others");
     assert_eq!(
-        turns(&mut meter, 30_000, &[1]),
-        [60_000],
-        "behind the others"
-    );
-    assert_eq!(
-        turns(&mut meter, 300_000, &[1, 1, 1]),
+        meter.turns(300_000, &[1, 1, 1]),
         [0, 0, 30_000],
         "full again, not fuller"
     );
@@ -114,10 +107,7 @@ fn requests_queue_in_the_order_of_arrival() {
 #[test]
 fn tokens_queue_too_and_the_longer_wait_applies() {
     let mut meter = meter(Some(60), Some(600));
-    assert_eq!(
-        turns(&mut meter, 0, &[400, 100, 300, 50]),
-        [0, 0, 20_000, 25_000]
-    );
+    assert_eq!(meter.turns(0, &[400, 100, 300, 50]), [0, 0, 20_000, 25_000]);
     assert_eq!(meter.wait(1, None).what, "tokens");
 }
 
@@ -125,25 +115,25 @@ fn tokens_queue_too_and_the_longer_wait_applies() {
 fn a_request_larger_than_the_limit_waits_for_a_full_bucket() {
     let mut meter = meter(None, Some(600));
     assert_eq!(
-        turns(&mut meter, 0, &[1_200, 60]),
+        meter.turns(0, &[1_200, 60]),
         [0, 66_000],
         "full at the start"
     );
-    assert_eq!(turns(&mut meter, 66_000, &[10_000]), [60_000]);
+    assert_eq!(meter.turns(66_000, &[10_000]), [60_000]);
 }
 
 #[test]
 fn a_place_that_is_not_used_is_free_for_the_next() {
     let mut meter = meter(Some(1), Some(60));
-    assert_eq!(turns(&mut meter, 0, &[60, 60]), [0, 60_000]);
+    assert_eq!(meter.turns(0, &[60, 60]), [0, 60_000]);
     meter.give_up();
-    assert_eq!(turns(&mut meter, 0, &[60]), [60_000]);
+    assert_eq!(meter.turns(0, &[60]), [60_000]);
 }
 
 #[test]
 fn returned_tokens_shorten_waits_in_order() {
     let mut meter = meter(None, Some(600));
-    assert_eq!(turns(&mut meter, 0, &[500, 300, 60]), [0, 20_000, 26_000]);
+    assert_eq!(meter.turns(0, &[500, 300, 60]), [0, 20_000, 26_000]);
     let waits = |meter: &Line| -> Vec<u128> {
         let waiting = meter.waiting.iter();
         let wait = |&(ticket, tokens): &(Ticket, u64)| meter.wait(tokens, Some(ticket)).time;
@@ -163,11 +153,11 @@ fn returned_tokens_shorten_waits_in_order() {
 fn the_minimum_wait_counts_tokens_in_flight() {
     let mut meter = meter(Some(60), Some(600));
     let at_best = |meter: &Line, tokens| meter.wait(tokens, None).at_best.as_millis();
-    assert_eq!(turns(&mut meter, 0, &[500]), [0]);
+    assert_eq!(meter.turns(0, &[500]), [0]);
     assert_eq!(at_best(&meter, 600), 0, "all of it may be given back");
     meter.meter.settle(500, Some(500));
     assert_eq!(at_best(&meter, 600), 50_000, "it was used");
-    assert_eq!(turns(&mut meter, 0, &[400]), [30_000]);
+    assert_eq!(meter.turns(0, &[400]), [30_000]);
     assert_eq!(at_best(&meter, 100), 0, "who stands before it may leave");
     assert_eq!(at_best(&meter, 6_000), 50_000, "a full bucket is enough");
 }
@@ -175,23 +165,15 @@ fn the_minimum_wait_counts_tokens_in_flight() {
 #[test]
 fn unused_tokens_are_returned() {
     let mut meter = meter(None, Some(600));
-    assert_eq!(turns(&mut meter, 0, &[600]), [0]);
+    assert_eq!(meter.turns(0, &[600]), [0]);
     meter.meter.settle(600, Some(100));
-    assert_eq!(
-        turns(&mut meter, 0, &[500]),
-        [0],
-        "less was used than taken"
-    );
+    assert_eq!(meter.turns(0, &[500]), [0], "less was used than taken");
     meter.meter.settle(500, Some(560));
-    assert_eq!(
-        turns(&mut meter, 0, &[10]),
-        [7_000],
-        "more was used than taken"
-    );
+    assert_eq!(meter.turns(0, &[10]), [7_000], "more was used than taken");
     meter.give_up();
     meter.meter.settle(u64::MAX, Some(0));
     assert_eq!(
-        turns(&mut meter, 0, &[600, 1]),
+        meter.turns(0, &[600, 1]),
         [0, 100],
         "never more than the limit"
     );
@@ -210,9 +192,9 @@ fn an_exhausted_limit_of_the_provider_is_waited_for() {
     // 10 requests a minute, of which none is left: one every 6 s, until the limit is full again.
     let mut meter = meter(None, None);
     meter.learn(ms(0), reported(Some(10), 0, 60_000), None);
-    assert_eq!(turns(&mut meter, 0, &[1, 1]), [6_000, 12_000]);
-    assert_eq!(turns(&mut meter, 59_000, &[1]), [0]);
-    assert_eq!(turns(&mut meter, 60_000, &[1; 20]), [0; 20], "it is over");
+    assert_eq!(meter.turns(0, &[1, 1]), [6_000, 12_000]);
+    assert_eq!(meter.turns(59_000, &[1]), [0]);
+    assert_eq!(meter.turns(60_000, &[1; 20]), [0; 20], "it is over");
 }
 
 #[test]
@@ -220,13 +202,13 @@ fn no_request_waits_beyond_the_providers_reset() {
     let mut meter = meter(None, None);
     meter.learn(ms(0), None, reported(Some(1_000), 0, 10_000));
     assert_eq!(
-        turns(&mut meter, 0, &[100, 5_000, 5_000]),
+        meter.turns(0, &[100, 5_000, 5_000]),
         [1_000, 10_000, 10_000]
     );
     let mut unknown = meter.clone();
     unknown.learn(ms(0), None, reported(None, 0, 3_000));
     assert_eq!(
-        turns(&mut unknown, 1_000, &[1, 1]),
+        unknown.turns(1_000, &[1, 1]),
         [2_000, 2_000],
         "without its size"
     );
@@ -240,11 +222,11 @@ fn a_limit_with_a_rest_delays_no_request() {
         reported(Some(10), 1, 60_000),
         reported(Some(10), 5, 60_000),
     );
-    assert_eq!(turns(&mut unset, 0, &[100; 5]), [0; 5]);
+    assert_eq!(unset.turns(0, &[100; 5]), [0; 5]);
     let mut set = meter(Some(60), None);
     set.learn(ms(0), reported(Some(60), 1, 59_000), None);
     assert_eq!(
-        turns(&mut set, 0, &[1, 1]),
+        set.turns(0, &[1, 1]),
         [0, 1_000],
         "but corrects the one that is set"
     );
@@ -273,9 +255,9 @@ fn odd_headers_are_harmless() {
 fn queued_requests_keep_their_place_when_new_limits_are_reported() {
     let mut meter = meter(None, None);
     meter.learn(ms(0), reported(Some(10), 0, 60_000), None);
-    assert_eq!(turns(&mut meter, 0, &[1, 1]), [6_000, 12_000]);
+    assert_eq!(meter.turns(0, &[1, 1]), [6_000, 12_000]);
     meter.learn(ms(0), reported(Some(10), 0, 60_000), None);
-    assert_eq!(turns(&mut meter, 0, &[1]), [18_000]);
+    assert_eq!(meter.turns(0, &[1]), [18_000]);
 }
 
 proptest! {

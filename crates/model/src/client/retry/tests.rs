@@ -3,19 +3,16 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::fixture::ms;
 use crate::language::Class as C;
 
-const POLICY: Policy = Policy {
+const POLICY: RetryPolicy = RetryPolicy {
     attempts: 4,
     base: Duration::from_millis(500),
     cap: Duration::from_secs(30),
     longest_wait: Duration::from_secs(120),
 };
 const LONG: Duration = Duration::from_secs(600);
-
-fn ms(ms: u64) -> Duration {
-    Duration::from_millis(ms)
-}
 
 fn failed(class: Class, attempt: u32) -> FailedAttempt {
     FailedAttempt {
@@ -26,27 +23,30 @@ fn failed(class: Class, attempt: u32) -> FailedAttempt {
     }
 }
 
-fn limited(retry_after_ms: u64) -> Class {
-    C::RateLimited {
-        retry_after_ms: Some(retry_after_ms),
+fn limited(retry_after_ms: Option<u64>) -> Class {
+    C::RateLimited { retry_after_ms }
+}
+
+fn unavailable(retry_after_ms: Option<u64>) -> Class {
+    C::Unavailable { retry_after_ms }
+}
+
+fn retry(after_ms: u64) -> RetryDecision {
+    RetryDecision::Retry {
+        after: ms(after_ms),
     }
+}
+
+fn too_long(asked: u64, most: u64) -> RetryDecision {
+    let (asked, most) = (ms(asked), ms(most));
+    RetryDecision::GiveUp(GiveUpReason::TooLong { asked, most })
 }
 
 #[test]
 fn which_errors_are_retried() {
     let table = [
-        (
-            C::RateLimited {
-                retry_after_ms: None,
-            },
-            true,
-        ),
-        (
-            C::Unavailable {
-                retry_after_ms: None,
-            },
-            true,
-        ),
+        (limited(None), true),
+        (unavailable(None), true),
         (C::Transport, true),
         (C::IncompleteStream, true),
         (C::Timeout(Stage::Connect), true),
@@ -66,135 +66,39 @@ fn which_errors_are_retried() {
         (C::Internal, false),
     ];
     for (class, again) in table {
-        let expected = if again {
-            RetryDecision::Retry { after: ms(250) }
-        } else {
-            RetryDecision::GiveUp(GiveUpReason::Permanent)
+        let expected = match again {
+            true => retry(250),
+            false => RetryDecision::GiveUp(GiveUpReason::Permanent),
         };
-        assert_eq!(
-            decide(&POLICY, &failed(class, 1), LONG, 0.5),
-            expected,
-            "{class:?}"
-        );
+        let decision = decide(&POLICY, &failed(class, 1), LONG, 0.5);
+        assert_eq!(decision, expected, "{class:?}");
     }
 }
 
 #[test]
 fn waits_between_attempts() {
-    let unavailable = C::Unavailable {
-        retry_after_ms: None,
-    };
+    use GiveUpReason::{Attempts, NoTimeLeft};
+    use RetryDecision::GiveUp;
+    let unset = unavailable(None);
     // Attempt, random draw in percent, time left, expected delay.
-    let table = [
-        (
-            unavailable,
-            1,
-            0,
-            LONG,
-            RetryDecision::Retry { after: ms(0) },
-        ),
-        (
-            unavailable,
-            1,
-            100,
-            LONG,
-            RetryDecision::Retry { after: ms(500) },
-        ),
-        (
-            unavailable,
-            2,
-            100,
-            LONG,
-            RetryDecision::Retry { after: ms(1_000) },
-        ),
-        (
-            unavailable,
-            3,
-            50,
-            LONG,
-            RetryDecision::Retry { after: ms(1_000) },
-        ),
-        (
-            unavailable,
-            4,
-            50,
-            LONG,
-            RetryDecision::GiveUp(GiveUpReason::Attempts(4)),
-        ),
-        (
-            unavailable,
-            1,
-            50,
-            ms(251),
-            RetryDecision::Retry { after: ms(250) },
-        ),
-        (
-            unavailable,
-            1,
-            50,
-            ms(250),
-            RetryDecision::GiveUp(GiveUpReason::NoTimeLeft),
-        ),
+    let table = rows! {
+        (unset, 1, 0, LONG, retry(0)),
+        (unset, 1, 100, LONG, retry(500)),
+        (unset, 2, 100, LONG, retry(1_000)),
+        (unset, 3, 50, LONG, retry(1_000)),
+        (unset, 4, 50, LONG, GiveUp(Attempts(4))),
+        (unset, 1, 50, ms(251), retry(250)),
+        (unset, 1, 50, ms(250), GiveUp(NoTimeLeft)),
         // Never sooner than the provider asked, and not all at the same time.
-        (
-            limited(2_000),
-            1,
-            0,
-            LONG,
-            RetryDecision::Retry { after: ms(2_000) },
-        ),
-        (
-            limited(2_000),
-            1,
-            100,
-            LONG,
-            RetryDecision::Retry { after: ms(2_500) },
-        ),
-        (
-            limited(0),
-            1,
-            0,
-            LONG,
-            RetryDecision::Retry { after: ms(0) },
-        ),
-        (
-            C::Unavailable {
-                retry_after_ms: Some(700),
-            },
-            2,
-            50,
-            LONG,
-            RetryDecision::Retry { after: ms(1_200) },
-        ),
+        (limited(Some(2_000)), 1, 0, LONG, retry(2_000)),
+        (limited(Some(2_000)), 1, 100, LONG, retry(2_500)),
+        (limited(Some(0)), 1, 0, LONG, retry(0)),
+        (unavailable(Some(700)), 2, 50, LONG, retry(1_200)),
         // The wait is longer than the time left: it fails at once, whatever the draw.
-        (
-            limited(120_000),
-            1,
-            0,
-            LONG,
-            RetryDecision::GiveUp(GiveUpReason::TooLong {
-                asked: ms(120_000),
-                most: ms(120_000),
-            }),
-        ),
-        (
-            limited(5_000),
-            1,
-            0,
-            ms(4_000),
-            RetryDecision::GiveUp(GiveUpReason::TooLong {
-                asked: ms(5_000),
-                most: ms(4_000),
-            }),
-        ),
-        (
-            limited(3_900),
-            1,
-            100,
-            ms(4_000),
-            RetryDecision::GiveUp(GiveUpReason::NoTimeLeft),
-        ),
-    ];
+        (limited(Some(120_000)), 1, 0, LONG, too_long(120_000, 120_000)),
+        (limited(Some(5_000)), 1, 0, ms(4_000), too_long(5_000, 4_000)),
+        (limited(Some(3_900)), 1, 100, ms(4_000), GiveUp(NoTimeLeft)),
+    };
     for (class, attempt, percent, left, expected) in table {
         let draw = f64::from(percent) / 100.0;
         let decision = decide(&POLICY, &failed(class, attempt), left, draw);
@@ -218,28 +122,28 @@ fn the_bound_doubles_up_to_its_cap() {
 
 #[test]
 fn a_denied_retry_is_not_made() {
+    let failed = failed(C::Transport, 1);
     let spent = FailedAttempt {
         reservation_used: true,
-        ..failed(C::Transport, 1)
+        ..failed
     };
-    assert_eq!(
-        decide(&POLICY, &spent, LONG, 0.5),
-        RetryDecision::GiveUp(GiveUpReason::ReservationUsed)
-    );
     let no_retry = FailedAttempt {
         no_retry: true,
-        ..failed(C::Transport, 1)
+        ..failed
     };
-    assert_eq!(
-        decide(&POLICY, &no_retry, LONG, 0.5),
-        RetryDecision::GiveUp(GiveUpReason::NoRetry)
-    );
+    for (failed, reason) in [
+        (spent, GiveUpReason::ReservationUsed),
+        (no_retry, GiveUpReason::NoRetry),
+    ] {
+        let decision = decide(&POLICY, &failed, LONG, 0.5);
+        assert_eq!(decision, RetryDecision::GiveUp(reason));
+    }
 }
 
 #[test]
 fn zero_attempts_count_as_one() {
     for attempts in [0, 1] {
-        let policy = Policy { attempts, ..POLICY };
+        let policy = RetryPolicy { attempts, ..POLICY };
         let decision = decide(&policy, &failed(C::Transport, 1), LONG, 0.5);
         assert_eq!(decision, RetryDecision::GiveUp(GiveUpReason::Attempts(1)));
     }
@@ -247,18 +151,15 @@ fn zero_attempts_count_as_one() {
 
 #[test]
 fn reasons_end_a_sentence() {
-    let table = [
+    let table = rows! {
         (GiveUpReason::Permanent, ""),
         (GiveUpReason::Attempts(1), ""),
         (GiveUpReason::Attempts(4), "; gave up after 4 attempts"),
         (
-            GiveUpReason::TooLong {
-                asked: ms(90_000),
-                most: ms(1_500),
-            },
+            GiveUpReason::TooLong { asked: ms(90_000), most: ms(1_500) },
             "; the provider asks to wait 90.0 s, longer than the 1.5 s allowed",
         ),
-    ];
+    };
     for (reason, expected) in table {
         assert_eq!(reason.to_string(), expected);
     }

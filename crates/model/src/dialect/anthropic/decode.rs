@@ -20,7 +20,7 @@ use super::refusal;
 use super::wire::{BlockKind, Counted, Counts, Delta, Details, Event, Kind, Reason, Start, Whole};
 use crate::dialect::borrowed::Str;
 use crate::dialect::likeness::Likeness;
-use crate::dialect::{DecodedEvent, Failure, refusal as shared};
+use crate::dialect::{Decoded, DecodedEvent, Failure, refusal as shared};
 use crate::language::Class;
 use crate::prompt::json::Json;
 use crate::sse;
@@ -33,7 +33,7 @@ pub(crate) struct Decoder {
     blocks: Vec<(u32, Block)>,
     usage: Counts,
     stop: Option<Stop>,
-    /// Why the model declined, in words.
+    /// The model's explanation why it declined.
     explanation: Option<String>,
     ended: bool,
     /// A piece of that block's text.
@@ -42,7 +42,7 @@ pub(crate) struct Decoder {
 
 #[derive(Debug)]
 enum Block {
-    /// Where its text stands in the reply's. Blocks that come one after the other have one range.
+    /// The range of its text in the reply's text. Consecutive blocks have one range.
     Text(Vec<Range<usize>>),
     Thinking {
         thinking: String,
@@ -53,18 +53,15 @@ enum Block {
         id: String,
         name: String,
         input: String,
-        /// What its beginning gave as input; counts where no piece follows.
+        /// The input in the block's beginning; used if no piece follows.
         given: String,
     },
-    /// A kind that this program does not ask for.
+    /// A kind that this program does not request.
     Other,
 }
 
 impl Decoder {
-    pub(in crate::dialect) fn event<'d>(
-        &'d mut self,
-        event: &sse::Event<'_>,
-    ) -> Result<DecodedEvent<'d>, Failure> {
+    pub(in crate::dialect) fn event<'d>(&'d mut self, event: &sse::Event<'_>) -> Decoded<'d> {
         if let Some(text) = self.alike.1.text(event) {
             return Ok(self.say(self.alike.0, text.into()));
         }
@@ -153,10 +150,11 @@ impl Decoder {
             stop,
             fallback: None,
             request_id: None,
+            calls_left_out: 0,
         })
     }
 
-    fn start(&mut self, index: u32, start: Start<'_>) -> Result<DecodedEvent<'_>, Failure> {
+    fn start(&mut self, index: u32, start: Start<'_>) -> Decoded<'_> {
         if self.blocks.iter().any(|(known, _)| *known == index) {
             // Sent twice.
             return Ok(DecodedEvent::Other);
@@ -193,7 +191,7 @@ impl Decoder {
         Ok(DecodedEvent::Other)
     }
 
-    fn delta(&mut self, index: u32, delta: &Delta<'_>) -> Result<DecodedEvent<'_>, Failure> {
+    fn delta(&mut self, index: u32, delta: &Delta<'_>) -> Decoded<'_> {
         let mut found = self.blocks.iter_mut().rev();
         let Some((_, block)) = found.find(|(known, _)| *known == index) else {
             return Err(Failure::new(
@@ -259,8 +257,8 @@ impl Decoder {
         }
     }
 
-    /// The content blocks as they came; none: they are text and calls only. Empty text is left
-    /// out, since the API refuses to take it back.
+    /// The content blocks, unchanged; none: they are only text and calls. Empty text is left out,
+    /// because the API refuses it.
     fn verbatim(&self) -> Option<String> {
         let reasoning =
             |block: &Block| matches!(block, Block::Thinking { .. } | Block::Redacted(_));
@@ -317,7 +315,7 @@ impl Decoder {
     }
 }
 
-/// A call's arguments: its pieces, or what its beginning gave.
+/// A call's arguments: its pieces, or the input in its beginning.
 fn chosen<'a>(input: &'a str, given: &'a str) -> &'a str {
     if input.trim().is_empty() {
         given
@@ -326,7 +324,6 @@ fn chosen<'a>(input: &'a str, given: &'a str) -> &'a str {
     }
 }
 
-/// Reads a reply that came as one document.
 pub(in crate::dialect) fn parse_document(body: &[u8]) -> Result<Reply, Failure> {
     let read: Whole<'_> =
         serde_json::from_slice(body).map_err(|error| shared::unreadable(body, &error))?;

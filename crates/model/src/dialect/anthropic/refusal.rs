@@ -1,4 +1,4 @@
-//! What errors of the Messages API mean.
+//! Classifies errors of the Messages API.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use crate::dialect::Failure;
 use crate::dialect::refusal::{by_status, first_number, foreign, reason};
 use crate::language::Class;
 
-/// The `error` object, in a body or in mid-stream.
+/// The `error` object of a body or of a stream's event.
 #[derive(Deserialize)]
 pub(super) struct Problem<'a> {
     #[serde(rename = "type", borrow, default)]
@@ -18,7 +18,6 @@ pub(super) struct Problem<'a> {
     message: Cow<'a, str>,
 }
 
-/// An answer with an error status.
 pub(in crate::dialect) fn refusal(status: u16, body: &[u8]) -> Failure {
     #[derive(Deserialize)]
     struct Body<'a> {
@@ -35,9 +34,7 @@ pub(in crate::dialect) fn refusal(status: u16, body: &[u8]) -> Failure {
 
 /// An error that came with a status of success.
 pub(super) fn in_stream(problem: &Problem<'_>) -> Failure {
-    let unknown = Class::Unavailable {
-        retry_after_ms: None,
-    };
+    let unknown = Class::UNAVAILABLE;
     failure(problem, unknown)
 }
 
@@ -59,12 +56,8 @@ fn class(kind: &str, message: &str) -> Option<Class> {
         "not_found_error" => Class::UnknownModel,
         "request_too_large" => Class::Overflow { limit: None },
         "invalid_request_error" => invalid(message),
-        "rate_limit_error" => Class::RateLimited {
-            retry_after_ms: None,
-        },
-        "overloaded_error" | "api_error" | "timeout_error" => Class::Unavailable {
-            retry_after_ms: None,
-        },
+        "rate_limit_error" => Class::RATE_LIMITED,
+        "overloaded_error" | "api_error" | "timeout_error" => Class::UNAVAILABLE,
         _ => return None,
     })
 }

@@ -31,7 +31,7 @@ pub(super) fn strict(schema: &str) -> Option<String> {
     String::from_utf8(out.into_bytes()).ok()
 }
 
-/// Writes a schema. Booleans and what else is no object stay as they are.
+/// Writes a schema. Values that are not objects, such as booleans, do not change.
 fn write(out: &mut Json, schema: &str) -> Option<()> {
     if !schema.starts_with('{') {
         out.raw(schema);
@@ -74,7 +74,7 @@ fn write(out: &mut Json, schema: &str) -> Option<()> {
     Some(())
 }
 
-/// The value of a keyword: schemas below it are rewritten, all else stays.
+/// The value of a keyword, with its schemas rewritten.
 fn member(out: &mut Json, key: &str, value: &str) -> Option<()> {
     match key {
         "properties" | "$defs" | "definitions" if value.starts_with('{') => {

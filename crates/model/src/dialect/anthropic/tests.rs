@@ -6,7 +6,7 @@ mod acceptable;
 use crate::media::Accepts;
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use unisono_context::call::{Reply, Stop, Usage};
+use unisono_context::call::{Reply, Stop};
 use unisono_context::{Part, Role, Tokens};
 
 use super::super::fixture::*;
@@ -24,10 +24,6 @@ const THINKING: &str = concat!(
     r#"{"type":"tool_use","id":"toolu_1","name":"search","input":{"place":"attic"}},"#,
     r#"{"type":"tool_use","id":"toolu_2","name":"search","input":{"place":"cellar"}}]"#
 );
-
-fn read(body: &str) -> Value {
-    serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {body}"))
-}
 
 #[test]
 fn a_shared_request() {
@@ -127,24 +123,7 @@ fn a_hostile_schema_does_not_break_the_request() {
 
 #[test]
 fn a_head_is_the_groups_alone() {
-    let snapshot = everything(1).freeze();
-    let one = about(&snapshot, Group::Shared);
-    let other = Request {
-        persona: crate::prompt::Persona {
-            agent: unisono_context::AgentId::new("dates"),
-            ..one.persona.clone()
-        },
-        task: "another".into(),
-        max_output: Tokens(1),
-        temperature_milli: None,
-        allowed: [].into(),
-        exchange: exchange(THINKING, ["toolu_1", "toolu_2"]),
-        ..about(&everything(u64::MAX >> 2).freeze(), Group::Shared)
-    };
-    assert_eq!(head(DIALECT, &one), head(DIALECT, &other));
-    for volatile in ["risks", "volatile", "Task", "0000-0000"] {
-        assert!(!head(DIALECT, &one).contains(volatile), "{volatile}");
-    }
+    check_head_of_group(DIALECT, exchange(THINKING, ["toolu_1", "toolu_2"]));
 }
 
 #[test]
@@ -153,23 +132,6 @@ fn paths() {
     assert_eq!(path(Mode::Stream), "/v1/messages");
     assert_eq!(path(Mode::Whole), "/v1/messages");
     assert_eq!(path(Mode::Count), "/v1/messages/count_tokens");
-}
-
-const fn usage(input: u64, output: u64, cache_read: u64, cache_write: u64) -> Usage {
-    Usage {
-        input: Tokens(input),
-        output: Tokens(output),
-        cache_expected: Tokens(0),
-        cache_read: Tokens(cache_read),
-        cache_write: Tokens(cache_write),
-        cost: None,
-    }
-}
-
-/// Name and arguments.
-fn calls(reply: &Reply) -> Vec<(&str, &str, &str)> {
-    let calls = reply.calls.iter();
-    calls.map(|c| (&*c.id, &*c.name, &*c.arguments)).collect()
 }
 
 #[test]
@@ -245,20 +207,10 @@ fn an_error_in_mid_stream_ends_it() {
     assert_eq!(
         reply,
         Err(Failure::new(
-            Class::Unavailable {
-                retry_after_ms: None
-            },
+            Class::UNAVAILABLE,
             "overloaded_error: Overloaded"
         ))
     );
-}
-
-fn decoded(data: &[&str]) -> Result<Reply, Failure> {
-    let events: Vec<_> = data
-        .iter()
-        .map(|data| ("message".to_owned(), (*data).to_owned()))
-        .collect();
-    decode(DIALECT, &events).1
 }
 
 #[test]
@@ -277,7 +229,7 @@ fn every_stop_reason() {
             r#"{{"type":"message_delta","delta":{{"stop_reason":"{reason}"}},
                 "usage":{{"input_tokens":1,"output_tokens":1}}}}"#
         );
-        let reply = decoded(&[&delta, r#"{"type":"message_stop"}"#]).unwrap();
+        let reply = decoded(DIALECT, &[&delta, r#"{"type":"message_stop"}"#]).unwrap();
         assert_eq!(reply.stop, stop, "{reason}");
     }
 }
@@ -287,17 +239,14 @@ fn what_is_missing_is_named() {
     let stop = r#"{"type":"message_stop"}"#;
     let opened = r#"{"type":"message_start","message":{"usage":{"input_tokens":1}}}"#;
     let ended = r#"{"type":"message_delta","delta":{"stop_reason":"end_turn"}}"#;
-    for (data, field) in [
+    for (data, field) in rows! {
         (vec!["{}"], "`type`"),
         (vec![r#"{"type":"message_start"}"#], "`message`"),
         (vec![opened, stop], "`message_delta.delta.stop_reason`"),
         (vec![opened, ended, stop], "`usage.output_tokens`"),
         (vec![ended, stop], "`usage.input_tokens`"),
         (vec![r#"{"type":"content_block_start"}"#], "`index`"),
-        (
-            vec![r#"{"type":"content_block_start","index":0}"#],
-            "`content_block`",
-        ),
+        (vec![r#"{"type":"content_block_start","index":0}"#], "`content_block`"),
         (
             vec![r#"{"type":"content_block_start","index":0,"content_block":{}}"#],
             "`content_block.type`",
@@ -313,8 +262,8 @@ fn what_is_missing_is_named() {
         (vec![r#"{"type":"error"}"#], "`error`"),
         (vec!["<html><title>Login</title>"], "a web page (\"Login\")"),
         (vec!["nonsense"], "cannot be read"),
-    ] {
-        let failure = decoded(&data).unwrap_err();
+    } {
+        let failure = decoded(DIALECT, &data).unwrap_err();
         assert_eq!(failure.class, Class::BadReply, "{data:?}");
         assert!(failure.reason.contains(field), "{data:?}: {failure:?}");
     }
@@ -327,7 +276,7 @@ fn a_block_that_is_begun_twice_is_one() {
     let delta = r#"{"type":"message_delta","delta":{"stop_reason":"end_turn"},
         "usage":{"input_tokens":1,"output_tokens":1}}"#;
     let stop = r#"{"type":"message_stop"}"#;
-    let reply = decoded(&[start, start, delta, stop]).unwrap();
+    let reply = decoded(DIALECT, &[start, start, delta, stop]).unwrap();
     assert_eq!(&*reply.text, "a");
 }
 
@@ -354,9 +303,7 @@ fn a_whole_reply() {
     );
     assert_eq!(
         failure(r#"{"type":"error","error":{"type":"api_error","message":"oh"}}"#).class,
-        Class::Unavailable {
-            retry_after_ms: None
-        }
+        Class::UNAVAILABLE
     );
     assert_eq!(failure("<html>").class, Class::BadReply);
     assert_eq!(failure("").class, Class::BadReply);
@@ -379,27 +326,13 @@ fn refusals() {
     let overflow = |limit: Option<u64>| Class::Overflow {
         limit: limit.map(Tokens),
     };
-    let limited = Class::RateLimited {
-        retry_after_ms: None,
-    };
-    let unavailable = Class::Unavailable {
-        retry_after_ms: None,
-    };
-    for (status, kind, message, class) in [
-        (
-            401,
-            "authentication_error",
-            "invalid x-api-key",
-            Class::Unauthorised,
-        ),
+    let limited = Class::RATE_LIMITED;
+    let unavailable = Class::UNAVAILABLE;
+    for (status, kind, message, class) in rows! {
+        (401, "authentication_error", "invalid x-api-key", Class::Unauthorised),
         (403, "permission_error", "not for you", Class::Unauthorised),
         (402, "billing_error", "pay", Class::OutOfQuota),
-        (
-            404,
-            "not_found_error",
-            "model: claude-9",
-            Class::UnknownModel,
-        ),
+        (404, "not_found_error", "model: claude-9", Class::UnknownModel),
         (413, "request_too_large", "over 32 MB", overflow(None)),
         (
             400,
@@ -419,19 +352,14 @@ fn refusals() {
             "Your credit balance is too low to access the Anthropic API.",
             Class::OutOfQuota,
         ),
-        (
-            400,
-            "invalid_request_error",
-            "tools.0: no",
-            Class::BadRequest,
-        ),
+        (400, "invalid_request_error", "tools.0: no", Class::BadRequest),
         (429, "rate_limit_error", "slow down", limited),
         (500, "api_error", "Internal server error", unavailable),
         (504, "timeout_error", "too long", unavailable),
         (529, "overloaded_error", "Overloaded", unavailable),
         (418, "teapot_error", "short and stout", Class::BadRequest),
         (503, "teapot_error", "short and stout", unavailable),
-    ] {
+    } {
         let body = json!({"type": "error", "error": {"type": kind, "message": message},
             "request_id": "req_1"});
         let failure = DIALECT.refusal(status, body.to_string().as_bytes());
@@ -475,7 +403,7 @@ fn a_model_that_takes_no_schema_answers_by_a_tool() {
     let answer = tools.last().unwrap();
     assert_eq!(answer["name"], "answer");
     assert_eq!(answer["input_schema"], read(schema));
-    // What is only counted, and what has no schema, is as ever.
+    // A count forces no tool; a request without a schema is rendered as by other models.
     let count = Sending {
         mode: Mode::Count,
         ..sending
@@ -490,7 +418,10 @@ fn a_model_that_takes_no_schema_answers_by_a_tool() {
 
     let mut reply = Reply {
         text: "Here it is.".into(),
-        calls: vec![call_of("look", "{}"), call_of("answer", "{\"n\":3}")],
+        calls: vec![
+            made("look", "look", "{}"),
+            made("answer", "answer", "{\"n\":3}"),
+        ],
         verbatim: Some("[]".into()),
         ..Reply::default()
     };
@@ -500,12 +431,4 @@ fn a_model_that_takes_no_schema_answers_by_a_tool() {
     let before = reply.clone();
     assert!(!DIALECT.answered(&mut reply));
     assert_eq!(reply, before);
-}
-
-fn call_of(name: &str, arguments: &str) -> unisono_context::call::ToolCall {
-    unisono_context::call::ToolCall {
-        id: name.into(),
-        name: name.into(),
-        arguments: arguments.into(),
-    }
 }

@@ -1,5 +1,5 @@
-//! What the Messages API sends, as far as this program reads it: structures that borrow from
-//! the text they are read from. What is not listed here is skipped.
+//! The parts of the Messages API's responses that this program reads, as structures that borrow
+//! from the text. Other parts are skipped.
 
 use std::borrow::Cow;
 
@@ -12,7 +12,6 @@ use super::refusal::Problem;
 use crate::dialect::Failure;
 use crate::dialect::borrowed::Str;
 
-/// One event of a stream.
 #[derive(Deserialize)]
 pub(super) struct Event<'a> {
     #[serde(rename = "type")]
@@ -46,7 +45,7 @@ pub(super) struct Message {
     pub(super) usage: Option<Counts>,
 }
 
-/// What `content_block_delta` or `message_delta` changes.
+/// The changes of `content_block_delta` or `message_delta`.
 #[derive(Deserialize)]
 pub(super) struct Delta<'a> {
     #[serde(borrow)]
@@ -63,7 +62,7 @@ pub(super) struct Delta<'a> {
 }
 
 impl<'a> Delta<'a> {
-    /// Its text, where that is all it says and stands in it as it is.
+    /// Its text, if it has nothing else and the text has no escapes.
     pub(super) fn only_text(&self) -> Option<&'a str> {
         let nothing_else = self.partial_json.is_none()
             && self.thinking.is_none()
@@ -116,8 +115,8 @@ pub(super) enum Reason {
     ToolUse,
     StopSequence,
     Refusal,
-    /// `max_tokens`, `model_context_window_exceeded`, `pause_turn`, and reasons to come: none of
-    /// them says that the model was done.
+    /// `max_tokens`, `model_context_window_exceeded`, `pause_turn` and unknown reasons: the model
+    /// may not have finished.
     #[serde(other)]
     Unfinished,
 }
@@ -128,7 +127,7 @@ pub(super) struct Details<'a> {
     pub(super) explanation: Option<Str<'a>>,
 }
 
-/// Tokens as the API counts them; numbers only grow within a stream.
+/// The API's counts of tokens. Numbers only grow within a stream.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct Counts {
     /// Neither read from a cache nor written to one.

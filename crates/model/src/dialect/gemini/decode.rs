@@ -1,8 +1,8 @@
 //! Reads a reply of `generateContent`, streamed or whole.
 //!
 //! Each event of a stream is a whole `GenerateContentResponse` with the next parts of the answer.
-//! There is no closing event: the answer is complete when a candidate had a finish reason (or the
-//! prompt was blocked) and the usage has come, with it or later. So the stream is read to its end.
+//! There is no closing event. The answer is complete after a finish reason of a candidate (or a
+//! blocked prompt) and the usage, which may come later; so the stream is read to its end.
 
 use std::ops::Range;
 
@@ -13,7 +13,7 @@ use unisono_context::call::{Reply, Stop, ToolCall, Usage};
 
 use super::refusal::{self, Problem};
 use crate::dialect::borrowed::Str;
-use crate::dialect::{DecodedEvent, Failure, refusal as shared};
+use crate::dialect::{Decoded, DecodedEvent, Failure, refusal as shared};
 use crate::language::Class;
 use crate::sse;
 
@@ -21,9 +21,9 @@ use crate::sse;
 #[derive(Debug, Default)]
 pub(crate) struct Decoder {
     text: String,
-    /// The parts in their order, to be sent back as they came.
+    /// The parts in their order, for sending them back unchanged.
     parts: Vec<Kept>,
-    /// Whether they hold what only the provider can read.
+    /// Whether they have data that only the provider can read.
     reasoning: bool,
     calls: Vec<ToolCall>,
     usage: Option<Counts>,
@@ -34,9 +34,9 @@ pub(crate) struct Decoder {
 
 #[derive(Debug)]
 enum Kept {
-    /// Plain text, by its place in the reply's.
+    /// Plain text, by its range in the text of the reply.
     Text(Range<usize>),
-    /// Any other part, as it came.
+    /// Any other part, unchanged.
     Raw(String),
 }
 
@@ -101,11 +101,11 @@ struct Feedback<'a> {
     block_reason_message: Option<Str<'a>>,
 }
 
-/// Tokens as the API counts them; zeros may be left out, and numbers only grow within a stream.
+/// The API's counts of tokens. Zeros may be missing, and numbers only grow within a stream.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Counts {
-    /// With those read from a cache.
+    /// Including those read from a cache.
     prompt_token_count: u64,
     cached_content_token_count: u64,
     candidates_token_count: u64,
@@ -114,10 +114,7 @@ struct Counts {
 }
 
 impl Decoder {
-    pub(in crate::dialect) fn event<'d>(
-        &'d mut self,
-        event: &sse::Event<'_>,
-    ) -> Result<DecodedEvent<'d>, Failure> {
+    pub(in crate::dialect) fn event<'d>(&'d mut self, event: &sse::Event<'_>) -> Decoded<'d> {
         self.chunk(event.data)
     }
 
@@ -151,10 +148,11 @@ impl Decoder {
             stop,
             fallback: None,
             request_id: self.response_id.map(Into::into),
+            calls_left_out: 0,
         })
     }
 
-    fn chunk(&mut self, data: &str) -> Result<DecodedEvent<'_>, Failure> {
+    fn chunk(&mut self, data: &str) -> Decoded<'_> {
         let unreadable = |error| {
             refusal::listed(data).unwrap_or_else(|| shared::unreadable(data.as_bytes(), &error))
         };
@@ -172,7 +170,7 @@ impl Decoder {
             self.feedback(feedback);
         }
         let from = self.text.len();
-        // One candidate is asked for.
+        // The request is for one candidate.
         if let Some(candidate) = chunk.candidates.into_iter().flatten().next() {
             let parts = candidate.content.and_then(|content| content.parts);
             self.parts(data, parts.unwrap_or_default())?;
@@ -186,7 +184,7 @@ impl Decoder {
         })
     }
 
-    /// The prompt was blocked, if there is a reason why.
+    /// A blocked prompt, if there is a reason for blocking it.
     fn feedback(&mut self, feedback: Feedback<'_>) {
         let Some(reason) = feedback.block_reason else {
             return;
@@ -195,7 +193,7 @@ impl Decoder {
         let what = "the provider blocked the prompt";
         let said = explained(what, &reason, feedback.block_reason_message);
         self.finish = Some((Stop::Refused, Some(said)));
-        // Such an answer may come without any count.
+        // Such an answer may have no counts.
         self.usage.get_or_insert_default();
     }
 
@@ -222,7 +220,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// Keeps the text from there on as a part; neighbours are one.
+    /// Keeps the text from there on as a part. Neighbouring texts are one part.
     fn keep(&mut self, from: usize) {
         let to = self.text.len();
         match self.parts.last_mut() {
@@ -232,10 +230,9 @@ impl Decoder {
         }
     }
 
-    /// Each part is a call, also one that is like another and has no id: the API wants as many
-    /// responses as it sent calls ("the number of function response parts is equal to the number of
-    /// function call parts", else status 400), and its stream tells nothing twice. An event has no
-    /// id that distinguishes a repeated call from a second one.
+    /// Each part is a call, also one that equals another and has no id: the API needs a response
+    /// for each call ("the number of function response parts is equal to the number of function
+    /// call parts", otherwise status 400), and its stream repeats nothing.
     fn call(&mut self, call: Call<'_>) -> Result<(), Failure> {
         let field = "candidates[0].content.parts[].functionCall.name";
         let name = call.name.ok_or_else(|| Failure::missing(field))?;
@@ -269,14 +266,12 @@ impl Decoder {
             | "MALFORMED_RESPONSE"
             | "UNEXPECTED_TOOL_CALL"
             | "TOO_MANY_TOOL_CALLS" => {
-                // What the model wrote is lost; another attempt is written anew.
-                let class = Class::Unavailable {
-                    retry_after_ms: None,
-                };
+                // The model's text is lost; another attempt writes a new one.
+                let class = Class::UNAVAILABLE;
                 let what = "the model's reply was not usable";
                 return Err(Failure::new(class, explained(what, reason, message)));
             }
-            // `MAX_TOKENS`, `OTHER`, and reasons to come: none says that the model was done.
+            // `MAX_TOKENS`, `OTHER` and unknown reasons: the model may not have finished.
             _ => Stop::CutOff,
         };
         let said = (stop == Stop::Refused).then(|| {
@@ -289,7 +284,7 @@ impl Decoder {
 }
 
 impl Part<'_> {
-    /// Text and nothing else that is known; it can be sent back from the text alone.
+    /// Whether it has only text, so that the text suffices for sending it back.
     fn is_plain(&self) -> bool {
         self.text.is_some()
             && self.thought != Some(true)
@@ -307,7 +302,7 @@ fn explained(what: &str, reason: &str, message: Option<Str<'_>>) -> String {
     }
 }
 
-/// The parts of a chunk that has been read, as they came.
+/// The parts of a parsed chunk, unchanged.
 fn raw_parts(data: &str) -> impl Iterator<Item = &RawValue> {
     #[derive(Deserialize)]
     struct Chunk<'a> {
@@ -384,7 +379,6 @@ impl From<Counts> for Usage {
     }
 }
 
-/// Reads a reply that came as one document.
 pub(in crate::dialect) fn parse_document(body: &[u8]) -> Result<Reply, Failure> {
     let text = utf8(body)?;
     let mut decoder = Decoder::default();

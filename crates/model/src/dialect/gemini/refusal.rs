@@ -1,4 +1,4 @@
-//! What errors of Google's APIs mean (`google.rpc.Status` as JSON).
+//! Classifies errors of Google's APIs (`google.rpc.Status` as JSON).
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use crate::dialect::Failure;
 use crate::dialect::refusal::{by_status, first_number, foreign, reason};
 use crate::language::Class;
 
-/// The `error` object, in a body or in mid-stream.
+/// The `error` object of a body or of a stream's event.
 #[derive(Deserialize)]
 pub(super) struct Problem<'a> {
     code: Option<u16>,
@@ -28,7 +28,7 @@ impl Problem<'_> {
     }
 }
 
-/// What this program reads of the details, of whatever type they are.
+/// The fields that this program reads from details of any type.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Detail {
@@ -52,7 +52,7 @@ struct Body<'a> {
     error: Problem<'a>,
 }
 
-/// An answer with an error status. Where a stream of JSON was asked for, errors come in a list.
+/// An answer with an error status. A request for a stream gets its errors in a list.
 pub(in crate::dialect) fn refusal(status: u16, body: &[u8]) -> Failure {
     let body = body.trim_ascii();
     let bodies: Result<Vec<Body<'_>>, _> = if body.starts_with(b"[") {
@@ -71,7 +71,6 @@ pub(super) fn in_stream(problem: &Problem<'_>) -> Failure {
     failure(problem, problem.code.unwrap_or(500))
 }
 
-/// An error in a list.
 pub(super) fn listed(data: &str) -> Option<Failure> {
     let bodies: Vec<Body<'_>> = serde_json::from_str(data).ok()?;
     bodies.first().map(|body| in_stream(&body.error))
@@ -130,7 +129,7 @@ fn invalid(message: &str) -> Class {
     }
 }
 
-/// Whether no wait within a turn will help: the quota is one of a day, or there is none at all.
+/// Whether waiting within a turn does not help: the quota is for a day, or it is zero.
 fn is_spent(message: &str, details: &[Detail]) -> bool {
     let mut violations = details.iter().flat_map(|detail| &detail.violations);
     violations.any(|violation| violation.quota_id.contains("PerDay"))

@@ -5,7 +5,7 @@ mod acceptable;
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use unisono_context::call::{Reply, Stop, Usage};
+use unisono_context::call::{Reply, Stop};
 use unisono_context::{Part, Role, Tokens};
 
 use super::super::fixture::*;
@@ -24,10 +24,6 @@ const SIGNED: &str = concat!(
 );
 
 const SCHEMA: &str = r#"{"type":"object","properties":{"n":{"minimum":1}}}"#;
-
-fn read(body: &str) -> Value {
-    serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {body}"))
-}
 
 #[test]
 fn a_shared_request() {
@@ -124,24 +120,7 @@ fn a_hostile_schema_does_not_break_the_request() {
 
 #[test]
 fn a_head_is_the_groups_alone() {
-    let snapshot = everything(1).freeze();
-    let one = about(&snapshot, Group::Shared);
-    let other = Request {
-        persona: crate::prompt::Persona {
-            agent: unisono_context::AgentId::new("dates"),
-            ..one.persona.clone()
-        },
-        task: "another".into(),
-        max_output: Tokens(1),
-        temperature_milli: None,
-        allowed: [].into(),
-        exchange: exchange(SIGNED, ["fc-1", "g1"]),
-        ..about(&everything(u64::MAX >> 2).freeze(), Group::Shared)
-    };
-    assert_eq!(head(DIALECT, &one), head(DIALECT, &other));
-    for volatile in ["risks", "volatile", "Task", "0000-0000"] {
-        assert!(!head(DIALECT, &one).contains(volatile), "{volatile}");
-    }
+    check_head_of_group(DIALECT, exchange(SIGNED, ["fc-1", "g1"]));
 }
 
 #[test]
@@ -161,22 +140,6 @@ fn paths() {
     );
 }
 
-const fn usage(input: u64, output: u64, cache_read: u64) -> Usage {
-    Usage {
-        input: Tokens(input),
-        output: Tokens(output),
-        cache_expected: Tokens(0),
-        cache_read: Tokens(cache_read),
-        cache_write: Tokens(0),
-        cost: None,
-    }
-}
-
-fn calls(reply: &Reply) -> Vec<(&str, &str, &str)> {
-    let calls = reply.calls.iter();
-    calls.map(|c| (&*c.id, &*c.name, &*c.arguments)).collect()
-}
-
 #[test]
 fn a_stream_of_text() {
     let reply = reply(DIALECT, include_str!("../testdata/gemini/text.sse"));
@@ -184,7 +147,7 @@ fn a_stream_of_text() {
         reply,
         Reply {
             text: "The key lies \"under\" the mat,\nsays Zoë 🔑.".into(),
-            usage: usage(35_214, 21 + 186, 34_000),
+            usage: usage(35_214, 21 + 186, 34_000, 0),
             request_id: Some("AdVRaMmDCYek".into()),
             ..Reply::default()
         }
@@ -220,7 +183,7 @@ fn a_stream_of_calls() {
         ]
     );
     assert_eq!(reply.stop, Stop::Complete);
-    assert_eq!(reply.usage, usage(480, 31, 0));
+    assert_eq!(reply.usage, usage(480, 31, 0, 0));
     assert_eq!(reply.verbatim, None);
 }
 
@@ -239,7 +202,7 @@ fn a_stream_with_signatures_is_kept_as_it_came() {
     let (_, ids) = super::own_parts(&reply).expect("it is sent back");
     assert_eq!(ids, [None, None]);
     assert_eq!(calls(&reply)[1].0, "g1");
-    assert_eq!(reply.usage, usage(60, 122, 0));
+    assert_eq!(reply.usage, usage(60, 122, 0, 0));
 }
 
 #[test]
@@ -247,7 +210,7 @@ fn usage_may_come_after_the_finish_reason() {
     let reply = reply(DIALECT, include_str!("../testdata/gemini/usage_later.sse"));
     assert_eq!(reply.stop, Stop::CutOff);
     assert_eq!(&*reply.text, "Once upon a");
-    assert_eq!(reply.usage, usage(9, 64, 0));
+    assert_eq!(reply.usage, usage(9, 64, 0, 0));
 }
 
 #[test]
@@ -264,14 +227,12 @@ fn a_refusal_says_what_the_provider_says() {
         &*blocked.text,
         "the provider blocked the prompt: PROHIBITED_CONTENT"
     );
-    assert_eq!(blocked.usage, usage(13, 0, 0));
+    assert_eq!(blocked.usage, usage(13, 0, 0, 0));
 }
 
 #[test]
 fn errors_in_mid_stream_end_it() {
-    let unavailable = Class::Unavailable {
-        retry_after_ms: None,
-    };
+    let unavailable = Class::UNAVAILABLE;
     let events_of = [
         (
             include_str!("../testdata/gemini/unavailable.sse"),
@@ -291,19 +252,11 @@ fn errors_in_mid_stream_end_it() {
     }
 }
 
-fn decoded(data: &[&str]) -> Result<Reply, Failure> {
-    let events: Vec<_> = data
-        .iter()
-        .map(|data| ("message".to_owned(), (*data).to_owned()))
-        .collect();
-    decode(DIALECT, &events).1
-}
-
 #[test]
 fn every_finish_reason() {
     let outcome = |reason: &str| {
         let chunk = json!({"candidates": [{"finishReason": reason}], "usageMetadata": {}});
-        decoded(&[&chunk.to_string()])
+        decoded(DIALECT, &[&chunk.to_string()])
     };
     for (reason, stop) in [
         ("STOP", Stop::Complete),
@@ -332,20 +285,17 @@ fn every_finish_reason() {
 #[test]
 fn what_cannot_be_read_is_a_bad_reply() {
     let nameless = r#"{"candidates":[{"content":{"parts":[{"functionCall":{}}]}}]}"#;
-    for (data, said) in [
-        (
-            nameless,
-            "`candidates[0].content.parts[].functionCall.name`",
-        ),
+    for (data, said) in rows! {
+        (nameless, "`candidates[0].content.parts[].functionCall.name`"),
         ("<html><title>Login</title>", "a web page (\"Login\")"),
         ("nonsense", "cannot be read"),
-    ] {
-        let failure = decoded(&[data]).unwrap_err();
+    } {
+        let failure = decoded(DIALECT, &[data]).unwrap_err();
         assert_eq!(failure.class, Class::BadReply, "{data}");
         assert!(failure.reason.contains(said), "{data}: {failure:?}");
     }
     let listed = r#"[{"error":{"code":429,"message":"slow","status":"RESOURCE_EXHAUSTED"}}]"#;
-    let failure = decoded(&[listed]).unwrap_err();
+    let failure = decoded(DIALECT, &[listed]).unwrap_err();
     assert_eq!(failure.reason, "RESOURCE_EXHAUSTED: slow");
 }
 
@@ -360,7 +310,7 @@ fn a_whole_reply() {
     assert_eq!(&*reply.text, "I look.");
     assert_eq!(reply.verbatim.as_deref(), Some(SIGNED));
     assert_eq!(calls(&reply)[1], ("g1", "search", r#"{"place":"cellar"}"#));
-    assert_eq!(reply.usage, usage(12, 9, 7));
+    assert_eq!(reply.usage, usage(12, 9, 7, 0));
     assert_eq!(reply.request_id.as_deref(), Some("r1"));
     let failure = |body: &[u8]| DIALECT.parse_document(body).unwrap_err();
     assert_eq!(
@@ -412,7 +362,7 @@ fn refusals() {
         "violations": [{"quotaMetric": "m", "quotaId": id}]}, retry])
     };
     let too_long = "The input token count (1200000) exceeds the maximum number of tokens allowed";
-    for (status, code, message, details, class) in [
+    for (status, code, message, details, class) in rows! {
         (
             400,
             "INVALID_ARGUMENT",
@@ -420,94 +370,30 @@ fn refusals() {
             info("API_KEY_INVALID"),
             Class::Unauthorised,
         ),
-        (
-            400,
-            "INVALID_ARGUMENT",
-            "API key not valid.",
-            json!([]),
-            Class::Unauthorised,
-        ),
-        (
-            401,
-            "UNAUTHENTICATED",
-            "who?",
-            json!(null),
-            Class::Unauthorised,
-        ),
-        (
-            403,
-            "PERMISSION_DENIED",
-            "no",
-            info("SERVICE_DISABLED"),
-            Class::Unauthorised,
-        ),
-        (
-            404,
-            "NOT_FOUND",
-            "models/x is not found",
-            json!([]),
-            Class::UnknownModel,
-        ),
-        (
-            400,
-            "INVALID_ARGUMENT",
-            "contents[0]: no",
-            json!([]),
-            Class::BadRequest,
-        ),
+        (400, "INVALID_ARGUMENT", "API key not valid.", json!([]), Class::Unauthorised),
+        (401, "UNAUTHENTICATED", "who?", json!(null), Class::Unauthorised),
+        (403, "PERMISSION_DENIED", "no", info("SERVICE_DISABLED"), Class::Unauthorised),
+        (404, "NOT_FOUND", "models/x is not found", json!([]), Class::UnknownModel),
+        (400, "INVALID_ARGUMENT", "contents[0]: no", json!([]), Class::BadRequest),
         (
             400,
             "INVALID_ARGUMENT",
             &*format!("{too_long} (1048576)."),
             json!([]),
-            Class::Overflow {
-                limit: Some(Tokens(1_048_576)),
-            },
+            Class::Overflow { limit: Some(Tokens(1_048_576)) },
         ),
         (
             400,
             "INVALID_ARGUMENT",
             &*format!("{too_long} 1048576."),
             json!([]),
-            Class::Overflow {
-                limit: Some(Tokens(1_048_576)),
-            },
+            Class::Overflow { limit: Some(Tokens(1_048_576)) },
         ),
-        (
-            400,
-            "FAILED_PRECONDITION",
-            "not in your country",
-            json!([]),
-            Class::BadRequest,
-        ),
-        (
-            429,
-            "RESOURCE_EXHAUSTED",
-            "slow down",
-            json!([]),
-            limited(None),
-        ),
-        (
-            429,
-            "RESOURCE_EXHAUSTED",
-            "slow down",
-            json!([null, 3, retry]),
-            limited(Some(20_045)),
-        ),
-        (
-            429,
-            "RESOURCE_EXHAUSTED",
-            "quota",
-            quota("PerMinutePerProject"),
-            limited(Some(20_045)),
-        ),
-        (
-            429,
-            "RESOURCE_EXHAUSTED",
-            "quota",
-            quota("RequestsPerDayPerProject"),
-            Class::OutOfQuota,
-        ),
+        (400, "FAILED_PRECONDITION", "not in your country", json!([]), Class::BadRequest),
+        (429, "RESOURCE_EXHAUSTED", "slow down", json!([]), limited(None)),
+        (429, "RESOURCE_EXHAUSTED", "slow down", json!([null, 3, retry]), limited(Some(20_045))),
+        (429, "RESOURCE_EXHAUSTED", "quota", quota("PerMinutePerProject"), limited(Some(20_045))),
+        (429, "RESOURCE_EXHAUSTED", "quota", quota("RequestsPerDayPerProject"), Class::OutOfQuota),
         (
             429,
             "RESOURCE_EXHAUSTED",
@@ -516,29 +402,11 @@ fn refusals() {
             Class::OutOfQuota,
         ),
         (500, "INTERNAL", "oh", json!([]), unavailable(None)),
-        (
-            503,
-            "UNAVAILABLE",
-            "overloaded",
-            json!([retry]),
-            unavailable(Some(20_045)),
-        ),
-        (
-            504,
-            "DEADLINE_EXCEEDED",
-            "too long",
-            json!([]),
-            unavailable(None),
-        ),
+        (503, "UNAVAILABLE", "overloaded", json!([retry]), unavailable(Some(20_045))),
+        (504, "DEADLINE_EXCEEDED", "too long", json!([]), unavailable(None)),
         (429, "NOVEL", "slow down", json!([]), limited(None)),
-        (
-            418,
-            "NOVEL",
-            "short and stout",
-            json!([]),
-            Class::BadRequest,
-        ),
-    ] {
+        (418, "NOVEL", "short and stout", json!([]), Class::BadRequest),
+    } {
         let got = refused(status, code, message, details);
         assert_eq!(got, class, "{status} {code} {message}");
     }

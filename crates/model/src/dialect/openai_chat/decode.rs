@@ -8,15 +8,13 @@
 //! data: [DONE]
 //! ```
 //!
-//! The terminal marker is `[DONE]`, and a stream without it is incomplete, also after a
-//! `finish_reason`: usage follows that, and a reply whose cost is lost is no complete one. OpenAI
-//! and Azure send it, as do Ollama, vLLM, llama.cpp and TGI; servers that did not were mended for
-//! that reason. One that still does not can be asked without streaming.
+//! The terminal marker is `[DONE]`. A stream without it is incomplete, also after a
+//! `finish_reason`, because the usage follows that. OpenAI, Azure, Ollama, vLLM, llama.cpp and TGI
+//! send it. A server that does not send it can be used without streaming.
 //!
-//! A complete reply has the reason of its end: one without it may be truncated, and is an
-//! error. Usage may be missing: servers that are like OpenAI's leave it out of streams, or know
-//! nothing of `stream_options`. Such a reply is shown with zero usage and charged with its whole
-//! reservation.
+//! A reply without a finish reason may be truncated, and is an error. Usage may be missing: some
+//! servers leave it out of streams, or do not know `stream_options`. Such a reply is shown with
+//! zero usage and charged with its whole reservation.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -27,7 +25,7 @@ use super::reply::{Delta, Draft, Usage};
 use crate::dialect::borrowed::Str;
 use crate::dialect::likeness::Likeness;
 use crate::dialect::refusal::unreadable;
-use crate::dialect::{DecodedEvent, Failure};
+use crate::dialect::{Decoded, DecodedEvent, Failure};
 use crate::language::Class;
 use crate::sse;
 
@@ -69,10 +67,7 @@ impl Decoder {
         }
     }
 
-    pub(in crate::dialect) fn event<'d>(
-        &'d mut self,
-        event: &sse::Event<'_>,
-    ) -> Result<DecodedEvent<'d>, Failure> {
+    pub(in crate::dialect) fn event<'d>(&'d mut self, event: &sse::Event<'_>) -> Decoded<'d> {
         let data = event.data.trim();
         if self.ended || data.is_empty() {
             return Ok(DecodedEvent::Other);
@@ -133,7 +128,7 @@ impl Decoder {
 }
 
 impl<'a> Chunk<'a> {
-    /// Its text, where that is all it says.
+    /// Its text, if it has nothing else.
     fn only_text(&self) -> Option<&'a str> {
         match self.choices.as_deref()? {
             [choice] if self.usage.is_none() && self.error.is_none() => choice.only_text(),
@@ -160,7 +155,6 @@ fn seen(text: &str) -> DecodedEvent<'_> {
     }
 }
 
-/// Reads a reply that came as one document.
 pub(in crate::dialect) fn parse_document(body: &[u8], opened: bool) -> Result<Reply, Failure> {
     let chunk: Chunk<'_> = serde_json::from_slice(body).map_err(|e| unreadable(body, &e))?;
     if chunk.choices.is_none() || chunk.error.is_some() {

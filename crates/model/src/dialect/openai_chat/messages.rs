@@ -1,12 +1,11 @@
 //! The beginning and the user's side of a head's messages, alike in both of OpenAI's dialects.
 //!
-//! Since GPT-5.6 a prompt is cached at breakpoints only, and the provider sets just one by
-//! itself, at the newest message: agents with the same context and different tasks would never
-//! meet in it. A request to a model with breakpoints therefore has three: the end of tools and
-//! system text, the user's last message before the newest, where the turn before this one ended
-//! its head, and the newest, where this head ends. With the provider's own, which the agent's
-//! loop reads from, these are the four that a request may write. Only system and user text can
-//! carry one; the key goes by the block (`prompt_cache_breakpoint`, "Prompt caching").
+//! Since GPT-5.6 a prompt is cached only at breakpoints. The provider sets one itself, at the
+//! newest message, where agents with the same context and different tasks share nothing. A request
+//! to a model with breakpoints therefore has three more: the end of tools and system text; the
+//! user's last message before the newest one, where the head of the turn before ended; and the
+//! newest one, where this head ends. Four are the maximum. Only blocks of system and user text can
+//! have one (`prompt_cache_breakpoint`, "Prompt caching").
 
 use unisono_context::snapshot::{Block, ToolSpec};
 
@@ -16,14 +15,14 @@ use crate::dialect::turns::{File, Piece, Speaker, Turn};
 use crate::prompt::Shared;
 use crate::prompt::json::Json;
 
-/// What stands between texts of one message.
+/// The text between texts of one message.
 pub(in crate::dialect) const GAP: &str = r"\n\n";
 const BREAKPOINT: &str = r#","prompt_cache_breakpoint":{"mode":"explicit"}"#;
 /// How many of the user's messages end in a breakpoint.
 const MARKED: usize = 2;
 
-/// Writes the messages of a head. The user's text is left open as long as possible, so that what
-/// follows can go on with it.
+/// Writes the messages of a head. The user's text stays open as long as possible, so that the next
+/// text can continue it.
 pub(in crate::dialect) struct Messages<'j> {
     json: &'j mut Json,
     /// The type of a block of text.
@@ -37,14 +36,14 @@ enum State {
     Empty,
     /// After a message.
     Closed,
-    /// In the text of a message of the user's.
+    /// In the text of a message of the user.
     Open,
-    /// In the list of blocks of a message of the user's.
+    /// In the list of blocks of a message of the user.
     Blocks,
 }
 
 impl<'j> Messages<'j> {
-    /// Begins a list that the caller has opened.
+    /// Begins in a list that the caller has opened.
     pub(in crate::dialect) fn begin(
         json: &'j mut Json,
         block: &'static str,
@@ -91,7 +90,8 @@ impl<'j> Messages<'j> {
         json.raw("}");
     }
 
-    /// Texts of the user's side. `marked`: they end in a breakpoint, where the model takes any.
+    /// Texts of the user's side. `marked`: they end in a breakpoint, if the model takes
+    /// breakpoints.
     pub(in crate::dialect) fn user<'t>(
         &mut self,
         texts: impl IntoIterator<Item = &'t str>,
@@ -151,7 +151,7 @@ impl<'j> Messages<'j> {
         self.state = State::Blocks;
     }
 
-    /// Where the next message is to be written.
+    /// The output for the next message.
     pub(in crate::dialect) fn message(&mut self) -> &mut Json {
         self.json.raw(match self.state {
             State::Empty => "",
@@ -163,7 +163,7 @@ impl<'j> Messages<'j> {
         self.json
     }
 
-    /// Ends inside the text of a message of the user's, for the tail to go on with.
+    /// Ends inside the text of a message of the user, which the tail continues.
     pub(in crate::dialect) fn hand_over(mut self) {
         if self.state == State::Blocks {
             self.json.raw(r#",{"type":"#).string(self.block);
@@ -174,11 +174,11 @@ impl<'j> Messages<'j> {
     }
 }
 
-/// The end of a head whose last text is a block in a list of them. Nothing else ends so: a quotation
-/// mark inside a text is escaped.
+/// The end of a head whose last text is a block in a list. No other head ends like this, because a
+/// quotation mark inside a text is escaped.
 const OPEN_BLOCK: &str = r#","text":""#;
 
-/// What closes the user's message that a head ends in.
+/// Closes the user's message at the end of a head.
 pub(in crate::dialect) fn closing(head: &[u8]) -> &'static str {
     match head.ends_with(OPEN_BLOCK.as_bytes()) {
         true => r#""}]}"#,
@@ -186,7 +186,6 @@ pub(in crate::dialect) fn closing(head: &[u8]) -> &'static str {
     }
 }
 
-/// Whether a turn has files.
 pub(in crate::dialect) fn has_files(turn: &Turn<'_>) -> bool {
     let mut pieces = turn.pieces.iter();
     pieces.any(|piece| matches!(piece, Piece::File(_)))
@@ -205,7 +204,6 @@ pub(in crate::dialect) fn marked<'t, 's>(
     })
 }
 
-/// The texts of a turn.
 pub(in crate::dialect) fn texts<'t>(turn: &'t Turn<'_>) -> impl Iterator<Item = &'t str> {
     turn.pieces.iter().filter_map(|piece| match piece {
         Piece::Text(text) => Some(&**text),

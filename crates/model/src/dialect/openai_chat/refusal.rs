@@ -1,4 +1,4 @@
-//! What errors of OpenAI's dialects mean, in the shapes that the servers speaking them use.
+//! Classifies errors of OpenAI's dialects, in the shapes of the servers that speak them.
 //!
 //! ```text
 //! {"error":{"message":…,"type":…,"param":…,"code":…}}       OpenAI, Azure, vLLM, OpenRouter …
@@ -14,19 +14,18 @@ use crate::dialect::Failure;
 use crate::dialect::refusal::{by_status, foreign, reason};
 use crate::language::Class;
 
-/// What a server tells of an error.
+/// A server's description of an error.
 #[derive(Debug, Default, PartialEq)]
 struct ErrorBody {
     message: String,
-    /// Its codes and types in lower case, the most telling first. Numbers are left out.
+    /// Its codes and types in lower case, the most specific first, without numbers.
     codes: Vec<String>,
-    /// The status it stands for, where it says so itself.
+    /// The status in the error itself.
     status: Option<u16>,
     /// The window, if it is a number.
     window: Option<u64>,
 }
 
-/// An answer with an error status.
 pub(in crate::dialect) fn refusal(status: u16, body: &[u8]) -> Failure {
     match parse_error(body) {
         Some(error) => Failure::new(class(&error, Some(status)), error.reason()),
@@ -69,7 +68,7 @@ fn parse_error(body: &[u8]) -> Option<ErrorBody> {
         .flatten()
         .map(words)
         .find(|text| !text.is_empty());
-    // A router says of a provider's error only that there was one, and quotes it.
+    // The error of a router only quotes the error of a provider.
     if let Some(raw) = inside.get("metadata").and_then(|about| about.get("raw")) {
         message = Some(format!("{}: {}", message.unwrap_or_default(), words(raw)));
     }
@@ -136,7 +135,7 @@ impl ErrorBody {
         }
     }
 
-    fn says(&self, phrases: &[&str]) -> bool {
+    fn contains_any(&self, phrases: &[&str]) -> bool {
         let message = self.message.to_ascii_lowercase();
         phrases.iter().any(|phrase| message.contains(phrase))
     }
@@ -150,11 +149,9 @@ fn class(error: &ErrorBody, status: Option<u16>) -> Class {
     let by_message = || refused.then(|| by_message(error)).flatten();
     by_code.or_else(by_message).unwrap_or_else(|| match status {
         // An address without a model behind it is a fault of the configuration.
-        Some(404) if !error.says(&["model", "deployment"]) => Class::BadRequest,
+        Some(404) if !error.contains_any(&["model", "deployment"]) => Class::BadRequest,
         Some(status) => by_status(status),
-        None => Class::Unavailable {
-            retry_after_ms: None,
-        },
+        None => Class::UNAVAILABLE,
     })
 }
 
@@ -173,26 +170,24 @@ fn by_code(code: &str, error: &ErrorBody) -> Option<Class> {
         "context_length_exceeded" | "exceed_context_size_error" => Class::Overflow {
             limit: limit(error),
         },
-        // It is larger than all that a minute allows: waiting does not help.
-        "rate_limit_exceeded" | "tokens" if error.says(&["request too large"]) => Class::BadRequest,
-        "rate_limit_exceeded" | "rate_limit_error" | "resource_exhausted" => Class::RateLimited {
-            retry_after_ms: None,
-        },
+        // The request exceeds the limit of a minute: waiting does not help.
+        "rate_limit_exceeded" | "tokens" if error.contains_any(&["request too large"]) => {
+            Class::BadRequest
+        }
+        "rate_limit_exceeded" | "rate_limit_error" | "resource_exhausted" => Class::RATE_LIMITED,
         "server_error"
         | "internal_error"
         | "overloaded_error"
         | "server_overloaded"
         | "engine_overloaded"
         | "unavailable"
-        | "vector_store_timeout" => Class::Unavailable {
-            retry_after_ms: None,
-        },
+        | "vector_store_timeout" => Class::UNAVAILABLE,
         "invalid_prompt" | "content_filter" | "unsupported_parameter" => Class::BadRequest,
         _ => return None,
     })
 }
 
-/// The class of a message, where servers have no code for what it says.
+/// The class of a message, for errors without a code.
 fn by_message(error: &ErrorBody) -> Option<Class> {
     let overflow = [
         "context length",
@@ -209,12 +204,12 @@ fn by_message(error: &ErrorBody) -> Option<Class> {
         "unknown model",
         "model not exist",
     ];
-    if error.window.is_some() || error.says(&overflow) {
+    if error.window.is_some() || error.contains_any(&overflow) {
         return Some(Class::Overflow {
             limit: limit(error),
         });
     }
-    error.says(&unknown).then_some(Class::UnknownModel)
+    error.contains_any(&unknown).then_some(Class::UnknownModel)
 }
 
 /// The window that a message names.
@@ -238,8 +233,7 @@ fn limit(error: &ErrorBody) -> Option<Tokens> {
     error.window.or_else(named).map(Tokens)
 }
 
-/// The first number before the sentence ends, at most a few words on. Thousands may be parted
-/// by commas.
+/// The first number in the next few words of the sentence. Thousands may have commas.
 fn number_in_clause(text: &str) -> Option<u64> {
     const REACH: usize = 24;
     let at = text.find(|c: char| c.is_ascii_digit())?;

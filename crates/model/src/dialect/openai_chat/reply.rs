@@ -30,7 +30,7 @@ pub(super) struct Delta<'a> {
     reasoning: Option<Str<'a>>,
     #[serde(borrow)]
     tool_calls: Option<Vec<CallDelta<'a>>>,
-    /// What `tool_calls` was before there were several.
+    /// The older form of `tool_calls`, for one call.
     #[serde(borrow)]
     function_call: Option<Function<'a>>,
 }
@@ -53,7 +53,7 @@ struct Function<'a> {
     arguments: Option<&'a RawValue>,
 }
 
-/// A message's content: a string, or its parts, of which the text is read.
+/// A message's content: a string, or a list of parts. Only the texts of parts are read.
 #[derive(Debug)]
 struct Content<'a>(Cow<'a, str>);
 
@@ -83,8 +83,8 @@ struct Details {
     cache_creation_tokens: Option<u64>,
 }
 
-/// A number of tokens. Some servers write it with a fraction; a value that is no such number is as
-/// good as none, and the reply beside it counts.
+/// A number of tokens. Some servers write it with a fraction. Any other value is ignored, and the
+/// reply is used.
 fn tokens<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
     let value = serde_json::Value::deserialize(from)?;
     let rounded = |number: f64| (0.0..1e15).contains(&number).then_some(number as u64);
@@ -92,7 +92,7 @@ fn tokens<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
 }
 
 impl<'a> Delta<'a> {
-    /// Its text, where that is all it says and stands in it as it is.
+    /// Its text, if it has nothing else and the text has no escapes.
     pub(super) fn only_text(&self) -> Option<&'a str> {
         let silent = |text: &Option<Str<'_>>| text.as_ref().is_none_or(|text| text.0.is_empty());
         let nothing_else = silent(&self.refusal)
@@ -127,10 +127,9 @@ impl Usage {
     }
 }
 
-/// The key of a message's content, where reasoning stands in it.
+/// The key of a message's content that has reasoning in it.
 const CONTENT: &str = "content";
 
-/// The keys that reasoning comes under.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum ReasoningKey {
     Content,
@@ -146,7 +145,7 @@ impl ReasoningKey {
     }
 }
 
-/// What has been read of a reply.
+/// The part of a reply that was read.
 #[derive(Debug, Default)]
 pub(super) struct Draft {
     pub(super) text: String,
@@ -204,7 +203,7 @@ impl Draft {
         Ok(())
     }
 
-    /// Adds a piece of what the message holds as its content.
+    /// Adds a piece of the message's content.
     pub(super) fn say(&mut self, piece: &str) {
         self.apart.push(piece, &mut self.text);
     }
@@ -220,12 +219,12 @@ impl Draft {
             "" => return,
             "length" => Some(Stop::CutOff),
             "content_filter" => Some(Stop::Refused),
-            // `stop`, `tool_calls`, `function_call`, and what servers make up.
+            // `stop`, `tool_calls`, `function_call`, and values of other servers.
             _ => Some(Stop::Complete),
         };
     }
 
-    /// A server that tells reasoning under both keys tells it twice: the first key stands.
+    /// A server that uses both keys sends the reasoning twice: only the first key is read.
     fn reason(&mut self, key: ReasoningKey, piece: Option<Str<'_>>) {
         let Some(Str(piece)) = piece.filter(|piece| !piece.0.is_empty()) else {
             return;
@@ -252,7 +251,7 @@ impl Draft {
             self.calls.len() - 1
         });
         let call = &mut self.calls[at];
-        // Both come once, or again with every piece.
+        // Servers send both once, or with every piece.
         if call.id.is_empty() {
             call.id.push_str(&id);
         }
@@ -265,8 +264,8 @@ impl Draft {
         Ok(())
     }
 
-    /// The call that a piece continues; `None` if it begins one. The index identifies the call; some
-    /// servers send no index, or the same one for each call, and whole calls only.
+    /// The call that a piece continues; `None` if it begins one. The index identifies the call;
+    /// some servers send no index, or the same one for each call, and whole calls only.
     fn place(&self, index: Option<u64>, id: &str, name: &str) -> Option<usize> {
         let other = |call: &Call| !id.is_empty() && !call.id.is_empty() && call.id != id;
         match index {
@@ -309,7 +308,7 @@ impl Draft {
             calls.push(ToolCall {
                 id: unique(&mut ids, call.id, at).into(),
                 name: call.name.into(),
-                // A call without arguments may come with no text at all.
+                // A call without arguments may have an empty text.
                 arguments: if call.arguments.trim().is_empty() {
                     "{}".into()
                 } else {
@@ -325,11 +324,12 @@ impl Draft {
             stop: if self.refused { Stop::Refused } else { stop },
             fallback: None,
             request_id: None,
+            calls_left_out: 0,
         })
     }
 }
 
-/// The id as it came, or one of the call's place where it has none or another call's.
+/// The id itself; if it is missing or belongs to another call, one made of the call's place.
 pub(in crate::dialect) fn unique(ids: &mut BTreeSet<String>, id: String, at: usize) -> String {
     let mut id = if id.is_empty() {
         format!("call_{at}")
@@ -352,15 +352,15 @@ fn arguments_text(raw: &RawValue) -> Result<Cow<'_, str>, Failure> {
     text.map(|text| text.0).map_err(unreadable)
 }
 
-/// What a reply says besides text and calls, as a member of its message.
+/// A part of a reply besides its text and calls, as a member of its message.
 fn own_message(key: &str, text: &str) -> std::sync::Arc<str> {
     let mut json = Json::with_capacity(text.len() + text.len() / 8 + 32);
     json.raw("{").string(key).raw(":").string(text).raw("}");
     String::from_utf8_lossy(&json.into_bytes()).into()
 }
 
-/// The members that [`Reply::verbatim`] adds to a message, with a comma before them. None where
-/// it is not of this dialect.
+/// The members that [`Reply::verbatim`] adds to a message, after a comma. None: it is of another
+/// dialect.
 pub(super) fn own_reasoning(verbatim: Option<&str>) -> Option<String> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
@@ -378,7 +378,7 @@ pub(super) fn own_reasoning(verbatim: Option<&str>) -> Option<String> {
     }
 }
 
-/// The content of a message whose reasoning stood in it, as it came. None where that is not so.
+/// The unchanged content of a message with reasoning in it; none without.
 pub(super) fn own_content(verbatim: Option<&str>) -> Option<Cow<'_, str>> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]

@@ -1,4 +1,4 @@
-//! Schemas as OpenAI's dialects take them.
+//! Schemas that OpenAI's dialects accept.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use crate::prompt::json::{self, Json};
 
-/// A schema for arguments that says nothing.
+/// A schema for any arguments.
 const ANY: &str = r#"{"type":"object","properties":{}}"#;
 
 /// The schema of a tool's arguments: an object whose `type` is `object` and that has
@@ -34,7 +34,7 @@ pub(in crate::dialect) fn parameters(schema: &str) -> Cow<'_, str> {
         (None, None) => r#""type":"object","properties":{}"#,
         (Some(_), _) => return ANY.into(),
     };
-    // At the end, where it also outdoes a key that is there and `null`.
+    // At the end, so that it also replaces an earlier key with the value `null`.
     let inside = schema[1..schema.len() - 1].trim_end();
     let comma = if inside.is_empty() { "" } else { "," };
     format!("{{{inside}{comma}{missing}}}").into()
@@ -66,8 +66,8 @@ impl Output<'_> {
     }
 }
 
-/// Keywords that strict schemas may have ("Structured outputs", "Supported schemas"); those that
-/// hold for some models or values only are left out.
+/// Keywords that strict schemas may have ("Structured outputs", "Supported schemas"), without those
+/// that only some models or values allow.
 const STRICT: &[&str] = &[
     "$defs",
     "$ref",
@@ -88,8 +88,8 @@ const STRICT: &[&str] = &[
     "type",
 ];
 
-/// Whether the provider takes the schema as strict, so that answers are certain to fit. It
-/// refuses one that is not quite so, and such a schema is asked for without being strict.
+/// Whether the provider accepts the schema as strict, which guarantees that answers fit. Other
+/// schemas are sent without `strict`, because it would refuse them.
 fn is_strict(schema: &Value) -> bool {
     let Value::Object(members) = schema else {
         return false;
@@ -135,15 +135,12 @@ mod tests {
 
     #[test]
     fn parameters_are_objects_with_properties() {
-        for (schema, expected) in [
+        for (schema, expected) in rows! {
             (r#"{"type":"object","properties":{"a":{}}}"#, None),
             ("{}", Some(ANY)),
             (" {\n} ", Some(ANY)),
             (r#"{"type":"object"}"#, Some(ANY)),
-            (
-                r#"{"properties":{"a":{}} }"#,
-                Some(r#"{"properties":{"a":{}},"type":"object"}"#),
-            ),
+            (r#"{"properties":{"a":{}} }"#, Some(r#"{"properties":{"a":{}},"type":"object"}"#)),
             (
                 r#"{"type":"object","properties":null}"#,
                 Some(r#"{"type":"object","properties":null,"properties":{}}"#),
@@ -154,7 +151,7 @@ mod tests {
             ("[]", Some(ANY)),
             (r#"{"a":}"#, Some(ANY)),
             ("", Some(ANY)),
-        ] {
+        } {
             assert_eq!(parameters(schema), expected.unwrap_or(schema), "{schema}");
         }
         let deep = format!("{{\"a\":{}{}}}", "[".repeat(500), "]".repeat(500));

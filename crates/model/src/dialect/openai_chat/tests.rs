@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use serde_json::Value;
-use unisono_context::call::{Stop, ToolCall, Usage};
+use unisono_context::call::Stop;
 use unisono_context::{Part, Role, Snapshot, Tokens};
 
 use super::*;
 use crate::dialect::fixture::{
-    self, SENDING, about, chat, decode, events, everything, labelled, lines, own, said,
+    self, SENDING, about, chat, decode, events, everything, head_bytes, labelled, lines, made, own,
+    read, said, usage,
 };
 use crate::dialect::label::LEGEND;
 use crate::dialect::{DecodedEvent, Dialect, Failure};
@@ -24,27 +25,13 @@ const CHAT: Dialect = Dialect::OpenAiChat;
 const SCHEMA: &str = r#"{"type":"object","properties":{"risk":{"type":"string"}},"required":["risk"],"additionalProperties":false}"#;
 
 fn head_of(request: &Request, breakpoints: bool) -> String {
-    let head = Head {
-        model: "gpt-4o",
-        shared: request.shared(),
-        breakpoints,
-        structured: true,
-        accepts: Accepts::default(),
-    };
-    String::from_utf8(head_bytes(&head)).unwrap()
-}
-
-fn head_bytes(head: &Head<'_>) -> Vec<u8> {
-    CHAT.head(head)
+    let head = head_bytes(CHAT, "gpt-4o", request, breakpoints, Accepts::default());
+    String::from_utf8(head).unwrap()
 }
 
 fn body(request: &Request, sending: &Sending<'_>) -> String {
     let tail = CHAT.tail(request, sending);
     head_of(request, false) + std::str::from_utf8(&tail).unwrap()
-}
-
-fn value(body: &str) -> Value {
-    serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {body}"))
 }
 
 fn snapshot() -> Snapshot {
@@ -96,14 +83,14 @@ fn the_last_call_of_a_run_is_told_to_answer() {
     let snapshot = Chat::new(1).say(Role::User, "hi").tool("t", "{}").freeze();
     let mut request = about(&snapshot, Group::Shared);
     request.wrap_up = Some("The limit of 20 turns is reached: answer \"now\".".into());
-    let alone = value(&body(&request, &SENDING));
+    let alone = read(&body(&request, &SENDING));
     assert_eq!(alone["messages"].as_array().unwrap().len(), 2, "{alone}");
     let text = alone["messages"][1]["content"].as_str().unwrap();
     assert!(text.ends_with("\n\nThe limit of 20 turns is reached: answer \"now\"."));
     assert_eq!(alone["tool_choice"], "none");
 
     request.exchange = fixture::exchange("[]", ["a", "b"]);
-    let later = value(&body(&request, &SENDING));
+    let later = read(&body(&request, &SENDING));
     let last = later["messages"].as_array().unwrap().last().unwrap();
     assert_eq!(last["role"], "user");
     assert_eq!(
@@ -112,7 +99,7 @@ fn the_last_call_of_a_run_is_told_to_answer() {
     );
 
     request.tools = Arc::from([]);
-    let plain = value(&body(&request, &SENDING));
+    let plain = read(&body(&request, &SENDING));
     assert_eq!(plain.get("tool_choice"), None);
     assert_eq!(plain.get("parallel_tool_calls"), None);
 }
@@ -127,14 +114,14 @@ fn models_that_reason_are_asked_otherwise() {
         cache_key: None,
         ..SENDING
     };
-    let asked = value(&body(&request, &sending));
+    let asked = read(&body(&request, &sending));
     let keys: Vec<&String> = asked.as_object().unwrap().keys().collect();
     assert_eq!(
         keys,
         ["max_completion_tokens", "messages", "model", "tools"]
     );
     assert_eq!(asked["max_completion_tokens"], 4_096);
-    let usual = value(&body(&request, &SENDING));
+    let usual = read(&body(&request, &SENDING));
     assert_eq!(usual["max_tokens"], 4_096);
     assert_eq!(usual["temperature"], 0.7);
     assert_eq!(usual["parallel_tool_calls"], true);
@@ -153,7 +140,7 @@ fn a_group_shares_its_head() {
     assert_eq!(head_of(&first, false), head_of(&second, false));
     assert_eq!(head_of(&first, true), head_of(&second, true));
     assert_ne!(CHAT.tail(&first, &SENDING), CHAT.tail(&second, &SENDING));
-    value(&body(&second, &SENDING));
+    read(&body(&second, &SENDING));
 }
 
 #[test]
@@ -165,13 +152,7 @@ fn the_buffer_is_allocated_once() {
     }
     let snapshot = chat.freeze();
     let request = about(&snapshot, Group::Shared);
-    let head = head_bytes(&Head {
-        model: "m",
-        shared: request.shared(),
-        breakpoints: false,
-        structured: true,
-        accepts: Accepts::default(),
-    });
+    let head = head_bytes(CHAT, "m", &request, false, Accepts::default());
     let room = head.capacity();
     assert!(room < head.len() * 5 / 4, "{} of {room}", head.len());
 }
@@ -183,25 +164,6 @@ fn only_requests_for_replies_have_a_path() {
     assert_eq!(path(Mode::Whole), path(Mode::Stream));
     assert_eq!(path(Mode::Count), None);
     assert!(CHAT.parse_token_count(b"{}").is_err());
-}
-
-fn usage(input: u64, output: u64, read: u64, written: u64) -> Usage {
-    Usage {
-        input: Tokens(input),
-        output: Tokens(output),
-        cache_read: Tokens(read),
-        cache_write: Tokens(written),
-        cost: None,
-        ..Usage::NONE
-    }
-}
-
-fn made(id: &str, name: &str, arguments: &str) -> ToolCall {
-    ToolCall {
-        id: id.into(),
-        name: name.into(),
-        arguments: arguments.into(),
-    }
 }
 
 macro_rules! recording {
@@ -267,7 +229,7 @@ fn reasoning_goes_back_under_its_key_and_nowhere_else() {
     let snapshot = Chat::new(1).say(Role::User, "hi").freeze();
     let mut request = about(&snapshot, Group::Shared);
     request.exchange = vec![Exchange::Reply(reply)];
-    let sent = value(&body(&request, &SENDING));
+    let sent = read(&body(&request, &SENDING));
     let said = &sent["messages"][2];
     assert_eq!(said["reasoning_content"], "The person wants the \"time\".");
     assert_eq!(said["content"], "One moment.");
@@ -335,7 +297,7 @@ fn reasoning_in_the_content_is_no_part_of_the_answer_and_goes_back_within_a_run(
     let snapshot = Chat::new(1).say(Role::User, "hi").freeze();
     let mut request = about(&snapshot, Group::Shared);
     request.exchange = vec![Exchange::Reply(reply)];
-    let sent = value(&body(&request, &SENDING));
+    let sent = read(&body(&request, &SENDING));
     let said = &sent["messages"][2];
     assert_eq!(said["content"], "<think>A \"key\"?</think>\nI look.");
     assert_eq!(said["tool_calls"][0]["id"], "c");
@@ -352,23 +314,15 @@ fn thoughts_that_the_prompt_opened_are_no_part_of_the_answer() {
         let body = format!(r#"{{"choices":[{{"finish_reason":"{stop}","message":{message}}}]}}"#);
         CHAT.parse_opened_document(body.as_bytes()).unwrap()
     };
-    for (message, stop, expected) in [
+    for (message, stop, expected) in rows! {
         (r#"{"content":"A key?</think>\n\nYes."}"#, "stop", "Yes."),
         (r#"{"content":"<think>A key?</think>Yes."}"#, "stop", "Yes."),
         // The server reads reasoning out, or there was none.
-        (
-            r#"{"content":"Yes.","reasoning_content":"A key?"}"#,
-            "stop",
-            "Yes.",
-        ),
-        (
-            r#"{"content":"Yes.","reasoning":"A key?"}"#,
-            "length",
-            "Yes.",
-        ),
+        (r#"{"content":"Yes.","reasoning_content":"A key?"}"#, "stop", "Yes."),
+        (r#"{"content":"Yes.","reasoning":"A key?"}"#, "length", "Yes."),
         (r#"{"content":"Yes."}"#, "stop", "Yes."),
         (r#"{"content":"A key? Or"}"#, "length", ""),
-    ] {
+    } {
         assert_eq!(&*whole(message, stop).text, expected, "{message}");
     }
     let calls = r#"{"content":"A key?","tool_calls":[{"id":"c","function":{"name":"search"}}]}"#;
@@ -444,30 +398,20 @@ fn a_usage_that_is_no_number_loses_no_reply() {
 #[test]
 fn errors_in_mid_stream_have_their_class() {
     let (heard, failed) = decode(CHAT, &events(recording!("error_in_stream.sse")));
-    let unavailable = Class::Unavailable {
-        retry_after_ms: None,
-    };
+    let unavailable = Class::UNAVAILABLE;
     assert_eq!(heard, "It was");
     assert_eq!(failed.unwrap_err().class, unavailable);
-    for (data, class) in [
+    for (data, class) in rows! {
         (r#"{"error":{"message":"boom"}}"#, unavailable),
         (
             r#"{"object":"error","message":"This model's maximum context length is 8 tokens"}"#,
-            Class::Overflow {
-                limit: Some(Tokens(8)),
-            },
+            Class::Overflow { limit: Some(Tokens(8)) },
         ),
-        (
-            r#"{"error":{"code":502,"message":"Provider returned error"}}"#,
-            unavailable,
-        ),
-        (
-            r#"{"error":{"code":401,"message":"No auth"}}"#,
-            Class::Unauthorised,
-        ),
+        (r#"{"error":{"code":502,"message":"Provider returned error"}}"#, unavailable),
+        (r#"{"error":{"code":401,"message":"No auth"}}"#, Class::Unauthorised),
         ("<html><title>Bad Gateway</title>", Class::BadReply),
         (r#"{"choices":[{"delta":{"content":7}}]}"#, Class::BadReply),
-    ] {
+    } {
         let mut decoder = CHAT.decoder();
         let failed = decoder.event(&crate::sse::Event {
             name: "message",
@@ -558,7 +502,7 @@ fn events_without_data_and_after_the_end_are_read_over() {
     assert_eq!(&*decoder.finish().unwrap().text, "yes");
 }
 
-/// Who speaks, message by message.
+/// The roles of the messages.
 fn roles(body: &Value) -> Vec<&str> {
     let messages = body["messages"].as_array().unwrap();
     messages
@@ -579,7 +523,7 @@ proptest! {
         }
         let tail = CHAT.tail(&request, &SENDING);
         let tail = std::str::from_utf8(&tail).unwrap();
-        let body = value(&(head_of(&request, breakpoints) + tail));
+        let body = read(&(head_of(&request, breakpoints) + tail));
         let roles = roles(&body);
         for (at, pair) in roles.windows(2).enumerate() {
             prop_assert_ne!(pair[1], "system", "at {}", at + 1);
@@ -608,11 +552,11 @@ proptest! {
         prop_assume!(!said.trim().is_empty() && !arguments.trim().is_empty());
         let snapshot = Chat::new(1)
             .system(&said)
-            .add(Role::Assistant, None, vec![Part::text(&*said), call("x", "f", &arguments)])
-            .add(Role::Tool, None, vec![result("x", &found)])
+            .assistant(vec![Part::text(&*said), call("x", "f", &arguments)])
+            .results(vec![result("x", &found)])
             .say(Role::User, &said)
             .freeze();
-        let body = value(&body(&about(&snapshot, Group::Shared), &SENDING));
+        let body = read(&body(&about(&snapshot, Group::Shared), &SENDING));
         let system = body["messages"][0]["content"].as_str().unwrap();
         prop_assert_eq!(system, format!("{said}\n\n{LEGEND}"));
         let asked = &body["messages"][1];

@@ -8,7 +8,7 @@
 //!        response.failed, error         the provider failed
 //! ```
 //!
-//! The reply is made of the whole items; deltas are passed on and read over.
+//! The reply consists of the whole items. Deltas are passed on; the reply does not need them.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -19,14 +19,14 @@ use super::items::{self, GAP, Usage};
 use crate::dialect::borrowed::Str;
 use crate::dialect::openai_chat::refusal::{failed, reported};
 use crate::dialect::refusal::unreadable;
-use crate::dialect::{DecodedEvent, Failure};
+use crate::dialect::{Decoded, DecodedEvent, Failure};
 use crate::language::Class;
 use crate::sse;
 
 /// Reads one streamed reply.
 #[derive(Debug, Default)]
 pub(crate) struct Decoder {
-    /// The text as it was passed on, and the item its end belongs to.
+    /// The text that was passed on, and the item of its last piece.
     text: String,
     speaking: Option<u64>,
     /// Whole items with their places.
@@ -38,7 +38,7 @@ pub(crate) struct Decoder {
 struct Ended {
     usage: Usage,
     stop: Stop,
-    /// The items as the last event repeats them.
+    /// The items that the last event repeats.
     output: Vec<String>,
 }
 
@@ -96,15 +96,12 @@ struct Problem<'a> {
 }
 
 impl Decoder {
-    pub(in crate::dialect) fn event<'d>(
-        &'d mut self,
-        event: &sse::Event<'_>,
-    ) -> Result<DecodedEvent<'d>, Failure> {
+    pub(in crate::dialect) fn event<'d>(&'d mut self, event: &sse::Event<'_>) -> Decoded<'d> {
         let data = event.data.trim();
         if self.ended.is_some() || data.is_empty() || data == "[DONE]" {
             return Ok(DecodedEvent::Other);
         }
-        // The type is also the event's name, which needs no reading.
+        // The name of the event is its type, so the JSON is not parsed for it.
         if event.name != "message" {
             return self.named(event.name, data);
         }
@@ -117,7 +114,7 @@ impl Decoder {
         }
     }
 
-    fn named<'d>(&'d mut self, name: &str, data: &str) -> Result<DecodedEvent<'d>, Failure> {
+    fn named<'d>(&'d mut self, name: &str, data: &str) -> Decoded<'d> {
         match name {
             "response.output_text.delta" | "response.refusal.delta" => self.delta(read(data)?),
             "response.output_item.done" => {
@@ -125,7 +122,7 @@ impl Decoder {
                 let item = item.ok_or_else(|| Failure::missing("item"))?;
                 let at = output_index.unwrap_or(self.items.len() as u64);
                 let item = (at, item.get().to_owned());
-                // An event that comes twice is no second call.
+                // A repeated event is not a second call.
                 if !self.items.contains(&item) {
                     self.items.push(item);
                 }
@@ -142,7 +139,7 @@ impl Decoder {
         }
     }
 
-    fn delta(&mut self, delta: Delta<'_>) -> Result<DecodedEvent<'_>, Failure> {
+    fn delta(&mut self, delta: Delta<'_>) -> Decoded<'_> {
         let Str(piece) = delta.delta.ok_or_else(|| Failure::missing("delta"))?;
         if piece.is_empty() {
             return Ok(DecodedEvent::Other);
@@ -175,7 +172,7 @@ impl Decoder {
             items = ended.output.iter().map(|item| &**item).collect();
         }
         let mut reply = items::reply(&items, ended.usage, ended.stop)?;
-        // A server that sends text alone, and no items.
+        // Some servers send only text, and no items.
         if items.is_empty() && !self.text.is_empty() {
             reply.text = self.text.into();
         }
@@ -217,7 +214,6 @@ impl Response<'_> {
     }
 }
 
-/// Reads a reply that came as one document.
 pub(in crate::dialect) fn parse_document(body: &[u8]) -> Result<Reply, Failure> {
     let response: Response<'_> =
         serde_json::from_slice(body).map_err(|e| reported(body).unwrap_or(unreadable(body, &e)))?;

@@ -1,4 +1,4 @@
-//! The output items of a response, and the reply they are.
+//! The output items of a response, and the reply that they form.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -13,7 +13,7 @@ use crate::dialect::borrowed::Str;
 use crate::dialect::openai_chat::reply::unique;
 use crate::dialect::refusal::unreadable;
 
-/// What stands between two messages of one reply.
+/// The text between two messages of one reply.
 pub(super) const GAP: &str = "\n\n";
 
 #[derive(Deserialize)]
@@ -32,7 +32,6 @@ struct Item<'a> {
     arguments: Option<Str<'a>>,
 }
 
-/// A part of a message.
 #[derive(Deserialize)]
 struct Part<'a> {
     #[serde(borrow)]
@@ -69,7 +68,7 @@ impl Usage {
     }
 }
 
-/// The reply that items are. Items this program does not know are kept for the exchange only.
+/// The reply that the items form. Unknown items are kept for the exchange only.
 ///
 /// # Errors
 /// An item cannot be read, or lacks a field.
@@ -102,7 +101,7 @@ pub(super) fn reply(items: &[&str], usage: Usage, stop: Stop) -> Result<Reply, F
             _ => more = true,
         }
     }
-    // Only a reply with calls is ever sent back.
+    // Only replies with calls are sent back.
     let verbatim = (more && !calls.is_empty()).then(|| format!("[{}]", items.join(",")).into());
     Ok(Reply {
         text: text.into(),
@@ -112,11 +111,12 @@ pub(super) fn reply(items: &[&str], usage: Usage, stop: Stop) -> Result<Reply, F
         stop: if refused { Stop::Refused } else { stop },
         fallback: None,
         request_id: None,
+        calls_left_out: 0,
     })
 }
 
-/// The items that a reply came as, without the brackets around them. None where it holds nothing
-/// but text and calls, came from a provider of another dialect, or its calls have other ids.
+/// The items of a reply, unchanged and without brackets. None: it has only text and calls, is of
+/// another dialect, or its calls have other ids now.
 pub(super) fn own(reply: &Reply) -> Option<&str> {
     let verbatim = reply.verbatim.as_deref()?;
     let items: Vec<&RawValue> = serde_json::from_str(verbatim).ok()?;

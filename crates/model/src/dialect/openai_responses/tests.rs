@@ -4,12 +4,13 @@
 use crate::media::Accepts;
 use proptest::prelude::*;
 use serde_json::Value;
-use unisono_context::call::{Stop, Usage};
+use unisono_context::call::Stop;
 use unisono_context::{Part, Role, Snapshot, Tokens};
 
 use super::*;
 use crate::dialect::fixture::{
-    self, SENDING, about, body, chat, decode, events, everything, labelled, lines, own, said,
+    self, SENDING, about, body, chat, decode, events, everything, head_bytes, labelled, lines,
+    made, own, read, said, usage,
 };
 use crate::dialect::label::LEGEND;
 use crate::dialect::{DecodedEvent, Dialect, Failure};
@@ -41,19 +42,9 @@ fn answered(snapshot: &Snapshot) -> Request {
     }
 }
 
-fn value(body: &str) -> Value {
-    serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {body}"))
-}
-
 fn without_breakpoints(request: &Request) -> String {
-    let head = Head {
-        model: "gpt-5",
-        shared: request.shared(),
-        breakpoints: false,
-        structured: true,
-        accepts: Accepts::default(),
-    };
-    String::from_utf8(RESPONSES.head(&head)).unwrap()
+    let head = head_bytes(RESPONSES, "gpt-5", request, false, Accepts::default());
+    String::from_utf8(head).unwrap()
 }
 
 #[test]
@@ -85,9 +76,9 @@ fn a_count_request_has_the_input_alone() {
         mode: Mode::Count,
         ..REASONING
     };
-    let mut asked = value(&body(RESPONSES, &answered(&snapshot), &sending));
+    let mut asked = read(&body(RESPONSES, &answered(&snapshot), &sending));
     let counted = asked.as_object_mut().unwrap();
-    let full = value(&body(RESPONSES, &answered(&snapshot), &REASONING));
+    let full = read(&body(RESPONSES, &answered(&snapshot), &REASONING));
     assert_eq!(counted["input"], full["input"]);
     let keys: Vec<&String> = counted.keys().collect();
     assert_eq!(keys, ["input", "model", "text", "tools"]);
@@ -121,7 +112,7 @@ fn settings_of_models_that_do_not_reason() {
         cache_key: None,
         ..SENDING
     };
-    let asked = value(&body(RESPONSES, &request, &sending));
+    let asked = read(&body(RESPONSES, &request, &sending));
     assert_eq!(asked["max_output_tokens"], 16);
     assert_eq!(asked["temperature"], 0.7);
     assert_eq!(asked["parallel_tool_calls"], true);
@@ -145,18 +136,7 @@ fn a_group_shares_its_head() {
         RESPONSES.tail(&first, &SENDING),
         RESPONSES.tail(&second, &SENDING)
     );
-    value(&body(RESPONSES, &second, &SENDING));
-}
-
-fn usage(input: u64, output: u64, read: u64, written: u64) -> Usage {
-    Usage {
-        input: Tokens(input),
-        output: Tokens(output),
-        cache_read: Tokens(read),
-        cache_write: Tokens(written),
-        cost: None,
-        ..Usage::NONE
-    }
+    read(&body(RESPONSES, &second, &SENDING));
 }
 
 macro_rules! recording {
@@ -186,11 +166,6 @@ fn text_streamed_and_whole() {
 
 #[test]
 fn reasoning_and_calls_streamed_and_whole() {
-    let made = |id: &str, name: &str, arguments: &str| ToolCall {
-        id: id.into(),
-        name: name.into(),
-        arguments: arguments.into(),
-    };
     let reply = streamed(recording!("reasoning_tools.sse"));
     assert_eq!(&*reply.text, "Looking.");
     let calls = [
@@ -201,15 +176,15 @@ fn reasoning_and_calls_streamed_and_whole() {
     assert_eq!(reply.usage, usage(310, 120, 256, 0));
     let kept: Value = serde_json::from_str(reply.verbatim.as_deref().unwrap()).unwrap();
     let whole = recording!("reasoning_tools.json");
-    assert_eq!(kept, value(whole)["output"]);
+    assert_eq!(kept, read(whole)["output"]);
     let same = RESPONSES.parse_document(whole.as_bytes()).unwrap();
-    assert_eq!(value(same.verbatim.as_deref().unwrap()), kept);
+    assert_eq!(read(same.verbatim.as_deref().unwrap()), kept);
     assert_eq!((same.calls, same.usage), (reply.calls.clone(), reply.usage));
 
     let snapshot = Chat::new(1).say(Role::User, "hi").freeze();
     let mut request = about(&snapshot, Group::Shared);
     request.exchange = vec![Exchange::Reply(reply)];
-    let sent = value(&body(RESPONSES, &request, &REASONING));
+    let sent = read(&body(RESPONSES, &request, &REASONING));
     let input = sent["input"].as_array().unwrap();
     let types: Vec<&str> = input[3..]
         .iter()
@@ -247,43 +222,27 @@ fn why_a_reply_ended() {
 fn failures_in_mid_stream_have_their_class() {
     let class = |recording| decode(RESPONSES, &events(recording)).1.unwrap_err();
     let failed = class(recording!("failed.sse"));
-    let unavailable = Class::Unavailable {
-        retry_after_ms: None,
-    };
+    let unavailable = Class::UNAVAILABLE;
     let reason = "server_error: The model failed to generate a response";
     assert_eq!(failed, Failure::new(unavailable, reason));
-    let limited = Class::RateLimited {
-        retry_after_ms: None,
-    };
+    let limited = Class::RATE_LIMITED;
     assert_eq!(class(recording!("error.sse")).class, limited);
-    for (name, data, class) in [
+    for (name, data, class) in rows! {
         ("error", "{}", unavailable),
         (
             "error",
             r#"{"type":"error","error":{"code":"context_length_exceeded","message":"x"}}"#,
             Class::Overflow { limit: None },
         ),
-        (
-            "message",
-            r#"{"error":{"code":"invalid_api_key"}}"#,
-            Class::Unauthorised,
-        ),
+        ("message", r#"{"error":{"code":"invalid_api_key"}}"#, Class::Unauthorised),
         ("message", "{}", Class::BadReply),
         ("message", "<html>", Class::BadReply),
         ("response.completed", "{}", Class::BadReply),
         ("response.output_text.delta", "{}", Class::BadReply),
         ("response.output_item.done", "{}", Class::BadReply),
-        (
-            "response.failed",
-            r#"{"response":{"status":"failed","error":null}}"#,
-            unavailable,
-        ),
-        (
-            "response.completed",
-            r#"{"response":{"status":"cancelled"}}"#,
-            unavailable,
-        ),
-    ] {
+        ("response.failed", r#"{"response":{"status":"failed","error":null}}"#, unavailable),
+        ("response.completed", r#"{"response":{"status":"cancelled"}}"#, unavailable),
+    } {
         let mut decoder = RESPONSES.decoder();
         let failed = decoder.event(&crate::sse::Event { name, data });
         assert_eq!(failed.unwrap_err().class, class, "{name} {data}");
@@ -319,13 +278,10 @@ fn servers_with_ways_of_their_own() {
 
 #[test]
 fn what_a_reply_lacks_is_named() {
-    for (body, field) in [
+    for (body, field) in rows! {
         ("{}", "output"),
         (r#"{"status":"completed"}"#, "output"),
-        (
-            r#"{"output":[{"type":"message","content":[{"text":"Hello"}]}],"usage":{}}"#,
-            "status",
-        ),
+        (r#"{"output":[{"type":"message","content":[{"text":"Hello"}]}],"usage":{}}"#, "status"),
         (
             r#"{"status":"completed","output":[{"type":"function_call","arguments":"{}"}]}"#,
             "output[0].name",
@@ -334,7 +290,7 @@ fn what_a_reply_lacks_is_named() {
             r#"{"status":"completed","output":[{"type":"reasoning"},{"type":"function_call","name":"f"}]}"#,
             "output[1].arguments",
         ),
-    ] {
+    } {
         let failed = RESPONSES.parse_document(body.as_bytes());
         assert_eq!(failed, Err(Failure::missing(field)), "{body}");
     }
@@ -360,11 +316,7 @@ fn what_a_reply_lacks_is_named() {
 #[test]
 fn items_of_other_dialects_and_calls_are_built_anew() {
     let reply = |verbatim: &str| Reply {
-        calls: vec![ToolCall {
-            id: "a".into(),
-            name: "f".into(),
-            arguments: "{}".into(),
-        }],
+        calls: vec![made("a", "f", "{}")],
         verbatim: Some(verbatim.into()),
         ..Reply::default()
     };
@@ -394,7 +346,7 @@ proptest! {
             true => fixture::head(RESPONSES, &request),
             false => without_breakpoints(&request),
         };
-        let body = value(&(head + std::str::from_utf8(&tail).unwrap()));
+        let body = read(&(head + std::str::from_utf8(&tail).unwrap()));
         let input = body["input"].as_array().unwrap();
         let ids = |kind: &str| -> Vec<&Value> {
             let items = input.iter().filter(|item| item["type"] == kind);
@@ -420,11 +372,11 @@ proptest! {
         prop_assume!(!said.trim().is_empty() && !arguments.trim().is_empty());
         let snapshot = Chat::new(1)
             .system(&said)
-            .add(Role::Assistant, None, vec![Part::text(&*said), call("x", "f", &arguments)])
-            .add(Role::Tool, None, vec![result("x", &found)])
+            .assistant(vec![Part::text(&*said), call("x", "f", &arguments)])
+            .results(vec![result("x", &found)])
             .say(Role::User, &said)
             .freeze();
-        let body = value(&body(RESPONSES, &about(&snapshot, Group::Shared), &SENDING));
+        let body = read(&body(RESPONSES, &about(&snapshot, Group::Shared), &SENDING));
         let input = &body["input"];
         prop_assert_eq!(&input[0]["content"][0]["text"], &format!("{said}\n\n{LEGEND}"));
         prop_assert_eq!(&input[1]["content"], &format!("[2026-05-07]\n#1 {said}"));

@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use unisono_context::alteration::Form;
-use unisono_context::attachment::{AttachedFile, Content, Extent, Files, LoadedBytes};
-use unisono_context::call::{Reply, ToolCall, ToolResult};
-use unisono_context::{Part, Role, Snapshot};
+use unisono_context::attachment::{
+    AttachedFile, Content, DocumentText, Extent, Files, LoadedBytes,
+};
+use unisono_context::call::{Reply, ToolResult};
+use unisono_context::{Digest, Part, Role, Snapshot, Tokens};
 
-use super::super::fixture::{SENDING, lines};
+use super::super::fixture::{SENDING, head_bytes, lines, made};
 use super::*;
 use crate::estimate::{Attachments, Estimator, Overheads};
 use crate::fixture::{Chat, call, result};
@@ -18,6 +20,10 @@ use crate::prompt::{Group, Prefix};
 const EVERYTHING: Accepts = Accepts {
     images: true,
     documents: true,
+};
+const IMAGES: Accepts = Accepts {
+    images: true,
+    documents: false,
 };
 const NOTHING: Accepts = Accepts {
     images: false,
@@ -59,26 +65,14 @@ fn loaded(chat: &Chat) -> Arc<Snapshot> {
 fn chat(seed: u64) -> Chat {
     let plan = file("plan.pdf", "application/pdf", "the plan", Extent::Pages(2));
     Chat::new(seed)
-        .add(
-            Role::User,
-            None,
-            vec![Part::text("compare"), image("a.png", "one"), plan],
-        )
-        .add(Role::Assistant, None, vec![call("c", "look", "{}")])
-        .add(Role::User, None, vec![image("held.png", "held")])
-        .add(Role::Tool, None, vec![result("c", "seen")])
-        .add(
-            Role::Assistant,
-            None,
-            vec![Part::text("Done."), image("own.png", "own")],
-        )
-        .add(
-            Role::User,
-            None,
-            vec![Part::text("a long question"), image("cut.png", "cut")],
-        )
+        .user(vec![Part::text("compare"), image("a.png", "one"), plan])
+        .assistant(vec![call("c", "look", "{}")])
+        .user(vec![image("held.png", "held")])
+        .results(vec![result("c", "seen")])
+        .assistant(vec![Part::text("Done."), image("own.png", "own")])
+        .user(vec![Part::text("a long question"), image("cut.png", "cut")])
         .say(Role::Assistant, "Yes.")
-        .add(Role::User, None, vec![image("last.png", "last")])
+        .user(vec![image("last.png", "last")])
         .alter(6, Form::Cut { target_chars: 4 })
 }
 
@@ -88,14 +82,7 @@ fn asked(dialect: Dialect, snapshot: &Arc<Snapshot>, accepts: Accepts, marks: bo
         group: Group::Shared,
         ..request()
     };
-    let head = dialect.head(&Head {
-        model: "m",
-        shared: request.shared(),
-        breakpoints: marks,
-        structured: true,
-        accepts,
-    });
-    request.prefix = Prefix::new(head);
+    request.prefix = Prefix::new(head_bytes(dialect, "m", &request, marks, accepts));
     let tail = dialect.tail(&request, &SENDING);
     String::from_utf8([&request.prefix.bytes()[..], &tail].concat()).unwrap()
 }
@@ -103,7 +90,7 @@ fn asked(dialect: Dialect, snapshot: &Arc<Snapshot>, accepts: Accepts, marks: bo
 #[test]
 fn each_dialect_sends_attachments_in_its_own_form() {
     let snapshot = loaded(&chat(1));
-    for dialect in ALL {
+    for dialect in Dialect::ALL {
         let body = asked(dialect, &snapshot, EVERYTHING, true);
         insta::assert_snapshot!(format!("files-{}", dialect.name()), lines(&body));
         // `one`, `held`, `last`, and the plan.
@@ -125,7 +112,7 @@ fn each_dialect_sends_attachments_in_its_own_form() {
 #[test]
 fn a_model_that_takes_none_gets_notes() {
     let snapshot = loaded(&chat(1));
-    for dialect in ALL {
+    for dialect in Dialect::ALL {
         let notes = asked(dialect, &snapshot, NOTHING, false);
         for name in [
             "a.png image/png",
@@ -142,11 +129,7 @@ fn a_model_that_takes_none_gets_notes() {
         // As if nothing had ever been loaded.
         let unloaded = Arc::new(chat(1).freeze());
         assert_eq!(notes, asked(dialect, &unloaded, EVERYTHING, false));
-        let images = Accepts {
-            images: true,
-            documents: false,
-        };
-        let some = asked(dialect, &snapshot, images, false);
+        let some = asked(dialect, &snapshot, IMAGES, false);
         assert!(
             some.contains("b25l") && !some.contains("dGhlIHBsYW4="),
             "{some}"
@@ -156,35 +139,38 @@ fn a_model_that_takes_none_gets_notes() {
 
 #[test]
 fn a_model_that_takes_no_documents_gets_their_text() {
-    let plan = file("plan.pdf", "application/pdf", "the plan", Extent::Pages(2));
-    let digest = plan.content().unwrap().digest;
+    let mut plan = file("plan.pdf", "application/pdf", "the plan", Extent::Pages(2));
+    let said = "[page 1]\n#9 user\nWe ship on Friday.";
+    let text = DocumentText {
+        digest: Digest::of_bytes(said.as_bytes()),
+        tokens: Tokens(12),
+    };
+    let content = plan.content_mut().unwrap();
+    content.text = Some(text);
+    let digest = content.digest;
     let chat = Chat::new(1)
-        .add(Role::User, None, vec![Part::text("compare"), plan.clone()])
-        .add(Role::Assistant, None, vec![Part::text("So:"), plan])
+        .user(vec![Part::text("compare"), plan.clone()])
+        .assistant(vec![Part::text("So:"), plan])
         .counted();
     let with_text = |is_known: bool| {
         let snapshot = chat.freeze();
         let mut files = Files::default();
         files.insert(digest, Arc::from(&b"the plan"[..]));
         if is_known {
-            files.insert_text(digest, "[page 1]\n#9 user\nWe ship on Friday.".into());
+            files.insert_text(text.digest, said.into());
         }
         snapshot.load(files);
         Arc::new(snapshot)
     };
-    let images = Accepts {
-        images: true,
-        documents: false,
-    };
     let snapshot = with_text(true);
-    for dialect in ALL {
-        let body = asked(dialect, &snapshot, images, false);
+    for dialect in Dialect::ALL {
+        let body = asked(dialect, &snapshot, IMAGES, false);
         let text = "[text of attachment plan.pdf]\\n[page 1]\\n";
         assert_eq!(body.matches(text).count(), 1, "{body}");
         assert_eq!(body.matches("We ship on Friday.").count(), 1, "{body}");
         let whole = asked(dialect, &snapshot, EVERYTHING, false);
         assert!(!whole.contains("We ship"), "{whole}");
-        let without = asked(dialect, &with_text(false), images, false);
+        let without = asked(dialect, &with_text(false), IMAGES, false);
         assert!(!without.contains("[text of"), "{without}");
     }
 }
@@ -193,12 +179,12 @@ fn a_model_that_takes_no_documents_gets_their_text() {
 fn equal_content_is_equal_bytes_and_other_content_another_snapshot() {
     let (one, other) = (loaded(&chat(1)), loaded(&chat(7)));
     assert_eq!(one.id(), other.id());
-    for dialect in ALL {
+    for dialect in Dialect::ALL {
         let bodies = [&one, &other].map(|of| asked(dialect, of, EVERYTHING, true));
         assert_eq!(bodies[0], bodies[1]);
     }
     let with = |bytes: &str| {
-        let chat = Chat::new(1).add(Role::User, None, vec![image("a.png", bytes)]);
+        let chat = Chat::new(1).user(vec![image("a.png", bytes)]);
         chat.freeze().id()
     };
     assert_ne!(with("one"), with("two"));
@@ -208,7 +194,7 @@ fn equal_content_is_equal_bytes_and_other_content_another_snapshot() {
         size_bytes: 3,
         content: None,
     };
-    let note = Chat::new(1).add(Role::User, None, vec![note]);
+    let note = Chat::new(1).user(vec![note]);
     assert_ne!(with("one"), note.freeze().id());
 }
 
@@ -231,11 +217,6 @@ fn roles_alternate_beside_images() {
 
 /// An exchange with a tool that gave an image and a document, and one that failed.
 fn with_results(held: bool) -> Request {
-    let call = |id: &str| ToolCall {
-        id: id.into(),
-        name: "look".into(),
-        arguments: "{}".into(),
-    };
     let file = |name: &str, mime: &str, bytes: &str, extent| {
         let mut content = Content::new(Arc::from(bytes.as_bytes()), extent);
         if !held {
@@ -269,7 +250,7 @@ fn with_results(held: bool) -> Request {
     Request {
         exchange: vec![
             Exchange::Reply(Reply {
-                calls: vec![call("one"), call("two")],
+                calls: vec![made("one", "look", "{}"), made("two", "look", "{}")],
                 ..Reply::default()
             }),
             Exchange::Results(vec![
@@ -284,16 +265,10 @@ fn with_results(held: bool) -> Request {
 #[test]
 fn each_dialect_sends_the_files_of_results_in_its_own_form() {
     let (shot, plan) = ("c2hvdA==", "dGhlIHBsYW4=");
-    for dialect in ALL {
+    for dialect in Dialect::ALL {
         let sent = |request: &Request, accepts| {
             let sending = Sending { accepts, ..SENDING };
-            let head = dialect.head(&Head {
-                model: "m",
-                shared: request.shared(),
-                breakpoints: false,
-                structured: true,
-                accepts,
-            });
+            let head = head_bytes(dialect, "m", request, false, accepts);
             let request = Request {
                 prefix: Prefix::new(head.clone()),
                 ..request.clone()
@@ -305,11 +280,7 @@ fn each_dialect_sends_the_files_of_results_in_its_own_form() {
         // No provider takes a file with an error.
         let times = |body: &str| (body.matches(shot).count(), body.matches(plan).count());
         assert_eq!(times(&body), (1, 1), "{body}");
-        let images = Accepts {
-            images: true,
-            documents: false,
-        };
-        assert_eq!(times(&sent(&with_results(true), images)), (1, 0));
+        assert_eq!(times(&sent(&with_results(true), IMAGES)), (1, 0));
         let notes = sent(&with_results(true), NOTHING);
         assert_eq!(times(&notes), (0, 0));
         assert!(
@@ -327,17 +298,13 @@ fn the_text_of_a_document_in_a_result_is_sent_and_counted_for_models_without_doc
         let is_document = &*file.mime == "application/pdf";
         file.text = is_document.then(|| "[page 1]\nWe ship on Friday.".into());
     }
-    let images = Accepts {
-        images: true,
-        documents: false,
-    };
-    for dialect in ALL {
+    for dialect in Dialect::ALL {
         let sent = |accepts| {
             let sending = Sending { accepts, ..SENDING };
             String::from_utf8(dialect.tail(&request, &sending).to_vec()).unwrap()
         };
         let behind = "2 pages]\\n[text of attachment plan.pdf]\\n[page 1]\\nWe ship on Friday.\"";
-        for (accepts, times) in [(EVERYTHING, 0), (images, 1), (NOTHING, 1)] {
+        for (accepts, times) in [(EVERYTHING, 0), (IMAGES, 1), (NOTHING, 1)] {
             let body = sent(accepts);
             assert_eq!(body.matches(behind).count(), times, "{dialect:?}: {body}");
             let estimator = Estimator {
@@ -357,9 +324,7 @@ fn the_text_of_a_document_in_a_result_is_sent_and_counted_for_models_without_doc
 
 #[test]
 fn an_image_costs_what_its_provider_says() {
-    let chat = Chat::new(1)
-        .add(Role::User, None, vec![image("a.png", "one")])
-        .counted();
+    let chat = Chat::new(1).user(vec![image("a.png", "one")]).counted();
     let snapshot = loaded(&chat);
     let request = Request {
         snapshot: Some(snapshot),
@@ -386,11 +351,7 @@ fn an_image_costs_what_its_provider_says() {
         let more = tokens(dialect, EVERYTHING) - tokens(dialect, NOTHING);
         assert_eq!(more, image, "{dialect:?}");
         // The same in the result of a tool; none with an error.
-        let images = Accepts {
-            images: true,
-            documents: false,
-        };
-        let attachments = Attachments::for_dialect(dialect, images);
+        let attachments = Attachments::for_dialect(dialect, IMAGES);
         let (tokens, bytes) = attachments.in_exchange(&with_results(true).exchange);
         assert_eq!((tokens.0, bytes), (image, 8), "{dialect:?}");
     }

@@ -7,7 +7,7 @@ use unisono_context::Tokens;
 use unisono_context::alteration::Form;
 
 use super::*;
-use crate::fixture::{Chat, call, result};
+use crate::fixture::{Chat, call, failed, plan, result};
 
 /// One line a turn: `speaker: piece | piece`.
 fn shown(chat: &Chat) -> String {
@@ -39,14 +39,6 @@ fn line(turn: &Turn<'_>) -> String {
     format!("{:?}: {}", turn.speaker, pieces.join(" | "))
 }
 
-fn failed(call_id: &str, content: &str) -> Part {
-    Part::ToolResult {
-        call_id: call_id.into(),
-        content: content.into(),
-        is_error: true,
-    }
-}
-
 fn two_calls() -> Vec<Part> {
     vec![
         Part::text("looking"),
@@ -74,15 +66,13 @@ fn neighbours_of_one_speaker_are_one_turn() {
 
 #[test]
 fn parallel_calls_are_answered_in_one_turn() {
-    let together = Chat::new(1).add(Role::Assistant, None, two_calls()).add(
-        Role::Tool,
-        None,
-        vec![result("a", "found"), failed("b", "no such file")],
-    );
+    let together = Chat::new(1)
+        .assistant(two_calls())
+        .results(vec![result("a", "found"), failed("b", "no such file")]);
     let one_by_one = Chat::new(1)
-        .add(Role::Assistant, None, two_calls())
-        .add(Role::Tool, None, vec![result("a", "found")])
-        .add(Role::Tool, None, vec![failed("b", "no such file")]);
+        .assistant(two_calls())
+        .results(vec![result("a", "found")])
+        .results(vec![failed("b", "no such file")]);
     assert_eq!(shown(&together), shown(&one_by_one).replace("#3", "#2"));
     insta::assert_snapshot!(shown(&together), @r#"
     Assistant: [2026-05-07]/#1 looking | c1_0 search({"q":1}) | c1_1 open({)
@@ -93,9 +83,9 @@ fn parallel_calls_are_answered_in_one_turn() {
 #[test]
 fn results_in_another_order_keep_their_calls() {
     let chat = Chat::new(1)
-        .add(Role::Assistant, None, two_calls())
-        .add(Role::Tool, None, vec![result("b", "second")])
-        .add(Role::Tool, None, vec![result("a", "first")])
+        .assistant(two_calls())
+        .results(vec![result("b", "second")])
+        .results(vec![result("a", "first")])
         .say(Role::Assistant, "done");
     insta::assert_snapshot!(shown(&chat), @r#"
     Assistant: [2026-05-07]/#1 looking | c1_0 search({"q":1}) | c1_1 open({)
@@ -108,10 +98,10 @@ fn results_in_another_order_keep_their_calls() {
 fn ids_that_are_used_twice_are_told_apart() {
     let twice = vec![call("x", "search", "{}"), call("x", "search", "{}")];
     let chat = Chat::new(1)
-        .add(Role::Assistant, None, twice)
-        .add(Role::Tool, None, vec![result("x", "1"), result("x", "2")])
-        .add(Role::Assistant, None, vec![call("x", "search", "{}")])
-        .add(Role::Tool, None, vec![result("x", "3")]);
+        .assistant(twice)
+        .results(vec![result("x", "1"), result("x", "2")])
+        .assistant(vec![call("x", "search", "{}")])
+        .results(vec![result("x", "3")]);
     insta::assert_snapshot!(shown(&chat), @r"
     Assistant: c1_0 search({}) | c1_1 search({})
     Tools: c1_0 search= [2026-05-07]
@@ -124,7 +114,7 @@ fn ids_that_are_used_twice_are_told_apart() {
 #[test]
 fn a_call_that_never_got_a_result_says_so() {
     let none = Chat::new(1)
-        .add(Role::Assistant, None, two_calls())
+        .assistant(two_calls())
         .say(Role::User, "never mind");
     insta::assert_snapshot!(shown(&none), @r#"
     Assistant: [2026-05-07]/#1 looking | c1_0 search({"q":1}) | c1_1 open({)
@@ -132,15 +122,15 @@ fn a_call_that_never_got_a_result_says_so() {
     User: #2 never mind
     "#);
     let one_of_two = Chat::new(1)
-        .add(Role::Assistant, None, two_calls())
-        .add(Role::Tool, None, vec![result("b", "opened")])
+        .assistant(two_calls())
+        .results(vec![result("b", "opened")])
         .say(Role::User, "and now?");
     insta::assert_snapshot!(shown(&one_of_two), @r#"
     Assistant: [2026-05-07]/#1 looking | c1_0 search({"q":1}) | c1_1 open({)
     Tools: c1_1 open= #2 opened | c1_0 search! [no result recorded]
     User: #3 and now?
     "#);
-    let at_the_end = Chat::new(1).add(Role::Assistant, None, vec![call("a", "search", "{}")]);
+    let at_the_end = Chat::new(1).assistant(vec![call("a", "search", "{}")]);
     insta::assert_snapshot!(shown(&at_the_end), @r"
     Assistant: c1_0 search({})
     Tools: c1_0 search! [no result recorded]
@@ -150,10 +140,10 @@ fn a_call_that_never_got_a_result_says_so() {
 #[test]
 fn a_result_that_comes_too_late_is_text() {
     let chat = Chat::new(1)
-        .add(Role::Assistant, None, two_calls())
-        .add(Role::Tool, None, vec![result("a", "found")])
+        .assistant(two_calls())
+        .results(vec![result("a", "found")])
         .say(Role::User, "meanwhile")
-        .add(Role::Tool, None, vec![failed("b", "no such file")])
+        .results(vec![failed("b", "no such file")])
         .say(Role::Assistant, "so it is");
     insta::assert_snapshot!(shown(&chat), @r#"
     Assistant: [2026-05-07]/#1 looking | c1_0 search({"q":1}) | c1_1 open({)
@@ -167,8 +157,8 @@ fn a_result_that_comes_too_late_is_text() {
 fn a_result_whose_call_was_summarised_is_text() {
     let chat = Chat::new(1)
         .say(Role::User, "where?")
-        .add(Role::Assistant, None, vec![call("a", "search", "{}")])
-        .add(Role::Tool, None, vec![result("a", "under the mat")])
+        .assistant(vec![call("a", "search", "{}")])
+        .results(vec![result("a", "under the mat")])
         .say(Role::Assistant, "there")
         .summarise(2, "They looked.");
     insta::assert_snapshot!(shown(&chat), @r"
@@ -180,14 +170,10 @@ fn a_result_whose_call_was_summarised_is_text() {
 #[test]
 fn a_summarised_calls_result_does_not_part_others_from_their_calls() {
     let chat = Chat::new(1)
-        .add(Role::Assistant, None, vec![call("old", "search", "{}")])
-        .add(Role::Assistant, None, two_calls())
-        .add(
-            Role::Tool,
-            None,
-            vec![result("old", "late"), result("a", "found")],
-        )
-        .add(Role::Tool, None, vec![result("b", "opened")])
+        .assistant(vec![call("old", "search", "{}")])
+        .assistant(two_calls())
+        .results(vec![result("old", "late"), result("a", "found")])
+        .results(vec![result("b", "opened")])
         .summarise(1, "They began.");
     insta::assert_snapshot!(shown(&chat), @r#"
     Assistant: [2026-05-07]/#2 looking | c2_0 search({"q":1}) | c2_1 open({)
@@ -200,9 +186,9 @@ fn a_summarised_calls_result_does_not_part_others_from_their_calls() {
 fn what_a_tool_says_besides_follows_its_results() {
     let beside = vec![Part::text("took 3 s"), result("a", "found")];
     let chat = Chat::new(1)
-        .add(Role::Assistant, None, two_calls())
-        .add(Role::Tool, None, beside)
-        .add(Role::Tool, None, vec![result("b", "opened")])
+        .assistant(two_calls())
+        .results(beside)
+        .results(vec![result("b", "opened")])
         .say(Role::Assistant, "done");
     insta::assert_snapshot!(shown(&chat), @r#"
     Assistant: [2026-05-07]/#1 looking | c1_0 search({"q":1}) | c1_1 open({)
@@ -215,9 +201,7 @@ fn what_a_tool_says_besides_follows_its_results() {
 #[test]
 fn results_in_a_persons_message_follow_their_calls() {
     let answer = vec![Part::text("here:"), result("a", "1"), result("b", "2")];
-    let chat = Chat::new(1)
-        .add(Role::Assistant, None, two_calls())
-        .add(Role::User, None, answer);
+    let chat = Chat::new(1).assistant(two_calls()).user(answer);
     insta::assert_snapshot!(shown(&chat), @r#"
     Assistant: [2026-05-07]/#1 looking | c1_0 search({"q":1}) | c1_1 open({)
     Tools: c1_0 search= #2 1 | c1_1 open= #2 2
@@ -228,10 +212,7 @@ fn results_in_a_persons_message_follow_their_calls() {
 #[test]
 fn a_call_in_anyones_message_is_the_models() {
     let asked = vec![Part::text("run it"), call("a", "run", "{}")];
-    let chat =
-        Chat::new(1)
-            .add(Role::User, None, asked)
-            .add(Role::Tool, None, vec![result("a", "ran")]);
+    let chat = Chat::new(1).user(asked).results(vec![result("a", "ran")]);
     insta::assert_snapshot!(shown(&chat), @r"
     User: [2026-05-07]/#1 run it
     Assistant: c1_0 run({})
@@ -246,11 +227,9 @@ fn text_after_a_call_stays_with_it() {
         Part::text("and"),
         call("b", "open", "{}"),
     ];
-    let chat = Chat::new(1).add(Role::Assistant, None, parts).add(
-        Role::Tool,
-        None,
-        vec![result("a", "1"), result("b", "2")],
-    );
+    let chat = Chat::new(1)
+        .assistant(parts)
+        .results(vec![result("a", "1"), result("b", "2")]);
     insta::assert_snapshot!(shown(&chat), @r"
     Assistant: c1_0 search({}) | [2026-05-07]/#1 and | c1_1 open({})
     Tools: c1_0 search= #2 1 | c1_1 open= #2 2
@@ -259,16 +238,10 @@ fn text_after_a_call_stays_with_it() {
 
 #[test]
 fn masked_and_cut_messages_stand_as_they_are_shown() {
-    let attached = Part::Attachment {
-        filename: "plan.pdf".into(),
-        mime: "application/pdf".into(),
-        size_bytes: 81_234,
-        content: None,
-    };
     let chat = Chat::new(1)
-        .add(Role::User, None, vec![Part::text("see"), attached])
-        .add(Role::Assistant, None, vec![call("a", "search", "{}")])
-        .add(Role::Tool, None, vec![result("a", "a long result")])
+        .user(vec![Part::text("see"), plan()])
+        .assistant(vec![call("a", "search", "{}")])
+        .results(vec![result("a", "a long result")])
         .say(Role::Assistant, &"x".repeat(40))
         .alter(3, Form::Masked { tokens: Tokens(9) })
         .alter(4, Form::Cut { target_chars: 20 });

@@ -47,12 +47,6 @@ impl CorrectedChoice {
         let correction = self.by.get(&unit);
         correction.is_some_and(|one| one.strength >= Strength::Differs)
     }
-
-    /// Whether a unit may stand beside these: its correction is one of them.
-    pub(in crate::extractive) fn may_follow(&self, unit: usize, kept: &[usize]) -> bool {
-        let correction = self.by.get(&unit);
-        correction.is_none_or(|one| kept.contains(&one.by))
-    }
 }
 
 #[cfg(test)]

@@ -5,8 +5,9 @@ use std::sync::OnceLock;
 
 use crate::date::Date;
 use crate::extractive::cues::{Cues, without_phrases};
+use crate::extractive::days::{WEEKDAYS, has_word, is_date_word, month};
 use crate::extractive::pool::Pool;
-use crate::extractive::question::{MONTHS, common_word_lists, has_word};
+use crate::extractive::question::common_word_lists;
 use crate::extractive::terms::{Class, Term, is_stop_word, words};
 
 /// The kind of a value. Only values of one kind contradict each other.
@@ -48,8 +49,6 @@ pub(super) struct Statement {
     pub(super) says_now: bool,
 }
 
-const WEEKDAYS: &str = "monday tuesday wednesday thursday friday saturday sunday montag dienstag \
-    mittwoch donnerstag freitag samstag sonntag";
 /// Words beside a number that make it a time.
 const HOURS: [&str; 4] = ["am", "pm", "uhr", "o'clock"];
 /// Currencies and shares, which are no subject.
@@ -110,7 +109,6 @@ const STATUSES: [&str; 40] = [
 ];
 
 impl Statement {
-    /// The statement of a unit.
     pub(super) fn new(pool: &Pool<'_>, unit: usize) -> Statement {
         let text = pool.units[unit].text;
         let text = without_phrases(text, Cues::CHANGE.with(Cues::CORRECTION));
@@ -237,7 +235,6 @@ fn is_denied(all: &[Word], at: usize) -> bool {
             .is_some_and(|word| CONDITIONS.contains(&&*word.text))
 }
 
-/// Whether a text names the condition of something.
 pub(super) fn names_status(text: &str) -> bool {
     let mut words = text.split(|c: char| !c.is_alphanumeric());
     words.any(|word| STATUSES.contains(&word))
@@ -319,23 +316,11 @@ fn value(all: &[Word], at: usize) -> Option<Option<(Kind, String)>> {
     }
 }
 
-/// The month of a name: `november`, `märz`, `okt`.
-fn month(word: &str) -> Option<usize> {
-    let is_named = |names: &str| names.split(' ').any(|name| name == word);
-    let at = MONTHS.iter().position(|names| is_named(names));
-    at.map(|at| at + 1)
-}
-
 fn day_of_month(word: &str) -> Option<u8> {
     let digits = word.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let day = digits.parse().ok()?;
     let is_ordinal = ["", "st", "nd", "rd", "th"].contains(&&word[digits.len()..]);
     (is_ordinal && (1..=31).contains(&day)).then_some(day)
-}
-
-/// Whether a word in small letters is the name of a month or a weekday.
-pub(in crate::extractive) fn is_date_word(word: &str) -> bool {
-    month(word).is_some() || has_word(WEEKDAYS, word)
 }
 
 /// The common words of languages other than English.

@@ -1,10 +1,11 @@
-//! What a question expects: a time, a person, an amount, a place, a cause; and the kinds of facts that
-//! it names (`Which dates changed?`).
+//! What a question expects: a time, a person, an amount, a place; and the kinds of facts that it names
+//! (`Which dates changed?`).
 
 use super::messages::rarity;
-use super::{has_word, weights, words};
+use super::{weights, words};
 use crate::date::utc_date;
 use crate::extractive::cues::Cues;
+use crate::extractive::days::{has_word, is_date_word};
 use crate::extractive::pool::{Pool, Unit};
 use crate::extractive::relative;
 use crate::extractive::terms::{self, Class, Marks, Term};
@@ -13,16 +14,16 @@ use crate::extractive::terms::{self, Class, Marks, Term};
 #[derive(Clone, Copy)]
 pub(super) enum Expected {
     Time,
+    /// The time of something that happened: also the day of the message that tells it.
+    PastTime,
     Person,
     Amount,
     Place,
-    Cause,
     Other,
 }
 
-/// The words that ask for each kind, separated by bars. Costs decide, then the first words.
-const COSTS: &str = "cost costs price kostet kosten gekostet preis";
-const ASKING: [(Expected, &str); 6] = [
+/// The words that ask for each kind, separated by bars.
+const ASKING: [(Expected, &str); 5] = [
     (Expected::Time, "when|wann|what day|what time|which day"),
     (Expected::Person, "who|whom|whose|wer|wen|wem|wessen"),
     (
@@ -31,16 +32,14 @@ const ASKING: [(Expected, &str); 6] = [
          wie viele|wieviel|wie lange|wie hoch|wie teuer|wie alt|wie oft|wie weit",
     ),
     (Expected::Place, "where|wo|wohin|woher"),
-    (Expected::Cause, "why|warum|wieso|weshalb"),
     (
         Expected::Other,
-        "what|which|how|was|welche|welcher|welches|welchem|wie",
+        "what|which|how|why|was|welche|welcher|welches|welchem|wie|warum|wieso|weshalb",
     ),
 ];
-/// German words of a time and of a cause, numerals, and the words before a place.
-const TIMES: &str = "uhr montag dienstag mittwoch donnerstag freitag samstag sonntag januar februar \
-    märz mai juni juli oktober dezember";
-const CAUSES: &str = "so weil da denn wegen deshalb daher aufgrund damit";
+/// Words of a question about the past.
+const PAST: &str = "did was were had hat habe haben war waren wurde wurden";
+/// Numerals, and the words before a place.
 const NUMERALS: &str = "two three four five six seven eight nine ten twelve hundred twice zwei drei \
     vier fünf sechs sieben acht neun zehn zwölf hundert";
 const AT: &str = "in at from to into near im am aus nach bei zur zum auf an";
@@ -59,11 +58,7 @@ const KINDS: [(&str, Cues); 2] = [
 ];
 
 impl Expected {
-    /// The kind that a task expects.
     pub(super) fn from_task(task: &str) -> Expected {
-        if words(task).any(|word| has_word(COSTS, &word)) {
-            return Expected::Amount;
-        }
         let text = format!(" {} ", words(task).collect::<Vec<_>>().join(" "));
         let place = |phrase: &str| text.find(&format!(" {phrase} "));
         let asking = ASKING.iter().filter_map(|(kind, phrases)| {
@@ -71,13 +66,17 @@ impl Expected {
             Some((first, *kind))
         });
         let first = asking.min_by_key(|(place, _)| *place);
-        first.map_or(Expected::Other, |(_, kind)| kind)
+        match first.map_or(Expected::Other, |(_, kind)| kind) {
+            Expected::Time if words(task).any(|word| has_word(PAST, &word)) => Expected::PastTime,
+            kind => kind,
+        }
     }
 
-    /// The factor of a unit; `asked` are the terms of the question.
-    pub(super) fn factor(self, pool: &Pool<'_>, index: usize, asked: &[Term]) -> f32 {
+    /// The factor of a unit; `asked` are the terms of the question. `own` is the share of the best unit's
+    /// relevance by its words: a message that tells what happened is of a day, whether it names one or
+    /// not.
+    pub(super) fn factor(self, pool: &Pool<'_>, index: usize, asked: &[Term], own: f32) -> f32 {
         let unit = &pool.units[index];
-        let has_any = |list: &str| words(unit.text).any(|word| has_word(list, &word));
         let has_new = |class: Class| {
             let is_new =
                 |term: &Term| pool.vocabulary.class(*term) == class && !asked.contains(term);
@@ -85,34 +84,38 @@ impl Expected {
         };
         let names_day = |date| relative::resolved(unit.text, date).is_some();
         let is_kind = match self {
-            Expected::Time => {
+            Expected::Time | Expected::PastTime => {
                 unit.cues.intersects(Cues::DATE)
                     || unit.at.and_then(utc_date).is_some_and(names_day)
-                    || has_any(TIMES)
+                    || words(unit.text).any(|word| word == "uhr" || is_date_word(&word))
             }
             Expected::Person => unit.marks.intersects(Marks::FIRST) || has_new(Class::Name),
-            Expected::Amount => has_new(Class::Number) || has_any(NUMERALS),
+            Expected::Amount => {
+                has_new(Class::Number) || words(unit.text).any(|word| has_word(NUMERALS, &word))
+            }
             Expected::Place => names_place(unit.text),
-            Expected::Cause => unit.cues.intersects(Cues::CAUSE) || has_any(CAUSES),
             Expected::Other => true,
         };
-        if is_kind { 1.0 } else { weights::OTHER_KIND }
+        match self {
+            _ if is_kind => 1.0,
+            Expected::PastTime if unit.at.and_then(utc_date).is_some() => {
+                own.max(weights::OTHER_KIND)
+            }
+            _ => weights::OTHER_KIND,
+        }
     }
 }
 
-/// What each unit gains if it has facts of the kinds that the question names.
+/// The gain of each unit for facts of the kinds that the question names.
 pub(super) fn gains(pool: &Pool<'_>, task: &str) -> Vec<f32> {
-    let words: Vec<String> = words(task).collect();
-    let is_named = |names: &str| words.iter().any(|word| has_word(names, word));
+    let is_named = |names: &str| words(task).any(|word| has_word(names, &word));
     let mut gains = vec![0.0; pool.units.len()];
     for (_, cues) in KINDS.iter().filter(|(names, _)| is_named(names)) {
-        let has = |unit: &Unit<'_>| unit.cues.intersects(*cues);
-        let n = pool.units.iter().filter(|unit| has(unit)).count();
-        let gain = weights::KIND * rarity(pool.units.len(), n);
-        let having = gains.iter_mut().zip(&pool.units);
-        having
-            .filter(|(_, unit)| has(unit))
-            .for_each(|(all, _)| *all += gain);
+        let has = |unit: &&Unit<'_>| unit.cues.intersects(*cues);
+        let gain = rarity(pool.units.len(), pool.units.iter().filter(has).count());
+        for (all, unit) in gains.iter_mut().zip(&pool.units) {
+            *all += if has(&unit) { gain } else { 0.0 };
+        }
     }
     gains
 }

@@ -5,45 +5,61 @@ use std::collections::{HashMap, HashSet};
 
 use unisono_context::Ordinal;
 
-use super::days;
 use super::weights;
+use crate::date::{Date, utc_date};
 use crate::extractive::bm25::{self, Query};
 use crate::extractive::cues::Cues;
+use crate::extractive::days::{day_of_month, month};
 use crate::extractive::passage::PassageKind;
-use crate::extractive::pool::{Pool, Unit};
+use crate::extractive::pool::Pool;
 use crate::extractive::score;
 
-/// What is known of each source with regard to a question.
+/// Words before a month that stands alone; without one, `may` and `march` are verbs.
+const BEFORE_MONTHS: [&str; 7] = ["in", "im", "since", "seit", "of", "last", "until"];
+
+/// A day or a month, of any year if the question has none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct NamedDay {
+    year: Option<i16>,
+    month: i8,
+    day: Option<i8>,
+}
+
+impl NamedDay {
+    fn has(self, date: Date) -> bool {
+        self.month == date.month()
+            && self.year.is_none_or(|year| year == date.year())
+            && self.day.is_none_or(|day| day == date.day())
+    }
+}
+
+/// The properties of each source with regard to a question.
 pub(super) struct Messages {
     /// BM25 of its words, and the gain of its facts.
     own_words: Vec<f32>,
-    /// What it gains by its speaker.
-    by_author: Vec<f32>,
     /// The sources of the days that the question names.
     on_day: HashSet<usize>,
-    /// All of these together.
+    /// Words, speaker and day together.
     relevance: Vec<f32>,
     /// The worth of each unit in general, from 0 to 1, if the question names days.
     worth: Vec<f32>,
-    talk: Talk,
+    ordinals: Vec<Option<Ordinal>>,
+    /// Whether it ends with a question or is a call.
+    asks: Vec<bool>,
 }
 
 impl Messages {
-    /// `by_kind`: what each unit gains by the kinds of its facts.
-    pub(super) fn new(pool: &mut Pool<'_>, task: &str, query: &Query, by_kind: &[f32]) -> Messages {
-        let mut own_words = bm25::of_sources(pool, query);
+    /// `by_kind`: the gain of each unit for the kinds of its facts.
+    pub(super) fn new(pool: &Pool<'_>, task: &str, query: &Query, by_kind: &[f32]) -> Messages {
         let mut most = vec![0.0_f32; pool.sources];
         for (unit, gain) in pool.units.iter().zip(by_kind) {
             most[unit.source] = most[unit.source].max(*gain);
         }
-        own_words
-            .iter_mut()
-            .zip(most)
-            .for_each(|(own, gain)| *own += gain);
-        let by_author = said_by(pool, task);
-        let on_day = days::sources_on_named_days(pool, task);
+        let own_words = bm25::of_sources(pool, query).into_iter().zip(most);
+        let own_words: Vec<f32> = own_words.map(|(own, gain)| own + gain).collect();
+        let on_day = sources_on_named_days(pool, task);
         let of_day = weights::DAY * rarity(pool.sources, on_day.len());
-        let each = own_words.iter().zip(&by_author).enumerate();
+        let each = own_words.iter().zip(said_by(pool, task)).enumerate();
         let relevance = each
             .map(|(source, (own, by))| match on_day.contains(&source) {
                 true => own + by + of_day,
@@ -54,97 +70,56 @@ impl Messages {
             true => Vec::new(),
             false => bm25::normalised(score::weigh(pool, &[], 1.0).units),
         };
-        Messages {
+        let mut messages = Messages {
             own_words,
-            by_author,
             on_day,
             relevance,
             worth,
-            talk: Talk::new(pool),
-        }
-    }
-
-    /// The relevance of the message of a unit, and whether all its units have it: it has no words of
-    /// the question, and replies to a relevant message, or is of a named day.
-    pub(super) fn relevance(&self, unit: &Unit<'_>) -> (f32, bool) {
-        let source = unit.source;
-        let (beside, follows, is_answer) = self.talk.of_neighbours(source, &self.relevance);
-        let decides = unit.cues.intersects(Cues::DECISION.with(Cues::CHANGE));
-        let replies = is_answer || follows && (decides || self.by_author[source] > 0.0);
-        let is_same = replies || self.on_day.contains(&source);
-        let value = self.relevance[source] + beside;
-        (value, is_same && self.own_words[source] <= 0.0)
-    }
-
-    /// The factor of a unit by its day: the best units of the named days come first. 1 if the question
-    /// names no day.
-    pub(super) fn day_factor(&self, unit: &Unit<'_>, index: usize) -> f32 {
-        match self.on_day.contains(&unit.source) {
-            true => self.worth[index].max(0.0).sqrt(),
-            false => 1.0,
-        }
-    }
-}
-
-/// The order of the sources, and which of them end with a question, a call or a proposal to somebody
-/// else.
-struct Talk {
-    ordinals: Vec<Option<Ordinal>>,
-    asks: Vec<bool>,
-    /// Whether the next source is the reply of somebody else to a proposal in this one.
-    proposes: Vec<bool>,
-}
-
-impl Talk {
-    fn new(pool: &Pool<'_>) -> Talk {
-        let mut talk = Talk {
             ordinals: vec![None; pool.sources],
             asks: vec![false; pool.sources],
-            proposes: vec![false; pool.sources],
         };
-        let mut speakers = vec![""; pool.sources];
         for unit in &pool.units {
-            talk.ordinals[unit.source] = unit.ordinal;
-            talk.asks[unit.source] =
+            messages.ordinals[unit.source] = unit.ordinal;
+            messages.asks[unit.source] =
                 unit.cues.intersects(Cues::QUESTION) || unit.kind == PassageKind::ToolCall;
-            talk.proposes[unit.source] |= unit.cues.intersects(Cues::PROPOSAL);
-            speakers[unit.source] = unit.speaker;
         }
-        for (source, pair) in speakers.windows(2).enumerate() {
-            talk.proposes[source] &= pair[0] != pair[1];
-        }
-        talk
+        messages
     }
 
-    /// The message before another.
-    fn before(&self, source: usize) -> Option<usize> {
-        let before = source.checked_sub(1)?;
-        let (this, earlier) = (*self.ordinals.get(source)?, self.ordinals[before]?);
-        (this?.0.abs_diff(earlier.0) <= 1).then_some(before)
-    }
-
-    /// The relevance that a message gets from the messages beside it; whether the one before it is
-    /// relevant; and whether it answers that one, a question or a proposal of somebody else.
-    fn of_neighbours(&self, source: usize, messages: &[f32]) -> (f32, bool, bool) {
-        let relevance = |at: Option<usize>| at.map_or(0.0, |at| messages[at]);
+    /// The relevance of a message, with its part of the relevance of the messages beside it; and
+    /// whether all its units have it: it has no words of the question, and answers a relevant one, or
+    /// is of a named day.
+    pub(super) fn relevance(&self, source: usize) -> (f32, bool) {
+        let relevance = |at: Option<usize>| at.map_or(0.0, |at| self.relevance[at]);
         let before = self.before(source);
         let asks = before.is_some_and(|at| self.asks[at]);
         // A question is also about what was said before it.
         let earlier = relevance(before.filter(|_| asks).and_then(|at| self.before(at)));
         let before = relevance(before) + weights::NEIGHBOUR * earlier;
         let after = relevance(self.before(source + 1).map(|_| source + 1));
-        let replies = source.checked_sub(1).is_some_and(|at| self.proposes[at]);
-        let is_answer = (asks && !self.asks[source] || replies) && before > 0.0;
-        let share = match is_answer {
-            true => weights::ANSWER,
-            false => weights::NEIGHBOUR,
-        };
-        let relevance = (share * before).max(weights::NEIGHBOUR * after);
-        (relevance, before > 0.0, is_answer)
+        let is_answer = asks && !self.asks[source] && before > 0.0;
+        let is_same = is_answer || self.on_day.contains(&source);
+        let value = self.relevance[source] + weights::NEIGHBOUR * before.max(after);
+        (value, is_same && self.own_words[source] <= 0.0)
+    }
+
+    /// The factor of a unit by its day: the best units of the named days come first. 1 if the question
+    /// names no day.
+    pub(super) fn day_factor(&self, source: usize, unit: usize) -> f32 {
+        match self.on_day.contains(&source) {
+            true => self.worth[unit].max(0.0).sqrt(),
+            false => 1.0,
+        }
+    }
+
+    fn before(&self, source: usize) -> Option<usize> {
+        let before = source.checked_sub(1)?;
+        let (this, earlier) = (*self.ordinals.get(source)?, self.ordinals[before]?);
+        (this?.0.abs_diff(earlier.0) <= 1).then_some(before)
     }
 }
 
-/// What each source gains if the question names its speaker: a question about a person is answered
+/// The gain of each source if the question names its speaker: a question about a person is answered
 /// by that person rather than in messages to them.
 fn said_by(pool: &Pool<'_>, task: &str) -> Vec<f32> {
     let asked: Vec<String> = super::words(task).collect();
@@ -172,4 +147,95 @@ fn said_by(pool: &Pool<'_>, task: &str) -> Vec<f32> {
 pub(super) fn rarity(all: usize, n: usize) -> f32 {
     let (all, n) = (all as f32, n as f32);
     ((all - n + 0.5) / (n + 0.5) + 1.0).ln()
+}
+
+/// The sources of the days and months that a question names: `15 February 2025`, `2025-02-15`,
+/// `im Juli 2024`.
+fn sources_on_named_days(pool: &Pool<'_>, task: &str) -> HashSet<usize> {
+    let named = named_days(task);
+    if named.is_empty() {
+        return HashSet::new();
+    }
+    let said = pool.units.iter().filter(|unit| {
+        let date = unit.at.and_then(utc_date);
+        date.is_some_and(|date| named.iter().any(|named| named.has(date)))
+    });
+    said.map(|unit| unit.source).collect()
+}
+
+fn named_days(task: &str) -> Vec<NamedDay> {
+    let is_part = |c: char| c.is_alphanumeric() || c == '-';
+    let words: Vec<String> = task
+        .split(|c: char| !is_part(c))
+        .filter(|word| !word.is_empty())
+        .map(str::to_lowercase)
+        .collect();
+    let mut named: Vec<NamedDay> = words.iter().filter_map(|word| iso_day(word)).collect();
+    for (at, word) in words.iter().enumerate() {
+        let Some(month) = month(word) else {
+            continue;
+        };
+        let word = |at: Option<usize>| at.and_then(|at| words.get(at)).map(String::as_str);
+        let before = word(at.checked_sub(1)).filter(|word| *word != "of");
+        let before = before.or_else(|| word(at.checked_sub(2)));
+        let (next, after_next) = (word(Some(at + 1)), word(Some(at + 2)));
+        let day_after = next.and_then(day_of_month);
+        let day = before.and_then(day_of_month).or(day_after);
+        let year = match day_after {
+            Some(_) => after_next,
+            None => next,
+        };
+        let year = year.and_then(year_of);
+        let introduced = word(at.checked_sub(1)).is_some_and(|word| BEFORE_MONTHS.contains(&word));
+        if day.is_some() || year.is_some() || introduced {
+            named.push(NamedDay { year, month, day });
+        }
+    }
+    named
+}
+
+/// Parses `2025-02-15`; eight digits may be any number.
+fn iso_day(word: &str) -> Option<NamedDay> {
+    let date: Date = word.parse().ok().filter(|_| word.contains('-'))?;
+    Some(NamedDay {
+        year: Some(date.year()),
+        month: date.month(),
+        day: Some(date.day()),
+    })
+}
+
+fn year_of(word: &str) -> Option<i16> {
+    let year = word.parse().ok()?;
+    (1_900..=2_999).contains(&year).then_some(year)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_and_months_of_a_question() {
+        let of = |year, month, day| NamedDay { year, month, day };
+        let rows = [
+            (
+                "What did Mara do on 15 February 2025?",
+                vec![of(Some(2025), 2, Some(15))],
+            ),
+            (
+                "And on February 15, 2025?",
+                vec![of(Some(2025), 2, Some(15))],
+            ),
+            ("on the 3rd of May", vec![of(None, 5, Some(3))]),
+            ("2025-02-15?", vec![of(Some(2025), 2, Some(15))]),
+            ("Was geschah im Juli 2024?", vec![of(Some(2024), 7, None)]),
+            ("Am 5. März?", vec![of(None, 3, Some(5))]),
+            ("What happened in March?", vec![of(None, 3, None)]),
+            ("Who may march?", vec![]),
+            ("What costs 15 euros?", vec![]),
+            ("Where is order 20250215?", vec![]),
+        ];
+        for (task, expected) in rows {
+            assert_eq!(named_days(task), expected, "{task}");
+        }
+    }
 }

@@ -10,7 +10,6 @@ use super::Distance;
 /// The largest number of days in digits.
 const MOST_DAYS: i64 = 99;
 
-/// The phrases of a language.
 struct Language {
     weekdays: [(&'static str, Weekday); 7],
     /// The words before a weekday that name the one before the date, of its week, and after it.
@@ -118,6 +117,63 @@ impl Language {
     }
 }
 
+/// Chinese phrases. Phrases about other weeks and months are built from parts.
+const CHINESE: [(&str, Distance); 14] = [
+    ("昨天", Distance::Days(-1)),
+    ("昨晚", Distance::Days(-1)),
+    ("前天", Distance::Days(-2)),
+    ("大前天", Distance::Days(-3)),
+    ("明天", Distance::Days(1)),
+    ("明晚", Distance::Days(1)),
+    ("后天", Distance::Days(2)),
+    ("後天", Distance::Days(2)),
+    ("大后天", Distance::Days(3)),
+    ("大後天", Distance::Days(3)),
+    ("上个月", Distance::Months(-1)),
+    ("下个月", Distance::Months(1)),
+    ("去年", Distance::Years(-1)),
+    ("明年", Distance::Years(1)),
+];
+const CHINESE_WEEKS: [(&str, i64); 4] = [("上", -1), ("这", 0), ("本", 0), ("下", 1)];
+const CHINESE_NAMES: [&str; 6] = ["周", "週", "星期", "个星期", "礼拜", "个礼拜"];
+const CHINESE_WEEKDAYS: [(char, Weekday); 8] = [
+    ('一', Monday),
+    ('二', Tuesday),
+    ('三', Wednesday),
+    ('四', Thursday),
+    ('五', Friday),
+    ('六', Saturday),
+    ('日', Sunday),
+    ('天', Sunday),
+];
+const CHINESE_NUMBERS: [&str; 9] = ["两", "三", "四", "五", "六", "七", "八", "九", "十"];
+
+/// Unlike `next Friday`, 下周五 is always of the week after.
+fn chinese() -> Vec<(String, Distance)> {
+    let others = CHINESE.iter();
+    let mut all: Vec<_> = others
+        .map(|(text, distance)| ((*text).to_owned(), *distance))
+        .collect();
+    for (which, weeks) in CHINESE_WEEKS {
+        for (name, (day, weekday)) in CHINESE_NAMES
+            .iter()
+            .flat_map(|name| CHINESE_WEEKDAYS.map(|day| (name, day)))
+        {
+            let distance = Distance::OfWeek(weeks, weekday);
+            all.push((format!("{which}{name}{day}"), distance));
+        }
+    }
+    for (number, n) in CHINESE_NUMBERS.iter().zip(2..) {
+        all.push((format!("{number}天前"), Distance::Days(-n)));
+        all.push((format!("{number}周前"), Distance::Days(-7 * n)));
+    }
+    for n in 2..=MOST_DAYS {
+        all.push((format!("{n}天前"), Distance::Days(-n)));
+        all.push((format!("{n} 天前"), Distance::Days(-n)));
+    }
+    all
+}
+
 /// All phrases, found in one pass.
 pub(super) struct Phrases {
     pub(super) matcher: AhoCorasick,
@@ -128,8 +184,9 @@ pub(super) struct Phrases {
 pub(super) fn phrases() -> Option<&'static Phrases> {
     static PHRASES: OnceLock<Option<Phrases>> = OnceLock::new();
     let build = || {
-        let (texts, meanings): (Vec<String>, Vec<Distance>) =
-            [ENGLISH, GERMAN].iter().flat_map(Language::phrases).unzip();
+        let languages = [ENGLISH, GERMAN];
+        let spaced = languages.iter().flat_map(Language::phrases);
+        let (texts, meanings): (Vec<String>, Vec<Distance>) = spaced.chain(chinese()).unzip();
         let matcher = AhoCorasick::builder()
             .ascii_case_insensitive(true)
             .match_kind(MatchKind::LeftmostLongest)

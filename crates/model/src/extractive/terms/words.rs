@@ -1,6 +1,5 @@
 //! Finds the words of a text and their shapes.
 
-/// The shape of a word.
 #[derive(Clone, Copy, Default)]
 pub(in crate::extractive) struct Shape {
     pub(in crate::extractive) digit: bool,

@@ -110,9 +110,7 @@ const CLASSES: [Class; 19] = [
     Class::RateLimited {
         retry_after_ms: Some(20),
     },
-    Class::Unavailable {
-        retry_after_ms: None,
-    },
+    Class::UNAVAILABLE,
     Class::Transport,
     Class::Timeout(Stage::Connect),
     Class::Timeout(Stage::FirstByte),
@@ -209,15 +207,12 @@ async fn an_error_names_all_tried_models() {
     let limited = Class::RateLimited {
         retry_after_ms: Some(20),
     };
-    let rows: [(&[Class], Class); 4] = [
-        (
-            &[Class::Unauthorised, limited, Class::UnknownModel],
-            limited,
-        ),
+    let rows: [(&[Class], Class); 4] = rows! {
+        (&[Class::Unauthorised, limited, Class::UnknownModel], limited),
         (&[Class::Unauthorised, Class::OutOfQuota], Class::OutOfQuota),
         (&[limited, Class::BadRequest, Class::Transport], limited),
         (&[Class::Unauthorised, Class::BadRequest], Class::BadRequest),
-    ];
+    };
     for (classes, expected) in rows {
         let acts: Vec<Act> = classes.iter().map(|class| Act::FailAs(*class)).collect();
         let chain = chain(&acts);
@@ -293,36 +288,15 @@ fn the_pause_is_that_of_the_model_that_is_available_first() {
     let longer = Class::CircuitOpen {
         retry_after_ms: 30_000,
     };
-    for (errors, pause) in [
+    for (errors, pause) in rows! {
         (vec![failed(longer, None), failed(open, None)], Some(9_000)),
-        (
-            vec![failed(limited, None), failed(Class::Transport, None)],
-            None,
-        ),
-        (
-            vec![failed(longer, None), failed(Class::Busy, None)],
-            Some(0),
-        ),
-        (
-            vec![failed(Class::Transport, Some(30_000)), failed(open, None)],
-            Some(9_000),
-        ),
-        (
-            vec![failed(open, None), failed(Class::Transport, None)],
-            None,
-        ),
-        (
-            vec![failed(open, None), failed(Class::BadRequest, None)],
-            Some(9_000),
-        ),
-        (
-            vec![
-                failed(Class::BadRequest, None),
-                failed(Class::Unauthorised, None),
-            ],
-            None,
-        ),
-    ] {
+        (vec![failed(limited, None), failed(Class::Transport, None)], None),
+        (vec![failed(longer, None), failed(Class::Busy, None)], Some(0)),
+        (vec![failed(Class::Transport, Some(30_000)), failed(open, None)], Some(9_000)),
+        (vec![failed(open, None), failed(Class::Transport, None)], None),
+        (vec![failed(open, None), failed(Class::BadRequest, None)], Some(9_000)),
+        (vec![failed(Class::BadRequest, None), failed(Class::Unauthorised, None)], None),
+    } {
         let error = combined_error(errors.clone(), &"chain".into());
         assert_eq!(error.retry_after_ms(), pause, "{errors:?}");
     }

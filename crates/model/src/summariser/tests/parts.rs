@@ -29,6 +29,14 @@ const LIMITS: Limits = Limits {
     cap: Tokens(2_048),
 };
 
+fn planned(items: &[TranscriptItem<'_>]) -> Parts {
+    let material = Material {
+        items,
+        ..Material::default()
+    };
+    plan_parts(&general(), &material, LIMITS, &count).unwrap()
+}
+
 /// Every request with the longest summary so far, and the reply, fit the window.
 fn assert_within(parts: &Parts, limits: Limits) {
     let who = persona();
@@ -66,12 +74,7 @@ fn a_single_line_longer_than_the_window_is_split_exactly() {
     assert_eq!(line.chars().count(), 85_000);
     assert!(count(&line) > 20_000, "{}", count(&line));
     let talk = Talk::default().say(Role::User, &line);
-    let items = [TranscriptItem::message(talk.messages()[0])];
-    let material = Material {
-        items: &items,
-        ..Material::default()
-    };
-    let parts = plan_parts(&general(), &material, LIMITS, &count).unwrap();
+    let parts = planned(&[TranscriptItem::message(talk.messages()[0])]);
     assert!(parts.parts.len() > 2, "{}", parts.parts.len());
     assert_eq!(joined(&parts), format!("<#1 user, 2026-03-02>\n{line}\n"));
     assert_within(&parts, LIMITS);
@@ -126,11 +129,7 @@ fn units_stay_together_and_parts_end_between_them() {
         .iter()
         .map(|m| TranscriptItem::message(m))
         .collect();
-    let material = Material {
-        items: &items,
-        ..Material::default()
-    };
-    let parts = plan_parts(&general(), &material, LIMITS, &count).unwrap();
+    let parts = planned(&items);
     assert!(parts.parts.len() > 2);
     assert_eq!(joined(&parts), Transcript::new(&items).text);
     assert_within(&parts, LIMITS);

@@ -31,7 +31,7 @@ fn limits(window: u64, cap: u64) -> Limits {
 
 #[test]
 fn errors_in_prompts_have_a_line() {
-    let rows = [
+    let rows = rows! {
         (
             "a\n{{conversatoin}}",
             "my.md:2: unknown placeholder `{{conversatoin}}`, did you mean `{{conversation}}`?",
@@ -50,19 +50,13 @@ fn errors_in_prompts_have_a_line() {
             "my.md:3: `{{instructions}}` is missing in the prompt",
         ),
         ("", "my.md:1: `{{conversation}}` is missing in the prompt"),
-        (
-            "{{conversation\n}}",
-            "my.md:1: `{{` is not closed by `}}` on its line",
-        ),
-        (
-            "<!-- {{conversation}}",
-            "my.md:1: the comment at the start has no `-->`",
-        ),
+        ("{{conversation\n}}", "my.md:1: `{{` is not closed by `}}` on its line"),
+        ("<!-- {{conversation}}", "my.md:1: the comment at the start has no `-->`"),
         (
             "<!--\n{{conversation}}\n-->\n{{prior}}",
             "my.md:4: `{{conversation}}` is missing in the prompt",
         ),
-    ];
+    };
     for (text, expected) in rows {
         let error = Prompt::parse("my.md", text).unwrap_err();
         assert_eq!(error.to_string(), expected);

@@ -98,20 +98,14 @@ fn rejected_summaries_have_a_reason() {
 
 #[test]
 fn a_paragraph_is_joined_to_one_line() {
-    let rows = [
+    let rows = rows! {
         ("They move. \"No van.\" (#3)", "They move. \"No van.\" (#3)"),
         ("Here is the paragraph:\n\nThey move.", "They move."),
         ("## Moving\n\nThey move.\nSoon.", "They move. Soon."),
         ("```\nThey move.\n```", "They move."),
-        (
-            "They move.\n\n- No van.\n- Soon.",
-            "They move. No van. Soon.",
-        ),
-        (
-            "They cannot agree; I'm sorry was said.",
-            "They cannot agree; I'm sorry was said.",
-        ),
-    ];
+        ("They move.\n\n- No van.\n- Soon.", "They move. No van. Soon."),
+        ("They cannot agree; I'm sorry was said.", "They cannot agree; I'm sorry was said."),
+    };
     for (text, expected) in rows {
         assert_eq!(paragraph(text).as_deref(), Ok(expected));
     }

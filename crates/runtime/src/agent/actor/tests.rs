@@ -2,12 +2,12 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use ractor::ActorProcessingErr;
 use tokio::sync::mpsc;
 use unisono_session::agent::AgentKind;
 
 use super::*;
 use crate::Extensions;
+use crate::address::ActorResult;
 use crate::agent::fixture::Attempt;
 
 /// Numbers its tasks since its start, and reports its end.
@@ -20,7 +20,7 @@ impl Actor for Counter {
     type State = u32;
     type Arguments = u32;
 
-    async fn pre_start(&self, _: ActorRef<Msg>, life: u32) -> Result<u32, ActorProcessingErr> {
+    async fn pre_start(&self, _: ActorRef<Msg>, life: u32) -> ActorResult<u32> {
         match life {
             9 => Err("no licence".into()),
             _ => Ok(life * 100),
@@ -32,7 +32,7 @@ impl Actor for Counter {
         myself: ActorRef<Msg>,
         Msg::Work(job): Msg,
         tasks: &mut u32,
-    ) -> Result<(), ActorProcessingErr> {
+    ) -> ActorResult {
         *tasks += 1;
         match &*job.task().text {
             "panic" => panic!("told to panic"),
@@ -50,7 +50,7 @@ impl Actor for Counter {
         Ok(())
     }
 
-    async fn post_stop(&self, _: ActorRef<Msg>, tasks: &mut u32) -> Result<(), ActorProcessingErr> {
+    async fn post_stop(&self, _: ActorRef<Msg>, tasks: &mut u32) -> ActorResult {
         let _ = self.gone.send(*tasks);
         Ok(())
     }

@@ -9,7 +9,7 @@ use unisono_model::media::Accepts;
 use unisono_session::run::RunCause;
 
 use super::{Ctx, PROGRESS_EVERY, lock};
-use crate::agent::{Failure, llm, request};
+use crate::agent::{Failure, request, results};
 use crate::clock;
 
 impl Ctx {
@@ -27,8 +27,7 @@ impl Ctx {
     /// Role and task alone do not fit.
     pub(crate) async fn first_request(&self) -> Result<Request, Failure> {
         let count = |texts| self.count(texts);
-        let first =
-            llm::results::first_request(self.assignment(), self.prefix().clone(), count).await;
+        let first = results::first_request(self.assignment(), self.prefix().clone(), count).await;
         let first = first.map_err(|reason| Failure::new(RunCause::Overflow, reason))?;
         Ok(Request {
             listener: self.listener(),

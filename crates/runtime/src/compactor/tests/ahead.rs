@@ -24,22 +24,15 @@ fn long(text: &str) -> String {
 
 impl Stage {
     async fn answer_ahead(&self, input: &str) -> TurnId {
-        let id = MessageId::from_u128(clock::new_id());
         let turn = NewTurn {
             prepare: Some(unisono_context::Digest([1; 32])),
-            ..self.turn(TurnWork::Answer {
-                input: NewMessage::text(id, Role::User, input, clock::now()),
-                client_options: unisono_context::call::ClientOptions::default(),
-            })
+            ..self.turn(answering(input))
         };
         let id = turn.id;
-        self.handle.accept(turn).await.unwrap();
-        let ended = tokio::time::timeout(PATIENCE, self.handle.wait(id)).await;
-        assert_eq!(ended.unwrap().unwrap().outcome, Outcome::Answered);
+        assert_eq!(self.take(turn).await, Outcome::Answered);
         id
     }
 
-    /// The first fact of this name.
     async fn fact(&self, name: &str) -> Fact {
         let mut events = self.handle.events(0).await.unwrap();
         let find = async {

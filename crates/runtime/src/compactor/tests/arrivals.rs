@@ -21,15 +21,11 @@ impl Rng {
 }
 
 fn asked(stage: &Stage, text: &str, delegates: usize) -> NewTurn {
-    let id = MessageId::from_u128(clock::new_id());
     let delegate = || Assignment {
         agent: lead().into(),
         task: Some("look into it".into()),
     };
-    let mut turn = stage.turn(TurnWork::Answer {
-        input: NewMessage::text(id, Role::User, text, clock::now()),
-        client_options: unisono_context::call::ClientOptions::default(),
-    });
+    let mut turn = stage.turn(answering(text));
     turn.team.delegates = (0..delegates).map(|_| delegate()).collect();
     turn
 }

@@ -7,7 +7,6 @@ use super::*;
 
 const ONE: &str = "Parts are delivered day by day.";
 
-/// The number of topics in the request.
 fn topics(request: &Request) -> usize {
     request.task.matches("\n## Topic ").count().max(1)
 }
@@ -29,11 +28,7 @@ fn headed(number: usize) -> String {
 /// A turn with several due topics: the number of topics of each request, and the checkpoints.
 async fn made(model: &Scripted, window: u64) -> (Vec<usize>, Vec<std::sync::Arc<Checkpoint>>) {
     let stage = Stage::within(&[model], 60, window, PATIENCE).await;
-    let turn = tiered(&stage);
-    let id = turn.id;
-    stage.handle.accept(turn).await.unwrap();
-    let ended = tokio::time::timeout(PATIENCE, stage.handle.wait(id)).await;
-    assert_eq!(ended.unwrap().unwrap().outcome, Outcome::Answered);
+    assert_eq!(stage.take(tiered(&stage)).await, Outcome::Answered);
     let made = stage.checkpoints().await;
     let by_model = made.iter().all(|made| made.writer == Writer::Model);
     assert!(by_model && made.iter().all(|made| made.tier == Tier::Topic));
@@ -95,11 +90,7 @@ async fn where_no_answer_can_be_read_each_is_asked_for_once_by_itself() {
             all => answer(all),
         });
         let stage = Stage::with(&[&model], 60).await;
-        let turn = tiered(&stage);
-        let id = turn.id;
-        stage.handle.accept(turn).await.unwrap();
-        let ended = tokio::time::timeout(PATIENCE, stage.handle.wait(id)).await;
-        assert_eq!(ended.unwrap().unwrap().outcome, Outcome::Answered);
+        assert_eq!(stage.take(tiered(&stage)).await, Outcome::Answered);
         let made = stage.checkpoints().await;
         let requests: Vec<usize> = model.requests().iter().map(topics).collect();
         let mut expected = vec![1; made.len() + 1];

@@ -9,19 +9,15 @@ const DEADLINE: Duration = Duration::from_secs(2);
 
 /// Every tenth message of the conversation begins a topic.
 pub(super) fn tiered(stage: &Stage) -> NewTurn {
-    let id = MessageId::from_u128(clock::new_id());
     NewTurn {
         policy: Policy {
             trigger: Some(Trigger::Tokens(Tokens(1_000))),
             keep: Keep::Tiers(Tiers::DEFAULT),
             masking: None,
-            ..Policy::of(Preset::Tiered)
+            ..Policy::from_preset(Preset::Tiered)
         },
         phrases: ["0 must be delivered".into()].into(),
-        ..stage.turn(TurnWork::Answer {
-            input: NewMessage::text(id, Role::User, "what is due?", clock::now()),
-            client_options: unisono_context::call::ClientOptions::default(),
-        })
+        ..stage.turn(answering("what is due?"))
     }
 }
 
@@ -30,11 +26,7 @@ async fn the_steps_of_a_turn_share_its_deadline() {
     let hangs = Scripted::by(|_| Act::Hang);
     let stage = Stage::within(&[&hangs], 60, 16_000, DEADLINE).await;
     let (_, mut progress) = stage.handle.follow(0).await.unwrap();
-    let turn = tiered(&stage);
-    let id = turn.id;
-    stage.handle.accept(turn).await.unwrap();
-    let ended = tokio::time::timeout(PATIENCE, stage.handle.wait(id)).await;
-    assert_eq!(ended.unwrap().unwrap().outcome, Outcome::Answered);
+    assert_eq!(stage.take(tiered(&stage)).await, Outcome::Answered);
 
     let checkpoints = stage.checkpoints().await;
     assert!(checkpoints.len() > 2, "{}", checkpoints.len());

@@ -5,7 +5,6 @@ use crate::load::Observer;
 
 const DELEGATES: usize = 8;
 
-/// The committed groups of facts.
 type Groups = mpsc::UnboundedReceiver<Vec<Fact>>;
 
 /// A runtime whose commits are observed.
@@ -42,7 +41,6 @@ fn ends(facts: &[Fact]) -> usize {
     ends.count()
 }
 
-/// The next group with the end of a run.
 async fn next_ends(groups: &mut Groups) -> Vec<Fact> {
     loop {
         let group = tokio::time::timeout(PATIENCE, groups.recv()).await;

@@ -19,10 +19,7 @@ async fn left(handle: &Handle) {
 async fn the_least_recently_used_session_leaves_if_there_are_too_many() {
     let agent = Gated::new();
     let runtime = start(&agent, bounded(2, u64::MAX)).await;
-    let working = runtime.create(conversation(4)).await.unwrap();
-    let turn = turn(&gated(), 0);
-    working.accept(turn.clone()).await.unwrap();
-    agent.is_started().await;
+    let (working, id) = with_a_turn(&runtime, &agent).await;
     let mut idle = Vec::new();
     for _ in 0..8 {
         idle.push(runtime.create(conversation(4)).await.unwrap());
@@ -39,7 +36,7 @@ async fn the_least_recently_used_session_leaves_if_there_are_too_many() {
     let messages = idle[0].inspect(|state| state.tree().len()).await.unwrap();
     assert_eq!(messages, 4);
     agent.release();
-    assert_eq!(ended(&working, turn.id).await, Outcome::Answered);
+    assert_eq!(ended(&working, id).await, Outcome::Answered);
     runtime.shutdown().await;
 }
 
@@ -58,6 +55,22 @@ async fn sessions_leave_if_they_are_too_large_together() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_large_session_leaves_before_small_ones() {
+    let options = Options {
+        passivate_after: Duration::from_secs(20),
+        ..bounded(1_000, 3_200_000)
+    };
+    let runtime = start(&Gated::new(), options).await;
+    let small = runtime.create(conversation(4)).await.unwrap();
+    let large = runtime.create(conversation(400)).await.unwrap();
+    tokio::select! {
+        () = left(&large) => {}
+        () = small.left_memory() => panic!("it is small"),
+    }
+    runtime.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_deleted_session_leaves_at_once_and_its_followers_are_notified() {
     let runtime = start(&Gated::new(), Options::default()).await;
     let handle = runtime.create(conversation(4)).await.unwrap();
@@ -69,6 +82,33 @@ async fn a_deleted_session_leaves_at_once_and_its_followers_are_notified() {
     tokio::time::timeout(PATIENCE, rest).await.unwrap();
     let gone = handle.events(0).await;
     assert!(matches!(gone, Err(Error::UnknownSession(_))), "{gone:?}");
+    runtime.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_task_of_a_session_that_left_memory_stays() {
+    let runtime = start(&Gated::new(), bounded(2, u64::MAX)).await;
+    let tasks = tokio::runtime::Handle::current().metrics();
+    let come_and_go = async |sessions| {
+        let mut handles = Vec::new();
+        for _ in 0..sessions {
+            handles.push(runtime.create(conversation(4)).await.unwrap());
+        }
+        // Some of them have left already, because there were too many.
+        for handle in &handles {
+            assert!(runtime.delete(handle.id()).await.unwrap());
+            left(handle).await;
+        }
+    };
+    come_and_go(1).await;
+    let most = tasks.num_alive_tasks() + 8;
+    come_and_go(32).await;
+    let ended = async {
+        while tasks.num_alive_tasks() > most {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, ended).await.unwrap();
     runtime.shutdown().await;
 }
 

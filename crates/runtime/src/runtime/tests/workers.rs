@@ -50,13 +50,7 @@ async fn remains_of_an_attempt_do_not_yield_the_permit_of_the_next() {
     };
     let options = Options::default();
     let load = options.load.clone();
-    let runtime = Runtime::start(
-        Journal::new(Arc::new(Memory::new())),
-        Extensions::default().agent("gated", agent.clone()),
-        Models::default(),
-        options,
-    );
-    let runtime = runtime.await.unwrap();
+    let runtime = start(&agent, options).await;
     let alone = Arc::new(Definition {
         max_concurrent: 1,
         ..(*gated()).clone()
@@ -106,13 +100,7 @@ impl Agent for Fragile {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_that_panicked_gets_no_further_attempt() {
     let agent = Fragile::default();
-    let runtime = Runtime::start(
-        Journal::new(Arc::new(Memory::new())),
-        Extensions::default().agent("gated", agent.clone()),
-        Models::default(),
-        Options::default(),
-    );
-    let runtime = runtime.await.unwrap();
+    let runtime = start(&agent, Options::default()).await;
     let handle = runtime.create(conversation(4)).await.unwrap();
     for attempts in [1, 3, 4] {
         let turn = turn(&gated(), 0);

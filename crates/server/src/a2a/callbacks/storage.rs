@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::{fs, io};
 
+use unisono::tasks::TaskId;
 use unisono_context::SessionId;
 use unisono_store::private::write_atomically;
 
@@ -57,6 +58,27 @@ impl Callbacks {
 }
 
 impl A2a {
+    /// The callbacks of a task. In a cluster only the owner of the session has them in memory.
+    pub(super) async fn registrations(
+        &self,
+        callbacks: &Callbacks,
+        task: TaskId,
+    ) -> Result<Vec<Registration>, Error> {
+        if !self.local.is_shared() {
+            return Ok(callbacks.with_registrations(|all| {
+                let own = all.iter().filter(|((of, _), _)| *of == task);
+                own.map(|(_, (registration, _))| registration.clone())
+                    .collect()
+            }));
+        }
+        let kept = self.local.kept_callbacks(Some(vec![task.session])).await?;
+        let all = kept.iter().map(|text| serde_json::from_str(text));
+        let all = all.filter_map(|read: Result<Registration, _>| read.ok());
+        Ok(all
+            .filter(|one| one.config.task_id.parse() == Ok(task))
+            .collect())
+    }
+
     /// Stores a callback.
     pub(super) async fn write_callback(
         &self,

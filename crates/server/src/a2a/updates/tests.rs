@@ -40,7 +40,7 @@ fn ended(state: &str, answer: Option<&str>) -> Value {
 /// The events of these updates, shortly.
 fn lines(state: &str, updates: &[Value]) -> Vec<String> {
     let begun = serde_json::from_value(turn(state, None, json!([]))).unwrap();
-    let begun = task::task("s.t", &begun, &[], Extent::ALL);
+    let begun = task::task("s.t", &begun, &[], Extent::all(""));
     let mut made = Updates::new(&begun, Vec::new());
     let mut all = Vec::new();
     for update in updates {
@@ -80,6 +80,38 @@ fn short(event: &StreamResponse) -> String {
         }
         other => panic!("{other:?}"),
     }
+}
+
+#[test]
+fn a_status_has_the_time_of_its_change() {
+    let at = |state: &str, started: Option<u32>, asked: Option<u32>, resumed: Option<u32>| {
+        let instant = |second: u32| format!("2026-05-07T00:00:{second:02}.000Z");
+        let mut turn = turn(state, None, json!([]));
+        turn["accepted_at"] = instant(10).into();
+        turn["started_at"] = started.map(instant).into();
+        turn["resumed_at"] = resumed.map(instant).into();
+        turn["ended_at"] = (state == "cancelled").then(|| instant(40)).into();
+        let waiting = asked.map(|asked| {
+            let mut call = waits("c1");
+            call["requested_at"] = instant(asked).into();
+            serde_json::from_value(call).unwrap()
+        });
+        let waiting: Vec<Approval> = waiting.into_iter().collect();
+        let turn = serde_json::from_value(turn).unwrap();
+        let task = task::task("s.t", &turn, &waiting, Extent::all(""));
+        task.status.timestamp.unwrap().timestamp() % 60
+    };
+    assert_eq!(at("queued", None, None, None), 10);
+    // The turn before it waits for a call, which is decided.
+    assert_eq!(at("queued", None, Some(5), None), 10);
+    assert_eq!(at("queued", None, Some(15), None), 15);
+    assert_eq!(at("queued", None, None, Some(18)), 18);
+    assert_eq!(at("working", Some(20), None, Some(18)), 20);
+    assert_eq!(at("working", Some(20), Some(30), None), 30);
+    // Of two calls one is decided, then the other.
+    assert_eq!(at("working", Some(20), Some(30), Some(35)), 35);
+    assert_eq!(at("working", Some(20), None, Some(38)), 38);
+    assert_eq!(at("cancelled", Some(20), None, Some(38)), 40);
 }
 
 #[test]
@@ -162,6 +194,25 @@ fn an_answer_is_whole_whatever_was_missed_or_tried_again() {
 }
 
 #[test]
+fn a_compaction_that_keeps_less_than_requested_says_so() {
+    let compacting = |tightened: Option<u64>| {
+        json!({"kind": "compacting", "step": "drop #1–#9", "tokens_before": 9_000,
+            "tightened": tightened, "quota_reached": null})
+    };
+    let updates = [
+        compacting(None),
+        compacting(Some(8_000)),
+        ended("answered", None),
+    ];
+    let expected = [
+        "WORKING: the conversation is compacted: drop #1–#9",
+        "WORKING: the conversation is compacted: drop #1–#9; less is kept than requested: otherwise \
+         the context would exceed 8,000 tokens",
+    ];
+    assert_eq!(lines("working", &updates)[..2], expected);
+}
+
+#[test]
 fn other_agents_results_are_artifacts_of_their_own_each_once() {
     let runs = |agents: Value| json!({"kind": "runs", "agents": agents});
     let rows = [
@@ -206,6 +257,65 @@ fn a_person_is_asked_about_all_calls_that_wait() {
         "CANCELED".to_owned(),
     ];
     assert_eq!(lines("working", &rows), expected);
+}
+
+#[test]
+fn a_task_with_a_withdrawn_call_goes_on_or_ends_with_it() {
+    let waiting = |calls: Value| json!({"kind": "waiting", "calls": calls});
+    let gone = |call: &str| json!({"kind": "decided", "call": call, "decision": "withdrawn"});
+    let runs =
+        |state: &str| json!({"kind": "runs", "agents": [agent("lead", "lead", state, None)]});
+    let asks = |call: &str| {
+        format!("INPUT_REQUIRED: lead wants to call pay with {{\"eur\":9}} (call {call}). May it?")
+    };
+    let both = waiting(json!([waits("c1"), waits("c2")]));
+    let rows: [(&[Value], &[String]); 3] = [
+        (
+            &[
+                both.clone(),
+                gone("c1"),
+                gone("c2"),
+                runs("cancelled"),
+                ended("cancelled", None),
+            ],
+            &[asks("c1"), "CANCELED".to_owned()],
+        ),
+        (
+            &[
+                both.clone(),
+                gone("c1"),
+                runs("running"),
+                ended("cancelled", None),
+            ],
+            &[asks("c1"), asks("c2"), "CANCELED".to_owned()],
+        ),
+        (
+            &[
+                both,
+                gone("c1"),
+                gone("c2"),
+                runs("running"),
+                ended("cancelled", None),
+            ],
+            &[asks("c1"), "WORKING".to_owned(), "CANCELED".to_owned()],
+        ),
+    ];
+    for (updates, expected) in rows {
+        assert_eq!(lines("working", updates), expected);
+    }
+    // The call of a turn before a queued one.
+    let mut before = waits("c1");
+    before["turn"] = "before".into();
+    let decided = json!({"kind": "decided", "call": "c1", "decision": "approved"});
+    let rows = [
+        waiting(json!([before])),
+        decided,
+        runs("running"),
+        ended("cancelled", None),
+    ];
+    let asked = asks("c1");
+    let expected = [asked.as_str(), "SUBMITTED", "WORKING", "CANCELED"];
+    assert_eq!(lines("queued", &rows), expected);
 }
 
 #[test]

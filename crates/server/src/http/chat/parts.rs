@@ -7,8 +7,6 @@ use unisono_api::chat::{Metadata, Part};
 use unisono_api::turn::{Member, Turn};
 use unisono_api::turn_event::{TurnEnd, TurnEvent};
 
-use crate::http::openai::is_cut_off;
-
 /// An answer and its sent part.
 #[derive(Debug)]
 pub(super) struct Parts {
@@ -24,14 +22,23 @@ pub(super) struct Parts {
     texts: usize,
     /// Whether a step is open.
     is_in_step: bool,
+    /// Whether the open step has calls.
+    has_calls: bool,
     /// Calls that the chat knows.
     calls: BTreeSet<String>,
+    /// Whether the caller may decide about calls.
+    may_approve: bool,
     is_ended: bool,
 }
 
 impl Parts {
     /// `decided` are calls that the chat already knows; their decisions have just been made.
-    pub(super) fn new(turn: &Turn, decided: impl IntoIterator<Item = String>) -> Parts {
+    /// `may_approve`: whether the caller may decide about calls.
+    pub(super) fn new(
+        turn: &Turn,
+        decided: impl IntoIterator<Item = String>,
+        may_approve: bool,
+    ) -> Parts {
         Parts {
             metadata: Metadata {
                 session: turn.session.clone(),
@@ -45,12 +52,13 @@ impl Parts {
             text: None,
             texts: 0,
             is_in_step: false,
+            has_calls: false,
             calls: decided.into_iter().collect(),
+            may_approve,
             is_ended: false,
         }
     }
 
-    /// The first part.
     pub(super) fn begin(&self) -> Part {
         Part::Start {
             message_id: self.metadata.turn.clone(),
@@ -102,7 +110,7 @@ impl Parts {
                 ..
             } if self.calls.contains(&call) => vec![output(call, content, is_error)],
             TurnEvent::Decided { call, decision, .. }
-                if decision == "denied" || decision == "expired" =>
+                if ["denied", "expired", "withdrawn"].contains(&decision.as_str()) =>
             {
                 vec![Part::ToolOutputDenied { tool_call_id: call }]
             }
@@ -132,8 +140,13 @@ impl Parts {
         if self.is_missed || text.is_empty() {
             return Vec::new();
         }
+        // A step that is reset loses its calls: the text of the next reply is another step.
+        let mut parts = match self.has_calls && self.text.is_none() {
+            true => self.end_step(),
+            false => Vec::new(),
+        };
         self.reply.push_str(&text);
-        let mut parts = self.begin_step();
+        parts.extend(self.begin_step());
         let id = match self.text {
             Some(open) => open.to_string(),
             None => {
@@ -162,19 +175,22 @@ impl Parts {
 
     fn end_step(&mut self) -> Vec<Part> {
         let mut parts: Vec<Part> = self.end_text().into_iter().collect();
+        self.has_calls = false;
         if std::mem::replace(&mut self.is_in_step, false) {
             parts.push(Part::FinishStep);
         }
         parts
     }
 
-    /// Another attempt starts: the text of the last step of the earlier one is void.
+    /// Another attempt starts: the text of the last step of the earlier one is void. Its calls remain.
     fn retried(&mut self, agent: Member) -> Vec<Part> {
         let is_lead = agent.run.as_deref().is_some_and(|run| self.is_lead(run));
         let mut parts = Vec::new();
         if is_lead && self.is_in_step {
             parts.extend(self.end_text());
-            parts.push(Part::ResetStep);
+            if !self.has_calls {
+                parts.push(Part::ResetStep);
+            }
         }
         parts.extend(self.members(vec![agent]));
         parts
@@ -186,6 +202,7 @@ impl Parts {
             return Vec::new();
         }
         let mut parts = self.begin_step();
+        self.has_calls = true;
         parts.push(Part::ToolInputAvailable {
             tool_call_id: call,
             tool_name: tool,
@@ -195,7 +212,8 @@ impl Parts {
         parts
     }
 
-    /// Calls that wait: the answer ends here until somebody has decided about them.
+    /// Calls that wait: the answer ends here until the caller has decided about them. For a caller who
+    /// may not, it goes on as soon as somebody else has.
     fn waiting(&mut self, calls: Vec<Approval>) -> Vec<Part> {
         if calls.is_empty() {
             return Vec::new();
@@ -203,11 +221,16 @@ impl Parts {
         let mut parts = Vec::new();
         for call in calls {
             parts.extend(self.called(call.call.clone(), call.tool, call.arguments));
-            parts.push(Part::ToolApprovalRequest {
-                approval_id: call.call.clone(),
-                tool_call_id: call.call,
-                reason: call.rule,
-            });
+            if self.may_approve {
+                parts.push(Part::ToolApprovalRequest {
+                    approval_id: call.call.clone(),
+                    tool_call_id: call.call,
+                    reason: call.rule,
+                });
+            }
+        }
+        if !self.may_approve {
+            return parts;
         }
         parts.extend(self.end_step());
         parts.push(self.finish("tool-calls"));
@@ -227,7 +250,7 @@ impl Parts {
         let mut parts = self.members(end.agents);
         self.metadata.usage = Some(end.turn.usage);
         let turn = end.turn;
-        let is_cut = is_cut_off(&turn);
+        let is_cut = turn.is_cut_off();
         match (turn.state.as_str(), turn.answer) {
             ("cancelled", _) => {
                 parts.extend(self.end_step());
@@ -255,7 +278,6 @@ impl Parts {
         parts
     }
 
-    /// The rest of the answer.
     fn rest(&mut self, answer: &str) -> Vec<Part> {
         if let Some(rest) = answer.strip_prefix(self.reply.as_str()) {
             self.is_missed = false;
@@ -318,7 +340,7 @@ mod tests {
     /// The parts of these updates, shortly: `+1 text`, `reset`.
     fn parts(updates: &[Value]) -> Vec<String> {
         let turn = serde_json::from_value(turn("working", None)).unwrap();
-        let mut parts = Parts::new(&turn, []);
+        let mut parts = Parts::new(&turn, [], true);
         let mut all = vec![parts.begin()];
         for update in updates {
             all.extend(parts.take(serde_json::from_value(update.clone()).unwrap()));
@@ -361,6 +383,32 @@ mod tests {
     }
 
     #[test]
+    fn approvals_are_offered_to_those_who_may_decide() {
+        let begun = json!({"kind": "runs", "agents": [agent("lead", "lead")]});
+        let call = json!({"call": "c", "kind": "approval", "session": "s", "turn": "t", "run": "lead",
+            "agent": "a", "tool": "look", "arguments": {}, "contract": "pure", "rule": null,
+            "requested_at": "2026-05-07T00:00:00Z", "expires_at": null});
+        let waits = json!({"kind": "waiting", "calls": [call]});
+        let came = json!({"kind": "tool_ended", "call": "c", "run": "lead", "content": "blue",
+            "is_error": false});
+        for may_approve in [true, false] {
+            let turn = serde_json::from_value(turn("working", None)).unwrap();
+            let mut parts = Parts::new(&turn, [], may_approve);
+            let mut take =
+                |update: &Value| parts.take(serde_json::from_value(update.clone()).unwrap());
+            take(&begun);
+            let asked = take(&waits);
+            let came = take(&came);
+            let is_call = |part: &Part| matches!(part, Part::ToolInputAvailable { .. });
+            let is_offer = |part: &Part| matches!(part, Part::ToolApprovalRequest { .. });
+            assert!(asked.iter().any(is_call));
+            assert_eq!(asked.iter().any(is_offer), may_approve);
+            assert!(matches!(came[..], [Part::ToolOutputAvailable { .. }]));
+            assert_eq!(parts.is_ended(), may_approve);
+        }
+    }
+
+    #[test]
     fn an_answer_is_whole_whatever_was_missed_or_tried_again() {
         let begun =
             json!({"kind": "runs", "agents": [agent("other", "delegate"), agent("lead", "lead")]});
@@ -373,7 +421,7 @@ mod tests {
         let retried =
             json!({"kind": "run_retried", "agent": agent("lead", "lead"), "reason": "cut"});
         let missed = json!({"kind": "missed"});
-        let rows: [(&[Value], &[&str]); 8] = [
+        let rows: [(&[Value], &[&str]); 9] = [
             (
                 &[
                     begun.clone(),
@@ -425,7 +473,7 @@ mod tests {
                 &[
                     begun.clone(),
                     says("lead", "It w"),
-                    retried,
+                    retried.clone(),
                     says("lead", "It is."),
                     ended("answered", Some("It is.")),
                 ],
@@ -466,8 +514,8 @@ mod tests {
                     begun.clone(),
                     says("lead", "I look."),
                     stepped,
-                    called,
-                    came,
+                    called.clone(),
+                    came.clone(),
                     says("lead", "Blue."),
                     ended("answered", Some("Blue.")),
                 ],
@@ -480,6 +528,35 @@ mod tests {
                     "step",
                     "call look",
                     "result blue",
+                    "stepped",
+                    "step",
+                    "text 2",
+                    "+2 Blue.",
+                    "end 2",
+                    "stepped",
+                    "finish stop",
+                ],
+            ),
+            (
+                &[
+                    begun.clone(),
+                    called,
+                    retried.clone(),
+                    came,
+                    says("lead", "Bl"),
+                    retried.clone(),
+                    ended("answered", Some("Blue.")),
+                ],
+                &[
+                    "step",
+                    "call look",
+                    "result blue",
+                    "stepped",
+                    "step",
+                    "text 1",
+                    "+1 Bl",
+                    "end 1",
+                    "reset",
                     "text 2",
                     "+2 Blue.",
                     "end 2",

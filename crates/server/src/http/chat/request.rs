@@ -5,16 +5,12 @@ use unisono_api::chat::{ChatRequest, Trigger, UiMessage, UiPart};
 use unisono_api::turn::NewAttachment;
 use unisono_context::Digest;
 
-/// The action of a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Action {
-    /// A task.
     Ask(Task),
     /// Answers to calls of a turn that wait.
     Answer {
-        /// The turn.
         turn: String,
-        /// The answers.
         calls: Vec<CallAnswer>,
     },
 }
@@ -80,7 +76,7 @@ fn task(request: &ChatRequest, last: &UiMessage, before: &[UiMessage]) -> Result
     let text = text(last, !files.is_empty())?;
     let answered = before.iter().rfind(|message| message.role == "assistant");
     let after = answered.map(|message| message.id.clone());
-    let anew = match request.trigger {
+    let redo = match request.trigger {
         Trigger::RegenerateMessage => request.message_id.as_deref().unwrap_or("again"),
         Trigger::SubmitMessage => "",
     };
@@ -96,7 +92,7 @@ fn task(request: &ChatRequest, last: &UiMessage, before: &[UiMessage]) -> Result
                 .to_owned(),
         );
     }
-    let mut place = vec![&*last.id, &text, after.as_deref().unwrap_or_default(), anew];
+    let mut place = vec![&*last.id, &text, after.as_deref().unwrap_or_default(), redo];
     for file in &files {
         let content = file.data.as_deref().or(file.url.as_deref());
         place.extend([&*file.filename, content.unwrap_or_default()]);
@@ -185,11 +181,9 @@ fn answers(last: &UiMessage) -> Result<Action, String> {
 fn answer(part: &UiPart) -> Option<CallAnswer> {
     let approval = part.approval.as_ref()?;
     let is_answered = part.state.as_deref() == Some("approval-responded");
-    Some(CallAnswer {
-        call: approval.id.clone(),
-        is_approved: approval.approved.filter(|_| is_answered)?,
-        reason: approval.reason.clone(),
-    })
+    let is_approved = approval.approved.filter(|_| is_answered)?;
+    let (call, reason) = (approval.id.clone(), approval.reason.clone());
+    Some(CallAnswer::new(call, is_approved, reason))
 }
 
 #[cfg(test)]
@@ -291,11 +285,7 @@ mod tests {
         ])));
         let expected = Action::Answer {
             turn: "t1".into(),
-            calls: vec![CallAnswer {
-                call: "c1".into(),
-                is_approved: false,
-                reason: Some("too dear".into()),
-            }],
+            calls: vec![CallAnswer::new("c1".into(), false, Some("too dear".into()))],
         };
         assert_eq!(decided, Ok(expected));
         for (state, approved) in [

@@ -1,15 +1,13 @@
 //! Describes parameters by name: a name has the same meaning at every route.
 
+use unisono::conversation::format_names;
 use unisono_session::trace::RunStatus;
 use utoipa::openapi::path::{Parameter, ParameterIn};
 use utoipa::openapi::schema::{SchemaFormat, SchemaType, Type};
 use utoipa::openapi::{Content, Object, ObjectBuilder, RefOr, Schema};
 
-use unisono_interchange::transcript::Format;
-
 /// A number from 1, or a UUID.
 const NUMBER_OR_ID: &str = "^([1-9][0-9]{0,8}|[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})$";
-/// A digest.
 const DIGEST: &str = "^[0-9a-f]{64}$";
 /// ASCII without spaces.
 const KEY: &str = "^[!-~]+$";
@@ -42,7 +40,7 @@ pub(super) fn describe(parameter: &mut Parameter) {
             schema.enum_values = Some(names.to_vec());
         }
         "format" => {
-            let names = Format::ALL.iter().map(|format| format.name().into());
+            let names = format_names().map(|name| name.into());
             schema.enum_values = Some(names.collect());
         }
         "Idempotency-Key" => {

@@ -14,18 +14,28 @@ use hyper_util::rt::TokioExecutor;
 use rustls::ClientConfig;
 use rustls::crypto::ring;
 use rustls_platform_verifier::BuilderVerifierExt as _;
+use tokio::time::timeout;
 
 /// Timeout for connecting to another daemon.
 const CONNECT_WITHIN: Duration = Duration::from_secs(3);
 /// Period of the TCP keepalive probes, and the number of unanswered probes that closes a connection.
 const KEEPALIVE: Duration = Duration::from_secs(5);
 const KEEPALIVE_RETRIES: u32 = 3;
+/// Timeout for the head of the answer to a request that only reads.
+const READ_WITHIN: Duration = Duration::from_secs(5);
+/// Period of the probes while a request that may take long has no answer, and their timeout.
+const PROBE_EVERY: Duration = Duration::from_secs(3);
+const PROBE_WITHIN: Duration = Duration::from_secs(7);
+/// The route of the probes: each daemon answers it at once, without a token.
+const PROBED: &str = "/healthz";
 
 /// Why a request did not reach another daemon.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Error {
     #[error(transparent)]
     Sent(#[from] hyper_util::client::legacy::Error),
+    #[error("it accepts connections and answers nothing; it may have carried the request out")]
+    Silent,
     #[error("it sends no heartbeat; it may have carried the request out")]
     Lost,
     #[error(
@@ -35,9 +45,40 @@ pub(super) enum Error {
     Tls(String),
 }
 
+/// Sends a request that only reads. The head of its answer must come in time.
+pub(super) async fn send_read(request: Request) -> Result<Response, Error> {
+    let answered = timeout(READ_WITHIN, send(request)).await;
+    answered.unwrap_or(Err(Error::Silent))
+}
+
+/// Sends a request whose answer may take long, such as a turn. Meanwhile the daemon must answer
+/// probes.
+pub(super) async fn send_write(request: Request, address: &str) -> Result<Response, Error> {
+    tokio::select! {
+        answered = send(request) => answered,
+        () = is_silent(address) => Err(Error::Silent),
+    }
+}
+
+/// Ends when a probe of the daemon at an address gets no answer. A refused connection is an answer: a
+/// daemon that stops finishes its requests.
+async fn is_silent(address: &str) {
+    let uri = format!("{}{PROBED}", address.trim_end_matches('/'));
+    loop {
+        tokio::time::sleep(PROBE_EVERY).await;
+        let Ok(probe) = Request::get(uri.as_str()).body(Body::empty()) else {
+            // It is not sent to this address either.
+            return std::future::pending().await;
+        };
+        if timeout(PROBE_WITHIN, send(probe)).await.is_err() {
+            return;
+        }
+    }
+}
+
 /// Sends a request to the daemon at its address. The system's certificates, or those in
 /// SSL_CERT_FILE, verify the daemon.
-pub(super) async fn send(request: Request) -> Result<Response, Error> {
+async fn send(request: Request) -> Result<Response, Error> {
     let answer = match request.uri().scheme() == Some(&Scheme::HTTPS) {
         false => plain().request(request).await?,
         true => {

@@ -6,8 +6,9 @@ use unisono_context::Timestamp;
 use super::{Browser, KNOWN_MS, LINK_MS, Link, Login};
 
 impl Browser {
+    /// Clocks of several daemons may differ.
     pub(super) fn is_known(&self, now: Timestamp) -> bool {
-        (0..KNOWN_MS).contains(&now.0.saturating_sub(self.since.0))
+        now.0.abs_diff(self.since.0) < KNOWN_MS
     }
 
     pub(super) fn line(&self) -> String {
@@ -56,7 +57,6 @@ impl Link {
 }
 
 impl Login {
-    /// The end of a line.
     pub(super) fn end(self) -> String {
         self.token
             .map_or(String::new(), |token| format!(" {token}"))

@@ -43,7 +43,6 @@ pub(super) async fn read(
     Ok(messages)
 }
 
-/// The address of a part.
 fn address(part: &Value) -> Option<String> {
     let url = match part["type"].as_str()? {
         "image_url" => match &part["image_url"] {

@@ -7,28 +7,26 @@ use std::sync::Arc;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
+use tokio::sync::OwnedSemaphorePermit;
+use unisono::Error;
+use unisono::follow::Follower;
 use unisono_api::openai::Failure;
-use unisono_api::turn::Turn;
-use unisono_context::{RunId, TurnId};
-use unisono_runtime::Progress;
-use unisono_session::Fact;
-use unisono_session::event::RunRole;
-use unisono_session::run::CUT_OFF;
+use unisono_api::turn::{Member, Turn};
+use unisono_api::turn_event::TurnEvent;
+use unisono_context::TurnId;
 
 use super::{FieldError, PreparedRequest, answer_text, follow};
-use crate::http::events::{Next, Stream};
-use crate::http::{Shared, turns};
-use crate::waiting::{can_wait, waiting};
+use crate::http::Shared;
+use crate::http::events::reserve_stream;
+use crate::waiting::waiting;
 
 /// The format of a response.
 pub(super) trait Shape: Send {
     /// Before its first piece.
     fn on_start(&mut self) -> Vec<Event>;
-    /// The next events.
-    fn piece(&mut self, text: &str) -> Vec<Event>;
+    fn text_delta(&mut self, text: &str) -> Vec<Event>;
     /// The events after the last delta, from the complete text and the turn.
     fn on_end(&mut self, text: &str, turn: &Turn) -> Vec<Event>;
-    /// The events of a failure.
     fn failed(&mut self, failure: &Failure) -> Vec<Event>;
 }
 
@@ -41,7 +39,7 @@ pub(super) struct Used {
 }
 
 impl Used {
-    pub(super) fn of(turn: &Turn) -> Used {
+    pub(super) fn from_turn(turn: &Turn) -> Used {
         Used {
             input: turn.usage.input_tokens,
             output: turn.usage.output_tokens,
@@ -50,32 +48,30 @@ impl Used {
     }
 }
 
-/// Whether the reply was cut at its token limit.
-pub(in crate::http) fn is_cut_off(turn: &Turn) -> bool {
-    let lead = turn.runs.iter().rfind(|run| run.role == "lead");
-    let lacking = lead.and_then(|run| run.error.as_ref());
-    lacking.is_some_and(|lacking| lacking.reason.starts_with(CUT_OFF))
-}
-
 /// Starts the turn and streams its answer in the given format.
 pub(super) async fn stream<S: Shape + 'static>(
     shared: Arc<Shared>,
     mut asked: PreparedRequest,
     shape: impl FnOnce(TurnId) -> S,
 ) -> Result<Response, FieldError> {
-    let (stream, turn) = follow(&shared, &mut asked).await?;
+    let place = match asked.place.take() {
+        Some(place) => place,
+        None => reserve_stream(&shared)?,
+    };
+    let (turn, follower) = follow(&shared, &mut asked).await?;
     let mut shape = shape(turn);
     let answer = Answer {
         ready: shape.on_start().into(),
         shape,
-        shared,
         asked,
-        stream,
+        follower,
         turn,
         lead: None,
         sent: String::new(),
         whole: true,
         ended: false,
+        _shared: shared,
+        _place: place,
     };
     let events = stream::unfold(answer, |mut answer| async {
         let event = answer.next().await?;
@@ -89,18 +85,19 @@ pub(super) async fn stream<S: Shape + 'static>(
 /// An answer during its stream.
 struct Answer<S> {
     shape: S,
-    shared: Arc<Shared>,
     asked: PreparedRequest,
-    stream: Stream,
+    follower: Follower,
     turn: TurnId,
     /// The run that answers.
-    lead: Option<RunId>,
+    lead: Option<String>,
     /// The text sent so far of the current reply.
     sent: String,
     /// Whether the sent text is complete so far: deltas can be missed.
     whole: bool,
     ready: VecDeque<Event>,
     ended: bool,
+    _shared: Arc<Shared>,
+    _place: OwnedSemaphorePermit,
 }
 
 impl<S: Shape> Answer<S> {
@@ -112,37 +109,48 @@ impl<S: Shape> Answer<S> {
             if self.ended {
                 return None;
             }
-            match self.stream.next().await {
-                Some(Next::Recorded(_, event)) => self.recorded(&event.fact).await,
-                Some(Next::Progress(Progress::TextDelta { run, text }))
-                    if Some(run) == self.lead =>
-                {
-                    self.piece(&text);
-                }
-                Some(Next::Progress(_) | Next::Agents(_)) => {}
-                Some(Next::Missed) => self.whole = false,
-                None => self.end().await,
+            match self.follower.next().await {
+                Ok(Some(update)) => self.take(update.event).await,
+                Ok(None) => self.ended = true,
+                Err(error) => self.end(Err(error)).await,
             }
         }
     }
 
-    async fn recorded(&mut self, fact: &Fact) {
-        match fact {
-            Fact::RunOpened { run } if run.turn == self.turn && run.role == RunRole::Lead => {
-                self.lead = Some(run.id);
+    async fn take(&mut self, event: TurnEvent) {
+        match event {
+            TurnEvent::State(state) => {
+                self.find_lead(&state.agents);
+                // The next text may be the middle of a reply.
+                self.whole = self.lead.is_none();
+                self.check_waiting().await;
             }
+            TurnEvent::Accepted { agents, .. } | TurnEvent::Runs { agents } => {
+                self.find_lead(&agents);
+            }
+            TurnEvent::Text { run, text } if self.is_lead(&run) => self.text_delta(&text),
+            TurnEvent::Missed => self.whole = false,
             // A reply ended or another attempt began: the next text is a new one.
-            Fact::RunStepped { run, .. }
-            | Fact::ToolsAnswered { run, .. }
-            | Fact::RunRetried { run, .. }
-                if Some(*run) == self.lead =>
-            {
+            TurnEvent::RunStepped { run } if self.is_lead(&run) => {
                 self.whole = self.sent.is_empty();
             }
-            Fact::TurnEnded { turn, .. } if *turn == self.turn => self.end().await,
-            fact if can_wait(fact) => self.check_waiting().await,
+            TurnEvent::RunRetried { agent, .. } if agent.role == "lead" => {
+                self.whole = self.sent.is_empty();
+            }
+            TurnEvent::Waiting { .. } => self.check_waiting().await,
+            TurnEvent::Ended(end) => self.end(Ok(end.turn)).await,
             _ => {}
         }
+    }
+
+    fn find_lead(&mut self, agents: &[Member]) {
+        if let Some(lead) = agents.iter().find(|agent| agent.role == "lead") {
+            self.lead.clone_from(&lead.run);
+        }
+    }
+
+    fn is_lead(&self, run: &str) -> bool {
+        self.lead.as_deref() == Some(run)
     }
 
     /// Ends the stream if calls of the turn wait for a person.
@@ -156,17 +164,16 @@ impl<S: Shape> Answer<S> {
         }
     }
 
-    fn piece(&mut self, text: &str) {
+    fn text_delta(&mut self, text: &str) {
         if self.whole {
             self.sent.push_str(text);
-            self.ready.extend(self.shape.piece(text));
+            self.ready.extend(self.shape.text_delta(text));
         }
     }
 
     /// The rest of the answer and the last events.
-    async fn end(&mut self) {
+    async fn end(&mut self, turn: Result<Turn, Error>) {
         self.ended = true;
-        let turn = turns::read(&self.shared, &self.asked.session, self.turn).await;
         self.asked.leave().await;
         match turn.map_err(FieldError::from).and_then(answer_text) {
             Ok((turn, text)) => {
@@ -176,7 +183,7 @@ impl<S: Shape> Answer<S> {
                 };
                 if !rest.is_empty() {
                     self.sent.push_str(&rest);
-                    self.ready.extend(self.shape.piece(&rest));
+                    self.ready.extend(self.shape.text_delta(&rest));
                 }
                 let last = self.shape.on_end(&self.sent, &turn);
                 self.ready.extend(last);

@@ -8,13 +8,12 @@ use unisono_api::openai::{
 use unisono_api::turn::Turn;
 use unisono_context::TurnId;
 
-use super::answer::{Shape, Used, data, is_cut_off};
+use super::answer::{Shape, Used, data};
 use super::now;
 
 /// The last line of a stream.
 const DONE: &str = "[DONE]";
 
-/// The answer of a turn.
 pub(super) fn completion(id: TurnId, model: String, text: String, turn: &Turn) -> ChatCompletion {
     ChatCompletion {
         id: format!("chatcmpl-{id}"),
@@ -38,7 +37,7 @@ pub(super) fn completion(id: TurnId, model: String, text: String, turn: &Turn) -
 fn finish(turn: &Turn) -> &'static str {
     match turn.calls.is_empty() {
         false => "tool_calls",
-        true if is_cut_off(turn) => "length",
+        true if turn.is_cut_off() => "length",
         true => "stop",
     }
 }
@@ -58,7 +57,7 @@ fn calls(turn: &Turn, index: impl Fn(usize) -> Option<usize>) -> Vec<FunctionCal
 }
 
 fn tokens(turn: &Turn) -> Tokens {
-    let used = Used::of(turn);
+    let used = Used::from_turn(turn);
     Tokens {
         prompt_tokens: used.input,
         completion_tokens: used.output,
@@ -105,7 +104,7 @@ impl Shape for Chunks {
         vec![self.delta(Some("assistant"), "")]
     }
 
-    fn piece(&mut self, text: &str) -> Vec<Event> {
+    fn text_delta(&mut self, text: &str) -> Vec<Event> {
         vec![self.delta(None, text)]
     }
 

@@ -22,6 +22,8 @@ use unisono_session::machine::{Import, PrecedingMessages};
 
 use super::{FieldError, check_attachments};
 use crate::http::Shared;
+use crate::http::problem::ApiError;
+use crate::waiting::refusal;
 use compare::{Comparable, Comparison};
 use unisono::ask::Ask;
 
@@ -47,12 +49,16 @@ impl List {
         Ok((import, ask))
     }
 
-    /// The task of a request in a session, with the other new messages.
+    /// The task of a request in a session, with the other new messages. A turn that would wait for a
+    /// person's decision about another turn is refused.
     pub(super) async fn new_in(
         mut self,
         shared: &Shared,
         session: &Handle,
     ) -> Result<Ask, FieldError> {
+        if let Some(reason) = refusal(session, MAIN_BRANCH).await? {
+            return Err(ApiError::new(Code::Refused, reason).into());
+        }
         let messages = std::mem::take(&mut self.messages);
         let first = messages.iter().take_while(is_system).count();
         if !is_alone(messages.get(first..).unwrap_or_default()) {
@@ -113,7 +119,7 @@ impl List {
         first: usize,
         session: &Handle,
     ) -> Result<PrecedingMessages, FieldError> {
-        let branch = session.inspect(Branch::of).await?;
+        let branch = session.inspect(Branch::from_state).await?;
         if branch.is_busy {
             let detail = "the session works on a turn: ask again when that has ended, or send the \
                           new message alone";
@@ -161,11 +167,13 @@ impl List {
         match last.map(|last| last.role) {
             Some(Role::User) => {
                 let last = import.messages.pop();
-                let parts = last.map(|(_, last)| last.parts).unwrap_or_default();
+                let last = last.map(|(_, last)| (last.parts, last.author));
+                let (parts, author) = last.unwrap_or_default();
                 let ask = match parts.iter().any(|part| part.content().is_some()) {
                     true => Ask::from_parts(parts),
                     false => Ask::new(compare::text(&parts)),
                 };
+                let ask = ask.with_author(author);
                 Ok(match with_results {
                     true => ask.after(results(import)),
                     false => ask,
@@ -212,7 +220,6 @@ impl Mismatch {
     }
 }
 
-/// The branch to continue.
 struct Branch {
     head: Option<MessageId>,
     messages: u32,
@@ -220,7 +227,7 @@ struct Branch {
 }
 
 impl Branch {
-    fn of(state: &State) -> Branch {
+    fn from_state(state: &State) -> Branch {
         let head = state.tree().head(MAIN_BRANCH);
         let newest = head.and_then(|head| state.tree().get(head));
         Branch {

@@ -10,11 +10,12 @@ use tokio_util::task::TaskTracker;
 use unisono_context::{SessionId, TurnId};
 use unisono_runtime::Handle;
 use unisono_session::machine::{EPHEMERAL, Import};
-use unisono_session::{Event, Fact, State};
+use unisono_session::{Event, State};
 use uuid::Uuid;
 
 use unisono::Error;
 use unisono::Local;
+use unisono::labels::created_with;
 
 /// Sessions per read.
 const PAGE: usize = 1_024;
@@ -74,7 +75,7 @@ impl EphemeralSessions {
                 continue;
             }
             if first.is_some_and(|first| self.is_left(&first)) {
-                local.runtime()?.delete(session).await?;
+                local.discard(session).await?;
                 tracing::info!(%session, "an ephemeral session of an earlier process is removed");
             } else {
                 others.push(session);
@@ -98,11 +99,9 @@ impl EphemeralSessions {
     }
 
     fn is_left(&self, first: &Event) -> bool {
-        let Fact::Created { labels, .. } = &first.fact else {
-            return false;
-        };
         let process = self.process.to_string();
-        labels.get(EPHEMERAL).is_some_and(|of| **of != *process)
+        let of = created_with(first).and_then(|labels| labels.get(EPHEMERAL));
+        of.is_some_and(|of| **of != *process)
     }
 }
 
@@ -153,7 +152,7 @@ async fn remove(local: &Local, session: &Handle) {
                 tracing::debug!(session = %session.id(), %turn, %error, "a turn of an ephemeral session cannot be cancelled");
             }
         }
-        local.runtime()?.delete(session.id()).await?;
+        local.discard(session.id()).await?;
         Ok(())
     }
     .await;

@@ -64,7 +64,7 @@ impl Form {
         };
         let stop = self.stop.as_ref().map(stop).transpose();
         Ok(AnswerOptions {
-            bounds: Bounds { max_output, shape },
+            bounds: Bounds::new(max_output, shape),
             stop: stop
                 .map_err(|why| refused("stop", why))?
                 .unwrap_or_default(),
@@ -111,7 +111,6 @@ struct NamedSchema {
     schema: Option<Box<RawValue>>,
 }
 
-/// The shape that a format asks for.
 fn shape(format: &RawValue) -> Result<Shape, String> {
     let format: Format = serde_json::from_str(format.get())
         .map_err(|error| format!("is not a format of an answer: {error}"))?;

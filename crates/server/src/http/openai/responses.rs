@@ -20,7 +20,7 @@ use unisono_context::TurnId;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::answer::{self, Used, is_cut_off};
+use super::answer::{self, Used};
 use super::form::Form;
 use steps::Steps;
 
@@ -65,7 +65,7 @@ async fn respond(
         tool_choice: request.tool_choice.unwrap_or_else(|| "auto".into()),
         parallel: request.parallel_tool_calls.unwrap_or(true),
     };
-    if request.stream {
+    if request.stream.unwrap_or_default() {
         let shape = |turn| Steps {
             draft: started,
             turn,
@@ -106,7 +106,7 @@ fn conversation(request: &ResponseRequest) -> Result<Conversation, FieldError> {
     Ok(Conversation {
         model: request.model.clone(),
         messages,
-        stream: request.stream,
+        stream: request.stream.unwrap_or_default(),
         form: Form {
             answers: None,
             format: request
@@ -124,11 +124,11 @@ fn conversation(request: &ResponseRequest) -> Result<Conversation, FieldError> {
             .metadata
             .as_ref()
             .and_then(|data| data.get("session").cloned()),
-        tools: ClientToolRequest {
-            tools: request.tools.clone(),
-            choice: request.tool_choice.clone(),
-            parallel: request.parallel_tool_calls,
-        },
+        tools: ClientToolRequest::new(
+            request.tools.clone(),
+            request.tool_choice.clone(),
+            request.parallel_tool_calls,
+        ),
     })
 }
 
@@ -223,7 +223,7 @@ fn part_of_content(part: &Value) -> Result<Value, FieldError> {
 
 /// The status of a turn's answer.
 fn status(turn: &Turn) -> &'static str {
-    if is_cut_off(turn) {
+    if turn.is_cut_off() {
         INCOMPLETE
     } else {
         "completed"
@@ -273,7 +273,7 @@ impl Draft {
 }
 
 fn tokens(turn: &Turn) -> ResponseTokens {
-    let used = Used::of(turn);
+    let used = Used::from_turn(turn);
     ResponseTokens {
         input_tokens: used.input,
         input_tokens_details: PromptTokens {
@@ -288,7 +288,7 @@ fn tokens(turn: &Turn) -> ResponseTokens {
 /// An answer: its text and its calls of client tools.
 fn output(id: TurnId, text: String, turn: &Turn) -> Vec<OutputItem> {
     let said = turn.calls.is_empty() || !text.is_empty();
-    let said = said.then(|| OutputItem::Message(message(id, "completed", text)));
+    let said = said.then(|| OutputItem::Message(message(id, status(turn), text)));
     let calls = turn.calls.iter();
     let calls = calls.map(|left| OutputItem::Call(call(left, "completed")));
     said.into_iter().chain(calls).collect()

@@ -177,14 +177,6 @@ async fn what_is_written_while_a_session_is_deleted_is_counted_or_refused() {
     journal.close().await.unwrap();
 }
 
-#[test]
-fn entries_of_a_newer_format_are_named_and_not_guessed_at() {
-    let mut bytes = encode(&DeletedUsage::default()).unwrap();
-    bytes[1] = record::FORMAT + 1;
-    assert!(matches!(decode(&bytes), Err(Fault::Newer { .. })));
-    assert_eq!(decode(&bytes[..1]).unwrap_err(), Fault::Truncated);
-}
-
 #[tokio::test]
 async fn an_entry_as_it_is_written_is_read_for_ever() {
     let journal = Journal::new(Arc::new(Memory::new()));

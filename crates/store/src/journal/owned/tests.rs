@@ -8,9 +8,7 @@ use unisono_context::Timestamp;
 use unisono_session::{Event, Fact};
 
 use super::*;
-use crate::engine::{
-    Append, Checkpoint, Claim, Deletion, Engine, EngineFuture, Event as Stored, Health,
-};
+use crate::engine::{Append, Engine, EngineFuture, Event as Stored, SessionsFuture};
 use crate::memory::Memory;
 
 /// An engine that counts the sessions in its answers.
@@ -29,13 +27,10 @@ impl Counting {
 }
 
 impl Engine for Counting {
-    fn claim(&self, session: engine::SessionId) -> EngineFuture<'_, Claim> {
-        self.memory.claim(session)
-    }
-
-    fn append(&self, append: Append) -> EngineFuture<'_, u64> {
-        self.memory.append(append)
-    }
+    crate::forward_engine!(
+        memory: claim, append, put_checkpoint, latest_checkpoint, session, delete_session, health,
+        close
+    );
 
     fn read(
         &self,
@@ -46,35 +41,11 @@ impl Engine for Counting {
         Box::pin(self.counted(self.memory.read(session, from, limit)))
     }
 
-    fn put_checkpoint(
-        &self,
-        session: engine::SessionId,
-        epoch: u64,
-        checkpoint: Checkpoint,
-    ) -> EngineFuture<'_, ()> {
-        self.memory.put_checkpoint(session, epoch, checkpoint)
-    }
-
-    fn latest_checkpoint(
-        &self,
-        session: engine::SessionId,
-    ) -> EngineFuture<'_, Option<Checkpoint>> {
-        self.memory.latest_checkpoint(session)
-    }
-
-    fn session(&self, session: engine::SessionId) -> EngineFuture<'_, Option<SessionInfo>> {
-        self.memory.session(session)
-    }
-
-    fn existing(&self, sessions: Vec<engine::SessionId>) -> EngineFuture<'_, Vec<SessionInfo>> {
+    fn existing(&self, sessions: Vec<engine::SessionId>) -> SessionsFuture<'_> {
         Box::pin(self.counted(self.memory.existing(sessions)))
     }
 
-    fn sessions(
-        &self,
-        after: Option<engine::SessionId>,
-        limit: usize,
-    ) -> EngineFuture<'_, Vec<SessionInfo>> {
+    fn sessions(&self, after: Option<engine::SessionId>, limit: usize) -> SessionsFuture<'_> {
         Box::pin(self.counted(self.memory.sessions(after, limit)))
     }
 
@@ -82,20 +53,8 @@ impl Engine for Counting {
         &self,
         before: Option<engine::SessionId>,
         limit: usize,
-    ) -> EngineFuture<'_, Vec<SessionInfo>> {
+    ) -> SessionsFuture<'_> {
         Box::pin(self.counted(self.memory.newest_sessions(before, limit)))
-    }
-
-    fn delete_session(&self, deletion: Deletion) -> EngineFuture<'_, bool> {
-        self.memory.delete_session(deletion)
-    }
-
-    fn health(&self) -> Health {
-        self.memory.health()
-    }
-
-    fn close(&self) -> EngineFuture<'_, ()> {
-        self.memory.close()
     }
 }
 
@@ -164,7 +123,7 @@ async fn a_session_whose_first_event_was_under_way_is_listed_when_it_is_there() 
     assert_eq!(listed(&ada).await, []);
     // It was appended without a note, as if that had been before the first list.
     let event = created(id(1), Some("ada"));
-    let payload = crate::record::encode(&event, crate::record::OpenTurns::of(0)).unwrap();
+    let payload = crate::record::encode(&event, crate::record::OpenTurns::from_count(0)).unwrap();
     let append = Append {
         session: id(1).into(),
         epoch,

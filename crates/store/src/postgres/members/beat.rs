@@ -11,12 +11,13 @@ const SILENT_BEATS: u32 = 2;
 /// The resolution of the members' times.
 const TICK: Duration = Duration::from_millis(1);
 
-/// The row of a member.
 pub(super) struct MemberRow {
     pub(super) instance: Uuid,
     pub(super) member: Member,
     /// Whether it waits for budget that others may not need.
     pub(super) is_short: bool,
+    /// Whether its sessions free budget by themselves.
+    pub(super) is_spending: bool,
 }
 
 /// A program's own data at a beat.
@@ -77,6 +78,7 @@ pub(super) fn next(before: &Beat, members: &[MemberRow], of: OwnBeat<'_>) -> Bea
             .map(|known| known.member.name.clone())
             .collect(),
         is_budget_wanted: alive().any(|known| known.is_short),
+        is_budget_coming: alive().any(|known| known.is_spending),
         holds: holds.to_vec(),
         ..Beat::default()
     }
@@ -129,6 +131,7 @@ mod tests {
                 is_self: n == 1,
             },
             is_short: false,
+            is_spending: false,
         };
         change(&mut known);
         known
@@ -203,8 +206,8 @@ mod tests {
     }
 
     #[test]
-    fn budget_is_wanted_while_another_live_member_is_short_of_it() {
-        let short = |n, age| known(n, age, |one| one.is_short = true);
+    fn budget_is_wanted_or_coming_while_another_live_member_says_so() {
+        let short = |n, age| known(n, age, |one| (one.is_short, one.is_spending) = (true, true));
         let rows = [
             (vec![known(1, 0, |_| ()), known(2, 0, |_| ())], false),
             // Its own want is not another's.
@@ -218,7 +221,8 @@ mod tests {
                 &members,
                 own_beat(&Announcement::default()),
             );
-            assert_eq!(beat.is_budget_wanted, is_wanted);
+            let seen = (beat.is_budget_wanted, beat.is_budget_coming);
+            assert_eq!(seen, (is_wanted, is_wanted));
         }
     }
 

@@ -6,15 +6,30 @@ use std::time::Duration;
 use tokio::sync::watch;
 use uuid::Uuid;
 
-use super::statements::{CREATED_SINCE, OWNED};
+use super::statements::{CREATED_SINCE, FORGET_CALLBACK, OWNED, OWNED_BY, PUT_CALLBACK};
 use super::{Membership, lock};
 use crate::engine::{
     Announcement, Beat, Cluster, Document, EngineFuture, Member, ProviderPause, SessionId,
-    SessionInfo,
+    SessionInfo, SessionsFuture,
 };
 use crate::postgres::info;
 
 impl Cluster for Membership {
+    boxed! {
+        announce(announcement: Announcement) -> () = announced;
+        members() -> Vec<(Member, u64)> = all;
+        document(name: &'static str) -> Option<Document> = read_document;
+        put_document(name: &'static str, text: String, before: u64) -> bool = replace_document;
+        begun(cause: u128, session: Option<SessionId>) -> Option<SessionId> = first_session;
+        hold(holds: Vec<ProviderPause>) -> () = held;
+        callbacks(sessions: Option<Vec<SessionId>>) -> Vec<(SessionId, String)> = kept_callbacks;
+        take_over(limit: usize) -> Vec<SessionInfo> = taken_over;
+        decline(session: SessionInfo) -> () = declined;
+        release(sessions: Vec<SessionInfo>) -> () = released;
+        drain(member: Uuid, drains: bool) -> bool = drained;
+        hand_over() -> () = handed_over;
+    }
+
     fn takeover_after(&self) -> Duration {
         self.takeover_after
     }
@@ -23,16 +38,8 @@ impl Cluster for Membership {
         self.pause()
     }
 
-    fn announce(&self, announcement: Announcement) -> EngineFuture<'_, ()> {
-        Box::pin(self.announced(announcement))
-    }
-
     fn beats(&self) -> watch::Receiver<Beat> {
         self.beats.subscribe()
-    }
-
-    fn members(&self) -> EngineFuture<'_, Vec<(Member, u64)>> {
-        Box::pin(self.all())
     }
 
     fn owner(&self, session: SessionId) -> EngineFuture<'_, Option<Member>> {
@@ -53,18 +60,30 @@ impl Cluster for Membership {
         lock(&self.seen).elapsed() < self.takeover_after
     }
 
-    fn owned(&self) -> EngineFuture<'_, Vec<SessionInfo>> {
+    fn owned(&self) -> SessionsFuture<'_> {
         Box::pin(async move {
             let rows = self.link.read(OWNED, &[&self.id()]).await?;
             Ok(rows.iter().map(info).collect())
         })
     }
 
-    fn created_since(
+    fn owned_by(
         &self,
-        unix_ms: u64,
-        known: Vec<(SessionId, u64)>,
+        member: Uuid,
+        before: SessionId,
+        limit: usize,
     ) -> EngineFuture<'_, Vec<SessionInfo>> {
+        Box::pin(async move {
+            let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+            let rows = self
+                .link
+                .read(OWNED_BY, &[&member, &before.0, &limit])
+                .await?;
+            Ok(rows.iter().map(info).collect())
+        })
+    }
+
+    fn created_since(&self, unix_ms: u64, known: Vec<(SessionId, u64)>) -> SessionsFuture<'_> {
         Box::pin(async move {
             let time = |unix_ms| i64::try_from(unix_ms).unwrap_or(i64::MAX);
             let (ids, times): (Vec<Uuid>, Vec<i64>) = known
@@ -80,39 +99,21 @@ impl Cluster for Membership {
         })
     }
 
-    fn document(&self, name: &'static str) -> EngineFuture<'_, Option<Document>> {
-        Box::pin(self.read_document(name))
-    }
-
-    fn put_document(
-        &self,
-        name: &'static str,
-        text: String,
-        before: u64,
-    ) -> EngineFuture<'_, bool> {
-        Box::pin(self.replace_document(name, text, before))
-    }
-
-    fn begun(
-        &self,
-        cause: u128,
-        session: Option<SessionId>,
-    ) -> EngineFuture<'_, Option<SessionId>> {
-        Box::pin(self.first_session(cause, session))
-    }
-
-    fn hold(&self, holds: Vec<ProviderPause>) -> EngineFuture<'_, ()> {
-        Box::pin(self.held(holds))
-    }
-
     fn want_budget(&self, is_wanted: bool) {
         if self.is_short.swap(is_wanted, Ordering::Relaxed) != is_wanted {
             self.at_once.notify_one();
         }
     }
 
+    fn will_free_budget(&self, is_so: bool) {
+        // A program that waits for it has little patience.
+        if !self.is_spending.swap(is_so, Ordering::Relaxed) && is_so {
+            self.at_once.notify_one();
+        }
+    }
+
     fn put_callback(&self, session: SessionId, name: String, text: String) -> EngineFuture<'_, ()> {
-        Box::pin(self.keep_callback(session, name, text))
+        Box::pin(self.change_callback(PUT_CALLBACK, session, name, text))
     }
 
     fn forget_callback(
@@ -121,18 +122,7 @@ impl Cluster for Membership {
         name: String,
         text: String,
     ) -> EngineFuture<'_, ()> {
-        Box::pin(self.drop_callback(session, name, text))
-    }
-
-    fn callbacks(
-        &self,
-        sessions: Option<Vec<SessionId>>,
-    ) -> EngineFuture<'_, Vec<(SessionId, String)>> {
-        Box::pin(self.kept_callbacks(sessions))
-    }
-
-    fn take_over(&self, limit: usize) -> EngineFuture<'_, Vec<SessionInfo>> {
-        Box::pin(self.taken_over(limit))
+        Box::pin(self.change_callback(FORGET_CALLBACK, session, name, text))
     }
 
     fn take_up(&self, session: SessionId, epoch: u64) -> bool {
@@ -140,25 +130,9 @@ impl Cluster for Membership {
         self.gate.check().is_ok() && self.holds_lease() && mine.take_up(session, epoch)
     }
 
-    fn decline(&self, session: SessionInfo) -> EngineFuture<'_, ()> {
-        Box::pin(self.declined(session))
-    }
-
-    fn release(&self, sessions: Vec<SessionInfo>) -> EngineFuture<'_, ()> {
-        Box::pin(self.released(sessions))
-    }
-
-    fn drain(&self, member: Uuid, drains: bool) -> EngineFuture<'_, bool> {
-        Box::pin(self.drained(member, drains))
-    }
-
     fn begin_hand_over(&self) {
         let mut mine = lock(&self.mine);
         mine.forget_all();
         mine.is_handing_over = true;
-    }
-
-    fn hand_over(&self) -> EngineFuture<'_, ()> {
-        Box::pin(self.handed_over())
     }
 }

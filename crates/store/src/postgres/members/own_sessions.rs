@@ -34,7 +34,6 @@ impl OwnSessions {
         }
     }
 
-    /// Whether it may claim the session.
     pub(super) fn may_claim(&self, session: SessionId) -> bool {
         !self.is_handing_over && (!self.is_draining || self.contains(session))
     }
@@ -44,7 +43,6 @@ impl OwnSessions {
         self.sessions.len()
     }
 
-    /// Whether it works on the session.
     pub(super) fn contains(&self, session: SessionId) -> bool {
         self.sessions.contains(&session)
     }

@@ -8,8 +8,7 @@ use uuid::Uuid;
 
 use super::Membership;
 use super::statements::{
-    BEGIN_ONCE, BEGUN, CALLBACKS, DOCUMENT, FORGET_CALLBACK, HOLD, OWN_CALLBACKS, PUT_CALLBACK,
-    PUT_DOCUMENT,
+    BEGIN_ONCE, BEGUN, CALLBACKS, DOCUMENT, HOLD, OWN_CALLBACKS, PUT_DOCUMENT,
 };
 use crate::engine::{Document, ProviderPause, SessionId};
 use crate::error::Result;
@@ -69,25 +68,16 @@ impl Membership {
         Ok(())
     }
 
-    pub(super) async fn keep_callback(
+    /// Keeps or forgets a callback, by the statement.
+    pub(super) async fn change_callback(
         &self,
+        statement: &'static str,
         session: SessionId,
         name: String,
         text: String,
     ) -> Result<()> {
         let parameters: [&(dyn ToSql + Sync); 3] = [&session.0, &name, &text];
-        self.link.read(PUT_CALLBACK, &parameters).await?;
-        Ok(())
-    }
-
-    pub(super) async fn drop_callback(
-        &self,
-        session: SessionId,
-        name: String,
-        text: String,
-    ) -> Result<()> {
-        let parameters: [&(dyn ToSql + Sync); 3] = [&session.0, &name, &text];
-        self.link.read(FORGET_CALLBACK, &parameters).await?;
+        self.link.read(statement, &parameters).await?;
         Ok(())
     }
 

@@ -7,20 +7,20 @@ macro_rules! now {
 }
 
 /// Renews a member's row. Returns all rows as they were before, the sum of the versions of all shared
-/// documents and of the journal of tokens ($11), the pauses of other members, in milliseconds, and the
-/// last entry of the journal of automatic starts ($12).
+/// documents and of the journal of tokens ($11), the pauses of other members, in milliseconds, the
+/// last entry of the journal of automatic starts ($12), and who is about to free budget.
 pub(super) const BEAT: &str = concat!(
     "WITH beat AS (
     INSERT INTO unisono_members AS me (member, instance, name, version, address, token, agents,
-        draining, short, joined_unix_ms, beat_unix_ms)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $10, ",
+        draining, short, spending, joined_unix_ms, beat_unix_ms)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $10, $13, ",
     now!(),
     ", ",
     now!(),
     ") ON CONFLICT (member) DO UPDATE SET
         instance = excluded.instance, name = excluded.name, version = excluded.version,
         address = excluded.address, token = excluded.token, agents = excluded.agents,
-        short = excluded.short,
+        short = excluded.short, spending = excluded.spending,
         draining = CASE WHEN me.instance = excluded.instance THEN me.draining
                         ELSE excluded.draining END,
         joined_unix_ms = CASE WHEN me.instance = excluded.instance THEN me.joined_unix_ms
@@ -42,7 +42,8 @@ SELECT member, name, version, address, token, agents, joined_unix_ms, ",
     EXISTS (SELECT FROM unisono_sessions WHERE owner = $9), short,
     (SELECT array_agg(provider) FROM held), (SELECT array_agg(model) FROM held),
     (SELECT array_agg(remaining) FROM held),
-    coalesce((SELECT last_seq FROM unisono_sessions WHERE session = $12), 0) FROM unisono_members"
+    coalesce((SELECT last_seq FROM unisono_sessions WHERE session = $12), 0), spending
+FROM unisono_members"
 );
 
 /// All members, and the number of sessions that each owns.
@@ -147,6 +148,12 @@ WHERE known.owner = $1 OR known.owner IS NULL ORDER BY kept.session, kept.name L
 pub(super) const OWNED: &str = "\
 SELECT session, last_seq, epoch, payload_bytes, created_unix_ms, updated_unix_ms
 FROM unisono_sessions WHERE owner = $1 AND NOT deleted";
+
+/// A page of the sessions of a member, in descending order of their ids.
+pub(super) const OWNED_BY: &str = "\
+SELECT session, last_seq, epoch, payload_bytes, created_unix_ms, updated_unix_ms
+FROM unisono_sessions WHERE owner = $1 AND session < $2 AND last_seq > 0 AND NOT deleted
+ORDER BY session DESC LIMIT $3";
 
 pub(super) const CREATED_SINCE: &str = "\
 SELECT session, last_seq, epoch, payload_bytes, created_unix_ms, updated_unix_ms

@@ -37,6 +37,27 @@ use unisono_session::run::{
     self, Ending, FallbackUsed, Reply, RunCause, Stop, ToolCall, ToolResult, Usage,
 };
 
+/// A strategy for a value, of one for each of its fields. A group of fields has at most twelve; a
+/// semicolon ends it. Fields are boxed, so that large values fit the stack of a test.
+macro_rules! fields {
+    ($($type:ident)::+ { $($($field:ident: $strategy:expr),+);+ }) => {
+        ($(($($strategy.boxed(),)+),)+)
+            .prop_map(|($(($($field,)+),)+)| $($type)::+ { $($($field,)+)+ })
+    };
+}
+
+/// The name of each of these facts, with a strategy for it.
+macro_rules! fact_strategies {
+    ($($fact:ident { $($field:ident: $strategy:expr),+ })+) => {
+        vec![$({
+            fn strategy() -> BoxedStrategy<Fact> {
+                fields! { Fact::$fact { $($field: $strategy),+ } }.boxed()
+            }
+            (stringify!($fact), strategy())
+        }),+]
+    };
+}
+
 mod budgets;
 mod compaction;
 mod conversation;
@@ -47,350 +68,100 @@ use budgets::*;
 use compaction::*;
 use conversation::*;
 use runs::*;
+use tools::*;
 
 type Text = Arc<str>;
-
-fn import_notes() -> impl Strategy<Value = Box<ImportNotes>> {
-    let notes = (
-        list(message_time()),
-        list(message_time()),
-        list(checkpoint_id()),
-    );
-    notes.prop_map(|(opened, sealed, tightened)| {
-        Box::new(ImportNotes {
-            opened,
-            sealed,
-            tightened,
-        })
-    })
-}
+type Facts = Vec<(&'static str, BoxedStrategy<Fact>)>;
 
 /// An event of any kind.
 pub(super) fn event() -> impl Strategy<Value = Event> {
     let fact = prop::strategy::Union::new(facts().into_iter().map(|(_, strategy)| strategy));
-    (at(), fact).prop_map(|(at, fact)| Event { at, fact })
+    fields! { Event { at: at(), fact: fact } }
 }
 
 /// A strategy for each kind of fact, by name.
-pub(super) fn facts() -> Vec<(&'static str, BoxedStrategy<Fact>)> {
+pub(super) fn facts() -> Facts {
     let mut facts = session_facts();
     facts.extend(compaction_facts());
     facts.extend(run_facts());
-    facts.extend(tools::tool_facts());
+    facts.extend(tool_facts());
     facts
 }
 
-fn session_facts() -> Vec<(&'static str, BoxedStrategy<Fact>)> {
-    let created = (id(SessionId::from_u128), text(), text(), text_map());
-    let appended = (option::of(text()), option::of(message_id()), message());
-    let preamble_counted = (digest(), encoding(), count());
-    vec![
-        (
-            "Created",
-            created
-                .prop_map(|(session, title, system, labels)| Fact::Created {
-                    session,
-                    title,
-                    system,
-                    labels,
-                })
-                .boxed(),
-        ),
-        (
-            "Pinned",
-            list(message_id())
-                .prop_map(|messages| Fact::Pinned { messages })
-                .boxed(),
-        ),
-        (
-            "Reverted",
-            (option::of(turn_id()), checkpoint_id(), tokens())
-                .prop_map(|(turn, checkpoint, before)| Fact::Reverted {
-                    turn,
-                    checkpoint,
-                    before,
-                })
-                .boxed(),
-        ),
-        (
-            "Unpinned",
-            list(message_id())
-                .prop_map(|messages| Fact::Unpinned { messages })
-                .boxed(),
-        ),
-        (
-            "Appended",
-            appended
-                .prop_map(|(branch, parent, message)| Fact::Appended {
-                    branch,
-                    parent,
-                    message,
-                })
-                .boxed(),
-        ),
-        (
-            "BranchSet",
-            (text(), message_id())
-                .prop_map(|(branch, head)| Fact::BranchSet { branch, head })
-                .boxed(),
-        ),
-        (
-            "Counted",
-            (encoding(), list((message_id(), count())))
-                .prop_map(|(encoding, counts)| Fact::Counted { encoding, counts })
-                .boxed(),
-        ),
-        (
-            "PreambleCounted",
-            preamble_counted
-                .prop_map(|(preamble, encoding, count)| Fact::PreambleCounted {
-                    preamble,
-                    encoding,
-                    count,
-                })
-                .boxed(),
-        ),
-        (
-            "Defined",
-            definition()
-                .prop_map(|d| Fact::Defined {
-                    definition: Arc::new(d),
-                })
-                .boxed(),
-        ),
-        (
-            "TurnAccepted",
-            accepted()
-                .prop_map(|turn| Fact::TurnAccepted {
-                    turn: Box::new(turn),
-                })
-                .boxed(),
-        ),
-        (
-            "TurnStarted",
-            turn_id()
-                .prop_map(|turn| Fact::TurnStarted { turn })
-                .boxed(),
-        ),
-        (
-            "TurnEnded",
-            (turn_id(), outcome())
-                .prop_map(|(turn, outcome)| Fact::TurnEnded { turn, outcome })
-                .boxed(),
-        ),
-    ]
+fn session_facts() -> Facts {
+    fact_strategies! {
+        Created {
+            session: id(SessionId::from_u128),
+            title: text(),
+            system: text(),
+            labels: text_map()
+        }
+        Pinned { messages: list(message_id()) }
+        Reverted { turn: option::of(turn_id()), checkpoint: checkpoint_id(), before: tokens() }
+        Unpinned { messages: list(message_id()) }
+        Appended {
+            branch: option::of(text()),
+            parent: option::of(message_id()),
+            message: message()
+        }
+        BranchSet { branch: text(), head: message_id() }
+        Counted { encoding: encoding(), counts: list((message_id(), count())) }
+        PreambleCounted { preamble: digest(), encoding: encoding(), count: count() }
+        Defined { definition: definition().prop_map(Arc::new) }
+        TurnAccepted { turn: accepted().prop_map(Box::new) }
+        TurnStarted { turn: turn_id() }
+        TurnEnded { turn: turn_id(), outcome: outcome() }
+        InstructionsSet { text: text() }
+        PhrasesSet { phrases: list(text()) }
+        TopicsDecided { turn: turn_id(), through: message_id(), ends: list(topic_end()) }
+        TopicSealed { branch: text(), last: message_id() }
+        TopicsImported {
+            decided: list(decided_topics()),
+            sealed: list(message_id()),
+            notes: import_notes().prop_map(Box::new)
+        }
+        Measured { turn: turn_id(), calibration: calibration() }
+        Posted { branch: text(), message: message(), key: option::of(request_key()) }
+        CallCapSet { calls: any::<u32>() }
+        SettingsSet { settings: text_map() }
+    }
 }
 
-fn compaction_facts() -> Vec<(&'static str, BoxedStrategy<Fact>)> {
-    let frozen = (turn_id(), digest(), manifest());
-    vec![
-        (
-            "CompactionPlanned",
-            (turn_id(), plan())
-                .prop_map(|(turn, plan)| Fact::CompactionPlanned { turn, plan })
-                .boxed(),
-        ),
-        (
-            "Altered",
-            (option::of(turn_id()), list(alteration()))
-                .prop_map(|(turn, alterations)| Fact::Altered { turn, alterations })
-                .boxed(),
-        ),
-        (
-            "Compacted",
-            (option::of(turn_id()), checkpoint())
-                .prop_map(|(turn, c)| Fact::Compacted {
-                    turn,
-                    checkpoint: Arc::new(c),
-                })
-                .boxed(),
-        ),
-        (
-            "CompactionFailed",
-            (turn_id(), text())
-                .prop_map(|(turn, reason)| Fact::CompactionFailed { turn, reason })
-                .boxed(),
-        ),
-        (
-            "PreparationPlanned",
-            preparation()
-                .prop_map(|preparation| Fact::PreparationPlanned {
-                    preparation: Box::new(preparation),
-                })
-                .boxed(),
-        ),
-        (
-            "SummaryPrepared",
-            (turn_id(), written())
-                .prop_map(|(turn, summary)| Fact::SummaryPrepared {
-                    turn,
-                    summary: Box::new(summary),
-                })
-                .boxed(),
-        ),
-        (
-            "PreparationDropped",
-            (turn_id(), option::of(turn_id()), drop_reason())
-                .prop_map(|(turn, by, reason)| Fact::PreparationDropped { turn, by, reason })
-                .boxed(),
-        ),
-        (
-            "Frozen",
-            frozen
-                .prop_map(|(turn, id, manifest)| Fact::Frozen {
-                    turn,
-                    snapshot: SnapshotId(id),
-                    manifest,
-                })
-                .boxed(),
-        ),
-    ]
+fn compaction_facts() -> Facts {
+    fact_strategies! {
+        CompactionPlanned { turn: turn_id(), plan: plan() }
+        Altered { turn: option::of(turn_id()), alterations: list(alteration()) }
+        Compacted { turn: option::of(turn_id()), checkpoint: checkpoint().prop_map(Arc::new) }
+        CompactionFailed { turn: turn_id(), reason: text() }
+        PreparationPlanned { preparation: preparation().prop_map(Box::new) }
+        SummaryPrepared { turn: turn_id(), summary: written().prop_map(Box::new) }
+        PreparationDropped { turn: turn_id(), by: option::of(turn_id()), reason: drop_reason() }
+        Frozen { turn: turn_id(), snapshot: digest().prop_map(SnapshotId), manifest: manifest() }
+        SummariserUsed { turn: turn_id(), model: text(), usage: usage() }
+    }
 }
 
-fn run_facts() -> Vec<(&'static str, BoxedStrategy<Fact>)> {
-    let retried = (id(RunId::from_u128), any::<u32>(), at(), text());
-    vec![
-        (
-            "RunOpened",
-            opened().prop_map(|run| Fact::RunOpened { run }).boxed(),
-        ),
-        (
-            "ToolsAnswered",
-            (id(RunId::from_u128), any::<u32>())
-                .prop_map(|(run, round)| Fact::ToolsAnswered { run, round })
-                .boxed(),
-        ),
-        (
-            "RunStepped",
-            (id(RunId::from_u128), run_step())
-                .prop_map(|(run, step)| Fact::RunStepped {
-                    run,
-                    step: Arc::new(step),
-                })
-                .boxed(),
-        ),
-        (
-            "Delegated",
-            (id(RunId::from_u128), any::<u32>(), list(delegated_call()))
-                .prop_map(|(run, round, calls)| Fact::Delegated { run, round, calls })
-                .boxed(),
-        ),
-        (
-            "SummariserUsed",
-            (turn_id(), text(), usage())
-                .prop_map(|(turn, model, usage)| Fact::SummariserUsed { turn, model, usage })
-                .boxed(),
-        ),
-        (
-            "InstructionsSet",
-            text()
-                .prop_map(|text| Fact::InstructionsSet { text })
-                .boxed(),
-        ),
-        (
-            "PhrasesSet",
-            list(text())
-                .prop_map(|phrases| Fact::PhrasesSet { phrases })
-                .boxed(),
-        ),
-        (
-            "TopicsDecided",
-            (id(TurnId::from_u128), message_id(), list(topic_end()))
-                .prop_map(|(turn, through, ends)| Fact::TopicsDecided {
-                    turn,
-                    through,
-                    ends,
-                })
-                .boxed(),
-        ),
-        (
-            "TopicSealed",
-            (text(), message_id())
-                .prop_map(|(branch, last)| Fact::TopicSealed { branch, last })
-                .boxed(),
-        ),
-        (
-            "TopicsImported",
-            (list(decided_topics()), list(message_id()), import_notes())
-                .prop_map(|(decided, sealed, notes)| Fact::TopicsImported {
-                    decided,
-                    sealed,
-                    notes,
-                })
-                .boxed(),
-        ),
-        (
-            "Measured",
-            (turn_id(), calibration())
-                .prop_map(|(turn, calibration)| Fact::Measured { turn, calibration })
-                .boxed(),
-        ),
-        (
-            "Posted",
-            (text(), message(), text(), digest(), any::<bool>())
-                .prop_map(|(branch, message, name, request, keyed)| Fact::Posted {
-                    branch,
-                    message,
-                    key: keyed.then_some(RequestKey { name, request }),
-                })
-                .boxed(),
-        ),
-        (
-            "CallCapSet",
-            any::<u32>()
-                .prop_map(|calls| Fact::CallCapSet { calls })
-                .boxed(),
-        ),
-        (
-            "Reserved",
-            (id(RunId::from_u128), reservation())
-                .prop_map(|(run, reservation)| Fact::Reserved { run, reservation })
-                .boxed(),
-        ),
-        (
-            "CallSettled",
-            (id(RunId::from_u128), any::<u32>(), amount(), any::<bool>())
-                .prop_map(|(run, call, used, is_reported)| Fact::CallSettled {
-                    run,
-                    call,
-                    used,
-                    is_reported,
-                })
-                .boxed(),
-        ),
-        (
-            "SettingsSet",
-            text_map()
-                .prop_map(|settings| Fact::SettingsSet { settings })
-                .boxed(),
-        ),
-        (
-            "RunRetried",
-            retried
-                .prop_map(|(run, attempt, not_before, reason)| Fact::RunRetried {
-                    run,
-                    attempt,
-                    not_before,
-                    reason,
-                })
-                .boxed(),
-        ),
-        (
-            "LateOutputReceived",
-            (id(RunId::from_u128), any::<u32>(), late())
-                .prop_map(|(run, attempt, late)| Fact::LateOutputReceived { run, attempt, late })
-                .boxed(),
-        ),
-        (
-            "RunEnded",
-            (id(RunId::from_u128), ending())
-                .prop_map(|(run, ending)| Fact::RunEnded {
-                    run,
-                    ending: Arc::new(ending),
-                })
-                .boxed(),
-        ),
-    ]
+fn run_facts() -> Facts {
+    fact_strategies! {
+        RunOpened { run: opened() }
+        RunStepped { run: run_id(), step: run_step().prop_map(Arc::new) }
+        RunRetried { run: run_id(), attempt: any::<u32>(), not_before: at(), reason: text() }
+        RunEnded { run: run_id(), ending: ending().prop_map(Arc::new) }
+        Delegated { run: run_id(), round: any::<u32>(), calls: list(delegated_call()) }
+        Reserved { run: run_id(), reservation: reservation() }
+        CallSettled {
+            run: run_id(),
+            call: any::<u32>(),
+            used: amount(),
+            is_reported: any::<bool>()
+        }
+        LateOutputReceived { run: run_id(), attempt: any::<u32>(), late: late() }
+    }
+}
+
+fn import_notes() -> impl Strategy<Value = ImportNotes> {
+    let times = || list((message_id(), at()));
+    fields! { ImportNotes { opened: times(), sealed: times(), tightened: list(checkpoint_id()) } }
 }
 
 fn text() -> impl Strategy<Value = Text> {
@@ -413,10 +184,6 @@ fn message_id() -> impl Strategy<Value = MessageId> {
     id(MessageId::from_u128)
 }
 
-fn message_time() -> impl Strategy<Value = (MessageId, Timestamp)> {
-    (message_id(), at())
-}
-
 fn checkpoint_id() -> impl Strategy<Value = CheckpointId> {
     id(CheckpointId::from_u128)
 }
@@ -425,12 +192,27 @@ fn turn_id() -> impl Strategy<Value = TurnId> {
     id(TurnId::from_u128)
 }
 
+fn run_id() -> impl Strategy<Value = RunId> {
+    id(RunId::from_u128)
+}
+
 fn agent_id() -> impl Strategy<Value = AgentId> {
     text().prop_map(AgentId::new)
 }
 
 fn digest() -> impl Strategy<Value = Digest> {
     any::<[u8; 32]>().prop_map(Digest)
+}
+
+fn request_key() -> impl Strategy<Value = RequestKey> {
+    fields! {
+        RequestKey {
+            name: text(),
+            request: digest(),
+            client_message_id: option::of(text()),
+            client_parts: option::of(text())
+        }
+    }
 }
 
 fn at() -> impl Strategy<Value = Timestamp> {
@@ -458,7 +240,7 @@ fn encoding() -> impl Strategy<Value = Encoding> {
 }
 
 fn count() -> impl Strategy<Value = Count> {
-    (tokens(), tokens()).prop_map(|(tokens, at_most)| Count { tokens, at_most })
+    fields! { Count { tokens: tokens(), at_most: tokens() } }
 }
 
 fn counts() -> impl Strategy<Value = Counts> {

@@ -33,6 +33,15 @@ use unisono_session::run::{
     self, Ending, FallbackUsed, Reply, RunCause, Stop, ToolCall, ToolResult, Usage,
 };
 
+/// Facts with the names of their samples.
+macro_rules! samples {
+    ($($name:literal: $fact:expr),+ $(,)?) => {
+        vec![$(($name, $fact)),+]
+    };
+}
+
+type Samples = Vec<(&'static str, Fact)>;
+
 mod budgets;
 mod compaction;
 mod context_parts;
@@ -84,40 +93,8 @@ pub(super) fn event(fact: Fact) -> Event {
     }
 }
 
-fn session_facts() -> Vec<(&'static str, Fact)> {
-    let created = Fact::Created {
-        session: SESSION,
-        title: "Überblick".into(),
-        system: "You are concise.".into(),
-        labels: [
-            ("channel".into(), "42".into()),
-            ("platform".into(), "irc".into()),
-        ]
-        .into(),
-    };
+fn session_facts() -> Samples {
     let question = NewMessage::text(MESSAGE, Role::User, "What is new? 🎵", Timestamp(-1));
-    let root = Fact::Appended {
-        branch: None,
-        parent: None,
-        message: question,
-    };
-    let appended = Fact::Appended {
-        branch: Some("main".into()),
-        parent: Some(MESSAGE),
-        message: message(),
-    };
-    let appended_content = Fact::Appended {
-        branch: Some("main".into()),
-        parent: Some(MESSAGE),
-        message: message_with_contents(),
-    };
-    let counted = Fact::Counted {
-        encoding: Encoding::O200kBase,
-        counts: vec![
-            (MESSAGE, Count::exact(12)),
-            (MESSAGE, Count::approximate(100)),
-        ],
-    };
     let end = |(opener, by)| TopicEnd {
         opener: Ordinal(opener),
         by,
@@ -127,161 +104,117 @@ fn session_facts() -> Vec<(&'static str, Fact)> {
         encoding: Encoding::Cl100kBase,
         count: Count::exact(77),
     };
-    vec![
-        ("created", created),
-        ("appended_root", root),
-        ("appended", appended),
-        ("appended_content", appended_content),
-        (
-            "branch_set",
-            Fact::BranchSet {
-                branch: "main".into(),
-                head: MESSAGE,
-            },
-        ),
-        (
-            "instructions_set",
-            Fact::InstructionsSet {
-                text: "Use figures.".into(),
-            },
-        ),
-        (
-            "phrases_set",
-            Fact::PhrasesSet {
-                phrases: vec!["new topic".into(), "übrigens".into()],
-            },
-        ),
-        (
-            "topics_decided",
-            Fact::TopicsDecided {
-                turn: TURN,
+    samples! {
+        "created": Fact::Created {
+            session: SESSION,
+            title: "Überblick".into(),
+            system: "You are concise.".into(),
+            labels: [("channel".into(), "42".into()), ("platform".into(), "irc".into())].into(),
+        },
+        "appended_root": Fact::Appended { branch: None, parent: None, message: question },
+        "appended": Fact::Appended {
+            branch: Some("main".into()),
+            parent: Some(MESSAGE),
+            message: message(),
+        },
+        "appended_content": Fact::Appended {
+            branch: Some("main".into()),
+            parent: Some(MESSAGE),
+            message: message_with_contents(),
+        },
+        "appended_document": Fact::Appended {
+            branch: Some("main".into()),
+            parent: Some(MESSAGE),
+            message: message_with_document(),
+        },
+        "branch_set": Fact::BranchSet { branch: "main".into(), head: MESSAGE },
+        "instructions_set": Fact::InstructionsSet { text: "Use figures.".into() },
+        "phrases_set": Fact::PhrasesSet { phrases: vec!["new topic".into(), "übrigens".into()] },
+        "topics_decided": Fact::TopicsDecided {
+            turn: TURN,
+            through: MESSAGE,
+            ends: (3..).zip(EndedBy::ALL).map(end).collect(),
+        },
+        "topic_sealed": Fact::TopicSealed { branch: "main".into(), last: MESSAGE },
+        "topics_imported": Fact::TopicsImported {
+            decided: vec![DecidedTopics {
                 through: MESSAGE,
-                ends: (3..).zip(EndedBy::ALL).map(end).collect(),
+                ends: vec![end((3, EndedBy::Silence))],
+            }],
+            sealed: vec![MESSAGE],
+            notes: Box::default(),
+        },
+        "topics_imported_with_notes": Fact::TopicsImported {
+            decided: Vec::new(),
+            sealed: Vec::new(),
+            notes: Box::new(ImportNotes {
+                opened: vec![(MESSAGE, Timestamp(5))],
+                sealed: vec![(MESSAGE, Timestamp(6))],
+                tightened: vec![CHECKPOINT],
+            }),
+        },
+        "measured": Fact::Measured {
+            turn: TURN,
+            calibration: Calibration {
+                model: "anthropic/claude-opus-5".into(),
+                ratio: Ppm(1_180_000),
+                band: Ppm(10_000),
             },
-        ),
-        (
-            "topic_sealed",
-            Fact::TopicSealed {
-                branch: "main".into(),
-                last: MESSAGE,
-            },
-        ),
-        (
-            "topics_imported",
-            Fact::TopicsImported {
-                decided: vec![DecidedTopics {
-                    through: MESSAGE,
-                    ends: vec![end((3, EndedBy::Silence))],
-                }],
-                sealed: vec![MESSAGE],
-                notes: Box::default(),
-            },
-        ),
-        (
-            "topics_imported_with_notes",
-            Fact::TopicsImported {
-                decided: Vec::new(),
-                sealed: Vec::new(),
-                notes: Box::new(ImportNotes {
-                    opened: vec![(MESSAGE, Timestamp(5))],
-                    sealed: vec![(MESSAGE, Timestamp(6))],
-                    tightened: vec![CHECKPOINT],
-                }),
-            },
-        ),
-        (
-            "measured",
-            Fact::Measured {
-                turn: TURN,
-                calibration: Calibration {
-                    model: "anthropic/claude-opus-5".into(),
-                    ratio: Ppm(1_180_000),
-                    band: Ppm(10_000),
-                },
-            },
-        ),
-        (
-            "posted",
-            Fact::Posted {
-                branch: "main".into(),
-                message: message(),
-                key: Some(RequestKey {
-                    name: "irc-4711".into(),
-                    request: Digest::of_bytes(b"{}"),
-                }),
-            },
-        ),
-        ("call_cap_set", Fact::CallCapSet { calls: 64 }),
-        ("counted", counted),
-        ("preamble_counted", preamble_counted),
-        (
-            "pinned",
-            Fact::Pinned {
-                messages: vec![MESSAGE],
-            },
-        ),
-        (
-            "reverted",
-            Fact::Reverted {
-                turn: Some(TURN),
-                checkpoint: CHECKPOINT,
-                before: Tokens(30_000),
-            },
-        ),
-        (
-            "unpinned",
-            Fact::Unpinned {
-                messages: vec![MESSAGE],
-            },
-        ),
-        ("defined_llm", defined(agent::AgentKind::Llm)),
-        (
-            "defined_command",
-            defined(agent::AgentKind::Command(command())),
-        ),
-        (
-            "defined_command_passing",
-            defined(agent::AgentKind::Command(agent::Command {
-                env_pass: vec!["GITHUB_TOKEN".into()],
-                ..command()
-            })),
-        ),
-        ("defined_http", defined(agent::AgentKind::Http(http()))),
-        (
-            "defined_a2a",
-            defined(agent::AgentKind::A2a(agent::A2a {
-                url: http().url,
-                headers: http().headers,
-                card_digest: Some("5056db06".into()),
-                contract: unisono_session::tool::Contract::AtMostOnce,
-            })),
-        ),
-        (
-            "defined_acp",
-            defined(agent::AgentKind::Acp(agent::Acp {
-                command: command(),
-                worktree: true,
-                allow: vec![agent::ToolKind::Read, agent::ToolKind::Execute],
-                deny: Vec::new(),
-                contract: unisono_session::tool::Contract::AtMostOnce,
-            })),
-        ),
-        (
-            "defined_acp_deny",
-            defined(agent::AgentKind::Acp(agent::Acp {
-                command: command(),
-                worktree: false,
-                allow: vec![agent::ToolKind::Read],
-                deny: vec![agent::ToolKind::Delete],
-                contract: unisono_session::tool::Contract::Idempotent,
-            })),
-        ),
-        ("defined_pipeline", pipeline()),
-        (
-            "defined_custom",
-            defined(agent::AgentKind::Custom("echo".into())),
-        ),
-    ]
+        },
+        "posted": Fact::Posted {
+            branch: "main".into(),
+            message: message(),
+            key: Some(RequestKey {
+                name: "irc-4711".into(),
+                request: Digest::of_bytes(b"{}"),
+                client_message_id: None,
+                client_parts: None,
+            }),
+        },
+        "call_cap_set": Fact::CallCapSet { calls: 64 },
+        "counted": Fact::Counted {
+            encoding: Encoding::O200kBase,
+            counts: vec![(MESSAGE, Count::exact(12)), (MESSAGE, Count::approximate(100))],
+        },
+        "preamble_counted": preamble_counted,
+        "pinned": Fact::Pinned { messages: vec![MESSAGE] },
+        "reverted": Fact::Reverted {
+            turn: Some(TURN),
+            checkpoint: CHECKPOINT,
+            before: Tokens(30_000),
+        },
+        "unpinned": Fact::Unpinned { messages: vec![MESSAGE] },
+        "defined_llm": defined(agent::AgentKind::Llm),
+        "defined_files": defined_with_files(),
+        "defined_command": defined(agent::AgentKind::Command(command())),
+        "defined_command_passing": defined(agent::AgentKind::Command(agent::Command {
+            env_pass: vec!["GITHUB_TOKEN".into()],
+            ..command()
+        })),
+        "defined_http": defined(agent::AgentKind::Http(http())),
+        "defined_a2a": defined(agent::AgentKind::A2a(agent::A2a {
+            url: http().url,
+            headers: http().headers,
+            card_digest: Some("5056db06".into()),
+            contract: unisono_session::tool::Contract::AtMostOnce,
+        })),
+        "defined_acp": defined(agent::AgentKind::Acp(agent::Acp {
+            command: command(),
+            worktree: true,
+            allow: vec![agent::ToolKind::Read, agent::ToolKind::Execute],
+            deny: Vec::new(),
+            contract: unisono_session::tool::Contract::AtMostOnce,
+        })),
+        "defined_acp_deny": defined(agent::AgentKind::Acp(agent::Acp {
+            command: command(),
+            worktree: false,
+            allow: vec![agent::ToolKind::Read],
+            deny: vec![agent::ToolKind::Delete],
+            contract: unisono_session::tool::Contract::Idempotent,
+        })),
+        "defined_pipeline": pipeline(),
+        "defined_custom": defined(agent::AgentKind::Custom("echo".into())),
+    }
 }
 
 /// Only the second of two stages answers.
@@ -307,7 +240,7 @@ fn options(instructions: &str) -> SummaryOptions {
     SummaryOptions::with_instructions(Some(instructions))
 }
 
-fn turn_facts() -> Vec<(&'static str, Fact)> {
+fn turn_facts() -> Samples {
     let answer = Work::Answer {
         input: NewMessage::text(MESSAGE, Role::User, "Compare the two.", Timestamp(5)),
         client_options: ClientOptions::default(),
@@ -342,7 +275,7 @@ fn turn_facts() -> Vec<(&'static str, Fact)> {
             amount: Tokens(1_000),
             align: 4,
         },
-        ..Policy::of(Preset::Truncate)
+        ..Policy::from_preset(Preset::Truncate)
     };
     let shares = Policy {
         trigger: Some(Trigger::OfUsable(Ppm(750_000))),
@@ -350,7 +283,7 @@ fn turn_facts() -> Vec<(&'static str, Fact)> {
         method: Method::Summarise { cap: Tokens(2_048) },
         masking: None,
         quota: None,
-        ..Policy::of(Preset::Progressive)
+        ..Policy::from_preset(Preset::Progressive)
     };
     let tiers = Policy {
         keep: Keep::Tiers(Tiers {
@@ -358,7 +291,7 @@ fn turn_facts() -> Vec<(&'static str, Fact)> {
             large: Large::Chars(2_000),
             ..Tiers::DEFAULT
         }),
-        ..Policy::of(Preset::Tiered)
+        ..Policy::from_preset(Preset::Tiered)
     };
     let compact_again = Work::Compact {
         keep: None,
@@ -368,112 +301,64 @@ fn turn_facts() -> Vec<(&'static str, Fact)> {
         turn: TURN,
         outcome,
     };
-    vec![
-        ("turn_accepted_answer", accepted(answer, policy())),
-        (
-            "turn_accepted_lending",
-            accepted(lending(Choice::Any), policy()),
-        ),
-        (
-            "turn_accepted_insisting",
-            accepted(lending(Choice::This("weather".into())), policy()),
-        ),
-        ("turn_accepted_stopping", accepted(stopping, policy())),
-        ("turn_accepted_compact", accepted(compact, dropping)),
-        (
-            "turn_accepted_compact_plainly",
-            accepted(compact_plainly.clone(), shares),
-        ),
-        (
-            "turn_accepted_messages_by_window",
-            accepted(compact_plainly.clone(), Policy::of(Preset::Checkpoint)),
-        ),
-        (
-            "turn_accepted_tokens_by_window",
-            accepted(compact_plainly, Policy::of(Preset::Retention)),
-        ),
-        (
-            "turn_accepted_compact_by",
-            accepted(
-                Work::Compact {
-                    keep: None,
-                    writing: SummaryOptions {
-                        summariser: Some("openai/gpt-4o-mini".into()),
-                        ..options("Keep the names.")
-                    },
+    samples! {
+        "turn_accepted_answer": accepted(answer, policy()),
+        "turn_accepted_lending": accepted(lending(Choice::Any), policy()),
+        "turn_accepted_insisting": accepted(lending(Choice::This("weather".into())), policy()),
+        "turn_accepted_stopping": accepted(stopping, policy()),
+        "turn_accepted_compact": accepted(compact, dropping),
+        "turn_accepted_compact_plainly": accepted(compact_plainly.clone(), shares),
+        "turn_accepted_messages_by_window":
+            accepted(compact_plainly.clone(), Policy::from_preset(Preset::Checkpoint)),
+        "turn_accepted_tokens_by_window": accepted(compact_plainly, Policy::from_preset(Preset::Retention)),
+        "turn_accepted_compact_by": accepted(
+            Work::Compact {
+                keep: None,
+                writing: SummaryOptions {
+                    summariser: Some("openai/gpt-4o-mini".into()),
+                    ..options("Keep the names.")
                 },
-                shares,
-            ),
+            },
+            shares,
         ),
-        (
-            "turn_accepted_regenerate_by",
-            accepted(
-                Work::Regenerate {
-                    checkpoint: CHECKPOINT,
-                    writing: SummaryOptions {
-                        unwritten: SummaryFallback::Extractive,
-                        ..SummaryOptions::default()
-                    },
+        "turn_accepted_regenerate_by": accepted(
+            Work::Regenerate {
+                checkpoint: CHECKPOINT,
+                writing: SummaryOptions {
+                    unwritten: SummaryFallback::Extractive,
+                    ..SummaryOptions::default()
                 },
-                shares,
-            ),
+            },
+            shares,
         ),
-        (
-            "turn_accepted_restore",
-            accepted(
-                Work::Revert {
-                    checkpoint: CHECKPOINT,
-                },
-                shares,
-            ),
+        "turn_accepted_restore": accepted(Work::Revert { checkpoint: CHECKPOINT }, shares),
+        "turn_accepted_regenerate": accepted(
+            Work::Regenerate { checkpoint: CHECKPOINT, writing: options("Keep the names.") },
+            shares,
         ),
-        (
-            "turn_accepted_regenerate",
-            accepted(
-                Work::Regenerate {
-                    checkpoint: CHECKPOINT,
-                    writing: options("Keep the names."),
-                },
-                shares,
-            ),
+        "turn_accepted_edit": accepted(
+            Work::Edit {
+                checkpoint: CHECKPOINT,
+                text: "## Context\nShort.".into(),
+                counts: [(Encoding::Cl100kBase, Count::exact(9))].into_iter().collect(),
+            },
+            shares,
         ),
-        (
-            "turn_accepted_edit",
-            accepted(
-                Work::Edit {
-                    checkpoint: CHECKPOINT,
-                    text: "## Context\nShort.".into(),
-                    counts: [(Encoding::Cl100kBase, Count::exact(9))]
-                        .into_iter()
-                        .collect(),
-                },
-                shares,
-            ),
-        ),
-        (
-            "turn_ended_restored",
-            ended(Outcome::Reverted {
-                before: Tokens(30_000),
-                after: Tokens(90_000),
-            }),
-        ),
-        ("turn_accepted_tiered", accepted(compact_again, tiers)),
-        ("turn_started", Fact::TurnStarted { turn: TURN }),
-        ("turn_ended_answered", ended(Outcome::Answered)),
-        (
-            "turn_ended_compacted",
-            ended(Outcome::Compacted {
-                before: Tokens(90_000),
-                after: Tokens(30_000),
-            }),
-        ),
-        (
-            "turn_ended_failed",
-            ended(Outcome::Failed {
-                code: "lead_failed".into(),
-                reason: "no model".into(),
-            }),
-        ),
-        ("turn_ended_cancelled", ended(Outcome::Cancelled)),
-    ]
+        "turn_ended_restored": ended(Outcome::Reverted {
+            before: Tokens(30_000),
+            after: Tokens(90_000),
+        }),
+        "turn_accepted_tiered": accepted(compact_again, tiers),
+        "turn_started": Fact::TurnStarted { turn: TURN },
+        "turn_ended_answered": ended(Outcome::Answered),
+        "turn_ended_compacted": ended(Outcome::Compacted {
+            before: Tokens(90_000),
+            after: Tokens(30_000),
+        }),
+        "turn_ended_failed": ended(Outcome::Failed {
+            code: "lead_failed".into(),
+            reason: "no model".into(),
+        }),
+        "turn_ended_cancelled": ended(Outcome::Cancelled),
+    }
 }

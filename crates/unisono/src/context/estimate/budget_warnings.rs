@@ -27,7 +27,6 @@ impl MaximumUse {
         }
     }
 
-    /// Of all runs of a turn.
     pub(crate) fn of_runs(runs: &[RunEstimate]) -> MaximumUse {
         let each = runs.iter().map(MaximumUse::of_run);
         let none = MaximumUse {

@@ -61,7 +61,9 @@ impl NextTurn {
         let rests = state.checkpoints().rests(state.tree(), head);
         let outlook = SimulationInput {
             head,
+            pending: false,
             budgets: &measured.budgets,
+            fallbacks: &measured.shares.fallback_budgets(),
             policy: &by.policy,
             mode: if rests { Mode::Rest } else { Mode::Check },
             now: clock::now(),
@@ -82,7 +84,6 @@ impl NextTurn {
         })
     }
 
-    /// In the types of the API.
     pub(super) fn to_api(&self) -> api::NextTurn {
         let steps = self.plans.iter().map(|plan| fmt::step(&plan.step));
         let starts = self.policy.trigger_amount(&self.budget);

@@ -10,13 +10,11 @@ use unisono_context::policy::Policy;
 use unisono_context::tokens::{Count, Counts};
 use unisono_context::view::View;
 use unisono_context::{CheckpointId, Encoding, MessageId, Timestamp};
+use unisono_session::turn::COMPACTION_STEPS_MAX;
 use unisono_session::{Fact, State};
 
 use super::super::{note, tokenizer};
 use super::{Error, most};
-
-/// Maximum number of simulated steps; a turn takes no more.
-const STEPS_MOST: usize = 64;
 
 /// The simulated steps.
 pub(super) struct Simulation {
@@ -28,10 +26,13 @@ pub(super) struct Simulation {
     pub(super) stuck: Option<compaction::Error>,
 }
 
-/// The inputs of the simulation.
 pub(super) struct SimulationInput<'o> {
     pub(super) head: MessageId,
+    /// Whether `head` is an input that waits for its answer.
+    pub(super) pending: bool,
     pub(super) budgets: &'o Budgets,
+    /// The budgets that are tried in this order if the context cannot satisfy these.
+    pub(super) fallbacks: &'o [Budgets],
     pub(super) policy: &'o Policy,
     pub(super) mode: Mode,
     pub(super) now: Timestamp,
@@ -47,11 +48,11 @@ impl SimulationInput<'_> {
             stuck: None,
         };
         let mut mode = self.mode;
-        while simulation.plans.len() < STEPS_MOST {
-            let Some(view) = simulation.state.view(self.head, false) else {
+        while simulation.plans.len() < COMPACTION_STEPS_MAX as usize {
+            let Some(view) = simulation.state.view(self.head, self.pending) else {
                 break;
             };
-            let plan = match compaction::plan(&view, self.budgets, self.policy, mode, self.now) {
+            let plan = match self.plan(&view, mode) {
                 Ok(plan) => {
                     let first = all && simulation.plans.is_empty();
                     match first
@@ -71,7 +72,7 @@ impl SimulationInput<'_> {
             let before = view.effective(&plan.budget);
             let fact = self.carried_out(&view, &plan)?;
             note(&mut simulation.state, fact)?;
-            let view = simulation.state.view(self.head, false);
+            let view = simulation.state.view(self.head, self.pending);
             let after = view.and_then(|view| view.effective(&plan.budget));
             let last = !all && plan.step.cover().is_some();
             let budget = plan.budget;
@@ -88,6 +89,19 @@ impl SimulationInput<'_> {
             }
         }
         Ok(simulation)
+    }
+
+    /// The next step under the first budgets that the context can satisfy, as in a turn.
+    fn plan(&self, view: &View<'_>, mode: Mode) -> Result<Option<Plan>, compaction::Error> {
+        let plan = |budgets: &Budgets| compaction::plan(view, budgets, self.policy, mode, self.now);
+        let mut planned = plan(self.budgets);
+        for budgets in self.fallbacks {
+            if !matches!(planned, Err(compaction::Error::Overflow { .. })) {
+                break;
+            }
+            planned = plan(budgets);
+        }
+        planned
     }
 
     /// The masks of delegates' results with which a turn begins: instead of a compaction that is `due`

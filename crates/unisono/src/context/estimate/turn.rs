@@ -12,7 +12,7 @@ use unisono_session::{Definition, State};
 
 use super::super::{measure, tokenizer};
 use super::budget_warnings::{self, MaximumUse};
-use super::{Error, NextTurn};
+use super::{Error, NextTurn, input};
 use crate::ask::{Ask, ContextInputs};
 use crate::models;
 use unisono_config::setup::Setup;
@@ -31,6 +31,7 @@ pub fn turn(
     let by = ask.context_inputs(setup, learnt)?;
     let head = state.tree().head(ask.on_branch());
     let measured = measure(state, head, &by)?;
+    let overflow = input::problem(setup, &by, (ask.on_branch(), task), state)?;
     let next = head.map(|head| NextTurn::measured(setup, by.clone(), head, state));
     let next = next.transpose()?.map(|next| next.to_api());
     let next_before = next.as_ref().map_or(0, |next| next.tokens_before);
@@ -70,6 +71,7 @@ pub fn turn(
         problem: next
             .as_ref()
             .and_then(|next| next.problem.clone())
+            .or(overflow)
             .or(problem),
         steps: next.map(|next| next.steps).unwrap_or_default(),
         input_tokens: runs.iter().map(|run| run.input_tokens).sum(),
@@ -131,7 +133,7 @@ impl TurnInputs<'_> {
         };
         match agent.kind {
             AgentKind::Llm => {}
-            // What a program uses is its own business; a pipeline without a model uses nothing.
+            // A pipeline without a model uses no tokens. The usage of a program is unknown.
             AgentKind::Pipeline => {
                 return Ok(RunEstimate {
                     input_cost_usd: Some(0.0),
@@ -158,8 +160,8 @@ impl TurnInputs<'_> {
         let is_known = before.iter().any(|run| same(&run));
         let entry = self.setup.loaded.catalogue.get(None, &agent.model).ok();
         let prices = entry.map(|entry| entry.prices);
-        let paid = prices.and_then(|prices| Some(prices.input?.of(input)));
-        let reply = prices.and_then(|prices| Some(prices.output?.of(output)));
+        let paid = prices.and_then(|prices| Some(prices.input?.cost_of(input)));
+        let reply = prices.and_then(|prices| Some(prices.output?.cost_of(output)));
         let usd = |cost: Cost| cost.micro_dollars() as f64 / 1e6;
         Ok(RunEstimate {
             model: Some(agent.model.to_string()),
@@ -188,6 +190,7 @@ impl TurnInputs<'_> {
             window: agent.limits.window,
             usable: agent.limits.window,
             per_message: agent.limits.per_message,
+            files: agent.limits.files,
         };
         let view = self.head.and_then(|head| self.state.view(head, false));
         let now = view.and_then(|view| view.effective(&budget));

@@ -1,4 +1,4 @@
-//! What comes of a turn after its end.
+//! Tests of the spans of a turn that reports something after its end.
 
 use super::*;
 use crate::otel::span::time;

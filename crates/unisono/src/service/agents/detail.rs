@@ -6,9 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use unisono_api::Code;
-use unisono_api::agent::{
-    Agent, AgentCheck, AgentDetail, AgentFile, AgentTool, NewAgentFile, Reload,
-};
+use unisono_api::agent::{AgentCheck, AgentDetail, AgentFile, AgentTool, NewAgentFile, Reload};
 use unisono_config::agents::Roster;
 use unisono_config::setup::Setup;
 use unisono_context::Digest;
@@ -18,6 +16,7 @@ use unisono_session::tool::allows;
 
 use super::reload_to_api;
 use crate::Local;
+use crate::agents;
 use crate::error::Error;
 use crate::local::off_thread;
 use crate::models;
@@ -53,16 +52,7 @@ pub(super) fn agent_detail(setup: &Setup, name: &str) -> Option<AgentDetail> {
         })
     });
     Some(AgentDetail {
-        agent: Agent {
-            agent: definition.id.to_string(),
-            description: definition.description.to_string(),
-            kind: definition.kind.name().to_owned(),
-            model: definition.model.to_string(),
-            tools: definition.tools.iter().map(ToString::to_string).collect(),
-            tags: definition.tags.iter().map(ToString::to_string).collect(),
-            origin: found.origin.to_string(),
-            role: None,
-        },
+        agent: agents::to_api(found, None),
         usable: unavailable_reason.is_none(),
         unavailable_reason,
         instructions: definition.instructions.to_string(),
@@ -190,7 +180,6 @@ pub(super) fn check_may_edit(local: &Local) -> Result<(), Error> {
     Err(Error::new(Code::Forbidden, detail))
 }
 
-/// Replaces the file of an agent.
 pub(super) async fn save(local: &Local, agent: &str, new: &NewAgentFile) -> Result<Reload, Error> {
     check_may_edit(local)?;
     // Others that save wait: the file is compared and replaced by one after the other.

@@ -9,6 +9,7 @@ use unisono_session::event::{Outcome, Work};
 use crate::context::estimate;
 use crate::error::Error;
 use crate::history::{self, Lookup};
+use crate::turn_budgets::TurnBudgets;
 use crate::view::{Inspect as _, View};
 use crate::{Local, fmt, turn_view};
 
@@ -22,11 +23,15 @@ pub(super) async fn read(local: &Local, session: &View, turn: TurnId) -> Result<
         let work = trace.turn(turn)?.accepted.1.work.clone();
         Some((turn_view::of_turn(trace, session.id(), turn)?, work))
     });
-    let (read, work) = found.ok_or_else(|| Error::not_found("turn", turn))?;
+    let (mut read, work) = found.ok_or_else(|| Error::not_found("turn", turn))?;
+    if let Some(trace) = &trace {
+        let budgets = TurnBudgets::read(session, trace, turn).await?;
+        budgets.add_to_turn(&mut read);
+    }
     let summariser = work.writing().and_then(|how| how.summariser.as_ref());
     let summariser = summariser.map(ToString::to_string);
     let (newest, branch) = (read.checkpoints.last().copied(), read.branch.clone());
-    let look = move |state: &State| EndedState::of(state, turn, newest, &branch, &work);
+    let look = move |state: &State| EndedState::from_state(state, turn, newest, &branch, &work);
     let changed = session.inspect(look).await?;
     let amounts = match changed.outcome {
         Some(Outcome::Compacted { before, after } | Outcome::Reverted { before, after }) => {
@@ -58,7 +63,7 @@ struct EndedState {
 }
 
 impl EndedState {
-    fn of(
+    fn from_state(
         state: &State,
         turn: TurnId,
         newest: Option<u32>,

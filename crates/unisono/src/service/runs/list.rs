@@ -24,7 +24,6 @@ const TURNS: usize = 1_024;
 /// Sessions listed at a time.
 const SESSIONS: usize = 1_024;
 
-/// The requested runs.
 pub(super) async fn runs(local: &Local, query: &RunQuery) -> Result<Page<ListedRun>, Error> {
     let wanted = ListFilter::new(query)?;
     let limit = Page::<ListedRun>::size(query.limit);
@@ -70,7 +69,6 @@ impl ListFilter {
         Ok(ListFilter { agent, state })
     }
 
-    /// Whether a run satisfies them.
     fn has(&self, listed: &ListedRun) -> bool {
         let agent = self.agent.as_ref();
         agent.is_none_or(|agent| *agent == listed.run.agent)
@@ -84,8 +82,7 @@ impl ListFilter {
         self.state.is_some_and(RunStatus::is_open)
     }
 
-    /// The runs of turns that satisfy them.
-    fn of(&self, turns: Vec<Turn>) -> Vec<(RunId, ListedRun)> {
+    fn matching_runs(&self, turns: Vec<Turn>) -> Vec<(RunId, ListedRun)> {
         let runs = runs_of(turns).filter(|run| self.has(run));
         // The id was just written, so it is valid.
         runs.filter_map(|run| Some((run.run.run.parse().ok()?, run)))
@@ -215,7 +212,7 @@ async fn newest(
     }
     let (journal, id) = (local.journal(), session.id());
     let part = history::runs::of_session(journal, session, after, limit, |turn, trace| {
-        wanted.of(turn_view::of_turn(trace, id, turn).into_iter().collect())
+        wanted.matching_runs(turn_view::of_turn(trace, id, turn).into_iter().collect())
     });
     let (items, next) = part.await?;
     let next = next.map(|spot| spot.to_string());

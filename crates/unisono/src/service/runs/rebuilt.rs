@@ -129,7 +129,6 @@ fn no_request(number: usize, sent: usize) -> Error {
     Error::new(Code::NotFound, detail)
 }
 
-/// The run to compare with.
 fn sibling(found: &FoundRun, named: Option<&str>) -> Result<Option<RunId>, Error> {
     let Some(named) = named else {
         return Ok(why::first_sibling(&found.trace, found.id));

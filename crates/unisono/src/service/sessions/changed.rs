@@ -2,7 +2,6 @@
 
 use std::cmp::Reverse;
 use std::fmt::{self, Display, Formatter};
-use std::slice;
 use std::str::FromStr;
 
 use unisono_api::Page;
@@ -13,7 +12,7 @@ use unisono_session::Event;
 use super::{PAGE, StoredSession, everything, list_items};
 use crate::Local;
 use crate::error::Error;
-use crate::labels::Label;
+use crate::labels::{Label, created_with};
 
 /// The position of a session in the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -79,8 +78,8 @@ async fn labelled(
     enough: usize,
 ) -> Result<Vec<StoredSession>, Error> {
     let has = |first: &Option<Event>| {
-        let first = first.as_ref();
-        first.is_some_and(|first| Label::all_of(slice::from_ref(label), first))
+        let labels = first.as_ref().and_then(created_with);
+        labels.is_some_and(|labels| label.is_of(labels))
     };
     let mut fitting = Vec::new();
     for part in all.chunks(PAGE) {

@@ -11,6 +11,7 @@ use unisono_interchange::transcript::{self, Conversation, Options, Parsed, SOURC
 use super::files::{losses, not_read, opened, options, parse, refused};
 use super::{label, labelled};
 use crate::Local;
+use crate::conversation::picked;
 use crate::error::Error;
 use crate::local::off_thread;
 use crate::spool::SpooledData;
@@ -72,19 +73,11 @@ impl Local {
     ) -> Result<Vec<ConversationImport>, Error> {
         let (copy, name) = (file.copy, file.name.clone());
         let mut listed = off_thread(move || list(file, most)).await?;
-        let missing = picks.iter().find(|wanted| {
-            let mut all = listed.conversations.iter();
-            !all.any(|entry| entry.matches(wanted))
-        });
-        if let Some(wanted) = missing {
-            let detail = format!("{name} has no conversation {wanted:?}");
-            return Err(Error::new(Code::Refused, detail));
-        }
-        let is_picked = |entry: &Entry| {
-            let mut picks = picks.iter();
-            picks.len() == 0 || picks.any(|wanted| entry.matches(wanted))
-        };
-        listed.conversations.retain(is_picked);
+        let known = std::mem::take(&mut listed.conversations);
+        listed.conversations = picked(known, picks, Entry::matches).map_err(|unknown| {
+            let detail = format!("{name} has no conversation {unknown:?}");
+            Error::new(Code::Refused, detail)
+        })?;
         if !copy {
             self.mark_known(&mut listed.conversations).await?;
         }
@@ -172,7 +165,6 @@ impl Local {
     }
 }
 
-/// The conversations in a file.
 fn list(file: ImportFile, most: Option<usize>) -> Result<Listed, Error> {
     let options = options(&file, most)?;
     let mut content = opened(file.content)?;
@@ -189,7 +181,6 @@ fn list(file: ImportFile, most: Option<usize>) -> Result<Listed, Error> {
     })
 }
 
-/// The only conversation of a file.
 fn whole(content: &mut SpooledData, options: &Options) -> Result<Entry, Error> {
     let parsed = parse(content, options)?;
     let first = parsed.import.messages.first();

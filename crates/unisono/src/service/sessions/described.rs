@@ -41,7 +41,6 @@ pub fn describe(id: &str, state: &State) -> Session {
     }
 }
 
-/// The outcome of a turn.
 pub(in crate::service) fn ended_turn(
     state: &State,
     turn: TurnId,
@@ -87,14 +86,29 @@ fn open_runs(state: &State) -> Vec<OpenRun> {
     runs.collect()
 }
 
-/// The state of the session's budgets, and those of its oldest open turn.
+/// Maximum open turns whose budgets are shown with the session.
+const TURNS: usize = 20;
+
+/// The state of the budgets of the oldest open turns that have begun, and of the session.
 fn budgets(state: &State) -> Vec<Budget> {
-    let turn = state.open_turns().next().map(|turn| turn.accepted.id);
-    let budgets = state.budgets(turn, clock::now());
-    budgets.iter().map(values::budget).collect()
+    let now = clock::now();
+    let begun = state.open_turns().filter(|turn| {
+        let active = state.active_turn(&turn.accepted.branch);
+        active.is_some_and(|active| active.accepted.id == turn.accepted.id)
+    });
+    let turns = begun.take(TURNS).map(|turn| turn.accepted.id);
+    let of_turns = turns.flat_map(|turn| {
+        let budgets = state.turn_budgets(turn, now).into_iter();
+        budgets.map(move |budget| Budget {
+            turn: Some(turn.to_string()),
+            ..values::budget(&budget)
+        })
+    });
+    let of_session = state.session_budgets(now);
+    let of_session = of_session.iter().map(values::budget);
+    of_turns.chain(of_session).collect()
 }
 
-/// A branch that ends in a message.
 pub(in crate::service) fn branch(state: &State, name: &str, head: MessageId) -> Branch {
     let tree = state.tree();
     let strands = tree.strands(head);

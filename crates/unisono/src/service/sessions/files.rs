@@ -7,15 +7,13 @@ use unisono_api::session::{Content, ExportQuery, ImportFile, ImportLosses, Impor
 use unisono_api::{Code, Problem};
 use unisono_context::Digest;
 use unisono_context::attachment::Files;
-use unisono_interchange::transcript::{
-    self, Format, LineError, Options, Parsed, SOURCE_DIGEST, SOURCE_NAME, Stamps,
-};
-use unisono_runtime::clock;
+use unisono_interchange::transcript::{self, Format, LineError, Options, Parsed};
 use unisono_session::State;
 use unisono_store::Journal;
 
 use super::{describe, too_many};
 use crate::Local;
+use crate::conversation::read_labelled;
 use crate::error::Error;
 use crate::local::off_thread;
 use crate::spool::SpooledData;
@@ -49,7 +47,6 @@ impl Local {
     }
 }
 
-/// The conversation of a file.
 fn read(file: ImportFile, most: Option<usize>) -> Result<Parsed, Error> {
     let mut options = options(&file, most)?;
     let mut content = opened(file.content)?;
@@ -91,22 +88,13 @@ pub(super) fn refused(error: std::io::Error) -> Error {
 
 /// A conversation, with a label for its origin.
 pub(super) fn parse(content: impl Read, options: &Options) -> Result<Parsed, Error> {
-    let stamps = Stamps {
-        ids: &mut clock::new_id,
-        now: None,
-    };
-    let read = transcript::read_digested(content, options, stamps);
-    let (mut parsed, digest) = read.map_err(not_read)?;
-    let labels = &mut parsed.import.labels;
-    labels.insert(SOURCE_DIGEST.into(), digest.to_string().into());
-    labels.insert(SOURCE_NAME.into(), options.name.as_str().into());
-    Ok(parsed)
+    read_labelled(content, options, &options.name).map_err(not_read)
 }
 
 /// The maximum number of skipped lines, and of warnings, in the report of an import.
 const LISTED: usize = 20;
 
-/// What of a conversation cannot be imported, or may have been misread.
+/// The parts of a conversation that cannot be imported, or may have been misread.
 pub(super) fn losses(parsed: &Parsed) -> ImportLosses {
     let first = |lines: &[LineError]| {
         lines
@@ -143,7 +131,6 @@ pub(super) fn not_read(error: transcript::Error) -> Error {
     }
 }
 
-/// A session in a file format.
 pub(super) async fn written(
     journal: &Journal,
     session: &View,
@@ -164,7 +151,6 @@ pub(super) async fn written(
     written.map_err(|why| Error::new(Code::Refused, why))
 }
 
-/// The contents of the attachments of a session.
 async fn contents(journal: &Journal, session: &View) -> Result<Files, Error> {
     let look = |state: &State| {
         let placed = state.tree().iter().flat_map(|node| &node.message.parts);

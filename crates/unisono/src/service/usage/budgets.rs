@@ -205,7 +205,7 @@ async fn owners_of(
     Ok(named.chain(nameless).collect())
 }
 
-/// What an owner is called whose name nothing has any more. No owner can have such a name.
+/// The name shown for an owner if the store has only the digest of the real name. No owner can choose it.
 fn nameless_owner(owner: Digest) -> Arc<str> {
     format!("digest:{}", owner.short()).into()
 }

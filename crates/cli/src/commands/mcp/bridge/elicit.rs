@@ -38,7 +38,6 @@ impl Questions {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Accepts the reply to a question.
     pub(super) fn reply(&self, reply: Value) {
         let id = reply["id"].as_str().unwrap_or_default();
         let asked = self.open().as_mut().and_then(|open| open.remove(id));

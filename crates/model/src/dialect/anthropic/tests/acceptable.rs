@@ -11,9 +11,7 @@ fn arguments_and_names_are_made_acceptable() {
         call("d", "1st", "{\"x\":}"),
     ];
     let got = ["a", "b", "c", "d"].map(|id| result(id, "ok"));
-    let chat = Chat::new(1)
-        .add(Role::Assistant, None, calls)
-        .add(Role::Tool, None, got.to_vec());
+    let chat = Chat::new(1).assistant(calls).results(got.to_vec());
     let read = read(&body(
         DIALECT,
         &about(&chat.freeze(), Group::Shared),
@@ -32,7 +30,7 @@ fn arguments_and_names_are_made_acceptable() {
     );
 }
 
-/// What the API demands of messages: roles alternate and begin with the user's, no block is
+/// Asserts what the API demands of messages: roles alternate and begin with the user's, no block is
 /// empty, results stand first and answer the calls of the message before, each once.
 fn accepted(messages: &[Value]) {
     let mut asked: Vec<&str> = Vec::new();
@@ -100,9 +98,9 @@ proptest! {
     #[test]
     fn any_text_and_arguments_survive(text in any::<String>(), more in any::<String>()) {
         let chat = Chat::new(1)
-            .add(Role::User, None, vec![Part::text("first"), Part::text(&*text)])
-            .add(Role::Assistant, None, vec![call("a", "f", &more)])
-            .add(Role::Tool, None, vec![result("a", &text)]);
+            .user(vec![Part::text("first"), Part::text(&*text)])
+            .assistant(vec![call("a", "f", &more)])
+            .results(vec![result("a", &text)]);
         let read = read(&body(DIALECT, &about(&chat.freeze(), Group::Shared), &SENDING));
         let messages = &read["messages"];
         let content = &messages[2]["content"][0]["content"];

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// What the API demands of contents: roles alternate and begin with the user's, no text is
+/// Asserts what the API demands of contents: roles alternate and begin with the user's, no text is
 /// blank, responses stand first and answer the calls of the content before, each once.
 fn accepted(contents: &[Value]) {
     let mut asked: Vec<String> = Vec::new();
@@ -68,9 +68,9 @@ proptest! {
     #[test]
     fn any_text_and_arguments_survive(text in any::<String>(), more in any::<String>()) {
         let chat = Chat::new(1)
-            .add(Role::User, None, vec![Part::text("first"), Part::text(&*text)])
-            .add(Role::Assistant, None, vec![call("a", "f", &more)])
-            .add(Role::Tool, None, vec![result("a", &text)]);
+            .user(vec![Part::text("first"), Part::text(&*text)])
+            .assistant(vec![call("a", "f", &more)])
+            .results(vec![result("a", &text)]);
         let read = read(&body(DIALECT, &about(&chat.freeze(), Group::Shared), &SENDING));
         let contents = &read["contents"];
         if !text.trim().is_empty() {

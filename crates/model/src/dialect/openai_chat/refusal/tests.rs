@@ -2,12 +2,8 @@
 
 use super::*;
 
-const RATE: Class = Class::RateLimited {
-    retry_after_ms: None,
-};
-const AWAY: Class = Class::Unavailable {
-    retry_after_ms: None,
-};
+const RATE: Class = Class::RATE_LIMITED;
+const AWAY: Class = Class::UNAVAILABLE;
 
 fn overflow(limit: u64) -> Class {
     Class::Overflow {
@@ -81,7 +77,7 @@ fn openai() {
 
 #[test]
 fn windows_that_are_named() {
-    for (message, limit) in [
+    for (message, limit) in rows! {
         (
             "This model's maximum context length is 8192 tokens. However, your messages resulted in 8210 tokens.",
             8_192,
@@ -110,15 +106,12 @@ fn windows_that_are_named() {
             "However, the model is loaded with context length of only 4096 tokens, which is not enough",
             4_096,
         ),
-        (
-            "Requested tokens (2285) exceed context window of 2048",
-            2_048,
-        ),
+        ("Requested tokens (2285) exceed context window of 2048", 2_048),
         (
             "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 8193. Given: 9000",
             8_193,
         ),
-    ] {
+    } {
         let body = format!(r#"{{"error":{{"message":"{message}","code":400}}}}"#);
         let failure = refusal(400, body.as_bytes());
         assert_eq!(failure.class, overflow(limit), "{message}");

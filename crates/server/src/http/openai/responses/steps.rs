@@ -19,7 +19,6 @@ pub(super) struct Steps {
 }
 
 impl Steps {
-    /// An event of that name with its number.
     fn event(&mut self, name: &str, mut body: Value) -> Event {
         if let Some(body) = body.as_object_mut() {
             body.insert("type".to_owned(), name.into());
@@ -29,7 +28,6 @@ impl Steps {
         Event::default().event(name).data(body.to_string())
     }
 
-    /// One about the text.
     fn about_text(&mut self, name: &str, mut more: Value) -> Event {
         if let Some(more) = more.as_object_mut() {
             more.insert("item_id".to_owned(), format!("msg_{}", self.turn).into());
@@ -62,8 +60,8 @@ impl Steps {
         ]
     }
 
-    fn end_message(&mut self, text: &str) -> [Event; 3] {
-        let item = message(self.turn, "completed", text.to_owned());
+    fn end_message(&mut self, text: &str, status: &'static str) -> [Event; 3] {
+        let item = message(self.turn, status, text.to_owned());
         [
             self.about_text(
                 "response.output_text.done",
@@ -115,7 +113,7 @@ impl Shape for Steps {
         ]
     }
 
-    fn piece(&mut self, text: &str) -> Vec<Event> {
+    fn text_delta(&mut self, text: &str) -> Vec<Event> {
         let mut events = self.begin_message();
         let delta = json!({"delta": text, "logprobs": []});
         events.push(self.about_text("response.output_text.delta", delta));
@@ -123,19 +121,18 @@ impl Shape for Steps {
     }
 
     fn on_end(&mut self, text: &str, turn: &Turn) -> Vec<Event> {
-        let mut events = Vec::new();
+        let (mut events, status) = (Vec::new(), status(turn));
         if turn.calls.is_empty() {
             events.extend(self.begin_message());
         }
         if self.begun {
-            events.extend(self.end_message(text));
+            events.extend(self.end_message(text, status));
         }
         let before = usize::from(self.begun);
         for (at, left) in turn.calls.iter().enumerate() {
             events.extend(self.call_events(before + at, left));
         }
         let output = output(self.turn, text.to_owned(), turn);
-        let status = status(turn);
         let all = self.draft.response(self.turn, status, output, Some(turn));
         events.push(self.state(&format!("response.{status}"), &all));
         events

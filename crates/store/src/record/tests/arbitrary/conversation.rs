@@ -1,85 +1,69 @@
 //! Messages, agents and turns.
 
-use unisono_context::attachment::{AttachedFile, Content, Extent, LoadedBytes};
+use unisono_context::attachment::{
+    AttachedFile, Content, DocumentText, Extent, FileRules, LoadedBytes,
+};
 use unisono_context::call::{Choice, ClientOptions};
 use unisono_context::compaction::ContextPart;
 
 use super::*;
 
 pub(super) fn message() -> impl Strategy<Value = NewMessage> {
-    let usage = (tokens(), tokens()).prop_map(|(input, output)| ReportedUsage { input, output });
-    let role = select(&[Role::System, Role::User, Role::Assistant, Role::Tool][..]);
-    (
-        message_id(),
-        role,
-        list(part()),
-        option::of(agent_id()),
-        at(),
-        option::of(usage),
-    )
-        .prop_map(|(id, role, parts, author, at, usage)| NewMessage {
-            id,
-            role,
-            parts,
-            author,
-            at,
-            usage,
-        })
+    let usage = fields! { ReportedUsage { input: tokens(), output: tokens() } };
+    fields! {
+        NewMessage {
+            id: message_id(),
+            role: select(&[Role::System, Role::User, Role::Assistant, Role::Tool][..]),
+            parts: list(part()),
+            author: option::of(agent_id()),
+            at: at(),
+            usage: option::of(usage)
+        }
+    }
 }
 
-pub(super) fn part() -> impl Strategy<Value = Part> {
+fn part() -> impl Strategy<Value = Part> {
     prop_oneof![
         text().prop_map(Part::Text),
-        (text(), text(), text()).prop_map(|(id, name, arguments)| Part::ToolCall {
-            id,
-            name,
-            arguments
-        }),
-        (text(), text(), any::<bool>()).prop_map(|(call_id, content, is_error)| {
-            Part::ToolResult {
-                call_id,
-                content,
-                is_error,
+        fields! { Part::ToolCall { id: text(), name: text(), arguments: text() } },
+        fields! { Part::ToolResult { call_id: text(), content: text(), is_error: any::<bool>() } },
+        fields! {
+            Part::Attachment {
+                filename: text(),
+                mime: text(),
+                size_bytes: any::<u64>(),
+                content: option::of(content())
             }
-        }),
-        (text(), text(), any::<u64>(), content()).prop_map(
-            |(filename, mime, size_bytes, content)| Part::Attachment {
-                filename,
-                mime,
-                size_bytes,
-                content,
-            }
-        ),
+        },
     ]
 }
 
 pub(super) fn attached_file() -> impl Strategy<Value = AttachedFile> {
-    let read = prop::option::of(text());
-    (text(), text(), any::<u64>(), whole_content(), read).prop_map(
-        |(filename, mime, size_bytes, content, text)| AttachedFile {
-            filename,
-            mime,
-            size_bytes,
-            content,
-            text,
-        },
-    )
+    fields! {
+        AttachedFile {
+            filename: text(),
+            mime: text(),
+            size_bytes: any::<u64>(),
+            content: content(),
+            text: option::of(text())
+        }
+    }
 }
 
-fn content() -> impl Strategy<Value = Option<Content>> {
-    prop::option::of(whole_content())
+pub(super) fn file_rules() -> impl Strategy<Value = FileRules> {
+    any::<u16>().prop_map(|bits| FileRules::from_bits(bits & 0xfff).unwrap_or_default())
 }
 
-fn whole_content() -> impl Strategy<Value = Content> {
+fn content() -> impl Strategy<Value = Content> {
     let extent = prop_oneof![
-        any::<(u32, u32)>().prop_map(|(width, height)| Extent::Pixels { width, height }),
+        fields! { Extent::Pixels { width: any::<u32>(), height: any::<u32>() } },
         any::<u32>().prop_map(Extent::Pages),
     ];
-    (any::<[u8; 32]>(), extent).prop_map(|(digest, extent)| Content {
-        digest: Digest(digest),
-        extent,
-        loaded: LoadedBytes::default(),
-    })
+    let loaded = Just(LoadedBytes::default());
+    let text = fields! { DocumentText { digest: digest(), tokens: tokens() } };
+    fields! {
+        Content { digest: digest(), extent: extent, loaded: loaded, text: option::of(text) }
+    }
 }
 
 pub(super) fn policy() -> impl Strategy<Value = Policy> {
@@ -89,56 +73,43 @@ pub(super) fn policy() -> impl Strategy<Value = Policy> {
         ppm().prop_map(Trigger::OfUsable),
     ];
     let method = prop_oneof![
-        tokens().prop_map(|cap| Method::Summarise { cap }),
+        fields! { Method::Summarise { cap: tokens() } },
         Just(Method::Drop),
     ];
-    let masking =
-        (tokens(), any::<u32>()).prop_map(|(over, keep_newest)| Masking { over, keep_newest });
-    let quota = (any::<u32>(), any::<i64>()).prop_map(|(checkpoints, per_ms)| ModelQuota {
-        checkpoints,
-        per_ms,
-    });
-    let amounts = (option::of(trigger), tokens(), ppm());
-    (
-        preset(),
-        amounts,
-        keep(),
-        method,
-        option::of(masking),
-        option::of(quota),
-    )
-        .prop_map(
-            |(preset, (trigger, minimum, target), keep, method, masking, quota)| Policy {
-                preset,
-                trigger,
-                minimum,
-                target,
-                keep,
-                method,
-                masking,
-                quota,
-            },
-        )
+    let masking = fields! { Masking { over: tokens(), keep_newest: any::<u32>() } };
+    let quota = fields! { ModelQuota { checkpoints: any::<u32>(), per_ms: any::<i64>() } };
+    fields! {
+        Policy {
+            preset: preset(),
+            trigger: option::of(trigger),
+            minimum: tokens(),
+            target: ppm(),
+            keep: keep(),
+            method: method,
+            masking: option::of(masking),
+            quota: option::of(quota)
+        }
+    }
 }
 
-pub(super) fn keep() -> impl Strategy<Value = Keep> {
+fn keep() -> impl Strategy<Value = Keep> {
     prop_oneof![
         any::<u32>().prop_map(Keep::Messages),
-        (tokens(), any::<u32>()).prop_map(|(amount, align)| Keep::Tokens { amount, align }),
+        fields! { Keep::Tokens { amount: tokens(), align: any::<u32>() } },
         ppm().prop_map(Keep::ShareOfHistory),
         Just(Keep::UpToTarget),
         tiers().prop_map(Keep::Tiers),
         any::<u32>().prop_map(Keep::MessagesByWindow),
-        (tokens(), any::<u32>()).prop_map(|(amount, align)| Keep::TokensByWindow { amount, align }),
+        fields! { Keep::TokensByWindow { amount: tokens(), align: any::<u32>() } },
     ]
 }
 
 pub(super) fn topic_end() -> impl Strategy<Value = TopicEnd> {
-    (ordinal(), select(&EndedBy::ALL[..])).prop_map(|(opener, by)| TopicEnd { opener, by })
+    fields! { TopicEnd { opener: ordinal(), by: select(&EndedBy::ALL[..]) } }
 }
 
 pub(super) fn decided_topics() -> impl Strategy<Value = DecidedTopics> {
-    (message_id(), list(topic_end())).prop_map(|(through, ends)| DecidedTopics { through, ends })
+    fields! { DecidedTopics { through: message_id(), ends: list(topic_end()) } }
 }
 
 fn tiers() -> impl Strategy<Value = Tiers> {
@@ -146,152 +117,117 @@ fn tiers() -> impl Strategy<Value = Tiers> {
         ppm().prop_map(Large::OfTopic),
         any::<u32>().prop_map(Large::Chars),
     ];
-    let numbers = (tokens(), tokens(), any::<u32>(), any::<u32>());
-    let parts = (
-        option::of(ppm()),
-        large,
-        option::of(any::<i64>()),
-        option::of(ppm()),
-    );
-    ((ppm(), ppm(), ppm()), numbers, parts).prop_map(|(shares, numbers, parts)| Tiers {
-        topic: shares.0,
-        topics: shares.1,
-        bulks: shares.2,
-        topic_cap: numbers.0,
-        bulk_cap: numbers.1,
-        topics_keep: numbers.2,
-        merge: numbers.3,
-        attention: parts.0,
-        large: parts.1,
-        ends: Ends {
-            silence_ms: parts.2,
-            over: parts.3,
-        },
-    })
+    let ends = fields! {
+        Ends { silence_ms: option::of(any::<i64>()), over: option::of(ppm()) }
+    };
+    fields! {
+        Tiers {
+            topic: ppm(),
+            topics: ppm(),
+            bulks: ppm(),
+            topic_cap: tokens(),
+            bulk_cap: tokens(),
+            topics_keep: any::<u32>(),
+            merge: any::<u32>(),
+            attention: option::of(ppm()),
+            large: large,
+            ends: ends
+        }
+    }
 }
 
-pub(super) fn definition() -> impl Strategy<Value = Definition> {
-    let command = (
-        text(),
-        list(text()),
-        text_map(),
-        option::of(text()),
-        list(text()),
-    );
-    let command = command.prop_map(|(program, args, env, cwd, env_pass)| agent::Command {
-        program,
-        args,
-        env,
-        cwd,
-        env_pass,
-    });
-    let command = command.boxed();
-    let http = (text(), text_map()).prop_map(|(url, headers)| agent::Http { url, headers });
-    let remote = (
-        text(),
-        text_map(),
-        option::of(text()),
-        select(&unisono_session::tool::Contract::ALL[..]),
-    );
-    let remote = remote.prop_map(|(url, headers, card_digest, contract)| agent::A2a {
-        url,
-        headers,
-        card_digest,
-        contract,
-    });
-    let coding = (
-        command.clone(),
-        any::<bool>(),
-        list(select(&agent::ToolKind::ALL[..])),
-        list(select(&agent::ToolKind::ALL[..])),
-        select(&unisono_session::tool::Contract::ALL[..]),
-    );
-    let coding = coding.prop_map(|(command, worktree, allow, deny, contract)| agent::Acp {
-        command,
-        worktree,
-        allow,
-        deny,
-        contract,
-    });
-    let kind = prop_oneof![
+fn command() -> impl Strategy<Value = agent::Command> {
+    fields! {
+        agent::Command {
+            program: text(),
+            args: list(text()),
+            env: text_map(),
+            cwd: option::of(text()),
+            env_pass: list(text())
+        }
+    }
+}
+
+fn agent_kind() -> impl Strategy<Value = agent::AgentKind> {
+    let http = fields! { agent::Http { url: text(), headers: text_map() } };
+    let remote = fields! {
+        agent::A2a {
+            url: text(),
+            headers: text_map(),
+            card_digest: option::of(text()),
+            contract: contract()
+        }
+    };
+    let kinds = || list(select(&agent::ToolKind::ALL[..]));
+    let coding = fields! {
+        agent::Acp {
+            command: command(),
+            worktree: any::<bool>(),
+            allow: kinds(),
+            deny: kinds(),
+            contract: contract()
+        }
+    };
+    prop_oneof![
         coding.prop_map(agent::AgentKind::Acp),
         remote.prop_map(agent::AgentKind::A2a),
         Just(agent::AgentKind::Llm),
-        command.prop_map(agent::AgentKind::Command),
+        command().prop_map(agent::AgentKind::Command),
         text().prop_map(agent::AgentKind::Custom),
         http.prop_map(agent::AgentKind::Http),
         Just(agent::AgentKind::Pipeline),
-    ];
-    let limits = (tokens(), tokens(), encoding(), tokens()).prop_map(
-        |(window, max_output, encoding, per_message)| Limits {
-            window,
-            max_output,
-            encoding,
-            per_message,
-        },
-    );
-    let numbers = any::<(u32, u64, u32, u32)>();
-    let modes = (
-        select(&[agent::ContextMode::Snapshot, agent::ContextMode::TaskOnly][..]),
-        select(&[agent::PrefixMode::Shared, agent::PrefixMode::Own][..]),
-        select(&[agent::OnFailure::Continue, agent::OnFailure::Fail][..]),
-    );
-    let texts = (text(), text(), text());
-    let stage = (agent_id(), option::of(text()));
-    let stage = stage.prop_map(|(agent, task)| agent::Stage { agent, task });
-    let lists = (list(text()), list(agent_id()), list(text()), list(stage));
-    let warm = select(&[CacheWarm::Leader, CacheWarm::Prewarm, CacheWarm::Off][..]);
-    let asked = (option::of(text()), option::of(any::<u32>()), warm);
-    (
-        agent_id(),
-        texts,
-        kind,
-        limits,
-        numbers,
-        modes,
-        lists,
-        asked,
-    )
-        .prop_map(
-            |(id, texts, kind, limits, numbers, modes, lists, asked)| Definition {
-                id,
-                description: texts.0,
-                instructions: texts.1,
-                kind,
-                model: texts.2,
-                limits,
-                tools: lists.0,
-                max_model_calls: numbers.0,
-                timeout_ms: numbers.1,
-                retries: numbers.2,
-                max_concurrent: numbers.3,
-                context: modes.0,
-                prefix: modes.1,
-                output_schema: asked.0,
-                temperature_milli: asked.1,
-                cache_warm: asked.2,
-                on_failure: modes.2,
-                delegates: lists.1,
-                pipeline: lists.3,
-                tags: lists.2,
-            },
-        )
+    ]
+}
+
+pub(super) fn definition() -> impl Strategy<Value = Definition> {
+    let limits = fields! {
+        Limits {
+            window: tokens(),
+            max_output: tokens(),
+            encoding: encoding(),
+            per_message: tokens(),
+            files: file_rules()
+        }
+    };
+    let stage = fields! { agent::Stage { agent: agent_id(), task: option::of(text()) } };
+    fields! {
+        Definition {
+            id: agent_id(),
+            description: text(),
+            instructions: text(),
+            kind: agent_kind(),
+            model: text(),
+            limits: limits,
+            tools: list(text()),
+            max_model_calls: any::<u32>(),
+            timeout_ms: any::<u64>(),
+            retries: any::<u32>(),
+            max_concurrent: any::<u32>();
+            context: select(&[agent::ContextMode::Snapshot, agent::ContextMode::TaskOnly][..]),
+            prefix: select(&[agent::PrefixMode::Shared, agent::PrefixMode::Own][..]),
+            output_schema: option::of(text()),
+            temperature_milli: option::of(any::<u32>()),
+            cache_warm: select(&[CacheWarm::Leader, CacheWarm::Prewarm, CacheWarm::Off][..]),
+            on_failure: select(&[agent::OnFailure::Continue, agent::OnFailure::Fail][..]),
+            delegates: list(agent_id()),
+            pipeline: list(stage),
+            tags: list(text())
+        }
+    }
 }
 
 fn writing() -> impl Strategy<Value = SummaryOptions> {
-    let summariser = option::of(text());
-    let unwritten = select(&SummaryFallback::ALL[..]);
-    (option::of(text()), summariser, unwritten).prop_map(|(instructions, summariser, unwritten)| {
+    fields! {
         SummaryOptions {
-            instructions,
-            summariser,
-            unwritten,
+            instructions: option::of(text()),
+            summariser: option::of(text()),
+            unwritten: select(&SummaryFallback::ALL[..])
         }
-    })
+    }
 }
 
 pub(super) fn calibration() -> impl Strategy<Value = Calibration> {
-    (text(), ppm(), ppm()).prop_map(|(model, ratio, band)| Calibration { model, ratio, band })
+    fields! { Calibration { model: text(), ratio: ppm(), band: ppm() } }
 }
 
 fn client_options() -> impl Strategy<Value = ClientOptions> {
@@ -300,105 +236,67 @@ fn client_options() -> impl Strategy<Value = ClientOptions> {
         Just(Choice::Any),
         text().prop_map(Choice::This),
     ];
-    let most = proptest::option::of(any::<u64>().prop_map(Tokens));
-    let client_options = (list(text()), choice, any::<bool>(), list(text()), most);
     prop_oneof![
         Just(ClientOptions::default()),
-        client_options.prop_map(|(tools, choice, one, stop, max_output)| ClientOptions {
-            tools,
-            choice,
-            one,
-            stop,
-            max_output,
-        }),
+        fields! {
+            ClientOptions {
+                tools: list(text()),
+                choice: choice,
+                one: any::<bool>(),
+                stop: list(text()),
+                max_output: option::of(tokens())
+            }
+        },
     ]
 }
 
 fn context_part() -> impl Strategy<Value = ContextPart> {
     prop_oneof![
-        any::<u32>().prop_map(|at| ContextPart::Topic {
-            message: Ordinal(at)
-        }),
+        fields! { ContextPart::Topic { message: ordinal() } },
         Just(ContextPart::Attention),
-        option::of(any::<u64>()).prop_map(|over| ContextPart::Large {
-            over: over.map(Tokens)
-        }),
+        fields! { ContextPart::Large { over: option::of(tokens()) } },
+    ]
+}
+
+fn work() -> impl Strategy<Value = Work> {
+    prop_oneof![
+        fields! { Work::Answer { input: message(), client_options: client_options() } },
+        fields! { Work::Compact { keep: option::of(keep()), writing: writing() } },
+        fields! { Work::CompactPart { part: context_part(), writing: writing() } },
+        fields! { Work::Revert { checkpoint: checkpoint_id() } },
+        fields! { Work::Regenerate { checkpoint: checkpoint_id(), writing: writing() } },
+        fields! { Work::Edit { checkpoint: checkpoint_id(), text: text(), counts: counts() } },
     ]
 }
 
 pub(super) fn accepted() -> impl Strategy<Value = AcceptedTurn> {
-    let work = prop_oneof![
-        (message(), client_options()).prop_map(|(input, client_options)| Work::Answer {
-            input,
-            client_options
-        }),
-        (option::of(keep()), writing()).prop_map(|(keep, writing)| Work::Compact { keep, writing }),
-        (context_part(), writing()).prop_map(|(part, writing)| Work::CompactPart { part, writing }),
-        checkpoint_id().prop_map(|checkpoint| Work::Revert { checkpoint }),
-        (checkpoint_id(), writing()).prop_map(|(checkpoint, writing)| {
-            Work::Regenerate {
-                checkpoint,
-                writing,
-            }
-        }),
-        (checkpoint_id(), text(), counts()).prop_map(|(checkpoint, text, counts)| Work::Edit {
-            checkpoint,
-            text,
-            counts,
-        }),
-    ];
-    let tool = (text(), text(), text()).prop_map(|(name, description, input_schema)| ToolSpec {
-        name,
-        description,
-        input_schema,
-    });
-    let delegates = list((digest(), option::of(text())));
-    let limits = (any::<(u32, u32)>(), option::of(ppm()));
-    let limits = limits.prop_map(|((depth, live_runs), results)| DelegationLimits {
-        depth,
-        live_runs,
-        results: results.unwrap_or(DelegationLimits::RESULTS),
-    });
-    (
-        turn_id(),
-        text(),
-        work,
-        policy(),
-        ppm(),
-        digest(),
-        delegates,
-        list(tool),
-        (
-            list(digest()),
-            list(calibration()),
-            limits,
-            turn_caps(),
-            option::of((text(), digest())),
-            any::<bool>(),
-            option::of(digest()),
-            any::<bool>(),
-        ),
-    )
-        .prop_map(
-            |(id, branch, work, policy, safety, lead, delegates, tools, more)| AcceptedTurn {
-                id,
-                branch,
-                work,
-                policy,
-                safety,
-                lead,
-                delegates,
-                tools,
-                available: more.0,
-                calibrations: more.1,
-                delegation: more.2,
-                caps: *more.3,
-                key: more.4.map(|(name, request)| RequestKey { name, request }),
-                short_calls: more.5,
-                prepare: more.6,
-                shared_headroom: more.7,
-            },
-        )
+    let tool = fields! {
+        ToolSpec { name: text(), description: text(), input_schema: text() }
+    };
+    let results = option::of(ppm()).prop_map(|share| share.unwrap_or(DelegationLimits::RESULTS));
+    let delegation = fields! {
+        DelegationLimits { depth: any::<u32>(), live_runs: any::<u32>(), results: results }
+    };
+    fields! {
+        AcceptedTurn {
+            id: turn_id(),
+            branch: text(),
+            work: work(),
+            policy: policy(),
+            safety: ppm(),
+            lead: digest(),
+            delegates: list((digest(), option::of(text()))),
+            tools: list(tool),
+            available: list(digest());
+            calibrations: list(calibration()),
+            delegation: delegation,
+            caps: turn_caps(),
+            key: option::of(request_key()),
+            short_calls: any::<bool>(),
+            prepare: option::of(digest()),
+            shared_headroom: any::<bool>()
+        }
+    }
 }
 
 pub(super) fn outcome() -> impl Strategy<Value = Outcome> {

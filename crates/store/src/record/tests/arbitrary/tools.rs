@@ -8,180 +8,107 @@ use unisono_session::tool::{
 
 use super::*;
 
-fn contract() -> impl Strategy<Value = Contract> {
+pub(super) fn contract() -> impl Strategy<Value = Contract> {
     select(&Contract::ALL[..])
 }
 
 fn rules() -> impl Strategy<Value = ToolRules> {
-    let approval = (option::of(agent_id()), text(), list((text(), text())));
-    let approval = approval.prop_map(|(agent, tool, arguments)| ApprovalRule {
-        agent,
-        tool,
-        arguments,
-    });
-    let timeout = option::of(any::<u64>());
-    (
-        list((text(), contract())),
-        list(approval),
-        timeout,
-        list(hook()),
-    )
-        .prop_map(
-            |(contracts, approvals, approval_timeout_ms, hooks)| ToolRules {
-                contracts,
-                approvals,
-                approval_timeout_ms,
-                hooks,
-            },
-        )
+    let approval = fields! {
+        ApprovalRule {
+            agent: option::of(agent_id()),
+            tool: text(),
+            arguments: list((text(), text()))
+        }
+    };
+    fields! {
+        ToolRules {
+            contracts: list((text(), contract())),
+            approvals: list(approval),
+            approval_timeout_ms: option::of(any::<u64>()),
+            hooks: list(hook())
+        }
+    }
 }
 
 fn hook() -> impl Strategy<Value = HookRule> {
-    let events = list(select(&HookEvent::ALL[..]));
-    let on_failure = select(&[HookFailurePolicy::Ignore, HookFailurePolicy::Deny][..]);
-    (text(), events, list(text()), on_failure).prop_map(|(name, events, tools, on_failure)| {
+    fields! {
         HookRule {
-            name,
-            events,
-            tools,
-            on_failure,
+            name: text(),
+            events: list(select(&HookEvent::ALL[..])),
+            tools: list(text()),
+            on_failure: select(&[HookFailurePolicy::Ignore, HookFailurePolicy::Deny][..])
         }
-    })
+    }
 }
 
 fn hook_place() -> impl Strategy<Value = HookPlace> {
-    let of_turn = (
-        id(TurnId::from_u128),
-        select(&HookEvent::ALL[..]),
-        any::<u32>(),
-    );
-    let of_turn = of_turn.prop_map(|(turn, event, step)| HookPoint::Turn { turn, event, step });
-    let point = prop_oneof![of_turn, place().prop_map(HookPoint::Call)];
-    (point, any::<u32>()).prop_map(|(point, rule)| HookPlace { point, rule })
+    let event = select(&HookEvent::ALL[..]);
+    let point = prop_oneof![
+        fields! { HookPoint::Turn { turn: turn_id(), event: event, step: any::<u32>() } },
+        place().prop_map(HookPoint::Call),
+    ];
+    fields! { HookPlace { point: point, rule: any::<u32>() } }
 }
 
 fn hook_answer() -> impl Strategy<Value = HookAnswer> {
-    let each = (
-        option::of(text()),
-        option::of(text()),
-        option::of(text()),
-        option::of(text()),
-        option::of(text()),
-    );
-    each.prop_map(
-        |(denied, instructions, failed, reason, stderr)| HookAnswer {
-            denied,
-            instructions,
-            failed,
-            reason,
-            stderr,
-        },
-    )
+    let maybe = || option::of(text());
+    fields! {
+        HookAnswer {
+            denied: maybe(),
+            instructions: maybe(),
+            failed: maybe(),
+            reason: maybe(),
+            stderr: maybe()
+        }
+    }
 }
 
 fn place() -> impl Strategy<Value = CallPlace> {
-    (id(RunId::from_u128), any::<u32>(), any::<u32>()).prop_map(|(run, round, index)| CallPlace {
-        run,
-        round,
-        index,
-    })
+    fields! { CallPlace { run: run_id(), round: any::<u32>(), index: any::<u32>() } }
 }
 
 fn planned() -> impl Strategy<Value = PlannedCall> {
-    let approval = (text(), option::of(at())).prop_map(|(rule, until)| Approval { rule, until });
-    let hooks = list(any::<u32>());
-    (
-        text(),
-        text(),
-        text(),
-        contract(),
-        option::of(approval),
-        hooks,
-        option::of(any::<bool>()),
-    )
-        .prop_map(
-            |(call_id, tool, arguments, contract, approval, hooks, permitted)| PlannedCall {
-                call_id,
-                tool,
-                arguments,
-                contract,
-                approval,
-                hooks,
-                permitted,
-            },
-        )
+    let approval = fields! { Approval { rule: text(), until: option::of(at()) } };
+    fields! {
+        PlannedCall {
+            call_id: text(),
+            tool: text(),
+            arguments: text(),
+            contract: contract(),
+            approval: option::of(approval),
+            hooks: list(any::<u32>()),
+            permitted: option::of(any::<bool>())
+        }
+    }
 }
 
 fn decision() -> impl Strategy<Value = CallDecision> {
     prop_oneof![
         Just(CallDecision::Approved),
-        option::of(text()).prop_map(|reason| CallDecision::Denied { reason }),
+        fields! { CallDecision::Denied { reason: option::of(text()) } },
         Just(CallDecision::Expired),
-        text().prop_map(|text| CallDecision::Done { text }),
+        fields! { CallDecision::Done { text: text() } },
         Just(CallDecision::Repeat),
-        text().prop_map(|text| CallDecision::Failed { text }),
+        fields! { CallDecision::Failed { text: text() } },
     ]
 }
 
-pub(super) fn tool_facts() -> Vec<(&'static str, BoxedStrategy<Fact>)> {
-    let output =
-        (text(), any::<bool>(), list(attached_file())).prop_map(|(content, is_error, files)| {
-            CallOutput {
-                content,
-                is_error,
-                files,
-            }
-        });
-    vec![
-        (
-            "ToolRulesSet",
-            rules()
-                .prop_map(|rules| Fact::ToolRulesSet {
-                    rules: rules.into(),
-                })
-                .boxed(),
-        ),
-        (
-            "ToolsCalled",
-            (id(RunId::from_u128), any::<u32>(), list(planned()))
-                .prop_map(|(run, round, calls)| Fact::ToolsCalled { run, round, calls })
-                .boxed(),
-        ),
-        (
-            "ToolStarted",
-            place().prop_map(|call| Fact::ToolStarted { call }).boxed(),
-        ),
-        (
-            "ToolTaskStarted",
-            (place(), text())
-                .prop_map(|(call, task)| Fact::ToolTaskStarted { call, task })
-                .boxed(),
-        ),
-        (
-            "ToolEnded",
-            (place(), output)
-                .prop_map(|(call, output)| Fact::ToolEnded { call, output })
-                .boxed(),
-        ),
-        (
-            "ToolInDoubt",
-            place().prop_map(|call| Fact::ToolInDoubt { call }).boxed(),
-        ),
-        (
-            "HookAnswered",
-            (hook_place(), text(), hook_answer())
-                .prop_map(|(place, hook, answer)| Fact::HookAnswered {
-                    place,
-                    hook,
-                    answer,
-                })
-                .boxed(),
-        ),
-        (
-            "ToolDecided",
-            (place(), decision(), proptest::option::of(text()))
-                .prop_map(|(call, decision, by)| Fact::ToolDecided { call, decision, by })
-                .boxed(),
-        ),
-    ]
+fn output() -> impl Strategy<Value = CallOutput> {
+    fields! {
+        CallOutput { content: text(), is_error: any::<bool>(), files: list(attached_file()) }
+    }
+}
+
+pub(super) fn tool_facts() -> Facts {
+    fact_strategies! {
+        ToolRulesSet { rules: rules().prop_map(Arc::new) }
+        ToolsCalled { run: run_id(), round: any::<u32>(), calls: list(planned()) }
+        ToolsAnswered { run: run_id(), round: any::<u32>() }
+        ToolStarted { call: place() }
+        ToolTaskStarted { call: place(), task: text() }
+        ToolEnded { call: place(), output: output() }
+        ToolInDoubt { call: place() }
+        HookAnswered { place: hook_place(), hook: text(), answer: hook_answer() }
+        ToolDecided { call: place(), decision: decision(), by: option::of(text()) }
+    }
 }

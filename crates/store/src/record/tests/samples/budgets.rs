@@ -4,43 +4,12 @@ use unisono_session::budget::{Amount, Caps, Reservation, TurnCaps};
 
 use super::*;
 
-/// A turn that is accepted with these limits, under this key.
-fn bounded(caps: TurnCaps, key: Option<RequestKey>) -> Fact {
-    let work = Work::Revert {
-        checkpoint: CHECKPOINT,
-    };
-    let Fact::TurnAccepted { turn } = accepted(work, policy()) else {
-        unreachable!("it is accepted");
-    };
-    let turn = Box::new(AcceptedTurn { caps, key, ..*turn });
-    Fact::TurnAccepted { turn }
+fn with(change: impl FnOnce(&mut AcceptedTurn)) -> Fact {
+    let checkpoint = CHECKPOINT;
+    accepted_with(Work::Revert { checkpoint }, policy(), change)
 }
 
-/// A turn whose delegates' calls have no task when they work on its input.
-fn with_short_calls() -> Fact {
-    let Fact::TurnAccepted { turn } = bounded(TurnCaps::default(), None) else {
-        unreachable!("it is accepted");
-    };
-    let turn = AcceptedTurn {
-        short_calls: true,
-        ..*turn
-    };
-    Fact::TurnAccepted { turn: turn.into() }
-}
-
-/// A turn whose agents keep a part of their headroom free for the next reply.
-fn with_shared_headroom() -> Fact {
-    let Fact::TurnAccepted { turn } = with_short_calls() else {
-        unreachable!("it is accepted");
-    };
-    let turn = AcceptedTurn {
-        shared_headroom: true,
-        ..*turn
-    };
-    Fact::TurnAccepted { turn: turn.into() }
-}
-
-pub(super) fn facts() -> Vec<(&'static str, Fact)> {
+pub(super) fn facts() -> Samples {
     let caps = TurnCaps {
         session: Caps {
             tokens: Some(Tokens(9_000)),
@@ -64,49 +33,49 @@ pub(super) fn facts() -> Vec<(&'static str, Fact)> {
     let key = RequestKey {
         name: "9f1c-order-17".into(),
         request: Digest::of_bytes(b"{}"),
+        client_message_id: None,
+        client_parts: None,
     };
-    vec![
-        ("turn_accepted_capped", bounded(caps, None)),
-        ("turn_accepted_within", bounded(within, None)),
-        (
-            "turn_accepted_keyed",
-            bounded(TurnCaps::default(), Some(key)),
-        ),
-        ("turn_accepted_short_calls", with_short_calls()),
-        ("turn_accepted_shared_headroom", with_shared_headroom()),
-        (
-            "reserved",
-            Fact::Reserved {
-                run: RUN,
-                reservation: Reservation {
-                    call: 2,
-                    amount: Amount {
-                        tokens: Tokens(1_200),
-                        cost: Cost::from_micro_dollars(3_400),
-                    },
-                    keep: Amount::ZERO,
-                    wrap_up: Some("budget_exceeded".into()),
-                },
-            },
-        ),
-        (
-            "call_settled",
-            Fact::CallSettled {
-                run: RUN,
+    let of_message = RequestKey {
+        client_message_id: Some("m-17".into()),
+        ..key.clone()
+    };
+    let of_parts = RequestKey {
+        client_parts: Some("{}".into()),
+        ..of_message.clone()
+    };
+    samples! {
+        "turn_accepted_capped": with(|turn| turn.caps = caps),
+        "turn_accepted_within": with(|turn| turn.caps = within),
+        "turn_accepted_keyed": with(|turn| turn.key = Some(key)),
+        "turn_accepted_client_message": with(|turn| turn.key = Some(of_message)),
+        "turn_accepted_client_parts": with(|turn| turn.key = Some(of_parts)),
+        "turn_accepted_short_calls": with(|turn| turn.short_calls = true),
+        "turn_accepted_shared_headroom": with(|turn| {
+            turn.short_calls = true;
+            turn.shared_headroom = true;
+        }),
+        "reserved": Fact::Reserved {
+            run: RUN,
+            reservation: Reservation {
                 call: 2,
-                used: Amount::ZERO,
-                is_reported: true,
+                amount: Amount { tokens: Tokens(1_200), cost: Cost::from_micro_dollars(3_400) },
+                keep: Amount::ZERO,
+                wrap_up: Some("budget_exceeded".into()),
             },
-        ),
-        (
-            "settings_set",
-            Fact::SettingsSet {
-                settings: [
-                    ("compaction.preset".into(), "retention".into()),
-                    ("run.agents".into(), "risks,facts".into()),
-                ]
-                .into(),
-            },
-        ),
-    ]
+        },
+        "call_settled": Fact::CallSettled {
+            run: RUN,
+            call: 2,
+            used: Amount::ZERO,
+            is_reported: true,
+        },
+        "settings_set": Fact::SettingsSet {
+            settings: [
+                ("compaction.preset".into(), "retention".into()),
+                ("run.agents".into(), "risks,facts".into()),
+            ]
+            .into(),
+        },
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 
-pub(super) fn facts() -> Vec<(&'static str, Fact)> {
+pub(super) fn facts() -> Samples {
     let mask = Step::Mask(vec![MaskTarget {
         message: MESSAGE,
         ordinal: Ordinal(7),
@@ -24,11 +24,6 @@ pub(super) fn facts() -> Vec<(&'static str, Fact)> {
         prior: vec![CHECKPOINT],
         cap: Tokens(2_048),
     };
-    let used = Fact::SummariserUsed {
-        turn: TURN,
-        model: "openai/gpt-4o-mini".into(),
-        usage: USAGE,
-    };
     let topic = Step::Summarise {
         cover: cover(),
         tier: Tier::Topic,
@@ -38,12 +33,6 @@ pub(super) fn facts() -> Vec<(&'static str, Fact)> {
     let truncate = Step::Truncate {
         messages: vec![(MESSAGE, Ordinal(8)), (MESSAGE, Ordinal(9))],
         target_chars: 2_000,
-    };
-    let truncated = Fact::Altered {
-        turn: Some(TURN),
-        alterations: vec![alteration(Form::Truncated {
-            target_chars: 2_000,
-        })],
     };
     let altered = |turn| Fact::Altered {
         turn,
@@ -78,43 +67,45 @@ pub(super) fn facts() -> Vec<(&'static str, Fact)> {
         turn,
         checkpoint: Arc::new(c),
     };
-    let failed = Fact::CompactionFailed {
-        turn: TURN,
-        reason: "the model is out of reach".into(),
-    };
     let frozen = Fact::Frozen {
         turn: TURN,
         snapshot: SNAPSHOT,
         manifest: manifest(),
     };
-    vec![
-        ("compaction_planned_mask", planned(mask)),
-        ("compaction_planned_cut", planned(cut)),
-        ("compaction_planned_summarise", planned(summarise)),
-        (
-            "compaction_planned_drop",
-            planned(Step::Drop { cover: cover() }),
-        ),
-        ("compaction_planned_rewrite", planned(rewrite)),
-        ("summariser_used", used),
-        ("compaction_planned_topic", planned(topic)),
-        ("compaction_planned_truncate", planned(truncate)),
-        ("altered_truncated", truncated),
-        ("altered", altered(Some(TURN))),
-        ("altered_import", altered(None)),
-        ("compacted", compacted(Some(TURN), checkpoint())),
-        ("compacted_import", compacted(None, imported)),
-        ("compacted_coverage", compacted(Some(TURN), covering)),
-        ("compaction_failed", failed),
-        ("preparation_planned", preparation()),
-        ("summary_prepared", prepared()),
-        ("preparation_dropped", dropped(DropReason::Range)),
-        (
-            "preparation_dropped_failed",
+    samples! {
+        "compaction_planned_mask": planned(mask),
+        "compaction_planned_cut": planned(cut.clone()),
+        "compaction_planned_files": planned_with_files(cut),
+        "compaction_planned_summarise": planned(summarise),
+        "compaction_planned_drop": planned(Step::Drop { cover: cover() }),
+        "compaction_planned_rewrite": planned(rewrite),
+        "summariser_used": Fact::SummariserUsed {
+            turn: TURN,
+            model: "openai/gpt-4o-mini".into(),
+            usage: USAGE,
+        },
+        "compaction_planned_topic": planned(topic),
+        "compaction_planned_truncate": planned(truncate),
+        "altered_truncated": Fact::Altered {
+            turn: Some(TURN),
+            alterations: vec![alteration(Form::Truncated { target_chars: 2_000 })],
+        },
+        "altered": altered(Some(TURN)),
+        "altered_import": altered(None),
+        "compacted": compacted(Some(TURN), checkpoint()),
+        "compacted_import": compacted(None, imported),
+        "compacted_coverage": compacted(Some(TURN), covering),
+        "compaction_failed": Fact::CompactionFailed {
+            turn: TURN,
+            reason: "the model is out of reach".into(),
+        },
+        "preparation_planned": preparation(),
+        "summary_prepared": prepared(),
+        "preparation_dropped": dropped(DropReason::Range),
+        "preparation_dropped_failed":
             dropped(DropReason::Failed("the model is out of reach".into())),
-        ),
-        ("frozen", frozen),
-    ]
+        "frozen": frozen,
+    }
 }
 
 fn preparation() -> Fact {

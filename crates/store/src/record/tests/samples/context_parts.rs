@@ -4,7 +4,7 @@ use unisono_context::compaction::ContextPart;
 
 use super::*;
 
-pub(super) fn facts() -> Vec<(&'static str, Fact)> {
+pub(super) fn facts() -> Samples {
     let part = |part, writing| accepted(Work::CompactPart { part, writing }, policy());
     let message = Ordinal(7);
     let over = Some(Tokens(2_000));
@@ -13,18 +13,10 @@ pub(super) fn facts() -> Vec<(&'static str, Fact)> {
         unwritten: SummaryFallback::Retry,
         ..SummaryOptions::default()
     };
-    vec![
-        (
-            "turn_accepted_compact_topic",
+    samples! {
+        "turn_accepted_compact_topic":
             part(ContextPart::Topic { message }, options("Keep the names.")),
-        ),
-        (
-            "turn_accepted_compact_attention",
-            part(ContextPart::Attention, insisting),
-        ),
-        (
-            "turn_accepted_compact_large",
-            part(ContextPart::Large { over }, SummaryOptions::default()),
-        ),
-    ]
+        "turn_accepted_compact_attention": part(ContextPart::Attention, insisting),
+        "turn_accepted_compact_large": part(ContextPart::Large { over }, SummaryOptions::default()),
+    }
 }

@@ -2,7 +2,7 @@
 
 use unisono_session::budget::TurnCaps;
 
-use unisono_context::attachment::{Content, Extent, LoadedBytes};
+use unisono_context::attachment::{Content, DocumentText, Extent, FileRules, LoadedBytes, Rule};
 
 use super::*;
 
@@ -47,6 +47,7 @@ pub(super) fn message_with_contents() -> NewMessage {
             digest: Digest([7; 32]),
             extent,
             loaded: LoadedBytes::default(),
+            text: None,
         }),
     };
     let size = Extent::Pixels {
@@ -63,6 +64,18 @@ pub(super) fn message_with_contents() -> NewMessage {
         usage: None,
         ..message()
     }
+}
+
+/// The same; the text of the second content is stored.
+pub(super) fn message_with_document() -> NewMessage {
+    let mut message = message_with_contents();
+    if let Some(document) = message.parts[1].content_mut() {
+        document.text = Some(DocumentText {
+            digest: Digest([9; 32]),
+            tokens: Tokens(12),
+        });
+    }
+    message
 }
 
 pub(super) fn command() -> agent::Command {
@@ -95,6 +108,7 @@ pub(super) fn defined(kind: agent::AgentKind) -> Fact {
                 max_output: Tokens(16_384),
                 encoding: Encoding::O200kBase,
                 per_message: Tokens(3),
+                files: Default::default(),
             },
             tools: vec!["recall".into()],
             max_model_calls: 8,
@@ -111,6 +125,28 @@ pub(super) fn defined(kind: agent::AgentKind) -> Fact {
             pipeline: Vec::new(),
             tags: vec!["fast".into()],
         }),
+    }
+}
+
+fn file_rules() -> FileRules {
+    FileRules::for_model(Rule::Gemini, true, true)
+}
+
+/// An agent of whose model it is known how it gets attachments.
+pub(super) fn defined_with_files() -> Fact {
+    let Fact::Defined { definition } = defined(agent::AgentKind::Llm) else {
+        unreachable!("that is what it makes");
+    };
+    let limits = Limits {
+        files: file_rules(),
+        ..definition.limits
+    };
+    let definition = Definition {
+        limits,
+        ..(*definition).clone()
+    };
+    Fact::Defined {
+        definition: definition.into(),
     }
 }
 
@@ -134,38 +170,46 @@ pub(super) fn policy() -> Policy {
 }
 
 pub(super) fn accepted(work: Work, policy: Policy) -> Fact {
-    Fact::TurnAccepted {
-        turn: Box::new(AcceptedTurn {
-            id: TURN,
-            branch: "main".into(),
-            work,
-            policy,
-            safety: Ppm(50_000),
-            lead: DIGEST,
-            delegates: vec![(DIGEST, Some("Look for flaws.".into())), (DIGEST, None)],
-            tools: vec![ToolSpec {
-                name: "recall".into(),
-                description: "reads a message".into(),
-                input_schema: "{\"type\":\"object\"}".into(),
-            }],
-            available: vec![DIGEST],
-            calibrations: vec![Calibration {
-                model: "anthropic/claude-sonnet-4-5".into(),
-                ratio: Ppm(1_180_000),
-                band: Ppm(30_000),
-            }],
-            delegation: DelegationLimits {
-                depth: 2,
-                live_runs: 32,
-                results: DelegationLimits::RESULTS,
-            },
-            caps: TurnCaps::default(),
-            key: None,
-            short_calls: false,
-            prepare: None,
-            shared_headroom: false,
-        }),
-    }
+    accepted_with(work, policy, |_| ())
+}
+
+pub(super) fn accepted_with(
+    work: Work,
+    policy: Policy,
+    change: impl FnOnce(&mut AcceptedTurn),
+) -> Fact {
+    let mut turn = Box::new(AcceptedTurn {
+        id: TURN,
+        branch: "main".into(),
+        work,
+        policy,
+        safety: Ppm(50_000),
+        lead: DIGEST,
+        delegates: vec![(DIGEST, Some("Look for flaws.".into())), (DIGEST, None)],
+        tools: vec![ToolSpec {
+            name: "recall".into(),
+            description: "reads a message".into(),
+            input_schema: "{\"type\":\"object\"}".into(),
+        }],
+        available: vec![DIGEST],
+        calibrations: vec![Calibration {
+            model: "anthropic/claude-sonnet-4-5".into(),
+            ratio: Ppm(1_180_000),
+            band: Ppm(30_000),
+        }],
+        delegation: DelegationLimits {
+            depth: 2,
+            live_runs: 32,
+            results: DelegationLimits::RESULTS,
+        },
+        caps: TurnCaps::default(),
+        key: None,
+        short_calls: false,
+        prepare: None,
+        shared_headroom: false,
+    });
+    change(&mut turn);
+    Fact::TurnAccepted { turn }
 }
 
 pub(super) fn cover() -> Cover {
@@ -191,12 +235,22 @@ pub(super) fn planned(step: Step) -> Fact {
                 window: Tokens(128_000),
                 usable: Tokens(100_000),
                 per_message: Tokens(3),
+                files: Default::default(),
             },
             before: Tokens(81_000),
             target: Tokens(64_000),
             tightened: true,
         },
     }
+}
+
+/// The same under a budget of which it is known how its models get attachments.
+pub(super) fn planned_with_files(step: Step) -> Fact {
+    let Fact::CompactionPlanned { turn, mut plan } = planned(step) else {
+        unreachable!("that is what it makes");
+    };
+    plan.budget.files = file_rules();
+    Fact::CompactionPlanned { turn, plan }
 }
 
 pub(super) fn alteration(form: Form) -> Alteration {

@@ -2,7 +2,7 @@
 
 use super::*;
 
-pub(super) fn facts() -> Vec<(&'static str, Fact)> {
+pub(super) fn facts() -> Samples {
     let lead = OpenedRun {
         role: RunRole::Lead,
         snapshot: None,
@@ -22,14 +22,6 @@ pub(super) fn facts() -> Vec<(&'static str, Fact)> {
         task: "Look for flaws.".into(),
         refused: refused.map(Arc::from),
     };
-    let delegated = Fact::Delegated {
-        run: RUN,
-        round: 2,
-        calls: vec![
-            call("ghost", Some("there is no agent `ghost`")),
-            call("critic", None),
-        ],
-    };
     let reply = run::Step::Model(Reply {
         text: "I will look.".into(),
         calls: vec![tool_call("c1", "recall", r#"{"n":7}"#)],
@@ -38,6 +30,7 @@ pub(super) fn facts() -> Vec<(&'static str, Fact)> {
         stop: Stop::Complete,
         fallback: Some(FallbackUsed::named("openai/gpt-4o-mini")),
         request_id: Some("req_7".into()),
+        calls_left_out: 0,
     });
     let stood_in = Reply {
         text: "I will look.".into(),
@@ -78,12 +71,6 @@ pub(super) fn facts() -> Vec<(&'static str, Fact)> {
         run: RUN,
         ending: Arc::new(ending),
     };
-    let retried = Fact::RunRetried {
-        run: RUN,
-        attempt: 2,
-        not_before: Timestamp(1_735_689_601_000),
-        reason: "timeout".into(),
-    };
     let finished = Ending::Finished {
         text: "All is well.".into(),
         calls: Vec::new(),
@@ -113,74 +100,82 @@ pub(super) fn facts() -> Vec<(&'static str, Fact)> {
         },
     };
     let cached = paced(Some(Timestamp(1_735_689_600_750)));
-    let failed = Ending::Failed {
+    let failed = |text: Option<&str>| Ending::Failed {
         cause: RunCause::BadOutput,
         reason: "no JSON".into(),
         duration_ms: 10,
+        text: text.map(Arc::from),
     };
     let late = |late| Fact::LateOutputReceived {
         run: RUN,
         attempt: 2,
         late,
     };
-    let late_reply = late(LateOutput::Reply(Reply {
-        text: "I had begun.".into(),
-        usage: USAGE,
-        ..Reply::default()
-    }));
-    let late_named = late(LateOutput::Named {
-        name: "acp.report.1".into(),
-        result: "{\"text\":\"I look.\"}".into(),
-    });
-    let late_answer = late(LateOutput::Answer {
-        text: "All was well.".into(),
-        partial: Some("stopped".into()),
-        usage: USAGE,
-    });
     let spent = |fallback: Option<&str>| run::AuxiliaryUsage {
         usage: USAGE,
         fallback: fallback.map(Arc::from),
     };
-    let unpriced = run::Step::Model(Reply {
+    let unpriced = Reply {
         stop: Stop::CutOff,
         usage: Usage {
             cost: None,
             ..USAGE
         },
         ..Reply::default()
-    });
-    vec![
-        ("run_opened_delegate", Fact::RunOpened { run: opened() }),
-        ("run_opened_child", Fact::RunOpened { run: child }),
-        ("delegated", delegated),
-        ("run_opened_lead", Fact::RunOpened { run: lead }),
-        ("run_stepped_model", stepped(reply)),
-        ("run_stepped_unpriced", stepped(unpriced)),
-        (
-            "run_stepped_stood_in",
-            stepped(run::Step::Model(stood_in.clone())),
-        ),
-        ("run_stepped_tools", stepped(results)),
-        ("run_stepped_named", stepped(named)),
-        ("run_stepped_summarised", stepped(summarised)),
-        ("run_stepped_narrowed", stepped(narrowed(None))),
-        ("run_stepped_narrowed_reply", stepped(narrowed(Some(2_048)))),
-        ("run_stepped_spent", stepped(run::Step::Spent(spent(None)))),
-        (
-            "run_stepped_spent_instead",
+    };
+    let left_out = Reply {
+        calls_left_out: 1_871,
+        ..unpriced.clone()
+    };
+    samples! {
+        "run_opened_delegate": Fact::RunOpened { run: opened() },
+        "run_opened_child": Fact::RunOpened { run: child },
+        "delegated": Fact::Delegated {
+            run: RUN,
+            round: 2,
+            calls: vec![call("ghost", Some("there is no agent `ghost`")), call("critic", None)],
+        },
+        "run_opened_lead": Fact::RunOpened { run: lead },
+        "run_stepped_model": stepped(reply),
+        "run_stepped_unpriced": stepped(run::Step::Model(unpriced)),
+        "run_stepped_left_out": stepped(run::Step::Model(left_out)),
+        "run_stepped_stood_in": stepped(run::Step::Model(stood_in.clone())),
+        "run_stepped_tools": stepped(results),
+        "run_stepped_named": stepped(named),
+        "run_stepped_summarised": stepped(summarised),
+        "run_stepped_narrowed": stepped(narrowed(None)),
+        "run_stepped_narrowed_reply": stepped(narrowed(Some(2_048))),
+        "run_stepped_spent": stepped(run::Step::Spent(spent(None))),
+        "run_stepped_spent_instead":
             stepped(run::Step::Spent(spent(Some("gemini/gemini-2.5-pro")))),
-        ),
-        ("run_retried", retried),
-        ("run_ended_finished", ended(finished)),
-        ("run_ended_handed_over", ended(handed_over)),
-        ("run_ended_paced", ended(paced(None))),
-        ("run_ended_cached", ended(cached)),
-        ("run_ended_failed", ended(failed)),
-        ("run_ended_cancelled", ended(Ending::Cancelled)),
-        ("came_late_reply", late_reply),
-        ("came_late_stood_in", late(LateOutput::Reply(stood_in))),
-        ("came_late_answer", late_answer),
-        ("came_late_spent", late(LateOutput::Spent(spent(None)))),
-        ("came_late_named", late_named),
-    ]
+        "run_retried": Fact::RunRetried {
+            run: RUN,
+            attempt: 2,
+            not_before: Timestamp(1_735_689_601_000),
+            reason: "timeout".into(),
+        },
+        "run_ended_finished": ended(finished),
+        "run_ended_handed_over": ended(handed_over),
+        "run_ended_paced": ended(paced(None)),
+        "run_ended_cached": ended(cached),
+        "run_ended_failed": ended(failed(None)),
+        "run_ended_broken_off": ended(failed(Some("I had begun."))),
+        "run_ended_cancelled": ended(Ending::Cancelled),
+        "came_late_reply": late(LateOutput::Reply(Reply {
+            text: "I had begun.".into(),
+            usage: USAGE,
+            ..Reply::default()
+        })),
+        "came_late_stood_in": late(LateOutput::Reply(stood_in)),
+        "came_late_answer": late(LateOutput::Answer {
+            text: "All was well.".into(),
+            partial: Some("stopped".into()),
+            usage: USAGE,
+        }),
+        "came_late_spent": late(LateOutput::Spent(spent(None))),
+        "came_late_named": late(LateOutput::Named {
+            name: "acp.report.1".into(),
+            result: "{\"text\":\"I look.\"}".into(),
+        }),
+    }
 }

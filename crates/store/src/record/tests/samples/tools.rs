@@ -15,7 +15,7 @@ const CALL: CallPlace = CallPlace {
     index: 1,
 };
 
-pub(super) fn tool_facts() -> Vec<(&'static str, Fact)> {
+pub(super) fn tool_facts() -> Samples {
     let contracts = [
         ("files__read", Contract::Pure),
         ("files__put", Contract::Idempotent),
@@ -64,11 +64,6 @@ pub(super) fn tool_facts() -> Vec<(&'static str, Fact)> {
         rule: "files__*(path=/etc/*)".into(),
         until: Some(Timestamp(1_735_693_200_123)),
     };
-    let called = Fact::ToolsCalled {
-        run: RUN,
-        round: 2,
-        calls: vec![call(None), call(Some(approval))],
-    };
     let answered = |answer| Fact::HookAnswered {
         place: HookPlace {
             point: HookPoint::Call(CALL),
@@ -76,62 +71,6 @@ pub(super) fn tool_facts() -> Vec<(&'static str, Fact)> {
         },
         hook: "guard".into(),
         answer,
-    };
-    let of_turn = Fact::HookAnswered {
-        place: HookPlace {
-            point: HookPoint::Turn {
-                turn: TURN,
-                event: HookEvent::BeforeCompaction,
-                step: 3,
-            },
-            rule: 0,
-        },
-        hook: "notes".into(),
-        answer: HookAnswer {
-            instructions: Some("Keep the dates.".into()),
-            ..HookAnswer::default()
-        },
-    };
-    let ended = Fact::ToolEnded {
-        call: CALL,
-        output: CallOutput::text("no such file", true),
-    };
-    let ended_files = Fact::ToolEnded {
-        call: CALL,
-        output: CallOutput {
-            files: vec![AttachedFile {
-                filename: "shot.png".into(),
-                mime: "image/png".into(),
-                size_bytes: 70_000,
-                content: Content {
-                    digest: Digest([7; 32]),
-                    extent: Extent::Pixels {
-                        width: 640,
-                        height: 480,
-                    },
-                    loaded: LoadedBytes::default(),
-                },
-                text: None,
-            }],
-            ..CallOutput::text("see the picture", false)
-        },
-    };
-    let ended_document = Fact::ToolEnded {
-        call: CALL,
-        output: CallOutput {
-            files: vec![AttachedFile {
-                filename: "plan.pdf".into(),
-                mime: "application/pdf".into(),
-                size_bytes: 900,
-                content: Content {
-                    digest: Digest([8; 32]),
-                    extent: Extent::Pages(1),
-                    loaded: LoadedBytes::default(),
-                },
-                text: Some("[page 1]\nWe ship on Friday.\n".into()),
-            }],
-            ..CallOutput::text("see the plan", false)
-        },
     };
     let decided = |decision| Fact::ToolDecided {
         call: CALL,
@@ -147,81 +86,97 @@ pub(super) fn tool_facts() -> Vec<(&'static str, Fact)> {
     let failed = CallDecision::Failed {
         text: "it bounced".into(),
     };
-    vec![
-        (
-            "tool_rules_set",
-            Fact::ToolRulesSet {
-                rules: rules.into(),
+    samples! {
+        "tool_rules_set": Fact::ToolRulesSet { rules: rules.into() },
+        "tool_rules_set_hooks": Fact::ToolRulesSet { rules: hooked.into() },
+        "tools_called_hooks": Fact::ToolsCalled { run: RUN, round: 2, calls: vec![asked] },
+        "tools_called_permission": Fact::ToolsCalled {
+            run: RUN,
+            round: 2,
+            calls: vec![permission],
+        },
+        "hook_answered": answered(HookAnswer::default()),
+        "hook_answered_denied": answered(HookAnswer {
+            denied: Some("not there".into()),
+            instructions: Some("Keep the dates.".into()),
+            failed: Some("it hung".into()),
+            ..HookAnswer::default()
+        }),
+        "hook_answered_allowed": answered(HookAnswer {
+            reason: Some("a read".into()),
+            stderr: Some("checked 3 rules".into()),
+            ..HookAnswer::default()
+        }),
+        "hook_answered_turn": Fact::HookAnswered {
+            place: HookPlace {
+                point: HookPoint::Turn { turn: TURN, event: HookEvent::BeforeCompaction, step: 3 },
+                rule: 0,
             },
-        ),
-        (
-            "tool_rules_set_hooks",
-            Fact::ToolRulesSet {
-                rules: hooked.into(),
-            },
-        ),
-        (
-            "tools_called_hooks",
-            Fact::ToolsCalled {
-                run: RUN,
-                round: 2,
-                calls: vec![asked],
-            },
-        ),
-        (
-            "tools_called_permission",
-            Fact::ToolsCalled {
-                run: RUN,
-                round: 2,
-                calls: vec![permission],
-            },
-        ),
-        ("hook_answered", answered(HookAnswer::default())),
-        (
-            "hook_answered_denied",
-            answered(HookAnswer {
-                denied: Some("not there".into()),
+            hook: "notes".into(),
+            answer: HookAnswer {
                 instructions: Some("Keep the dates.".into()),
-                failed: Some("it hung".into()),
                 ..HookAnswer::default()
-            }),
-        ),
-        (
-            "hook_answered_allowed",
-            answered(HookAnswer {
-                reason: Some("a read".into()),
-                stderr: Some("checked 3 rules".into()),
-                ..HookAnswer::default()
-            }),
-        ),
-        ("hook_answered_turn", of_turn),
-        ("tools_called", called),
-        ("tool_started", Fact::ToolStarted { call: CALL }),
-        (
-            "tool_task_started",
-            Fact::ToolTaskStarted {
-                call: CALL,
-                task: "task-7".into(),
             },
-        ),
-        ("tool_ended", ended),
-        ("tool_ended_files", ended_files),
-        ("tool_ended_document", ended_document),
-        ("tools_answered", Fact::ToolsAnswered { run: RUN, round: 2 }),
-        ("tool_in_doubt", Fact::ToolInDoubt { call: CALL }),
-        ("tool_decided_approved", decided(CallDecision::Approved)),
-        (
-            "tool_decided_by",
-            Fact::ToolDecided {
-                call: CALL,
-                decision: CallDecision::Approved,
-                by: Some("ada".into()),
+        },
+        "tools_called": Fact::ToolsCalled {
+            run: RUN,
+            round: 2,
+            calls: vec![call(None), call(Some(approval))],
+        },
+        "tool_started": Fact::ToolStarted { call: CALL },
+        "tool_task_started": Fact::ToolTaskStarted { call: CALL, task: "task-7".into() },
+        "tool_ended": Fact::ToolEnded {
+            call: CALL,
+            output: CallOutput::text("no such file", true),
+        },
+        "tool_ended_files": Fact::ToolEnded {
+            call: CALL,
+            output: CallOutput {
+                files: vec![AttachedFile {
+                    filename: "shot.png".into(),
+                    mime: "image/png".into(),
+                    size_bytes: 70_000,
+                    content: Content {
+                        digest: Digest([7; 32]),
+                        extent: Extent::Pixels { width: 640, height: 480 },
+                        loaded: LoadedBytes::default(),
+                        text: None,
+                    },
+                    text: None,
+                }],
+                ..CallOutput::text("see the picture", false)
             },
-        ),
-        ("tool_decided_denied", decided(denied)),
-        ("tool_decided_expired", decided(CallDecision::Expired)),
-        ("tool_decided_done", decided(done)),
-        ("tool_decided_repeat", decided(CallDecision::Repeat)),
-        ("tool_decided_failed", decided(failed)),
-    ]
+        },
+        "tool_ended_document": Fact::ToolEnded {
+            call: CALL,
+            output: CallOutput {
+                files: vec![AttachedFile {
+                    filename: "plan.pdf".into(),
+                    mime: "application/pdf".into(),
+                    size_bytes: 900,
+                    content: Content {
+                        digest: Digest([8; 32]),
+                        extent: Extent::Pages(1),
+                        loaded: LoadedBytes::default(),
+                        text: None,
+                    },
+                    text: Some("[page 1]\nWe ship on Friday.\n".into()),
+                }],
+                ..CallOutput::text("see the plan", false)
+            },
+        },
+        "tools_answered": Fact::ToolsAnswered { run: RUN, round: 2 },
+        "tool_in_doubt": Fact::ToolInDoubt { call: CALL },
+        "tool_decided_approved": decided(CallDecision::Approved),
+        "tool_decided_by": Fact::ToolDecided {
+            call: CALL,
+            decision: CallDecision::Approved,
+            by: Some("ada".into()),
+        },
+        "tool_decided_denied": decided(denied),
+        "tool_decided_expired": decided(CallDecision::Expired),
+        "tool_decided_done": decided(done),
+        "tool_decided_repeat": decided(CallDecision::Repeat),
+        "tool_decided_failed": decided(failed),
+    }
 }

@@ -1,0 +1,153 @@
+//! Texts in which names stand above what was said.
+
+use super::*;
+
+#[test]
+fn a_name_and_a_time_stand_above_the_text() {
+    for (one, other, clock) in [
+        ("Anna Schmidt  10:32", "Ben Okafor  10:33", "10:32"),
+        ("Anna Schmidt 10:32 AM", "Ben Okafor 10:33 AM", "10:32 AM"),
+        (
+            "[Anna Schmidt] 10:32:07",
+            "[Ben Okafor] 10:33:00",
+            "10:32:07",
+        ),
+        ("[10:32] Anna Schmidt", "[10:33] Ben Okafor", "10:32"),
+        ("10:32 - Anna Schmidt", "10:33 - Ben Okafor", "10:32"),
+        (
+            "**Anna Schmidt** (10:32)",
+            "**Ben Okafor** (10:33)",
+            "10:32",
+        ),
+        (
+            "### Anna Schmidt | 00:12",
+            "### Ben Okafor | 00:19",
+            "00:12",
+        ),
+        (
+            "Anna Schmidt — Today at 10:32",
+            "Ben Okafor — Today at 10:33",
+            "10:32",
+        ),
+        ("Anna Schmidt, 1:02:03", "Ben Okafor, 1:02:09", "1:02:03"),
+        ("Anna Schmidt\n10:32", "Ben Okafor\n10:33", "10:32"),
+    ] {
+        for gap in ["\n", "\n\n"] {
+            let text =
+                format!("{one}\nTwo things:\nNote: x{gap}{other}\nFine.{gap}{one}\nPerfect\n");
+            let expected = [
+                format!("Anna Schmidt: [{clock}] Two things:/Note: x"),
+                "Ben Okafor: ".to_owned(),
+                format!("Anna Schmidt: [{clock}] Perfect"),
+            ];
+            let said = authored(&text, None);
+            assert_eq!(said.len(), 3, "{text}: {said:?}");
+            assert_eq!(said[0], expected[0], "{text}");
+            assert!(said[1].starts_with(&expected[1]) && said[1].ends_with("] Fine."));
+            assert_eq!(said[2], expected[2], "{text}");
+        }
+    }
+}
+
+#[test]
+fn the_sender_of_a_chat_in_zoom_is_the_speaker() {
+    let chat = "10:32:14 From Anna Schmidt to Everyone:\n\tHello all\n\
+        10:33:02 From Ben to Everyone:\n\tHi all\n\
+        10:34:02 From  Anna Schmidt  to  Ben (Direct Message):\n\tBye\n";
+    let expected = [
+        "Anna Schmidt: [10:32:14] Hello all",
+        "Ben: [10:33:02] Hi all",
+        "Anna Schmidt: [10:34:02] Bye",
+    ];
+    assert_eq!(authored(chat, None), expected);
+    let one_line = chat.replace(":\n\t", ": ");
+    assert_eq!(authored(&one_line, None), expected);
+    let german = chat.replace("From", "Von").replace(" to ", " an ");
+    assert_eq!(authored(&german, None), expected);
+}
+
+#[test]
+fn a_date_above_the_text_is_the_time_of_the_message() {
+    for stamp in [
+        "13/01/2024 10:02 pm",
+        "2024-01-13 22:02",
+        "(13.01.2024 22:02)",
+    ] {
+        let text = format!("Anna {stamp}\nx\n\nSchmidt, Ben {stamp}\ny\n\nAnna {stamp}\nz\n");
+        let outline = outline_of(text.as_bytes(), None);
+        assert!(
+            outline.contains(" 1705183320000 user Schmidt, Ben\n  Text(\"y\")"),
+            "{stamp}: {outline}"
+        );
+    }
+}
+
+#[test]
+fn a_name_alone_stands_above_the_text() {
+    for text in [
+        "Anna\nGood morning.\n\nBen\nMorning.\nShall we?\n\nAnna\nYes.\n",
+        "**Anna**\nGood morning.\n\n**Ben**\nMorning.\nShall we?\n\n**Anna**\nYes.",
+    ] {
+        assert_eq!(
+            authored(text, None),
+            [
+                "Anna: Good morning.",
+                "Ben: Morning./Shall we?",
+                "Anna: Yes."
+            ],
+            "{text}"
+        );
+    }
+    let apart =
+        "Anna\n\nGood morning.\n\nBen\n\nPerfect\n\nAnna\n\nOne.\n\nTwo.\n\nBen\n\nPerfect\n";
+    assert_eq!(
+        authored(apart, None),
+        [
+            "Anna: Good morning.",
+            "Ben: Perfect",
+            "Anna: One.//Two.",
+            "Ben: Perfect"
+        ]
+    );
+    let dense = "Anna\nGood morning.\nBen\nPerfect\nAnna\nShall we?\nBen\nPerfect";
+    assert_eq!(
+        authored(dense, None),
+        [
+            "Anna: Good morning.",
+            "Ben: Perfect",
+            "Anna: Shall we?",
+            "Ben: Perfect"
+        ]
+    );
+    let copied = "You\nHow long do hens live?\n\nChatGPT\nUp to ten years.\n\nYou\nThanks\n";
+    assert_eq!(
+        authored(copied, None),
+        [
+            "user: How long do hens live?",
+            "assistant: Up to ten years.",
+            "user: Thanks"
+        ]
+    );
+}
+
+#[test]
+fn other_texts_have_no_names_above() {
+    for text in [
+        "Anna Schmidt\nHauptstr. 5\n\nBen Okafor\nElm Street 4\n",
+        "Bus 10:32\nBus 10:40\nTrain 10:50\nBus 11:02\n",
+        "Opening 9:00\nWelcome by the chair\n\nCoffee 10:30\nIn the hall\n",
+        "Introduction\nWe keep hens.\n\nMethods\nWe counted them.\n\nResults\nThere are nine.\n",
+        "Zutaten\nMehl\n\nZubereitung\nMischen.\n\nZutaten\nEier\n",
+        "We meet at 10:32\nor later\n\nWe eat at 12:30\nor never\n",
+        "Anna\nGood morning.\n\nShe said so.\n\nIt rained.\n\nAnna\nLate.\n\nIt stopped.\n",
+    ] {
+        assert_eq!(authored(text, None), [""; 0], "{text}");
+    }
+    // A person alone is read on request.
+    let alone = "Anna 10:32\nGood morning.\n\nAnna 10:35\nAnyone?\n";
+    assert_eq!(authored(alone, None), [""; 0]);
+    assert_eq!(
+        authored(alone, Some(Format::Text)),
+        ["Anna: [10:32] Good morning.", "Anna: [10:35] Anyone?"]
+    );
+}

@@ -1,0 +1,603 @@
+//! Remote agents with a real server on loopback: its requests, and its errors.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use unisono_session::agent::AgentKind;
+use unisono_session::run::Step;
+
+use super::*;
+use crate::agent::fixture::{Attempt, run_in_time, task};
+
+/// Much longer than any test takes; a wait of this time is a failure.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The response of a server.
+enum Reply {
+    Result(Value),
+    Error(i64, &'static str),
+    /// A status, a content type and a body.
+    Raw(u16, &'static str, Vec<u8>),
+    Stream(Vec<Value>),
+    Silence,
+}
+
+type Script = dyn Fn(&str, &Value) -> Reply + Send + Sync;
+
+/// A remote agent with scripted responses.
+#[derive(Clone)]
+struct Server {
+    url: String,
+    calls: Arc<Mutex<Vec<(String, Value)>>>,
+    heads: Arc<Mutex<Vec<String>>>,
+}
+
+impl Server {
+    async fn start(
+        card: impl Fn(&str) -> Vec<u8> + Send + Sync + 'static,
+        script: impl Fn(&str, &Value) -> Reply + Send + Sync + 'static,
+    ) -> Server {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let server = Server {
+            url: format!("http://{}", listener.local_addr().unwrap()),
+            calls: Arc::default(),
+            heads: Arc::default(),
+        };
+        let (own, script): (_, Arc<Script>) = (server.clone(), Arc::new(script));
+        let card = card(&server.url);
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let (own, script, card) = (own.clone(), script.clone(), card.clone());
+                tokio::spawn(async move { own.answer(stream, &*script, &card).await });
+            }
+        });
+        server
+    }
+
+    async fn answer(&self, mut stream: TcpStream, script: &Script, card: &[u8]) {
+        let (mut bytes, mut piece) = (Vec::new(), [0; 8_192]);
+        let (head, body) = loop {
+            let read = stream.read(&mut piece).await.unwrap_or_default();
+            if read == 0 {
+                return;
+            }
+            bytes.extend_from_slice(&piece[..read]);
+            let text = String::from_utf8_lossy(&bytes).into_owned();
+            let Some((head, body)) = text.split_once("\r\n\r\n") else {
+                continue;
+            };
+            let lower = head.to_lowercase();
+            let length = lower
+                .lines()
+                .find_map(|line| line.strip_prefix("content-length: "));
+            let length: usize = length.map_or(0, |length| length.parse().unwrap());
+            if body.len() >= length {
+                break (head.to_owned(), body.to_owned());
+            }
+        };
+        self.heads.lock().unwrap().push(head.to_lowercase());
+        let reply = match head.starts_with("GET ") {
+            true => Reply::Raw(200, "application/json", card.to_vec()),
+            false => {
+                let call: Value = serde_json::from_str(&body).unwrap();
+                let method = call["method"].as_str().unwrap().to_owned();
+                let params = call["params"].clone();
+                self.calls
+                    .lock()
+                    .unwrap()
+                    .push((method.clone(), params.clone()));
+                script(&method, &params)
+            }
+        };
+        let rpc = |answer: Value| answer.to_string().into_bytes();
+        let (status, kind, body) = match reply {
+            Reply::Raw(status, kind, body) => (status, kind, body),
+            Reply::Result(result) => {
+                let answer = json!({"jsonrpc": "2.0", "id": 1, "result": result});
+                (200, "application/json", rpc(answer))
+            }
+            Reply::Error(code, message) => {
+                let error = json!({"code": code, "message": message});
+                (
+                    200,
+                    "application/json",
+                    rpc(json!({"jsonrpc": "2.0", "id": 1, "error": error})),
+                )
+            }
+            Reply::Stream(updates) => {
+                let events = updates.iter().map(|update| {
+                    format!(
+                        "data: {}\n\n",
+                        json!({"jsonrpc": "2.0", "id": 1, "result": update})
+                    )
+                });
+                (
+                    200,
+                    "text/event-stream",
+                    events.collect::<String>().into_bytes(),
+                )
+            }
+            Reply::Silence => return std::future::pending().await,
+        };
+        let head = format!(
+            "HTTP/1.1 {status} So\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n\
+             Connection: close\r\n\r\n",
+            body.len()
+        );
+        stream.write_all(head.as_bytes()).await.ok();
+        stream.write_all(&body).await.ok();
+    }
+
+    fn remote(&self) -> A2a {
+        A2a {
+            url: self.url.as_str().into(),
+            headers: BTreeMap::from([("X-Tenant".into(), "north".into())]),
+            card_digest: None,
+            contract: Contract::AtMostOnce,
+        }
+    }
+
+    fn methods(&self) -> Vec<String> {
+        let calls = self.calls.lock().unwrap();
+        calls.iter().map(|(method, _)| method.clone()).collect()
+    }
+}
+
+fn card(url: &str) -> Value {
+    json!({"name": "far", "description": "Far", "version": "1", "supportedInterfaces": [
+            {"url": format!("{url}/rpc"), "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}],
+        "capabilities": {}, "defaultInputModes": ["text/plain", "application/json"],
+        "defaultOutputModes": ["text/plain"], "skills": []})
+}
+
+fn plain(url: &str) -> Vec<u8> {
+    card(url).to_string().into_bytes()
+}
+
+fn streaming(url: &str) -> Vec<u8> {
+    let mut card = card(url);
+    card["capabilities"] = json!({"streaming": true});
+    card.to_string().into_bytes()
+}
+
+fn remote_task(state: &str, said: &str) -> Value {
+    json!({"id": "t1", "contextId": "c1", "status": {"state": format!("TASK_STATE_{state}"),
+            "message": {"messageId": "m", "role": "ROLE_AGENT", "parts": [{"text": said}]}},
+        "artifacts": [{"artifactId": "a", "parts": [{"text": format!("It is {said}.")}]}]})
+}
+
+/// Answers at once, or after this number of polls.
+fn answering(after: usize) -> impl Fn(&str, &Value) -> Reply + Send + Sync {
+    let asked = Mutex::new(0);
+    move |method, _| match method {
+        "SendMessage" => Reply::Result(json!({"task": remote_task("SUBMITTED", "begun")})),
+        "GetTask" => {
+            let mut asked = asked.lock().unwrap();
+            *asked += 1;
+            let is_done = *asked > after;
+            Reply::Result(remote_task(
+                if is_done { "COMPLETED" } else { "WORKING" },
+                "there",
+            ))
+        }
+        other => panic!("{other}"),
+    }
+}
+
+async fn ask(remote: &A2a, attempt: &Attempt) -> Result<Answer, Failure> {
+    run_in_time(&A2aAgent::new(remote.clone()), attempt).await
+}
+
+fn attempt(remote: &A2a) -> Attempt {
+    Attempt::new(AgentKind::A2a(remote.clone()), &["where is it?", "there"])
+}
+
+fn later(attempt: &Attempt, remote: &A2a) -> Attempt {
+    let mut later = self::attempt(remote);
+    later.steps = attempt.session.steps();
+    later
+}
+
+fn names(attempt: &Attempt) -> Vec<String> {
+    let steps = attempt.session.steps();
+    let names = steps.iter().filter_map(|step| match &**step {
+        Step::Named { name, .. } => Some(name.to_string()),
+        _ => None,
+    });
+    names.collect()
+}
+
+#[tokio::test]
+async fn a_remote_agent_gets_the_task_once_and_is_followed_to_its_answer() {
+    let server = Server::start(plain, answering(2)).await;
+    let remote = server.remote();
+    let first = attempt(&remote);
+    let answer = ask(&remote, &first).await.unwrap();
+    assert_eq!(&*answer.text, "It is there.");
+    assert_eq!(
+        server.methods(),
+        ["SendMessage", "GetTask", "GetTask", "GetTask"]
+    );
+    assert_eq!(names(&first), ["a2a.sending.1", "a2a.begun.1"]);
+    let (_, sent) = server.calls.lock().unwrap()[0].clone();
+    let message = &sent["message"];
+    assert_eq!(message["parts"][0]["text"], "list the risks");
+    let document = &message["parts"][1]["data"];
+    assert!(document.to_string().contains("where is it?"), "{document}");
+    assert_eq!(sent["configuration"]["returnImmediately"], true);
+    assert!(message["messageId"].as_str().unwrap().ends_with("-1"));
+    for head in server.heads.lock().unwrap().iter() {
+        assert!(head.contains("x-tenant: north"), "{head}");
+        assert!(
+            head.starts_with("get ") || head.contains("a2a-version: 1.0"),
+            "{head}"
+        );
+    }
+    // Another attempt or process follows the journaled task.
+    server.calls.lock().unwrap().clear();
+    let again = ask(&remote, &later(&first, &remote)).await.unwrap();
+    assert_eq!(&*again.text, "It is there.");
+    assert_eq!(server.methods(), ["GetTask"]);
+}
+
+#[tokio::test]
+async fn a_card_may_have_a_tenant_and_lack_what_is_not_used() {
+    let card = |url: &str| {
+        let mut card = card(url);
+        let interfaces = card["supportedInterfaces"].as_array_mut().unwrap();
+        interfaces[0]["tenant"] = "harbour".into();
+        interfaces.insert(0, json!({"url": "https://old.example"}));
+        card["skills"] = json!([{"id": "look", "name": "look"}]);
+        card["securitySchemes"] = json!({"own": {"laterSecurityScheme": {}}});
+        card.to_string().into_bytes()
+    };
+    // A task need not have a context.
+    let done = json!({"id": "t1", "status": {"state": "TASK_STATE_COMPLETED"},
+        "artifacts": [{"artifactId": "a", "parts": [{"text": "It is there."}]}]});
+    let answering = move |method: &str, _: &Value| match method {
+        "SendMessage" => Reply::Result(json!({"task": done})),
+        _ => Reply::Result(done.clone()),
+    };
+    let server = Server::start(card, answering).await;
+    let remote = server.remote();
+    let answer = ask(&remote, &attempt(&remote)).await.unwrap();
+    assert_eq!(&*answer.text, "It is there.");
+    assert_eq!(server.methods(), ["SendMessage", "GetTask"]);
+    for (method, params) in server.calls.lock().unwrap().iter() {
+        assert_eq!(params["tenant"], "harbour", "{method}");
+    }
+}
+
+#[tokio::test]
+async fn files_of_an_answer_are_in_either_alphabet_of_base64() {
+    for raw in ["+/8=", "+/8", "-_8=", "-_8"] {
+        let files = json!([{"text": "Here."}, {"raw": raw, "filename": "a.bin"}]);
+        let text = "Here.\n\n[file a.bin, 2 bytes: not kept]";
+        let message = json!({"messageId": "m", "role": "ROLE_AGENT", "parts": files});
+        let server = Server::start(plain, move |_, _| {
+            Reply::Result(json!({"message": message.clone()}))
+        });
+        let remote = server.await.remote();
+        let answer = ask(&remote, &attempt(&remote)).await.unwrap();
+        assert_eq!(&*answer.text, text, "{raw}");
+
+        let task = json!({"id": "t1", "contextId": "c1",
+            "status": {"state": "TASK_STATE_COMPLETED"},
+            "artifacts": [{"artifactId": "a", "parts": files}]});
+        let server = Server::start(plain, move |method, _| match method {
+            "SendMessage" => Reply::Result(json!({"task": task.clone()})),
+            _ => Reply::Result(task.clone()),
+        });
+        let remote = server.await.remote();
+        let answer = ask(&remote, &attempt(&remote)).await.unwrap();
+        assert_eq!(&*answer.text, text, "{raw}");
+    }
+}
+
+#[tokio::test]
+async fn a_message_that_may_have_arrived_is_repeated_only_if_idempotent() {
+    let broken = |method: &str, _: &Value| match method {
+        "SendMessage" => Reply::Raw(200, "application/json", Vec::new()),
+        other => panic!("{other}"),
+    };
+    let server = Server::start(plain, broken).await;
+    let remote = server.remote();
+    let first = attempt(&remote);
+    let failed = ask(&remote, &first).await.unwrap_err();
+    assert!(!failed.cause.is_retryable(), "{}", failed.reason);
+    assert_eq!(names(&first), ["a2a.sending.1"]);
+    let doubt = ask(&remote, &later(&first, &remote)).await.unwrap_err();
+    assert_eq!(doubt.cause, RunCause::BadInput);
+    assert!(doubt.reason.contains("nobody knows"), "{}", doubt.reason);
+    assert_eq!(server.methods(), ["SendMessage"]);
+
+    let server = Server::start(plain, answering(0)).await;
+    let remote = A2a {
+        contract: Contract::Idempotent,
+        ..server.remote()
+    };
+    let answer = ask(&remote, &later(&first, &remote)).await.unwrap();
+    assert_eq!(&*answer.text, "It is there.");
+    let Step::Named { result, .. } = &*first.session.steps()[0] else {
+        panic!("a named step");
+    };
+    let sent = server.calls.lock().unwrap()[0].1.clone();
+    let journaled: Value = serde_json::from_str(result).unwrap();
+    assert_eq!(sent["message"]["messageId"], journaled["id"], "the same id");
+    assert_eq!(journaled["card"].as_str().unwrap().len(), 64);
+    assert!(journaled["url"].as_str().unwrap().ends_with("/rpc"));
+}
+
+#[tokio::test]
+async fn a_task_is_not_followed_at_another_address() {
+    let server = Server::start(plain, answering(usize::MAX)).await;
+    let (remote, mut first) = (server.remote(), attempt(&server.remote()));
+    // A task of an earlier program, which journaled no address, is followed.
+    let done = Server::start(plain, answering(0)).await;
+    let named = |name: &str, result: &str| {
+        Arc::new(Step::Named {
+            name: name.into(),
+            result: result.into(),
+        })
+    };
+    first.steps = vec![
+        named("a2a.sending.1", "\"m\""),
+        named("a2a.begun.1", "{\"task\":\"t1\"}"),
+    ];
+    let answer = ask(&done.remote(), &first).await.unwrap();
+    assert_eq!(&*answer.text, "It is there.");
+    first.steps[1] = named(
+        "a2a.begun.1",
+        "{\"task\":\"t1\",\"url\":\"http://old/rpc\"}",
+    );
+    server.calls.lock().unwrap().clear();
+    let moved = ask(&remote, &first).await.unwrap_err();
+    assert_eq!(moved.cause, RunCause::BadInput);
+    for part in ["http://old/rpc", &server.url, "card_digest = "] {
+        assert!(moved.reason.contains(part), "{}", moved.reason);
+    }
+    assert!(server.methods().is_empty());
+}
+
+#[tokio::test]
+async fn a_failed_remote_task_is_sent_again_by_the_next_attempt() {
+    let rows = [
+        ("FAILED", RunCause::Exit),
+        ("REJECTED", RunCause::Refused),
+        ("CANCELED", RunCause::Rejected),
+        ("INPUT_REQUIRED", RunCause::Rejected),
+    ];
+    for (state, cause) in rows {
+        let script = move |method: &str, _: &Value| match method {
+            "SendMessage" => Reply::Result(json!({"task": remote_task("SUBMITTED", "begun")})),
+            _ => Reply::Result(remote_task(state, "too dear")),
+        };
+        let server = Server::start(plain, script).await;
+        let remote = server.remote();
+        let first = attempt(&remote);
+        let failed = ask(&remote, &first).await.unwrap_err();
+        assert_eq!(failed.cause, cause);
+        assert!(failed.reason.contains("too dear"), "{}", failed.reason);
+        assert_eq!(names(&first).last().unwrap(), "a2a.over.1");
+        let is_cancelled = server.methods().contains(&"CancelTask".to_owned());
+        assert_eq!(is_cancelled, state == "INPUT_REQUIRED");
+        server.calls.lock().unwrap().clear();
+        ask(&remote, &later(&first, &remote)).await.unwrap_err();
+        let sent = server.calls.lock().unwrap()[0].clone();
+        assert_eq!(sent.0, "SendMessage");
+        let text = sent.1["message"]["messageId"].as_str().unwrap();
+        assert!(text.ends_with("-2"));
+    }
+    let refuses = |_: &str, _: &Value| Reply::Error(-32005, "no data here");
+    let server = Server::start(plain, refuses).await;
+    let refused = ask(&server.remote(), &attempt(&server.remote()))
+        .await
+        .unwrap_err();
+    assert!(refused.reason.contains("no data here"), "{refused}");
+}
+
+#[tokio::test]
+async fn progress_of_a_remote_agent_is_forwarded() {
+    let asked = Mutex::new(0);
+    let update = |state: &str, said: &str| {
+        json!({"statusUpdate": {"taskId": "t1", "contextId": "c1",
+            "status": remote_task(state, said)["status"]}})
+    };
+    let events = vec![
+        json!({"task": remote_task("WORKING", "begun")}),
+        update("WORKING", "reads the map"),
+        json!({"artifactUpdate": {"taskId": "t1", "contextId": "c1", "artifact":
+            {"artifactId": "a", "parts": [{"text": "It is"}]}}}),
+        update("COMPLETED", "there"),
+        json!({"never": "read"}),
+    ];
+    let script = move |method: &str, _: &Value| match method {
+        "SendMessage" => Reply::Result(json!({"task": remote_task("SUBMITTED", "begun")})),
+        "SubscribeToTask" => Reply::Stream(events.clone()),
+        _ => {
+            let mut asked = asked.lock().unwrap();
+            *asked += 1;
+            let state = if *asked > 1 { "COMPLETED" } else { "WORKING" };
+            Reply::Result(remote_task(state, "there"))
+        }
+    };
+    let server = Server::start(streaming, script).await;
+    let remote = server.remote();
+    let asking = attempt(&remote);
+    assert_eq!(&*ask(&remote, &asking).await.unwrap().text, "It is there.");
+    assert_eq!(
+        server.methods(),
+        ["SendMessage", "GetTask", "SubscribeToTask", "GetTask"]
+    );
+    let progress = asking.session.progress();
+    assert!(
+        progress.iter().any(|text| &**text == "reads the map"),
+        "{progress:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_task_that_works_after_its_stream_has_ended_is_polled_with_pauses() {
+    let polls = answering(3);
+    let script = move |method: &str, params: &Value| match method {
+        "SubscribeToTask" => {
+            Reply::Stream(vec![json!({"task": remote_task("COMPLETED", "there")})])
+        }
+        other => polls(other, params),
+    };
+    let server = Server::start(streaming, script).await;
+    let remote = server.remote();
+    let since = std::time::Instant::now();
+    let answer = ask(&remote, &attempt(&remote)).await.unwrap();
+    assert_eq!(&*answer.text, "It is there.");
+    let calls = server.methods();
+    let polls = calls.iter().filter(|method| *method == "GetTask").count();
+    assert_eq!(polls, 4, "{calls:?}");
+    // The second poll follows the stream at once, the third and the fourth after a pause.
+    assert!(since.elapsed() >= POLL_PAUSES.0 * 3);
+}
+
+#[tokio::test]
+async fn an_agent_with_a_changed_or_invalid_card_is_not_called() {
+    let never = |method: &str, _: &Value| -> Reply { panic!("{method}") };
+    let server = Server::start(plain, never).await;
+    let pinned = A2a {
+        card_digest: Some("0".repeat(64).into()),
+        ..server.remote()
+    };
+    let changed = ask(&pinned, &attempt(&pinned)).await.unwrap_err();
+    let text = &changed.reason;
+    assert!(text.contains("another one than `card_digest`"), "{changed}");
+    assert!(!changed.cause.is_retryable());
+    let cards: [fn(&str) -> Vec<u8>; 3] = [
+        |_| b"<html>nothing</html>".to_vec(),
+        |_| Vec::new(),
+        |_| vec![b' '; CARD_BYTES + 1],
+    ];
+    for card in cards {
+        let server = Server::start(card, never).await;
+        let failed = ask(&server.remote(), &attempt(&server.remote()))
+            .await
+            .unwrap_err();
+        assert_eq!(failed.cause, RunCause::BadOutput, "{}", failed.reason);
+        assert!(server.methods().is_empty());
+    }
+    let gone = A2a {
+        url: "http://127.0.0.1:1".into(),
+        ..server.remote()
+    };
+    let gone_attempt = attempt(&gone);
+    let failed = ask(&gone, &gone_attempt).await.unwrap_err();
+    assert_eq!(failed.cause, RunCause::Unavailable);
+    assert!(names(&gone_attempt).is_empty(), "nothing was sent");
+}
+
+#[tokio::test]
+async fn a_reply_that_is_garbage_or_too_large_ends_the_attempt() {
+    let begins = || Reply::Result(json!({"task": remote_task("SUBMITTED", "begun")}));
+    let bodies: [(u16, Vec<u8>, RunCause); 4] = rows! {
+        (200, b"nonsense".to_vec(), RunCause::BadOutput),
+        (200, b"{\"result\": {\"id\": 1}}".to_vec(), RunCause::BadOutput),
+        (200, vec![b'x'; MAX_OUTPUT_BYTES + 1], RunCause::BadOutput),
+        (401, b"{}".to_vec(), RunCause::Rejected),
+    };
+    for (status, body, cause) in bodies {
+        let script = move |method: &str, _: &Value| match method {
+            "SendMessage" => begins(),
+            _ => Reply::Raw(status, "application/json", body.clone()),
+        };
+        let server = Server::start(plain, script).await;
+        let failed = ask(&server.remote(), &attempt(&server.remote()))
+            .await
+            .unwrap_err();
+        assert_eq!(failed.cause, cause, "{status}: {}", failed.reason);
+    }
+}
+
+#[tokio::test]
+async fn a_message_without_a_result_fails_with_its_first_reason() {
+    let json = "application/json";
+    let large = || vec![b'x'; MAX_OUTPUT_BYTES + 1];
+    let once = Contract::AtMostOnce;
+    type Row = (u16, Vec<u8>, Contract, bool, [&'static str; 2]);
+    let rows: [Row; 5] = rows! {
+        (200, b"nonsense".to_vec(), once, false, ["invalid response", "not given it again"]),
+        (200, large(), once, false, ["larger than 4194304 bytes", "not given it again"]),
+        (200, large(), Contract::Idempotent, false, ["larger than", "not given it again"]),
+        (503, b"{}".to_vec(), once, false, ["503", "nobody knows"]),
+        (503, b"{}".to_vec(), Contract::Idempotent, true, ["503", ""]),
+    };
+    for (status, body, contract, is_retried, says) in rows {
+        let script = move |_: &str, _: &Value| Reply::Raw(status, json, body.clone());
+        let server = Server::start(plain, script).await;
+        let remote = A2a {
+            contract,
+            ..server.remote()
+        };
+        let failed = ask(&remote, &attempt(&remote)).await.unwrap_err();
+        assert_eq!(failed.cause.is_retryable(), is_retried, "{}", failed.reason);
+        for part in says {
+            assert!(failed.reason.contains(part), "{}", failed.reason);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_run_that_is_cancelled_has_the_remote_task_cancelled() {
+    let script = |method: &str, _: &Value| match method {
+        "SendMessage" => Reply::Result(json!({"task": remote_task("SUBMITTED", "begun")})),
+        "SubscribeToTask" => Reply::Silence,
+        "CancelTask" => Reply::Result(remote_task("CANCELED", "so")),
+        _ => Reply::Result(remote_task("WORKING", "never ends")),
+    };
+    let server = Server::start(streaming, script).await;
+    let remote = server.remote();
+    let mut asking = attempt(&remote);
+    asking.definition.retries = 3;
+    let ctx = asking.ctx();
+    let agent = A2aAgent::new(remote.clone());
+    let running = tokio::spawn(async move { agent.run(task(), ctx).await.is_ok() });
+    let called = async |method: &str| {
+        while !server.methods().contains(&method.to_owned()) {
+            tokio::task::yield_now().await;
+        }
+    };
+    let waited = tokio::time::timeout(PATIENCE, called("SubscribeToTask")).await;
+    waited.unwrap();
+    running.abort();
+    let _ = running.await;
+    // If the program ends, the task is dropped without being cancelled.
+    assert!(!server.methods().contains(&"CancelTask".to_owned()));
+
+    let again = later(&asking, &remote);
+    let ctx = again.ctx();
+    let cancelled = ctx.cancelled().clone();
+    let agent = A2aAgent::new(remote);
+    let until = cancelled.clone();
+    let running = tokio::spawn(async move {
+        until
+            .run_until_cancelled(agent.run(task(), ctx))
+            .await
+            .is_none()
+    });
+    let followed = async || {
+        while server
+            .methods()
+            .iter()
+            .filter(|method| *method == "SubscribeToTask")
+            .count()
+            < 2
+        {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, followed()).await.unwrap();
+    cancelled.cancel();
+    assert!(running.await.unwrap());
+    tokio::time::timeout(PATIENCE, called("CancelTask"))
+        .await
+        .unwrap();
+}

@@ -1,0 +1,117 @@
+//! Follows a turn: live or, if the owner of its session cannot be asked, in the journal.
+//!
+//! The journal is read again each second: it has no progress, and another daemon writes it.
+
+use std::time::Duration;
+
+use axum::http::HeaderMap;
+use tokio::sync::watch;
+use tokio::time::Instant;
+use unisono::follow::{Follower, StoredFollower};
+use unisono::{Error, Local};
+use unisono_api::turn_event::TurnUpdate;
+use unisono_context::{SessionId, TurnId};
+
+use crate::forwarded::is_forwarded;
+
+/// The pause between two reads of a journal if nothing is new.
+const READ_EVERY: Duration = Duration::from_secs(1);
+
+/// A follower of a turn.
+pub(crate) enum TurnFollower {
+    /// This daemon works on the session.
+    Live(Box<Follower>),
+    /// Another daemon works on the session.
+    Stored(Box<StoredFollower>, Pauses),
+}
+
+impl TurnFollower {
+    /// Follows a turn. `after`: as for [`Local::follower`]. `pauses`: how the journal is read if another
+    /// daemon owns the session; none: that is an error.
+    ///
+    /// # Errors
+    ///
+    /// As [`Local::open`] and [`Local::follower`].
+    pub(crate) async fn open(
+        local: &Local,
+        (session, turn): (SessionId, TurnId),
+        after: Option<u64>,
+        pauses: Option<Pauses>,
+    ) -> Result<TurnFollower, Error> {
+        let error = match local.open(session).await {
+            Ok(handle) => return Ok(local.follower(handle, turn, after).await?.into()),
+            Err(error) => error,
+        };
+        match pauses.filter(|_| error.session_of_another().is_some()) {
+            Some(pauses) => {
+                let follower = local.stored_follower(session, turn, after).await?;
+                Ok(TurnFollower::Stored(follower.into(), pauses))
+            }
+            None => Err(error),
+        }
+    }
+
+    /// The next update; none after the end of the turn, or if the journal is not read any longer.
+    ///
+    /// # Errors
+    ///
+    /// The session is gone, or its journal cannot be read.
+    pub(crate) async fn next(&mut self) -> Result<Option<TurnUpdate>, Error> {
+        let (follower, pauses) = match self {
+            TurnFollower::Live(follower) => return follower.next().await,
+            TurnFollower::Stored(follower, pauses) => (follower, pauses),
+        };
+        loop {
+            if let Some(update) = follower.next().await? {
+                return Ok(Some(update));
+            }
+            if follower.has_ended() || !pauses.wait().await {
+                return Ok(None);
+            }
+        }
+    }
+}
+
+impl From<Follower> for TurnFollower {
+    fn from(follower: Follower) -> TurnFollower {
+        TurnFollower::Live(follower.into())
+    }
+}
+
+/// The pauses between the reads of a journal, up to the end of its stream.
+pub(crate) struct Pauses {
+    ends: Option<Instant>,
+    stopping: watch::Receiver<bool>,
+}
+
+impl Pauses {
+    /// Pauses until the program stops or, with `ends_after`, until that time is over.
+    pub(crate) fn new(stopping: &watch::Receiver<bool>, ends_after: Option<Duration>) -> Pauses {
+        Pauses {
+            ends: ends_after.map(|time| Instant::now() + time),
+            stopping: stopping.clone(),
+        }
+    }
+
+    /// The same for a request of a client. None if another daemon has forwarded the request: that one
+    /// reads the journal.
+    pub(crate) fn for_request(
+        headers: &HeaderMap,
+        stopping: &watch::Receiver<bool>,
+        ends_after: Option<Duration>,
+    ) -> Option<Pauses> {
+        (!is_forwarded(headers)).then(|| Pauses::new(stopping, ends_after))
+    }
+
+    /// Waits until the journal is read again; false if the stream ends instead.
+    pub(crate) async fn wait(&mut self) -> bool {
+        if self.ends.is_some_and(|ends| Instant::now() >= ends) {
+            return false;
+        }
+        tokio::select! {
+            () = tokio::time::sleep(READ_EVERY) => true,
+            // A closed channel also means that the program stops.
+            _ = self.stopping.wait_for(|stopping| *stopping) => false,
+        }
+    }
+}

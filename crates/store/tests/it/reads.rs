@@ -1,0 +1,62 @@
+//! Which connections the reads of a PostgreSQL store use.
+
+use std::future::poll_fn;
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use tokio_postgres::NoTls;
+use unisono_store::postgres::{Options, Postgres};
+use unisono_store::{Engine, SessionId};
+use unisono_test_postgres::Server;
+
+use crate::members::append;
+use crate::postgres::{role, store};
+
+const A: SessionId = SessionId::from_u128(0xA);
+/// The reads that share a connection.
+const SHARED: usize = 4;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn reads_share_a_connection_and_many_do_not_hold_up_another() {
+    let Some(owner) = store("reads").await else {
+        return;
+    };
+    let server = Server::shared().unwrap();
+    role(server, "reading", "IN ROLE unisono").await;
+    let url = server.url("reads").replace("unisono@", "reading@");
+    let engine = Postgres::open(Options::new(&url, None).unwrap());
+    let engine = engine.await.unwrap();
+    let claim = engine.claim(A).await.unwrap();
+    engine.append(append(claim.epoch, 0)).await.unwrap();
+    for _ in 0..9 {
+        assert_eq!(engine.read(A, 1, 9).await.unwrap().len(), 1);
+    }
+    let (mut client, connection) = tokio_postgres::connect(&server.url("reads"), NoTls)
+        .await
+        .unwrap();
+    tokio::spawn(connection);
+    // One that appends, one that claims, and one that reads; those of the opening end.
+    let used = "SELECT count(*) FROM pg_stat_activity WHERE usename = 'reading'";
+    let latest = Instant::now() + Duration::from_secs(30);
+    while client.query_one(used, &[]).await.unwrap().get::<_, i64>(0) != 3 {
+        assert!(Instant::now() < latest, "reads use several connections");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let held = client.transaction().await.unwrap();
+    held.batch_execute("LOCK TABLE unisono_events")
+        .await
+        .unwrap();
+    let mut reads: Vec<_> = (0..SHARED).map(|_| engine.read(A, 1, 9)).collect();
+    for read in &mut reads {
+        let is_ready = poll_fn(|context| Poll::Ready(read.as_mut().poll(context).is_ready()));
+        assert!(!is_ready.await, "nothing holds it up");
+    }
+    let known = engine.session(A).await.unwrap();
+    assert_eq!(known.map(|known| known.last_seq), Some(1));
+    held.commit().await.unwrap();
+    for read in reads {
+        assert_eq!(read.await.unwrap().len(), 1);
+    }
+    engine.close().await.unwrap();
+    owner.close().await.unwrap();
+}
