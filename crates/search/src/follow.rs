@@ -262,9 +262,11 @@ impl Follower {
         self.writer.as_ref()?.cursor(session)
     }
 
+    /// Commits, on a thread only if there is something to commit: each search settles the index first.
     pub(crate) async fn commit(&mut self) -> Result<()> {
         self.due = None;
-        if self.writer.is_none() {
+        let has_changes = self.writer.as_ref().is_some_and(Writer::has_changes);
+        if !has_changes {
             return Ok(());
         }
         self.write(Writer::commit).await
@@ -307,6 +309,8 @@ fn answer(reply: oneshot::Sender<Result<()>>, done: Result<()>) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use std::path::Path;
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
 
     use unisono_context::message::NewMessage;
     use unisono_context::{MessageId, Part, Role, Timestamp};
@@ -352,6 +356,17 @@ mod tests {
             rest_until: None,
             full: None,
         }
+    }
+
+    #[tokio::test]
+    async fn an_index_without_changes_settles_without_another_thread() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut follower = follower(Journal::new(Arc::new(Memory::new())), dir.path());
+        follower.settle(None).await.unwrap();
+        let mut now = Context::from_waker(Waker::noop());
+        let settled = pin!(follower.settle(None)).poll(&mut now);
+        assert!(matches!(settled, Poll::Ready(Ok(()))), "{settled:?}");
+        follower.drop_writer().await;
     }
 
     #[tokio::test]

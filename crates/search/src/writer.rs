@@ -106,9 +106,14 @@ impl Writer {
         Ok(())
     }
 
+    /// Whether there is something to commit.
+    pub(crate) fn has_changes(&self) -> bool {
+        !self.moved.is_empty()
+    }
+
     /// Makes written documents durable and searchable. Does nothing without changes.
     pub(crate) fn commit(&mut self) -> Result<()> {
-        if self.moved.is_empty() {
+        if !self.has_changes() {
             return Ok(());
         }
         let fields = self.index.fields;
