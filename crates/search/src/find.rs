@@ -49,6 +49,7 @@ pub(crate) fn find(
     let mut query = query.clone();
     join(&mut query.clauses);
     guarded("read", || {
+        find_authors(&mut query.clauses, index.fields, &searcher)?;
         keep_known(&mut query.clauses, index.fields, &searcher)
     })?;
     let wanted = query.clauses.iter().any(|c| c.need != Occurrence::Excluded);
@@ -182,11 +183,27 @@ fn of_term(term: Term) -> Box<dyn Matching> {
     Box::new(TermQuery::new(term, IndexRecordOption::Basic))
 }
 
+/// Notes the words that are in the name of an author. The others are not looked for in names: where no
+/// message has an author, tantivy opens an empty dictionary several times for each segment and word.
+fn find_authors(
+    clauses: &mut [Clause],
+    fields: Fields,
+    searcher: &Searcher,
+) -> tantivy::Result<()> {
+    for clause in clauses {
+        if let [word] = &clause.stems[..] {
+            let name = Term::from_field_text(fields.author, word);
+            clause.is_author = searcher.doc_freq(&name)? > 0;
+        }
+    }
+    Ok(())
+}
+
 /// The words of a clause in a text, also joined with others, a single word in its author's name, or a
 /// time of the message.
 fn anywhere(fields: Fields, clause: &Clause) -> Box<dyn Matching> {
     let mut any = vec![clause_query(fields, clause)];
-    if let [word] = &clause.stems[..] {
+    if let ([word], true) = (&clause.stems[..], clause.is_author) {
         any.push(of_term(Term::from_field_text(fields.author, word)));
     }
     for stem in &clause.joined {
@@ -289,5 +306,29 @@ pub(crate) fn clause_query(fields: Fields, clause: &Clause) -> Box<dyn Matching>
             terms.extend(last);
             Box::new(PhraseQuery::new(terms))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_words_of_authors_are_looked_for_in_their_names() {
+        let index = Index::in_memory().unwrap();
+        let mut document = TantivyDocument::new();
+        document.add_text(index.fields.author, "risks");
+        let mut writer = index.index.writer_with_num_threads(1, 32 << 20).unwrap();
+        writer.add_document(document).unwrap();
+        writer.commit().unwrap();
+        index.refresh().unwrap();
+        let mut query = Query::parse("risks orders", Timestamp(0)).unwrap();
+        find_authors(&mut query.clauses, index.fields, &index.searcher()).unwrap();
+        let terms = query.clauses.iter().map(|clause| {
+            let mut terms = 0;
+            anywhere(index.fields, clause).query_terms(&mut |_, _| terms += 1);
+            terms
+        });
+        assert_eq!(terms.collect::<Vec<_>>(), [2, 1]);
     }
 }

@@ -78,6 +78,8 @@ pub struct Clause {
     pub(crate) is_day: bool,
     /// The words of the index that join it with another clause.
     pub(crate) joined: Vec<String>,
+    /// Whether its only word is in the name of an author.
+    pub(crate) is_author: bool,
 }
 
 #[cfg(feature = "index")]
@@ -256,6 +258,7 @@ impl Query {
             period: period(text),
             is_day: false,
             joined: Vec::new(),
+            is_author: false,
         });
     }
 
