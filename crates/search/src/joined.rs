@@ -4,6 +4,8 @@
 //! Only joins of two words of the query are looked up, each as one term. A compound with another
 //! word, such as `Kosten` in `Portokosten`, would need the ends of all words in the index.
 
+use std::collections::BTreeSet;
+
 use tantivy::{Searcher, Term};
 
 use crate::index::Fields;
@@ -40,21 +42,25 @@ pub(crate) fn join(clauses: &mut [Clause]) {
     }
 }
 
-/// Keeps the joined words that a message has.
+/// Keeps the joined words that a message has. Each word joins two clauses, and is looked up once.
 pub(crate) fn keep_known(
     clauses: &mut [Clause],
     fields: Fields,
     searcher: &Searcher,
 ) -> tantivy::Result<()> {
-    for clause in clauses {
-        let mut known = Vec::new();
-        for stem in std::mem::take(&mut clause.joined) {
-            let term = Term::from_field_text(fields.text, &stem);
-            if searcher.doc_freq(&term)? > 0 {
-                known.push(stem);
-            }
+    let joined = clauses
+        .iter()
+        .flat_map(|clause| clause.joined.iter().cloned());
+    let joined: BTreeSet<String> = joined.collect();
+    let mut known = BTreeSet::new();
+    for stem in joined {
+        let term = Term::from_field_text(fields.text, &stem);
+        if searcher.doc_freq(&term)? > 0 {
+            known.insert(stem);
         }
-        clause.joined = known;
+    }
+    for clause in clauses {
+        clause.joined.retain(|stem| known.contains(stem));
     }
     Ok(())
 }

@@ -87,11 +87,12 @@ impl Clause {
     /// The clause; a wanted one in a script without spaces as its pairs of characters, because it may
     /// be a whole sentence.
     pub(crate) fn into_parts(self) -> Vec<Clause> {
-        let words = words(&self.text);
-        let is_open = |word: &Word| word.stem.starts_with(is_without_spaces);
-        if self.need != Occurrence::Wanted || words.len() < 3 || !words.iter().any(is_open) {
+        let has_open = || self.stems.iter().any(|s| s.starts_with(is_without_spaces));
+        if self.need != Occurrence::Wanted || self.stems.len() < 3 || !has_open() {
             return vec![self];
         }
+        let words = words(&self.text);
+        let is_open = |word: &Word| word.stem.starts_with(is_without_spaces);
         let runs = words.chunk_by(|one, next| is_open(one) == is_open(next));
         let parts = runs.flat_map(|run| match run {
             [first, _, ..] if is_open(first) => run.windows(2).collect(),
