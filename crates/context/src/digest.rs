@@ -42,23 +42,49 @@ impl FromStr for Digest {
     }
 }
 
+/// The number of bytes that are hashed together. BLAKE3 hashes up to 16 chunks of 1 KiB in parallel,
+/// and a power of two of them at a time.
+const PIECE_BYTES: usize = 16 << 10;
+/// Most digests are of fewer bytes.
+const FEW_BYTES: usize = 512;
+
 /// Builds a digest field by field. Each method writes an unambiguous encoding.
+///
+/// Fields are collected and hashed together: hashed one by one, short ones take several times as long.
 #[derive(Debug)]
-pub struct Hasher(blake3::Hasher);
+pub struct Hasher {
+    /// The fields before the last ones, once there are too many.
+    hashed: Option<Box<blake3::Hasher>>,
+    /// The last fields.
+    fields: Vec<u8>,
+}
 
 impl Hasher {
     /// Starts a digest of the named domain; bump `version` when the encoding changes.
     pub fn new(domain: &'static str, version: u16) -> Self {
-        let mut hasher = Hasher(blake3::Hasher::new());
+        let mut hasher = Hasher {
+            hashed: None,
+            fields: Vec::with_capacity(FEW_BYTES),
+        };
         hasher.str(domain).u64(u64::from(version));
         hasher
     }
 
+    fn add(&mut self, mut bytes: &[u8]) -> &mut Self {
+        while self.fields.len() + bytes.len() > PIECE_BYTES {
+            let (first, rest) = bytes.split_at(PIECE_BYTES - self.fields.len());
+            self.fields.extend_from_slice(first);
+            self.hashed.get_or_insert_default().update(&self.fields);
+            self.fields.clear();
+            bytes = rest;
+        }
+        self.fields.extend_from_slice(bytes);
+        self
+    }
+
     /// A string or byte string with its length.
     pub fn bytes(&mut self, value: &[u8]) -> &mut Self {
-        self.u64(value.len() as u64);
-        self.0.update(value);
-        self
+        self.u64(value.len() as u64).add(value)
     }
 
     /// A string with its length in bytes.
@@ -68,14 +94,12 @@ impl Hasher {
 
     /// A number, eight bytes little-endian.
     pub fn u64(&mut self, value: u64) -> &mut Self {
-        self.0.update(&value.to_le_bytes());
-        self
+        self.add(&value.to_le_bytes())
     }
 
     /// A digest, 32 bytes.
     pub fn digest(&mut self, value: &Digest) -> &mut Self {
-        self.0.update(&value.0);
-        self
+        self.add(&value.0)
     }
 
     /// An optional string: a presence byte, then the string.
@@ -88,6 +112,44 @@ impl Hasher {
 
     /// The digest of all written fields.
     pub fn finish(&self) -> Digest {
-        Digest(*self.0.finalize().as_bytes())
+        match self.hashed.clone() {
+            None => Digest::of_bytes(&self.fields),
+            Some(mut hashed) => Digest(*hashed.update(&self.fields).finalize().as_bytes()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_digest_is_that_of_all_fields_together() {
+        let begun = |bytes: &mut Vec<u8>| {
+            bytes.extend(4_u64.to_le_bytes());
+            bytes.extend(b"test");
+            bytes.extend(1_u64.to_le_bytes());
+        };
+        let piece = PIECE_BYTES;
+        for size in [0, 1, piece - 29, piece - 28, piece, 3 * piece + 7] {
+            let (text, mut bytes) = (vec![7_u8; size], Vec::new());
+            let mut hasher = Hasher::new("test", 1);
+            hasher.bytes(&text).digest(&Digest([9; 32]));
+            begun(&mut bytes);
+            bytes.extend((size as u64).to_le_bytes());
+            bytes.extend(text);
+            bytes.extend([9_u8; 32]);
+            assert_eq!(hasher.finish(), Digest::of_bytes(&bytes), "{size}");
+            assert_eq!(hasher.finish(), Digest::of_bytes(&bytes), "again");
+        }
+        for fields in [1, 2_000, 2_045, 2_046, 10_000_u64] {
+            let (mut hasher, mut bytes) = (Hasher::new("test", 1), Vec::new());
+            begun(&mut bytes);
+            for number in 0..fields {
+                hasher.u64(number);
+                bytes.extend(number.to_le_bytes());
+            }
+            assert_eq!(hasher.finish(), Digest::of_bytes(&bytes), "{fields}");
+        }
     }
 }
