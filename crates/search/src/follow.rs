@@ -33,9 +33,11 @@ pub(crate) enum Command {
     Removed(SessionId),
     /// Removes all data of deleted sessions from the disk.
     Purge(oneshot::Sender<Result<()>>),
-    /// Indexes everything, at least of this session, and makes it searchable.
+    /// Indexes everything, at least of this session, and makes it searchable. `reported` is the number
+    /// of reports before it.
     Settle {
         session: Option<SessionId>,
+        reported: u64,
         reply: oneshot::Sender<Result<()>>,
     },
     /// Rebuilds the index: a search found damage.
@@ -88,8 +90,15 @@ impl Follower {
                     answer(reply, purged)
                 }
                 Ok(Some(Command::Distrust(reason))) => Err(Error::Damaged { reason }),
-                Ok(Some(Command::Settle { session, reply })) => {
+                Ok(Some(Command::Settle {
+                    session,
+                    reported,
+                    reply,
+                })) => {
                     let settled = self.settle(session).await;
+                    if settled.is_ok() && self.hears_of_all() {
+                        self.shared.set_settled(Some(reported));
+                    }
                     answer(reply, settled)
                 }
             };
@@ -141,19 +150,24 @@ impl Follower {
         }
     }
 
+    /// Whether all commits are reported to it: those of other programs are not, and an index in memory
+    /// gets no reports.
+    fn hears_of_all(&self) -> bool {
+        self.directory.is_some() && self.journal.cluster().is_none()
+    }
+
     /// Indexes missing messages and commits: everything, or only this session for an index in
     /// memory.
     async fn settle(&mut self, session: Option<SessionId>) -> Result<()> {
+        self.shared.set_settled(None);
         if let Some(full) = self.still_full() {
             return Err(full);
         }
         self.open().await?;
-        let follows = self.directory.is_some();
-        // No notice announces the commits of other programs, so this reads the journal.
-        let is_shared = self.journal.cluster().is_some();
+        let must_read = !self.hears_of_all();
         match session {
-            Some(session) if !follows || is_shared => self.index_session(session).await?,
-            _ if !follows || self.shared.behind.swap(false, Ordering::AcqRel) || is_shared => {
+            Some(session) if must_read => self.index_session(session).await?,
+            _ if self.shared.behind.swap(false, Ordering::AcqRel) || must_read => {
                 self.sweep().await?;
             }
             _ => {}

@@ -101,6 +101,7 @@ impl Search {
         {
             self.shared.behind.store(true, Ordering::Release);
         }
+        self.shared.report();
     }
 
     /// Reports that a session was deleted. Never waits and never fails.
@@ -108,6 +109,7 @@ impl Search {
         if self.commands.try_send(Command::Removed(session)).is_err() {
             self.shared.behind.store(true, Ordering::Release);
         }
+        self.shared.report();
     }
 
     /// Waits until everything on disk is searchable; for an index in memory, only this session.
@@ -116,8 +118,16 @@ impl Search {
     ///
     /// The index cannot be written, or is closed.
     pub async fn settle(&self, session: Option<SessionId>) -> Result<()> {
+        if self.shared.is_settled() {
+            return Ok(());
+        }
         let (reply, settled) = oneshot::channel();
-        let command = Command::Settle { session, reply };
+        let reported = self.shared.reported();
+        let command = Command::Settle {
+            session,
+            reported,
+            reply,
+        };
         self.commands
             .send(command)
             .await
@@ -277,6 +287,7 @@ impl Search {
                         .send(distrust)
                         .await
                         .map_err(|_| Error::Closed)?;
+                    self.shared.report();
                 }
                 done => return Ok((done?, missing)),
             }
@@ -300,6 +311,8 @@ pub fn compact(directory: &Path) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Waker};
     use std::thread;
     use std::time::Instant;
 
@@ -309,6 +322,27 @@ mod tests {
     use super::*;
 
     const PATIENCE: Duration = Duration::from_secs(30);
+
+    #[tokio::test]
+    async fn a_search_waits_only_for_what_was_reported() {
+        let dir = tempfile::tempdir().unwrap();
+        let journal = Journal::new(Arc::new(Memory::new()));
+        let search = Search::on_disk(journal, dir.path().join("search"));
+        let is_settled = || {
+            let mut now = Context::from_waker(Waker::noop());
+            let settled = pin!(search.settle(None)).poll(&mut now);
+            settled.is_ready()
+        };
+        assert!(!is_settled(), "it is not open yet");
+        search.settle(None).await.unwrap();
+        assert!(is_settled());
+        search.removed(SessionId::from_u128(1));
+        assert!(!is_settled(), "the removal is not committed yet");
+        search.settle(None).await.unwrap();
+        assert!(is_settled());
+        search.close().await;
+        assert!(matches!(search.settle(None).await, Err(Error::Closed)));
+    }
 
     #[test]
     fn a_search_ends_when_nobody_waits_for_it_any_more() {

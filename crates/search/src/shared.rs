@@ -1,6 +1,6 @@
 //! What the follower and the searches share.
 
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use crate::index::Index;
@@ -13,11 +13,37 @@ pub(crate) struct Shared {
     pub(crate) behind: AtomicBool,
     /// Whether the index is closing: current work ends at the next safe point.
     pub(crate) closing: AtomicBool,
+    /// The number of reports: of commits, of removals and of damage.
+    reported: AtomicU64,
+    /// The number of reports before the last settling, plus one; 0 while the index is not settled.
+    settled: AtomicU64,
     /// The reason of the last rebuild.
     rebuilt_because: Mutex<Option<String>>,
 }
 
 impl Shared {
+    /// Counts a report, after it was queued: whoever reads the number queues a settling behind it.
+    pub(crate) fn report(&self) {
+        self.reported.fetch_add(1, Ordering::Release);
+    }
+
+    pub(crate) fn reported(&self) -> u64 {
+        self.reported.load(Ordering::Acquire)
+    }
+
+    /// Records that the index is settled up to this number of reports; none: a settling has begun.
+    pub(crate) fn set_settled(&self, reported: Option<u64>) {
+        let settled = reported.map_or(0, |reported| reported + 1);
+        self.settled.store(settled, Ordering::Release);
+    }
+
+    /// Whether everything is searchable, so that a search need not ask the follower.
+    pub(crate) fn is_settled(&self) -> bool {
+        !self.closing.load(Ordering::Acquire)
+            && !self.behind.load(Ordering::Acquire)
+            && self.settled.load(Ordering::Acquire) == self.reported() + 1
+    }
+
     pub(crate) fn publish(&self, index: Option<Index>) {
         *self.index.lock().unwrap_or_else(PoisonError::into_inner) = index;
     }
