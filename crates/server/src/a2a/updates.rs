@@ -70,9 +70,9 @@ impl Updates {
     /// Continues after a task that the client has, with its waiting calls.
     pub(super) fn new(task: &Task, waiting: Vec<Approval>) -> Updates {
         let artifacts = task.artifacts.iter().flatten();
-        let is_ahead = |call: &Approval| !task.id.ends_with(&call.turn);
+        let waits_ahead = waiting.iter().any(|call| is_ahead(call, &task.id));
         Updates {
-            is_queued: task.status.state == TaskState::Submitted || waiting.iter().any(is_ahead),
+            is_queued: task.status.state == TaskState::Submitted || waits_ahead,
             has_withdrawn: false,
             task: task.id.clone(),
             context: task.context_id.clone(),
@@ -280,9 +280,11 @@ impl Updates {
     }
 
     fn decided(&mut self, call: &str, decision: &str, now: &str) -> Option<StreamResponse> {
-        self.waiting.remove(call)?;
-        self.has_withdrawn |= decision == WITHDRAWN;
-        (decision != WITHDRAWN).then(|| self.resume(now))
+        let call = self.waiting.remove(call)?;
+        // A call of the turn before a queued one does not end this task.
+        let may_end = decision == WITHDRAWN && !is_ahead(&call, &self.task);
+        self.has_withdrawn |= may_end;
+        (!may_end).then(|| self.resume(now))
     }
 
     /// The state after a call that does not wait any more.
@@ -316,10 +318,18 @@ impl Updates {
     }
 }
 
-/// Whether a turn goes on with this event.
+/// Whether a call is of the turn before a queued task.
+fn is_ahead(call: &Approval, task: &str) -> bool {
+    !task.ends_with(&call.turn)
+}
+
+/// Whether a turn goes on with this event. It goes on without a delegate, and ends with its lead.
 fn goes_on(event: &TurnEvent) -> bool {
     match event {
-        TurnEvent::Runs { agents } => agents.iter().any(|agent| agent.state == "running"),
+        TurnEvent::Runs { agents } => {
+            let goes_on = |agent: &Member| agent.role != "lead" || agent.state == "running";
+            agents.iter().any(goes_on)
+        }
         TurnEvent::Decided { .. } | TurnEvent::Missed | TurnEvent::Ended(_) => false,
         _ => true,
     }

@@ -265,11 +265,27 @@ fn a_task_with_a_withdrawn_call_goes_on_or_ends_with_it() {
     let gone = |call: &str| json!({"kind": "decided", "call": call, "decision": "withdrawn"});
     let runs =
         |state: &str| json!({"kind": "runs", "agents": [agent("lead", "lead", state, None)]});
+    let delegate =
+        |state: &str| json!({"kind": "runs", "agents": [agent("facts", "delegate", state, None)]});
     let asks = |call: &str| {
         format!("INPUT_REQUIRED: lead wants to call pay with {{\"eur\":9}} (call {call}). May it?")
     };
     let both = waiting(json!([waits("c1"), waits("c2")]));
-    let rows: [(&[Value], &[String]); 3] = [
+    let one = waiting(json!([waits("c1")]));
+    let rows: [(&[Value], &[String]); 6] = [
+        // Another agent works on, and the end of this one is the last event for now.
+        (
+            &[one.clone(), gone("c1"), delegate("failed")],
+            &[asks("c1"), "WORKING".to_owned()],
+        ),
+        (
+            &[one, gone("c1"), delegate("cancelled")],
+            &[asks("c1"), "WORKING".to_owned()],
+        ),
+        (
+            &[both.clone(), gone("c1"), delegate("failed")],
+            &[asks("c1"), asks("c2")],
+        ),
         (
             &[
                 both.clone(),
@@ -316,6 +332,9 @@ fn a_task_with_a_withdrawn_call_goes_on_or_ends_with_it() {
     let asked = asks("c1");
     let expected = [asked.as_str(), "SUBMITTED", "WORKING", "CANCELED"];
     assert_eq!(lines("queued", &rows), expected);
+    // The turn before goes on without it, and the queued one has no event for a long time.
+    let rows = [rows[0].clone(), gone("c1")];
+    assert_eq!(lines("queued", &rows), [asked.as_str(), "SUBMITTED"]);
 }
 
 #[test]
