@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use unisono_api::Code;
 use unisono_api::approval::{Decide, Verdict};
 use unisono_api::service::Approvals as _;
-use unisono_context::{MessageId, TurnId};
+use unisono_context::message::{Message, Part, Role};
+use unisono_context::{AgentId, MessageId, TurnId};
 use unisono_runtime::Handle;
 use unisono_session::State;
 use unisono_session::run::calls::CallStatus;
@@ -91,6 +92,41 @@ pub async fn continuation(
             format!("messages: the answer before the last message is turn {before}, which {why}");
         Error::new(Code::Conflict, detail)
     })
+}
+
+/// The author of a task that is worked on again: of the message with the same text after the answer of a
+/// turn. None if no branch has such a message, or nobody is named.
+///
+/// # Errors
+/// The session is gone.
+pub async fn author_after(
+    session: &Handle,
+    before: TurnId,
+    text: String,
+) -> Result<Option<AgentId>, Error> {
+    let look = move |state: &State| {
+        let answer = state.ended_turn(before)?.answer?;
+        let tree = state.tree();
+        let next = tree.get(answer)?.ordinal().next();
+        let heads = tree.branches().map(|(_, head)| head);
+        let after = heads.filter_map(|head| tree.node_at(head, next));
+        let mut same = after.filter(|node| {
+            let message = &node.message;
+            let is_after = message.parent == Some(answer) && message.role == Role::User;
+            is_after && joined_text(message).trim() == text.trim()
+        });
+        same.find_map(|node| node.message.author.clone())
+    };
+    Ok(session.inspect(look).await?)
+}
+
+/// The texts of a message, without its files.
+fn joined_text(message: &Message) -> String {
+    let texts = message.parts.iter().filter_map(|part| match part {
+        Part::Text(text) => Some(&**text),
+        _ => None,
+    });
+    texts.collect::<Vec<&str>>().join("\n\n")
 }
 
 /// The number of ended turns under the first of these keys: how often a task without an id of its own

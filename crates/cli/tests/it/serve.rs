@@ -57,6 +57,51 @@ fn an_answer_of_a_chat_is_regenerated_as_often_as_is_asked() {
 }
 
 #[test]
+fn a_task_keeps_its_author_when_its_answer_is_regenerated() {
+    let place = Place::new();
+    let daemon = Daemon::start(&place);
+    let at = format!("/v1/sessions/{}", session(&daemon));
+    let ask = |task: &Value| {
+        let turn = daemon.post(&format!("{at}/turns"), task).expect(200).json();
+        turn["turn"].as_str().unwrap().to_owned()
+    };
+    let before = ask(&json!({"task": "When does the orders database move?", "agents": []}));
+    let again = ask(&json!({"task": "What moves?", "author": "Ben", "agents": []}));
+    let says = |id: &str, role: &str, text: &str| json!({"id": id, "role": role, "parts": [{"type": "text", "text": text}]});
+    // The author of the task on the branch of an answer.
+    let author = |task: &str, trigger: &str, message: Value| {
+        let messages = [
+            says("m1", "user", "When does the orders database move?"),
+            says(&before, "assistant", "On Friday."),
+            says("m2", "user", task),
+        ];
+        let body = json!({"messages": messages, "trigger": trigger, "messageId": message,
+            "agents": []});
+        let mut events = daemon
+            .post(&format!("{at}/chat"), &body)
+            .expect(200)
+            .events();
+        let start: Value = serde_json::from_str(&events.next().unwrap().data).unwrap();
+        events.for_each(drop);
+        let branch = start["messageMetadata"]["branch"].as_str().unwrap();
+        assert_ne!(branch, "main");
+        let listed = daemon.get(&format!("{at}/messages?branch={branch}"));
+        let listed = listed.expect(200).json();
+        let mut listed = listed["items"].as_array().unwrap().iter();
+        let told = listed.rfind(|message| message["role"] == "user").unwrap();
+        assert_eq!(told["parts"][0]["text"], task);
+        told["author"].clone()
+    };
+    for message in [json!(again), Value::Null] {
+        let author = author("What moves?", "regenerate-message", message);
+        assert_eq!(author, "Ben");
+    }
+    let edited = author("Who moves?", "submit-message", json!("m2"));
+    assert_eq!(edited, Value::Null);
+    daemon.stop();
+}
+
+#[test]
 fn a_conversation_is_kept_asked_and_followed() {
     let place = Place::new();
     let daemon = Daemon::start(&place);

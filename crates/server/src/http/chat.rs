@@ -18,7 +18,7 @@ use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
 use tokio::sync::OwnedSemaphorePermit;
-use unisono::chat::{Continuation, continuation, ended_tries};
+use unisono::chat::{Continuation, author_after, continuation, ended_tries};
 use unisono::follow::Follower;
 use unisono_api::chat::{ChatRequest, Part};
 use unisono_api::service::{Messages as _, Turns as _};
@@ -130,8 +130,8 @@ async fn begin(
     mut task: Task,
 ) -> Result<(Turn, Follower), ApiError> {
     let handle = sessions::open(shared, session).await?;
-    let branch = match task.after.clone() {
-        None => request.branch,
+    let (branch, author) = match task.after.clone() {
+        None => (request.branch, None),
         Some(before) => {
             let before = extract::id("turn", &before)?;
             if task.is_unnamed {
@@ -139,7 +139,7 @@ async fn begin(
                 let tries = ended_tries(&handle, move |number| request::nth(&key, number));
                 task = task.after_tries(tries.await?);
             }
-            match continuation(&handle, before, task.key.clone()).await? {
+            let branch = match continuation(&handle, before, task.key.clone()).await? {
                 Continuation::Turn(turn) => {
                     let follower = shared.local.follower(handle.clone(), turn, Some(0)).await?;
                     return Ok((shared.local.turn_of(&handle, turn).await?, follower));
@@ -153,7 +153,9 @@ async fn begin(
                     };
                     shared.local.fork(session, &fork).await?.name
                 }
-            }
+            };
+            let author = author_after(&handle, before, task.text.clone()).await?;
+            (branch, author)
         }
     };
     let asked = TurnRequest::Task(NewTurn {
@@ -164,10 +166,8 @@ async fn begin(
         attachments: task.files,
         ..NewTurn::new(task.text)
     });
-    let ask = shared
-        .local
-        .ask_for(&handle, &asked, Some(&task.key))
-        .await?;
+    let ask = shared.local.ask_for(&handle, &asked, Some(&task.key));
+    let ask = ask.await?.with_author(author);
     let (turn, follower) = shared.local.begin_followed(&handle, &ask).await?;
     Ok((shared.local.turn_of(&handle, turn).await?, follower))
 }
