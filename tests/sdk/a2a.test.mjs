@@ -76,6 +76,10 @@ for (const transport of [JsonRpcTransportFactory, RestTransportFactory]) {
     assert.deepEqual([first.totalSize, first.tasks[0].id], [2, next.id]);
     const second = await client.listTasks({ ...page, pageToken: first.nextPageToken });
     assert.deepEqual([second.tasks[0].id, second.nextPageToken], [task.id, ""]);
+    const refers = await client.sendMessage(says("On which day was that?", { referenceTaskIds: [task.id] }));
+    assert.deepEqual(refers.history[0].referenceTaskIds, [task.id]);
+    const nothing = says("And that?", { referenceTaskIds: ["nothing"] });
+    await assert.rejects(client.sendMessage(nothing), { name: "TaskNotFoundError" });
     await assert.rejects(client.cancelTask({ tenant: "", id: task.id }), { name: "TaskNotCancelableError" });
     await assert.rejects(client.getTask({ tenant: "", id: "nothing" }), { name: "TaskNotFoundError" });
     const file = { ...part(""), content: { $case: "url", value: "https://example.com/a.png" }, mediaType: "image/png" };

@@ -77,6 +77,17 @@ class A2A(unittest.TestCase):
             listed = await client.list_tasks(ListTasksRequest(context_id=task.context_id, page_size=1))
             self.assertEqual((listed.total_size, len(listed.tasks)), (2, 1))
             self.assertNotEqual(listed.next_page_token, "")
+            refers = says("On which day was that?")
+            refers.message.reference_task_ids.append(task.id)
+            events = [event async for event in client.send_message(refers)]
+            later = await client.get_task(GetTaskRequest(id=events[0].task.id))
+            self.assertEqual(list(later.history[0].reference_task_ids), [task.id])
+            self.assertEqual(later.history[0].message_id, refers.message.message_id)
+            refers = says("And that?")
+            refers.message.reference_task_ids.append("nothing")
+            with self.assertRaises(TaskNotFoundError):
+                async for _ in client.send_message(refers):
+                    pass
             with self.assertRaises(TaskNotCancelableError):
                 await client.cancel_task(CancelTaskRequest(id=task.id))
             with self.assertRaises(TaskNotFoundError):

@@ -21,6 +21,7 @@ mod http;
 mod message;
 mod operations;
 mod parts;
+mod references;
 mod rest;
 mod rpc;
 mod send;

@@ -360,6 +360,57 @@ fn the_history_of_a_task_has_the_parts_of_its_message() {
 }
 
 #[test]
+fn a_message_brings_the_results_of_the_tasks_to_which_it_refers() {
+    let answers = ["The boat is blue.", "It is red.", "It is green."];
+    let acts = answers.map(|answer| Act::answer(Answer::text(answer)));
+    let (provider, place) = scripted(Script::sequence(acts), "");
+    let daemon = Daemon::keyed(&place);
+    let team = Client::of(&daemon);
+    let asked = |request: usize| provider.requests()[request].json().to_string();
+    let first = team.send(&says("m1", "Paint a boat."));
+    let refers =
+        |id: &str, text: &str| with(says(id, text), "referenceTaskIds", &json!([first["id"]]));
+    let message = refers("m2", "Make it red.");
+    let second = team.send(&message);
+    assert_ne!(second["contextId"], first["contextId"]);
+    let referenced = "[referenced task 1: Paint a boat.]";
+    let result = format!("{referenced}\\nThe boat is blue.");
+    assert!(asked(1).contains(&result), "{}", asked(1));
+    let history = &second["history"][0];
+    assert_eq!(history["parts"], message["parts"]);
+    assert_eq!(history["referenceTaskIds"], message["referenceTaskIds"]);
+
+    // The answer of a task of the same context is in the conversation already.
+    let within = with(
+        refers("m3", "Make it green."),
+        "contextId",
+        &first["contextId"],
+    );
+    let third = team.send(&within);
+    assert_eq!(third["contextId"], first["contextId"]);
+    let named = format!("{referenced}\\nIt stands above in this conversation.");
+    assert!(asked(2).contains(&named), "{}", asked(2));
+    assert_eq!(asked(2).matches("The boat is blue.").count(), 1);
+
+    // A message that was sent before is its task, also without the task to which it refers.
+    let path = format!("/v1/sessions/{}", first["contextId"].as_str().unwrap());
+    daemon.request("DELETE", &path, None).expect(204);
+    assert_eq!(team.send(&message), second);
+    let unknown = refers("m4", "Make it white.");
+    let unknown = json!({"message": unknown});
+    let error = team.error("SendMessage", &unknown);
+    assert_eq!(error["code"], -32001, "{error}");
+    let about = &error["data"][0]["metadata"];
+    assert_eq!(about["taskId"], first["id"]);
+    assert_eq!(about["field"], "message.referenceTaskIds");
+    let refused = team.rest("POST", "/message:stream", Some(&unknown));
+    refused.expect(404);
+    assert_eq!(team.rpc("ListTasks", &json!({}))["totalSize"], 1);
+    assert_eq!(provider.request_count(), 3);
+    daemon.stop();
+}
+
+#[test]
 fn a_task_that_was_open_when_the_program_was_killed_goes_on() {
     let gate = Gate::new();
     let acts = [

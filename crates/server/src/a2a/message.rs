@@ -16,6 +16,7 @@ use unisono_runtime::a2a_files::to_standard_base64;
 
 use super::error::{Error, Kind};
 use super::parts::{SEPARATOR, is_file};
+use super::references;
 use super::rpc::typed;
 
 /// Parts of one message, at most.
@@ -71,6 +72,14 @@ pub(super) fn check(message: &Message) -> Result<(), Error> {
     }
     if message.role != Role::User {
         return Err(Error::field("message.role", "must be ROLE_USER"));
+    }
+    let tasks = references::of_message(message).len();
+    if tasks > references::TASKS {
+        let why = format!(
+            "there are {tasks} tasks, but at most {} are supported",
+            references::TASKS
+        );
+        return Err(Error::field(references::FIELD, why));
     }
     match message.parts.len() {
         0 => Err(Error::field("message.parts", "the list is empty")),
@@ -356,6 +365,10 @@ mod tests {
             (
                 json!({"parts": vec![json!({"text": "x"}); 1_001]}),
                 "message.parts",
+            ),
+            (
+                json!({"referenceTaskIds": vec!["s.t"; 17]}),
+                "message.referenceTaskIds",
             ),
         ];
         for (change, field) in rows {

@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use unisono_api::turn::{Turn, TurnAttachment};
 
+use super::references;
+
 /// The text between two parts in the text of a task.
 pub(super) const SEPARATOR: &str = "\n\n";
 /// Maximum number of bytes of a stored layout: names, types and metadata may have any length.
@@ -19,6 +21,9 @@ const LAYOUT_BYTES: usize = 65_536;
 #[derive(Debug, Serialize, Deserialize)]
 struct Layout {
     parts: Vec<PartLayout>,
+    /// The tasks to which it refers. The text about them is the end of the task's text.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    references: Vec<String>,
 }
 
 /// A part without its content.
@@ -46,8 +51,8 @@ enum Content {
     File,
 }
 
-/// The layout of a message as JSON. None if the message is a single text, or if its names, types and
-/// metadata are too long to be stored.
+/// The layout of a message as JSON. None if the message is a single text without references, or if its
+/// names, types and metadata are too long to be stored.
 pub(super) fn layout(message: &Message) -> Option<String> {
     let says = |part: &Part| match &part.content {
         PartContent::Text(text) => !text.trim().is_empty(),
@@ -59,12 +64,14 @@ pub(super) fn layout(message: &Message) -> Option<String> {
     let is_kept = |part: &&Part| has_text || is_file(part);
     let parts = message.parts.iter().filter(is_kept);
     let parts: Vec<PartLayout> = parts.map(PartLayout::from_part).collect();
+    let references = references::of_message(message).to_vec();
     if let [only] = &*parts
         && only.is_plain_text()
+        && references.is_empty()
     {
         return None;
     }
-    let layout = serde_json::to_string(&Layout { parts }).ok()?;
+    let layout = serde_json::to_string(&Layout { parts, references }).ok()?;
     (layout.len() <= LAYOUT_BYTES).then_some(layout)
 }
 
@@ -72,13 +79,22 @@ pub(super) fn layout(message: &Message) -> Option<String> {
 /// `origin`: scheme and host of the addresses of files.
 pub(super) fn of_turn(turn: &Turn, origin: &str) -> Vec<Part> {
     let task = turn.task.as_deref().unwrap_or_default();
-    let layout = turn.client_parts.as_deref();
-    let layout = layout.and_then(|layout| serde_json::from_str(layout).ok());
+    let layout = stored_layout(turn);
     let divided = layout.and_then(|layout| divide(layout, task, &turn.attachments, origin));
     divided.unwrap_or_else(|| {
         let files = turn.attachments.iter().map(|each| file(each, origin));
         std::iter::once(Part::text(task)).chain(files).collect()
     })
+}
+
+/// The tasks to which the message that began a turn refers; none: no reference is stored.
+pub(super) fn references(turn: &Turn) -> Option<Vec<String>> {
+    let references = stored_layout(turn)?.references;
+    (!references.is_empty()).then_some(references)
+}
+
+fn stored_layout(turn: &Turn) -> Option<Layout> {
+    serde_json::from_str(turn.client_parts.as_deref()?).ok()
 }
 
 /// Whether a part is a file, in the message or at an address.
@@ -92,7 +108,7 @@ fn divide(layout: Layout, task: &str, files: &[TurnAttachment], origin: &str) ->
         .parts
         .iter()
         .any(|part| part.content != Content::File);
-    // Without a text the task is a note of its files.
+    // Without a text the task is a note of its files, or the text about its references.
     let mut rest = has_text.then_some(task);
     let mut files = files.iter();
     let mut parts = Vec::new();
@@ -107,7 +123,8 @@ fn divide(layout: Layout, task: &str, files: &[TurnAttachment], origin: &str) ->
         };
         parts.push(place.describe(part));
     }
-    let is_whole = rest.is_none() && files.next().is_none();
+    let is_read = rest.is_none() || !layout.references.is_empty();
+    let is_whole = is_read && files.next().is_none();
     is_whole.then_some(parts)
 }
 
@@ -236,6 +253,31 @@ mod tests {
             let files: Vec<_> = files.map(|_| ("stored", "image/png")).collect();
             assert_eq!(shown(layout.as_deref(), task, &files), expected);
         }
+    }
+
+    #[test]
+    fn the_text_about_references_is_no_part_of_the_message() {
+        let refers = |parts: Value| {
+            let message = Message {
+                reference_task_ids: Some(vec!["s.t".to_owned()]),
+                ..message(&parts)
+            };
+            layout(&message)
+        };
+        let about = "[referenced task 1: Why?]\nSo.";
+        let two = json!([{"text": "One"}, {"text": ""}]);
+        for (parts, task) in [
+            (json!([{"text": "One"}]), format!("One\n\n{about}")),
+            (two, format!("One\n\n\n\n{about}")),
+        ] {
+            let layout = refers(parts.clone());
+            assert_eq!(shown(layout.as_deref(), &task, &[]), parts);
+        }
+        let layout = refers(json!([{"text": " "}, {"raw": "AAAA", "filename": "a"}]));
+        let image =
+            json!({"url": "http://h/v1/blobs/d0", "filename": "a", "mediaType": "image/png"});
+        let files = [("stored", "image/png")];
+        assert_eq!(shown(layout.as_deref(), about, &files), json!([image]));
     }
 
     #[test]

@@ -10,11 +10,13 @@ use unisono::tasks::{TaskId, Tasks};
 use unisono_api::service::{Sessions as _, Turns};
 use unisono_api::turn::{NewTurn, TurnRequest};
 use unisono_context::digest::Hasher;
-use unisono_context::{Digest, SessionId};
+use unisono_context::{Digest, SessionId, TurnId};
+use unisono_session::State;
 
 use super::error::{Error, Kind};
 use super::operations::{check_tenant, history, no_context, non_empty, task_ended};
-use super::{A2a, AGENTS, card, message, parts};
+use super::parts::SEPARATOR;
+use super::{A2a, AGENTS, card, message, parts, references};
 use crate::turn_follower::{Pauses, TurnFollower};
 
 /// Characters of a session's title.
@@ -139,7 +141,7 @@ impl A2a {
         let attachments = message::attachments(message, hosts)?;
         let key = key(agent, &message.message_id, &text);
         let (session, is_new) = self.session(message, key, &text).await?;
-        let asked = TurnRequest::Task(NewTurn {
+        let new = NewTurn {
             lead: agent.map(str::to_owned),
             // A directly addressed agent works without delegates.
             agents: agent.map(|_| Vec::new()),
@@ -147,27 +149,53 @@ impl A2a {
             client_message_id: Some(message.message_id.clone()),
             client_parts: parts::layout(message),
             ..NewTurn::new(text)
-        });
-        let name = session.to_string();
-        let begun = Turns::begin(&*self.local, &name, &asked, Some(&format!("a2a-{key}"))).await;
+        };
+        let key = format!("a2a-{key}");
+        let begun = self.begin_turn(session, message, new, &key).await;
         let turn = match begun {
             Ok(turn) => turn,
             Err(error) => {
+                let name = session.to_string();
                 if is_new && let Err(error) = self.local.delete_session(&name, false).await {
                     tracing::debug!(%session, %error, "a session without a turn is left");
                 }
-                return Err(error.into());
+                return Err(error);
             }
         };
-        let no_id = |_| Error::new(Kind::Internal, format!("{:?} is not a turn", turn.turn));
-        let id = TaskId {
-            session,
-            turn: turn.turn.parse().map_err(no_id)?,
-        };
+        let id = TaskId { session, turn };
         match is_followed {
             true => self.task_handle(id, None).await,
             false => Ok(TaskHandle { id, follower: None }),
         }
+    }
+
+    /// Begins the turn of a message in its session. A repeated message is the first one's turn, whatever
+    /// has become of the tasks to which it refers.
+    async fn begin_turn(
+        &self,
+        session: SessionId,
+        message: &Message,
+        new: NewTurn,
+        key: &str,
+    ) -> Result<TurnId, Error> {
+        if !references::of_message(message).is_empty() {
+            let (handle, key) = (self.local.open(session).await?, key.to_owned());
+            let look = move |state: &State| state.turn_by_key(&key);
+            if let Some((_, known)) = handle.inspect(look).await? {
+                return Ok(known);
+            }
+        }
+        let session = session.to_string();
+        let references = self.references(message, &session).await?;
+        let task = match (new.task.trim().is_empty(), references.is_empty()) {
+            (_, true) => new.task,
+            (true, false) => references,
+            (false, false) => new.task + SEPARATOR + &references,
+        };
+        let asked = TurnRequest::Task(NewTurn { task, ..new });
+        let begun = Turns::begin(&*self.local, &session, &asked, Some(key)).await?;
+        let no_id = |_| Error::new(Kind::Internal, format!("{:?} is not a turn", begun.turn));
+        begun.turn.parse().map_err(no_id)
     }
 
     /// The session of a message, and whether it was created for the message.

@@ -57,10 +57,14 @@ pub(super) fn task(id: &str, turn: &Turn, waiting: &[Approval], extent: Extent<'
     }
 }
 
-/// The message that began the turn, with the client's own id and parts if they are stored.
+/// The message that began the turn, with the client's own id, parts and references if they are stored.
 fn input(ids: &Ids<'_>, turn: &Turn, origin: &str) -> Option<Message> {
     turn.task.as_ref()?;
     let message = ids.message("task", Role::User, parts::of_turn(turn, origin));
+    let message = Message {
+        reference_task_ids: parts::references(turn),
+        ..message
+    };
     Some(match &turn.client_message_id {
         Some(id) => Message {
             message_id: id.clone(),
@@ -193,7 +197,7 @@ fn call(one: &Approval) -> Value {
 }
 
 /// The answer, then the results of delegates in the order of their runs.
-fn artifacts(turn: &Turn) -> Vec<Artifact> {
+pub(super) fn artifacts(turn: &Turn) -> Vec<Artifact> {
     let own = answer(turn).into_iter();
     own.chain(turn.runs.iter().filter_map(delegate_artifact))
         .collect()
