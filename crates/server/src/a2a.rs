@@ -223,7 +223,7 @@ async fn card_of(
     let tag = format!("\"{}\"", Digest::of_bytes(body.as_bytes()));
     let known = headers.get_all(header::IF_NONE_MATCH).iter();
     let mut known = known.filter_map(|known| known.to_str().ok());
-    let is_known = known.any(|known| known.split(',').any(|one| one.trim() == tag));
+    let is_known = known.any(|known| known.split(',').any(|one| is_tag(one, &tag)));
     let tag = HeaderValue::from_str(&tag).ok();
     let mut response = match is_known {
         true => StatusCode::NOT_MODIFIED.into_response(),
@@ -238,9 +238,30 @@ async fn card_of(
     response
 }
 
+/// Whether an entity tag of a client is this one. A proxy may have made it a weak one.
+fn is_tag(known: &str, tag: &str) -> bool {
+    let known = known.trim();
+    known == "*" || known.strip_prefix("W/").unwrap_or(known) == tag
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_card_is_known_by_its_tag_also_by_a_weak_one() {
+        for (known, expected) in [
+            ("\"a\"", true),
+            (" \"a\" ", true),
+            ("W/\"a\"", true),
+            ("*", true),
+            ("\"b\"", false),
+            ("a", false),
+            ("w/\"a\"", false),
+        ] {
+            assert_eq!(is_tag(known, "\"a\""), expected, "{known}");
+        }
+    }
 
     #[test]
     fn cards_are_open_and_nothing_else_is() {

@@ -174,7 +174,10 @@ fn agents_are_found_by_cards_that_everybody_may_read() {
     let facts = skills.iter().find(|skill| skill["id"] == "facts").unwrap();
     assert!(!facts["description"].as_str().unwrap().is_empty());
     assert!(!facts["tags"].as_array().unwrap().is_empty());
-    public("/.well-known/agent-card.json", &[("If-None-Match", &tag)]).expect(304);
+    let weak = format!("W/{tag}");
+    for known in [&tag, &weak] {
+        public("/.well-known/agent-card.json", &[("If-None-Match", known)]).expect(304);
+    }
 
     let own = public("/a2a/agents/facts/.well-known/agent-card.json", &[]).expect(200);
     let own = own.json();
@@ -488,6 +491,13 @@ fn a_task_is_streamed_to_whoever_began_it_and_to_others() {
             .events(),
     );
     assert_eq!(again, [json!({"task": team.task(task)})]);
+    let short = json!({"message": sent["message"], "configuration": {"historyLength": 0}});
+    let short = updates(
+        team.call("SendStreamingMessage", &short)
+            .expect(200)
+            .events(),
+    );
+    assert_eq!(short[0]["task"].get("history"), None);
 
     let begun = team.begin(&with(says("m2", "Sure?"), "contextId", &task["contextId"]));
     block_on(provider.wait_for(2));
@@ -757,6 +767,13 @@ fn tasks_are_listed_by_their_last_change_a_part_at_a_time() {
         listed(json!({"statusTimestampAfter": since})),
         ids(&[&third])
     );
+    // A time between two milliseconds is after the first one.
+    let later = since.as_str().unwrap().strip_suffix('Z').unwrap();
+    let later = match later.contains('.') {
+        true => format!("{later}4Z"),
+        false => format!("{later}.0004Z"),
+    };
+    assert_eq!(listed(json!({"statusTimestampAfter": later})), ids(&[]));
     assert_eq!(listed(json!({"status": "TASK_STATE_FAILED"})), ids(&[]));
     assert_eq!(
         listed(json!({"status": "TASK_STATE_AUTH_REQUIRED"})),

@@ -266,6 +266,16 @@ fn callbacks_go_to_hosts_that_are_listed_and_nowhere_else() {
     let mut public = made.clone();
     let secret = public.as_object_mut().unwrap().remove("token");
     assert_eq!((secret.is_some(), seen), (true, public));
+    let other = json!({"taskId": task, "url": "http://127.0.0.1:1/", "id": "other"});
+    let other = team.rpc("CreateTaskPushNotificationConfig", &other);
+    let page = |token: &Value| {
+        let asked = json!({"taskId": task, "pageSize": 1, "pageToken": token});
+        team.rpc("ListTaskPushNotificationConfigs", &asked)
+    };
+    let first = page(&json!(""));
+    assert_eq!(first["configs"], json!([made]));
+    let second = page(&first["nextPageToken"]);
+    assert_eq!(second, json!({"configs": [other], "nextPageToken": ""}));
     let none = team.error(
         "GetTaskPushNotificationConfig",
         &json!({"taskId": task, "id": "x"}),

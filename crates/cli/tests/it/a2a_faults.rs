@@ -139,6 +139,11 @@ fn what_is_wrong_is_an_error_of_the_protocol_in_both_bindings() {
             json!({"taskId": "x"}),
             -32003,
         ),
+        (
+            "ListTaskPushNotificationConfigs",
+            json!({"taskId": "x", "tenant": "other"}),
+            -32602,
+        ),
         ("message/send", json!({"message": says("m", "?")}), -32601),
     ];
     for (method, params, code) in rows {
@@ -167,6 +172,12 @@ fn what_is_wrong_is_an_error_of_the_protocol_in_both_bindings() {
             "/tasks/x/pushNotificationConfigs",
             400,
             "PUSH_NOTIFICATION_NOT_SUPPORTED",
+        ),
+        (
+            "DELETE",
+            "/tasks/x/pushNotificationConfigs/y?tenant=other",
+            400,
+            "INVALID_PARAMS",
         ),
     ];
     for (method, path, status, reason) in rows {

@@ -11,7 +11,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use a2a::{ListTaskPushNotificationConfigsResponse, TaskPushNotificationConfig};
+use a2a::{
+    ListTaskPushNotificationConfigsRequest, ListTaskPushNotificationConfigsResponse,
+    TaskPushNotificationConfig,
+};
 use axum::http::HeaderValue;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
@@ -287,17 +290,30 @@ impl A2a {
         })
     }
 
-    /// The callbacks of a task.
+    /// A page of the callbacks of a task, in the order of their ids.
     pub(super) async fn callbacks_of(
         &self,
-        task: &str,
+        asked: &ListTaskPushNotificationConfigsRequest,
     ) -> Result<ListTaskPushNotificationConfigsResponse, Error> {
         let callbacks = self.callbacks()?;
-        let look = self.look_for(task).await?;
+        let size = match asked.page_size.map(usize::try_from) {
+            None | Some(Ok(0)) => OF_TASK,
+            Some(Ok(size)) => size,
+            Some(Err(_)) => return Err(Error::field("pageSize", "must not be below 0")),
+        };
+        let look = self.look_for(&asked.task_id).await?;
         let all = self.registrations(callbacks, look.id).await?;
+        let mut configs: Vec<_> = all.iter().map(|one| self.shown(one)).collect();
+        configs.sort_by(|one, other| one.id.cmp(&other.id));
+        if let Some(last) = non_empty(&asked.page_token) {
+            configs.retain(|one| one.id.as_deref() > Some(last));
+        }
+        let has_more = configs.len() > size;
+        configs.truncate(size);
+        let last = configs.last().and_then(|last| last.id.clone());
         Ok(ListTaskPushNotificationConfigsResponse {
-            configs: all.iter().map(|one| self.shown(one)).collect(),
-            next_page_token: Some(String::new()),
+            configs,
+            next_page_token: Some(last.filter(|_| has_more).unwrap_or_default()),
         })
     }
 

@@ -44,7 +44,7 @@ impl Updates {
         sent: TaskHandle,
         until: StreamEnd,
         place: OwnedSemaphorePermit,
-        origin: &str,
+        extent: Extent<'_>,
     ) -> Result<Updates, Error> {
         let follower = match sent.follower {
             Some(follower) => follower,
@@ -53,7 +53,7 @@ impl Updates {
         // The state is read after the follower has begun, so that no event between the two is
         // missed.
         let look = a2a.look(sent.id).await?;
-        let task = look.task(Extent::all(origin));
+        let task = look.task(extent);
         Ok(Updates {
             a2a: a2a.clone(),
             follower,

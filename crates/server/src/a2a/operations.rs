@@ -5,8 +5,9 @@ use std::sync::Arc;
 use a2a::{
     CancelTaskRequest, DeleteTaskPushNotificationConfigRequest,
     GetTaskPushNotificationConfigRequest, GetTaskRequest, ListTaskPushNotificationConfigsRequest,
-    ListTasksRequest, ListTasksResponse, SendMessageRequest, SendMessageResponse,
-    SubscribeToTaskRequest, Task, TaskPushNotificationConfig, TaskState, methods,
+    ListTasksRequest, ListTasksResponse, SendMessageConfiguration, SendMessageRequest,
+    SendMessageResponse, SubscribeToTaskRequest, Task, TaskPushNotificationConfig, TaskState,
+    methods,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -62,6 +63,25 @@ impl Operation {
             | Operation::CreateCallback(_)
             | Operation::DeleteCallback(_) => Scope::Ask,
         }
+    }
+
+    /// The tenant that it names.
+    fn tenant(&self) -> Option<&str> {
+        let tenant = match self {
+            Operation::SendMessage(request) | Operation::SendStreamingMessage(request) => {
+                &request.tenant
+            }
+            Operation::GetTask(request) => &request.tenant,
+            Operation::ListTasks(request) => &request.tenant,
+            Operation::CancelTask(request) => &request.tenant,
+            Operation::SubscribeToTask(request) => &request.tenant,
+            Operation::CreateCallback(config) => &config.tenant,
+            Operation::GetCallback(asked) => &asked.tenant,
+            Operation::ListCallbacks(asked) => &asked.tenant,
+            Operation::DeleteCallback(asked) => &asked.tenant,
+            Operation::GetExtendedAgentCard => return None,
+        };
+        non_empty(tenant)
     }
 
     /// Notes it for the audit log, if it changes something.
@@ -140,39 +160,38 @@ impl A2a {
         let origin = context.origin.as_str();
         self.local.check_scope(operation.scope())?;
         self.check_agent(agent)?;
+        check_tenant(operation.tenant())?;
         match operation {
             Operation::SendMessage(request) => self.send_and_wait(agent, request, origin).await,
             Operation::SendStreamingMessage(request) => {
                 let place = self.reserve_stream()?;
+                let extent = extent(request.configuration.as_ref(), origin)?;
                 let sent = self.send(agent, request, true).await?;
                 let end = StreamEnd::EndOrQuestion;
-                let stream = Updates::new(self, sent, end, place, origin).await?;
+                let stream = Updates::new(self, sent, end, place, extent).await?;
                 Ok(Answer::Stream(stream.into()))
             }
             Operation::GetTask(request) => Answer::json(&self.get(&request, origin).await?),
             Operation::ListTasks(request) => Answer::json(&self.list(&request, origin).await?),
             Operation::CancelTask(request) => {
-                check_tenant(request.tenant.as_deref())?;
                 Answer::json(&self.cancel(&request.id, origin).await?)
             }
             Operation::SubscribeToTask(request) => {
-                check_tenant(request.tenant.as_deref())?;
                 let place = self.reserve_stream()?;
                 let look = self.look_for(&request.id).await?;
                 if look.status().is_ended() {
                     return Err(task_ended(&look));
                 }
                 let sent = self.task_handle(look.id, context.pauses).await?;
-                let stream = Updates::new(self, sent, StreamEnd::End, place, origin).await?;
+                let (end, extent) = (StreamEnd::End, Extent::all(origin));
+                let stream = Updates::new(self, sent, end, place, extent).await?;
                 Ok(Answer::Stream(stream.into()))
             }
             Operation::CreateCallback(config) => Answer::json(&self.create_callback(config).await?),
             Operation::GetCallback(asked) => {
                 Answer::json(&self.callback(&asked.task_id, &asked.id).await?)
             }
-            Operation::ListCallbacks(asked) => {
-                Answer::json(&self.callbacks_of(&asked.task_id).await?)
-            }
+            Operation::ListCallbacks(asked) => Answer::json(&self.callbacks_of(&asked).await?),
             Operation::DeleteCallback(asked) => {
                 self.delete_callback(&asked.task_id, &asked.id).await?;
                 Ok(Answer::Value(json!({})))
@@ -204,10 +223,7 @@ impl A2a {
     ) -> Result<Answer, Error> {
         let configuration = request.configuration.as_ref();
         let at_once = configuration.and_then(|how| how.return_immediately);
-        let extent = Extent {
-            history: history(configuration.and_then(|how| how.history_length))?,
-            ..Extent::all(origin)
-        };
+        let extent = extent(configuration, origin)?;
         let id = self.send(agent, request, false).await?.id;
         if at_once != Some(true) {
             follow::settled(&self.local, id).await?;
@@ -265,7 +281,6 @@ impl A2a {
     }
 
     async fn get(&self, request: &GetTaskRequest, origin: &str) -> Result<Task, Error> {
-        check_tenant(request.tenant.as_deref())?;
         let extent = Extent {
             history: history(request.history_length)?,
             ..Extent::all(origin)
@@ -278,7 +293,6 @@ impl A2a {
         request: &ListTasksRequest,
         origin: &str,
     ) -> Result<ListTasksResponse, Error> {
-        check_tenant(request.tenant.as_deref())?;
         let limit = page_size(request.page_size)?;
         let extent = Extent {
             history: history(request.history_length)?,
@@ -307,7 +321,11 @@ impl A2a {
         let mut query = TaskQuery::new(limit);
         query.session = session;
         query.status = status;
-        query.since = since.map(|since| Timestamp(since.timestamp_millis()));
+        query.since = since.map(|since| {
+            // Times of tasks are whole milliseconds: the first one that is not before it.
+            let is_between = since.timestamp_subsec_nanos() % 1_000_000 > 0;
+            Timestamp(since.timestamp_millis()).plus_ms(i64::from(is_between))
+        });
         query.after = page_token.map(parse_page_token).transpose()?;
         let part = self.tasks.list(&self.local, &query).await;
         let part = match part.map_err(Error::from) {
@@ -378,6 +396,17 @@ pub(super) fn check_tenant(tenant: Option<&str>) -> Result<(), Error> {
 /// The text of an optional field. The protocol treats an empty text as absent.
 pub(super) fn non_empty(text: &Option<String>) -> Option<&str> {
     text.as_deref().filter(|text| !text.is_empty())
+}
+
+/// The extent of the task in the response to a message.
+fn extent<'o>(
+    configuration: Option<&SendMessageConfiguration>,
+    origin: &'o str,
+) -> Result<Extent<'o>, Error> {
+    Ok(Extent {
+        history: history(configuration.and_then(|how| how.history_length))?,
+        ..Extent::all(origin)
+    })
 }
 
 /// The requested number of messages of a task's history.

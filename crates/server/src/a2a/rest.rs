@@ -69,21 +69,28 @@ async fn create_callback(at: Extracted, request: Request) -> Response {
 }
 
 async fn callbacks_of(at: Extracted, request: Request) -> Response {
-    let named = path_fields(&at.2);
-    let read = async |_| Ok(Operation::ListCallbacks(typed(Value::Object(named))?));
+    let fields = all_fields(&at);
+    let read = async |_| Ok(Operation::ListCallbacks(typed(Value::Object(fields?))?));
     carry_out(at, request, read).await
 }
 
 async fn callback_of(at: Extracted, request: Request) -> Response {
-    let named = path_fields(&at.2);
-    let read = async |_| Ok(Operation::GetCallback(typed(Value::Object(named))?));
+    let fields = all_fields(&at);
+    let read = async |_| Ok(Operation::GetCallback(typed(Value::Object(fields?))?));
     carry_out(at, request, read).await
 }
 
 async fn delete_callback(at: Extracted, request: Request) -> Response {
-    let named = path_fields(&at.2);
-    let read = async |_| Ok(Operation::DeleteCallback(typed(Value::Object(named))?));
+    let fields = all_fields(&at);
+    let read = async |_| Ok(Operation::DeleteCallback(typed(Value::Object(fields?))?));
     carry_out(at, request, read).await
+}
+
+/// The fields of a request without a body: those of its query, and those that its address names.
+fn all_fields((_, uri, params): &Extracted) -> Result<Map<String, Value>, Error> {
+    let mut fields = query(uri)?;
+    fields.extend(path_fields(params));
+    Ok(fields)
 }
 
 /// The task and the callback that an address names.

@@ -14,7 +14,7 @@ use unisono_context::{Digest, SessionId, TurnId};
 use unisono_session::State;
 
 use super::error::{Error, Kind};
-use super::operations::{check_tenant, history, no_context, non_empty, task_ended};
+use super::operations::{history, no_context, non_empty, task_ended};
 use super::parts::SEPARATOR;
 use super::{A2a, AGENTS, card, message, parts, references};
 use crate::turn_follower::{Pauses, TurnFollower};
@@ -39,7 +39,6 @@ impl A2a {
         request: SendMessageRequest,
         is_followed: bool,
     ) -> Result<TaskHandle, Error> {
-        check_tenant(request.tenant.as_deref())?;
         let message = &request.message;
         message::check(message)?;
         let configuration = request.configuration;
