@@ -286,6 +286,8 @@ pub(crate) enum StopReason {
     EndTurn,
     /// The answer was cut at the output limit of its model.
     MaxTokens,
+    /// The agent that answers was stopped at its limit of model calls.
+    MaxTurnRequests,
     /// The model declined to answer.
     Refusal,
     Cancelled,

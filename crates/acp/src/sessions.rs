@@ -53,7 +53,7 @@ impl Sessions {
         let servers = tool_servers::read(params.mcp_servers, &params.cwd)?;
         let labels = [
             (CHANNEL.0.to_owned(), CHANNEL.1.to_owned()),
-            (DIRECTORY.to_owned(), params.cwd.display().to_string()),
+            (DIRECTORY.to_owned(), plain(&params.cwd)),
             (INSTRUCTIONS.to_owned(), params.cwd.display().to_string()),
         ];
         let new = New {
@@ -115,7 +115,11 @@ impl Sessions {
     }
 
     pub(crate) async fn list(&self, params: ListSessions) -> Result<Value, Error> {
+        params.cwd.as_deref().map_or(Ok(()), check_directory)?;
+        // Sessions that no editor began have no label, and belong to the working directory.
+        let labelled = params.cwd.as_deref().filter(|cwd| *cwd != self.directory);
         let query = SessionQuery {
+            label: labelled.map(|cwd| format!("{DIRECTORY}={}", plain(cwd))),
             cursor: params.cursor,
             limit: NonZeroUsize::new(PART),
             ..SessionQuery::default()
@@ -129,7 +133,11 @@ impl Sessions {
         let listed = with_place.filter(|(place, _)| wanted(place));
         let listed = listed.map(|(place, listed)| info(&place, &listed));
         let sessions: Vec<Value> = listed.collect();
-        Ok(json!({"sessions": sessions, "nextCursor": page.next}))
+        let mut answer = json!({"sessions": sessions});
+        if let Some(next) = page.next {
+            answer["nextCursor"] = next.into();
+        }
+        Ok(answer)
     }
 
     /// Changes the lead of a session, for later prompts.
@@ -188,6 +196,12 @@ fn check_directory(directory: &Path) -> Result<(), Error> {
         true => Ok(()),
         false => Err(Error::invalid("`cwd` must be an absolute path")),
     }
+}
+
+/// A directory without a slash at its end, so that equal directories are equal texts.
+fn plain(directory: &Path) -> String {
+    let parts: PathBuf = directory.components().collect();
+    parts.display().to_string()
 }
 
 fn title(directory: &Path) -> String {

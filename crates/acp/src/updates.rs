@@ -295,9 +295,10 @@ impl Updates {
         if let Some(context) = &self.context {
             all.push(used(context, cost));
         }
-        let reason = match end.turn.is_cut_off() {
-            true => StopReason::MaxTokens,
-            false => StopReason::EndTurn,
+        let reason = match (end.turn.is_cut_off(), end.turn.is_stopped()) {
+            (true, _) => StopReason::MaxTokens,
+            (false, true) => StopReason::MaxTurnRequests,
+            (false, false) => StopReason::EndTurn,
         };
         let refusal = end.turn.refusal().map(str::to_owned);
         let ended = match (end.turn.state.as_str(), end.turn.answer, refusal) {
@@ -424,6 +425,43 @@ mod tests {
                 [Update::Call(call)] => assert_eq!(call.title.as_deref(), Some(title)),
                 other => panic!("{other:?}"),
             }
+        }
+    }
+
+    #[test]
+    fn a_prompt_says_why_its_answer_is_incomplete() {
+        let end = |reason: Option<&str>| {
+            let usage = json!({"input_tokens": 7, "output_tokens": 2, "cache_expected_tokens": 0,
+                "cache_read_tokens": 0, "cache_write_tokens": 0, "cost_usd": null});
+            let error = reason.map(|reason| json!({"code": "partial", "reason": reason}));
+            let lead = json!({"run": "r", "agent": "lead", "role": "lead", "state": "partial",
+                "attempt": 1, "step_count": 0, "prefix": "p", "error": error, "usage": usage,
+                "opened_at": ""});
+            let turn = json!({"session": "s", "turn": "t", "branch": "main", "task": "Why?",
+                "state": "answered", "error": null, "answer": "So.", "snapshot": null,
+                "snapshot_agents": 0, "checkpoints": [], "runs": [lead], "cost_usd": null,
+                "accepted_at": "", "ended_at": ""});
+            let end = json!({"turn": turn, "agents": [], "answer_message": 2,
+                "tokens_before": null, "tokens_after": null, "budgets": []});
+            let end = serde_json::from_value(end).unwrap();
+            Updates::new("t").end(end, None).1
+        };
+        for (reason, expected) in [
+            (None, StopReason::EndTurn),
+            (
+                Some("cut off at the model's output limit of 9 tokens"),
+                StopReason::MaxTokens,
+            ),
+            (
+                Some("stopped after 12 model calls"),
+                StopReason::MaxTurnRequests,
+            ),
+            (
+                Some("stopped: there was no room left for what the tools it called would answer"),
+                StopReason::EndTurn,
+            ),
+        ] {
+            assert_eq!(end(reason), Ok(expected), "{reason:?}");
         }
     }
 

@@ -5,6 +5,9 @@ use super::{ErrorInfo, Turn};
 /// The beginning of the reason of an answer whose last reply reached the model's output limit.
 const CUT_OFF: &str = "cut off at the model's output limit";
 
+/// The beginning and the end of the reason of an answer whose run reached its limit of model calls.
+const STOPPED: (&str, &str) = ("stopped after ", " model calls");
+
 /// The error code of a run whose model declined to answer.
 const DECLINED: &str = "refused";
 
@@ -13,6 +16,13 @@ impl Turn {
     pub fn is_cut_off(&self) -> bool {
         let error = self.lead_error();
         error.is_some_and(|error| error.reason.starts_with(CUT_OFF))
+    }
+
+    /// Whether the lead was stopped at its limit of model calls before it had answered.
+    pub fn is_stopped(&self) -> bool {
+        let reason = self.lead_error().map(|error| error.reason.as_str());
+        let (beginning, end) = STOPPED;
+        reason.is_some_and(|reason| reason.starts_with(beginning) && reason.ends_with(end))
     }
 
     /// The model's refusal; none: it did not decline to answer.

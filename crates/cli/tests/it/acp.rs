@@ -221,6 +221,36 @@ fn an_editor_asks_lists_loads_and_resumes_sessions() {
 }
 
 #[test]
+fn an_editor_finds_the_sessions_of_a_directory_behind_many_others() {
+    let place = Place::new();
+    let mut editor = Editor::start(&place);
+    let first = editor.new_session();
+    for _ in 0..51 {
+        let params = json!({"cwd": "/work/yard/", "mcpServers": []});
+        editor.ask("session/new", &params).unwrap();
+    }
+    let here = json!({"cwd": "/work/harbour/"});
+    let listed = editor.ask("session/list", &here).unwrap();
+    let sessions = listed["sessions"].as_array().unwrap();
+    assert_eq!(sessions.len(), 1, "{listed}");
+    assert_eq!(sessions[0]["sessionId"], first.as_str());
+    assert_eq!(listed.get("nextCursor"), None);
+    // A page at a time.
+    let mut found = Vec::new();
+    let mut asked = json!({"cwd": "/work/yard"});
+    loop {
+        let listed = editor.ask("session/list", &asked).unwrap();
+        found.push(listed["sessions"].as_array().unwrap().len());
+        match listed.get("nextCursor") {
+            Some(next) => asked["cursor"] = next.clone(),
+            None => break,
+        }
+    }
+    assert_eq!(found, [50, 1]);
+    editor.leave();
+}
+
+#[test]
 fn an_editor_of_a_daemon_sees_who_works_on_what() {
     let place = Place::with_config("[turn]\nagents = [\"risks\", \"facts\"]\n");
     let daemon = Daemon::start(&place);
@@ -323,6 +353,7 @@ fn what_is_wrong_is_an_error_of_the_protocol_and_the_next_request_is_answered() 
             "nobody",
         ),
         ("session/list", json!({"cursor": "?"}), -32602, ""),
+        ("session/list", json!({"cwd": "w"}), -32602, "absolute"),
         ("no/such", json!({}), -32601, ""),
     ];
     for (method, params, code, words) in rows {
