@@ -299,6 +299,17 @@ async fn stopped(stopping: &mut watch::Receiver<bool>) {
     let _ = stopping.wait_for(|stopping| *stopping).await;
 }
 
+/// Refuses a further page of a list that has only one.
+fn check_only_page(page: Option<PaginatedRequestParams>) -> Result<(), ErrorData> {
+    match page.and_then(|page| page.cursor) {
+        None => Ok(()),
+        Some(cursor) => {
+            let reason = format!("{cursor:?} is not a cursor: the list has one page");
+            Err(ErrorData::invalid_params(reason, None))
+        }
+    }
+}
+
 /// The error for a request that the library did not understand: its method or its parameters.
 fn not_understood(request: &CustomRequest) -> ErrorData {
     const METHODS: [&str; 12] = [
@@ -351,9 +362,10 @@ impl ServerHandler for Server {
 
     async fn list_tools(
         &self,
-        _: Option<PaginatedRequestParams>,
+        page: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
+        check_only_page(page)?;
         Ok(ListToolsResult::with_all_items(tools::specs()))
     }
 
@@ -445,9 +457,10 @@ impl ServerHandler for Server {
 
     async fn list_resource_templates(
         &self,
-        _: Option<PaginatedRequestParams>,
+        page: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        check_only_page(page)?;
         Ok(ListResourceTemplatesResult::with_all_items(
             resources::templates(),
         ))

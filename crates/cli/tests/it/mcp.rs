@@ -173,6 +173,10 @@ fn the_revision_before_is_served_with_a_handshake() {
     let info = server.initialize("2025-11-25");
     assert_eq!(info["protocolVersion"], "2025-11-25");
     assert_eq!(info["serverInfo"]["name"], "unisono");
+    for (id, list) in [(20, "tools/list"), (21, "resources/templates/list")] {
+        let (further, _) = server.ask(id, list, json!({"cursor": "x"}));
+        assert_eq!(further["error"]["code"], -32602, "{further}");
+    }
     let (tools, _) = server.ask(2, "tools/list", json!({}));
     let tools = tools["result"]["tools"].as_array().unwrap().clone();
     let names: Vec<&str> = tools

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use unisono_fake_provider::{Act, Answer, FakeProvider, Gate, Script, block_on};
 
 use crate::http::Daemon;
+use crate::mcp::Spoken;
 use crate::people::caller;
 use crate::support::{PATIENCE, Place};
 use crate::tools::{Scene, program};
@@ -195,4 +196,27 @@ fn a_task_that_waits_for_a_person_asks_who_may_decide_and_ignores_other_answers(
     daemon.going.signal("TERM");
     daemon.going.finish().expect(0);
     assert_eq!(scene.count("call send "), 1);
+}
+
+#[test]
+fn a_client_of_an_earlier_revision_waits_for_the_answer() {
+    let gate = Gate::new();
+    let script = Script::always(Act::from(Answer::text("All is well.")).hold(&gate));
+    let provider = FakeProvider::play_on_thread(script);
+    let more = "[models]\ndefault = \"openai/gpt-4o-mini\"\n[server]\nmcp_task_after = \"1ms\"\n";
+    let place = Place::with_openai(&provider, more);
+    let mut server = Spoken::started(place.keyed_command(&["mcp"]));
+    // The extension does not exist in that revision.
+    server.initialize_as("2025-11-25", tasks());
+    let call = json!({"name": "ask", "arguments": {"task": "Well?", "lead": "lead", "agents": []}});
+    server.send(&json!({"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": call}));
+    block_on(provider.wait_for(1));
+    let other = json!({"name": "sessions", "arguments": {}});
+    let (_, before) = server.ask(6, "tools/call", other);
+    assert!(before.iter().all(|one| one["id"] != 5), "{before:?}");
+    gate.open();
+    let (answer, _) = server.answer(5);
+    let text = &answer["result"]["content"][0]["text"];
+    assert_eq!(text, "All is well.", "{answer}");
+    server.end();
 }

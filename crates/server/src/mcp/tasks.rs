@@ -30,9 +30,10 @@ const LOOK_EVERY_MS: u64 = 2_000;
 /// The tools whose calls become tasks.
 const TOOLS: [&str; 4] = [ASK, DELEGATE, COMPACT, WAIT];
 
-/// Whether the client of a request knows tasks.
+/// Whether the client of a request knows tasks. The extension belongs to the current revision, in which
+/// each request declares it; a handshake of an earlier revision does not count.
 pub(super) fn are_known(context: &RequestContext<RoleServer>) -> bool {
-    let able = context.client_capabilities();
+    let able = context.meta.client_capabilities();
     able.is_some_and(|able| able.supports_tasks())
 }
 
