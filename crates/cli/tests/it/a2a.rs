@@ -313,9 +313,13 @@ fn the_history_of_a_task_has_the_parts_of_its_message() {
         {"text": "When do we move?\n\n"},
         {"raw": base64(&png(10, 20, b"dog"))},
     ]);
-    let message = json!({"messageId": "m1", "role": "ROLE_USER", "parts": parts});
+    let message = json!({"messageId": "m1", "role": "ROLE_USER", "parts": parts,
+        "metadata": {"trace": 7}, "extensions": ["https://example.com/trace"]});
     let task = team.send(&message);
     assert_eq!(state(&task), "COMPLETED", "{task}");
+    for field in ["messageId", "metadata", "extensions"] {
+        assert_eq!(task["history"][0][field], message[field], "{field}");
+    }
     let mut shown = task["history"][0]["parts"].clone();
     let address = |part: &mut Value| {
         let url = part.as_object_mut().unwrap().remove("url").unwrap();

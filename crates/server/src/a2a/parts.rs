@@ -24,6 +24,10 @@ struct Layout {
     /// The tasks to which it refers. The text about them is the end of the task's text.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     references: Vec<String>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    metadata: BTreeMap<String, Value>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    extensions: Vec<String>,
 }
 
 /// A part without its content.
@@ -51,7 +55,7 @@ enum Content {
     File,
 }
 
-/// The layout of a message as JSON. None if the message is a single text without references, or if its
+/// The layout of a message as JSON. None if the message is a single text and nothing else, or if its
 /// names, types and metadata are too long to be stored.
 pub(super) fn layout(message: &Message) -> Option<String> {
     let says = |part: &Part| match &part.content {
@@ -64,14 +68,19 @@ pub(super) fn layout(message: &Message) -> Option<String> {
     let is_kept = |part: &&Part| has_text || is_file(part);
     let parts = message.parts.iter().filter(is_kept);
     let parts: Vec<PartLayout> = parts.map(PartLayout::from_part).collect();
-    let references = references::of_message(message).to_vec();
-    if let [only] = &*parts
-        && only.is_plain_text()
-        && references.is_empty()
-    {
+    let metadata = message.metadata.iter().flatten();
+    let layout = Layout {
+        parts,
+        references: references::of_message(message).to_vec(),
+        metadata: metadata
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect(),
+        extensions: message.extensions.clone().unwrap_or_default(),
+    };
+    if layout.is_plain_text() {
         return None;
     }
-    let layout = serde_json::to_string(&Layout { parts, references }).ok()?;
+    let layout = serde_json::to_string(&layout).ok()?;
     (layout.len() <= LAYOUT_BYTES).then_some(layout)
 }
 
@@ -87,10 +96,19 @@ pub(super) fn of_turn(turn: &Turn, origin: &str) -> Vec<Part> {
     })
 }
 
-/// The tasks to which the message that began a turn refers; none: no reference is stored.
-pub(super) fn references(turn: &Turn) -> Option<Vec<String>> {
-    let references = stored_layout(turn)?.references;
-    (!references.is_empty()).then_some(references)
+/// The message that began a turn, with the client's fields besides its parts.
+pub(super) fn with_fields(message: Message, turn: &Turn) -> Message {
+    let Some(layout) = stored_layout(turn) else {
+        return message;
+    };
+    let filled = |texts: Vec<String>| (!texts.is_empty()).then_some(texts);
+    let has_metadata = !layout.metadata.is_empty();
+    Message {
+        reference_task_ids: filled(layout.references),
+        metadata: has_metadata.then(|| layout.metadata.into_iter().collect()),
+        extensions: filled(layout.extensions),
+        ..message
+    }
 }
 
 fn stored_layout(turn: &Turn) -> Option<Layout> {
@@ -149,6 +167,15 @@ fn file(file: &TurnAttachment, origin: &str) -> Part {
         .with_media_type(file.mime.as_str())
 }
 
+impl Layout {
+    /// Whether it is a text and nothing else.
+    fn is_plain_text(&self) -> bool {
+        let is_alone =
+            self.references.is_empty() && self.metadata.is_empty() && self.extensions.is_empty();
+        matches!(&*self.parts, [only] if is_alone && only.is_plain_text())
+    }
+}
+
 impl PartLayout {
     fn from_part(part: &Part) -> PartLayout {
         let given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
@@ -199,8 +226,8 @@ mod tests {
         from_value(message).unwrap()
     }
 
-    /// The parts that the history shows, of a turn with this text and these files.
-    fn shown(layout: Option<&str>, task: &str, files: &[(&str, &str)]) -> Value {
+    /// A turn with this text and these files.
+    fn turn(layout: Option<&str>, task: &str, files: &[(&str, &str)]) -> Turn {
         let files = files.iter().map(
             |(name, mime)| json!({"filename": name, "mime": mime, "size_bytes": 3, "digest": "d0"}),
         );
@@ -208,10 +235,15 @@ mod tests {
             "attachments": files.collect::<Vec<_>>(), "state": "working", "error": null,
             "answer": null, "snapshot": null, "snapshot_agents": 0, "checkpoints": [], "runs": [],
             "cost_usd": null, "accepted_at": "2026-05-07T00:00:00Z", "ended_at": null});
-        let turn = Turn {
+        Turn {
             client_parts: layout.map(str::to_owned),
             ..from_value(turn).unwrap()
-        };
+        }
+    }
+
+    /// The parts of it that the history shows.
+    fn shown(layout: Option<&str>, task: &str, files: &[(&str, &str)]) -> Value {
+        let turn = turn(layout, task, files);
         serde_json::to_value(of_turn(&turn, "http://h")).unwrap()
     }
 
@@ -278,6 +310,22 @@ mod tests {
             json!({"url": "http://h/v1/blobs/d0", "filename": "a", "mediaType": "image/png"});
         let files = [("stored", "image/png")];
         assert_eq!(shown(layout.as_deref(), about, &files), json!([image]));
+    }
+
+    #[test]
+    fn a_message_comes_back_with_its_fields() {
+        let fields = json!({"metadata": {"trace": [1]}, "extensions": ["https://e.example/x"],
+            "referenceTaskIds": ["s.t"]});
+        for (name, value) in fields.as_object().unwrap() {
+            let mut sent =
+                json!({"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "Why?"}]});
+            sent[name] = value.clone();
+            let layout = layout(&from_value(sent.clone()).unwrap());
+            assert!(layout.is_some(), "{name}");
+            let turn = turn(layout.as_deref(), "Why?", &[]);
+            let message = with_fields(message(&json!([{"text": "Why?"}])), &turn);
+            assert_eq!(serde_json::to_value(message).unwrap(), sent);
+        }
     }
 
     #[test]

@@ -57,14 +57,11 @@ pub(super) fn task(id: &str, turn: &Turn, waiting: &[Approval], extent: Extent<'
     }
 }
 
-/// The message that began the turn, with the client's own id, parts and references if they are stored.
+/// The message that began the turn, with the client's own id, parts and fields if they are stored.
 fn input(ids: &Ids<'_>, turn: &Turn, origin: &str) -> Option<Message> {
     turn.task.as_ref()?;
     let message = ids.message("task", Role::User, parts::of_turn(turn, origin));
-    let message = Message {
-        reference_task_ids: parts::references(turn),
-        ..message
-    };
+    let message = parts::with_fields(message, turn);
     Some(match &turn.client_message_id {
         Some(id) => Message {
             message_id: id.clone(),
