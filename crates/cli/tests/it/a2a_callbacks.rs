@@ -13,6 +13,7 @@ use crate::a2a::{Client, held, says, scripted};
 use crate::http::Daemon;
 use crate::people::caller;
 use crate::support::PATIENCE;
+use crate::tools::{Scene, program};
 
 /// A received delivery: its headers and its body.
 pub(crate) struct Delivery {
@@ -214,6 +215,43 @@ fn a_callback_is_told_after_the_program_was_killed_and_again_where_it_was_refuse
         &json!({"taskId": task["id"], "url": receiving.url}),
     );
     assert_eq!(over["code"], -32004, "{over}");
+    daemon.stop();
+}
+
+#[test]
+fn a_callback_is_told_of_each_question() {
+    let call = |text: &str| ("files__send", json!({"text": text}));
+    let rules = program("approve = [\"send\"]");
+    let scene = Scene::new(&[&[call("one"), call("two")]], &rules, ALLOWED);
+    let command = scene.command(&["serve", "--bind", "127.0.0.1:0"]);
+    let daemon = Daemon::of(&scene.place, command);
+    let team = Client::of(&daemon);
+    let receiving = Receiving::start(&[]);
+    let sent = json!({"message": says("m1", "Do it."), "configuration": {
+        "returnImmediately": true, "taskPushNotificationConfig": {"url": receiving.url}}});
+    let task = team.rpc("SendMessage", &sent)["task"]["id"].clone();
+    // The calls of the next question.
+    let question = || loop {
+        let delivery = receiving.next();
+        if delivery.state() == "TASK_STATE_INPUT_REQUIRED" {
+            let asked = delivery.task()["status"]["message"]["parts"][1]["data"]["calls"].take();
+            let calls = asked.as_array().unwrap().iter();
+            let calls = calls.map(|call| call["call"].as_str().unwrap().to_owned());
+            break calls.collect::<Vec<String>>();
+        }
+    };
+    let decide = |id: &str, call: &str| {
+        let mut message = says(id, &format!("approve {call}"));
+        message["taskId"] = task.clone();
+        team.send(&message)
+    };
+    let mut calls = question();
+    calls.sort();
+    assert_eq!(calls.len(), 2);
+    decide("m2", &calls.pop().unwrap());
+    assert_eq!(question(), calls);
+    decide("m3", &calls[0]);
+    while receiving.next().state() != "TASK_STATE_COMPLETED" {}
     daemon.stop();
 }
 

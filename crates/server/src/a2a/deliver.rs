@@ -1,4 +1,4 @@
-//! Delivers callbacks: each change of a task's state, until the task has ended.
+//! Delivers callbacks: each change of a task's state and each question, until the task has ended.
 
 use std::time::Duration;
 
@@ -41,7 +41,10 @@ pub(super) struct Delivery {
     pub(super) is_token_sent: bool,
 }
 
-/// Delivers each state of a task to a callback, until the task has ended.
+/// What was delivered last: the state of the task, and the id of its message, such as a question.
+type Delivered = (TaskState, Option<String>);
+
+/// Delivers each state of a task, and each question, to a callback, until the task has ended.
 pub(super) async fn deliver_all(a2a: &A2a, delivery: Delivery) {
     let mut last = None;
     loop {
@@ -58,7 +61,7 @@ pub(super) async fn deliver_all(a2a: &A2a, delivery: Delivery) {
     }
 }
 
-async fn follow(a2a: &A2a, delivery: &Delivery, last: &mut Option<TaskState>) -> Result<(), Error> {
+async fn follow(a2a: &A2a, delivery: &Delivery, last: &mut Option<Delivered>) -> Result<(), Error> {
     // The state on disk is delivered even if another daemon owns the session.
     if look(a2a, delivery, last).await?.is_terminal() {
         return Ok(());
@@ -81,22 +84,27 @@ async fn follow(a2a: &A2a, delivery: &Delivery, last: &mut Option<TaskState>) ->
     }
 }
 
-/// Reads the state of a task, and delivers it if it differs from the last one.
+/// Reads the state of a task, and delivers it if it, or its message, differs from the last one.
 async fn look(
     a2a: &A2a,
     delivery: &Delivery,
-    last: &mut Option<TaskState>,
+    last: &mut Option<Delivered>,
 ) -> Result<TaskState, Error> {
     let look = a2a.look(delivery.task).await?;
     let task = look.task(Extent::all(&a2a.public_url));
     let state = task.status.state.clone();
-    if last.as_ref() != Some(&state) {
+    let message = task.status.message.as_ref();
+    let delivered = (
+        state.clone(),
+        message.map(|message| message.message_id.clone()),
+    );
+    if last.as_ref() != Some(&delivered) {
         let changed = task.status.timestamp.map(|at| at.timestamp_millis());
         let id = id(delivery, &state, changed.unwrap_or_default());
         // Serialising a task does not fail.
         let body = serde_json::to_vec(&StreamResponse::Task(task)).unwrap_or_default();
         send(delivery, &id, body.into()).await;
-        *last = Some(state.clone());
+        *last = Some(delivered);
     }
     Ok(state)
 }
