@@ -1,9 +1,13 @@
 //! The content of a prompt as the text of a task and its attachments.
 
+use std::borrow::Cow;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use unisono_api::turn::NewAttachment;
 
 use crate::client::Error;
-use crate::protocol::Block;
+use crate::protocol::{Block, Resource};
 
 /// The text of a prompt. It contains the text files of the prompt, each under its address.
 ///
@@ -33,7 +37,10 @@ fn attachment(block: &Block) -> Option<NewAttachment> {
             uri,
         } => (uri.as_deref(), mime_type.as_str(), data),
         Block::Resource { resource } => {
-            let data = resource.blob.as_ref()?;
+            let data = resource
+                .blob
+                .as_ref()
+                .filter(|_| file_text(resource).is_none())?;
             let mime = resource.mime_type.as_deref().unwrap_or_default();
             (Some(&*resource.uri), mime, data)
         }
@@ -53,9 +60,9 @@ fn part(block: &Block) -> Result<String, Error> {
     let wrong = match block {
         Block::Text { text } => return Ok(text.clone()),
         Block::ResourceLink { name, uri } => return Ok(format!("[{name}]({uri})")),
-        Block::Resource { resource } => match &resource.text {
+        Block::Resource { resource } => match file_text(resource) {
             Some(text) => {
-                let fence = fence(text);
+                let fence = fence(&text);
                 let (uri, text) = (&resource.uri, text.trim_end());
                 return Ok(format!("\n{uri}:\n{fence}\n{text}\n{fence}\n"));
             }
@@ -66,6 +73,21 @@ fn part(block: &Block) -> Result<String, Error> {
         Block::Unknown => "a part of the prompt has an unknown type",
     };
     Err(Error::invalid(wrong))
+}
+
+/// The text of a file, which may have been sent as binary content.
+fn file_text(resource: &Resource) -> Option<Cow<'_, str>> {
+    if let Some(text) = &resource.text {
+        return Some(text.into());
+    }
+    let mime = resource.mime_type.as_deref();
+    let content = resource.blob.as_ref().filter(|_| mime.is_some_and(is_text));
+    let bytes = STANDARD.decode(content?).ok()?;
+    Some(String::from_utf8(bytes).ok()?.into())
+}
+
+fn is_text(mime: &str) -> bool {
+    mime.starts_with("text/") || mime == "application/json"
 }
 
 /// A fence that does not occur in the text.
@@ -117,6 +139,17 @@ mod tests {
             text_of(&prompt).unwrap(),
             "Review\n[plan.md](file:///w/plan.md)\n\nfile:///w/a.md:\n````\n```sh\nls\n```\n````"
         );
+        let binary = |mime: &str, blob: &str| {
+            json!([{"type": "resource", "resource": {"uri": "file:///w/b", "mimeType": mime,
+                "blob": blob}}])
+        };
+        let text = text_of(&binary("text/plain", "w5Y=")).unwrap();
+        assert_eq!(text, "file:///w/b:\n```\nÖ\n```");
+        // Those are stored as they are, and refused then.
+        for (mime, blob) in [("text/plain", "/w=="), ("application/zip", "w5Y=")] {
+            let blocks: Vec<Block> = serde_json::from_value(binary(mime, blob)).unwrap();
+            assert_eq!(attachments(&blocks).len(), 1, "{mime}");
+        }
         let table = [
             (json!([]), "the prompt has no text"),
             (
