@@ -54,6 +54,9 @@ test("a session is begun, asked, listed, loaded and given another agent", async 
   const again = await edit(place, async (agent) => {
     const listed = await agent.request(methods.agent.session.list, {});
     assert.deepEqual(listed.sessions.map((one) => one.sessionId), [sessionId]);
+    assert.deepEqual(await agent.request(methods.agent.session.list, { cwd: begun.cwd }), listed);
+    const elsewhere = await agent.request(methods.agent.session.list, { cwd: "/elsewhere" });
+    assert.deepEqual(elsewhere.sessions, []);
     await agent.request(methods.agent.session.load, { sessionId, ...begun });
     const set = { sessionId, configId: "lead", value: "facts" };
     const { configOptions } = await agent.request(methods.agent.session.setConfigOption, set);

@@ -89,6 +89,25 @@ test("a message that is sent again has its turn; an answer given anew, or an edi
   assert.deepEqual(await history(place, session, chat.messages[3].metadata.branch), roles);
 });
 
+test("a task of another client keeps its author when its answer is given anew", async () => {
+  const { chat, session } = await chatOf(place, { body: { lead: "facts", agents: [] } });
+  const ask = (task) => place.ask("POST", `/v1/sessions/${session}/turns`, { lead: "facts", agents: [], ...task });
+  const first = await ask({ task: "When does it move?" });
+  const second = await ask({ task: "What moves?", author: "Ben" });
+  const says = (id, role, text) => ({ id, role, parts: [{ type: "text", text }] });
+  chat.messages = [
+    says("m1", "user", "When does it move?"),
+    says(first.turn, "assistant", first.answer),
+    says("m2", "user", "What moves?"),
+    says(second.turn, "assistant", second.answer),
+  ];
+  await chat.regenerate();
+  assert.equal(chat.error, undefined);
+  const { branch } = chat.messages[3].metadata;
+  const page = await place.ask("GET", `/v1/sessions/${session}/messages?branch=${branch}&limit=50`);
+  assert.equal(page.items.findLast(({ role }) => role === "user").author, "Ben");
+});
+
 test("a call that waits is approved or denied in the chat", async () => {
   const answers = await model();
   const asking = await new Place(settings(answers.address)).serve();
