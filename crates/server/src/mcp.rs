@@ -41,7 +41,7 @@ use unisono_api::token::Scope;
 use crate::audit::Note;
 
 pub use stdio::Line;
-pub use waiting::{approves, question};
+pub use waiting::{approves, can_elicit, question};
 
 /// The instructions of the server.
 const INSTRUCTIONS: &str = "Sessions are conversations that are kept, compacted when they grow, and \

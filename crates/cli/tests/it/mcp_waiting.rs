@@ -58,6 +58,24 @@ fn a_client_that_can_ask_nobody_is_told_of_the_call_and_the_turn_stays() {
 }
 
 #[test]
+fn a_client_that_shows_no_forms_is_told_of_the_call() {
+    for bridged in [false, true] {
+        let scene = held();
+        let serve = scene.command(&["serve", "--bind", "127.0.0.1:0"]);
+        let daemon = bridged.then(|| Daemon::of(&scene.place, serve));
+        let mut server = Spoken::started(scene.command(&["mcp"]));
+        server.initialize_as("2025-11-25", json!({"elicitation": {"url": {}}}));
+        let (answer, _) = server.ask(2, "tools/call", ask());
+        assert!(
+            text(&answer).contains("unisono approvals approve"),
+            "{answer}"
+        );
+        server.end();
+        daemon.into_iter().for_each(Daemon::stop);
+    }
+}
+
+#[test]
 fn a_client_of_the_revision_before_asks_while_it_waits() {
     for (reply, response, made) in [
         (

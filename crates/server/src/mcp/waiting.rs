@@ -3,9 +3,9 @@
 
 use rmcp::RoleServer;
 use rmcp::model::{
-    ClientResult, ElicitRequest, ElicitRequestParams, ElicitResult, ElicitationAction,
-    ElicitationSchema, InputRequest, InputRequests, InputRequiredResult, InputResponses,
-    ServerRequest,
+    ClientCapabilities, ClientResult, ElicitRequest, ElicitRequestParams, ElicitResult,
+    ElicitationAction, ElicitationCapability, ElicitationSchema, InputRequest, InputRequests,
+    InputRequiredResult, InputResponses, ServerRequest,
 };
 use rmcp::service::{PeerRequestOptions, RequestContext};
 use serde::{Deserialize, Serialize};
@@ -40,14 +40,13 @@ impl QuestionMethod {
         // The current revision declares the capability in each request, earlier ones in the
         // handshake.
         if let Some(able) = context.meta.client_capabilities() {
-            return if able.elicitation.is_some() {
-                QuestionMethod::Answer
-            } else {
-                QuestionMethod::No
+            return match takes_forms(&able) {
+                true => QuestionMethod::Answer,
+                false => QuestionMethod::No,
             };
         }
         let client = context.peer.peer_info();
-        let able = client.is_some_and(|client| client.capabilities.elicitation.is_some());
+        let able = client.is_some_and(|client| takes_forms(&client.capabilities));
         match able && server.can_request {
             true => QuestionMethod::Request,
             false => QuestionMethod::No,
@@ -57,7 +56,22 @@ impl QuestionMethod {
 
 pub(super) fn can_ask(context: &RequestContext<RoleServer>) -> bool {
     let able = context.client_capabilities();
-    able.is_some_and(|able| able.elicitation.is_some())
+    able.is_some_and(|able| takes_forms(&able))
+}
+
+fn takes_forms(able: &ClientCapabilities) -> bool {
+    able.elicitation.as_ref().is_some_and(has_form_mode)
+}
+
+/// Whether questions may be forms, as the questions of this program are. They may if no mode is named.
+fn has_form_mode(able: &ElicitationCapability) -> bool {
+    able.form.is_some() || able.url.is_none()
+}
+
+/// Whether a client with this capability `elicitation` can ask its user. `able` is null if it has none.
+pub fn can_elicit(able: &Value) -> bool {
+    let able = serde_json::from_value::<ElicitationCapability>(able.clone());
+    able.is_ok_and(|able| has_form_mode(&able))
 }
 
 /// The questions about calls that a yes or a no answers, by the calls' ids.
@@ -277,4 +291,24 @@ pub(super) fn structured(waiting: &[WaitingCall]) -> Value {
         })
     });
     each.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_is_asked_if_it_shows_forms() {
+        for (able, expected) in [
+            (json!({}), true),
+            (json!({"form": {}}), true),
+            (json!({"form": {}, "url": {}}), true),
+            (json!({"url": {}}), false),
+            (json!({"form": null, "url": {}}), false),
+            (Value::Null, false),
+            (json!(true), false),
+        ] {
+            assert_eq!(can_elicit(&able), expected, "{able}");
+        }
+    }
 }

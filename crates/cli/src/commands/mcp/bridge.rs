@@ -14,6 +14,7 @@ use tokio::time::{self, Instant};
 use unisono_acp::{LONGEST_MESSAGE, Lines};
 use unisono_api::service::Turns as _;
 use unisono_client::{Client, Error};
+use unisono_server::mcp;
 
 use elicit::{Caller, Questions, SharedPosition, turn_of};
 
@@ -134,7 +135,7 @@ impl Bridge {
         match message["method"].as_str() {
             Some("initialize") => {
                 let able = &message["params"]["capabilities"]["elicitation"];
-                self.can_ask = able.is_object();
+                self.can_ask = mcp::can_elicit(able);
                 let answer = passed(&self.say, &self.client, &message, None).await?;
                 self.revision = answer.and_then(|answer| {
                     let revision = answer.pointer("/result/protocolVersion")?.as_str()?;
