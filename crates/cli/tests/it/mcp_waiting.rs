@@ -121,6 +121,13 @@ fn a_client_of_the_current_revision_asks_and_comes_again() {
     );
     let mut again = ask();
     again["requestState"] = asks["requestState"].clone();
+    // Without the answer the question comes again; a question that nobody answers leaves the call.
+    let (repeated, _) = server.ask(3, "tools/call", able(again.clone()));
+    let repeated = &repeated["result"]["inputRequests"];
+    assert_eq!(*repeated, asks["inputRequests"]);
+    again["inputResponses"] = json!({"approve": {"action": "cancel"}});
+    let (left, _) = server.ask(4, "tools/call", able(again.clone()));
+    assert!(text(&left).contains("unisono approvals approve"), "{left}");
     again["inputResponses"] =
         json!({"approve": {"action": "accept", "content": {"approve": true}}});
     let (answer, _) = server.ask(2, "tools/call", able(again));

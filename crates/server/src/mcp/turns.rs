@@ -11,10 +11,11 @@ use unisono::turn_view;
 use unisono_api::token::Scope;
 use unisono_api::turn::{Member, Turn};
 use unisono_api::turn_event::TurnEvent;
-use unisono_context::TurnId;
+use unisono_context::{CallId, TurnId};
 use unisono_runtime::{Error as RuntimeError, Handle};
 use unisono_session::Refusal;
 use unisono_session::machine::Import;
+use unisono_session::run::calls::CallDecision;
 
 use super::answer::TurnProgress;
 use super::tools::{ASK, AskArgs, COMPACT, CompactArgs, DELEGATE, DelegateArgs, WAIT, WaitArgs};
@@ -49,36 +50,54 @@ pub(super) async fn ask(
     followed.into_answer(ASK)
 }
 
-/// Continues a turn after a decision that the client has obtained.
+/// Continues a turn after a question to the client's user. Without an answer the client is asked again.
 pub(super) async fn go_on(
     server: &Server,
     local: &Local,
     (tool, state, answers): (&str, &str, Option<InputResponses>),
     context: &RequestContext<RoleServer>,
 ) -> AnswerResult {
-    let (asked, call, decision) = waiting::decode_answer(state, answers)?;
+    let (asked, call, reply) = waiting::decode_answer(state, answers)?;
     let session = open_session(local, &asked.session).await?;
     let turn = turn_id(&asked.turn)?;
-    let Some(decision) = decision else {
-        let waiting = waiting::waiting(&session, turn).await?;
-        let now = read(local, &session, turn).await?;
-        return TurnProgress::waiting(&session, (turn, now), &waiting).into_answer(tool);
-    };
-    local.check_scope(Scope::Approve).map_err(|error| {
-        note(context).refused();
-        error.to_string()
-    })?;
-    match local.decide_in(&session, call, decision).await {
-        // Another caller decided first.
-        Ok(())
-        | Err(Error::Runtime(RuntimeError::Refused(
-            Refusal::AlreadyDecided(_) | Refusal::UnknownCall(_),
-        ))) => {}
-        Err(error) => return Err(error.to_string()),
+    match reply {
+        Some(Reply::Decided(decision)) => {
+            decide(local, &session, (call, decision), context).await?;
+        }
+        Some(_) => {
+            // The call may have been decided elsewhere.
+            let waiting = waiting::waiting(&session, turn).await?;
+            if !waiting.is_empty() {
+                let now = read(local, &session, turn).await?;
+                return TurnProgress::waiting(&session, (turn, now), &waiting).into_answer(tool);
+            }
+        }
+        None => {}
     }
     let followed = join(local, &session, turn, tool != WAIT).await?;
     let progress = follow(server, local, &session, followed, context).await?;
     progress.into_answer(tool)
+}
+
+/// Decides about a call as the client's user did, if the caller may.
+async fn decide(
+    local: &Local,
+    session: &Handle,
+    (call, decision): (CallId, CallDecision),
+    context: &RequestContext<RoleServer>,
+) -> Result<(), String> {
+    local.check_scope(Scope::Approve).map_err(|error| {
+        note(context).refused();
+        error.to_string()
+    })?;
+    match local.decide_in(session, call, decision).await {
+        // Another caller decided first.
+        Ok(())
+        | Err(Error::Runtime(RuntimeError::Refused(
+            Refusal::AlreadyDecided(_) | Refusal::UnknownCall(_),
+        ))) => Ok(()),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 /// Waits for the end of an existing turn. A cancelled call leaves the turn running.

@@ -248,11 +248,12 @@ pub(super) fn ask_by_answer(
     InputRequiredResult::new(Some([(APPROVE.to_owned(), question)].into()), Some(state))
 }
 
-/// The decision in a client's repeated request, and its call.
+/// The reply in a client's repeated request, and its call. None: the request has no answer to the
+/// question.
 pub(super) fn decode_answer(
     state: &str,
     answers: Option<InputResponses>,
-) -> Result<(QuestionState, CallId, Option<CallDecision>), String> {
+) -> Result<(QuestionState, CallId, Option<Reply>), String> {
     let unknown = |_| "`requestState` is invalid: send it back unchanged".to_owned();
     let asked: QuestionState = serde_json::from_str(state).map_err(unknown)?;
     let call = asked
@@ -264,8 +265,8 @@ pub(super) fn decode_answer(
         .map(serde_json::from_value)
         .transpose()
         .map_err(|error| format!("`inputResponses.{APPROVE}` is not an answer: {error}"))?;
-    let decision = answer.as_ref().and_then(decision);
-    Ok((asked, call, decision))
+    let reply = answer.map(|answer| decision(&answer).map_or(Reply::Nobody, Reply::Decided));
+    Ok((asked, call, reply))
 }
 
 /// The instructions for continuing a waiting turn.
