@@ -27,7 +27,8 @@ pub struct NewTurn {
     /// The text of the task; optional if there are `results`.
     #[serde(default)]
     pub task: String,
-    /// The person who says the task: 1 to 200 characters.
+    /// The person who says the task: 1 to 200 characters. A token with an owner may only name itself
+    /// or its owner, unless its scope is `admin`; absent: the token, if it has an owner.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub author: Option<String>,
     /// The branch to continue.

@@ -234,6 +234,11 @@ impl Ask {
         self.key.as_ref()
     }
 
+    /// The person who says the task, if it is known.
+    pub(crate) fn author(&self) -> Option<&AgentId> {
+        self.author.as_ref()
+    }
+
     /// The messages to append before it.
     pub(crate) fn preceding(&self) -> Option<&PrecedingMessages> {
         self.preceding.as_ref()

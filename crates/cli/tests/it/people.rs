@@ -742,6 +742,59 @@ fn a_proxy_with_the_daemons_token_names_the_person_and_nobody_else_does() {
 }
 
 #[test]
+fn a_person_is_the_author_of_its_messages_and_only_a_program_names_other_people() {
+    let place = Place::with_config(&settings());
+    let daemon = Daemon::start(&place);
+    let ada = of_owner(&daemon, "ada", "ask");
+    let session = ada.session(&json!({"title": "Authors"}));
+    let base = format!("/v1/sessions/{session}");
+    let (turns, messages) = (format!("{base}/turns"), format!("{base}/messages"));
+    let chat = "/openai/v1/chat/completions";
+    let task =
+        |author: Value| json!({"task": "Tell.", "author": author, "lead": "quiet", "agents": []});
+    let said = |author: Value| json!({"text": "Hello.", "author": author});
+    let named = |name: &str| {
+        let said = json!({"role": "user", "name": name, "content": "Tell."});
+        json!({"model": "quiet", "messages": [said]})
+    };
+    let forged = task(json!("bob"));
+    for (path, body) in [
+        (&*turns, &forged),
+        (&*format!("{turns}/estimate"), &forged),
+        (&*messages, &said(json!("bob"))),
+    ] {
+        let detail = ada.post(path, body).expect(403).problem("forbidden");
+        assert!(
+            detail.contains("ada-ask") && detail.contains("bob"),
+            "{detail}"
+        );
+    }
+    ada.post(chat, &named("bob")).expect(403);
+    ada.post(chat, &named("ada")).expect(200);
+    for author in [Value::Null, json!("ada"), json!("ada-ask")] {
+        ada.post(&turns, &task(author.clone())).expect(200);
+        ada.post(&messages, &said(author)).expect(201);
+    }
+    // What an agent of another program said is no message of a person.
+    let agent = json!({"text": "Hello.", "role": "assistant", "author": "helper"});
+    ada.post(&messages, &agent).expect(201);
+    // A program that passes on messages, and the daemon's own token, name anybody or nobody.
+    let bridge = caller(&daemon, &json!({"name": "bridge", "scope": "ask"}));
+    bridge.post(&messages, &said(json!("bob"))).expect(201);
+    bridge.post(&messages, &said(Value::Null)).expect(201);
+    daemon.post(&turns, &task(json!("eve"))).expect(200);
+    let all = ada.get(&messages).expect(200).json();
+    let all = all["items"].as_array().unwrap().iter();
+    let users = all.filter(|one| one["role"] == "user");
+    let authors: Vec<Value> = users.map(|one| one["author"].clone()).collect();
+    let expected = json!([
+        "ada-ask", "ada-ask", "ada", "ada", "ada-ask", "ada-ask", "bob", null, "eve"
+    ]);
+    assert_eq!(json!(authors), expected);
+    daemon.stop();
+}
+
+#[test]
 fn a_link_logs_in_whose_token_asked_for_it_until_the_token_is_revoked() {
     let place = Place::new();
     let daemon = Daemon::start(&place);

@@ -7,7 +7,8 @@ use std::sync::{Arc, OnceLock};
 
 use unisono_api::Code;
 use unisono_api::token::Scope;
-use unisono_context::{CallId, SessionId};
+use unisono_context::message::Role;
+use unisono_context::{AgentId, CallId, SessionId};
 use unisono_runtime::{Error as RuntimeError, Handle};
 use unisono_search::Search;
 use unisono_session::OWNER;
@@ -16,6 +17,7 @@ use unisono_session::run::calls::CallDecision;
 use uuid::Uuid;
 
 use super::{Local, Shared};
+use crate::ask::Ask;
 use crate::caller::Caller;
 use crate::error::Error;
 use crate::labels::INSTRUCTIONS_FROM;
@@ -137,6 +139,41 @@ impl Local {
         Ok(())
     }
 
+    /// The author of a user's message that names `named` as its author. A caller with an owner is a
+    /// person, who speaks under its own name, and under another one only with the scope `admin`. Any
+    /// other caller is a program, which may pass on the messages of several people.
+    ///
+    /// # Errors
+    /// `forbidden`: the caller may not speak as that author.
+    pub(crate) fn author_for(&self, named: Option<&AgentId>) -> Result<Option<AgentId>, Error> {
+        let (Some(name), Some(owner)) = (self.caller.name(), self.caller.owner()) else {
+            return Ok(named.cloned());
+        };
+        let Some(author) = named else {
+            return Ok(Some(AgentId::new(name.clone())));
+        };
+        let is_own = [name, owner].iter().any(|own| ***own == *author.as_str());
+        if is_own || self.caller.allows(Scope::Admin) {
+            return Ok(Some(author.clone()));
+        }
+        let detail = format!(
+            "the token {name} may not name {author} as the author of a message: leave the author out, or \
+             use a token with the scope `admin`"
+        );
+        Err(Error::new(Code::Forbidden, detail))
+    }
+
+    /// An ask with the author of [`Self::author_for`]. The messages before it are checked, too.
+    pub(crate) fn with_author_of_caller(&self, ask: &Ask) -> Result<Ask, Error> {
+        let preceding = ask.preceding().into_iter();
+        let preceding = preceding.flat_map(|preceding| &preceding.messages);
+        for message in preceding.filter(|message| message.role == Role::User) {
+            self.author_for(message.author.as_ref())?;
+        }
+        let author = self.author_for(ask.author())?;
+        Ok(ask.clone().with_author(author))
+    }
+
     /// Records the caller's decision about a waiting tool call.
     ///
     /// # Errors
@@ -150,5 +187,43 @@ impl Local {
         self.check_scope(Scope::Approve)?;
         let by = self.caller.name().cloned();
         Ok(session.decide(call, decision, by).await?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::sources;
+
+    #[tokio::test]
+    async fn a_person_speaks_under_its_own_name_and_a_program_under_any() {
+        let local = Local::builder().sources(sources([])).in_memory();
+        let local = local.start().await.unwrap();
+        let owner: Option<Arc<str>> = Some("ada".into());
+        let person = |scope| Caller::new("phone", scope, owner.clone());
+        let program = Caller::new("bridge", Scope::Ask, None);
+        for (caller, named, author) in [
+            (Caller::default(), None, Ok(None)),
+            (Caller::default(), Some("bob"), Ok(Some("bob"))),
+            (program.clone(), None, Ok(None)),
+            (program, Some("bob"), Ok(Some("bob"))),
+            (person(Scope::Ask), None, Ok(Some("phone"))),
+            (person(Scope::Ask), Some("phone"), Ok(Some("phone"))),
+            (person(Scope::Approve), Some("ada"), Ok(Some("ada"))),
+            (person(Scope::Approve), Some("bob"), Err(Code::Forbidden)),
+            (person(Scope::Ask), Some("Ada"), Err(Code::Forbidden)),
+            (person(Scope::Admin), None, Ok(Some("phone"))),
+            (person(Scope::Admin), Some("bob"), Ok(Some("bob"))),
+        ] {
+            let local = local.for_caller(caller.clone());
+            let found = local.author_for(named.map(AgentId::from).as_ref());
+            let found = found.map_err(|error| error.code());
+            assert_eq!(
+                found,
+                author.map(|author| author.map(AgentId::from)),
+                "{caller:?}: {named:?}"
+            );
+        }
+        local.shutdown().await;
     }
 }

@@ -24,8 +24,9 @@ impl Local {
     /// the first turn, even if agents or servers have changed since.
     ///
     /// # Errors
-    /// An agent is unknown, the turn is refused, or the store fails.
+    /// The caller may not name the author, an agent is unknown, the turn is refused, or the store fails.
     pub async fn begin(&self, session: &Handle, ask: &Ask) -> Result<TurnId, Error> {
+        let ask = &self.with_author_of_caller(ask)?;
         if let Some(key) = ask.key()
             && let Some(known) = session.turn_by_key(key).await?
         {

@@ -13,7 +13,7 @@ use unisono_api::session::{Branch, BranchSegment, NewBranch, TreeMessage, TreeQu
 use unisono_api::{Code, Page, PageQuery};
 use unisono_context::alteration::Form;
 use unisono_context::checkpoint::Body;
-use unisono_context::message::{Message as Said, Part as SaidPart};
+use unisono_context::message::{Message as Said, Part as SaidPart, Role};
 use unisono_context::tree::Node;
 use unisono_context::view::{MessageStatus, View};
 use unisono_context::{MessageId, Ordinal};
@@ -101,7 +101,10 @@ impl Messages for Local {
             new.parts.iter().filter_map(NewContent::of_part).collect();
         let attachments = self.attachment_parts(contents).await?;
         let asked = key.and_then(|key| append::message(new, key, attachments));
-        let asked = asked.map_err(wrong_message)?;
+        let mut asked = asked.map_err(wrong_message)?;
+        if asked.message.role == Role::User {
+            asked.message.author = self.author_for(asked.message.author.as_ref())?;
+        }
         let message = asked.message.id;
         let place = match self.runtime() {
             Ok(_) => {

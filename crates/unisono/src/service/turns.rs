@@ -47,7 +47,7 @@ impl Turns for Local {
 
     async fn estimate_turn(&self, session: &str, new: &NewTurn) -> service::Result<TurnEstimate> {
         let session = self.view(id("session", session)?).await?;
-        let ask = requests::task(new)?;
+        let ask = self.with_author_of_caller(&requests::task(new)?)?;
         let setup = self.setup_for(&session, &ask).await?;
         let mut state = session.inspect(Clone::clone).await.map_err(Error::from)?;
         if tip(&state, ask.on_branch()).is_none() {
