@@ -6,7 +6,7 @@ import { after, before, test } from "node:test";
 import { gunzipSync } from "node:zlib";
 import { browser as launch, enter, received, shifting, shot } from "./browser.mjs";
 import { Place } from "./place.mjs";
-import { streaming, team } from "./tools.mjs";
+import { model, settings, streaming, team } from "./tools.mjs";
 
 let browser;
 
@@ -71,6 +71,35 @@ test("a page that was behind says so, and is up to date", async () => {
     await page.context().close();
   } finally {
     await place.stop();
+  }
+});
+
+test("what comes after a gap is not put behind what was said before it", async () => {
+  // The model never answers: what is said comes from here.
+  const silent = await model("Nothing.", new Promise(() => {}));
+  const place = await new Place(settings(silent.address)).serve();
+  try {
+    const { session } = await place.ask("POST", "/v1/sessions", { title: "Gap", messages: [{ role: "user", content: "First." }] });
+    const { turn } = await place.ask("POST", `/v1/sessions/${session}/turns`, { task: "When is the move?", wait: false });
+    let run;
+    for (let tries = 0; !run && tries < 1_000; tries++) {
+      run = (await place.ask("GET", `/v1/sessions/${session}/turns/${turn}`)).runs[0]?.run;
+    }
+    const event = (name, data) => `event: ${name}\ndata: ${JSON.stringify(data)}\n\n`;
+    for (const [after, shown] of [
+      [event("text_so_far", { run, text: "The move is on " }) + event("text_delta", { run, text: "Friday." }), /^The move is on Friday\./],
+      [event("text_delta", { run, text: "I look again." }), /^I look again\./],
+    ]) {
+      const page = await enter(browser, place);
+      const body = `retry: 600000\n${event("text_delta", { run, text: "The move " })}${event("missed", {})}${after}`;
+      await page.route("**/events?*", (route) => route.fulfill({ contentType: "text/event-stream", body }));
+      await page.goto(`${place.address}/sessions/${session}`);
+      await page.locator(".under-way [data-run]", { hasText: shown }).waitFor();
+      await page.context().close();
+    }
+  } finally {
+    await place.stop();
+    await silent.close();
   }
 });
 

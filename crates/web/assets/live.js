@@ -26,12 +26,12 @@ const say = (text) => {
 };
 
 // What was streamed of runs that have not ended, by run: not in the page the daemon renders. `shown` is how
-// much of the text is on the page. `isStale`: it came by an earlier connection.
+// much of the text is on the page. `isStale`: it came by an earlier connection, or before some was missed.
 const streamed = new Map();
 
 const shownOf = (run) => document.querySelectorAll(`[data-run="${CSS.escape(run)}"]`);
 
-// A reply that went on while the connection was broken comes as a whole first: other text begins a new one.
+// A reply that went on while this page was not told comes as a whole first: other text begins a new one.
 function receive(run, text) {
   const one = streamed.get(run);
   if (one && !one.isStale) append(one, text);
@@ -354,10 +354,9 @@ function follow() {
       const shown = turn && document.querySelector(`[data-progress="${CSS.escape(turn)}"]`);
       if (shown) shown.textContent = harmless(text);
     });
-    // This page read too slowly, and was not told everything.
+    // This page read too slowly, and was not told everything. What replies have said so far comes next.
     source.addEventListener("missed", async () => {
-      lose();
-      lost = false;
+      for (const one of streamed.values()) one.isStale = true;
       await refresh();
       say(BEHIND);
       setTimeout(() => { if (link.textContent === BEHIND) say(""); }, 10_000);

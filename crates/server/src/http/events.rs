@@ -3,7 +3,7 @@
 //! Each event of the journal is sent once, in order, with its sequence number as the id: a client
 //! that reconnects with `Last-Event-ID` continues there, also after a restart. Progress and reloads
 //! of agents (`agents`) have no id and are not stored; a `missed` event reports lost progress. A client
-//! that comes in the middle of a reply gets its text so far (`text_so_far`). The
+//! that comes in the middle of a reply gets its text so far (`text_so_far`), also after a `missed`. The
 //! small pieces of a reply are joined ([`JoinedText`]). A slow client delays nothing else: events are
 //! read from the journal when the client has room for them. The stream is not compressed: that would
 //! take some 300 KiB of memory for each client.
@@ -161,6 +161,8 @@ pub(super) struct Stream {
     begun: BegunReplies,
     /// Progress that belongs after events that are not sent yet.
     delayed: Option<ProgressUpdate>,
+    /// Whether progress was missed, which is not sent yet.
+    missed: bool,
     /// Pieces of replies that are sent together.
     texts: JoinedText,
     /// An item that is sent after all pieces.
@@ -204,6 +206,7 @@ impl Stream {
             events,
             progress,
             delayed: None,
+            missed: false,
             texts: JoinedText::default(),
             after_texts: None,
             until: None,
@@ -239,6 +242,7 @@ impl Stream {
         self.events.is_behind()
             || !self.begun.texts.is_empty()
             || self.delayed.is_some()
+            || self.missed
             || self.after_texts.is_some()
             || !self.progress.is_empty()
     }
@@ -272,6 +276,12 @@ impl Stream {
     /// The next item as it comes. A dropped call loses nothing.
     async fn next_item(&mut self) -> Option<Next> {
         loop {
+            if self.missed {
+                // The texts so far of the current replies have what was missed.
+                self.resubscribe().await?;
+                self.missed = false;
+                return Some(Next::Missed);
+            }
             let sent = self.after;
             if self.begun.after <= sent
                 && let Some((run, text)) = self.begun.texts.pop()
@@ -288,7 +298,7 @@ impl Stream {
                 // Progress before an event is sent before the event.
                 said = self.progress.recv(), if self.delayed.is_none() => match said {
                     Ok(said) => self.delayed = Some(said),
-                    Err(broadcast::error::RecvError::Lagged(_)) => return Some(Next::Missed),
+                    Err(broadcast::error::RecvError::Lagged(_)) => self.missed = true,
                     Err(broadcast::error::RecvError::Closed) => self.resubscribe().await?,
                 },
                 event = self.events.next() => match event {
@@ -312,8 +322,8 @@ impl Stream {
         }
     }
 
-    /// Subscribes again after the end of a subscription. None: the session is deleted, or another daemon
-    /// owns it; the client learns that when it reconnects.
+    /// Subscribes again, after the end of a subscription or after missed progress. None: the session is
+    /// deleted, or another daemon owns it; the client learns that when it reconnects.
     async fn resubscribe(&mut self) -> Option<()> {
         let owner = self.shared.local.owner(Some(self.session.id())).await;
         if owner.ok()?.is_some() {
@@ -398,4 +408,91 @@ fn named(name: &str, data: &impl Serialize) -> sse::Event {
 pub(super) fn json(data: &impl Serialize) -> String {
     // Serialising these types does not fail.
     serde_json::to_string(data).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::Notify;
+    use unisono::{Ask, Completion, Conversation, LanguageModel, Local, Reply, Request, Tokens};
+
+    use super::*;
+    use crate::http::Server;
+
+    /// More pieces than are kept for a slow client.
+    const PIECES: usize = 1_000;
+
+    /// Says many pieces at once, and the last one when it may.
+    struct Hasty {
+        spoke: Arc<Notify>,
+        go: Arc<Notify>,
+    }
+
+    impl LanguageModel for Hasty {
+        fn window(&self) -> Tokens {
+            Tokens(50_000)
+        }
+
+        fn complete(&self, request: Request) -> Completion<'_> {
+            Box::pin(async move {
+                for _ in 0..PIECES {
+                    request.listener.report_text("word ");
+                }
+                self.spoke.notify_one();
+                self.go.notified().await;
+                request.listener.report_text("end");
+                Ok(Reply::text("word ".repeat(PIECES) + "end"))
+            })
+        }
+    }
+
+    #[tokio::test]
+    async fn a_client_that_was_too_slow_gets_the_text_so_far_of_a_current_reply() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name).display().to_string();
+        let (spoke, go) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+        let model = Hasty {
+            spoke: spoke.clone(),
+            go: go.clone(),
+        };
+        let local = Local::builder()
+            .directory(directory.path())
+            .default_model("own/hasty", model)
+            .set("server.bind", "127.0.0.1:0")
+            .set("server.token_file", path("token"))
+            .set("store.path", path("store"))
+            .in_memory();
+        let server = Server::bind(local.start().await.unwrap()).await.unwrap();
+        let shared = server.shared.clone();
+        let session = Conversation::new("Slow").user("Hello.");
+        let session = shared.local.import(session).await.unwrap();
+        let last = session.inspect(|state| state.events()).await.unwrap();
+        let place = shared.streams.clone().try_acquire_owned().unwrap();
+        let stream = Stream::new(shared.clone(), session.clone(), last, place);
+        let Ok(mut stream) = stream.await else {
+            panic!("it cannot be followed");
+        };
+        let ask = Ask::new("Go on.").agents([""; 0]);
+        shared.local.begin(&session, &ask).await.unwrap();
+        spoke.notified().await;
+
+        let mut missed = 0;
+        let begun = loop {
+            match stream.next().await.unwrap() {
+                Next::Missed => missed += 1,
+                Next::Begun(Progress::TextDelta { text, .. }) => break text,
+                Next::Progress(Progress::TextDelta { text, .. }) => {
+                    panic!("{text:?} without the text before it")
+                }
+                _ => {}
+            }
+        };
+        assert_eq!((missed, &*begun), (1, &*"word ".repeat(PIECES)));
+        go.notify_one();
+        let rest = loop {
+            if let Next::Progress(Progress::TextDelta { text, .. }) = stream.next().await.unwrap() {
+                break text;
+            }
+        };
+        assert_eq!(&*rest, "end");
+    }
 }
