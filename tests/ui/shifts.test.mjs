@@ -1,6 +1,6 @@
 // Nothing that is seen moves while a turn goes on: wide and on a phone, scrolled or not, on the page of a
-// session and on that of a turn, while agents stream, while a call waits for a person, when a turn fails,
-// and when an image is loaded.
+// session and on that of a turn, while agents stream, while a call waits for a person, when a turn fails or
+// is cancelled, and when an image is loaded.
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
@@ -182,6 +182,39 @@ test("when the connection breaks in the middle of the lead's answer", async () =
       await page.locator(`#turn-${turn}`).getByRole("button", { name: "Ask again" }).waitFor();
       assert.equal(await page.locator(".under-way").count(), 0);
       await shot(page, `cut-${name}`, false);
+    }
+    await close(all);
+  } finally {
+    await place.stop();
+    await provider.close();
+  }
+});
+
+test("when the lead is cancelled in the middle of its answer", async () => {
+  let begin;
+  const gates = [new Promise((done) => { begin = done; }), new Promise(() => {})];
+  const provider = await breaking("I search for it.", "The move is on **Friday**, because", ...gates);
+  const place = await new Place(settings(provider.address)).serve();
+  try {
+    const { session } = await place.ask("POST", "/v1/sessions", { title: "Stopped", messages: said(40) });
+    const { turn } = await place.ask("POST", `/v1/sessions/${session}/turns`, { task: "When is the move?", wait: false });
+    const all = await opened(place, session, turn);
+    begin();
+    const sessions = all.filter(({ name }) => name.startsWith("session"));
+    for (const { page } of sessions) await page.locator(".under-way [data-run]").getByText("The move is on **Friday**, because").waitFor({ state: "attached" });
+    await place.ask("POST", `/v1/sessions/${session}/turns/${turn}/cancel`);
+    for (const { page } of all) {
+      await page.locator(`#turn-${turn} > header .state.cancelled`).waitFor({ state: "attached" });
+      await page.locator(`#why-${turn}`).getByText("The move is on Friday, because").waitFor({ state: "attached" });
+    }
+    await still(all, "stopped");
+    // What the lead said until then unfolds from the line of the turn.
+    for (const { page } of all.filter(({ name }) => name.endsWith("-0"))) {
+      const why = page.locator(`#why-${turn}`);
+      await why.locator("summary").click();
+      const before = why.getByRole("group", { name: "Output of clerk" });
+      await before.getByText("The move is on Friday, because").waitFor();
+      assert.equal(await before.locator("strong").textContent(), "Friday");
     }
     await close(all);
   } finally {

@@ -454,4 +454,9 @@ pub enum LateOutput {
         /// Its result, as JSON.
         result: Arc<str>,
     },
+    /// The beginning of a reply of its model that was not complete when it was cancelled.
+    Incomplete {
+        /// The text so far, up to 64 KiB.
+        text: Arc<str>,
+    },
 }

@@ -186,8 +186,8 @@ impl Machine {
         }
     }
 
-    /// The late output of a cancelled attempt: an answer, or a reply or the result of a named
-    /// step in transit.
+    /// The late output of a cancelled attempt: an answer, a reply or the result of a named step in
+    /// transit, or the beginning of a reply.
     fn late_fact(&mut self, input: &Input) -> Option<Fact> {
         if self.cancelled.is_empty() {
             return None;
@@ -242,7 +242,11 @@ impl Machine {
                             usage,
                         },
                     }),
-                    AttemptEnd::Failed { .. } => None,
+                    AttemptEnd::Failed { text, .. } => Some(Fact::LateOutputReceived {
+                        run: *run,
+                        attempt: *attempt,
+                        late: LateOutput::Incomplete { text: text? },
+                    }),
                 }
             }
             _ => None,

@@ -174,13 +174,18 @@ impl RunTrace {
         }
         let answered = self.late.iter().find_map(|(_, late)| match late {
             LateOutput::Answer { usage, .. } => Some(*usage),
-            LateOutput::Reply(_) | LateOutput::Spent(_) | LateOutput::Named { .. } => None,
+            LateOutput::Reply(_)
+            | LateOutput::Spent(_)
+            | LateOutput::Named { .. }
+            | LateOutput::Incomplete { .. } => None,
         });
         let steps = self.steps.iter().map(|(_, step)| step.usage());
         let late = self.late.iter().filter_map(|(_, late)| match late {
             LateOutput::Reply(reply) => Some(reply.usage),
             LateOutput::Spent(spent) => Some(spent.usage),
-            LateOutput::Answer { .. } | LateOutput::Named { .. } => None,
+            LateOutput::Answer { .. }
+            | LateOutput::Named { .. }
+            | LateOutput::Incomplete { .. } => None,
         });
         let replied = steps.chain(late);
         answered.unwrap_or_else(|| replied.fold(Usage::NONE, |sum, usage| sum + usage))

@@ -136,7 +136,7 @@ impl Ledger {
                 }
                 LateOutput::Answer { usage, .. } => self.charge_rest(*run, *usage),
                 LateOutput::Spent(spent) => self.charge(*run, spent.fallback.clone(), spent.usage),
-                LateOutput::Named { .. } => {}
+                LateOutput::Named { .. } | LateOutput::Incomplete { .. } => {}
             },
             Fact::SummariserUsed { turn, model, usage } => {
                 self.reported_turns.insert(*turn);

@@ -151,7 +151,7 @@ impl Counts {
                 LateOutput::Reply(reply) => self.stepped(*run, &reply.usage),
                 LateOutput::Spent(spent) => self.stepped(*run, &spent.usage),
                 LateOutput::Answer { usage, .. } => self.answered(*run, usage),
-                LateOutput::Named { .. } => {}
+                LateOutput::Named { .. } | LateOutput::Incomplete { .. } => {}
             },
             Fact::SummariserUsed { usage, .. } => self.charge(Consumer::Summaries, usage),
             Fact::Compacted { checkpoint, .. } => {

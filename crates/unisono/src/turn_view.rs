@@ -11,7 +11,7 @@ use unisono_context::message::Part;
 use unisono_context::{RunId, SessionId, TurnId};
 use unisono_runtime::clock;
 use unisono_session::budget::Amount;
-use unisono_session::event::{AcceptedTurn, Outcome, RequestKey, RunRole};
+use unisono_session::event::{AcceptedTurn, LateOutput, Outcome, RequestKey, RunRole};
 use unisono_session::run::{Ending, is_blank};
 use unisono_session::summary_usage::SummaryUsage;
 use unisono_session::trace::{self, RunTrace, TurnTrace};
@@ -245,16 +245,23 @@ fn ran(trace: &Trace, id: RunId, run: &RunTrace) -> Run {
 /// The last text of the model of a run that ended without an answer.
 fn last_text(run: &RunTrace) -> Option<String> {
     let (_, ending) = run.ended.as_ref()?;
-    match &**ending {
+    let broken_off = match &**ending {
         Ending::Finished { .. } => return None,
-        Ending::Failed {
-            text: Some(text), ..
-        } => return Some(text.to_string()),
-        Ending::Failed { .. } | Ending::Cancelled => {}
-    }
-    let mut replies = run.steps.iter().rev().filter_map(|(_, step)| step.reply());
-    let last = replies.find(|reply| !is_blank(&reply.text))?;
-    Some(last.text.to_string())
+        Ending::Failed { text, .. } => text.as_ref(),
+        Ending::Cancelled => None,
+    };
+    let late = run.late.iter().rev().filter_map(|(_, late)| match late {
+        LateOutput::Reply(reply) => Some(&reply.text),
+        LateOutput::Answer { text, .. } | LateOutput::Incomplete { text } => Some(text),
+        LateOutput::Spent(_) | LateOutput::Named { .. } => None,
+    });
+    let replies = run.steps.iter().rev().filter_map(|(_, step)| step.reply());
+    let mut texts = broken_off
+        .into_iter()
+        .chain(late)
+        .chain(replies.map(|reply| &reply.text));
+    let last = texts.find(|text| !is_blank(text))?;
+    Some(last.to_string())
 }
 
 /// The pause of an open run before its next attempt.

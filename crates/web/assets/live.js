@@ -262,7 +262,7 @@ async function refresh() {
 
 const CHANGES = [
   "turn_accepted", "turn_started", "altered", "compacted", "compaction_failed", "reverted",
-  "frozen", "run_opened", "run_stepped", "delegated", "run_retried", "run_ended", "turn_ended",
+  "frozen", "run_opened", "run_stepped", "delegated", "run_retried", "run_ended", "turn_ended", "late_output_received",
   "branch_set", "posted", "pinned", "unpinned", "topic_sealed", "settings_set",
   "tools_called", "tool_started", "tool_ended", "tool_in_doubt", "tool_decided",
 ];

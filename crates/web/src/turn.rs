@@ -210,7 +210,7 @@ impl TurnView<'_> {
                         }
                     }
                 }
-                @if has_line || standing::error(turn).is_some() { (self.status_line(turn)) }
+                @if has_line || standing::is_unanswered(turn) { (self.status_line(turn)) }
                 @if notice && !folds { (compacted(turn)) }
                 @if !turn.runs.is_empty() {
                     @if unfolded { (self.runs(turn)) }

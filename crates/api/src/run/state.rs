@@ -53,8 +53,9 @@ pub struct Run {
     pub prefix: String,
     /// Its answer.
     pub text: Option<String>,
-    /// The last text of its model, if it ended without an answer. A failed run also has the text of a
-    /// reply that broke off or was rejected, up to 64 KiB.
+    /// The last text of its model, if it ended without an answer: also the text of a reply that broke
+    /// off, was rejected or was cancelled, up to 64 KiB. That of a cancelled run comes shortly after its
+    /// end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_text: Option<String>,
     /// Why it failed or is incomplete.

@@ -138,6 +138,10 @@ fn text(paint: Paint, why: &Why, body: &RequestBody) -> String {
         Digest::of_bytes(body.head.as_bytes()).short(),
         show::indented(&body.tail, "  ")
     );
+    if let Some(said) = &run.last_text {
+        let heading = paint.bold("no answer; the last text of its model:");
+        out += &format!("\n{heading}\n{}\n", show::indented(said, "  "));
+    }
     out
 }
 

@@ -313,6 +313,64 @@ fn who_follows_a_session_in_the_middle_of_a_reply_gets_its_text_so_far() {
 }
 
 #[test]
+fn the_text_of_a_reply_is_kept_if_its_turn_is_cancelled() {
+    let gate = Gate::new();
+    let answer = Act::answer(Answer::pieces(["Six ", "of ", "March."]));
+    let script = Script::always(answer.hold_at(At::Event(3), &gate));
+    let provider = FakeProvider::play_on_thread(script);
+    let place = Place::with_config(&format!(
+        "[providers.openai-compatible]\nbase_url = \"{}/v1\"\n\
+         [models]\ndefault = \"openai-compatible/qwen3\"\n[turn]\nlead = \"clerk\"\nagents = []\n\
+         [compaction]\nsummarisers = [\"extractive\"]\n\
+         [agents.clerk]\ndescription = \"keeps the books\"\n",
+        provider.url()
+    ));
+    let daemon = Daemon::start(&place);
+    let id = daemon.session(&json!({}));
+    let at = |rest: &str| format!("/v1/sessions/{id}{rest}");
+    let mut events = daemon.get(&at("/events?after=0")).expect(200).events();
+    let task = json!({"task": "When do we ship?", "wait": false});
+    let turn = daemon.post(&at("/turns"), &task).expect(202).json();
+    let turn = turn["turn"].as_str().unwrap().to_owned();
+    let mut said = String::new();
+    while said != "Six of " {
+        let event = events.next().unwrap();
+        if event.name == "text_delta" {
+            let piece: Value = serde_json::from_str(&event.data).unwrap();
+            said += piece["text"].as_str().unwrap();
+        }
+    }
+    let cancel = at(&format!("/turns/{turn}/cancel"));
+    daemon.post(&cancel, &json!({})).expect(200);
+    // The attempt ends after its run.
+    assert!(events.any(|event| event.name == "late_output_received"));
+    let seen = daemon
+        .get(&at(&format!("/turns/{turn}")))
+        .expect(200)
+        .json();
+    let run = &seen["runs"][0];
+    assert_eq!(
+        (&seen["state"], &run["state"], &run["last_text"]),
+        (&json!("cancelled"), &json!("cancelled"), &json!("Six of ")),
+        "{seen:#}"
+    );
+    assert!(run["text"].is_null(), "{seen:#}");
+    let run = run["run"].as_str().unwrap();
+    for path in ["", &format!("/turns/{turn}"), &format!("/runs/{run}")] {
+        let page = daemon
+            .get(&format!("/sessions/{id}{path}"))
+            .expect(200)
+            .text();
+        assert!(page.contains("Six of"), "{path}: {page}");
+    }
+    gate.open();
+    daemon.stop();
+    let why = place.call(&["why", run]).expect(0).stdout;
+    let said = "no answer; the last text of its model:\n  Six of\n";
+    assert!(why.contains(said), "{why}");
+}
+
+#[test]
 fn a_form_that_no_answer_can_have_is_refused_and_leaves_no_session() {
     let place = Place::new();
     let daemon = Daemon::start(&place);

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use tokio::sync::{broadcast, watch};
 use unisono_context::RunId;
+use unisono_session::event::LateOutput;
 use unisono_session::run::{Step, is_blank};
 use unisono_session::{Event, Fact};
 
@@ -47,6 +48,8 @@ struct Replies {
 struct ReplyText {
     text: String,
     is_cut: bool,
+    /// Whether its run has ended: the text is kept for the end of the cancelled attempt only.
+    is_over: bool,
 }
 
 /// The receiving end. Closed after the session was deleted or the runtime has stopped.
@@ -96,7 +99,7 @@ impl Feed {
             .get_or_init(|| broadcast::channel(PROGRESS_KEPT).0);
         // Under one lock with the pieces, so that each is either in the texts or progress.
         let replies = self.replies();
-        let texts = replies.current.iter();
+        let texts = replies.current.iter().filter(|(_, text)| !text.is_over);
         let texts = texts.map(|(run, text)| (*run, text.shown())).collect();
         FeedReceiver {
             durable: self.durable.subscribe(),
@@ -171,7 +174,8 @@ impl Feed {
         self.replies().remove(run);
     }
 
-    /// Removes the texts of replies that are complete, or belong to an earlier attempt.
+    /// Removes the texts of replies that are complete, or belong to an earlier attempt. A run that was
+    /// cancelled ends before its attempt, which has the text.
     fn end_replies(&self, events: &[Event]) {
         let mut replies = self.replies();
         if replies.current.is_empty() && replies.broken_off.is_empty() {
@@ -184,7 +188,16 @@ impl Feed {
                 Fact::RunStepped { run, .. }
                 | Fact::ToolsAnswered { run, .. }
                 | Fact::RunRetried { run, .. }
-                | Fact::RunEnded { run, .. } => replies.remove(*run),
+                | Fact::LateOutputReceived {
+                    run,
+                    late: LateOutput::Reply(_),
+                    ..
+                } => replies.remove(*run),
+                Fact::RunEnded { run, .. } => {
+                    if let Some(text) = replies.current.get_mut(run) {
+                        text.is_over = true;
+                    }
+                }
                 _ => {}
             }
         }
@@ -318,7 +331,7 @@ impl Recent {
 mod tests {
     use super::*;
     use unisono_context::Timestamp;
-    use unisono_session::run::{AuxiliaryUsage, Reply, Usage};
+    use unisono_session::run::{AuxiliaryUsage, Ending, Reply, Usage};
 
     fn sorted_runs(feed: &Feed) -> Vec<RunId> {
         let begun = feed.follow().begun.texts.into_iter();
@@ -450,6 +463,43 @@ mod tests {
         feed.publish_text(run, "later");
         feed.end_attempt(run);
         assert_eq!((text(), sorted_runs(&feed)), (None, Vec::new()));
+    }
+
+    #[test]
+    fn the_text_of_a_cancelled_run_is_kept_for_the_end_of_its_attempt_alone() {
+        let (feed, run) = (Feed::new(), RunId::from_u128(1));
+        let event = |fact| Event {
+            at: Timestamp(0),
+            fact,
+        };
+        let ended = || {
+            event(Fact::RunEnded {
+                run,
+                ending: Arc::new(Ending::Cancelled),
+            })
+        };
+        let text = || feed.incomplete_text(run);
+        feed.publish_text(run, "The move ");
+        feed.publish(1, &[ended()]);
+        feed.publish_text(run, "is");
+        assert_eq!(text().as_deref(), Some("The move is"));
+        assert_eq!(
+            sorted_runs(&feed),
+            [],
+            "nobody who comes now waits for more"
+        );
+        feed.end_attempt(run);
+        assert_eq!(text(), None);
+        // A reply that was complete all the same is recorded as such.
+        feed.publish_text(run, "The move is on Friday.");
+        feed.publish(2, &[ended()]);
+        let late = event(Fact::LateOutputReceived {
+            run,
+            attempt: 1,
+            late: LateOutput::Reply(Reply::default()),
+        });
+        feed.publish(3, &[late]);
+        assert_eq!(text(), None);
     }
 
     #[test]

@@ -36,7 +36,7 @@ impl State {
                 LateOutput::Reply(reply) => self.budget.charge_late(*run, &reply.usage, false),
                 LateOutput::Answer { usage, .. } => self.budget.charge_late(*run, usage, true),
                 LateOutput::Spent(spent) => self.budget.charge_late_part(*run, &spent.usage),
-                LateOutput::Named { .. } => {}
+                LateOutput::Named { .. } | LateOutput::Incomplete { .. } => {}
             },
             Fact::PreparationPlanned { preparation } => {
                 self.budget.open_summaries(preparation.turn);

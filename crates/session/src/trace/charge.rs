@@ -84,7 +84,7 @@ impl Charge {
                 let rest = self.replaceable - Amount::from_usage(&spent.usage);
                 self.replace(&spent.usage, Amount::ZERO, rest);
             }
-            LateOutput::Named { .. } => {}
+            LateOutput::Named { .. } | LateOutput::Incomplete { .. } => {}
         }
     }
 

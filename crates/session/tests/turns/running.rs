@@ -398,6 +398,34 @@ fn late_output_of_a_cancelled_run_is_kept_once_and_not_delivered() {
 }
 
 #[test]
+fn the_beginning_of_a_reply_is_kept_if_its_run_is_cancelled() {
+    let mut shell = fan_out(2);
+    let briefs = shell.dispatched();
+    shell.feed(Input::Cancel { turn: turn_id(0) }).unwrap();
+    for (brief, said) in [(&briefs[0], Some("The move is")), (&briefs[1], None)] {
+        let end = || AttemptEnd::Failed {
+            cause: RunCause::Timeout,
+            reason: "cancelled".into(),
+            wait_ms: None,
+            text: said.map(Into::into),
+        };
+        shell.end(brief, end());
+        shell.end(brief, end());
+    }
+    let late = LateOutput::Incomplete {
+        text: "The move is".into(),
+    };
+    let (run, attempt) = (briefs[0].run, briefs[0].attempt);
+    let kept = Fact::LateOutputReceived { run, attempt, late };
+    assert_eq!(shell.facts("late_output_received"), [&kept]);
+    assert_eq!(
+        *shell.recovered().outcome(0),
+        Outcome::Cancelled,
+        "it folds"
+    );
+}
+
+#[test]
 fn a_fan_out_cancelled_while_it_is_opened_leaves_no_call_unanswered() {
     let mut shell = fan_out(3);
     shell.prepare();

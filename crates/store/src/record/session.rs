@@ -159,6 +159,7 @@ layout! {
         1 Answer { text, partial, usage },
         2 Spent(spent),
         3 Named { name, result },
+        4 Incomplete { text },
     }
     struct AttemptTimes { ; began, first_token, cache_ready }
     enum Ending {

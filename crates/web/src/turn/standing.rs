@@ -38,8 +38,13 @@ pub(super) fn line(turn: &Turn, partial: Option<&Markup>) -> Markup {
 }
 
 /// The reason in the line: why the turn failed, or why its lead failed or is incomplete.
-pub(super) fn error(turn: &Turn) -> Option<&ErrorInfo> {
+fn error(turn: &Turn) -> Option<&ErrorInfo> {
     turn.error.as_ref().or_else(|| lead(turn)?.error.as_ref())
+}
+
+/// Whether the line has a reason, or what the lead wrote of no answer.
+pub(super) fn is_unanswered(turn: &Turn) -> bool {
+    error(turn).is_some() || partial(turn).is_some()
 }
 
 /// What the lead wrote of a turn that ended without an answer.

@@ -128,6 +128,7 @@ fn late_output(late: &LateOutput) -> &str {
         LateOutput::Answer { .. } => "an answer",
         LateOutput::Spent(_) => "a cost in addition to a reply",
         LateOutput::Named { name, .. } => name,
+        LateOutput::Incomplete { .. } => "the beginning of a reply",
     }
 }
 

@@ -98,6 +98,7 @@ pub(super) fn late() -> impl Strategy<Value = LateOutput> {
         },
         spent().prop_map(LateOutput::Spent),
         fields! { LateOutput::Named { name: text(), result: text() } },
+        text().prop_map(|text| LateOutput::Incomplete { text }),
     ]
 }
 

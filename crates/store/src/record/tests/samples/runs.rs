@@ -177,5 +177,8 @@ pub(super) fn facts() -> Samples {
             name: "acp.report.1".into(),
             result: "{\"text\":\"I look.\"}".into(),
         }),
+        "came_late_incomplete": late(LateOutput::Incomplete {
+            text: "I had begun.".into(),
+        }),
     }
 }
