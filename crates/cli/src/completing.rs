@@ -2,12 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
+use std::num::NonZeroUsize;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Arg, Command};
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use clap_complete::env::CompleteEnv;
+use unisono_api::session::SessionQuery;
 use unisono_config::setup::Setup;
 use unisono_runtime::Extensions;
 
@@ -18,10 +20,9 @@ use crate::commands::help;
 use crate::options::Global;
 use crate::output;
 use crate::problem::{Problem, Result};
-use crate::service::all_sessions;
 use crate::show;
 
-/// Maximum number of newest sessions as candidates.
+/// Maximum number of sessions as candidates, the most recently changed first.
 const SESSIONS: usize = 50;
 /// Timeout of a completion.
 const WITHIN: Duration = Duration::from_secs(2);
@@ -115,19 +116,22 @@ fn setup(app: &App) -> Result<Setup> {
 
 fn sessions(app: &App) -> Result<Candidates> {
     let setup = setup(app)?;
-    let mut newest = app.wait_for(async {
+    let newest = app.wait_for(async {
         let listed = async {
             let service = app.reader_with(&setup).await?;
-            let listed = all_sessions(&*service).await;
+            let query = SessionQuery {
+                by_change: true,
+                limit: NonZeroUsize::new(SESSIONS),
+                ..SessionQuery::default()
+            };
+            let listed = service.sessions(&query).await;
             service.close().await;
-            listed
+            listed.map(|page| page.items).map_err(Problem::from)
         };
         let in_time = tokio::time::timeout(WITHIN, listed).await;
         in_time.unwrap_or_else(|_| Err(Problem::failed("the store does not respond in time")))
     })?;
-    // The most recently changed session is first.
-    newest.sort_by(|a, b| (&b.updated_at, &b.session).cmp(&(&a.updated_at, &a.session)));
-    let each = newest.into_iter().take(SESSIONS);
+    let each = newest.into_iter();
     let each = each.map(|one| (one.session, show::line(&one.title, TITLE_CHARS)));
     let latest = ("latest".to_owned(), "the newest".to_owned());
     Ok(std::iter::once(latest).chain(each).collect())

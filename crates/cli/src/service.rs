@@ -91,7 +91,14 @@ pub(crate) async fn find_session(service: &dyn Service, name: &str) -> Result<Se
             let problem = format!("`{name}` is a part of {} session ids", more + 1);
             Err(Problem::usage(problem).hint("write more of the id, or `latest`"))
         }
-        (None, _, "latest") => Err(no_latest(all_sessions(service).await?.len())),
+        (None, _, "latest") => {
+            let one = SessionQuery {
+                limit: NonZeroUsize::new(1),
+                ..SessionQuery::default()
+            };
+            let page = service.sessions(&one).await?;
+            Err(no_latest(page.items.is_empty() && page.next.is_none()))
+        }
         (None, ..) => {
             let problem = format!("no session `{name}` in this store");
             Err(Problem::not_found(problem).hint("`unisono sessions list` shows the existing ones"))
@@ -110,15 +117,15 @@ pub(crate) async fn session_if_named(
     }
 }
 
-/// The error of a missing session, with the number of existing ones.
-fn no_latest(all: usize) -> Problem {
-    let (what, hint) = match all {
-        0 => (
-            "this store has no session yet".to_owned(),
+/// The error of a missing latest session, in an empty store or beside those of MCP clients.
+fn no_latest(is_empty: bool) -> Problem {
+    let (what, hint) = match is_empty {
+        true => (
+            "this store has no session yet",
             "`unisono run FILE` or `unisono import FILE` makes one",
         ),
-        many => (
-            format!("all sessions of this store ({many}) belong to MCP clients"),
+        false => (
+            "all sessions of this store belong to MCP clients",
             "name one by its id: `unisono sessions list` shows them",
         ),
     };

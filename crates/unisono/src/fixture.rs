@@ -1,7 +1,21 @@
-//! For tests: settings that are in no file.
+//! For tests: settings that are in no file, and a store that counts what is read.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use unisono_config::paths::Home;
 use unisono_config::settings::{Override, Sources};
+use unisono_config::setup::Setup;
+use unisono_context::{SessionId, Timestamp};
+use unisono_runtime::Extensions;
+use unisono_session::machine::Import;
+use unisono_session::{Input, Machine};
+use unisono_store::{
+    Engine, EngineFuture, Event, Journal, Memory, SessionId as StoredId, SessionInfo,
+};
+
+use crate::Local;
+use crate::local::OpenedStore;
 
 /// These settings alone. Nothing is read or made in the directories.
 pub(crate) fn sources<const N: usize>(settings: [(&str, &str); N]) -> Sources {
@@ -17,5 +31,60 @@ pub(crate) fn sources<const N: usize>(settings: [(&str, &str); N]) -> Sources {
             .map(|(key, value)| Override::new("set", key, value))
             .into(),
         ..Sources::default()
+    }
+}
+
+/// A store in memory that counts the reads of journals and the lists of sessions.
+#[derive(Default)]
+pub(crate) struct Counting {
+    memory: Memory,
+    pub(crate) reads: AtomicUsize,
+    pub(crate) lists: AtomicUsize,
+}
+
+impl Counting {
+    /// A program that only reads the store.
+    pub(crate) fn reader(self: &Arc<Counting>) -> Local {
+        let opened = OpenedStore {
+            journal: Journal::new(self.clone()),
+            ..OpenedStore::nothing()
+        };
+        let setup = Setup::load(sources([("models.default", "extractive")])).unwrap();
+        Local::reader(opened, setup, Extensions::default()).unwrap()
+    }
+
+    /// Adds a session without messages.
+    pub(crate) async fn add(self: &Arc<Counting>, session: SessionId) {
+        let import = Import {
+            session: Some(session),
+            ..Import::default()
+        };
+        let made = Machine::new().handle(Input::Import(import), Timestamp(0));
+        let events = made.unwrap().events;
+        let journal = Journal::new(self.clone());
+        let claim = journal.claim(session).await.unwrap();
+        let appended = journal.append(session, claim.epoch, 0, &events, 0);
+        appended.await.unwrap();
+    }
+}
+
+impl Engine for Counting {
+    unisono_store::forward_engine!(
+        memory: claim, append, put_checkpoint, latest_checkpoint, session, delete_session, health,
+        close
+    );
+
+    fn read(&self, session: StoredId, from: u64, limit: usize) -> EngineFuture<'_, Vec<Event>> {
+        self.reads.fetch_add(1, Ordering::Relaxed);
+        self.memory.read(session, from, limit)
+    }
+
+    fn sessions(
+        &self,
+        after: Option<StoredId>,
+        limit: usize,
+    ) -> EngineFuture<'_, Vec<SessionInfo>> {
+        self.lists.fetch_add(1, Ordering::Relaxed);
+        self.memory.sessions(after, limit)
     }
 }

@@ -1,5 +1,7 @@
 //! `unisono approvals`: calls of tools that wait for a person.
 
+use std::num::NonZeroUsize;
+
 use clap::{ArgGroup, Subcommand};
 use unisono::Service;
 use unisono::fmt::end;
@@ -121,8 +123,10 @@ async fn list(app: &App, args: List) -> Result<()> {
 
 /// All calls that wait, of one session or of every one, the oldest first.
 async fn waiting(service: &dyn Service, session: Option<String>) -> Result<Vec<Approval>> {
+    // Without a daemon, each page looks at every session.
     let mut query = ApprovalQuery {
         session,
+        limit: NonZeroUsize::new(500),
         ..ApprovalQuery::default()
     };
     Ok(Page::all(async |cursor| {

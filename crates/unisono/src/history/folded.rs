@@ -15,7 +15,7 @@ pub(crate) struct Folded<T> {
 }
 
 impl<T: Default> Folded<T> {
-    /// Folds the new events of the session, each with its number.
+    /// Folds the new events of the session up to the last one of `info`, each with its number.
     pub(crate) async fn follow(
         &mut self,
         journal: &Journal,
@@ -36,7 +36,8 @@ impl<T: Default> Folded<T> {
             // Event by event, so that none is folded twice if this is interrupted.
             *seq += 1;
             take(value, *seq, event);
-            Ok(true)
+            // Behind the last event nothing is looked for: that is another read of each session.
+            Ok(*seq < info.last_seq)
         })
         .await
     }

@@ -111,10 +111,31 @@ fn take(fold: &mut Fold, _: u64, event: &Event) {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::Ordering;
+
+    use unisono_context::SessionId;
     use unisono_session::machine::Import;
 
     use crate::Local;
-    use crate::fixture::sources;
+    use crate::fixture::{Counting, sources};
+
+    #[tokio::test]
+    async fn a_session_is_read_once_and_not_again_until_it_changes() {
+        let engine = Arc::new(Counting::default());
+        let local = engine.reader();
+        for n in 1..=3 {
+            engine.add(SessionId::from_u128(n)).await;
+        }
+        for (read, new) in [(3, None), (0, None), (1, Some(4))] {
+            if let Some(new) = new {
+                engine.add(SessionId::from_u128(new)).await;
+            }
+            engine.reads.store(0, Ordering::Relaxed);
+            local.usage_folds().all(local.journal()).await.unwrap();
+            assert_eq!(engine.reads.load(Ordering::Relaxed), read);
+        }
+    }
 
     #[tokio::test]
     async fn a_deleted_session_leaves_nothing() {

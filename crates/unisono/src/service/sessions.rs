@@ -4,6 +4,7 @@ mod changed;
 mod conversations;
 mod described;
 mod files;
+mod named;
 mod sent;
 
 use std::cmp::Reverse;
@@ -22,8 +23,8 @@ use unisono_api::{Code, Page};
 use unisono_context::SessionId;
 use unisono_interchange::transcript::{self, Format, Stamps};
 use unisono_runtime::clock;
+use unisono_session::Fact;
 use unisono_session::machine::Import;
-use unisono_session::{Event, Fact};
 use unisono_store::{Loss, SessionInfo};
 use uuid::Uuid;
 
@@ -32,12 +33,14 @@ use super::store::lost_events;
 use super::{cursor, id};
 use crate::Local;
 use crate::error::Error;
-use crate::labels::{Label, MCP_CHANNEL};
+use crate::labels::Label;
 use crate::values;
 use crate::view::Inspect as _;
 
 pub use described::describe;
 pub(super) use described::{branch, ended_turn};
+pub(super) use named::is_of_client;
+pub use named::{find_only, is_meant};
 
 #[async_trait]
 impl Sessions for Local {
@@ -56,7 +59,7 @@ impl Sessions for Local {
             return Ok(unfinished(self, before, limit).await?);
         }
         if let Some(name) = &query.id {
-            let found = find_named(self, name, limit).await?;
+            let found = named::find_named(self, name, limit).await?;
             let (items, next) = (list_items(self, found).await?, None);
             return Ok(Page { items, next });
         }
@@ -219,11 +222,6 @@ async fn newest(
     Ok(found(journal.newest_sessions(before, limit).await?))
 }
 
-/// Minimum number of characters of an id's end that identify it.
-const LEAST_END: usize = 4;
-/// Sessions whose first events are read at a time.
-const FIRSTS: usize = 32;
-
 /// All sessions of the store, the oldest first.
 async fn everything(local: &Local) -> Result<Vec<StoredSession>, unisono_store::Error> {
     let mut all = Vec::new();
@@ -235,52 +233,6 @@ async fn everything(local: &Local) -> Result<Vec<StoredSession>, unisono_store::
         };
         after = Some(last.id);
         all.extend(part.into_iter().filter(|found| found.info.last_seq > 0));
-    }
-}
-
-/// The sessions that match a name: an id, its beginning or its end, or `latest`.
-async fn find_named(local: &Local, name: &str, limit: usize) -> Result<Vec<StoredSession>, Error> {
-    let mut all = everything(local).await?;
-    all.retain(|found| name == "latest" || is_meant(name, &found.id));
-    if name != "latest" {
-        all.truncate(limit);
-        return Ok(all);
-    }
-    all.sort_by_key(|found| Reverse((found.info.updated_unix_ms, found.id)));
-    for part in all.chunks(FIRSTS) {
-        let ids: Vec<SessionId> = part.iter().map(|found| found.id).collect();
-        let firsts = local.journal().first_events(&ids).await?;
-        let own = firsts
-            .iter()
-            .position(|first| !first.as_ref().is_some_and(is_of_client));
-        if let Some(own) = own {
-            return Ok(vec![part[own]]);
-        }
-    }
-    Ok(Vec::new())
-}
-
-/// The session with this id, or the only one whose id begins or ends with it.
-///
-/// # Errors
-///
-/// No session or several sessions match.
-pub async fn find_only(local: &Local, name: &str) -> Result<SessionId, Error> {
-    if let Ok(whole) = name.parse() {
-        return Ok(whole);
-    }
-    // Two results show that the name is ambiguous.
-    let found = find_named(local, name, 2).await?;
-    match found[..] {
-        [one] => Ok(one.id),
-        [] => {
-            let detail = format!("no id of a session begins or ends with {name:?}");
-            Err(Error::new(Code::NotFound, detail))
-        }
-        _ => {
-            let detail = format!("{name:?} is a part of several session ids: write more of it");
-            Err(Error::new(Code::Refused, detail))
-        }
     }
 }
 
@@ -304,23 +256,6 @@ async fn unfinished(
         items: list_items(local, found).await?,
         next: part.next,
     })
-}
-
-/// Whether an id begins or ends with the name, ignoring hyphens.
-pub fn is_meant(name: &str, id: &impl ToString) -> bool {
-    let plain = |text: &str| text.replace('-', "").to_lowercase();
-    let (name, id) = (plain(name), plain(&id.to_string()));
-    let end = name.len() >= LEAST_END && id.ends_with(&name);
-    !name.is_empty() && (id.starts_with(&name) || end)
-}
-
-/// Whether this is the first event of a session that an MCP client created.
-pub(super) fn is_of_client(first: &Event) -> bool {
-    let (key, value) = MCP_CHANNEL;
-    match &first.fact {
-        Fact::Created { labels, .. } => labels.get(key).is_some_and(|label| **label == *value),
-        _ => false,
-    }
 }
 
 /// Sessions that are read at a time.

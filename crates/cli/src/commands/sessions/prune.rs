@@ -86,12 +86,15 @@ async fn older_than(
     before: Timestamp,
     labels: &[Label],
 ) -> Result<PruneCandidates> {
-    let unfinished = unfinished(service).await?.into_iter();
-    let unfinished: BTreeSet<String> = unfinished.map(|one| one.session).collect();
     let mut old = all_sessions(service).await?;
     old.retain(|one| updated(one) < before && labels.iter().all(|label| label.is_of(&one.labels)));
     let all = old.len();
-    old.retain(|one| !unfinished.contains(&one.session));
+    // Otherwise nothing is asked about the turns of the other sessions.
+    if all > 0 {
+        let unfinished = unfinished(service).await?.into_iter();
+        let unfinished: BTreeSet<String> = unfinished.map(|one| one.session).collect();
+        old.retain(|one| !unfinished.contains(&one.session));
+    }
     old.sort_by_key(updated);
     let open = all - old.len();
     Ok(PruneCandidates { old, open })

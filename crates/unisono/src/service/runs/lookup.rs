@@ -59,19 +59,18 @@ fn all(found: impl IntoIterator<Item = LookupMatch>) -> LookupResult {
 
 /// The sessions to search, most recently changed first.
 async fn newest(local: &Local, only: Option<SessionId>) -> Result<Vec<StoredSession>, Error> {
+    if let Some(id) = only {
+        let info = local.journal().session(id).await?;
+        let info = info.ok_or(unisono_runtime::Error::UnknownSession(id))?;
+        return Ok(vec![StoredSession { id, info }]);
+    }
     let mut all = Vec::new();
     let mut after = None;
     loop {
         let part = page(local, after, PAGE).await?;
         let Some(last) = part.last() else { break };
         after = Some(last.id);
-        let is_meant = |found: &StoredSession| {
-            found.info.last_seq > 0 && only.is_none_or(|only| only == found.id)
-        };
-        all.extend(part.into_iter().filter(is_meant));
-    }
-    if let (Some(only), true) = (only, all.is_empty()) {
-        return Err(unisono_runtime::Error::UnknownSession(only).into());
+        all.extend(part.into_iter().filter(|found| found.info.last_seq > 0));
     }
     all.sort_by_key(|found| Reverse((found.info.updated_unix_ms, found.id)));
     Ok(all)
