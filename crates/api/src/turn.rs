@@ -7,6 +7,7 @@ mod estimate;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::blob::Extent;
 use crate::run::CallResult;
 use crate::session::{main_branch, yes};
 use crate::usage::{Amounts, Budget, SummaryUsage};
@@ -135,6 +136,9 @@ pub struct TurnAttachment {
     /// BLAKE3 of its content in hexadecimal digits; absent: the content is not kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
+    /// How large it is to a model, if that is known.
+    #[serde(flatten)]
+    pub extent: Extent,
 }
 
 /// All requests to a session that become a turn.

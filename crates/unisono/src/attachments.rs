@@ -5,10 +5,10 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use unisono_api::Code;
-use unisono_api::blob::{Blob, Extent as ApiExtent};
+use unisono_api::blob::Blob;
 use unisono_api::message::Part as ApiPart;
 use unisono_api::turn::NewAttachment;
-use unisono_context::attachment::{Extent, Files};
+use unisono_context::attachment::Files;
 use unisono_context::{Digest, Part};
 use unisono_model::client::Download;
 use unisono_model::media::{self, Kind};
@@ -17,6 +17,7 @@ use unisono_runtime::AttachmentLimits;
 use crate::Local;
 use crate::ask::Ask;
 use crate::error::Error;
+use crate::values;
 
 /// The name of an attachment without one.
 const UNNAMED: &str = "attachment";
@@ -210,7 +211,7 @@ pub fn in_request(part: &Part) -> Option<ApiPart> {
         digest: None,
         url: None,
         data: Some(STANDARD.encode(bytes)),
-        extent: extent(content.extent),
+        extent: values::extent(content.extent),
     })
 }
 
@@ -232,22 +233,6 @@ pub fn in_task(part: &Part) -> Option<NewAttachment> {
         data: Some(STANDARD.encode(bytes)),
         ..NewAttachment::default()
     })
-}
-
-/// Converts an extent to its API type.
-pub(crate) fn extent(extent: Extent) -> ApiExtent {
-    match extent {
-        Extent::Pixels { width, height } => ApiExtent {
-            width: Some(width),
-            height: Some(height),
-            pages: None,
-        },
-        Extent::Pages(pages) => ApiExtent {
-            width: None,
-            height: None,
-            pages: Some(pages),
-        },
-    }
 }
 
 impl Local {
@@ -359,7 +344,7 @@ impl Local {
             digest: digest.to_string(),
             mime: mime.to_string(),
             size_bytes,
-            extent: extent(content.extent),
+            extent: values::extent(content.extent),
         })
     }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use unisono_api::Page;
+use unisono_api::blob::Extent;
 use unisono_api::turn::{
     ClientToolCall, Compacted, ErrorInfo as Failed, Run, RunPause, Turn, TurnAttachment,
 };
@@ -154,6 +155,9 @@ fn attachment(part: &Part) -> Option<TurnAttachment> {
         mime: mime.to_string(),
         size_bytes: *size_bytes,
         digest: content.as_ref().map(|content| content.digest.to_string()),
+        extent: content
+            .as_ref()
+            .map_or_else(Extent::default, |content| values::extent(content.extent)),
     })
 }
 

@@ -1,10 +1,11 @@
 //! Times, amounts and names in JSON.
 
 use jiff::Timestamp as Instant;
+use unisono_api::blob::Extent;
 use unisono_api::compaction::{CompactionEffect, FactCoverage};
 use unisono_api::usage::{Amounts, Budget};
 use unisono_context::call::Usage;
-use unisono_context::{Cost, Timestamp, checkpoint};
+use unisono_context::{Cost, Timestamp, attachment, checkpoint};
 use unisono_session::budget::BudgetStatus;
 use unisono_session::trace;
 
@@ -42,6 +43,22 @@ pub fn coverage(of: checkpoint::FactCoverage) -> FactCoverage {
         facts,
         kept,
         quoted,
+    }
+}
+
+/// How large a content is to a model.
+pub fn extent(of: attachment::Extent) -> Extent {
+    match of {
+        attachment::Extent::Pixels { width, height } => Extent {
+            width: Some(width),
+            height: Some(height),
+            pages: None,
+        },
+        attachment::Extent::Pages(pages) => Extent {
+            width: None,
+            height: None,
+            pages: Some(pages),
+        },
     }
 }
 

@@ -8,7 +8,6 @@ use axum::extract::State;
 use axum::response::{Redirect, Response};
 use jiff::Timestamp;
 use maud::{Markup, html};
-use unisono_api::blob::Extent;
 use unisono_api::compaction::{Compaction, CompactionEffect};
 use unisono_api::service::Service;
 use unisono_api::session::Session;
@@ -423,10 +422,10 @@ fn so_far(began: &str) -> String {
 }
 
 fn attached(file: &TurnAttachment) -> Markup {
-    let size = format!("{} bytes", number(file.size_bytes));
+    let size = format!("{} bytes{}", number(file.size_bytes), file.extent);
     html! {
         @match &file.digest {
-            Some(digest) => (message::attachment(&file.filename, &file.mime, &size, digest, Extent::default())),
+            Some(digest) => (message::attachment(&file.filename, &file.mime, &size, digest, file.extent)),
             None => p class="tool" { (file.filename) ", " (file.mime) ", " (size) },
         }
     }

@@ -178,6 +178,30 @@ fn what_was_acknowledged_is_there_after_the_program_was_killed() {
 }
 
 #[test]
+fn a_turn_has_the_size_of_each_image_of_its_task() {
+    let scene = scene();
+    let daemon = Daemon::start(&scene.place);
+    let session = session(&daemon);
+    let image = json!({"filename": "a.png", "data": base64(&png(32, 16, b"cat"))});
+    let task = json!({"task": "What is it?", "attachments": [image]});
+    let turn = daemon.post(&format!("/v1/sessions/{session}/turns"), &task);
+    let turn = turn.expect(200).json();
+    let shown = &turn["attachments"][0];
+    assert_eq!(
+        (&shown["width"], &shown["height"]),
+        (&json!(32), &json!(16)),
+        "{turn:#}"
+    );
+    let path = format!(
+        "/sessions/{session}/turns/{}",
+        turn["turn"].as_str().unwrap()
+    );
+    let page = daemon.get(&path).expect(200).text();
+    assert!(page.contains("width=\"32\" height=\"16\""), "{page}");
+    daemon.stop();
+}
+
+#[test]
 fn files_that_are_no_images_are_refused_with_their_reason() {
     let scene = scene();
     let daemon = Daemon::start(&scene.place);

@@ -26,7 +26,7 @@ use super::sessions::branch;
 use super::{cursor, id, no_cursor};
 use crate::Local;
 use crate::append;
-use crate::attachments::{self, NewContent};
+use crate::attachments::NewContent;
 use crate::context::pins;
 use crate::error::Error;
 use crate::fmt;
@@ -349,9 +349,9 @@ fn part(part: &SaidPart) -> Part {
             digest: content.as_ref().map(|content| content.digest.to_string()),
             url: None,
             data: None,
-            extent: content.as_ref().map_or_else(Extent::default, |content| {
-                attachments::extent(content.extent)
-            }),
+            extent: content
+                .as_ref()
+                .map_or_else(Extent::default, |content| values::extent(content.extent)),
         },
     }
 }

@@ -24,7 +24,6 @@ use unisono_session::trace::{DecidedCall, Moment, RunTrace, decisions};
 
 use super::id;
 use crate::Local;
-use crate::attachments;
 use crate::error::Error;
 use crate::history::{self, Lookup};
 use crate::turn_budgets::TurnBudgets;
@@ -157,7 +156,7 @@ fn output_file(file: &AttachedFile) -> OutputFile {
             digest: file.content.digest.to_string(),
             mime: file.mime.to_string(),
             size_bytes: file.size_bytes,
-            extent: attachments::extent(file.content.extent),
+            extent: values::extent(file.content.extent),
         },
     }
 }
