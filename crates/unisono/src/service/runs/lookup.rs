@@ -84,7 +84,7 @@ async fn find_named(
 ) -> Result<LookupResult, Error> {
     let (mut found, mut unreadable) = (Vec::new(), None);
     for session in sessions.iter().take(LOOKED_AT) {
-        let trace = match history::trace(local.journal(), session.id).await {
+        let trace = match read_trace(local, session).await {
             Ok(trace) => trace,
             Err(error) => {
                 unreadable.get_or_insert(error);
@@ -145,7 +145,7 @@ async fn latest(
                 continue;
             }
         }
-        let trace = history::trace(local.journal(), session.id).await?;
+        let trace = read_trace(local, session).await?;
         let Some((id, turn)) = trace.turns().rfind(|(_, turn)| is_meant(turn)) else {
             continue;
         };
@@ -156,6 +156,18 @@ async fn latest(
         }
     }
     Ok(newest)
+}
+
+/// The turns and runs of a listed session, read up to its last event.
+async fn read_trace(local: &Local, session: &StoredSession) -> Result<Trace, history::Error> {
+    let (mut trace, mut seq) = (Trace::default(), 0);
+    history::read(local.journal(), session.id, |event| {
+        trace.take(event);
+        seq += 1;
+        Ok::<_, history::Error>(seq < session.info.last_seq)
+    })
+    .await?;
+    Ok(trace)
 }
 
 /// The newest run of an agent.
@@ -193,5 +205,33 @@ fn of_turn(session: SessionId, turn: TurnId) -> LookupMatch {
         turn: turn.to_string(),
         run: None,
         agent: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::Ordering;
+
+    use super::*;
+    use crate::fixture::Counting;
+
+    #[tokio::test]
+    async fn each_session_is_read_once_and_only_the_named_one_if_there_is_one() {
+        let engine = Arc::new(Counting::default());
+        let local = engine.reader();
+        for n in 1..=3 {
+            engine.add(SessionId::from_u128(n)).await;
+        }
+        for (session, reads) in [(None, 3), (Some(SessionId::from_u128(2).to_string()), 1)] {
+            engine.reads.store(0, Ordering::Relaxed);
+            let query = LookupQuery {
+                name: "nobody".to_owned(),
+                session,
+            };
+            let found = lookup(&local, &query).await.unwrap();
+            assert!(found.items.is_empty() && found.complete);
+            assert_eq!(engine.reads.load(Ordering::Relaxed), reads);
+        }
     }
 }
