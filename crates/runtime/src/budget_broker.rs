@@ -4,17 +4,19 @@
 //! on disk before it is given. If the rest is held by other sessions, these are asked to return
 //! unused parts, and the request waits for them, and while one of them will release a part by
 //! itself, also in another program. It never waits on a holder that is itself queued. While requests
-//! of another program wait as well, the programs take turns. At its first start the broker takes back
-//! what sessions held in an earlier process, according to their journals; if it is restarted while
-//! sessions are live, they are asked. At most one request of each session waits.
+//! of another program wait as well, the programs take turns: the one that has been without a grant for
+//! longer gets what is free, until it has enough. At its first start the broker takes back what sessions
+//! held in an earlier process, according to their journals; if it is restarted while sessions are live,
+//! they are asked. At most one request of each session waits.
 
 mod handle;
 mod other_programs;
 mod settle;
+mod waiting;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ractor::{Actor, ActorRef};
 use tokio::sync::oneshot;
@@ -30,6 +32,7 @@ use crate::clock;
 pub(crate) use handle::{BudgetRefusal, Handle, Recall, Request, ReturnedGrant};
 use other_programs::OtherPrograms;
 use settle::{session_use, settle};
+use waiting::{Waiting, WaitingRequests};
 
 /// The maximum wait of a request for grants of other sessions.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(120);
@@ -50,8 +53,12 @@ pub(crate) enum Msg {
     Settle(Vec<SessionId>, oneshot::Sender<()>),
     /// A request has waited too long.
     TooLong { session: SessionId, number: u64 },
-    /// The other programs on the store were heard of. `is_wanted`: one of them is short.
-    Beat { is_wanted: bool },
+    /// The other programs on the store were heard of. `is_wanted`: one of them is short. `since`: when
+    /// the first of them began to wait for its turn.
+    Beat {
+        is_wanted: bool,
+        since: Option<Instant>,
+    },
 }
 
 type Reply = oneshot::Sender<Result<Amount, BudgetRefusal>>;
@@ -73,12 +80,16 @@ pub(crate) struct State {
     owners: Arc<OwnerBudgets>,
     grants: Grants,
     broker: Broker,
-    waiting: Vec<(Request, Reply)>,
+    waiting: WaitingRequests,
     /// Sessions with grants that may be returned, and how to ask for them.
     holders: HashMap<SessionId, Holder>,
     other_programs: OtherPrograms,
     /// Whether another program is short of budget.
     is_wanted: bool,
+    /// Since when the first of the other programs waits for its turn.
+    others_wait_since: Option<Instant>,
+    /// When this program last got a grant.
+    granted_at: Option<Instant>,
     /// Number of beats for which the others go first.
     yielded_beats: u32,
 }
@@ -105,11 +116,10 @@ impl State {
     async fn on_raise(&mut self, myself: &ActorRef<Msg>, request: Request, reply: Reply) {
         let (session, number, session_use) = (request.session, request.number, request.session_use);
         self.holds(&request);
-        self.waiting.retain(|(waits, _)| waits.session != session);
-        self.waiting.push((request, reply));
+        self.waiting.push(request, reply);
         self.lower(session, session_use).await;
         self.serve().await;
-        if self.waiting(session, number).is_some() {
+        if self.waiting.position(session, number).is_some() {
             let myself = myself.clone();
             tokio::spawn(async move {
                 tokio::time::sleep(REQUEST_TIMEOUT).await;
@@ -128,15 +138,14 @@ impl State {
         } = back;
         match pending {
             Some(number) => {
-                let at = self.waiting(session, number);
                 // It reports again after its answer.
-                let Some((request, _)) = at.and_then(|at| self.waiting.get_mut(at)) else {
+                let Some(request) = self.waiting.get_mut(session, number) else {
                     return;
                 };
                 (request.session_use, request.spending) = (session_use, spending);
             }
             // The request belongs to an earlier life of the session.
-            None => self.waiting.retain(|(of, _)| of.session != session),
+            None => self.waiting.forget(session),
         }
         self.lower(session, session_use).await;
         if spending {
@@ -152,7 +161,7 @@ impl State {
 
     async fn on_session_gone(&mut self, session: SessionId) {
         self.holders.remove(&session);
-        self.waiting.retain(|(of, _)| of.session != session);
+        self.waiting.forget(session);
         // If that cannot be read, the next start handles it.
         if let Ok(false) = self.journal.exists(session).await {
             let closed =
@@ -182,22 +191,17 @@ impl State {
     }
 
     async fn on_too_long(&mut self, session: SessionId, number: u64) {
-        let Some(at) = self.waiting(session, number) else {
+        let Some(at) = self.waiting.position(session, number) else {
             return;
         };
         // A session that has not answered in all this time will not.
         self.holders.retain(|_, of| of.known != HolderState::Asked);
-        let (request, reply) = self.waiting.remove(at);
+        let Waiting { request, reply, .. } = self.waiting.remove(at);
         let short = self.raise(&request).err();
-        let short = short.map(|short| described(&request, &short));
+        let short = short.map(|short| request.describe(&short));
         let why = short.unwrap_or_else(|| "the daemon's budget is in use".into());
         self.refuse(&request, reply, why);
         self.serve().await;
-    }
-
-    fn waiting(&self, session: SessionId, number: u64) -> Option<usize> {
-        let mut all = self.waiting.iter();
-        all.position(|(of, _)| (of.session, of.number) == (session, number))
     }
 
     /// Answers waiting requests as far as possible. While another program is short, they are answered at
@@ -211,33 +215,43 @@ impl State {
         }
     }
 
-    /// Answers waiting requests until one must continue to wait: first those of runs that have
-    /// begun, then in order of arrival. Returns whether something was granted.
+    /// Answers waiting requests until one must continue to wait. Returns whether something was
+    /// granted.
     async fn answer_waiting(&mut self) -> bool {
         self.refresh().await;
-        let mut has_granted = false;
+        // What is granted now is one turn of this program.
+        let (mut has_granted, granted_at) = (false, self.granted_at);
         // Owners whose requests wait for their own sessions: those of others go on.
         let mut blocked = BTreeSet::new();
-        while let Some(next) = self.next(&blocked) {
-            let (request, reply) = self.waiting.remove(next);
-            match self.grant(&request).await {
+        while let Some(next) = self.waiting.next(&blocked) {
+            let waiting = self.waiting.remove(next);
+            if waiting.goes_behind(self.others_wait_since, granted_at) {
+                self.waiting.insert(next, waiting);
+                return has_granted;
+            }
+            match self.grant(&waiting.request).await {
                 Ok(answer) => {
-                    has_granted |= answer.is_ok();
-                    self.holds(&request);
+                    if answer.is_ok() {
+                        (has_granted, self.granted_at) = (true, Some(Instant::now()));
+                    }
+                    self.holds(&waiting.request);
                     // The session may have ended.
-                    let _ = reply.send(answer);
+                    let _ = waiting.reply.send(answer);
                 }
-                Err(short) if request.spending || self.waits_for_others(&request, &short) => {
-                    tracing::debug!(session = %request.session, %short, "waits for others");
-                    let owner = request.owner.clone();
-                    // At its old position, so that the order stays.
-                    self.waiting.insert(next, (request, reply));
+                Err(short) if self.waits(&waiting, &short) => {
+                    let Request { session, owner, .. } = &waiting.request;
+                    tracing::debug!(%session, %short, "waits for others");
+                    let owner = owner.clone();
+                    self.waiting.insert(next, waiting);
                     match (short.level, owner) {
                         (Level::Owner, Some(owner)) => blocked.insert(owner),
                         _ => return has_granted,
                     };
                 }
-                Err(short) => self.refuse(&request, reply, described(&request, &short)),
+                Err(short) => {
+                    let Waiting { request, reply, .. } = waiting;
+                    self.refuse(&request, reply, request.describe(&short));
+                }
             }
         }
         if blocked.is_empty() {
@@ -257,8 +271,8 @@ impl State {
 
     /// Decides again about what waits, and asks for what another program needs. After a grant the others
     /// go first: what is free is left to them for some beats.
-    async fn on_beat(&mut self, is_wanted: bool) {
-        self.is_wanted = is_wanted;
+    async fn on_beat(&mut self, is_wanted: bool, since: Option<Instant>) {
+        (self.is_wanted, self.others_wait_since) = (is_wanted, since);
         if !is_wanted {
             self.yielded_beats = 0;
             self.answer_waiting().await;
@@ -276,8 +290,8 @@ impl State {
     /// Whether the budget suffices for a waiting request.
     async fn could_grant(&mut self) -> bool {
         self.refresh().await;
-        let mut all = self.waiting.iter();
-        all.any(|(request, _)| self.raise(request).is_ok())
+        let mut all = self.waiting.requests();
+        all.any(|request| self.raise(request).is_ok())
     }
 
     /// Tells the other programs whether sessions of this one will release a part of their grants.
@@ -289,25 +303,24 @@ impl State {
         }
     }
 
-    /// Whether sessions of this program or of others may return a part of their grants.
-    fn waits_for_others(&mut self, request: &Request, short: &Shortage) -> bool {
+    /// Whether a request without enough budget waits: for its own session, or for what sessions of this
+    /// program or of others may return.
+    fn waits(&mut self, waiting: &Waiting, short: &Shortage) -> bool {
+        let request = &waiting.request;
+        if request.spending {
+            return true;
+        }
         let comes_back = self.may_come_back(request, short.level);
         let owner = self.owner_budget(request).map(|of| of.owner);
         let owner = owner.filter(|_| short.level == Level::Owner);
         let may_suffice = short.would_end_with(self.broker.unspent(request.session, owner));
         // Both are asked: sessions of this program may take longer.
         let last = self.grants.last();
-        may_suffice && self.other_programs.may_give_back(&self.journal, last) || comes_back
-    }
-
-    /// The request that is answered next: first those whose runs have begun.
-    fn next(&self, blocked: &BTreeSet<Arc<str>>) -> Option<usize> {
-        let is_free = |of: &Request| of.owner.as_ref().is_none_or(|of| !blocked.contains(of));
-        let find = |begun: bool| {
-            let mut all = self.waiting.iter();
-            all.position(|(of, _)| is_free(of) && (of.begun || !begun))
-        };
-        find(true).or_else(|| find(false))
+        // An owner's budget is no matter of the requests of other owners.
+        let since = waiting.waits_since(self.granted_at);
+        let since = Some(since).filter(|_| short.level == Level::Daemon);
+        let others = &mut self.other_programs;
+        may_suffice && others.may_give_back(&self.journal, last, since) || comes_back
     }
 
     /// Refuses a request. The run makes its last call with its kept amount, if it has one.
@@ -423,14 +436,6 @@ impl State {
     }
 }
 
-/// Why nothing more is granted; an owner's budget is named.
-fn described(request: &Request, short: &Shortage) -> Arc<str> {
-    match (&request.owner, short.level) {
-        (Some(owner), Level::Owner) => format!("{short} (budget of owner {owner})").into(),
-        _ => short.to_string().into(),
-    }
-}
-
 impl Actor for BudgetBroker {
     type Msg = Msg;
     type State = State;
@@ -465,10 +470,12 @@ impl Actor for BudgetBroker {
             owners,
             grants,
             broker,
-            waiting: Vec::new(),
+            waiting: WaitingRequests::default(),
             holders: HashMap::new(),
             other_programs,
             is_wanted: false,
+            others_wait_since: None,
+            granted_at: None,
             yielded_beats: 0,
         })
     }
@@ -484,7 +491,7 @@ impl Actor for BudgetBroker {
                 let _ = reply.send(());
             }
             Msg::TooLong { session, number } => state.on_too_long(session, number).await,
-            Msg::Beat { is_wanted } => state.on_beat(is_wanted).await,
+            Msg::Beat { is_wanted, since } => state.on_beat(is_wanted, since).await,
         }
         state.tell_spending();
         Ok(())

@@ -212,6 +212,61 @@ fn a_daemon_with_many_waiting_turns_leaves_budget_to_another_one() {
     other.stop();
 }
 
+#[test]
+fn a_large_call_of_one_daemon_gets_its_turn_beside_many_small_ones_of_another() {
+    const MANY: usize = 10;
+    // Long enough for all small calls, one after the other.
+    const HELD: Duration = Duration::from_secs(6);
+    let Some(server) = Server::start(&[]) else {
+        return;
+    };
+    let gate = Gate::new();
+    let (held, count) = (gate.clone(), std::sync::atomic::AtomicUsize::new(0));
+    let script = Script::by(move |_: &Recorded| {
+        let used = Usage {
+            input: 100,
+            output: 7,
+            ..Usage::default()
+        };
+        let answer = Act::from(Answer::text("All is well.").usage(used));
+        match count.fetch_add(1, std::sync::atomic::Ordering::SeqCst) {
+            0 => answer.hold(&held),
+            _ => answer.pace(Pace {
+                first: Duration::from_millis(200),
+                tokens_per_second: 0,
+            }),
+        }
+    });
+    // Three small calls fit, or the large one alone.
+    let (provider, settings) = provider(script, "[budget.daemon]\nmax_tokens = 60_000\n");
+    let places = [0; 2].map(|_| machine(&server, TOKEN, &settings));
+    let [one, other] = places.each_ref().map(daemon);
+    members(&one, |all| all.len() == 2);
+    let sessions = [0; MANY].map(|_| session(&one, "A talk."));
+    let first = begin(&one, &session(&one, "A talk."));
+    block_on(provider.wait_for(1));
+    let turns = sessions.map(|id| begin(&one, &id));
+    let long = json!([{"role": "user", "content": "word ".repeat(30_000)}]);
+    let made = other.post("/v1/sessions", &json!({"title": "long", "messages": long}));
+    let long = made.expect(201).json()["session"].clone();
+    let large = begin(&other, long.as_str().unwrap());
+    let begun = Instant::now();
+    while begun.elapsed() < HELD {
+        let state = other.get(&large).expect(200).json()["state"].clone();
+        assert!(state != "answered" && state != "failed", "{state}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert!(provider.request_count() <= MANY, "the small ones go first");
+    gate.open();
+    assert_eq!(ended(&other, &large)["state"], "answered");
+    for turn in turns.iter().chain([&first]) {
+        assert_eq!(ended(&one, turn)["state"], "answered");
+    }
+    assert_eq!(provider.request_count(), MANY + 2);
+    one.stop();
+    other.stop();
+}
+
 fn setting(daemon: &Daemon, key: &str) -> Value {
     let all = daemon.get("/v1/settings").expect(200).json();
     let all = all.as_array().unwrap().clone();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 use unisono_context::SessionId;
-use unisono_session::budget::{Amount, SessionUse};
+use unisono_session::budget::{Amount, Level, SessionUse, Shortage};
 
 use super::Msg;
 use crate::address::ActorAddress;
@@ -25,6 +25,16 @@ pub(crate) struct Request {
     /// As in [`ReturnedGrant::spending`].
     pub(crate) spending: bool,
     pub(crate) recall: Recall,
+}
+
+impl Request {
+    /// Why nothing more is granted; an owner's budget is named.
+    pub(super) fn describe(&self, short: &Shortage) -> Arc<str> {
+        match (&self.owner, short.level) {
+            (Some(owner), Level::Owner) => format!("{short} (budget of owner {owner})").into(),
+            _ => short.to_string().into(),
+        }
+    }
 }
 
 /// A session returns its unused grant.

@@ -53,8 +53,12 @@ impl OtherPrograms {
         if let Some(mut beats) = beats.clone() {
             tokio::spawn(async move {
                 while beats.changed().await.is_ok() {
-                    let is_wanted = beats.borrow_and_update().is_budget_wanted;
-                    if broker.send_message(Msg::Beat { is_wanted }).is_err() {
+                    let (is_wanted, waited) = {
+                        let beat = beats.borrow_and_update();
+                        (beat.is_budget_wanted, beat.budget_wait)
+                    };
+                    let since = waited.and_then(|waited| Instant::now().checked_sub(waited));
+                    if broker.send_message(Msg::Beat { is_wanted, since }).is_err() {
                         return;
                     }
                 }
@@ -67,8 +71,14 @@ impl OtherPrograms {
     }
 
     /// Whether a request without enough budget waits for the other programs; announces it to them.
-    /// `last` is the newest grant.
-    pub(super) fn may_give_back(&mut self, journal: &Journal, last: u64) -> bool {
+    /// `last` is the newest grant. `since`: when it began to wait for its turn, if the budget of all
+    /// programs is too small for it.
+    pub(super) fn may_give_back(
+        &mut self,
+        journal: &Journal,
+        last: u64,
+        since: Option<Instant>,
+    ) -> bool {
         let (Some(beats), Some(cluster)) = (&self.beats, journal.cluster()) else {
             return false;
         };
@@ -82,7 +92,7 @@ impl OtherPrograms {
         };
         let patience = cluster.beat_every() * PAUSES;
         let waits = self.wait.decide(known, Instant::now(), patience);
-        cluster.want_budget(waits);
+        cluster.want_budget(waits, since);
         waits
     }
 
@@ -90,7 +100,7 @@ impl OtherPrograms {
     pub(super) fn end_needs(&mut self, journal: &Journal) {
         self.wait.since = None;
         if let Some(cluster) = journal.cluster() {
-            cluster.want_budget(false);
+            cluster.want_budget(false, None);
         }
     }
 }

@@ -6,7 +6,7 @@
 //! who tries to claim. Who may write is decided by the epoch of a session: a member that was
 //! wrongly considered gone finds its writes fenced.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 use uuid::Uuid;
@@ -78,6 +78,9 @@ pub struct Beat {
     /// Whether another live member waits for budget: what is granted here and not used is to be given
     /// back.
     pub is_budget_wanted: bool,
+    /// How long the first of these members has been waiting for its turn, where the budget of all members
+    /// is too small for it: what is free then is for that member.
+    pub budget_wait: Option<Duration>,
     /// Whether another live member has sessions that will free budget by themselves, such as at the end
     /// of a call.
     pub is_budget_coming: bool,
@@ -169,9 +172,10 @@ pub trait Cluster: Send + Sync {
     /// Tells the others to leave providers and models alone. The longer hold stays.
     fn hold(&self, holds: Vec<ProviderPause>) -> EngineFuture<'_, ()>;
 
-    /// Tells the others whether budget is wanted that they hold and do not use. They learn it at their
-    /// next beats; the beats of all follow each other faster meanwhile.
-    fn want_budget(&self, is_wanted: bool);
+    /// Tells the others whether budget is wanted that they hold and do not use, and since when this
+    /// program has been waiting for its turn to get some of the budget of all members. They learn it at
+    /// their next beats; the beats of all follow each other faster meanwhile.
+    fn want_budget(&self, is_wanted: bool, since: Option<Instant>);
 
     /// Tells the others whether sessions of this program will free budget by themselves, such as at the
     /// end of a call.

@@ -10,6 +10,7 @@ mod group;
 mod id_file;
 mod joining;
 mod own_sessions;
+mod rows;
 mod shared;
 mod statements;
 
@@ -29,16 +30,12 @@ use absence::Absence;
 use beat::{MemberRow, OwnBeat, next, next_pause};
 use id_file::{FILE, known_id};
 use own_sessions::{KNOWN_MAX, OwnSessions};
-use statements::{
-    BEAT, DECLINE, FORGET_GONE, LEAVE, MEMBERS, OWNED, OWNER, RELEASE, TAKE_OVER, WAITS,
-};
+use statements::{DECLINE, FORGET_GONE, LEAVE, MEMBERS, OWNED, OWNER, RELEASE, TAKE_OVER, WAITS};
 
 use super::link::Link;
 use super::write_gate::WriteGate;
 use super::{info, unsigned};
-use crate::engine::{
-    Announcement, Beat, Cluster as _, Member, STARTS, SessionId, SessionInfo, TOKENS,
-};
+use crate::engine::{Announcement, Beat, Cluster as _, Member, SessionId, SessionInfo};
 use crate::error::{Error, Result};
 
 /// Number of beats within the time after which a member counts as gone.
@@ -75,6 +72,8 @@ pub(super) struct Membership {
     at_once: Notify,
     /// Whether it waits for budget that others hold.
     is_short: AtomicBool,
+    /// Since when it waits for its turn to get budget.
+    short_since: Mutex<Option<std::time::Instant>>,
     /// Whether its sessions free budget by themselves.
     is_spending: AtomicBool,
     beating: Mutex<Option<JoinHandle<()>>>,
@@ -104,6 +103,7 @@ impl Membership {
             absence: Mutex::default(),
             at_once: Notify::new(),
             is_short: AtomicBool::new(false),
+            short_since: Mutex::default(),
             is_spending: AtomicBool::new(false),
             beating: Mutex::default(),
         });
@@ -223,28 +223,9 @@ impl Membership {
             (mine.id, mine.is_draining)
         };
         let announced = lock(&self.announced).clone();
-        let version = env!("CARGO_PKG_VERSION");
         let is_short = self.is_short.load(Ordering::Relaxed);
-        let is_spending = self.is_spending.load(Ordering::Relaxed);
-        let parameters: [&(dyn ToSql + Sync); 13] = [
-            &id,
-            &self.instance,
-            &self.name,
-            &version,
-            &announced.address,
-            &announced.token,
-            &announced.agents,
-            &drains,
-            &NOBODY,
-            &is_short,
-            &TOKENS.0,
-            &STARTS.0,
-            &is_spending,
-        ];
         let begun = Instant::now();
-        let rows = self.link.read(BEAT, &parameters).await;
-        self.gate.record(&rows, 0);
-        let rows = rows?;
+        let rows = self.renewed(id, drains, is_short, &announced).await?;
         let kept = self.kept(&rows, id).await?;
         let members = rows.iter().map(|row| self.known_by_beat(row, id));
         let members: Vec<MemberRow> = members.collect();
@@ -353,44 +334,6 @@ impl Membership {
         beat.owned = mine.len();
         beat.fenced = self.fenced.load(Ordering::Relaxed);
         Some(beat)
-    }
-
-    fn known(&self, row: &Row, id: Uuid) -> MemberRow {
-        let age = Duration::from_millis(unsigned(row, 7));
-        let member: Uuid = row.get(0);
-        let lease = match member == id {
-            true => self.takeover_after,
-            false => self.lease_of_others(),
-        };
-        MemberRow {
-            instance: row.get(9),
-            is_short: false,
-            is_spending: false,
-            member: Member {
-                id: member,
-                name: row.get(1),
-                version: row.get(2),
-                announced: Announcement {
-                    address: row.get(3),
-                    token: row.get(4),
-                    agents: row.get(5),
-                },
-                joined_unix_ms: unsigned(row, 6),
-                beat_age: age,
-                is_alive: age < lease,
-                is_draining: row.get(8),
-                is_self: member == id,
-            },
-        }
-    }
-
-    /// The member of a row that a beat returned.
-    fn known_by_beat(&self, row: &Row, id: Uuid) -> MemberRow {
-        MemberRow {
-            is_short: row.get(12),
-            is_spending: row.get(17),
-            ..self.known(row, id)
-        }
     }
 
     async fn asked_owner(&self, session: SessionId) -> Result<Option<Member>> {

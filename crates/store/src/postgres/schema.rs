@@ -11,7 +11,7 @@ use super::error_kind::{DetailedError, failed};
 use crate::error::{Error, Result};
 
 /// The version of the tables below.
-const VERSION: i32 = 5;
+const VERSION: i32 = 6;
 
 /// The advisory lock held while the tables are checked and created, so that one program does so at
 /// a time.
@@ -74,6 +74,7 @@ CREATE TABLE IF NOT EXISTS unisono_documents (
 );
 ALTER TABLE unisono_members ADD COLUMN IF NOT EXISTS short boolean NOT NULL DEFAULT false;
 ALTER TABLE unisono_members ADD COLUMN IF NOT EXISTS spending boolean NOT NULL DEFAULT false;
+ALTER TABLE unisono_members ADD COLUMN IF NOT EXISTS short_unix_ms bigint;
 CREATE TABLE IF NOT EXISTS unisono_holds (
     provider text NOT NULL,
     model text NOT NULL,
@@ -93,7 +94,7 @@ CREATE TABLE IF NOT EXISTS unisono_begun (
     unix_ms bigint NOT NULL
 );
 DELETE FROM unisono_schema;
-INSERT INTO unisono_schema (version) VALUES (5);
+INSERT INTO unisono_schema (version) VALUES (6);
 ";
 
 pub(super) const TABLES: [&str; 9] = [

@@ -411,28 +411,39 @@ async fn programs_with_another_token_are_refused_and_other_agents_are_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tables_of_the_version_before_are_changed_and_keep_what_they_have() {
-    let Some(plain) = store("earlier").await else {
+async fn tables_of_earlier_versions_are_changed_and_keep_what_they_have() {
+    let changes = [
+        "DROP TABLE unisono_members, unisono_holds, unisono_callbacks, unisono_begun; \
+         ALTER TABLE unisono_sessions DROP COLUMN owner; UPDATE unisono_schema SET version = 1",
+        "ALTER TABLE unisono_members DROP COLUMN short_unix_ms; \
+         UPDATE unisono_schema SET version = 5",
+    ];
+    for (n, change) in changes.into_iter().enumerate() {
+        are_changed(&format!("earlier_{n}"), change).await;
+    }
+}
+
+/// Opens a schema of an earlier version, which a change makes of a new one.
+async fn are_changed(schema: &str, change: &str) {
+    let Some(plain) = store(schema).await else {
         return;
     };
     let claim = plain.claim(A).await.unwrap();
     plain.append(append(claim.epoch, 0)).await.unwrap();
     plain.close().await.unwrap();
-    sql(
-        Server::shared().unwrap(),
-        "earlier",
-        "DROP TABLE unisono_members, unisono_holds, unisono_callbacks, unisono_begun; ALTER TABLE unisono_sessions DROP COLUMN owner; \
-         UPDATE unisono_schema SET version = 1",
-    )
-    .await;
-    let opening = (0..4).map(|_| tokio::spawn(member("earlier", LATE)));
+    sql(Server::shared().unwrap(), schema, change).await;
+    let open = || {
+        let schema = schema.to_owned();
+        async move { member(&schema, LATE).await }
+    };
+    let opening = (0..4).map(|_| tokio::spawn(open()));
     let opened: Vec<_> = opening.collect();
     for engine in opened {
         let engine = engine.await.unwrap();
         assert_eq!(engine.read(A, 1, 9).await.unwrap().len(), 1);
         engine.close().await.unwrap();
     }
-    let again = member("earlier", LATE).await;
+    let again = member(schema, LATE).await;
     assert_eq!(again.claim(A).await.unwrap().epoch, claim.epoch + 1);
     again.close().await.unwrap();
 }

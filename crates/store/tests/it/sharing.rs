@@ -1,7 +1,7 @@
 //! What several programs on one database share besides sessions: documents, holds, callbacks, budget.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use unisono_context::Timestamp;
 use unisono_session::{Event, Fact};
@@ -117,11 +117,26 @@ async fn a_program_that_is_short_of_budget_is_heard_by_the_others() {
         return;
     };
     let [one, _] = engines.each_ref().map(cluster);
-    one.want_budget(true);
-    beat(&engines[1], |beat| beat.is_budget_wanted).await;
+    one.want_budget(true, None);
+    beat(&engines[1], |beat| {
+        beat.is_budget_wanted && beat.budget_wait.is_none()
+    })
+    .await;
     assert!(!one.beats().borrow().is_budget_wanted);
-    one.want_budget(false);
-    beat(&engines[1], |beat| !beat.is_budget_wanted).await;
+    // How long it waits is not counted from the announcement.
+    const WAITED: Duration = Duration::from_secs(5);
+    let since = Instant::now().checked_sub(WAITED);
+    one.want_budget(true, since);
+    beat(&engines[1], |beat| {
+        beat.budget_wait.is_some_and(|waited| waited >= WAITED)
+    })
+    .await;
+    assert_eq!(one.beats().borrow().budget_wait, None);
+    one.want_budget(false, None);
+    beat(&engines[1], |beat| {
+        !beat.is_budget_wanted && beat.budget_wait.is_none()
+    })
+    .await;
     one.will_free_budget(true);
     beat(&engines[1], |beat| beat.is_budget_coming).await;
     assert!(!one.beats().borrow().is_budget_coming);

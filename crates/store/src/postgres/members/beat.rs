@@ -16,6 +16,8 @@ pub(super) struct MemberRow {
     pub(super) member: Member,
     /// Whether it waits for budget that others may not need.
     pub(super) is_short: bool,
+    /// How long it has been waiting for its turn, if it says so.
+    pub(super) waited: Option<Duration>,
     /// Whether its sessions free budget by themselves.
     pub(super) is_spending: bool,
 }
@@ -78,6 +80,7 @@ pub(super) fn next(before: &Beat, members: &[MemberRow], of: OwnBeat<'_>) -> Bea
             .map(|known| known.member.name.clone())
             .collect(),
         is_budget_wanted: alive().any(|known| known.is_short),
+        budget_wait: alive().filter_map(|known| known.waited).max(),
         is_budget_coming: alive().any(|known| known.is_spending),
         holds: holds.to_vec(),
         ..Beat::default()
@@ -131,6 +134,7 @@ mod tests {
                 is_self: n == 1,
             },
             is_short: false,
+            waited: None,
             is_spending: false,
         };
         change(&mut known);
@@ -224,6 +228,29 @@ mod tests {
             let seen = (beat.is_budget_wanted, beat.is_budget_coming);
             assert_eq!(seen, (is_wanted, is_wanted));
         }
+    }
+
+    #[test]
+    fn the_first_of_the_other_live_members_that_wait_is_known() {
+        let waits = |n, age, ms| {
+            known(n, age, |one| {
+                (one.is_short, one.waited) = (true, Some(Duration::from_millis(ms)));
+            })
+        };
+        let unordered = known(4, 0, |one| one.is_short = true);
+        let members = [
+            waits(1, 0, 900),
+            waits(2, 0, 300),
+            waits(3, 10_000, 700),
+            unordered,
+        ];
+        let beat = next(
+            &Beat::default(),
+            &members,
+            own_beat(&Announcement::default()),
+        );
+        assert!(beat.is_budget_wanted);
+        assert_eq!(beat.budget_wait, Some(Duration::from_millis(300)));
     }
 
     #[test]

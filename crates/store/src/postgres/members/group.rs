@@ -1,7 +1,7 @@
 //! The membership as the group that the other crates use.
 
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 use uuid::Uuid;
@@ -99,7 +99,8 @@ impl Cluster for Membership {
         })
     }
 
-    fn want_budget(&self, is_wanted: bool) {
+    fn want_budget(&self, is_wanted: bool, since: Option<Instant>) {
+        *lock(&self.short_since) = since.filter(|_| is_wanted);
         if self.is_short.swap(is_wanted, Ordering::Relaxed) != is_wanted {
             self.at_once.notify_one();
         }
