@@ -76,6 +76,8 @@ pub(super) struct Membership {
     short_since: Mutex<Option<std::time::Instant>>,
     /// Whether its sessions free budget by themselves.
     is_spending: AtomicBool,
+    /// Whether it has probed since another member's writes are refused.
+    has_probed: AtomicBool,
     beating: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -105,6 +107,7 @@ impl Membership {
             is_short: AtomicBool::new(false),
             short_since: Mutex::default(),
             is_spending: AtomicBool::new(false),
+            has_probed: AtomicBool::new(false),
             beating: Mutex::default(),
         });
         membership.note_outage().await?;
@@ -229,6 +232,7 @@ impl Membership {
         let kept = self.kept(&rows, id).await?;
         let members = rows.iter().map(|row| self.known_by_beat(row, id));
         let members: Vec<MemberRow> = members.collect();
+        self.probe_after(&members);
         let holds = rows.first().map(shared::holds).unwrap_or_default();
         let some_wait = rows.first().is_some_and(|row| row.get(11));
         let own = OwnBeat {
@@ -255,6 +259,19 @@ impl Membership {
             self.beats.send_replace(beat);
         }
         Ok(self.pause_after(&members, is_short))
+    }
+
+    /// Probes once if the database refuses the writes of another member: without writes of its own, this
+    /// one would not notice that its writes are refused, too.
+    fn probe_after(&self, members: &[MemberRow]) {
+        let is_refused =
+            |known: &MemberRow| known.is_refused && known.member.is_alive && !known.member.is_self;
+        let is_known = self.has_probed.load(Ordering::Relaxed);
+        let some_refused = members.iter().any(is_refused);
+        self.has_probed.store(some_refused, Ordering::Relaxed);
+        if some_refused && !is_known {
+            self.gate.probe_once();
+        }
     }
 
     /// The time from a beat with these rows until the next one. Programs that wait for budget and those

@@ -75,6 +75,7 @@ CREATE TABLE IF NOT EXISTS unisono_documents (
 ALTER TABLE unisono_members ADD COLUMN IF NOT EXISTS short boolean NOT NULL DEFAULT false;
 ALTER TABLE unisono_members ADD COLUMN IF NOT EXISTS spending boolean NOT NULL DEFAULT false;
 ALTER TABLE unisono_members ADD COLUMN IF NOT EXISTS short_unix_ms bigint;
+ALTER TABLE unisono_members ADD COLUMN IF NOT EXISTS refused boolean NOT NULL DEFAULT false;
 CREATE TABLE IF NOT EXISTS unisono_holds (
     provider text NOT NULL,
     model text NOT NULL,

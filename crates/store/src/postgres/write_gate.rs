@@ -72,7 +72,7 @@ impl Refusal {
 #[derive(Default)]
 struct State {
     refusal: Option<Refusal>,
-    /// Ends when it has removed the refusal.
+    /// Ends when it has removed the refusal, or found none.
     probing: Option<JoinHandle<()>>,
 }
 
@@ -124,6 +124,18 @@ impl WriteGate {
             }
         }
         state.refusal = Some(refusal);
+    }
+
+    /// Probes once, in the background, unless writes are refused already.
+    pub(super) fn probe_once(self: &Arc<Self>) {
+        let mut state = self.lock();
+        if state.refusal.is_none() {
+            let gate = self.clone();
+            state.probing = Some(tokio::spawn(async move {
+                let probed = gate.probe().await;
+                gate.record(&probed, 0);
+            }));
+        }
     }
 
     /// Probes until writes are accepted again.

@@ -7,7 +7,7 @@ use unisono_store::postgres::{Options, Postgres};
 use unisono_store::{Engine, Error, Health};
 use unisono_test_postgres::Server;
 
-use crate::members::append;
+use crate::members::{LATE, append, beat, cluster, member};
 use crate::postgres::{role, sql, store};
 
 const A: unisono_store::SessionId = unisono_store::SessionId::from_u128(0xA);
@@ -71,6 +71,45 @@ async fn connections_that_only_read_are_not_used_again() {
     }
     engine.close().await.unwrap();
     owner.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_that_writes_nothing_learns_that_the_database_is_full() {
+    let Some(plain) = store("full_for_all").await else {
+        return;
+    };
+    plain.close().await.unwrap();
+    let one = member("full_for_all", LATE).await;
+    let idle = member("full_for_all", LATE).await;
+    let url = Server::shared().unwrap().url("full_for_all");
+    let (client, connection) = tokio_postgres::connect(&url, NoTls).await.unwrap();
+    tokio::spawn(connection);
+    let claim = one.claim(A).await.unwrap();
+    let last = one.append(append(claim.epoch, 0)).await.unwrap();
+    // Twice: it looks again after the first time is over.
+    for _ in 0..2 {
+        refuse(&client, "53100").await;
+        let refused = one.append(append(claim.epoch, last)).await.unwrap_err();
+        assert!(matches!(refused, Error::DatabaseFull { .. }), "{refused}");
+        until("the idle one does not learn it", async || {
+            matches!(idle.health(), Health::DiskFull { .. })
+        })
+        .await;
+        client
+            .batch_execute("DROP TRIGGER refuse ON unisono_events")
+            .await
+            .unwrap();
+        for engine in [&one, &idle] {
+            until("it stays refused", async || engine.health() == Health::Ok).await;
+        }
+        // Each has told the other that its writes are accepted.
+        for engine in [&one, &idle] {
+            let before = cluster(engine).beats().borrow().count;
+            beat(engine, |beat| beat.count >= before + 3).await;
+        }
+    }
+    one.close().await.unwrap();
+    idle.close().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

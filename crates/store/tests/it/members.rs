@@ -415,7 +415,7 @@ async fn tables_of_earlier_versions_are_changed_and_keep_what_they_have() {
     let changes = [
         "DROP TABLE unisono_members, unisono_holds, unisono_callbacks, unisono_begun; \
          ALTER TABLE unisono_sessions DROP COLUMN owner; UPDATE unisono_schema SET version = 1",
-        "ALTER TABLE unisono_members DROP COLUMN short_unix_ms; \
+        "ALTER TABLE unisono_members DROP COLUMN short_unix_ms, DROP COLUMN refused; \
          UPDATE unisono_schema SET version = 5",
     ];
     for (n, change) in changes.into_iter().enumerate() {

@@ -20,6 +20,8 @@ pub(super) struct MemberRow {
     pub(super) waited: Option<Duration>,
     /// Whether its sessions free budget by themselves.
     pub(super) is_spending: bool,
+    /// Whether the database refuses its writes.
+    pub(super) is_refused: bool,
 }
 
 /// A program's own data at a beat.
@@ -136,6 +138,7 @@ mod tests {
             is_short: false,
             waited: None,
             is_spending: false,
+            is_refused: false,
         };
         change(&mut known);
         known

@@ -26,8 +26,9 @@ impl Membership {
         let version = env!("CARGO_PKG_VERSION");
         let is_spending = self.is_spending.load(Ordering::Relaxed);
         let since = lock(&self.short_since).filter(|_| is_short);
+        let is_refused = self.gate.check().is_err();
         let waited = since.and_then(|since| i64::try_from(since.elapsed().as_millis()).ok());
-        let parameters: [&(dyn ToSql + Sync); 14] = [
+        let parameters: [&(dyn ToSql + Sync); 15] = [
             &id,
             &self.instance,
             &self.name,
@@ -42,6 +43,7 @@ impl Membership {
             &STARTS.0,
             &is_spending,
             &waited,
+            &is_refused,
         ];
         let rows = self.link.read(BEAT, &parameters).await;
         self.gate.record(&rows, 0);
@@ -61,6 +63,7 @@ impl Membership {
             is_short: false,
             waited: None,
             is_spending: false,
+            is_refused: false,
             member: Member {
                 id: member,
                 name: row.get(1),
@@ -86,6 +89,7 @@ impl Membership {
             is_short: row.get(12),
             waited: waited.map(|ms| Duration::from_millis(u64::try_from(ms).unwrap_or_default())),
             is_spending: row.get(17),
+            is_refused: row.get(19),
             ..self.known(row, id)
         }
     }

@@ -8,13 +8,13 @@ macro_rules! now {
 
 /// Renews a member's row. Returns all rows as they were before, the sum of the versions of all shared
 /// documents and of the journal of tokens ($11), the pauses of other members, in milliseconds, the
-/// last entry of the journal of automatic starts ($12), who is about to free budget, and how long members
-/// have been waiting for budget ($14), in milliseconds.
+/// last entry of the journal of automatic starts ($12), who is about to free budget, how long members have
+/// been waiting for budget ($14), in milliseconds, and whose writes are refused.
 pub(super) const BEAT: &str = concat!(
     "WITH beat AS (
     INSERT INTO unisono_members AS me (member, instance, name, version, address, token, agents,
-        draining, short, spending, short_unix_ms, joined_unix_ms, beat_unix_ms)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $10, $13, ",
+        draining, short, spending, refused, short_unix_ms, joined_unix_ms, beat_unix_ms)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $10, $13, $15, ",
     now!(),
     " - $14::bigint, ",
     now!(),
@@ -23,7 +23,8 @@ pub(super) const BEAT: &str = concat!(
     ") ON CONFLICT (member) DO UPDATE SET
         instance = excluded.instance, name = excluded.name, version = excluded.version,
         address = excluded.address, token = excluded.token, agents = excluded.agents,
-        short = excluded.short, spending = excluded.spending, short_unix_ms = excluded.short_unix_ms,
+        short = excluded.short, spending = excluded.spending, refused = excluded.refused,
+        short_unix_ms = excluded.short_unix_ms,
         draining = CASE WHEN me.instance = excluded.instance THEN me.draining
                         ELSE excluded.draining END,
         joined_unix_ms = CASE WHEN me.instance = excluded.instance THEN me.joined_unix_ms
@@ -47,7 +48,7 @@ SELECT member, name, version, address, token, agents, joined_unix_ms, ",
     (SELECT array_agg(remaining) FROM held),
     coalesce((SELECT last_seq FROM unisono_sessions WHERE session = $12), 0), spending, ",
     now!(),
-    " - short_unix_ms
+    " - short_unix_ms, refused
 FROM unisono_members"
 );
 
