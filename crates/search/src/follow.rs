@@ -58,6 +58,8 @@ pub(crate) struct Follower {
     pub(crate) rest_until: Option<Instant>,
     /// Set while the disk is full: earlier commits stay intact.
     pub(crate) full: Option<Error>,
+    /// What is added with the next commit.
+    pub(crate) collected: Vec<CommittedMessages>,
 }
 
 impl Follower {
@@ -72,6 +74,11 @@ impl Follower {
                 Some(due) => tokio::time::timeout_at(due, commands.recv()).await,
                 None => Ok(commands.recv().await),
             };
+            // Everything else concerns what was committed before it.
+            if !matches!(command, Ok(Some(Command::Committed(_)))) {
+                let added = self.add_collected().await;
+                self.note(added).await;
+            }
             let done = match command {
                 Err(_) => self.commit().await,
                 Ok(None) => break,
@@ -83,7 +90,7 @@ impl Follower {
                     let _ = reply.send(());
                     return;
                 }
-                Ok(Some(Command::Committed(committed))) => self.committed(committed).await,
+                Ok(Some(Command::Committed(committed))) => self.collect(committed).await,
                 Ok(Some(Command::Removed(session))) => self.removed(session).await,
                 Ok(Some(Command::Purge(reply))) => {
                     let purged = self.purge().await;
@@ -118,6 +125,7 @@ impl Follower {
         }
         tracing::warn!(%error, "the search index does not follow");
         self.shared.behind.store(true, Ordering::Release);
+        self.collected.clear();
         self.due = None;
         self.drop_writer().await;
         if matches!(error, Error::Damaged { .. }) {
@@ -200,7 +208,7 @@ impl Follower {
     }
 
     /// Indexes the committed messages of a session if they follow the indexed ones.
-    async fn committed(&mut self, committed: CommittedMessages) -> Result<()> {
+    pub(crate) async fn committed(&mut self, committed: CommittedMessages) -> Result<()> {
         let CommittedMessages {
             session,
             seq,
@@ -248,7 +256,7 @@ impl Follower {
         Ok(())
     }
 
-    fn commit_later(&mut self) {
+    pub(crate) fn commit_later(&mut self) {
         let commit = || Instant::now() + COMMIT_AFTER;
         self.due.get_or_insert_with(commit);
     }
@@ -369,6 +377,7 @@ mod tests {
             due: None,
             rest_until: None,
             full: None,
+            collected: Vec::new(),
         }
     }
 
@@ -380,6 +389,49 @@ mod tests {
         let mut now = Context::from_waker(Waker::noop());
         let settled = pin!(follower.settle(None)).poll(&mut now);
         assert!(matches!(settled, Poll::Ready(Ok(()))), "{settled:?}");
+        follower.drop_writer().await;
+    }
+
+    #[tokio::test]
+    async fn commits_are_added_together_and_a_gap_is_read_from_the_journal() {
+        let (dir, session) = (tempfile::tempdir().unwrap(), SessionId::from_u128(1));
+        let journal = Journal::new(Arc::new(Memory::new()));
+        // The first event creates the session.
+        let events = &events(session)[..31];
+        let claim = journal.claim(session).await.unwrap();
+        let append = async |from: usize, until: usize| {
+            let events = &events[from..until];
+            let appended = journal.append(session, claim.epoch, from as u64, events, 0);
+            appended.await.unwrap();
+        };
+        append(0, 11).await;
+        let mut follower = follower(journal.clone(), dir.path());
+        follower.settle(None).await.unwrap();
+        append(11, 31).await;
+        let mut state = State::default();
+        events.iter().for_each(|event| state.apply(event).unwrap());
+        let commit = |from: usize| CommittedMessages {
+            session,
+            seq: from as u64 + 2,
+            from,
+            messages: crate::PlacedMessage::messages_after(&state, from)
+                .take(1)
+                .collect(),
+        };
+        let taken = |follower: &Follower| follower.cursor(session).unwrap();
+        for from in 9..14 {
+            follower.collect(commit(from)).await.unwrap();
+        }
+        assert_eq!(taken(&follower).messages, 10, "they are added one by one");
+        assert!(follower.due.is_some());
+        follower.add_collected().await.unwrap();
+        let cursor = taken(&follower);
+        let last = Some(MessageId::from_u128(14));
+        assert_eq!((cursor.messages, cursor.seq, cursor.last), (14, 15, last));
+        // Some were dropped.
+        follower.collect(commit(20)).await.unwrap();
+        follower.add_collected().await.unwrap();
+        assert_eq!((taken(&follower).messages, taken(&follower).seq), (30, 31));
         follower.drop_writer().await;
     }
 

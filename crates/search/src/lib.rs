@@ -18,6 +18,8 @@ mod branch;
 mod cancel;
 #[cfg(feature = "index")]
 mod catch_up;
+#[cfg(feature = "index")]
+mod collected;
 mod committed;
 mod directory;
 mod error;

@@ -66,6 +66,7 @@ impl Search {
             due: None,
             rest_until: None,
             full: None,
+            collected: Vec::new(),
         };
         tokio::spawn(follower.run(queue));
         Search {
