@@ -1,6 +1,6 @@
 //! Several daemons on one database: turns a second of one, two and three of them, what an idle group asks
 //! the database, how late events are that another daemon passes on, and how fast open turns of one that is
-//! killed go on. The daemons are the program, built in the same profile beside this one (`cargo build`
+//! killed go on: the parts `turns`, `idle`, `events`, `takeover`. The daemons are the program, built in the same profile beside this one (`cargo build`
 //! before); provider, clients and database are on the same cores.
 #![allow(
     clippy::panic,
@@ -23,6 +23,7 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
+use unisono_benches::parts::is_asked;
 use unisono_benches::stub::{self, Stub};
 use unisono_benches::{Samples, Table, time};
 
@@ -59,18 +60,32 @@ async fn measure() {
             time(SLICE)
         ),
     );
+    if ["idle", "events", "turns"].into_iter().any(is_asked) {
+        with_groups(&table, &database).await;
+    }
+    if is_asked("takeover") {
+        takeover::measure(&table, &database).await;
+    }
+}
+
+/// The parts for which groups of the program are started.
+async fn with_groups(table: &Table, database: &Database) {
     let provider = Stub::start(Duration::ZERO);
-    let three = Group::start(&database, "three", 3, provider.url()).await;
-    idle(&table, &database, &three).await;
-    events::measure(&table, &three).await;
-    let groups = [
-        Group::start(&database, "one", 1, provider.url()).await,
-        Group::start(&database, "two", 2, provider.url()).await,
-        three,
-    ];
-    turns(&table, &database, &groups).await;
-    drop(groups);
-    takeover::measure(&table, &database).await;
+    let three = Group::start(database, "three", 3, provider.url()).await;
+    if is_asked("idle") {
+        idle(table, database, &three).await;
+    }
+    if is_asked("events") {
+        events::measure(table, &three).await;
+    }
+    if is_asked("turns") {
+        let groups = [
+            Group::start(database, "one", 1, provider.url()).await,
+            Group::start(database, "two", 2, provider.url()).await,
+            three,
+        ];
+        turns(table, database, &groups).await;
+    }
 }
 
 /// What a group of three asks the database while nobody asks it.

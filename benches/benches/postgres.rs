@@ -1,6 +1,6 @@
 //! Durable appends of 64 sessions to PostgreSQL: the engine, a client for each session that inserts
-//! one row a transaction, and the engine on sled, in turns; and rounds of agents on both engines. The
-//! database is on the same cores.
+//! one row a transaction, and the engine on sled, in turns; and rounds of agents on both engines: the parts
+//! `appends` and `rounds`. The database is on the same cores.
 #![allow(
     clippy::unwrap_used,
     reason = "a measurement ends where it cannot go on"
@@ -13,6 +13,7 @@ use std::time::Duration;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, NoTls, Statement};
 use unisono_benches::appending::{EVENT_BYTES, Session, Side, Writer};
+use unisono_benches::parts::is_asked;
 use unisono_benches::remote;
 use unisono_benches::stub::{self, Stub};
 use unisono_benches::{Conversation, Samples, Table, time};
@@ -117,7 +118,25 @@ fn main() {
 
 async fn measure(server: &Server) {
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let disk = Disk::open(dir.path().join("store")).unwrap().disk;
+    let table = Table::new(
+        "postgres",
+        &format!(
+            "{WRITERS} sessions append 1 KiB each, one after the other, and wait until it is on disk: \
+             {SLICES} slices of {}, in turns. PostgreSQL is on the same cores and the same disk.",
+            time(SLICE)
+        ),
+    );
+    if is_asked("appends") {
+        appends(&table, server, dir.path()).await;
+    }
+    if is_asked("rounds") {
+        rounds(&table, server, dir.path()).await;
+    }
+}
+
+/// Appends by the engine, by clients that insert a row each, and on sled, in turns.
+async fn appends(table: &Table, server: &Server, dir: &Path) {
+    let disk = Disk::open(dir.join("store")).unwrap().disk;
     let disk: Arc<dyn Engine> = Arc::new(disk);
     let engine = Postgres::open(Options::new(&server.url("public"), None).unwrap());
     let engine: Arc<dyn Engine> = Arc::new(engine.await.unwrap());
@@ -130,14 +149,6 @@ async fn measure(server: &Server) {
         plain = by_plain.work(SLICE, plain).await;
         sled = by_sled.work(SLICE, sled).await;
     }
-    let table = Table::new(
-        "postgres",
-        &format!(
-            "{WRITERS} sessions append 1 KiB each, one after the other, and wait until it is on disk: \
-             {SLICES} slices of {}, in turns. PostgreSQL is on the same cores and the same disk.",
-            time(SLICE)
-        ),
-    );
     let ratio = by_ours.rate() / by_plain.rate();
     table.row(
         "one row a transaction, a connection each",
@@ -161,7 +172,6 @@ async fn measure(server: &Server) {
         Some(ratio),
         ratio >= 0.35,
     );
-    rounds(&table, server, dir.path()).await;
 }
 
 /// Rounds on sled and on PostgreSQL, in turns.

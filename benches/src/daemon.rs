@@ -50,6 +50,12 @@ fn program() -> PathBuf {
 impl Daemon {
     /// Starts one with these settings (TOML). The key of a provider may be in `BENCH_KEY`.
     pub fn start(settings: &str) -> Daemon {
+        Daemon::with_threads(settings, None)
+    }
+
+    /// The same, with so many worker threads instead of one for each core.
+    pub fn with_threads(settings: &str, threads: Option<usize>) -> Daemon {
+        let threads = threads.map(|threads| ("TOKIO_WORKER_THREADS", threads.to_string()));
         let program = program();
         // Cargo's directory for the files of benchmarks.
         let target = program.ancestors().nth(2).expect("cargo's directories");
@@ -69,6 +75,7 @@ impl Daemon {
             .env("XDG_CONFIG_HOME", directory.path().join("settings"))
             .env("XDG_DATA_HOME", directory.path().join("data"))
             .env("BENCH_KEY", "sk-bench")
+            .envs(threads)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())

@@ -14,6 +14,7 @@ pub mod conversation;
 pub mod counting;
 pub mod daemon;
 pub mod memory;
+pub mod parts;
 pub mod remote;
 pub mod samples;
 pub mod stub;

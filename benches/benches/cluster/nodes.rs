@@ -7,6 +7,14 @@ use unisono_benches::daemon::{Client, Daemon};
 
 use crate::database::Database;
 
+/// The number of a daemon's worker threads: as many as there are cores, or with `--divided` its share of
+/// them.
+fn threads(nodes: usize) -> Option<usize> {
+    let is_divided = std::env::args().any(|argument| argument == "--divided");
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    is_divided.then(|| (cores / nodes).max(1))
+}
+
 /// Daemons on one schema.
 pub(crate) struct Group {
     daemons: Vec<Daemon>,
@@ -27,7 +35,9 @@ impl Group {
              [server]\nconnections = 4096\nstreams = 2048\nrequests_per_second = 0\n"
         );
         Group {
-            daemons: (0..nodes).map(|_| Daemon::start(&settings)).collect(),
+            daemons: (0..nodes)
+                .map(|_| Daemon::with_threads(&settings, threads(nodes)))
+                .collect(),
         }
     }
 
