@@ -32,8 +32,8 @@ mod writer;
 
 use std::path::Path;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use tokio::sync::{Mutex, mpsc};
 use tokio::task::JoinHandle;
@@ -112,7 +112,7 @@ pub struct Postgres {
     options: Options,
     away: Outage,
     gate: Arc<WriteGate>,
-    jobs: Mutex<Option<mpsc::Sender<Job>>>,
+    jobs: RwLock<Option<mpsc::Sender<Job>>>,
     writer: Mutex<Option<JoinHandle<()>>>,
     readers: Vec<Link>,
     /// The connection for claims, checkpoints and deletions.
@@ -165,7 +165,7 @@ impl Postgres {
             let (jobs, asked) = mpsc::channel(writer::QUEUE_MAX);
             let writer = tokio::spawn(writer::run(link(), gate.clone(), asked));
             Ok(Postgres {
-                jobs: Mutex::new(Some(jobs)),
+                jobs: RwLock::new(Some(jobs)),
                 writer: Mutex::new(Some(writer)),
                 readers: (0..READERS).map(|_| link()).collect(),
                 changes: link(),
@@ -285,11 +285,17 @@ impl Postgres {
         }
     }
 
+    /// The writer's queue, until the store is closed.
+    fn queue(&self) -> Result<mpsc::Sender<Job>> {
+        let jobs = self.jobs.read().unwrap_or_else(PoisonError::into_inner);
+        jobs.clone().ok_or(Error::Closed)
+    }
+
     async fn appended(&self, append: Append) -> Result<u64> {
         admit::check_append(&append)?;
         self.check_open()?;
         self.gate.check()?;
-        let jobs = self.jobs.lock().await.clone().ok_or(Error::Closed)?;
+        let jobs = self.queue()?;
         let (job, answer) = Job::new(append, self.options.patience);
         let sent = timeout(self.options.patience, jobs.send(job)).await;
         let full = |_| self.unreachable("as many writes wait as may");
@@ -375,7 +381,7 @@ impl Postgres {
     async fn closed(&self) -> Result<()> {
         self.check_open()?;
         self.is_closed.store(true, Ordering::Release);
-        drop(self.jobs.lock().await.take());
+        *self.jobs.write().unwrap_or_else(PoisonError::into_inner) = None;
         if let Some(writer) = self.writer.lock().await.take()
             && let Err(error) = writer.await
         {

@@ -27,7 +27,8 @@ const STUCK_AFTER: Duration = Duration::from_secs(25);
 const AGAIN: Duration = Duration::from_millis(10);
 
 /// Updates each session that is as its writer expects, and inserts the events of those. The time is
-/// computed once, not for each session: `extract` computes with decimal numbers.
+/// computed once, not for each session: `extract` computes with decimal numbers. The answer is one row,
+/// because both sides spend more time on a row than on an element of an array.
 const APPEND: &str = "\
 WITH wanted AS (
     SELECT * FROM unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[])
@@ -48,7 +49,7 @@ WITH wanted AS (
         AS event (session, seq, checksum, payload)
     JOIN moved ON moved.session = event.session
 )
-SELECT session FROM moved";
+SELECT array_agg(session) FROM moved";
 
 /// Reads the state of sessions.
 const FOUND: &str = "\
@@ -219,7 +220,10 @@ async fn append(session: &Session, batch: &mut Vec<Job>) -> Result<(), tokio_pos
         let columns = Columns::new(batch);
         let parameters = columns.parameters();
         let rows = session.client.query(&statement, &parameters).await?;
-        rows.iter().map(|row| row.get(0)).collect()
+        let moved = rows
+            .first()
+            .and_then(|row| row.get::<_, Option<Vec<Uuid>>>(0));
+        moved.unwrap_or_default().into_iter().collect()
     };
     let (written, others): (Vec<Job>, Vec<Job>) = batch
         .drain(..)
