@@ -24,6 +24,7 @@ mod link;
 mod members;
 mod options;
 mod read;
+mod recent;
 mod remove;
 mod schema;
 mod tls;
@@ -57,8 +58,9 @@ use error_kind::{ErrorKind, failed};
 use link::{Link, Outage};
 use members::Membership;
 use read::info;
+use recent::RecentEvents;
 use write_gate::WriteGate;
-use writer::Job;
+use writer::{Job, Written};
 
 pub use options::{Options, place};
 
@@ -117,6 +119,7 @@ pub struct Postgres {
     readers: Vec<Link>,
     /// The connection for claims, checkpoints and deletions.
     changes: Link,
+    recent: Arc<RecentEvents>,
     is_closed: AtomicBool,
     directory: Mutex<Option<Lock>>,
     /// This program's membership, if other programs may use the database at the same time.
@@ -153,12 +156,13 @@ impl Postgres {
             drop(client);
             let away = Outage::default();
             let link = || Link::new(options.clone(), away.clone());
-            let gate = WriteGate::new(options.clone());
+            let (gate, recent) = (WriteGate::new(options.clone()), Arc::default());
             let membership = match options.takeover_after {
                 Some(after) => {
                     let name = options.config.get_application_name().unwrap_or("unisono");
                     let place = options.directory.as_deref();
-                    Some(Membership::join(link(), gate.clone(), place, after, name).await?)
+                    let shared = (gate.clone(), Arc::clone(&recent));
+                    Some(Membership::join(link(), shared, place, after, name).await?)
                 }
                 None => None,
             };
@@ -169,6 +173,7 @@ impl Postgres {
                 writer: Mutex::new(Some(writer)),
                 readers: (0..READERS).map(|_| link()).collect(),
                 changes: link(),
+                recent,
                 is_closed: AtomicBool::new(false),
                 directory: Mutex::new(directory),
                 membership,
@@ -211,6 +216,7 @@ impl Postgres {
     async fn claimed(&self, session: SessionId) -> Result<Claim> {
         self.check_open()?;
         self.gate.check()?;
+        self.recent.forget(session);
         let claim = self.claimed_by_member(session).await;
         self.gate.record(&claim, 0);
         claim
@@ -296,16 +302,26 @@ impl Postgres {
         self.check_open()?;
         self.gate.check()?;
         let jobs = self.queue()?;
+        let (session, epoch, before) = (append.session, append.epoch, append.expected_seq);
         let (job, answer) = Job::new(append, self.options.patience);
         let sent = timeout(self.options.patience, jobs.send(job)).await;
         let full = |_| self.unreachable("as many writes wait as may");
         sent.map_err(full)?.map_err(|_| Error::Closed)?;
-        let answer = answer.await.map_err(|_| Error::Closed)?;
-        if let (Err(Error::Fenced { session, .. }), Some(membership)) = (&answer, &self.membership)
-        {
-            membership.was_fenced(*session);
+        match answer.await.map_err(|_| Error::Closed)? {
+            Ok(Written { last, payloads }) => {
+                if is_of_a_session(session) {
+                    self.recent.add(session, epoch, before, payloads);
+                }
+                Ok(last)
+            }
+            Err(error) => {
+                self.recent.forget(session);
+                if let (Error::Fenced { .. }, Some(membership)) = (&error, &self.membership) {
+                    membership.was_fenced(session);
+                }
+                Err(error)
+            }
         }
-        answer
     }
 
     async fn put_state(
@@ -349,6 +365,7 @@ impl Postgres {
     async fn deleted(&self, deletion: Deletion) -> Result<bool> {
         admit::check_deletion(&deletion)?;
         self.check_open()?;
+        self.recent.forget(deletion.session);
         // A transaction needs a connection of its own.
         let mut client = link::connect(&self.options).await?;
         let transaction = client.transaction().await.map_err(failed("begin"))?;
@@ -356,6 +373,7 @@ impl Postgres {
             return Ok(false);
         }
         let committed = transaction.commit().await;
+        self.recent.forget(deletion.session);
         committed.map_err(failed("delete a session"))?;
         Ok(true)
     }

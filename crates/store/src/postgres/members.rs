@@ -33,6 +33,7 @@ use own_sessions::{KNOWN_MAX, OwnSessions};
 use statements::{DECLINE, FORGET_GONE, LEAVE, MEMBERS, OWNED, OWNER, RELEASE, TAKE_OVER, WAITS};
 
 use super::link::Link;
+use super::recent::RecentEvents;
 use super::write_gate::WriteGate;
 use super::{info, unsigned};
 use crate::engine::{Announcement, Beat, Cluster as _, Member, SessionId, SessionInfo};
@@ -55,6 +56,7 @@ pub(super) const NOBODY: Uuid = Uuid::max();
 pub(super) struct Membership {
     link: Link,
     gate: Arc<WriteGate>,
+    recent: Arc<RecentEvents>,
     /// New at each start, so that two programs with the same id detect each other.
     instance: Uuid,
     name: String,
@@ -84,7 +86,7 @@ pub(super) struct Membership {
 impl Membership {
     pub(super) async fn join(
         link: Link,
-        gate: Arc<WriteGate>,
+        (gate, recent): (Arc<WriteGate>, Arc<RecentEvents>),
         directory: Option<&Path>,
         takeover_after: Duration,
         name: &str,
@@ -93,6 +95,7 @@ impl Membership {
         let membership = Arc::new(Membership {
             link,
             gate,
+            recent,
             instance: Uuid::now_v7(),
             name: name.chars().take(NAME_MAX).collect(),
             directory: directory.map(Path::to_owned),

@@ -7,7 +7,9 @@ use uuid::Uuid;
 
 use super::batch::checksum;
 use super::{Postgres, unsigned};
-use crate::engine::{Checkpoint, Event, MAX_PAYLOAD_BYTES, SessionId, SessionInfo, Space};
+use crate::engine::{
+    Checkpoint, Cluster as _, Event, MAX_PAYLOAD_BYTES, SessionId, SessionInfo, Space,
+};
 use crate::error::{Error, Fault, Record, Result};
 
 const READ: &str = "\
@@ -62,6 +64,9 @@ impl Postgres {
         from: u64,
         limit: usize,
     ) -> Result<Vec<Event>> {
+        if let Some(events) = self.recent_events(session, from, limit) {
+            return Ok(events);
+        }
         let reader = self.reader()?;
         let (Ok(from), limit) = (i64::try_from(from.max(1)), i64::try_from(limit)) else {
             return Ok(Vec::new());
@@ -81,6 +86,17 @@ impl Postgres {
             events.push(Event { seq, payload });
         }
         Ok(events)
+    }
+
+    /// The events, if all of them are among the newest ones of a session that this program owns.
+    fn recent_events(&self, session: SessionId, from: u64, limit: usize) -> Option<Vec<Event>> {
+        self.check_open().ok()?;
+        let members = self.membership.as_ref();
+        let is_own = members.is_none_or(|all| all.is_own(session) && all.holds_lease());
+        match is_own {
+            true => self.recent.read(session, from, limit),
+            false => None,
+        }
     }
 
     pub(super) async fn firsts(&self, sessions: Vec<SessionId>) -> Result<Vec<Option<Event>>> {

@@ -61,10 +61,16 @@ const CHECKSUMS: &str = "\
 SELECT checksum FROM unisono_events
 WHERE session = $1 AND seq > $2 AND seq <= $3 ORDER BY seq";
 
+/// A committed append: the number of its last event, and its payloads.
+pub(super) struct Written {
+    pub(super) last: u64,
+    pub(super) payloads: Vec<Vec<u8>>,
+}
+
 /// An append, and the caller that waits for it.
 pub(super) struct Job {
     append: Append,
-    reply: oneshot::Sender<Result<u64>>,
+    reply: oneshot::Sender<Result<Written>>,
     /// When the append fails if the database is still unavailable.
     until: Instant,
     /// Number of statements in which it was sent.
@@ -74,7 +80,10 @@ pub(super) struct Job {
 }
 
 impl Job {
-    pub(super) fn new(append: Append, patience: Duration) -> (Job, oneshot::Receiver<Result<u64>>) {
+    pub(super) fn new(
+        append: Append,
+        patience: Duration,
+    ) -> (Job, oneshot::Receiver<Result<Written>>) {
         let (reply, answer) = oneshot::channel();
         let job = Job {
             append,
@@ -101,8 +110,11 @@ impl Job {
     }
 
     fn answer(self, result: Result<u64>) {
+        let payloads = self.append.payloads;
         // The caller may no longer be waiting; the write is not undone.
-        let _ = self.reply.send(result);
+        let _ = self
+            .reply
+            .send(result.map(|last| Written { last, payloads }));
     }
 }
 

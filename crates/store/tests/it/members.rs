@@ -118,6 +118,31 @@ async fn a_session_belongs_to_the_program_that_claimed_it_while_that_one_lives()
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_newest_events_of_an_own_session_are_read_without_the_database() {
+    let Some(plain) = store("recent").await else {
+        return;
+    };
+    plain.close().await.unwrap();
+    let one = member("recent", LATE).await;
+    let claim = one.claim(A).await.unwrap();
+    for seq in 0..3 {
+        one.append(append(claim.epoch, seq)).await.unwrap();
+    }
+    // Only the program has them now.
+    let server = Server::shared().unwrap();
+    sql(server, "recent", "DELETE FROM unisono_events").await;
+    let count = async |from, limit| one.read(A, from, limit).await.unwrap().len();
+    assert_eq!(count(2, 2).await, 2);
+    assert_eq!(count(2, 3).await, 0, "the database knows where it ends");
+    let known = one.session(A).await.unwrap().unwrap();
+    cluster(&one).release(vec![known]).await.unwrap();
+    assert_eq!(count(2, 2).await, 0, "another program may own it");
+    one.claim(A).await.unwrap();
+    assert_eq!(count(2, 2).await, 0, "it may have been deleted meanwhile");
+    one.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn sessions_of_a_program_that_is_gone_are_taken_over_each_once_and_its_writes_fenced() {
     let Some(plain) = store("gone").await else {
         return;

@@ -128,7 +128,13 @@ impl Cluster for Membership {
 
     fn take_up(&self, session: SessionId, epoch: u64) -> bool {
         let mut mine = lock(&self.mine);
-        self.gate.check().is_ok() && self.holds_lease() && mine.take_up(session, epoch)
+        let is_writable = self.gate.check().is_ok() && self.holds_lease();
+        let takes_up = is_writable && mine.take_up(session, epoch);
+        if takes_up {
+            // What it knows is of an earlier claim.
+            self.recent.forget(session);
+        }
+        takes_up
     }
 
     fn begin_hand_over(&self) {
