@@ -230,7 +230,7 @@ async fn answer_of(
     let id = begin(shared, &mut prepared).await?;
     let ended = tokio::select! {
         biased;
-        ended = shared.local.wait(&prepared.session, id) => ended,
+        ended = prepared.session.wait(id) => ended,
         waiting = until_waiting(&prepared.session, id) => {
             return Err(prepared.waits(id, &waiting));
         }

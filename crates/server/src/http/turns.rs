@@ -152,33 +152,36 @@ pub(super) async fn answer<T: Serialize>(
     how: ResponseMode,
     tell: impl AsyncFnOnce(&Shared, &Handle, TurnId) -> Result<T, ApiError>,
 ) -> Result<Response, ApiError> {
-    let name = ask.key().map(|key| key.name.clone());
-    let look = move |state: &SessionState| {
-        let known = name.as_ref().and_then(|name| state.turn_by_key(name));
-        (state.events(), known.map(|(_, turn)| turn))
-    };
-    let (now, known) = session.inspect(look).await?;
-    let place = how
-        .events
-        .then(|| events::reserve_stream(shared))
-        .transpose()?;
-    let turn = shared.local.begin(session, ask).await?;
-    if let Some(place) = place {
-        let after = match known {
-            Some(turn) => accepted(shared, session, turn).await?,
-            None => now,
-        };
-        let stream = events::Stream::new(shared.clone(), session.clone(), after, place).await?;
-        return Ok(stream.until(turn).into_response());
+    if how.events {
+        return stream(shared, session, ask).await;
     }
+    let turn = shared.local.begin(session, ask).await?;
     if how.wait {
-        shared.local.wait(session, turn).await?;
+        session.wait(turn).await?;
         return Ok(Json(tell(shared, session, turn).await?).into_response());
     }
     let body = tell(shared, session, turn).await?;
     let location = format!("/v1/sessions/{}/turns/{turn}", session.id());
     let location = [(header::LOCATION, location)];
     Ok((StatusCode::ACCEPTED, location, Json(body)).into_response())
+}
+
+/// Accepts a turn and responds with a stream of its events.
+async fn stream(shared: &Arc<Shared>, session: &Handle, ask: &Ask) -> Result<Response, ApiError> {
+    let name = ask.key().map(|key| key.name.clone());
+    let look = move |state: &SessionState| {
+        let known = name.as_ref().and_then(|name| state.turn_by_key(name));
+        (state.events(), known.map(|(_, turn)| turn))
+    };
+    let (now, known) = session.inspect(look).await?;
+    let place = events::reserve_stream(shared)?;
+    let turn = shared.local.begin(session, ask).await?;
+    let after = match known {
+        Some(turn) => accepted(shared, session, turn).await?,
+        None => now,
+    };
+    let stream = events::Stream::new(shared.clone(), session.clone(), after, place).await?;
+    Ok(stream.until(turn).into_response())
 }
 
 /// The number of the event before a turn was accepted.

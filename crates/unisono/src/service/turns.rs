@@ -215,7 +215,11 @@ impl Local {
             let models = open.flat_map(|turn| turn.team.definitions());
             models.map(|agent| agent.model.to_string()).collect()
         };
-        let mut models: BTreeSet<String> = session.inspect(team).await?;
+        // An ended turn asks no more models than it has asked.
+        let mut models: BTreeSet<String> = match &found.ended_at {
+            None => session.inspect(team).await?,
+            Some(_) => BTreeSet::new(),
+        };
         models.extend(found.runs.iter().filter_map(|run| run.model.clone()));
         let (setup, learnt) = (self.setup(), self.calibrations());
         let notices = notices::of_models(&setup.loaded, models, learnt, notices::today());
