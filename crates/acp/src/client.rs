@@ -77,7 +77,6 @@ pub(crate) struct Client {
     requests: Arc<Mutex<OpenRequests>>,
 }
 
-/// The client has left.
 #[derive(Debug)]
 pub(crate) struct Disconnected;
 

@@ -25,7 +25,6 @@ use crate::protocol::{OneSession, Prompt};
 use crate::sessions::Sessions;
 use crate::{commands, prompt};
 
-/// The version of the protocol.
 const VERSION: u32 = 1;
 /// Bytes of one message of a client at most.
 pub const LONGEST_MESSAGE: usize = 32 << 20;

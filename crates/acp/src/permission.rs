@@ -84,7 +84,6 @@ impl Questions {
         }
     }
 
-    /// Withdraws all questions.
     pub(crate) async fn close(mut self) {
         self.asking.shutdown().await;
     }

@@ -194,7 +194,6 @@ pub(crate) enum Update {
     },
 }
 
-/// A slash command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct AvailableCommand {
     pub(crate) name: &'static str,

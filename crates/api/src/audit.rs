@@ -12,7 +12,6 @@ pub const DAEMON: &str = "daemon";
 
 /// A name of this length or more may be a secret.
 const SECRET_CHARS: usize = 32;
-/// The prefix of tokens' secrets.
 const SECRET_PREFIX: &str = "unisono_";
 
 /// Whether a value is a name that is too short for a secret.

@@ -107,7 +107,6 @@ impl Values {
     }
 }
 
-/// Values and their descriptions.
 type Candidates = Vec<(String, String)>;
 
 fn setup(app: &App) -> Result<Setup> {

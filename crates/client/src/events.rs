@@ -20,7 +20,6 @@ pub struct Events {
 pub(crate) struct ServerEvent {
     /// Its number in the journal; none for events that are not stored.
     pub(crate) seq: Option<u64>,
-    /// JSON.
     pub(crate) data: String,
 }
 

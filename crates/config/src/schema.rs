@@ -30,7 +30,6 @@ pub(crate) enum Kind {
     Duration,
     /// A time of at least so many milliseconds.
     DurationFrom(u64),
-    /// One of these words.
     Choice(&'static [&'static str]),
     /// A number between two limits.
     Between(f64, f64),
@@ -43,7 +42,6 @@ pub(crate) enum Kind {
     Texts,
     /// Texts by name.
     TextMap,
-    /// A table of these keys.
     Section(&'static [Key]),
     /// Tables of these keys, by name.
     Named(&'static [Key]),

@@ -186,7 +186,6 @@ impl Skills {
 /// The help for a skill whose front matter is not YAML.
 const LINES: &str = "put texts that contain a colon in quotes";
 
-/// The beginning of the list of skills.
 const HEAD: &str = "# Skills\n\nA skill says how a kind of task is done. Where one fits your task, read it with the tool `skill` before you begin, if you have that tool, and do as it says. Its scripts run only where a tool of yours runs them.\n";
 
 /// The text before the skills of tool servers.

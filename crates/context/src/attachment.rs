@@ -87,7 +87,6 @@ pub fn document_text(filename: &str, text: &str) -> String {
     format!("{TEXT}{filename}]\n{text}")
 }
 
-/// The beginning of a note.
 const NOTE: &str = "[attachment ";
 /// The beginning of the line above the text of a document.
 const TEXT: &str = "[text of attachment ";

@@ -9,7 +9,6 @@ use tokio::sync::watch;
 /// The time that a caller waits for an actor that is being restarted.
 const RESTART_WAIT: Duration = Duration::from_secs(10);
 
-/// The result of a callback of an actor.
 pub(crate) type ActorResult<T = ()> = Result<T, ActorProcessingErr>;
 
 /// The address has no actor, and will not get one soon.

@@ -182,7 +182,6 @@ pub(crate) struct State {
     idle_checks: JoinSet<()>,
 }
 
-/// A session in memory.
 pub(crate) struct Live {
     machine: Machine,
     outbox: Outbox,

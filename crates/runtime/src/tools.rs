@@ -108,7 +108,6 @@ const CUT_OFF: &str = "[not made: your reply reached its longest length in the m
 enum CallRoute {
     /// Not made: the reason for the model.
     Refused(String),
-    /// In this process.
     BuiltIn,
     /// By another agent.
     Delegate,

@@ -43,7 +43,6 @@ use crate::audit::Note;
 pub use stdio::Line;
 pub use waiting::{approves, can_elicit, question};
 
-/// The instructions of the server.
 const INSTRUCTIONS: &str = "Sessions are conversations that are kept, compacted when they grow, and \
     frozen into one snapshot for all agents that work on them. `ask` gives a session's team a task; \
     `delegate` gives tasks to agents by name, all on the same snapshot; `recall` and `search` find \
@@ -70,14 +69,12 @@ struct Outcome {
     text: String,
     /// The additional content.
     note: Option<&'static str>,
-    /// The structured content.
     structured: Value,
     is_error: bool,
 }
 
 /// The response to a call.
 enum Answer {
-    /// The result.
     Complete(Outcome),
     /// The calls that require a decision first.
     Asks(InputRequiredResult),

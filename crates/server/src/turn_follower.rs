@@ -17,7 +17,6 @@ use crate::forwarded::is_forwarded;
 /// The pause between two reads of a journal if nothing is new.
 const READ_EVERY: Duration = Duration::from_secs(1);
 
-/// A follower of a turn.
 pub(crate) enum TurnFollower {
     /// This daemon works on the session.
     Live(Box<Follower>),

@@ -92,7 +92,6 @@ pub(crate) fn input(recorder: &mut Recorder<'_>, input: Input) -> Result<(), Ref
     }
 }
 
-/// Handles a report on the context of a turn.
 fn context_report(recorder: &mut Recorder<'_>, report: Input) -> Result<(), fold::Error> {
     match report {
         Input::Counted(counted) => counted::handle(recorder, counted),
@@ -118,7 +117,6 @@ fn context_report(recorder: &mut Recorder<'_>, report: Input) -> Result<(), fold
     }
 }
 
-/// Handles a report of an attempt of a run.
 fn run_report(recorder: &mut Recorder<'_>, report: Input) -> Result<(), fold::Error> {
     match report {
         Input::RunStepped { run, attempt, step } => {

@@ -48,7 +48,6 @@ impl EventRow {
     }
 }
 
-/// The metadata of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Stamp {
     /// The claim it was written under.

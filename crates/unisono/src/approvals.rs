@@ -115,7 +115,6 @@ pub(crate) fn decision(asked: &Decide) -> Result<CallDecision, Error> {
     })
 }
 
-/// A waiting call, in the types of the API.
 pub(crate) fn to_api(session: SessionId, waiting: &WaitingCall) -> Approval {
     let planned = &waiting.call.planned;
     let approval = planned.approval.as_ref();

@@ -85,7 +85,6 @@ impl From<AttachmentError> for Error {
     }
 }
 
-/// An attachment in a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NewContent<'g> {
     pub(crate) filename: &'g str,

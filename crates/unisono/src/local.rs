@@ -102,7 +102,6 @@ pub(crate) struct Shared {
     /// The deadline of later compactions.
     deadline: Deadline,
     extensions: Extensions,
-    /// The skills of tool servers.
     pub(crate) server_skills: ServerSkills,
     /// Held during a reload of agents.
     reloading: Mutex<()>,
@@ -123,11 +122,9 @@ pub(crate) struct Shared {
     run_index: RunIndex,
     /// Recently decided calls.
     recent_decisions: RecentDecisions,
-    /// The waiting calls of all sessions.
     pub(crate) waiting_sessions: WaitingSessions,
     /// The tokens of people and programs.
     pub(crate) tokens: TokenCache,
-    /// Who changed what.
     pub(crate) audit: AuditLog,
     /// Turns that begin by themselves.
     pub(crate) starts: StartRecords,

@@ -33,7 +33,6 @@ struct List {
 #[derive(Clone, Debug)]
 struct NamedSkill {
     name: String,
-    /// Its line in the list of skills.
     line: String,
     skill: ServerSkill,
 }

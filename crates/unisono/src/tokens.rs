@@ -25,7 +25,6 @@ const PREFIX: &str = "unisono_";
 /// Random bytes of a secret.
 const BYTES: usize = 32;
 
-/// The known tokens.
 #[derive(Debug)]
 pub(crate) struct TokenCache {
     /// `None` before the first use.

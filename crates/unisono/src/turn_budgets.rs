@@ -16,7 +16,6 @@ use unisono_session::{State, Trace};
 use crate::values;
 use crate::view::Inspect;
 
-/// The budgets of a turn and of its runs.
 #[derive(Debug, Default)]
 pub(crate) struct TurnBudgets {
     turn: Vec<Budget>,

@@ -20,7 +20,6 @@ const CHANGED: usize = 10_000;
 /// The age at which the sessions of other programs are read again.
 const OTHERS_AGE: Duration = Duration::from_secs(10);
 
-/// The waiting calls of all sessions.
 #[derive(Debug, Default)]
 pub(crate) struct WaitingSessions {
     changed: Arc<Mutex<Changed>>,
@@ -59,7 +58,6 @@ impl Default for Read {
     }
 }
 
-/// The waiting calls of a session.
 #[derive(Debug)]
 struct Waiting {
     /// The last event of the session when it was inspected.
@@ -67,7 +65,6 @@ struct Waiting {
     calls: Vec<KnownCall>,
 }
 
-/// A waiting call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct KnownCall {
     id: CallId,
@@ -130,7 +127,6 @@ impl FromStr for Place {
     }
 }
 
-/// The next page of sessions to read.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct NextPage {
     /// The session before it.
@@ -258,7 +254,6 @@ impl Known {
         places
     }
 
-    /// The session of a waiting call.
     pub(crate) fn session_of(&self, call: CallId) -> Option<SessionId> {
         let mut each = self.waiting.iter();
         let found = each.find(|(_, waiting)| waiting.calls.iter().any(|known| known.id == call));

@@ -31,7 +31,6 @@ const FORMATS: [(&str, &str); 7] = [
 /// Maximum shown bytes of a definition.
 const MAX_BYTES: usize = 64 * 1024;
 
-/// The form.
 pub(crate) async fn show(State(service): State<Arc<dyn Service>>) -> Result<Response, PageError> {
     // The page says before the upload whether agent files may be changed.
     let nothing = NewAgentImport {

@@ -30,7 +30,6 @@ const RUNS: Option<NonZeroUsize> = NonZeroUsize::new(10);
 /// Maximum number of bytes of the instructions on the page.
 const MAX_BYTES: usize = 64 * 1024;
 
-/// All agents.
 pub(crate) async fn list(State(service): State<Arc<dyn Service>>) -> Result<Response, PageError> {
     let all = service.agents(&AgentQuery::default()).await?;
     let models = service.models().await?;
@@ -73,7 +72,6 @@ fn is_model(kind: &str) -> bool {
     matches!(kind, "llm" | "extractive")
 }
 
-/// One agent.
 pub(crate) async fn show(
     State(service): State<Arc<dyn Service>>,
     Path(name): Path<String>,

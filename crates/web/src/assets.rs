@@ -8,7 +8,6 @@ use axum::extract::Path;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
-/// The path of the assets.
 const START: &str = "/static/";
 
 const SCRIPT: &str = "text/javascript; charset=utf-8";

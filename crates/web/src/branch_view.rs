@@ -17,7 +17,6 @@ use crate::parts::encoded;
 /// Branches of a part of their list: the most that a service answers.
 const PART: Option<NonZeroUsize> = NonZeroUsize::new(500);
 
-/// The query of a branch.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct BranchQuery {
     /// The branch.
@@ -160,7 +159,6 @@ pub(crate) fn back(id: &str, branch: &str) -> Redirect {
     Redirect::to(&back_path(id, branch))
 }
 
-/// The path of a branch of a session.
 pub(crate) fn back_path(id: &str, branch: &str) -> String {
     format!("/sessions/{id}?branch={}", encoded(branch))
 }

@@ -16,7 +16,6 @@ use crate::extract::{Form, Path};
 use crate::lists;
 use crate::parts::encoded;
 
-/// A branch.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Fork {
     name: String,

@@ -21,7 +21,6 @@ use crate::layout::layout;
 use crate::parts::{dollars, number};
 use crate::summaries::{SummaryForm, non_empty, redirect_to_turn, writer};
 
-/// The form of a compaction.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct CompactionForm {
     #[serde(default = "main_branch")]
@@ -72,7 +71,6 @@ impl CompactionForm {
     }
 }
 
-/// A number of a form.
 fn read<T: FromStr>(what: &str, text: &str) -> Result<T, PageError> {
     let wrong = |_| {
         let detail = format!("{text:?} is not a {what}");
@@ -81,7 +79,6 @@ fn read<T: FromStr>(what: &str, text: &str) -> Result<T, PageError> {
     text.parse().map_err(wrong)
 }
 
-/// Previews a compaction.
 pub(crate) async fn confirm(
     State(service): State<Arc<dyn Service>>,
     Path(id): Path<String>,
@@ -178,7 +175,6 @@ fn by_itself(next: &NextTurn) -> Markup {
 /// Conversations below this number of tokens are short: their summary may lose more than it saves.
 const SHORT: u64 = 2_000;
 
-/// Compacts a branch.
 pub(crate) async fn compact(
     State(service): State<Arc<dyn Service>>,
     Path(id): Path<String>,

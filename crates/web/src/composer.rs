@@ -18,7 +18,6 @@ const DOCUMENTS: &str = "application/pdf";
 /// The prefix of the field with an agent's task; the agent's name follows.
 const TASK_OF: &str = "task:";
 
-/// The presets of compaction.
 const PRESETS: [&str; 6] = [
     "checkpoint",
     "retention",
@@ -41,7 +40,6 @@ pub(crate) struct Draft {
     preset: Option<String>,
     /// The lead; none: the configured one.
     lead: Option<String>,
-    /// The selected agents.
     agents: Vec<String>,
     /// Tasks of individual agents.
     tasks: Vec<(String, String)>,

@@ -33,7 +33,6 @@ const ROOM: usize = 24 * 1024;
 const TOOLS: usize = 100;
 const SUMMARIES: usize = 60;
 
-/// The query of the context page.
 #[derive(Debug, Deserialize)]
 pub(crate) struct ContextQuery {
     #[serde(default = "main_branch")]
@@ -42,7 +41,6 @@ pub(crate) struct ContextQuery {
     from: Option<u32>,
 }
 
-/// The context of a branch.
 pub(crate) async fn show(
     State(service): State<Arc<dyn Service>>,
     Path(id): Path<String>,

@@ -47,7 +47,6 @@ pub(crate) async fn confirm(
     Ok(layout("Delete", &body))
 }
 
-/// Deletes a session.
 pub(crate) async fn delete(
     State(service): State<Arc<dyn Service>>,
     Path(id): Path<String>,

@@ -12,7 +12,6 @@ use crate::error::PageError;
 use crate::layout::layout;
 use crate::parts::counted;
 
-/// Shows all checks.
 pub(crate) async fn show(State(service): State<Arc<dyn Service>>) -> Result<Response, PageError> {
     let all = service.health().await?;
     let bad = all.iter().filter(|check| check.status == "bad").count();

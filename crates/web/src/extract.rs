@@ -36,16 +36,12 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Form<T> {
 pub(crate) struct FormWithFiles {
     /// Its texts by the names of their fields.
     pub(crate) fields: Vec<(String, String)>,
-    /// The uploaded files.
     pub(crate) files: Vec<FormFile>,
 }
 
-/// A file of a form.
 #[derive(Debug, Default)]
 pub(crate) struct FormFile {
-    /// Its name.
     pub(crate) filename: String,
-    /// Its content.
     pub(crate) bytes: Bytes,
 }
 

@@ -4,7 +4,6 @@ use axum::body::{Body, to_bytes};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
-/// Whether a response is a page.
 pub(crate) fn is_page(response: &Response) -> bool {
     let kind = response.headers().get(header::CONTENT_TYPE);
     kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/html"))

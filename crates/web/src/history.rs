@@ -28,7 +28,6 @@ const MESSAGES: u32 = 50;
 /// Messages that a search shows.
 const FOUND: usize = 50;
 
-/// The query of the history page.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct HistoryQuery {
     /// The branch.

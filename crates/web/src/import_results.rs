@@ -35,7 +35,6 @@ pub(crate) fn of_files(all: &[FileResult]) -> Markup {
     }
 }
 
-/// The conversations of a file.
 pub(crate) fn of_conversations(all: &[ConversationImport]) -> Markup {
     let imported = all.iter().filter(|one| is_new(one)).count();
     html! {

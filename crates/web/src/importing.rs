@@ -46,7 +46,6 @@ const ALL_LABEL: &str = "Import all conversations of a file";
 /// The answer to a list without a selection.
 const NONE_SELECTED: &str = "No conversation is selected: select some, or import all of them.";
 
-/// The example conversation.
 const EXAMPLE: &str = include_str!("../assets/example.jsonl");
 
 /// The fields of the form, and what the answer to it shows.
@@ -81,7 +80,6 @@ impl FormData {
         form_data
     }
 
-    /// The import of a file.
     fn import_of(&self, file: &FormFile) -> ImportFile {
         let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
         ImportFile {
@@ -106,7 +104,6 @@ impl FormData {
     }
 }
 
-/// The form.
 pub(crate) async fn show() -> Response {
     layout("Import", &form(&FormData::default()))
 }
@@ -290,7 +287,6 @@ fn imported_page(all: &[ConversationImport]) -> Response {
     layout("Imported", &body)
 }
 
-/// Imports the example.
 pub(crate) async fn example(
     State(service): State<Arc<dyn Service>>,
 ) -> Result<Redirect, PageError> {

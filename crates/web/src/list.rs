@@ -24,7 +24,6 @@ const EVERY: u32 = 5;
 /// Sessions per page.
 const SHOWN: usize = 50;
 
-/// The query of the list.
 #[derive(Debug, Deserialize)]
 pub(crate) struct ListQuery {
     /// The number of newer sessions to skip.
@@ -82,7 +81,6 @@ async fn search(service: &dyn Service, q: &str) -> Result<Response, PageError> {
     }
 }
 
-/// The sessions of a page.
 struct SessionList {
     sessions: Vec<SessionListItem>,
     /// Whether there are sessions, also on other pages.
@@ -271,14 +269,12 @@ fn form() -> Markup {
     }
 }
 
-/// The form of a new conversation.
 #[derive(Debug, Deserialize)]
 pub(crate) struct NewConversation {
     title: String,
     system: String,
 }
 
-/// Starts a conversation.
 pub(crate) async fn create(
     State(service): State<Arc<dyn Service>>,
     Form(new): Form<NewConversation>,

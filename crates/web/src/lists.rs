@@ -102,7 +102,6 @@ pub(crate) async fn turns(
 pub(crate) struct NewestTopics {
     /// They are in their order, the oldest first.
     pub(crate) items: Vec<Topic>,
-    /// The number of earlier topics.
     pub(crate) earlier: usize,
 }
 

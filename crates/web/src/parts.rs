@@ -68,7 +68,6 @@ pub(crate) fn cost(run: &Run) -> String {
     }
 }
 
-/// The cost of a turn.
 pub(crate) fn turn_cost(turn: &Turn) -> String {
     let is_unused = turn.runs.iter().all(is_unused);
     match turn.state.as_str() {

@@ -127,7 +127,6 @@ fn next_control(page: &str) -> Option<usize> {
     }
 }
 
-/// The value of an attribute of a tag.
 fn attribute<'t>(tag: &'t str, name: &str) -> Option<&'t str> {
     let begin = format!(" {name}=\"");
     let (_, rest) = tag.split_once(&begin)?;

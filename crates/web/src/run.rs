@@ -21,7 +21,6 @@ use crate::text_limit::TextLimit;
 use crate::waiting_calls::WaitingCalls;
 use crate::{diff, markdown, message};
 
-/// One run.
 pub(crate) async fn show(
     State(service): State<Arc<dyn Service>>,
     Path((id, run)): Path<(String, String)>,

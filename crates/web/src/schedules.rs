@@ -18,7 +18,6 @@ use crate::parts::when;
 /// The refresh interval of the list in seconds.
 const EVERY: u32 = 5;
 
-/// All schedules.
 pub(crate) async fn show(State(service): State<Arc<dyn Service>>) -> Result<Response, PageError> {
     let all = lists::schedules(&*service).await?;
     let body = html! {

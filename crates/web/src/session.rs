@@ -52,7 +52,6 @@ const FEW: Option<NonZeroUsize> = NonZeroUsize::new(8);
 /// Maximum shown topics, newest first.
 const TOPICS: usize = 8;
 
-/// A session.
 pub(crate) async fn show(
     State(service): State<Arc<dyn Service>>,
     Path(id): Path<String>,

@@ -12,7 +12,6 @@ pub(crate) struct SessionSettings {
     pub(crate) agents: Vec<String>,
     /// Whether a turn names its automatic summaries.
     pub(crate) notifies: bool,
-    /// The available models.
     pub(crate) models: Vec<String>,
 }
 

@@ -45,7 +45,6 @@ fn of_session(action: &str) -> Forms<'_> {
     }
 }
 
-/// All settings.
 pub(crate) async fn show(
     State(service): State<Arc<dyn Service>>,
     Query(sought): Query<SettingsQuery>,

@@ -23,7 +23,6 @@ pub(crate) struct Part {
     from: Option<u32>,
 }
 
-/// A snapshot.
 pub(crate) async fn show(
     State(service): State<Arc<dyn Service>>,
     Path((id, snapshot)): Path<(String, String)>,

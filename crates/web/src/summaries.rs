@@ -25,7 +25,6 @@ use crate::message;
 use crate::parts::{counted, dollars, encoded, number, when};
 use crate::text_limit::TextLimit;
 
-/// The cards of checkpoints, in their order.
 pub(crate) fn cards(place: &BranchView, all: &[Checkpoint], room: &TextLimit) -> Markup {
     let at = |checkpoint: &Checkpoint, rest: &str| {
         place.path(&format!("/checkpoints/{}{rest}", checkpoint.number))
@@ -194,7 +193,6 @@ fn text(checkpoint: &Checkpoint, place: &BranchView, room: &TextLimit) -> Markup
     }
 }
 
-/// The page of a summary.
 pub(crate) async fn show(
     State(service): State<Arc<dyn Service>>,
     Path((id, number)): Path<(String, String)>,
@@ -310,7 +308,6 @@ pub(crate) fn choices(turn: &Turn, chosen: &str) -> Markup {
     }
 }
 
-/// The form of a new summary.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(crate) struct SummaryForm {
     #[serde(default)]
@@ -336,7 +333,6 @@ pub(crate) async fn retry(
     redirect_to_turn(&*service, &id, TurnRequest::RetryCompaction { turn, new }).await
 }
 
-/// A change of a summary.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Change {
     #[serde(default = "main_branch")]
@@ -411,7 +407,6 @@ async fn conflict_page(
     })
 }
 
-/// Regenerates a summary.
 pub(crate) async fn regenerate(
     State(service): State<Arc<dyn Service>>,
     Path((id, number)): Path<(String, String)>,

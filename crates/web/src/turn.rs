@@ -37,7 +37,6 @@ const LINE: usize = 200;
 /// Maximum shown waiting calls.
 const CALLS: usize = 10;
 
-/// One turn.
 pub(crate) async fn show(
     State(service): State<Arc<dyn Service>>,
     Path((id, turn)): Path<(String, String)>,

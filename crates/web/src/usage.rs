@@ -94,7 +94,6 @@ impl UsageFilter {
     }
 }
 
-/// The usage page.
 pub(crate) async fn show(
     State(service): State<Arc<dyn Service>>,
     Query(of): Query<UsageFilter>,

@@ -17,7 +17,6 @@ impl WaitingCalls {
         Ok(WaitingCalls(lists::approvals(service, session).await?))
     }
 
-    /// The waiting calls of a turn.
     pub(crate) fn in_turn(self, turn: &str) -> WaitingCalls {
         let mut calls = self.0;
         calls.retain(|call| call.turn == turn);
@@ -37,13 +36,11 @@ impl WaitingCalls {
         }
     }
 
-    /// The state of a run.
     pub(crate) fn state_of_run(&self, run: &Run) -> Markup {
         let call = self.0.iter().find(|call| call.run == run.run);
         state(&run.state, call)
     }
 
-    /// The state of a turn.
     pub(crate) fn state_of_turn(&self, turn: &Turn) -> Markup {
         let call = self.0.iter().find(|call| call.turn == turn.turn);
         state(&turn.state, call)
@@ -59,7 +56,6 @@ fn state(state: &str, waits: Option<&Approval>) -> Markup {
     }
 }
 
-/// The state of a run in a list of all sessions.
 pub(crate) fn listed_state(listed: &ListedRun) -> Markup {
     let run = &listed.run;
     html! {

@@ -62,7 +62,6 @@ fn worst(app: &App, before: Result<()>, now: Problem) -> Result<()> {
     Err(now)
 }
 
-/// An open turn.
 struct InterruptedTurn {
     session: String,
     turn: String,

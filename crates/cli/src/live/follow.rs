@@ -49,7 +49,6 @@ impl Interrupts {
     }
 }
 
-/// The source of an interruption.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Interrupt {
     /// A person at the terminal (SIGINT).

@@ -16,7 +16,6 @@ const LONG_BYTES: usize = 16 << 10;
 pub(crate) struct Page {
     width: usize,
     paint: Paint,
-    /// The current block.
     block: String,
     /// Its text on the screen.
     shown: String,

@@ -18,7 +18,6 @@ use crate::document::Value;
 use crate::schema::duration_ms;
 use crate::settings::{BUILT_IN_KINDS, Loaded, dollars, models};
 
-/// The environment of definitions.
 pub(super) struct Setting<'l> {
     pub(super) loaded: &'l Loaded,
 }

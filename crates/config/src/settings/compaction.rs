@@ -99,7 +99,6 @@ pub struct Resolved {
 /// A configured number and its key.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ConfiguredNumber<'c, T = u64> {
-    /// Its key.
     pub(crate) path: Vec<&'c str>,
     pub(crate) value: T,
 }
@@ -111,7 +110,6 @@ pub(crate) struct Writers {
     pub(crate) names: Vec<String>,
     /// The prompt's name or path.
     pub(crate) prompt: String,
-    /// The style of summaries.
     pub(crate) style: Style,
     /// Retries per summariser.
     pub(crate) retries: u32,

@@ -10,7 +10,6 @@ const SOME: Kind = Kind::Whole(1, u32::MAX as i64);
 const DOLLARS: Kind = Kind::Between(0.0, 1e6);
 const SECONDS: Kind = Kind::Whole(1, 31_536_000);
 
-/// The keys at the top.
 pub(crate) const ALL: &[Key] = &[
     key("store", Kind::Section(STORE)),
     key("models", Kind::Section(MODELS)),

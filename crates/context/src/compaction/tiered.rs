@@ -128,7 +128,6 @@ pub(super) struct Tiered<'s, 'a> {
     over: [bool; 3],
     /// … and the target of a tier that did.
     targets: [Tokens; 3],
-    /// Tokens of each tier.
     loads: [Tokens; 3],
     /// The first unit of the current topic, as an index.
     first: usize,

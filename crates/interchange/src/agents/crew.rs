@@ -80,7 +80,6 @@ pub(super) struct Crew {
     /// The prefix of a task's key in reports.
     key_prefix: &'static str,
     process: String,
-    /// The settings of the crew itself.
     settings: Vec<Entry>,
     /// The class that builds the crew, if there is a program.
     program: Option<CrewClass>,

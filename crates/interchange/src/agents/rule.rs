@@ -48,7 +48,6 @@ pub(super) enum Rule {
     Temperature,
     /// Must be `local`.
     Local,
-    /// Whether the agent is disabled.
     Disabled,
     /// It carries over in another form.
     Changed(&'static str),
@@ -63,12 +62,10 @@ pub(super) const NOTHING_TO_PERMIT: &str = "agents do not change files or run co
      servers' tools wait for approval if `approve` says so";
 /// Why the effort of a model does not carry over.
 pub(super) const NO_EFFORT: &str = "reasoning effort is not set per agent";
-/// The delegation tool.
 pub(super) const DELEGATE: &str = "delegate";
 /// The maximum length of a description.
 const DESCRIPTION_CHARS: usize = 1_000;
 
-/// Converts agents.
 pub(super) struct Importer<'s> {
     pub(super) format: Format,
     pub(super) known: LocalNames<'s>,
@@ -290,7 +287,6 @@ impl Importer<'_> {
     }
 }
 
-/// A key of an agent.
 pub(super) struct SourceKey<'t> {
     key: &'t str,
     line: Option<u32>,

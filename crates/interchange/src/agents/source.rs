@@ -18,7 +18,6 @@ pub(super) struct Document {
 
 #[derive(Clone, Debug)]
 pub(super) struct Agent {
-    /// Its default name.
     pub(super) name: String,
     pub(super) document: Document,
 }

@@ -16,7 +16,6 @@ const ASK: [&str; 4] = ["untrusted", "on-request", "default", "ask"];
 /// Approval modes that never ask.
 const NEVER: [&str; 4] = ["never", "bypassPermissions", "dontAsk", "allow"];
 
-/// The configured servers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Servers<'s>(pub(super) &'s BTreeSet<String>);
 

@@ -61,7 +61,6 @@ impl Draft {
         self.numbers.push((key, n));
     }
 
-    /// Converts the draft to a definition.
     pub(super) fn finish(mut self, format: Format) -> Result<ConvertedAgent, Error> {
         if !is_id(&self.id) {
             return Err(self.refusal("its name has no letter or digit (a-z, 0-9)"));

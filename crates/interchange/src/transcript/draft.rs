@@ -89,7 +89,6 @@ pub(super) struct LineContext {
     pub(super) has_attachments: bool,
     /// The message that may be repeated.
     pub(super) pending: Option<Pending>,
-    /// The parent of the next message.
     pub(super) next: Parent,
     /// The time of the session until its first message has it, in sessions whose messages have none.
     pub(super) begun: Option<Timestamp>,

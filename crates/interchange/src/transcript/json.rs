@@ -170,7 +170,6 @@ impl<'t> Object<'t> {
             .map(|(name, value)| (name.as_str(), *value))
     }
 
-    /// A problem of the whole object.
     pub(super) fn wrong(&self, reason: impl Into<String>) -> Problem<'t> {
         self.whole.wrong(reason)
     }

@@ -100,7 +100,6 @@ pub(super) fn is_stamped(begin: &[u8]) -> bool {
         .any(|style| style.start(line, DayOrder::Unknown).is_some())
 }
 
-/// Whether a text is clearly a conversation.
 pub(super) fn is_clear(text: &str) -> bool {
     captions::is_one(text) || speakers(text, true).is_some()
 }

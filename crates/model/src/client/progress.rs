@@ -33,7 +33,6 @@ impl ReplyProgress {
         };
     }
 
-    /// An event of the reply arrived.
     pub(super) fn event(&mut self, seen: &DecodedEvent<'_>) {
         self.events += 1;
         if let DecodedEvent::Text(text) = seen {

@@ -68,7 +68,6 @@ pub(super) fn reply(dialect: Dialect, recording: &str) -> Reply {
     reply
 }
 
-/// The reply of a decoder to these data.
 pub(super) fn decoded(dialect: Dialect, data: &[&str]) -> Result<Reply, Failure> {
     let event = |data: &&str| ("message".to_owned(), (*data).to_owned());
     decode(dialect, &data.iter().map(event).collect::<Vec<_>>()).1

@@ -78,7 +78,6 @@ pub(super) struct Transcript {
     pub(super) starts: Vec<Start>,
 }
 
-/// The start of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Start {
     pub(super) at: usize,

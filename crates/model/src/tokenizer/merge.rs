@@ -46,7 +46,6 @@ struct Link {
 }
 
 impl Merger {
-    /// The number of tokens of a piece.
     pub(super) fn count(&mut self, vocabulary: &Vocabulary, piece: &[u8]) -> usize {
         match piece.len() {
             0 | 1 => piece.len(),

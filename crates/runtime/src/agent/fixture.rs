@@ -453,7 +453,6 @@ pub(crate) async fn run_in_time(
     asked.await.expect("it ends")
 }
 
-/// The task of every attempt of this fixture.
 pub(crate) fn task() -> Task {
     Task {
         text: "list the risks".into(),

@@ -26,7 +26,6 @@ pub(super) struct Block {
     pub(super) body: Body,
     pub(super) key_facts: Vec<KeyFact>,
     pub(super) counts: Counts,
-    /// Its writer.
     pub(super) model: Arc<str>,
     /// The share of the range's days, names and ids that a model's block contains.
     pub(super) coverage: Option<FactCoverage>,

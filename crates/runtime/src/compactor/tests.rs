@@ -150,7 +150,6 @@ impl Stage {
         assert_eq!(self.run(answering(input)).await, Outcome::Answered);
     }
 
-    /// A requested compaction.
     async fn compact(&self) -> Outcome {
         self.compact_by(None, SummaryFallback::Leave).await
     }

@@ -132,7 +132,6 @@ struct RpcError {
     message: String,
 }
 
-/// A JSON-RPC response.
 #[derive(Debug, Deserialize)]
 struct Response {
     #[serde(default)]

@@ -100,7 +100,6 @@ struct ModelRequest<'r> {
     wrap_up: Option<Arc<str>>,
 }
 
-/// The outcome of a model call.
 enum ReplyOutcome {
     /// The next step of the run: a reply with calls, or the headroom after an oversized request.
     Stepped(Step),

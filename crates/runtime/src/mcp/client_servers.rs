@@ -24,7 +24,6 @@ pub const MAX_CLIENT_SERVERS: usize = 256;
 pub(crate) enum ClientServersError {
     /// [`MAX_CLIENT_SERVERS`] are held.
     Full,
-    /// The runtime is stopping.
     Stopping,
 }
 

@@ -76,7 +76,6 @@ impl fmt::Debug for Connection {
 
 #[derive(Debug)]
 pub(super) enum CallReply {
-    /// The result.
     Output(CallOutput),
     Task(ServerTask),
 }

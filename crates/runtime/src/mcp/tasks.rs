@@ -33,7 +33,6 @@ const AFTER_FAILURE: Duration = Duration::from_millis(250);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ServerTask {
-    /// The server's id.
     pub(crate) id: Arc<str>,
     /// The pause before the first poll.
     pub(super) pause: Duration,
@@ -102,7 +101,6 @@ impl Failures {
     }
 }
 
-/// How the polling of a task ended.
 pub(super) enum TaskEnd {
     /// With the result of the call.
     Output(CallOutput),

@@ -162,7 +162,6 @@ async fn orphaned(parent: i32) {
     }
 }
 
-/// The result of reaping ended processes.
 enum ReapResult {
     /// The program itself has ended with this status.
     ProgramEnded(WaitStatus),

@@ -61,7 +61,6 @@ pub enum Progress {
     },
 }
 
-/// The address of a session.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     pub(crate) address: ActorAddress<Msg>,

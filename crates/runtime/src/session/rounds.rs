@@ -33,9 +33,7 @@ pub(crate) struct Round {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum RoundKind {
-    /// Delegated tasks.
     Tasks,
-    /// Tool calls.
     Calls,
 }
 

@@ -11,7 +11,6 @@ use super::{DrainGuard, Entry, Feed, FeedReceiver, Folded};
 use crate::error::Error;
 use crate::pool_port;
 
-/// Messages to the supervisor.
 #[derive(Debug)]
 pub(crate) enum Msg {
     /// Return the session; start it if it is not live.
@@ -52,13 +51,11 @@ pub(crate) enum Msg {
         key: pool_port::Key,
         reply: oneshot::Sender<Result<pool_port::Handle, Error>>,
     },
-    /// Restart a failed child.
     Restart(Child),
     /// Have every session write its decisions to disk.
     Drain(DrainGuard),
 }
 
-/// A supervised actor.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Child {
     Tokenizer,

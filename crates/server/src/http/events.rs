@@ -174,17 +174,12 @@ pub(super) struct Stream {
     _place: OwnedSemaphorePermit,
 }
 
-/// The next item of a stream.
 enum Next {
-    /// An event of the journal.
     Recorded(u64, Arc<SharedEvent>),
     /// The text of a reply that began before.
     Begun(Progress),
-    /// Progress.
     Progress(Progress),
-    /// Progress was missed.
     Missed,
-    /// Agent definitions were reloaded.
     Agents(Arc<Reload>),
 }
 
@@ -392,7 +387,6 @@ pub(super) fn recorded_event(seq: u64, event: &SharedEvent) -> sse::Event {
     named.data(data).id(seq.to_string())
 }
 
-/// An update of a turn.
 pub(super) fn turn_update(update: &TurnUpdate) -> sse::Event {
     let event = named(update.event.name(), update);
     match update.seq {

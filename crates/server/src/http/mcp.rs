@@ -17,7 +17,6 @@ use tokio::sync::Semaphore;
 use super::Shared;
 use crate::mcp::Server;
 
-/// The path of the endpoint.
 pub(super) const PATH: &str = "/mcp";
 
 pub(super) fn routes(shared: &Arc<Shared>, calls: &Arc<Semaphore>) -> Router<Arc<Shared>> {

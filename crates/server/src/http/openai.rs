@@ -48,7 +48,6 @@ use unisono::follow::Follower;
 use unisono_config::agents::Error as AgentsError;
 use unisono_config::settings::Attachments;
 
-/// The base path.
 pub(super) const BASE: &str = "/openai/";
 /// The model name of the configured lead with its delegates.
 const TEAM: &str = "team";
@@ -203,11 +202,9 @@ struct Conversation {
     field: &'static str,
     /// The session named in the request's body.
     session: Option<String>,
-    /// Whether to stream the answer.
     stream: bool,
     /// The format of the response.
     form: Form,
-    /// The client tools.
     tools: ClientToolRequest,
 }
 

@@ -21,7 +21,6 @@ use super::extract::{self, Path};
 use super::problem::ApiError;
 use super::{Shared, bodies, forward};
 
-/// The path of triggers.
 pub(super) const BASE: &str = "/v1/triggers/";
 /// Maximum bytes of a body that a task includes.
 const BODY_BYTES: usize = 131_072;

@@ -24,7 +24,6 @@ enum Form {
     Answer,
     /// The result of each agent, then the lead's answer.
     Findings,
-    /// The result of a compaction.
     Compaction,
 }
 

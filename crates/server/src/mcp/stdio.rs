@@ -20,7 +20,6 @@ const UNREADABLE: i64 = -32_700;
 /// The error code of JSON that is not a message.
 const INVALID_REQUEST: i64 = -32_600;
 
-/// A message of the client.
 type Message = RxJsonRpcMessage<RoleServer>;
 type Writing = Pin<Box<dyn Future<Output = io::Result<()>> + Send>>;
 

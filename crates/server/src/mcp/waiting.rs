@@ -168,7 +168,6 @@ fn decision(answer: &ElicitResult) -> Option<CallDecision> {
 
 /// The result of a question to a client.
 pub(super) enum Reply {
-    /// A person decided.
     Decided(CallDecision),
     /// The client did not obtain a decision.
     Nobody,

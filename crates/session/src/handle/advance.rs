@@ -75,7 +75,6 @@ enum PreFreezeStep {
     Waits,
     /// Topic ends in the newest messages.
     Topics(MessageId, Vec<TopicEnd>),
-    /// A compaction step.
     Plan(Box<Plan>),
     /// Freeze: nothing is left to compact.
     Frozen(Box<Snapshot>),

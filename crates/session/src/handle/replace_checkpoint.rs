@@ -20,7 +20,6 @@ use super::complete_counts;
 pub(super) enum ReplacementDecision {
     /// Ask a summariser.
     Plan(Plan),
-    /// Record this fact.
     Record(Fact),
 }
 

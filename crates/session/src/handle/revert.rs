@@ -38,7 +38,6 @@ pub(super) fn check(
 
 /// The decision about a revert, after everything is counted.
 pub(super) enum Decision {
-    /// Record this fact.
     Reverted(Box<Fact>),
     /// End the turn with this outcome.
     Ends(Outcome),

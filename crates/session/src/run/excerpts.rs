@@ -95,12 +95,10 @@ pub struct ResultFit<'p> {
     cuts: Vec<CutState>,
 }
 
-/// The state of one result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CutState {
     /// It must be counted.
     Uncounted,
-    /// It is complete.
     Whole,
     /// This number of characters may fit its share.
     Tried {

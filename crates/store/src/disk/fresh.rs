@@ -90,7 +90,6 @@ impl NewLog {
         Ok(())
     }
 
-    /// Writes the batch to the log.
     pub(super) fn write(&mut self) -> Result<()> {
         self.preallocation.reserve(self.batch.bytes())?;
         let log = self.log.as_ref().ok_or(Error::Closed)?;

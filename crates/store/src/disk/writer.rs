@@ -45,7 +45,6 @@ pub(super) struct Writer {
     preallocation: Preallocation,
     /// Empty between two groups.
     batch: Batch,
-    /// The mark in the log.
     mark: u64,
     /// The block at which to settle next.
     settle_at: u64,

@@ -44,7 +44,6 @@ pub(super) struct Cause<'c> {
     pub(super) task: &'c NewTask,
     /// The moment that the task tells of.
     pub(super) moment: Zoned,
-    /// The body of the request.
     pub(super) body: Option<&'c str>,
 }
 

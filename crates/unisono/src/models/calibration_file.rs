@@ -25,7 +25,6 @@ const PAUSE: Duration = Duration::from_secs(1);
 pub(crate) struct CalibrationFile {
     pub(crate) calibrations: Calibrations,
     path: Option<PathBuf>,
-    /// The contents of the file.
     kept: Mutex<String>,
 }
 
@@ -122,7 +121,6 @@ mod tests {
 
     use super::*;
 
-    /// Keeps one observation of a model.
     fn observe_and_keep(file: &CalibrationFile) -> Arc<str> {
         let model: Arc<str> = "anthropic/x".into();
         file.calibrations

@@ -44,7 +44,6 @@ pub(super) fn time(at: Timestamp) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_millis(at.0.max(0).unsigned_abs())
 }
 
-/// Adds an attribute to a span.
 pub(super) trait SpanAttributes {
     fn put(&mut self, key: &'static str, value: Value);
     fn failed(&mut self, code: &str, what: &str);

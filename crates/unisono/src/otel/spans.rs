@@ -30,7 +30,6 @@ const DEFINITIONS: usize = 4_096;
 /// Ended turns of which a summary may still arrive.
 const ENDED: usize = 256;
 
-/// The open spans.
 #[derive(Debug, Default)]
 pub(super) struct Spans {
     definitions: HashMap<Digest, Arc<Definition>>,

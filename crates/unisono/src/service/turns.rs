@@ -227,7 +227,6 @@ impl Local {
         Ok(found)
     }
 
-    /// The updates of a turn up to its end.
     fn updates_of(&self, follower: Follower) -> TurnUpdates<'_> {
         let next = async |mut follower: Follower| {
             let update = self.next_of(&mut follower).await.transpose()?;

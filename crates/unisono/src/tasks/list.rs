@@ -114,7 +114,6 @@ impl FromStr for Place {
 #[derive(Debug, Default)]
 pub(super) struct Folds(Mutex<BTreeMap<SessionId, Folded<Fold>>>);
 
-/// The tasks of one session.
 #[derive(Debug, Default)]
 struct Fold {
     turns: BTreeMap<TurnId, TaskStatus>,

@@ -9,7 +9,6 @@ use crate::parts::{counted, number};
 /// Maximum drawn bars.
 const MAX_BARS: usize = 30;
 
-/// A bar: its name and its usage.
 pub(crate) struct UsageBar<'u> {
     pub(crate) name: String,
     pub(crate) to: Option<String>,

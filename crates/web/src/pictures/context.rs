@@ -16,13 +16,11 @@ const FULL: u64 = 100;
 /// Maximum messages that are drawn individually; with more, neighbours are joined.
 const EACH: usize = 48;
 
-/// A part of a context.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Part {
     /// Its tokens by kind, each one of [`KINDS`].
     kinds: Vec<(&'static str, u64)>,
     says: String,
-    /// The link of the part.
     to: Option<String>,
 }
 
@@ -201,7 +199,6 @@ fn textured(kind: &str, x: f64, width: f64, height: u32) -> Markup {
     }
 }
 
-/// A sample of a kind.
 fn swatch(kind: &str) -> Markup {
     html! {
         svg class="sample" viewBox="0 0 16 16" aria-hidden="true" focusable="false" { (textured(kind, 0.0, 16.0, 16)) }
@@ -236,7 +233,6 @@ fn table(parts: &[Part], reserve: &[(&str, u64)]) -> Markup {
     }
 }
 
-/// The parts of a context, in its order.
 fn parts(context: &Context, places: &Places<'_>) -> Vec<Part> {
     let system = context.system_tokens.saturating_sub(context.skills_tokens);
     let fixed = [

@@ -18,7 +18,6 @@ struct Stretch {
     says: String,
 }
 
-/// A lane.
 #[derive(Debug, PartialEq, Eq)]
 struct Lane {
     name: String,

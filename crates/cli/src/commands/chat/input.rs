@@ -69,7 +69,6 @@ pub(super) struct Input {
     terminal: Option<Terminal>,
 }
 
-/// A request to the thread.
 #[derive(Debug)]
 enum InputRequest {
     Line(Prompt),
@@ -280,7 +279,6 @@ impl Drop for Terminal {
     }
 }
 
-/// Completes orders.
 struct Orders;
 
 impl Completer for Orders {

@@ -43,7 +43,6 @@ pub(super) enum Next {
     Left,
 }
 
-/// A chat and its session.
 #[derive(Debug)]
 pub(super) struct Talk<'t> {
     app: &'t App,

@@ -78,7 +78,6 @@ const IDENTIFIED_WITHIN: Duration = Duration::from_secs(3);
 
 /// A daemon as it announces itself.
 pub(super) struct Daemon {
-    /// Its id.
     member: String,
     name: String,
     address: String,

@@ -19,7 +19,6 @@ pub(super) struct Report {
     pub(super) messages: usize,
     /// The tokens of all messages.
     pub(super) tokens: u64,
-    /// The tokenizer.
     pub(super) encoding: &'static str,
     /// The share of the whole conversation, which is below 1 if no line answers a probe.
     pub(super) whole: retention::Report,

@@ -134,7 +134,6 @@ impl Outcome {
 enum Made {
     /// Nothing: an earlier import made this session.
     Known(Session),
-    /// A session.
     New(ImportResult),
     /// Nothing, for this reason.
     Refused(Error),

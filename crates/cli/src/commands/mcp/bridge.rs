@@ -102,7 +102,6 @@ struct Bridge {
     asked: JoinSet<Result<(), Error>>,
     /// The open requests, by id.
     open: HashMap<String, OpenRequest>,
-    /// The negotiated revision.
     revision: Option<Arc<str>>,
     /// Whether the client can ask a person.
     can_ask: bool,

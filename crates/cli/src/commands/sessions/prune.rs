@@ -72,7 +72,6 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     Ok(())
 }
 
-/// The sessions to delete.
 struct PruneCandidates {
     /// Sessions without open turns, oldest first.
     old: Vec<SessionListItem>,

@@ -112,7 +112,6 @@ impl SharedTracker {
         self.0.borrow_mut().recorded = Some(Vec::new());
     }
 
-    /// Ends the recording.
     pub(super) fn recorded(&self) -> Vec<u8> {
         let mut track = self.0.borrow_mut();
         track.recorded.take().unwrap_or_default()

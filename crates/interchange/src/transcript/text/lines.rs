@@ -5,7 +5,6 @@ use super::time::DayOrder;
 
 pub(super) struct Line<'t> {
     pub(super) text: &'t str,
-    /// Whether it begins a paragraph.
     pub(super) begins: bool,
     pub(super) in_code: bool,
     /// Whether it begins a paragraph with a usual label, such as `Deadline`.

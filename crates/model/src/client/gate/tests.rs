@@ -88,7 +88,6 @@ fn fail(gate: &mut Gate, class: Class) {
     gate.failed(ms(0), &ordinary, &failure(class), true);
 }
 
-/// Its place in the queue.
 fn queued(step: Step, wait: Duration) -> AdmissionRequest {
     match step {
         Step::Queued(ticket, time) if time == wait => AdmissionRequest {

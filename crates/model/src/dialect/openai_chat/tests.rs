@@ -502,7 +502,6 @@ fn events_without_data_and_after_the_end_are_read_over() {
     assert_eq!(&*decoder.finish().unwrap().text, "yes");
 }
 
-/// The roles of the messages.
 fn roles(body: &Value) -> Vec<&str> {
     let messages = body["messages"].as_array().unwrap();
     messages

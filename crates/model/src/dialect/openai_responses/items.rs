@@ -40,7 +40,6 @@ struct Part<'a> {
     refusal: Option<Str<'a>>,
 }
 
-/// The tokens of a response.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 pub(super) struct Usage {
     input_tokens: Option<u64>,

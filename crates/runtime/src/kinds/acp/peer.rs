@@ -136,7 +136,6 @@ impl Peer {
         })
     }
 
-    /// The failure of a refused request.
     pub(super) fn refusal(&self, method: &str, error: &RpcError) -> Failure {
         if error.code != AUTH_REQUIRED {
             let what = format!("refuses `{method}`: {}", error.text());

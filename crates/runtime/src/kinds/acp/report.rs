@@ -121,7 +121,6 @@ pub(super) fn input(raw: &Value) -> String {
     beginning(&raw.to_string(), MAX_INPUT_CHARS)
 }
 
-/// The output of a call.
 pub(super) fn output(content: &[CallContent]) -> String {
     let texts = content.iter().filter_map(|part| match part {
         CallContent::Content { content } => {

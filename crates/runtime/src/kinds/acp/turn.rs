@@ -39,7 +39,6 @@ pub(super) struct PermissionRequest {
 
 #[derive(Debug, PartialEq)]
 pub(super) enum Effect {
-    /// Report progress.
     Progress(String),
     /// Journal the tool call with this number, which has ended.
     Called(u32, EndedCall),

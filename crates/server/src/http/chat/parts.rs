@@ -20,7 +20,6 @@ pub(super) struct Parts {
     /// The number of the open text, and the number of texts so far.
     text: Option<usize>,
     texts: usize,
-    /// Whether a step is open.
     is_in_step: bool,
     /// Whether the open step has calls.
     has_calls: bool,

@@ -22,7 +22,6 @@ const MAX_BYTES: usize = 4 * 1024;
 const INVALID: &str =
     "What you entered is neither an unused login link of the last hour nor a valid token.";
 
-/// What a person entered.
 #[derive(Deserialize)]
 struct Entered {
     secret: String,

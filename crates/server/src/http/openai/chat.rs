@@ -68,7 +68,6 @@ fn tokens(turn: &Turn) -> Tokens {
     }
 }
 
-/// Chunks of a completion.
 pub(super) struct Chunks {
     pub(super) id: TurnId,
     pub(super) model: String,

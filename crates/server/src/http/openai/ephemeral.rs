@@ -20,7 +20,6 @@ use unisono::labels::created_with;
 /// Sessions per read.
 const PAGE: usize = 1_024;
 
-/// The ephemeral sessions of one process.
 #[derive(Debug)]
 pub(in crate::http) struct EphemeralSessions {
     process: Uuid,

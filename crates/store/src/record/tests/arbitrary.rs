@@ -73,7 +73,6 @@ use tools::*;
 type Text = Arc<str>;
 type Facts = Vec<(&'static str, BoxedStrategy<Fact>)>;
 
-/// An event of any kind.
 pub(super) fn event() -> impl Strategy<Value = Event> {
     let fact = prop::strategy::Union::new(facts().into_iter().map(|(_, strategy)| strategy));
     fields! { Event { at: at(), fact: fact } }

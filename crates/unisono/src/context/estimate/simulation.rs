@@ -16,7 +16,6 @@ use unisono_session::{Fact, State};
 use super::super::{note, tokenizer};
 use super::{Error, most};
 
-/// The simulated steps.
 pub(super) struct Simulation {
     /// In this order.
     pub(super) plans: Vec<Plan>,

@@ -9,7 +9,6 @@ use unisono_context::TurnId;
 use super::super::answer::Shape;
 use super::{Draft, call, message, output, part, status};
 
-/// The events of a response.
 pub(super) struct Steps {
     pub(super) draft: Draft,
     pub(super) turn: TurnId,

@@ -322,7 +322,6 @@ pub(in crate::record::tests) fn manifest() -> Manifest {
     }
 }
 
-/// A run of a fan-out.
 pub(in crate::record::tests) fn opened() -> OpenedRun {
     OpenedRun {
         id: RUN,
