@@ -420,7 +420,7 @@ mod tests {
         let retried =
             json!({"kind": "run_retried", "agent": agent("lead", "lead"), "reason": "cut"});
         let missed = json!({"kind": "missed"});
-        let rows: [(&[Value], &[&str]); 9] = [
+        let rows: [(&[Value], &str); 9] = [
             (
                 &[
                     begun.clone(),
@@ -429,26 +429,11 @@ mod tests {
                     says("lead", "is."),
                     ended("answered", Some("It is.")),
                 ],
-                &[
-                    "step",
-                    "text 1",
-                    "+1 It ",
-                    "+1 is.",
-                    "end 1",
-                    "stepped",
-                    "finish stop",
-                ],
+                "step|text 1|+1 It |+1 is.|end 1|stepped|finish stop",
             ),
             (
                 &[ended("answered", Some("It is."))],
-                &[
-                    "step",
-                    "text 1",
-                    "+1 It is.",
-                    "end 1",
-                    "stepped",
-                    "finish stop",
-                ],
+                "step|text 1|+1 It is.|end 1|stepped|finish stop",
             ),
             (
                 &[
@@ -458,15 +443,7 @@ mod tests {
                     says("lead", "!"),
                     ended("answered", Some("It is so!")),
                 ],
-                &[
-                    "step",
-                    "text 1",
-                    "+1 It ",
-                    "+1 is so!",
-                    "end 1",
-                    "stepped",
-                    "finish stop",
-                ],
+                "step|text 1|+1 It |+1 is so!|end 1|stepped|finish stop",
             ),
             (
                 &[
@@ -476,18 +453,7 @@ mod tests {
                     says("lead", "It is."),
                     ended("answered", Some("It is.")),
                 ],
-                &[
-                    "step",
-                    "text 1",
-                    "+1 It w",
-                    "end 1",
-                    "reset",
-                    "text 2",
-                    "+2 It is.",
-                    "end 2",
-                    "stepped",
-                    "finish stop",
-                ],
+                "step|text 1|+1 It w|end 1|reset|text 2|+2 It is.|end 2|stepped|finish stop",
             ),
             (
                 &[
@@ -495,18 +461,7 @@ mod tests {
                     says("lead", "It was."),
                     ended("answered", Some("It is.")),
                 ],
-                &[
-                    "step",
-                    "text 1",
-                    "+1 It was.",
-                    "end 1",
-                    "reset",
-                    "text 2",
-                    "+2 It is.",
-                    "end 2",
-                    "stepped",
-                    "finish stop",
-                ],
+                "step|text 1|+1 It was.|end 1|reset|text 2|+2 It is.|end 2|stepped|finish stop",
             ),
             (
                 &[
@@ -518,23 +473,7 @@ mod tests {
                     says("lead", "Blue."),
                     ended("answered", Some("Blue.")),
                 ],
-                &[
-                    "step",
-                    "text 1",
-                    "+1 I look.",
-                    "end 1",
-                    "stepped",
-                    "step",
-                    "call look",
-                    "result blue",
-                    "stepped",
-                    "step",
-                    "text 2",
-                    "+2 Blue.",
-                    "end 2",
-                    "stepped",
-                    "finish stop",
-                ],
+                "step|text 1|+1 I look.|end 1|stepped|step|call look|result blue|stepped|step|text 2|+2 Blue.|end 2|stepped|finish stop",
             ),
             (
                 &[
@@ -546,34 +485,19 @@ mod tests {
                     retried.clone(),
                     ended("answered", Some("Blue.")),
                 ],
-                &[
-                    "step",
-                    "call look",
-                    "result blue",
-                    "stepped",
-                    "step",
-                    "text 1",
-                    "+1 Bl",
-                    "end 1",
-                    "reset",
-                    "text 2",
-                    "+2 Blue.",
-                    "end 2",
-                    "stepped",
-                    "finish stop",
-                ],
+                "step|call look|result blue|stepped|step|text 1|+1 Bl|end 1|reset|text 2|+2 Blue.|end 2|stepped|finish stop",
             ),
             (
                 &[begun.clone(), says("lead", "It"), ended("cancelled", None)],
-                &["step", "text 1", "+1 It", "end 1", "stepped", "abort"],
+                "step|text 1|+1 It|end 1|stepped|abort",
             ),
             (
                 &[begun, ended("failed", None)],
-                &["error timeout: no answer in 5 s"],
+                "error timeout: no answer in 5 s",
             ),
         ];
         for (updates, expected) in rows {
-            assert_eq!(parts(updates), expected);
+            assert_eq!(parts(updates).join("|"), expected);
         }
     }
 }
