@@ -1,4 +1,4 @@
-//! For tests: settings that are in no file, and a store that counts what is read.
+//! For tests: settings that are in no file, a process with them, and a store that counts what is read.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -32,6 +32,12 @@ pub(crate) fn sources<const N: usize>(settings: [(&str, &str); N]) -> Sources {
             .into(),
         ..Sources::default()
     }
+}
+
+/// A process with these settings alone, and a store in memory.
+pub(crate) async fn local<const N: usize>(settings: [(&str, &str); N]) -> Local {
+    let local = Local::builder().sources(sources(settings)).in_memory();
+    local.start().await.unwrap()
 }
 
 /// A store in memory that counts the reads of journals and the lists of sessions.

@@ -136,14 +136,12 @@ mod tests {
     use unisono_session::machine::Import;
 
     use super::*;
-    use crate::fixture::sources;
+    use crate::fixture::local;
 
     const OLD: SessionId = SessionId::from_u128(1);
 
     async fn daemon(days: &str) -> Local {
-        let sources = sources([("store.retention_days", days)]);
-        let local = Local::builder().sources(sources).in_memory();
-        let local = local.start().await.unwrap();
+        let local = local([("store.retention_days", days)]).await;
         let import = Import {
             session: Some(OLD),
             title: "An old one".into(),

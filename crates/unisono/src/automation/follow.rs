@@ -330,16 +330,15 @@ fn until(at: Option<Timestamp>, now: Timestamp) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::sources;
+    use crate::fixture;
 
     async fn local(missed: &str) -> Local {
-        let sources = sources([
+        let settings = [
             ("schedules.beat.every", "8760h"),
             ("schedules.beat.task", "Look."),
             ("schedules.beat.missed", missed),
-        ]);
-        let local = Local::builder().sources(sources).in_memory();
-        local.start().await.unwrap()
+        ];
+        fixture::local(settings).await
     }
 
     #[tokio::test]

@@ -217,25 +217,26 @@ mod tests {
     use unisono_session::machine::Import;
 
     use super::*;
-    use crate::Local;
-    use crate::fixture::sources;
+    use crate::fixture::local;
 
     #[tokio::test]
     async fn a_deleted_session_leaves_nothing() {
-        let sources = sources([("compaction.preset", "off")]);
-        let local = Local::builder().sources(sources).in_memory();
-        let local = local.start().await.unwrap();
+        let local = local([("compaction.preset", "off")]).await;
         let import = Import {
             title: "One that goes".into(),
             ..Import::default()
         };
         let session = local.import(import).await.unwrap().id();
-        let index = local.run_index();
+        let (index, usage) = (local.run_index(), local.usage_folds());
         let page = index.page(local.journal(), None, 10, None, |_| true);
         assert!(page.await.unwrap().is_empty());
         assert_eq!(index.0.lock().await.len(), 1);
+        let used = usage.one(local.journal(), session).await.unwrap();
+        assert!(used.is_some());
+        assert_eq!(usage.used.lock().await.len(), 1);
         assert!(local.discard(session).await.unwrap());
         assert!(index.0.lock().await.is_empty());
+        assert!(usage.used.lock().await.is_empty());
         local.shutdown().await;
     }
 

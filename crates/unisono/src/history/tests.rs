@@ -18,7 +18,7 @@ use unisono_store::{Engine, EngineFuture, Event as Stored, SessionId as Id};
 use super::*;
 use crate::Local;
 use crate::ask::Ask;
-use crate::fixture::sources;
+use crate::fixture::local;
 use crate::service::usage::budgets::budgets;
 use crate::turn_view;
 use unisono_config::settings::Sources;
@@ -313,13 +313,12 @@ async fn read_all(journal: &Journal, session: SessionId, ledger: &mut Ledger) {
 
 #[tokio::test]
 async fn the_budgets_read_the_journal_of_a_session_once() {
-    let sources = sources([
+    let local = local([
         ("models.default", "extractive"),
         ("compaction.preset", "off"),
         ("budget.daemon.max_tokens", "100000000"),
     ]);
-    let local = Local::builder().sources(sources).in_memory();
-    let local = local.start().await.unwrap();
+    let local = local.await;
     let session = local.import(conversation()).await.unwrap();
     let setup = local.setup();
     let limits = &setup.loaded.config.budget;

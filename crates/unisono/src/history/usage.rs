@@ -18,7 +18,7 @@ const PAGE: usize = 1_024;
 /// The known usage of the sessions of a store.
 #[derive(Debug, Default)]
 pub struct Folds {
-    used: Mutex<BTreeMap<SessionId, Folded<Fold>>>,
+    pub(super) used: Mutex<BTreeMap<SessionId, Folded<Fold>>>,
     /// The sessions' parts of the budgets.
     pub(crate) budgets: Mutex<BTreeMap<SessionId, KnownUse>>,
 }
@@ -115,10 +115,8 @@ mod tests {
     use std::sync::atomic::Ordering;
 
     use unisono_context::SessionId;
-    use unisono_session::machine::Import;
 
-    use crate::Local;
-    use crate::fixture::{Counting, sources};
+    use crate::fixture::Counting;
 
     #[tokio::test]
     async fn a_session_is_read_once_and_not_again_until_it_changes() {
@@ -135,24 +133,5 @@ mod tests {
             local.usage_folds().all(local.journal()).await.unwrap();
             assert_eq!(engine.reads.load(Ordering::Relaxed), read);
         }
-    }
-
-    #[tokio::test]
-    async fn a_deleted_session_leaves_nothing() {
-        let sources = sources([("compaction.preset", "off")]);
-        let local = Local::builder().sources(sources).in_memory();
-        let local = local.start().await.unwrap();
-        let import = Import {
-            title: "One that goes".into(),
-            ..Import::default()
-        };
-        let session = local.import(import).await.unwrap().id();
-        let folds = local.usage_folds();
-        let fold = folds.one(local.journal(), session).await.unwrap();
-        assert!(fold.is_some());
-        assert_eq!(folds.used.lock().await.len(), 1);
-        assert!(local.discard(session).await.unwrap());
-        assert!(folds.used.lock().await.is_empty());
-        local.shutdown().await;
     }
 }

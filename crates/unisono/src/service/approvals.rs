@@ -377,7 +377,7 @@ mod tests {
     use unisono_store::{Engine, EngineFuture, Event as Stored, Journal, Memory};
 
     use super::*;
-    use crate::fixture::sources;
+    use crate::fixture::{local, sources};
     use crate::local::OpenedStore;
 
     /// Counts the sessions whose last events are read.
@@ -434,9 +434,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_session_that_was_deleted_since_the_list_has_no_waiting_calls() {
-        let sources = sources([("models.default", "extractive")]);
-        let local = Local::builder().sources(sources).in_memory();
-        let local = local.start().await.unwrap();
+        let local = local([("models.default", "extractive")]).await;
         let deleted = SessionId::from_u128(7);
         let waiting = local.waiting_in_all(vec![deleted]).await.unwrap();
         assert!(waiting.is_empty());

@@ -345,7 +345,7 @@ mod tests {
     use unisono_session::tool::Contract;
 
     use super::*;
-    use crate::fixture::sources;
+    use crate::fixture::local;
 
     fn task(at: i64, turn: u128, status: Status) -> Task {
         let task = TaskId {
@@ -569,9 +569,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_session_that_was_deleted_since_the_list_has_no_tasks() {
-        let sources = sources([("models.default", "extractive")]);
-        let local = Local::builder().sources(sources).in_memory();
-        let local = local.start().await.unwrap();
+        let local = local([("models.default", "extractive")]).await;
         let mut fold = Fold::default();
         let working = TaskStatus {
             at: Timestamp(1),

@@ -6,16 +6,11 @@ use unisono_api::token::Scope;
 use super::*;
 use crate::caller::Caller;
 use crate::first_messages::FirstMessages;
-use crate::fixture::sources;
-
-async fn local() -> Local {
-    let local = Local::builder().sources(sources([])).in_memory();
-    local.start().await.unwrap()
-}
+use crate::fixture::local;
 
 #[tokio::test]
 async fn a_message_that_comes_again_finds_the_session_that_it_began() {
-    let local = local().await;
+    let local = local([]).await;
     let tasks = Tasks::default();
     let (one, other) = (Digest::of_bytes(b"one"), Digest::of_bytes(b"other"));
     let (first, is_new) = tasks.session(&local, one, "One").await.unwrap();
@@ -49,7 +44,7 @@ async fn a_message_that_comes_again_finds_the_session_that_it_began() {
 
 #[tokio::test]
 async fn the_same_message_of_two_owners_begins_two_sessions_whose_ids_have_nothing_in_common() {
-    let local = local().await;
+    let local = local([]).await;
     let message = Digest::of_bytes(b"one");
     let mut ends = Vec::new();
     for owner in [None, Some("ada"), Some("bob")] {
@@ -67,7 +62,7 @@ async fn the_same_message_of_two_owners_begins_two_sessions_whose_ids_have_nothi
 
 #[tokio::test]
 async fn the_same_message_with_several_tokens_of_one_owner_begins_one_session() {
-    let local = local().await;
+    let local = local([]).await;
     let message = Digest::of_bytes(b"one");
     let begin = async |name: &str, scope: Scope| {
         let local = local.for_caller(Caller::new(name, scope, Some("ada".into())));
