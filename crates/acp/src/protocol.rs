@@ -271,7 +271,6 @@ pub(crate) enum PlanStatus {
     Completed,
 }
 
-/// An amount of money.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Cost {
     pub(crate) amount: f64,

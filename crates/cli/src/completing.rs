@@ -59,7 +59,6 @@ fn offering(command: Command, extensions: &Extensions) -> Command {
         .mut_subcommands(|below| offering(below, extensions))
 }
 
-/// A kind of candidates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Values {
     Sessions,

@@ -45,14 +45,12 @@ struct Writer {
     paint: Paint,
     /// The next number of each open list; none for bullets.
     lists: Vec<Option<u64>>,
-    /// The addresses of open links.
     links: Vec<String>,
     /// The text of an open code block.
     code: Option<String>,
     table: Option<Rows>,
 }
 
-/// An open table.
 #[derive(Default)]
 struct Rows {
     rows: Vec<Vec<String>>,

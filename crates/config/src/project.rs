@@ -6,7 +6,6 @@ use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-/// The file's name.
 const FILE: &str = "AGENTS.md";
 /// In place of the text of a file that is not read.
 const OUTSIDE: &str = "[not read: it is a link that leads out of the project]";

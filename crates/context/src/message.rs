@@ -254,7 +254,6 @@ pub struct Message {
 }
 
 impl Message {
-    /// The cost of its attachments.
     pub(crate) fn file_tokens(&self) -> FileTokens {
         let contents = self.parts.iter().filter_map(Part::content);
         contents.map(FileTokens::for_content).sum()

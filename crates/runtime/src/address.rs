@@ -15,7 +15,6 @@ pub(crate) type ActorResult<T = ()> = Result<T, ActorProcessingErr>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NoActor;
 
-/// The reading end of an address.
 pub(crate) struct ActorAddress<M>(watch::Receiver<Option<ActorRef<M>>>);
 
 impl<M> fmt::Debug for ActorAddress<M> {
@@ -48,7 +47,6 @@ impl<M: Message> Registration<M> {
         self.0.send_replace(None);
     }
 
-    /// A reading end.
     pub(crate) fn address(&self) -> ActorAddress<M> {
         ActorAddress(self.0.subscribe())
     }

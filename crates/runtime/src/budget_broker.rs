@@ -63,7 +63,6 @@ pub(crate) enum Msg {
 
 type Reply = oneshot::Sender<Result<Amount, BudgetRefusal>>;
 
-/// The arguments of the actor.
 pub(crate) struct Args {
     pub(crate) journal: Journal,
     pub(crate) rules: DaemonBudget,

@@ -50,7 +50,6 @@ use cooldown::Cooldowns;
 
 pub(crate) type StepEnd = Result<StepResult, Failure>;
 
-/// A failed step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
     pub(crate) reason: Arc<str>,
@@ -141,7 +140,6 @@ impl Handle {
     }
 }
 
-/// The arguments of the actor.
 pub(crate) struct Args {
     pub(crate) env: Arc<Env>,
     pub(crate) tokenizer: tokenizer::Handle,
@@ -177,7 +175,6 @@ pub(super) struct Work {
 }
 
 impl Work {
-    /// Reports the current action.
     fn report(&self, text: String) {
         (self.listener.0)(StepEvent::Progress(text.into()));
     }

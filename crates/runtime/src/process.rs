@@ -36,7 +36,6 @@ const STDERR_TAIL: usize = 4 * 1024;
 /// The buffer size of each read.
 const READ: usize = 16 * 1024;
 
-/// A program and its input.
 #[derive(Debug)]
 pub(crate) struct Job<'a> {
     /// The program.

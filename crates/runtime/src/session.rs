@@ -147,7 +147,6 @@ pub(crate) type Ack = oneshot::Sender<Result<(), Error>>;
 
 pub(crate) type Inspection = Box<dyn FnOnce(&SessionState) + Send>;
 
-/// The arguments of the actor.
 pub(crate) struct Args {
     pub(crate) id: SessionId,
     pub(crate) env: Arc<Env>,

@@ -31,7 +31,6 @@ use crate::session::supervision::{Child, Msg};
 use crate::session::{self, Feed, Folded, Session};
 use crate::tokenizer::{self, TokenizerActor};
 
-/// The arguments of the actor.
 pub(crate) struct Args {
     pub(crate) env: Arc<Env>,
     /// The channel for the reason why the tree gave up.

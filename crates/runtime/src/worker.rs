@@ -43,7 +43,6 @@ pub(crate) struct Start {
     pub(crate) attempt: Box<Attempt>,
 }
 
-/// The arguments of the actor.
 pub(crate) struct Args {
     pub(crate) env: Arc<Env>,
     pub(crate) pool: ActorRef<pool_port::Msg>,

@@ -185,7 +185,6 @@ pub struct Server {
     /// The routes of connections beyond the limit.
     full: Router,
     shared: Arc<Shared>,
-    /// The routes of all callers.
     views: Arc<Views>,
     /// The server of the Agent2Agent protocol.
     a2a: Arc<A2a>,

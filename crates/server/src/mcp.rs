@@ -64,10 +64,8 @@ pub struct Server {
     can_request: bool,
 }
 
-/// The result of a call.
 struct Outcome {
     text: String,
-    /// The additional content.
     note: Option<&'static str>,
     structured: Value,
     is_error: bool,

@@ -11,7 +11,6 @@ use crate::error::{Error, Record, Result};
 use crate::journal::Journal;
 use crate::record;
 
-/// The journal's id.
 pub(crate) const ID: SessionId = SessionId::from_u128(u128::MAX);
 /// Number of entries read at a time.
 const PAGE: usize = 4_096;

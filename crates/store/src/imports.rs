@@ -15,7 +15,6 @@ use crate::engine::{Append, Deletion, Engine, SessionId};
 use crate::error::{Error, Fault, Record, Result};
 use crate::record;
 
-/// The journal's id.
 pub(crate) const ID: SessionId = SessionId::from_u128(u128::MAX - 2);
 
 /// Number of attempts to change the list while other programs change it.

@@ -136,7 +136,6 @@ pub(crate) fn now_ms() -> u64 {
     u64::try_from(clock::now().0).unwrap_or_default()
 }
 
-/// The time part of an id.
 pub(crate) fn time_bits(ms: u64) -> u128 {
     u128::from(ms & ((1 << 48) - 1)) << 80
 }

@@ -146,7 +146,6 @@ pub(crate) struct Shared {
     salvage: Option<Salvage>,
     /// The store's directory, if there is one.
     directory: Option<PathBuf>,
-    /// Unacknowledged losses of repairs.
     losses: Option<Arc<Losses>>,
 }
 
@@ -323,7 +322,6 @@ impl Local {
         &self.shared.usage_folds
     }
 
-    /// Recently decided calls.
     pub(crate) fn recent_decisions(&self) -> &RecentDecisions {
         &self.shared.recent_decisions
     }

@@ -315,7 +315,6 @@ async fn editable(
     Ok((detail, file))
 }
 
-/// The fields of the form.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct Draft {
     text: String,

@@ -180,7 +180,6 @@ pub(crate) struct DecisionForm {
     back: String,
 }
 
-/// Decides about a call.
 pub(crate) async fn decide(
     State(service): State<Arc<dyn Service>>,
     Path(call): Path<String>,

@@ -24,7 +24,6 @@ const EVERY: u32 = 5;
 /// Sessions of a member per page.
 const SHOWN: Option<NonZeroUsize> = NonZeroUsize::new(50);
 
-/// Lists all members.
 pub(crate) async fn show(State(service): State<Arc<dyn Service>>) -> Result<Response, PageError> {
     let query = PageQuery {
         cursor: None,

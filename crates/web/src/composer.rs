@@ -85,7 +85,6 @@ impl Draft {
         draft
     }
 
-    /// Reads a submitted form.
     pub(crate) fn read(fields: Vec<(String, String)>) -> Draft {
         let mut draft = Draft {
             branch: main_branch(),

@@ -24,7 +24,6 @@ const LINES: usize = 400;
 /// Maximum shown characters of a line.
 const WIDTH: usize = 1_500;
 
-/// A line of a difference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Row {
     /// Both have it.

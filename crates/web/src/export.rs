@@ -73,7 +73,6 @@ fn form(place: &BranchView) -> Markup {
     }
 }
 
-/// The fields of the form.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct FileQuery {
     /// The format; empty: `unisono`.

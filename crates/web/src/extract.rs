@@ -91,7 +91,6 @@ fn unreadable_part(error: MultipartError) -> PageError {
     Problem::new(code, error.body_text()).into()
 }
 
-/// The parameters in the path of the address.
 pub(crate) struct Path<T>(pub(crate) T);
 
 impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Path<T> {

@@ -154,7 +154,6 @@ pub(crate) fn found_count(found: &SearchResults) -> String {
     }
 }
 
-/// A search result.
 pub(crate) fn hit(hit: &Hit, with_session: bool) -> Markup {
     let branch = hit.branches.first().map_or(MAIN_BRANCH, String::as_str);
     let who = hit.author.as_deref().unwrap_or(&hit.role);

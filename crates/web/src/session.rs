@@ -304,7 +304,6 @@ fn lost(lost: &LostEvents) -> Markup {
     }
 }
 
-/// A part of the turns of a branch.
 #[derive(Debug, Deserialize)]
 pub(crate) struct TurnsQuery {
     #[serde(default = "main_branch")]

@@ -327,7 +327,6 @@ pub(crate) async fn save(
     Ok(Redirect::to("/settings").into_response())
 }
 
-/// Changes a setting of a session.
 pub(crate) async fn save_own(
     State(service): State<Arc<dyn Service>>,
     Path(id): Path<String>,

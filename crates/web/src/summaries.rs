@@ -424,7 +424,6 @@ pub(crate) async fn regenerate(
     redirect_to_turn(&*service, &id, TurnRequest::Regenerate { checkpoint, new }).await
 }
 
-/// Takes a summary back.
 pub(crate) async fn revert(
     State(service): State<Arc<dyn Service>>,
     Path((id, number)): Path<(String, String)>,

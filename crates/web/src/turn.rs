@@ -106,7 +106,6 @@ fn budgets_with_session(turn: &Turn, session: &Session) -> Markup {
     }
 }
 
-/// The address of a turn's page.
 fn page(turn: &Turn) -> String {
     format!("/sessions/{}/turns/{}", turn.session, turn.turn)
 }

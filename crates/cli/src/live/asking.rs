@@ -11,10 +11,8 @@ use super::follow::{Interrupt, Show};
 use super::watch::Watch;
 use unisono::fmt::end;
 
-/// The result of a question.
 #[derive(Debug)]
 pub(crate) enum Reply {
-    /// The person's line.
     Line(String),
     Interrupted,
 }

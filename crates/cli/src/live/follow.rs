@@ -133,7 +133,6 @@ impl<'i> Limits<'i> {
     }
 }
 
-/// Why following stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     Ended,

@@ -24,7 +24,6 @@ use crate::terminal::{Paint, terminal_safe};
 const TICK: Duration = Duration::from_millis(100);
 const SPINNER: &str = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏ ";
 
-/// The display of a turn.
 #[derive(Debug)]
 pub(crate) struct Screen<'o> {
     out: &'o Out,
@@ -37,7 +36,6 @@ pub(crate) struct Screen<'o> {
     cuts: u64,
 }
 
-/// The progress bars of a terminal.
 #[derive(Debug)]
 struct Bars {
     all: MultiProgress,
@@ -219,7 +217,6 @@ impl<'o> Screen<'o> {
         }
     }
 
-    /// The progress report of an agent.
     fn progress(&self, run: &str, text: &str, watch: &Watch) {
         let mut agents = watch.agents.iter();
         let Some(index) = agents.position(|agent| agent.run.as_deref() == Some(run)) else {

@@ -8,7 +8,6 @@ use unisono_api::usage::Amounts;
 use unisono_config::settings::Compaction;
 use unisono_session::budget::EXCEEDED;
 
-/// The state of a turn.
 #[derive(Debug)]
 pub(crate) struct Watch {
     pub(crate) session: String,

@@ -20,7 +20,6 @@ struct Indent {
     begun: bool,
 }
 
-/// The lines under construction.
 pub(super) struct Lines {
     width: usize,
     paint: Paint,

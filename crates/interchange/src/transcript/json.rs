@@ -18,7 +18,6 @@ const MOST_LEVELS: usize = 128;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Value<'t>(&'t str);
 
-/// The fields of an object, in order.
 #[derive(Clone, Debug)]
 pub(super) struct Object<'t> {
     whole: Value<'t>,
@@ -150,7 +149,6 @@ impl<'t> Object<'t> {
         self.any(key).is_some()
     }
 
-    /// A required field.
     pub(super) fn need(&self, key: &str) -> Result<Value<'t>, Problem<'t>> {
         self.get(key)
             .ok_or_else(|| self.wrong(format!("`{key}` is missing")))

@@ -91,7 +91,6 @@ mod tests {
 
     use super::*;
 
-    /// The texts of consecutive pieces.
     fn read(pieces: &[&str]) -> String {
         let mut halves = SurrogateJoiner::default();
         let texts = pieces.iter().map(|piece| {

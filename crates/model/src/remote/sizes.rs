@@ -24,7 +24,6 @@ const FEW_BYTES: usize = 1024;
 
 type Part = fn(&Estimator<'_>, &Request) -> Count;
 
-/// The sizes of one model's requests.
 #[derive(Debug)]
 pub(super) struct Sizes {
     encoding: Encoding,

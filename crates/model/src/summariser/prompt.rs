@@ -70,7 +70,6 @@ enum Segment {
     Placeholder(Placeholder),
 }
 
-/// The values of a prompt's placeholders.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct PromptValues<'a> {
     /// The guarded text of the messages.

@@ -37,7 +37,6 @@ impl Request {
     }
 }
 
-/// A session returns its unused grant.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReturnedGrant {
     pub(crate) session: SessionId,

@@ -29,10 +29,8 @@ impl CompactionStart {
     }
 }
 
-/// The deadlines of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Allowance {
-    /// The deadline of model calls.
     models: Instant,
     /// The deadline of the whole step.
     pub(super) step: Instant,

@@ -203,7 +203,6 @@ struct Conversation {
     /// The session named in the request's body.
     session: Option<String>,
     stream: bool,
-    /// The format of the response.
     form: Form,
     tools: ClientToolRequest,
 }

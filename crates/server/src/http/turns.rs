@@ -192,7 +192,6 @@ async fn accepted(shared: &Shared, session: &Handle, turn: TurnId) -> Result<u64
     Ok(found.map_or(0, |turn| turn.accepted.0.seq.saturating_sub(1)))
 }
 
-/// The current state of a turn.
 pub(super) async fn read(
     shared: &Shared,
     session: &Handle,

@@ -20,7 +20,6 @@ const TIGHTENED: &str = "Less of the conversation was kept verbatim than the pre
 /// The requested form of a turn's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
-    /// The lead's answer.
     Answer,
     /// The result of each agent, then the lead's answer.
     Findings,
@@ -28,7 +27,6 @@ enum Form {
 }
 
 impl Form {
-    /// The form of a tool's answers about a turn.
     fn of_tool(tool: &str, turn: &Turn) -> Form {
         match tool {
             ASK => Form::Answer,

@@ -48,7 +48,6 @@ fn known_tool(name: &str) -> Option<&'static str> {
     TOOLS.into_iter().find(|known| *known == name)
 }
 
-/// The current state of a task.
 pub(super) async fn get(
     local: &Local,
     id: &str,

@@ -374,7 +374,6 @@ async fn held(
     }
 }
 
-/// The current state of a turn.
 pub(super) async fn read(local: &Local, session: &Handle, turn: TurnId) -> Result<Turn, String> {
     let found = turn_view::turn(local.journal(), session, turn).await;
     let found = found.map_err(|error| error.to_string())?;

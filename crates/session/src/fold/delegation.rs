@@ -170,7 +170,6 @@ impl State {
         Ok(())
     }
 
-    /// Records the location in the journal of the run behind a message.
     pub(super) fn record_step_location(&mut self, message: MessageId, run: Option<RunId>) {
         if let Some(location) = self.location_of_run(run) {
             Arc::make_mut(&mut self.step_locations).insert(message, location);

@@ -80,7 +80,6 @@ enum PreFreezeStep {
     Frozen(Box<Snapshot>),
     /// A checkpoint is reverted or replaced, or a prepared summary is dropped.
     Recorded(Box<Fact>),
-    /// The turn ends.
     Done(Outcome),
 }
 

@@ -18,7 +18,6 @@ use super::complete_counts;
 
 /// The next step of a turn that replaces a checkpoint.
 pub(super) enum ReplacementDecision {
-    /// Ask a summariser.
     Plan(Plan),
     Record(Fact),
 }

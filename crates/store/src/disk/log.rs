@@ -13,7 +13,6 @@ use crate::envelope::{self, Envelope, Key, Kind};
 use crate::error::{Error, Fault, Record, Result};
 use crate::row::{self, Body, CheckpointRow, Hash, Head, PageRow};
 
-/// The sled database of a store.
 #[derive(Debug)]
 pub(super) struct Log {
     pub(super) db: sled::Db,

@@ -12,7 +12,6 @@ const LATE_MS: i64 = 60_000;
 /// The recorded rule of a schedule that is switched off.
 const OFF: &str = "off";
 
-/// The next step of a schedule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// The schedule is new or has a changed rule: its times count from now on.

@@ -61,7 +61,6 @@ struct Run {
     since: Timestamp,
     /// The last time at which it could continue.
     ready: Timestamp,
-    /// The usage of its recorded calls.
     stepped: Usage,
     calls: u32,
     tools: HashMap<(u32, u32), Tool>,

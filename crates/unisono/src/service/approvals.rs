@@ -293,7 +293,6 @@ impl Local {
         Ok(None)
     }
 
-    /// Decides the waiting call of any session.
     async fn decide_call(
         &self,
         call: CallId,

@@ -90,7 +90,6 @@ pub fn loss(of: &unisono_store::Loss) -> Loss {
     }
 }
 
-/// The lost events of a session in a repair.
 pub(super) fn lost_events(of: &unisono_store::Loss) -> LostEvents {
     LostEvents {
         first: of.first,

@@ -179,7 +179,6 @@ fn rows(ledger: &Ledger) -> Vec<UsageRow> {
     rows.collect()
 }
 
-/// Parses a day in UTC.
 fn day(text: Option<&str>) -> Result<Option<Day>, Error> {
     let read = |text: &str| {
         let wrong = |_| {

@@ -192,7 +192,6 @@ fn forget_others(folds: &mut BTreeMap<SessionId, Folded<Fold>>, sessions: &[Sess
     folds.retain(|session, _| sessions.contains(session));
 }
 
-/// The requested page.
 fn part(mut all: Vec<Task>, query: &TaskQuery) -> TaskPart {
     all.retain(|task| {
         query.status.is_none_or(|status| task.status == status)

@@ -21,7 +21,6 @@ use crate::live::{Lines, Reply, prompt_text};
 use crate::output::Out;
 use crate::problem::{Problem, Result};
 
-/// The result of a read.
 #[derive(Debug)]
 pub(super) enum InputEvent {
     /// A line, without its end.

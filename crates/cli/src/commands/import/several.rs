@@ -130,7 +130,6 @@ impl Outcome {
     }
 }
 
-/// What the service made of a conversation.
 enum Made {
     /// Nothing: an earlier import made this session.
     Known(Session),

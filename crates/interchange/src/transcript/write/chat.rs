@@ -96,7 +96,6 @@ pub(super) fn path(state: &State, head: MessageId) -> impl Iterator<Item = &Mess
         .map(|node| &*node.message)
 }
 
-/// The author of a user's message.
 pub(super) fn author(message: &Message) -> Option<&str> {
     let author = message.author.as_ref().map(|author| author.as_str());
     author.filter(|_| message.role == Role::User)

@@ -221,7 +221,6 @@ fn part_of_content(part: &Value) -> Result<Value, FieldError> {
     }
 }
 
-/// The status of a turn's answer.
 fn status(turn: &Turn) -> &'static str {
     if turn.is_cut_off() {
         INCOMPLETE

@@ -111,7 +111,6 @@ impl WaitingAnswer {
     }
 }
 
-/// The result of a question.
 enum Reply {
     Decided(Verdict),
     /// Nobody decided.
