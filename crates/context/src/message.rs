@@ -117,7 +117,20 @@ impl Part {
         }
     }
 
-    /// The same, to be changed.
+    /// The name, the media type and the content of an attachment whose content is kept.
+    pub fn file(&self) -> Option<(&Arc<str>, &Arc<str>, &Content)> {
+        match self {
+            Part::Attachment {
+                filename,
+                mime,
+                content: Some(content),
+                ..
+            } => Some((filename, mime, content)),
+            _ => None,
+        }
+    }
+
+    /// Its content, to be changed.
     pub fn content_mut(&mut self) -> Option<&mut Content> {
         match self {
             Part::Attachment { content, .. } => content.as_mut(),

@@ -216,15 +216,7 @@ pub fn in_request(part: &Part) -> Option<ApiPart> {
 
 /// An attachment in memory as an attachment of a requested task; `None` for any other part.
 pub fn in_task(part: &Part) -> Option<NewAttachment> {
-    let Part::Attachment {
-        filename,
-        mime,
-        content: Some(content),
-        ..
-    } = part
-    else {
-        return None;
-    };
+    let (filename, mime, content) = part.file()?;
     let bytes = content.loaded.0.as_ref()?;
     Some(NewAttachment {
         filename: filename.to_string(),
@@ -330,19 +322,13 @@ impl Local {
             return Err(Error::new(Code::TooLarge, detail));
         }
         let digest = self.journal().put_blob(&bytes, None).await?;
-        let Part::Attachment {
-            mime,
-            size_bytes,
-            content: Some(content),
-            ..
-        } = part
-        else {
+        let Some((_, mime, content)) = part.file() else {
             return Err(Error::new(Code::Failed, "the file has no content"));
         };
         Ok(Blob {
             digest: digest.to_string(),
             mime: mime.to_string(),
-            size_bytes,
+            size_bytes: bytes.len() as u64,
             extent: values::extent(content.extent),
         })
     }

@@ -81,15 +81,7 @@ struct Kept<'m> {
 
 impl<'m> Kept<'m> {
     fn new(part: &'m Part, files: &Files) -> Option<Kept<'m>> {
-        let Part::Attachment {
-            filename,
-            mime,
-            content: Some(content),
-            ..
-        } = part
-        else {
-            return None;
-        };
+        let (filename, mime, content) = part.file()?;
         Some(Kept {
             filename,
             mime,

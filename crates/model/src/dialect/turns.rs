@@ -366,15 +366,7 @@ fn owned_or_borrowed<'a>(parts: Cow<'a, [Part]>, shown: Shown<'a>) -> Vec<Owned<
 /// The content of an attachment, if it is loaded: the file if the model accepts it, else the text
 /// of a document that has one.
 fn file<'a>(part: &Part, shown: Shown<'a>) -> Option<Owned<'a>> {
-    let Part::Attachment {
-        filename,
-        mime,
-        content: Some(content),
-        ..
-    } = part
-    else {
-        return None;
-    };
+    let (filename, mime, content) = part.file()?;
     if !shown.accepts.takes(content.extent) {
         let text = shown.snapshot.file_text(content)?;
         let text = document_text(filename, text);

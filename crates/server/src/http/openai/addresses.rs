@@ -57,14 +57,7 @@ fn address(part: &Value) -> Option<String> {
 }
 
 fn data_url(part: &Part) -> Option<String> {
-    let Part::Attachment {
-        mime,
-        content: Some(content),
-        ..
-    } = part
-    else {
-        return None;
-    };
+    let (_, mime, content) = part.file()?;
     let bytes = content.loaded.0.as_ref()?;
     Some(format!("data:{mime};base64,{}", STANDARD.encode(bytes)))
 }
