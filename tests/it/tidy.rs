@@ -71,7 +71,6 @@ const ARROWS: &[(&str, &[&str])] = &[
             "unisono-context",
             "unisono-session",
             "unisono-store",
-            "unisono-search",
             "unisono-runtime",
         ],
     ),

@@ -14,8 +14,7 @@
 //! - [`conversation`] reads a file in any known format.
 //! - [`labels`] selects sessions, [`retention`] finds and deletes old ones.
 //! - [`context`] shows the context of a branch; [`history`] reads turns and runs from a journal,
-//!   [`why`] the requests of a run; [`search_results`] are the messages that a search found,
-//!   [`message_tree`] shows the tree, [`fmt`] shortens texts.
+//!   [`why`] the requests of a run; [`message_tree`] shows the tree, [`fmt`] shortens texts.
 //! - [`approvals`] are the calls that wait for a person.
 //! - [`chat`] is a session as the chat of a page, [`tasks`] are turns as the tasks of other programs.
 //! - [`turn_view`] is a turn in the types of the API, [`follow`] its progress, [`client_tools`] the
@@ -55,7 +54,7 @@ pub mod models;
 #[cfg(feature = "otel")]
 mod otel;
 pub mod retention;
-pub mod search_results;
+mod search_results;
 mod server_skills;
 pub mod service;
 mod skill_tool;

@@ -83,7 +83,6 @@ through_local!(
     unisono::ChangeError,
     RuntimeError,
     unisono_store::Error,
-    unisono_search::Error,
     context::Error,
     estimate::Error,
     history::Error,

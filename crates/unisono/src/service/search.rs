@@ -1,14 +1,15 @@
 //! Full-text search.
 
 use std::num::NonZeroUsize;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use unisono_api::search::{SearchQuery, SearchResults};
 use unisono_api::service::{self, Search};
 use unisono_api::{Code, Page};
-use unisono_context::SessionId;
-use unisono_runtime::clock;
-use unisono_search::Query as Words;
+use unisono_context::{Message, MessageId, SessionId};
+use unisono_runtime::{Handle, clock};
+use unisono_search::{Branch, Query as Words, excerpt};
 use unisono_session::State;
 
 use super::messages::unknown_branch;
@@ -24,6 +25,8 @@ const FOUND: usize = 20;
 const MAX_RESULTS: usize = 1_000;
 /// Maximum depth of a list of results: each page costs all pages before it.
 const DEEPEST: usize = 10_000;
+/// Characters of an excerpt.
+const EXCERPT_CHARS: usize = 240;
 
 #[async_trait]
 impl Search for Local {
@@ -33,7 +36,7 @@ impl Search for Local {
         query: &SearchQuery,
     ) -> service::Result<SearchResults> {
         let Some(session) = session else {
-            return Ok(found(self, query, None).await?);
+            return Ok(self.search_all(query, EXCERPT_CHARS).await?);
         };
         let session = self.view(id("session", session)?).await?;
         let branch = query.branch.clone();
@@ -44,7 +47,53 @@ impl Search for Local {
         if !session.inspect(known).await.map_err(Error::from)? {
             return Err(unknown_branch(&query.branch).into());
         }
-        Ok(found(self, query, Some(session.id())).await?)
+        Ok(found(self, query, Some(session.id()), EXCERPT_CHARS).await?)
+    }
+}
+
+impl Local {
+    /// Searches all sessions, with excerpts of about `chars` characters.
+    ///
+    /// # Errors
+    /// The query is refused, or the index cannot be read.
+    pub async fn search_all(
+        &self,
+        query: &SearchQuery,
+        chars: usize,
+    ) -> Result<SearchResults, Error> {
+        found(self, query, None, chars).await
+    }
+
+    /// The best `limit` messages of the branch that ends in `head`, for an agent's question, each
+    /// with an excerpt of about `chars` characters.
+    ///
+    /// # Errors
+    /// The question is too large, or the session or the index cannot be read.
+    pub async fn recall(
+        &self,
+        session: &Handle,
+        head: MessageId,
+        question: &str,
+        limit: usize,
+        chars: usize,
+    ) -> Result<Vec<(Arc<Message>, String)>, Error> {
+        let id = session.id();
+        let branch = move |state: &State| Branch::new(id, state.tree(), head);
+        let branch = session.inspect(branch).await?;
+        let found = self.search().recall(&branch, question, limit).await?;
+        let (ordinals, stems) = (found.messages, found.stems);
+        let read = move |state: &State| -> Vec<Arc<Message>> {
+            let nodes = ordinals
+                .iter()
+                .filter_map(|ordinal| state.tree().node_at(head, *ordinal));
+            nodes.map(|node| node.message.clone()).collect()
+        };
+        let messages = session.inspect(read).await?.into_iter();
+        let with_excerpt = |message: Arc<Message>| {
+            let part = excerpt(&message.countable_text(), &stems, chars).text;
+            (message, part)
+        };
+        Ok(messages.map(with_excerpt).collect())
     }
 }
 
@@ -53,6 +102,7 @@ async fn found(
     local: &Local,
     sought: &SearchQuery,
     within: Option<SessionId>,
+    chars: usize,
 ) -> Result<SearchResults, Error> {
     let query = Words::parse(&sought.q, clock::now()).map_err(unisono_search::Error::from)?;
     if query.is_empty() {
@@ -92,10 +142,8 @@ async fn found(
             continue;
         };
         let (branch, stems) = (sought.branch.clone(), stems.clone());
-        let look =
-            move |state: &State| search_results::Hit::from_message(&found, state, &branch, &stems);
-        let hit = session.inspect(look).await?;
-        hits.extend(hit.map(|hit| hit.to_api()));
+        let look = move |state: &State| search_results::hit(&found, state, &branch, &stems, chars);
+        hits.extend(session.inspect(look).await?);
     }
     Ok(SearchResults {
         notes: query.notes.iter().map(ToString::to_string).collect(),
