@@ -27,9 +27,8 @@ use super::{measure, tokenizer};
 use crate::ask::{Ask, ContextInputs, check_chosen};
 use crate::fmt;
 use budget_warnings::MaximumUse;
-pub use next_turn::NextTurn;
 use next_turn::decide_topics;
-pub use revert::RevertEstimate;
+pub(crate) use revert::revert;
 use simulation::SimulationInput;
 pub use turn::turn;
 use unisono_config::agents;
@@ -65,121 +64,70 @@ pub enum Error {
     Plan(#[from] compaction::Error),
 }
 
-/// The expected outcome of a compaction.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct Estimate {
-    /// Messages on the branch.
-    pub total: u32,
-    /// Tokens of the context now.
-    pub before: Tokens,
-    /// Maximum tokens of the context afterwards.
-    pub after: Tokens,
-    /// The cost of the first summariser; none if its price is unknown.
-    pub cost: Option<Cost>,
-    /// The maximum tokens of its request, in and out; none without a model.
-    pub tokens: Tokens,
-    /// Warnings about the budgets of the turn and the session.
-    pub warnings: Vec<String>,
-    /// The steps; empty: nothing can be compacted.
-    pub plans: Vec<Plan>,
-    /// Why nothing can be compacted, if so.
-    pub no_change_reason: String,
-    /// The automatic compaction of the next turn.
-    pub next_turn: NextTurn,
-}
-
-impl Estimate {
-    /// The expected outcome of the requested compaction. Missing counts are made in `state`;
-    /// nothing is written.
-    ///
-    /// # Errors
-    /// The branch or an agent is unknown, something cannot be counted, or nothing would fit.
-    pub fn simulate(
-        setup: &Setup,
-        learnt: &Calibrations,
-        ask: &Ask,
-        state: &mut State,
-    ) -> Result<Estimate, Error> {
-        let unknown = || Error::Branch(ask.on_branch().to_owned());
-        let head = head(state, ask)?;
-        let by = ask.context_inputs(setup, learnt)?;
-        check_chosen(setup, ask, &by.team, &by.policy)?;
-        let measured = measure(state, Some(head), &by)?;
-        let next_turn = NextTurn::simulate((setup, learnt), ask, state)?;
-        let mut state = state.clone();
-        if let Mode::Part(_) = ask.mode() {
-            decide_topics(&mut state, head, &by, (setup, &measured.budgets))?;
-        }
-        let ContextInputs { team, policy, .. } = by;
-        let view = state.view(head, false).ok_or_else(unknown)?;
-        let before = view.effective(&measured.budget).unwrap_or_default().tokens;
-        // As a turn does: up to the step that makes a checkpoint.
-        let policy = Policy {
-            masking: None,
-            ..policy
-        };
-        let outlook = SimulationInput {
-            head,
-            pending: false,
-            budgets: &measured.budgets,
-            fallbacks: &measured.shares.fallback_budgets(),
-            policy: &policy,
-            mode: ask.mode(),
-            now: clock::now(),
-        };
-        let simulation = outlook.simulate(&state, false)?;
-        if let (true, Some(error)) = (simulation.plans.is_empty(), simulation.stuck) {
-            return Err(error.into());
-        }
-        let after = simulation.state.view(head, false).ok_or_else(unknown)?;
-        let after = after.effective(&measured.budget).unwrap_or_default();
-        let (original, written) = summary_tokens(&simulation.plans)?;
-        let chosen = (&*team.lead.model, ask.summariser());
-        let cost = cost(setup, chosen, original, written);
-        let tokens = (original + written).times(asks_model(setup, chosen).into());
-        let needed = MaximumUse::of_summary(tokens, cost);
-        Ok(Estimate {
-            tokens,
-            warnings: budget_warnings::of_session((setup, &team), &state, &[], needed),
-            total: view.len().0,
-            no_change_reason: no_change_reason(&view, ask.mode()),
-            before,
-            after: after.tokens,
-            cost,
-            plans: simulation.plans,
-            next_turn,
-        })
+/// The expected outcome of the requested compaction, without session and branch, and its maximum
+/// use. Missing counts are made in `state`; nothing is written.
+///
+/// # Errors
+/// The branch or an agent is unknown, something cannot be counted, or nothing would fit.
+pub(crate) fn simulate(
+    setup: &Setup,
+    learnt: &Calibrations,
+    ask: &Ask,
+    state: &mut State,
+) -> Result<(api::Estimate, MaximumUse), Error> {
+    let unknown = || Error::Branch(ask.on_branch().to_owned());
+    let head = head(state, ask)?;
+    let by = ask.context_inputs(setup, learnt)?;
+    check_chosen(setup, ask, &by.team, &by.policy)?;
+    let measured = measure(state, Some(head), &by)?;
+    let next_turn = next_turn::simulate((setup, learnt), ask, state)?;
+    let mut state = state.clone();
+    if let Mode::Part(_) = ask.mode() {
+        decide_topics(&mut state, head, &by, (setup, &measured.budgets))?;
     }
-
-    /// In the types of the API, without session and branch.
-    pub fn to_api(&self) -> api::Estimate {
-        let covers = self.plans.iter().filter_map(|plan| plan.step.cover());
-        let fresh = covers.flat_map(|cover| &cover.fresh);
-        let forms = self.plans.iter().map(|plan| plan.step.forms());
-        let shortened: BTreeSet<_> = forms.flatten().map(|(message, ..)| message).collect();
-        let steps: Vec<String> = (self.plans.iter())
-            .map(|plan| fmt::step(&plan.step))
-            .collect();
-        api::Estimate {
-            session: String::new(),
-            branch: String::new(),
-            total_messages: self.total,
-            messages_to_summarise: fresh.map(|span| u64::from(span.len())).sum(),
-            messages_to_shorten: shortened.len() as u64,
-            tokens_before: self.before.0,
-            estimated_tokens_after: self.after.0,
-            estimated_compression_ratio: unisono_api::compaction::ratio(
-                self.before.0,
-                self.after.0,
-            ),
-            estimated_cost_usd: self.cost.map(|cost| cost.micro_dollars() as f64 / 1e6),
-            no_change_reason: steps.is_empty().then(|| self.no_change_reason.clone()),
-            warnings: self.warnings.clone(),
-            step: (!steps.is_empty()).then(|| steps.join("; ")),
-            next_turn: self.next_turn.to_api(),
-        }
+    let ContextInputs { team, policy, .. } = by;
+    let view = state.view(head, false).ok_or_else(unknown)?;
+    let before = view.effective(&measured.budget).unwrap_or_default().tokens;
+    // As a turn does: up to the step that makes a checkpoint.
+    let policy = Policy {
+        masking: None,
+        ..policy
+    };
+    let outlook = SimulationInput {
+        head,
+        pending: false,
+        budgets: &measured.budgets,
+        fallbacks: &measured.shares.fallback_budgets(),
+        policy: &policy,
+        mode: ask.mode(),
+        now: clock::now(),
+    };
+    let simulation = outlook.simulate(&state, false)?;
+    if let (true, Some(error)) = (simulation.plans.is_empty(), simulation.stuck) {
+        return Err(error.into());
     }
+    let after = simulation.state.view(head, false).ok_or_else(unknown)?;
+    let after = after.effective(&measured.budget).unwrap_or_default().tokens;
+    let chosen = (&*team.lead.model, ask.summariser());
+    let needed = maximum_use(setup, chosen, &simulation.plans)?;
+    let (summarised, shortened) = affected(&simulation.plans);
+    let step = steps(&simulation.plans);
+    let estimate = api::Estimate {
+        session: String::new(),
+        branch: String::new(),
+        total_messages: view.len().0,
+        messages_to_summarise: summarised,
+        messages_to_shorten: shortened,
+        tokens_before: before.0,
+        estimated_tokens_after: after.0,
+        estimated_compression_ratio: api::ratio(before.0, after.0),
+        estimated_cost_usd: needed.cost_usd,
+        no_change_reason: step.is_none().then(|| no_change_reason(&view, ask.mode())),
+        warnings: budget_warnings::of_session((setup, &team), &state, &[], needed),
+        step,
+        next_turn,
+    };
+    Ok((estimate, needed))
 }
 
 /// The newest message of the requested branch.
@@ -231,6 +179,35 @@ fn no_change_reason(view: &View<'_>, mode: Mode) -> String {
             "all remaining messages must stay".to_owned()
         }
     }
+}
+
+/// The steps for people; none without a plan.
+fn steps(plans: &[Plan]) -> Option<String> {
+    let steps = plans.iter().map(|plan| fmt::step(&plan.step));
+    let steps: Vec<String> = steps.collect();
+    (!steps.is_empty()).then(|| steps.join("; "))
+}
+
+/// The numbers of messages that plans summarise for the first time, and that they mask or cut.
+fn affected(plans: &[Plan]) -> (u64, u64) {
+    let covers = plans.iter().filter_map(|plan| plan.step.cover());
+    let fresh = covers.flat_map(|cover| &cover.fresh);
+    let forms = plans.iter().map(|plan| plan.step.forms());
+    let shortened: BTreeSet<_> = forms.flatten().map(|(message, ..)| message).collect();
+    let summarised = fresh.map(|span| u64::from(span.len())).sum();
+    (summarised, shortened.len() as u64)
+}
+
+/// The maximum use of the first summariser.
+fn maximum_use(
+    setup: &Setup,
+    chosen: (&str, Option<&str>),
+    plans: &[Plan],
+) -> Result<MaximumUse, Error> {
+    let (original, written) = summary_tokens(plans)?;
+    let tokens = (original + written).times(asks_model(setup, chosen).into());
+    let cost = cost(setup, chosen, original, written);
+    Ok(MaximumUse::of_summary(tokens, cost))
 }
 
 /// The tokens that summarisers read, and the most that they write.

@@ -22,9 +22,7 @@ use super::usage::budgets;
 use super::{cursor, id, requests};
 use crate::Local;
 use crate::ask::Ask;
-use crate::context::estimate::budget_warnings::MaximumUse;
-use crate::context::estimate::{self, RevertEstimate};
-use crate::context::topics;
+use crate::context::{estimate, topics};
 use crate::error::Error;
 use crate::local::off_thread;
 use crate::values;
@@ -72,17 +70,15 @@ impl Compactions for Local {
         let mut state = session.inspect(Clone::clone).await.map_err(Error::from)?;
         let learnt = self.calibrations().clone();
         let before = state.clone();
-        let work = move || estimate::Estimate::simulate(&setup, &learnt, &ask, &mut state);
-        let estimate = off_thread(work).await.map_err(Error::from)?;
-        let needed = MaximumUse::of_summary(estimate.tokens, estimate.cost);
+        let work = move || estimate::simulate(&setup, &learnt, &ask, &mut state);
+        let (estimate, needed) = off_thread(work).await.map_err(Error::from)?;
         let shared = budgets::warnings(self, &before, needed).await;
         let shared = shared.map_err(Error::from)?;
-        let warnings = [estimate.warnings.clone(), shared].concat();
         Ok(Estimate {
-            warnings,
+            warnings: [estimate.warnings, shared].concat(),
             session: session.id().to_string(),
             branch: new.branch.clone(),
-            ..estimate.to_api()
+            ..estimate
         })
     }
 
@@ -191,7 +187,7 @@ async fn detail(
     let (id, active) = (found.id, checkpoint.active);
     let usage = state.checkpoint_usage(found.id);
     let learnt = local.calibrations().clone();
-    let without = move || RevertEstimate::simulate((&setup, &learnt), &ask, &mut state, head, id);
+    let without = move || estimate::revert((&setup, &learnt), &ask, &mut state, head, id);
     let work = move || active.then(without);
     let without = off_thread(work).await.transpose()?;
     let key_facts = found.key_facts.iter().map(|fact| KeyFact {
@@ -210,7 +206,7 @@ async fn detail(
         duration_ms: found.duration_ms,
         usage: usage.map(|used| values::amounts(&used)),
         cost_usd: values::dollars(found.cost_micros.map(Cost::from_micro_dollars)),
-        revert: without.map(|without| without.to_api()),
+        revert: without,
         inactive,
     })
 }

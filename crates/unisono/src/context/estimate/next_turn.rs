@@ -1,8 +1,8 @@
 //! The automatic compaction of the next turn of a branch.
 
-use unisono_api::compaction as api;
+use unisono_api::compaction::{NextTurn, ratio};
 use unisono_context::budget::{Budget, Budgets};
-use unisono_context::compaction::{Mode, Plan};
+use unisono_context::compaction::Mode;
 use unisono_context::policy::{Keep, Policy, Preset};
 use unisono_context::topic::DecidedTopics;
 use unisono_context::{MessageId, Tokens};
@@ -17,97 +17,70 @@ use crate::ask::{self, Ask, ContextInputs};
 use crate::fmt;
 use unisono_config::setup::Setup;
 
-/// The compaction of a turn of the configured agents that begins now, before its context is frozen.
-/// Its input is unknown.
-#[derive(Clone, Debug)]
-pub struct NextTurn {
-    policy: Policy,
-    budget: Budget,
-    before: Tokens,
-    after: Tokens,
-    /// Verbatim messages after it.
-    kept: usize,
-    plans: Vec<Plan>,
-    problem: Option<String>,
+/// The compaction of a turn of the configured agents that begins now on the branch of `ask`, before
+/// its context is frozen. Its input is unknown. Missing counts are made in `state`.
+pub(super) fn simulate(
+    (setup, learnt): (&Setup, &Calibrations),
+    ask: &Ask,
+    state: &mut State,
+) -> Result<NextTurn, Error> {
+    let branch = ask.on_branch();
+    let unknown = || Error::Branch(branch.to_owned());
+    let head = state.tree().head(branch).ok_or_else(unknown)?;
+    let by = Ask::new("").branch(branch).context_inputs(setup, learnt)?;
+    measured(setup, by, head, state)
 }
 
-impl NextTurn {
-    /// For the branch and the settings of `ask`. Missing counts are made in `state`.
-    pub(super) fn simulate(
-        (setup, learnt): (&Setup, &Calibrations),
-        ask: &Ask,
-        state: &mut State,
-    ) -> Result<NextTurn, Error> {
-        let branch = ask.on_branch();
-        let unknown = || Error::Branch(branch.to_owned());
-        let head = state.tree().head(branch).ok_or_else(unknown)?;
-        let by = Ask::new("").branch(branch).context_inputs(setup, learnt)?;
-        NextTurn::measured(setup, by, head, state)
-    }
-
-    /// For the branch that ends in `head` and a measured team.
-    pub(super) fn measured(
-        setup: &Setup,
-        by: ContextInputs,
-        head: MessageId,
-        state: &mut State,
-    ) -> Result<NextTurn, Error> {
-        let unknown = || Error::Branch(head.to_string());
-        let measured = measure(state, Some(head), &by)?;
-        let mut state = state.clone();
-        let view = state.view(head, false).ok_or_else(unknown)?;
-        let before = view.effective(&measured.budget).unwrap_or_default().tokens;
-        decide_topics(&mut state, head, &by, (setup, &measured.budgets))?;
-        let rests = state.checkpoints().rests(state.tree(), head);
-        let outlook = SimulationInput {
-            head,
-            pending: false,
-            budgets: &measured.budgets,
-            fallbacks: &measured.shares.fallback_budgets(),
-            policy: &by.policy,
-            mode: if rests { Mode::Rest } else { Mode::Check },
-            now: clock::now(),
-        };
-        let simulation = outlook.simulate(&state, true)?;
-        let view = simulation.state.view(head, false);
-        let after = view
-            .as_ref()
-            .and_then(|view| view.effective(&measured.budget));
-        Ok(NextTurn {
-            policy: by.policy,
-            budget: measured.budget,
-            before,
-            after: after.unwrap_or_default().tokens,
-            kept: view.map_or(0, |view| view.items().len()),
-            plans: simulation.plans,
-            problem: simulation.stuck.map(|error| error.to_string()),
-        })
-    }
-
-    pub(super) fn to_api(&self) -> api::NextTurn {
-        let steps = self.plans.iter().map(|plan| fmt::step(&plan.step));
-        let starts = self.policy.trigger_amount(&self.budget);
-        let tightened = self.plans.iter().any(|plan| plan.tightened);
-        api::NextTurn {
-            preset: self.policy.preset.name().to_owned(),
-            starts_above_tokens: starts
-                .filter(|_| self.policy.tiers().is_none())
-                .map(|starts| starts.0),
-            keeps: match self.policy.keep {
-                Keep::Messages(asked) if tightened => {
-                    let kept = self.kept;
-                    format!("the newest {kept} messages, {asked} are requested")
-                }
-                _ => keeps(&self.policy, &self.budget),
-            },
-            tokens_before: self.before.0,
-            estimated_tokens_after: self.after.0,
-            estimated_compression_ratio: api::ratio(self.before.0, self.after.0),
-            steps: steps.collect(),
-            tightened,
-            problem: self.problem.clone(),
-        }
-    }
+/// The same for the branch that ends in `head` and a measured team.
+pub(super) fn measured(
+    setup: &Setup,
+    by: ContextInputs,
+    head: MessageId,
+    state: &mut State,
+) -> Result<NextTurn, Error> {
+    let unknown = || Error::Branch(head.to_string());
+    let measured = measure(state, Some(head), &by)?;
+    let (policy, budget) = (&by.policy, &measured.budget);
+    let mut state = state.clone();
+    let view = state.view(head, false).ok_or_else(unknown)?;
+    let before = view.effective(budget).unwrap_or_default().tokens;
+    decide_topics(&mut state, head, &by, (setup, &measured.budgets))?;
+    let rests = state.checkpoints().rests(state.tree(), head);
+    let outlook = SimulationInput {
+        head,
+        pending: false,
+        budgets: &measured.budgets,
+        fallbacks: &measured.shares.fallback_budgets(),
+        policy,
+        mode: if rests { Mode::Rest } else { Mode::Check },
+        now: clock::now(),
+    };
+    let simulation = outlook.simulate(&state, true)?;
+    let view = simulation.state.view(head, false);
+    let after = view.as_ref().and_then(|view| view.effective(budget));
+    let after = after.unwrap_or_default().tokens;
+    let kept = view.map_or(0, |view| view.items().len());
+    let starts = policy.trigger_amount(budget);
+    let tightened = simulation.plans.iter().any(|plan| plan.tightened);
+    let steps = simulation.plans.iter().map(|plan| fmt::step(&plan.step));
+    Ok(NextTurn {
+        preset: policy.preset.name().to_owned(),
+        starts_above_tokens: starts
+            .filter(|_| policy.tiers().is_none())
+            .map(|starts| starts.0),
+        keeps: match policy.keep {
+            Keep::Messages(asked) if tightened => {
+                format!("the newest {kept} messages, {asked} are requested")
+            }
+            _ => keeps(policy, budget),
+        },
+        tokens_before: before.0,
+        estimated_tokens_after: after.0,
+        estimated_compression_ratio: ratio(before.0, after.0),
+        steps: steps.collect(),
+        tightened,
+        problem: simulation.stuck.map(|error| error.to_string()),
+    })
 }
 
 /// Decides the topic ends, as a turn does before it compacts. `state` is a copy.

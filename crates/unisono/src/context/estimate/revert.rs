@@ -1,9 +1,8 @@
 //! The effect of reverting a checkpoint, without carrying it out.
 
-use unisono_api::compaction as api;
-use unisono_context::tokens::Count;
+use unisono_api::compaction::RevertEffect;
 use unisono_context::view::View;
-use unisono_context::{CheckpointId, MessageId, Tokens};
+use unisono_context::{CheckpointId, MessageId};
 use unisono_model::calibration::Calibrations;
 use unisono_session::State;
 
@@ -12,79 +11,45 @@ use super::Error;
 use crate::ask::Ask;
 use unisono_config::setup::Setup;
 
-/// A branch with a checkpoint, and after reverting it.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct RevertEstimate {
-    /// Tokens with it.
-    pub before: Tokens,
-    /// Tokens without it.
-    pub after: Count,
-    /// The usable tokens of the configured agents, as the context of the branch shows them.
-    pub usable: Tokens,
-    /// The usable tokens of the revert itself, which reserves none for results of delegates.
-    pub limit: Tokens,
-    /// The numbers of the checkpoints that return to the context.
-    pub checkpoints: Vec<u32>,
-    /// The number of messages that return to it.
-    pub messages: u32,
-}
-
-impl RevertEstimate {
-    /// The branch that ends in `head` with a checkpoint and without it. Missing counts are made in
-    /// `state`; nothing is written.
-    ///
-    /// # Errors
-    /// An agent is unknown, or something cannot be counted.
-    pub fn simulate(
-        (setup, learnt): (&Setup, &Calibrations),
-        ask: &Ask,
-        state: &mut State,
-        head: MessageId,
-        checkpoint: CheckpointId,
-    ) -> Result<RevertEstimate, Error> {
-        let by = ask.context_inputs(setup, learnt)?;
-        let budget = measure(state, Some(head), &by)?.budget;
-        let next_turn = Ask::new("").branch(ask.on_branch());
-        // A revert needs no delegates: it is possible if one of them is unknown.
-        let usable = match next_turn.context_inputs(setup, learnt) {
-            Ok(by) => measure(state, Some(head), &by)?.budget.usable,
-            Err(_) => budget.usable,
-        };
-        let effective = |view: &View<'_>| view.effective(&budget).unwrap_or_default();
-        let (all, altered) = state.without_checkpoint(head, checkpoint);
-        let without = View::new(state.tree(), &all, &altered, state.pinned(), head, false);
-        let with = state.view(head, false);
-        let (checkpoints, messages) = match (&with, &without) {
-            (Some(with), Some(without)) => returning(with, without),
-            _ => (Vec::new(), 0),
-        };
-        Ok(RevertEstimate {
-            before: with.as_ref().map(effective).unwrap_or_default().tokens,
-            after: without.as_ref().map(effective).unwrap_or_default(),
-            usable,
-            limit: budget.usable,
-            checkpoints,
-            messages,
-        })
-    }
-
-    /// Whether it can be reverted.
-    pub fn fits(&self) -> bool {
-        self.after.at_most <= self.limit
-    }
-
-    /// In the types of the API.
-    pub fn to_api(&self) -> api::RevertEffect {
-        api::RevertEffect {
-            tokens_before: self.before.0,
-            tokens_after: self.after.tokens.0,
-            usable_tokens: self.usable.0,
-            fits: self.fits(),
-            checkpoints: self.checkpoints.clone(),
-            messages: self.messages,
-        }
-    }
+/// The branch that ends in `head` with a checkpoint and without it. Missing counts are made in
+/// `state`; nothing is written.
+///
+/// # Errors
+/// An agent is unknown, or something cannot be counted.
+pub(crate) fn revert(
+    (setup, learnt): (&Setup, &Calibrations),
+    ask: &Ask,
+    state: &mut State,
+    head: MessageId,
+    checkpoint: CheckpointId,
+) -> Result<RevertEffect, Error> {
+    let by = ask.context_inputs(setup, learnt)?;
+    let budget = measure(state, Some(head), &by)?.budget;
+    let next_turn = Ask::new("").branch(ask.on_branch());
+    // A revert needs no delegates: it is possible if one of them is unknown.
+    let usable = match next_turn.context_inputs(setup, learnt) {
+        Ok(by) => measure(state, Some(head), &by)?.budget.usable,
+        Err(_) => budget.usable,
+    };
+    let effective = |view: &View<'_>| view.effective(&budget).unwrap_or_default();
+    let (all, altered) = state.without_checkpoint(head, checkpoint);
+    let without = View::new(state.tree(), &all, &altered, state.pinned(), head, false);
+    let with = state.view(head, false);
+    let (checkpoints, messages) = match (&with, &without) {
+        (Some(with), Some(without)) => returning(with, without),
+        _ => (Vec::new(), 0),
+    };
+    let before = with.as_ref().map(effective).unwrap_or_default();
+    let after = without.as_ref().map(effective).unwrap_or_default();
+    Ok(RevertEffect {
+        tokens_before: before.tokens.0,
+        tokens_after: after.tokens.0,
+        usable_tokens: usable.0,
+        // A revert reserves no tokens for results of delegates.
+        fits: after.at_most <= budget.usable,
+        checkpoints,
+        messages,
+    })
 }
 
 /// The numbers of the checkpoints that are active only afterwards, and how many more messages are

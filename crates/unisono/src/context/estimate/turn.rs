@@ -12,7 +12,7 @@ use unisono_session::{Definition, State};
 
 use super::super::{measure, tokenizer};
 use super::budget_warnings::{self, MaximumUse};
-use super::{Error, NextTurn, input};
+use super::{Error, input, next_turn};
 use crate::ask::{Ask, ContextInputs};
 use crate::models;
 use unisono_config::setup::Setup;
@@ -32,8 +32,8 @@ pub fn turn(
     let head = state.tree().head(ask.on_branch());
     let measured = measure(state, head, &by)?;
     let overflow = input::problem(setup, &by, (ask.on_branch(), task), state)?;
-    let next = head.map(|head| NextTurn::measured(setup, by.clone(), head, state));
-    let next = next.transpose()?.map(|next| next.to_api());
+    let next = head.map(|head| next_turn::measured(setup, by.clone(), head, state));
+    let next = next.transpose()?;
     let next_before = next.as_ref().map_or(0, |next| next.tokens_before);
     let next_after = next.as_ref().map_or(0, |next| next.estimated_tokens_after);
     let digests: Vec<_> = by.team.definitions().map(|agent| agent.digest()).collect();
