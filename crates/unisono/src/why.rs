@@ -3,7 +3,8 @@
 
 pub mod causes;
 
-use unisono_context::{AgentId, RunId};
+use unisono_api::run::SiblingRequest;
+use unisono_context::RunId;
 use unisono_runtime::replay::{RebuiltTurn, Requests};
 use unisono_session::event::RunRole;
 use unisono_session::{Definition, Trace};
@@ -16,60 +17,36 @@ pub fn requests(rebuilt: &RebuiltTurn, run: RunId) -> Option<&Requests> {
     rebuilt.runs.iter().find(|requests| requests.run == run)
 }
 
-/// The common part of two runs' requests, and their difference.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct Difference {
-    /// The other run.
-    pub other: RunId,
-    /// Its agent.
-    pub agent: AgentId,
-    /// Its request, from 0.
-    pub number: usize,
-    /// Number of leading bytes that are equal.
-    pub shared: usize,
-    /// Number of bytes of this run's request.
-    pub whole: usize,
-    /// The beginning of the rest of this run's request.
-    pub suffix: String,
-    /// The beginning of the rest of the other request.
-    pub sibling_suffix: String,
-    /// The keys in which their definitions differ.
-    pub differing_keys: Vec<&'static str>,
-}
-
-impl Difference {
-    /// Compares request `at` of a run, from 0, with the same one of another run; if the other run
-    /// has fewer, its last one is used. None if either has no request.
-    pub fn between(
-        trace: &Trace,
-        rebuilt: &RebuiltTurn,
-        (run, at): (RunId, usize),
-        other: RunId,
-    ) -> Option<Difference> {
-        let ours = requests(rebuilt, run)?.requests.get(at)?;
-        let theirs = requests(rebuilt, other)?;
-        let number = at.min(theirs.requests.len().checked_sub(1)?);
-        let (a, b) = (
-            ours.body.concat(),
-            theirs.requests.get(number)?.body.concat(),
-        );
-        let shared = a.iter().zip(&b).take_while(|(a, b)| a == b).count();
-        let (run, of) = (trace.run(run)?, trace.run(other)?);
-        Some(Difference {
-            other,
-            agent: of.opened.1.agent.clone(),
-            number,
-            shared,
-            whole: a.len(),
-            suffix: from(&a, shared),
-            sibling_suffix: from(&b, shared),
-            differing_keys: match (&run.definition, &of.definition) {
-                (Some(ours), Some(theirs)) => differing(ours, theirs),
-                _ => Vec::new(),
-            },
-        })
-    }
+/// The common part of two runs' requests, and their difference: request `at` of a run, from 0, and
+/// the same one of another run; if the other run has fewer, its last one. None if either has no
+/// request.
+pub fn difference(
+    trace: &Trace,
+    rebuilt: &RebuiltTurn,
+    (run, at): (RunId, usize),
+    other: RunId,
+) -> Option<SiblingRequest> {
+    let ours = requests(rebuilt, run)?.requests.get(at)?;
+    let theirs = requests(rebuilt, other)?;
+    let number = at.min(theirs.requests.len().checked_sub(1)?);
+    let (a, b) = (
+        ours.body.concat(),
+        theirs.requests.get(number)?.body.concat(),
+    );
+    let shared = a.iter().zip(&b).take_while(|(a, b)| a == b).count();
+    let (run, of) = (trace.run(run)?, trace.run(other)?);
+    Some(SiblingRequest {
+        run: other.to_string(),
+        agent: of.opened.1.agent.to_string(),
+        request: number as u64 + 1,
+        shared_bytes: shared as u64,
+        suffix: from(&a, shared),
+        sibling_suffix: from(&b, shared),
+        differing_keys: match (&run.definition, &of.definition) {
+            (Some(ours), Some(theirs)) => differing(ours, theirs),
+            _ => Vec::new(),
+        },
+    })
 }
 
 /// The first sibling of this run, in the order of the fan-out; otherwise the run it works for.
@@ -101,7 +78,7 @@ fn from(bytes: &[u8], at: usize) -> String {
 }
 
 /// The keys in which two definitions differ, as written.
-fn differing(a: &Definition, b: &Definition) -> Vec<&'static str> {
+fn differing(a: &Definition, b: &Definition) -> Vec<String> {
     let keys = [
         ("agent", a.id != b.id),
         ("kind", a.kind != b.kind),
@@ -116,5 +93,5 @@ fn differing(a: &Definition, b: &Definition) -> Vec<&'static str> {
         ("max_model_calls", a.max_model_calls != b.max_model_calls),
     ];
     let differing = keys.into_iter().filter(|(_, differs)| *differs);
-    differing.map(|(key, _)| key).collect()
+    differing.map(|(key, _)| key.to_owned()).collect()
 }

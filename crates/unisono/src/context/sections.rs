@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use unisono_api::context::{Context, ContextMessage, PreparedSummary, Summary, TierLoad, Tool};
+use unisono_api::context::{Context, ContextMessage, PreparedSummary, Summary, Tool};
 use unisono_api::session::Preview;
 use unisono_context::alteration::Form;
 use unisono_context::checkpoint::Body;
@@ -36,11 +36,6 @@ pub fn to_api(
     let head = state.tree().head(branch);
     let view = head.and_then(|head| state.view(head, false));
     let tiers = view.map_or_else(Vec::new, |view| loads(&view, &by.policy, budget));
-    let tiers = tiers.into_iter().map(|tier| TierLoad {
-        name: tier.name.to_owned(),
-        tokens: tier.tokens,
-        limit_tokens: tier.limit,
-    });
     let session = state.id().map(|id| id.to_string()).unwrap_or_default();
     let topics = topics::to_api(state, branch).unwrap_or_default();
     let url = format!("/v1/sessions/{session}/topics");
@@ -62,7 +57,7 @@ pub fn to_api(
         tools_tokens: measured.tools.tokens.0,
         uncounted_servers: unasked(&measured.preamble, by),
         topics: Preview::new(topics.len(), topics.into_iter().rev(), url),
-        tiers: tiers.collect(),
+        tiers,
         summaries: summaries(&shown.snapshot, &tokens),
         messages: entries(&shown.snapshot, &tokens),
         pending_messages: extra.pending.0,

@@ -1,5 +1,6 @@
 //! Topics of a branch, and the sizes of tiers, for display.
 
+use unisono_api::context::TierLoad;
 use unisono_api::topic as api;
 use unisono_context::Ordinal;
 use unisono_context::budget::Budget;
@@ -78,18 +79,6 @@ fn status(view: &View<'_>, topic: Span) -> &'static str {
     }
 }
 
-/// The size and the limit of a tier, in tokens.
-#[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
-pub struct TierLoad {
-    /// Its name for people.
-    pub name: &'static str,
-    /// Its size.
-    pub tokens: u64,
-    /// Its limit.
-    pub limit: u64,
-}
-
 /// The size of each tier of a branch; none if the policy has no tiers.
 pub fn loads(view: &View<'_>, policy: &Policy, budget: &Budget) -> Vec<TierLoad> {
     let tiers = policy.tiers().zip(policy.trigger_amount(budget));
@@ -102,9 +91,9 @@ pub fn loads(view: &View<'_>, policy: &Policy, budget: &Budget) -> Vec<TierLoad>
             ("bulks", loads.bulks, bulks),
         ];
         let each = each.map(|(name, load, limit)| TierLoad {
-            name,
+            name: name.to_owned(),
             tokens: load.tokens.0,
-            limit: limit.0,
+            limit_tokens: limit.0,
         });
         each.into()
     })

@@ -1,34 +1,30 @@
 //! Why a run exists: from the input of its turn to its own opening.
 
-use unisono_api::run::decision_text;
+use unisono_api::run::{Cause, decision_text};
 use unisono_context::RunId;
 use unisono_session::Trace;
 use unisono_session::trace::{DecidedCall, Moment, RunTrace, decisions};
 
 use crate::fmt;
 use crate::fmt::end;
+use crate::values::instant;
 
 /// Displayed characters of an input or a task.
 const SHOWN: usize = 80;
 
-/// One link of the chain.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct Cause {
-    /// Its time and its event.
-    pub moment: Moment,
-    /// `input`, `start`, `plan`, `freeze`, `run`, `attempt`, `decision`, `end`.
-    pub name: &'static str,
-    /// What happened, for people.
-    pub text: String,
+fn cause(moment: Moment, name: &str, text: String) -> Cause {
+    Cause {
+        event: moment.seq,
+        at: instant(moment.at),
+        cause: name.to_owned(),
+        text,
+    }
 }
 
 /// The chain, in the order of the journal.
 pub fn of_run(trace: &Trace, run: RunId) -> Vec<Cause> {
     let mut causes = Vec::new();
-    let mut add = |moment, name, text| {
-        causes.push(Cause { moment, name, text });
-    };
+    let mut add = |moment, name, text| causes.push(cause(moment, name, text));
     let Some(of) = trace.run(run) else {
         return causes;
     };
@@ -81,7 +77,7 @@ pub fn of_run(trace: &Trace, run: RunId) -> Vec<Cause> {
         let text = format!("it ended: {}", of.status().name());
         add(*moment, "end", text);
     }
-    causes.sort_by_key(|cause| cause.moment.seq);
+    causes.sort_by_key(|cause| cause.event);
     causes
 }
 

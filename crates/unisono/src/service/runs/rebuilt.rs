@@ -2,8 +2,7 @@
 
 use unisono_api::Code;
 use unisono_api::run::{
-    Cause, DigestCheck, Replay, ReplayedRequest, ReplayedRun, RequestBody, RunRequest,
-    SiblingRequest, Why, WhyQuery,
+    DigestCheck, Replay, ReplayedRequest, ReplayedRun, RequestBody, RunRequest, Why, WhyQuery,
 };
 use unisono_api::turn::ErrorInfo;
 use unisono_context::{RunId, SessionId, TurnId};
@@ -18,8 +17,7 @@ use crate::Local;
 use crate::error::Error;
 use crate::history;
 use crate::local::off_thread;
-use crate::values;
-use crate::why::{self, Difference, causes};
+use crate::why::{self, causes};
 
 /// The requests of a run and their reasons.
 pub(super) async fn why(local: &Local, found: &FoundRun, query: &WhyQuery) -> Result<Why, Error> {
@@ -40,21 +38,20 @@ pub(super) async fn why(local: &Local, found: &FoundRun, query: &WhyQuery) -> Re
     }
     let against = other
         .zip(at)
-        .and_then(|(other, at)| Difference::between(&found.trace, &rebuilt, (found.id, at), other));
+        .and_then(|(other, at)| why::difference(&found.trace, &rebuilt, (found.id, at), other));
     let requests = rebuilt_requests.iter().enumerate();
-    let causes = causes::of_run(&found.trace, found.id);
     Ok(Why {
         session: found.session.to_string(),
         turn: turn.to_string(),
         run: found.run()?,
-        causes: causes.iter().map(cause).collect(),
+        causes: causes::of_run(&found.trace, found.id),
         requests: requests
             .map(|(at, request)| run_request(at, request, query.bodies))
             .collect(),
         unknown,
         body: chosen.map(|(at, request)| body(at, request)),
         checks: checks(&rebuilt, Some(found.id)),
-        against: against.as_ref().map(compared),
+        against,
     })
 }
 
@@ -141,15 +138,6 @@ fn sibling(found: &FoundRun, named: Option<&str>) -> Result<Option<RunId>, Error
     }
 }
 
-fn cause(cause: &causes::Cause) -> Cause {
-    Cause {
-        event: cause.moment.seq,
-        at: values::instant(cause.moment.at),
-        cause: cause.name.to_owned(),
-        text: cause.text.clone(),
-    }
-}
-
 fn run_request(at: usize, request: &RebuiltRequest, with_bytes: bool) -> RunRequest {
     let [head, tail] = &request.body;
     let text = |bytes: &[u8]| with_bytes.then(|| String::from_utf8_lossy(bytes).into_owned());
@@ -195,22 +183,6 @@ fn checks(rebuilt: &RebuiltTurn, only: Option<RunId>) -> Vec<DigestCheck> {
             matches: check.is_equal(),
         });
     checks.collect()
-}
-
-fn compared(difference: &Difference) -> SiblingRequest {
-    SiblingRequest {
-        run: difference.other.to_string(),
-        agent: difference.agent.to_string(),
-        request: difference.number as u64 + 1,
-        shared_bytes: difference.shared as u64,
-        suffix: difference.suffix.clone(),
-        sibling_suffix: difference.sibling_suffix.clone(),
-        differing_keys: difference
-            .differing_keys
-            .iter()
-            .map(ToString::to_string)
-            .collect(),
-    }
 }
 
 fn replayed(run: &Requests) -> ReplayedRun {
