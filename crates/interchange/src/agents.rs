@@ -28,7 +28,7 @@ use std::path::{Path, PathBuf};
 use unisono_model::catalogue::Catalogue;
 
 pub use detect::find;
-pub use import::{Candidate, Import, PlacedAgent, Report, Status, Writes};
+pub use import::{Candidate, Import, Status, Writes};
 pub use unisono_api::agent::KeyChange;
 
 use unisono_config::diagnostic::Diagnostic;

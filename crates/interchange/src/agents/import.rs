@@ -88,77 +88,19 @@ impl Status {
     }
 }
 
-/// An imported agent and its file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct PlacedAgent {
-    /// The agent.
-    pub agent: ConvertedAgent,
-    /// The file that it is from.
-    pub from: PathBuf,
-    /// The file of its definition.
-    pub file: PathBuf,
-    /// The outcome.
-    pub status: Status,
-}
-
-/// The outcome of an import.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Report {
-    /// The agents, in the order of their files.
-    pub agents: Vec<PlacedAgent>,
-    /// Files, or agents in them, that cannot be imported, with the reason.
-    pub problems: Vec<(PathBuf, String)>,
-    /// Files of directories that define no agent, with the reason.
-    pub skipped: Vec<(PathBuf, String)>,
-    /// The folders of skills that were copied.
-    pub skills: Vec<PathBuf>,
-}
-
-impl Report {
-    fn add_unread(&mut self, file: &Path, is_named: bool, error: &Error) {
-        let list = match error.is_no_agent() && !is_named {
-            true => &mut self.skipped,
-            false => &mut self.problems,
-        };
-        list.push((file.to_owned(), error.to_string()));
-    }
-
-    /// The report in the types of the API. `name` names the files of the other program.
-    pub fn to_api(&self, name: impl Fn(&Path) -> String) -> AgentImport {
-        let notes = |all: &[(PathBuf, String)]| {
-            let all = all.iter().map(|(file, reason)| FileNote {
-                file: name(file),
-                reason: reason.clone(),
-            });
-            all.collect()
-        };
-        let agents = self.agents.iter().map(|placed| ImportedAgent {
-            agent: placed.agent.id.clone(),
-            format: placed.agent.format.name().to_owned(),
-            from: name(&placed.from),
-            file: placed.file.display().to_string(),
-            text: placed.agent.text.clone(),
-            state: placed.status.name().to_owned(),
-            lost: placed.agent.lost.clone(),
-            changed: placed.agent.changed.clone(),
-        });
-        AgentImport {
-            agents: agents.collect(),
-            problems: notes(&self.problems),
-            skipped: notes(&self.skipped),
-            reload: None,
-        }
-    }
-}
-
 impl Import<'_> {
     /// Converts the agents of these files, and writes their definitions. The skills beside them that
-    /// they name are copied to the directory of skills.
+    /// they name are copied to the directory of skills; their new folders are returned too. `name`
+    /// names the files of the other program.
     ///
     /// # Errors
     /// A definition or a skill cannot be written; the error names its file.
-    pub fn carry_out(self, files: &[Candidate], loaded: &Loaded) -> io::Result<Report> {
+    pub fn carry_out(
+        self,
+        files: &[Candidate],
+        loaded: &Loaded,
+        name: impl Fn(&Path) -> String,
+    ) -> io::Result<(AgentImport, Vec<PathBuf>)> {
         let own = Skills::names_of(&loaded.sources().skills());
         let mut known = LocalNames {
             catalogue: &loaded.catalogue,
@@ -167,14 +109,17 @@ impl Import<'_> {
             refused_skills: &BTreeMap::new(),
             agents: &BTreeSet::new(),
         };
-        let each = files
-            .iter()
-            .flat_map(|file| read(&file.path, self.format, known));
+        let agents_in = |file: &Candidate| read(&file.path, self.format, known);
+        let each = files.iter().flat_map(agents_in);
         let ids = each.flatten().flatten().map(|agent| agent.id);
         let there: BTreeSet<String> = names_in_use(self.to).chain(ids).collect();
         known.agents = &there;
-        let mut report = Report::default();
-        let mut taken: BTreeMap<String, PathBuf> = BTreeMap::new();
+        let (mut report, mut new_skills) = (AgentImport::default(), Vec::new());
+        let note = |file: &Path, error: &Error| FileNote {
+            file: name(file),
+            reason: error.to_string(),
+        };
+        let mut taken = BTreeSet::new();
         for Candidate { path: from, named } in files {
             let beside = skills::beside(from, self.within);
             let (usable, refused) = skills::usable(&own, &beside);
@@ -186,37 +131,60 @@ impl Import<'_> {
             let agents = match read(from, self.format, known) {
                 Ok(agents) => agents,
                 Err(error) => {
-                    report.add_unread(from, *named, &error);
+                    let list = match error.is_no_agent() && !*named {
+                        true => &mut report.skipped,
+                        false => &mut report.problems,
+                    };
+                    list.push(note(from, &error));
                     continue;
                 }
             };
             for agent in agents {
-                let mut agent = match agent {
+                let agent = match agent {
                     Ok(agent) => agent,
                     Err(error) => {
-                        report.problems.push((from.clone(), error.to_string()));
+                        report.problems.push(note(from, &error));
                         continue;
                     }
                 };
-                let file = self.to.join(format!("{}.md", agent.id));
-                let status = match taken.insert(agent.id.clone(), from.clone()) {
-                    Some(_) => Status::Twice,
-                    None => self.write(&file, &agent)?,
-                };
-                if matches!(status, Status::Written | Status::WouldWrite) {
-                    let copied = self.copy_skills(&mut agent, &beside, loaded)?;
-                    report.skills.extend(copied);
-                }
-                let from = from.clone();
-                report.agents.push(PlacedAgent {
-                    agent,
-                    from,
-                    file,
-                    status,
-                });
+                let is_new = taken.insert(agent.id.clone());
+                let (agent, copied) = self.place(agent, is_new, name(from), (&beside, loaded))?;
+                report.agents.push(agent);
+                new_skills.extend(copied);
             }
         }
-        Ok(report)
+        Ok((report, new_skills))
+    }
+
+    /// Writes the definition of an agent, unless another one of that name came before it, and
+    /// copies its skills. Returns their new folders too.
+    fn place(
+        self,
+        mut agent: ConvertedAgent,
+        is_new: bool,
+        from: String,
+        (beside, loaded): (&BTreeMap<String, Found>, &Loaded),
+    ) -> io::Result<(ImportedAgent, Vec<PathBuf>)> {
+        let file = self.to.join(format!("{}.md", agent.id));
+        let status = match is_new {
+            true => self.write(&file, &agent)?,
+            false => Status::Twice,
+        };
+        let copied = match status {
+            Status::Written | Status::WouldWrite => self.copy_skills(&mut agent, beside, loaded)?,
+            Status::Exists | Status::Twice => Vec::new(),
+        };
+        let imported = ImportedAgent {
+            agent: agent.id,
+            format: agent.format.name().to_owned(),
+            from,
+            file: file.display().to_string(),
+            text: agent.text,
+            state: status.name().to_owned(),
+            lost: agent.lost,
+            changed: agent.changed,
+        };
+        Ok((imported, copied))
     }
 
     /// Copies the skills of an agent that are beside it, unless there are skills of these names.

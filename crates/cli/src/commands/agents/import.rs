@@ -4,10 +4,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::builder::PossibleValuesParser;
+use unisono_api::agent::{AgentImport, FileNote, ImportedAgent, KeyChange};
 use unisono_config::settings;
-use unisono_interchange::agents::{
-    Candidate, Format, Import, KeyChange, PlacedAgent, Report, Status, Writes,
-};
+use unisono_interchange::agents::{Candidate, Format, Import, Writes};
 
 use crate::app::App;
 use crate::problem::{Exit, Problem, Result};
@@ -71,15 +70,16 @@ pub(crate) fn run(app: &App, args: Args) -> Result<()> {
         },
     };
     let files = files(&args.paths)?;
-    let report = import.carry_out(&files, &loaded);
-    let report = report.map_err(|error| Problem::failed(error.to_string()))?;
+    let name = |file: &Path| file.display().to_string();
+    let carried_out = import.carry_out(&files, &loaded, name);
+    let (report, _) = carried_out.map_err(|error| Problem::failed(error.to_string()))?;
     if report.agents.is_empty() && report.problems.is_empty() {
         report_skipped(app, &report.skipped);
         let problem = Problem::not_found("no agents were found there");
         return Err(problem.hint("name their directory or file, such as ~/.claude/agents"));
     }
     show_report(app, &report);
-    let is_kept = |one: &PlacedAgent| matches!(one.status, Status::Exists | Status::Twice);
+    let is_kept = |one: &ImportedAgent| matches!(&*one.state, "exists" | "twice");
     match report.agents.iter().any(is_kept) || !report.problems.is_empty() {
         true => Err(Problem::silent(Exit::Failed)),
         false => Ok(()),
@@ -104,66 +104,53 @@ fn unreadable(path: &Path, error: &io::Error) -> Problem {
     problem.hint("name a file, or a directory that is searched")
 }
 
-type Files = [(PathBuf, String)];
-
-fn report_skipped(app: &App, skipped: &Files) {
-    for (file, reason) in skipped {
-        app.out
-            .message(format_args!("no agent: {}: {reason}", file.display()));
+fn report_skipped(app: &App, skipped: &[FileNote]) {
+    for FileNote { file, reason } in skipped {
+        app.out.message(format_args!("no agent: {file}: {reason}"));
     }
 }
 
-fn show_report(app: &App, report: &Report) {
-    let Report {
-        agents: done,
-        problems,
-        skipped,
-        skills: _,
-    } = report;
+fn show_report(app: &App, report: &AgentImport) {
     if app.out.json {
-        let name = |file: &Path| file.display().to_string();
-        return app.out.json(&report.to_api(name));
+        return app.out.json(report);
     }
+    let done = &report.agents;
     done.iter().for_each(|one| show_one(app, one));
-    let written = done
-        .iter()
-        .filter(|one| one.status == Status::Written)
-        .count();
-    let lost: usize = done.iter().map(|one| one.agent.lost.len()).sum();
+    let written = done.iter().filter(|one| one.state == "written").count();
+    let lost: usize = done.iter().map(|one| one.lost.len()).sum();
     let keys = if lost == 1 { "key" } else { "keys" };
     app.out.message(format_args!(
         "{} written, {lost} {keys} did not carry over",
         show::many(written as u64, "agent"),
     ));
-    report_skipped(app, skipped);
-    for (file, problem) in problems {
-        app.out.warn(format_args!("{}: {problem}", file.display()));
+    report_skipped(app, &report.skipped);
+    for FileNote { file, reason } in &report.problems {
+        app.out.warn(format_args!("{file}: {reason}"));
     }
 }
 
-fn show_one(app: &App, one: &PlacedAgent) {
+fn show_one(app: &App, one: &ImportedAgent) {
     let paint = app.out.paint;
-    let word = match one.status {
-        Status::Written => paint.green("written"),
-        Status::WouldWrite => paint.cyan("to write"),
-        Status::Exists => paint.yellow("kept"),
-        Status::Twice => paint.yellow("left out"),
+    let word = match &*one.state {
+        "written" => paint.green("written"),
+        "would_write" => paint.cyan("to write"),
+        "exists" => paint.yellow("kept"),
+        _ => paint.yellow("left out"),
     };
-    let (file, from) = (one.file.display(), one.from.display());
-    let format = one.agent.format.name();
+    let (file, from, format) = (&one.file, &one.from, &one.format);
     app.out
         .data(format_args!("{word}  {file}  from {from} ({format})"));
-    match one.status {
-        Status::Exists => app.out.data(
+    match &*one.state {
+        "exists" => app.out.data(
             "  exists: --force overwrites an .md file; remove a .toml file with this name first",
         ),
-        Status::Twice => app.out.data("  another file defines an agent of that name"),
-        Status::Written | Status::WouldWrite => {}
+        "twice" => app.out.data("  another file defines an agent of that name"),
+        _ => {}
     }
-    for lost in &one.agent.lost {
+    for lost in &one.lost {
         app.out.data(line("lost", lost));
     }
-    for changed in &one.agent.changed {
+    for changed in &one.changed {
         app.out.data(line("changed", changed));
     }
 }

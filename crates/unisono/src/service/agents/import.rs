@@ -123,13 +123,11 @@ fn carry_out(setup: &Arc<Setup>, new: &NewAgentImport) -> io::Result<(AgentImpor
         },
     };
     let candidates = Candidate::from_path(&directory)?;
-    let mut report = import.carry_out(&candidates, loaded)?;
-    let skills = std::mem::take(&mut report.skills);
     let named = |path: &Path| {
         let below = path.strip_prefix(&directory).unwrap_or(path);
         below.display().to_string()
     };
-    let mut report = report.to_api(named);
+    let (mut report, skills) = import.carry_out(&candidates, loaded, named)?;
     // Messages name the files as the person does.
     let prefix = format!("{}/", directory.display());
     for note in report.problems.iter_mut().chain(&mut report.skipped) {
