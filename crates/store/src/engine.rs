@@ -129,6 +129,13 @@ pub struct SessionInfo {
     pub updated_unix_ms: u64,
 }
 
+impl SessionInfo {
+    /// Its id, as a conversation has it.
+    pub fn id(&self) -> unisono_context::SessionId {
+        self.session.into()
+    }
+}
+
 /// The size of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Space {

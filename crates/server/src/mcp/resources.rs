@@ -4,13 +4,16 @@
 //! main branch, `…/snapshots/<turn>` is the frozen context of a turn.
 
 use std::fmt::Write as _;
+use std::num::NonZeroUsize;
 
 use rmcp::ErrorData;
 use rmcp::model::{
     ListResourcesResult, PaginatedRequestParams, ReadResourceResult, Resource, ResourceContents,
     ResourceTemplate,
 };
-use unisono_api::session::MAIN_BRANCH;
+use unisono_api::Code;
+use unisono_api::service::Sessions as _;
+use unisono_api::session::{MAIN_BRANCH, SessionQuery};
 use unisono_context::snapshot::Snapshot;
 use unisono_context::{SessionId, TurnId};
 
@@ -18,7 +21,6 @@ use unisono::Local;
 use unisono::ask::Ask;
 use unisono::context::{BranchContext, entry_text};
 use unisono::history;
-use unisono::service::sessions as listing;
 use unisono::view::Inspect as _;
 
 const SCHEME: &str = "unisono://sessions/";
@@ -61,30 +63,27 @@ pub(super) fn templates() -> Vec<ResourceTemplate> {
     ]
 }
 
-/// The sessions, the oldest first.
+/// The sessions, the newest first.
 pub(super) async fn list(
     local: &Local,
     page: Option<PaginatedRequestParams>,
 ) -> Result<ListResourcesResult, ErrorData> {
-    let cursor = page.and_then(|page| page.cursor);
-    let after = cursor.map(|id| {
-        id.parse::<SessionId>()
-            .map_err(|_| wrong(format!("{id:?} is not a cursor")))
-    });
-    let found = listing::page(local, after.transpose()?, PAGE)
-        .await
-        .map_err(failed)?;
-    let next = found
-        .last()
-        .filter(|_| found.len() == PAGE)
-        .map(|last| last.id.to_string());
-    let listed = listing::list_items(local, found).await.map_err(failed)?;
-    let each = listed.into_iter().map(|listed| {
+    let query = SessionQuery {
+        cursor: page.and_then(|page| page.cursor),
+        limit: NonZeroUsize::new(PAGE),
+        ..SessionQuery::default()
+    };
+    let found = local.sessions(&query).await;
+    let found = found.map_err(|error| match error.code() {
+        Code::InvalidRequest => wrong(error.to_string()),
+        _ => failed(error),
+    })?;
+    let each = found.items.into_iter().map(|listed| {
         let uri = format!("{SCHEME}{}", listed.session);
         Resource::new(uri, listed.title).with_mime_type("application/json")
     });
     let mut result = ListResourcesResult::with_all_items(each.collect());
-    result.next_cursor = next;
+    result.next_cursor = found.next;
     Ok(result)
 }
 
@@ -103,11 +102,8 @@ pub(super) async fn read(local: &Local, uri: &str) -> Result<ReadResourceResult,
     }
     let contents = match rest[..] {
         [] => {
-            let session = local.view(id).await.map_err(failed)?;
-            let name = id.to_string();
-            let look = move |state: &unisono_session::State| listing::describe(&name, state);
-            let described = session.inspect(look).await.map_err(failed)?;
-            let text = serde_json::to_string_pretty(&described).map_err(failed)?;
+            let session = local.session(&id.to_string()).await.map_err(failed)?;
+            let text = serde_json::to_string_pretty(&session).map_err(failed)?;
             ResourceContents::text(text, uri).with_mime_type("application/json")
         }
         ["context"] => ResourceContents::text(context(local, id).await?, uri),

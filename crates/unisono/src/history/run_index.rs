@@ -114,10 +114,10 @@ impl RunIndex {
         let sessions = newest_first(journal).await?;
         let mut known = self.0.lock().await;
         if journal.owner().is_none() {
-            let there: BTreeSet<SessionId> = sessions.iter().map(id).collect();
+            let there: BTreeSet<SessionId> = sessions.iter().map(SessionInfo::id).collect();
             known.retain(|session, _| there.contains(session));
         }
-        let is_meant = |info: &&SessionInfo| only.is_none_or(|only| only.contains(&id(info)));
+        let is_meant = |info: &&SessionInfo| only.is_none_or(|only| only.contains(&info.id()));
         let mut sessions = sessions.iter().filter(is_meant).peekable();
         let (mut found, mut next) = (Vec::new(), BinaryHeap::new());
         while found.len() < limit {
@@ -125,9 +125,9 @@ impl RunIndex {
             let newest: Option<i64> = next.peek().map(|opening: &Opening| opening.at);
             let is_due = |info: &&SessionInfo| newest.is_none_or(|at| at <= last_event(info));
             if let Some(info) = sessions.next_if(|info| is_due(info)) {
-                let of = known.entry(id(info)).or_default();
+                let of = known.entry(info.id()).or_default();
                 let take = |runs: &mut SessionRuns, seq: u64, event: &Event| {
-                    runs.take(id(info), seq, event);
+                    runs.take(info.id(), seq, event);
                 };
                 of.follow(journal, info, take).await?;
                 next.extend(of.value.before(after).map(|run| run.opening));
@@ -186,10 +186,6 @@ impl SessionRuns {
     }
 }
 
-fn id(info: &SessionInfo) -> SessionId {
-    info.session.into()
-}
-
 /// The latest time of the last event of a session.
 fn last_event(info: &SessionInfo) -> i64 {
     i64::try_from(info.updated_unix_ms.saturating_add(CLOCKS_MS)).unwrap_or(i64::MAX)
@@ -199,7 +195,7 @@ fn last_event(info: &SessionInfo) -> i64 {
 async fn newest_first(journal: &Journal) -> Result<Vec<SessionInfo>, unisono_store::Error> {
     let mut all: Vec<SessionInfo> = Vec::new();
     loop {
-        let last = all.last().map(id);
+        let last = all.last().map(SessionInfo::id);
         let page = journal.sessions(last, PAGE).await?;
         if page.is_empty() {
             break;

@@ -12,7 +12,7 @@ use unisono_context::SessionId;
 use uuid::Uuid;
 
 use super::cursor;
-use super::sessions::{StoredSession, list_items};
+use super::sessions::list_items;
 use crate::Local;
 use crate::error::Error;
 use crate::values;
@@ -51,11 +51,7 @@ impl Cluster for Local {
         // One more session shows whether there is a next page.
         let owned = self.journal().sessions_of_member(id, before, limit + 1);
         let owned = owned.await.map_err(Error::from)?.into_iter();
-        let owned = owned.map(|info| StoredSession {
-            id: info.session.into(),
-            info,
-        });
-        let part = Page::first(owned, limit, |last| last.id.to_string());
+        let part = Page::first(owned, limit, |last| last.id().to_string());
         Ok(Page {
             items: list_items(self, part.items).await?,
             next: part.next,

@@ -37,7 +37,7 @@ use crate::labels::Label;
 use crate::values;
 use crate::view::Inspect as _;
 
-pub use described::describe;
+use described::describe;
 pub(super) use described::{branch, ended_turn};
 pub(super) use named::is_of_client;
 pub use named::{find_only, is_meant};
@@ -64,8 +64,9 @@ impl Sessions for Local {
             return Ok(Page { items, next });
         }
         // One more item shows whether there is a next page.
-        let found = newest(self, before, limit + 1).await.map_err(Error::from)?;
-        let found = Page::first(found, limit, |last| last.id.to_string());
+        let found = self.journal().newest_sessions(before, limit + 1).await;
+        let found = found.map_err(Error::from)?;
+        let found = Page::first(found, limit, |last| last.id().to_string());
         Ok(Page {
             items: list_items(self, found.items).await?,
             next: found.next,
@@ -183,56 +184,17 @@ fn most_messages(local: &Local, file: &ImportFile) -> Option<usize> {
         .then(|| usize::try_from(most).unwrap_or(usize::MAX))
 }
 
-/// A session of the store.
-#[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
-pub struct StoredSession {
-    /// Its id.
-    pub id: SessionId,
-    /// The store's data about it.
-    pub info: SessionInfo,
-}
-
-/// A page of the store's sessions, the oldest first; a session without events does not exist.
-pub async fn page(
-    local: &Local,
-    after: Option<SessionId>,
-    limit: usize,
-) -> Result<Vec<StoredSession>, unisono_store::Error> {
-    let page = local.journal().sessions(after, limit).await?;
-    Ok(found(page))
-}
-
-fn found(page: Vec<SessionInfo>) -> Vec<StoredSession> {
-    let found = page.into_iter().map(|info| StoredSession {
-        id: SessionId::from(info.session),
-        info,
-    });
-    found.collect()
-}
-
-/// At most `limit` sessions of the store, the newest first, created before the given one; a session
-/// without events does not exist.
-async fn newest(
-    local: &Local,
-    before: Option<SessionId>,
-    limit: usize,
-) -> Result<Vec<StoredSession>, unisono_store::Error> {
-    let journal = local.journal();
-    Ok(found(journal.newest_sessions(before, limit).await?))
-}
-
 /// All sessions of the store, the oldest first.
-async fn everything(local: &Local) -> Result<Vec<StoredSession>, unisono_store::Error> {
+async fn everything(local: &Local) -> Result<Vec<SessionInfo>, unisono_store::Error> {
     let mut all = Vec::new();
     let mut after = None;
     loop {
-        let part = page(local, after, PAGE).await?;
+        let part = local.journal().sessions(after, PAGE).await?;
         let Some(last) = part.last() else {
             return Ok(all);
         };
-        after = Some(last.id);
-        all.extend(part.into_iter().filter(|found| found.info.last_seq > 0));
+        after = Some(last.id());
+        all.extend(part.into_iter().filter(|found| found.last_seq > 0));
     }
 }
 
@@ -248,9 +210,8 @@ async fn unfinished(
     let part = Page::first(ids, limit, ToString::to_string);
     let mut found = Vec::new();
     for id in part.items {
-        let info = local.journal().session(id).await?;
         // A session that was deleted meanwhile does not exist.
-        found.extend(info.map(|info| StoredSession { id, info }));
+        found.extend(local.journal().session(id).await?);
     }
     Ok(Page {
         items: list_items(local, found).await?,
@@ -277,11 +238,12 @@ async fn labelled(
 ) -> Result<Page<SessionListItem>, Error> {
     let (mut items, mut looked_at) = (Vec::new(), 0);
     while looked_at < LOOKED_AT {
-        let found = newest(local, before, LOOKED_AT / 4).await?;
+        let found = local.journal().newest_sessions(before, LOOKED_AT / 4);
+        let found = found.await?;
         let Some(last) = found.last() else {
             return Ok(Page { items, next: None });
         };
-        before = Some(last.id);
+        before = Some(last.id());
         looked_at += found.len();
         let fits = |session: &SessionListItem| label.is_of(&session.labels);
         items.extend(list_items(local, found).await?.into_iter().filter(fits));
@@ -298,11 +260,11 @@ async fn labelled(
 }
 
 /// The list items of sessions, except sessions whose first event is not their creation.
-pub async fn list_items(
+pub(super) async fn list_items(
     local: &Local,
-    found: Vec<StoredSession>,
+    found: Vec<SessionInfo>,
 ) -> Result<Vec<SessionListItem>, Error> {
-    let ids: Vec<SessionId> = found.iter().map(|found| found.id).collect();
+    let ids: Vec<SessionId> = found.iter().map(SessionInfo::id).collect();
     let firsts = local.journal().first_events(&ids).await?;
     let losses = local.losses();
     let each = found.into_iter().zip(firsts).filter_map(|(found, first)| {
@@ -310,14 +272,14 @@ pub async fn list_items(
             return None;
         };
         Some(SessionListItem {
-            session: found.id.to_string(),
+            session: found.id().to_string(),
             title: title.to_string(),
             labels: plain(&labels),
-            events: found.info.last_seq,
-            bytes: found.info.payload_bytes,
-            created_at: values::unix_ms(found.info.created_unix_ms),
-            updated_at: values::unix_ms(found.info.updated_unix_ms),
-            lost: lost_of(&losses, found.id),
+            events: found.last_seq,
+            bytes: found.payload_bytes,
+            created_at: values::unix_ms(found.created_unix_ms),
+            updated_at: values::unix_ms(found.updated_unix_ms),
+            lost: lost_of(&losses, found.id()),
         })
     });
     Ok(each.collect())

@@ -7,9 +7,10 @@ use unisono_api::run::{LookupMatch, LookupQuery, LookupResult};
 use unisono_context::{RunId, SessionId, TurnId};
 use unisono_session::Trace;
 use unisono_session::trace::TurnTrace;
+use unisono_store::SessionInfo;
 
 use super::super::id;
-use super::super::sessions::{StoredSession, is_meant, is_of_client, page};
+use super::super::sessions::{is_meant, is_of_client};
 use crate::Local;
 use crate::error::Error;
 use crate::history;
@@ -58,28 +59,28 @@ fn all(found: impl IntoIterator<Item = LookupMatch>) -> LookupResult {
 }
 
 /// The sessions to search, most recently changed first.
-async fn newest(local: &Local, only: Option<SessionId>) -> Result<Vec<StoredSession>, Error> {
+async fn newest(local: &Local, only: Option<SessionId>) -> Result<Vec<SessionInfo>, Error> {
     if let Some(id) = only {
         let info = local.journal().session(id).await?;
         let info = info.ok_or(unisono_runtime::Error::UnknownSession(id))?;
-        return Ok(vec![StoredSession { id, info }]);
+        return Ok(vec![info]);
     }
     let mut all = Vec::new();
     let mut after = None;
     loop {
-        let part = page(local, after, PAGE).await?;
+        let part = local.journal().sessions(after, PAGE).await?;
         let Some(last) = part.last() else { break };
-        after = Some(last.id);
-        all.extend(part.into_iter().filter(|found| found.info.last_seq > 0));
+        after = Some(last.id());
+        all.extend(part.into_iter().filter(|found| found.last_seq > 0));
     }
-    all.sort_by_key(|found| Reverse((found.info.updated_unix_ms, found.id)));
+    all.sort_by_key(|found| Reverse((found.updated_unix_ms, found.id())));
     Ok(all)
 }
 
 /// The runs and turns with this name. An unreadable journal is an error only if nothing is found.
 async fn find_named(
     local: &Local,
-    sessions: &[StoredSession],
+    sessions: &[SessionInfo],
     name: &str,
 ) -> Result<LookupResult, Error> {
     let (mut found, mut unreadable) = (Vec::new(), None);
@@ -92,9 +93,9 @@ async fn find_named(
             }
         };
         if let Some(run) = newest_of(&trace, name) {
-            return Ok(all(of_run(session.id, &trace, run)));
+            return Ok(all(of_run(session.id(), &trace, run)));
         }
-        let mut meant = matching(session.id, &trace, name);
+        let mut meant = matching(session.id(), &trace, name);
         if meant.len() == 1 && name.len() == WHOLE {
             return Ok(all(meant));
         }
@@ -130,17 +131,17 @@ async fn find_named(
 /// created. A journal that has not grown since that turn was accepted has no newer one.
 async fn latest(
     local: &Local,
-    sessions: &[StoredSession],
+    sessions: &[SessionInfo],
     is_named: bool,
     is_meant: impl Fn(&TurnTrace) -> bool,
 ) -> Result<Option<(LookupMatch, bool)>, Error> {
     let (mut newest, mut accepted) = (None, i64::MIN);
     for session in sessions {
-        if i64::try_from(session.info.updated_unix_ms).is_ok_and(|updated| updated < accepted) {
+        if i64::try_from(session.updated_unix_ms).is_ok_and(|updated| updated < accepted) {
             break;
         }
         if !is_named {
-            let first = local.journal().first_events(&[session.id]).await?.pop();
+            let first = local.journal().first_events(&[session.id()]).await?.pop();
             if first.flatten().as_ref().is_some_and(is_of_client) {
                 continue;
             }
@@ -152,19 +153,19 @@ async fn latest(
         let at = turn.accepted.0.at.0;
         if at > accepted {
             accepted = at;
-            newest = Some((of_turn(session.id, id), !turn.runs.is_empty()));
+            newest = Some((of_turn(session.id(), id), !turn.runs.is_empty()));
         }
     }
     Ok(newest)
 }
 
 /// The turns and runs of a listed session, read up to its last event.
-async fn read_trace(local: &Local, session: &StoredSession) -> Result<Trace, history::Error> {
+async fn read_trace(local: &Local, session: &SessionInfo) -> Result<Trace, history::Error> {
     let (mut trace, mut seq) = (Trace::default(), 0);
-    history::read(local.journal(), session.id, |event| {
+    history::read(local.journal(), session.id(), |event| {
         trace.take(event);
         seq += 1;
-        Ok::<_, history::Error>(seq < session.info.last_seq)
+        Ok::<_, history::Error>(seq < session.last_seq)
     })
     .await?;
     Ok(trace)

@@ -8,8 +8,9 @@ use unisono_api::Page;
 use unisono_api::session::SessionListItem;
 use unisono_context::SessionId;
 use unisono_session::Event;
+use unisono_store::SessionInfo;
 
-use super::{PAGE, StoredSession, everything, list_items};
+use super::{PAGE, everything, list_items};
 use crate::Local;
 use crate::error::Error;
 use crate::labels::{Label, created_with};
@@ -22,10 +23,10 @@ pub(super) struct Place {
 }
 
 impl Place {
-    fn of_session(found: &StoredSession) -> Place {
+    fn of_session(found: &SessionInfo) -> Place {
         Place {
-            updated_unix_ms: found.info.updated_unix_ms,
-            session: found.id,
+            updated_unix_ms: found.updated_unix_ms,
+            session: found.id(),
         }
     }
 }
@@ -73,17 +74,17 @@ pub(super) async fn sessions(
 /// exist.
 async fn labelled(
     local: &Local,
-    all: Vec<StoredSession>,
+    all: Vec<SessionInfo>,
     label: &Label,
     enough: usize,
-) -> Result<Vec<StoredSession>, Error> {
+) -> Result<Vec<SessionInfo>, Error> {
     let has = |first: &Option<Event>| {
         let labels = first.as_ref().and_then(created_with);
         labels.is_some_and(|labels| label.is_of(labels))
     };
     let mut fitting = Vec::new();
     for part in all.chunks(PAGE) {
-        let ids: Vec<SessionId> = part.iter().map(|found| found.id).collect();
+        let ids: Vec<SessionId> = part.iter().map(SessionInfo::id).collect();
         let firsts = local.journal().first_events(&ids).await?;
         let each = part.iter().zip(&firsts);
         fitting.extend(

@@ -14,7 +14,7 @@ use crate::follow::members;
 use crate::values;
 
 /// A session in the types of the API, without its losses in repairs.
-pub fn describe(id: &str, state: &State) -> Session {
+pub(super) fn describe(id: &str, state: &State) -> Session {
     let tree = state.tree();
     let names = tree.branches();
     let branches = names.map(|(name, head)| branch(state, name, head));

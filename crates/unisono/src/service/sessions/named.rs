@@ -5,8 +5,9 @@ use std::cmp::Reverse;
 use unisono_api::Code;
 use unisono_context::SessionId;
 use unisono_session::{Event, Fact};
+use unisono_store::SessionInfo;
 
-use super::{StoredSession, everything};
+use super::everything;
 use crate::Local;
 use crate::error::Error;
 use crate::labels::MCP_CHANNEL;
@@ -22,21 +23,20 @@ pub(super) async fn find_named(
     local: &Local,
     name: &str,
     limit: usize,
-) -> Result<Vec<StoredSession>, Error> {
+) -> Result<Vec<SessionInfo>, Error> {
     if let Ok(id) = name.parse::<SessionId>() {
-        let info = local.journal().session(id).await?;
-        let found = info.map(|info| StoredSession { id, info });
+        let found = local.journal().session(id).await?;
         return Ok(found.into_iter().collect());
     }
     let mut all = everything(local).await?;
-    all.retain(|found| name == "latest" || is_meant(name, &found.id));
+    all.retain(|found| name == "latest" || is_meant(name, &found.id()));
     if name != "latest" {
         all.truncate(limit);
         return Ok(all);
     }
-    all.sort_by_key(|found| Reverse((found.info.updated_unix_ms, found.id)));
+    all.sort_by_key(|found| Reverse((found.updated_unix_ms, found.id())));
     for part in all.chunks(FIRSTS) {
-        let ids: Vec<SessionId> = part.iter().map(|found| found.id).collect();
+        let ids: Vec<SessionId> = part.iter().map(SessionInfo::id).collect();
         let firsts = local.journal().first_events(&ids).await?;
         let own = firsts
             .iter()
@@ -60,7 +60,7 @@ pub async fn find_only(local: &Local, name: &str) -> Result<SessionId, Error> {
     // Two results show that the name is ambiguous.
     let found = find_named(local, name, 2).await?;
     match found[..] {
-        [one] => Ok(one.id),
+        [one] => Ok(one.id()),
         [] => {
             let detail = format!("no id of a session begins or ends with {name:?}");
             Err(Error::new(Code::NotFound, detail))
