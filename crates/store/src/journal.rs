@@ -24,7 +24,7 @@ mod owned;
 mod owners;
 mod unfinished;
 
-use owned::Owned;
+use owned::{Owned, Within};
 use owners::Owners;
 
 /// If the first events of a session are larger than this, they are stored in parts of about this
@@ -279,7 +279,7 @@ impl Journal {
         limit: usize,
     ) -> Result<Vec<SessionInfo>> {
         if let Some(owner) = &self.only {
-            return self.owned_after(owner, after, limit).await;
+            return self.owned_within(owner, Within::After(after), limit).await;
         }
         let mut after = after.map(Into::into);
         let mut sessions = Vec::new();
@@ -310,7 +310,9 @@ impl Journal {
         limit: usize,
     ) -> Result<Vec<SessionInfo>> {
         if let Some(owner) = &self.only {
-            return self.owned_before(owner, before, limit).await;
+            return self
+                .owned_within(owner, Within::Before(before), limit)
+                .await;
         }
         let before = before.map_or(FIRST_OWN, Into::into);
         let mut before = Some(before.min(FIRST_OWN));

@@ -118,10 +118,10 @@ pub(crate) struct Shared {
     /// The last inspected session, if sessions are only read.
     last_view: Mutex<Option<(SessionId, Arc<State>)>>,
     /// The usage of sessions, folded on demand.
-    usage_folds: Folds,
-    run_index: RunIndex,
+    pub(crate) usage_folds: Folds,
+    pub(crate) run_index: RunIndex,
     /// Recently decided calls.
-    recent_decisions: RecentDecisions,
+    pub(crate) recent_decisions: RecentDecisions,
     pub(crate) waiting_sessions: WaitingSessions,
     /// The tokens of people and programs.
     pub(crate) tokens: TokenCache,
@@ -310,20 +310,6 @@ impl Local {
     /// The program's extensions in Rust.
     pub fn extensions(&self) -> &Extensions {
         &self.shared.extensions
-    }
-
-    /// The openings of all runs.
-    pub(crate) fn run_index(&self) -> &RunIndex {
-        &self.shared.run_index
-    }
-
-    /// The usage of sessions, folded on demand.
-    pub(crate) fn usage_folds(&self) -> &Folds {
-        &self.shared.usage_folds
-    }
-
-    pub(crate) fn recent_decisions(&self) -> &RecentDecisions {
-        &self.shared.recent_decisions
     }
 
     /// The runtime.

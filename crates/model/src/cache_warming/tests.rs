@@ -131,21 +131,6 @@ async fn a_cancelled_follower_leaves_the_others_waiting() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn models_do_not_wait_for_each_other() {
-    let warmth = CacheWarmth::default();
-    let (one, other) = (key("a/b"), key("c/d"));
-    let _one = lead(&warmth, &one).await;
-    let _other = lead(&warmth, &other).await;
-    let (behind_one, behind_other) = (follow(&warmth, &one, 4), follow(&warmth, &other, 4));
-    sleep(Duration::from_millis(10)).await;
-    warmth.mark_warm(&other, LIFETIME);
-    assert_eq!(behind_other.join_all().await, vec![(10, true); 4]);
-    sleep(Duration::from_millis(10)).await;
-    warmth.mark_warm(&one, LIFETIME);
-    assert_eq!(behind_one.join_all().await, vec![(20, true); 4]);
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_warm_prefix_is_used_without_a_leader_until_it_has_gone_cold() {
     let (warmth, key) = (CacheWarmth::default(), key("a/b"));
     drop(lead(&warmth, &key).await);

@@ -140,7 +140,7 @@ impl State {
 
 /// The cursor of a list.
 #[derive(Clone, Copy)]
-enum Within {
+pub(super) enum Within {
     After(Option<SessionId>),
     Before(Option<SessionId>),
 }
@@ -171,26 +171,7 @@ impl Journal {
         }
     }
 
-    pub(super) async fn owned_after(
-        &self,
-        owner: &str,
-        after: Option<SessionId>,
-        limit: usize,
-    ) -> Result<Vec<SessionInfo>> {
-        self.owned_within(owner, Within::After(after), limit).await
-    }
-
-    pub(super) async fn owned_before(
-        &self,
-        owner: &str,
-        before: Option<SessionId>,
-        limit: usize,
-    ) -> Result<Vec<SessionInfo>> {
-        self.owned_within(owner, Within::Before(before), limit)
-            .await
-    }
-
-    async fn owned_within(
+    pub(super) async fn owned_within(
         &self,
         owner: &str,
         mut within: Within,

@@ -223,7 +223,7 @@ mod tests {
             ..Import::default()
         };
         let session = local.import(import).await.unwrap().id();
-        let (index, usage) = (local.run_index(), local.usage_folds());
+        let (index, usage) = (&local.shared.run_index, &local.shared.usage_folds);
         let page = index.page(local.journal(), None, 10, None, |_| true);
         assert!(page.await.unwrap().is_empty());
         assert_eq!(index.0.lock().await.len(), 1);

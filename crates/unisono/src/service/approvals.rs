@@ -299,7 +299,7 @@ impl Local {
         decision: CallDecision,
     ) -> Result<DecisionResult, Error> {
         self.check_scope(Scope::Approve)?;
-        let mut before = match self.recent_decisions().session_of(call) {
+        let mut before = match self.shared.recent_decisions.session_of(call) {
             Some(session) => self.journal().shows(session).await?,
             None => false,
         };
@@ -323,7 +323,7 @@ impl Local {
                         .await?;
                 }
             }
-            self.recent_decisions().add(call, session);
+            self.shared.recent_decisions.add(call, session);
             return Ok(DecisionResult {
                 call: call.to_string(),
                 session: session.to_string(),

@@ -36,7 +36,7 @@ impl Usage for Local {
 
     async fn session_usage(&self, query: &PageQuery) -> service::Result<Page<SessionUsage>> {
         let after: Option<Place> = cursor(query.cursor.as_deref())?;
-        let folds = self.usage_folds().all(self.journal()).await;
+        let folds = self.shared.usage_folds.all(self.journal()).await;
         let folds = folds.map_err(Error::from)?.into_iter();
         let mut all: Vec<(Place, SessionUsage)> = folds.filter_map(of_session).collect();
         all.retain(|(place, _)| after.is_none_or(|after| *place > after));
@@ -94,7 +94,7 @@ impl Local {
         let mut folds = match query.session.as_deref() {
             Some(text) => {
                 let session: SessionId = id("session", text)?;
-                let fold = self.usage_folds().one(journal, session).await?;
+                let fold = self.shared.usage_folds.one(journal, session).await?;
                 let unknown = || unisono_runtime::Error::UnknownSession(session);
                 vec![(session, fold.ok_or_else(unknown)?)]
             }
@@ -105,7 +105,7 @@ impl Local {
                     gone = journal.deleted().await?;
                     gone.ledger = part_of(&gone.ledger, query, days);
                 }
-                self.usage_folds().all(journal).await?
+                self.shared.usage_folds.all(journal).await?
             }
         };
         if query.is_partial() {

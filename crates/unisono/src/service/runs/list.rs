@@ -123,7 +123,7 @@ async fn of_all(
     let mut read: Option<(TurnId, Vec<ListedRun>)> = None;
     loop {
         // One more run shows whether there is a next page.
-        let index = local.run_index();
+        let index = &local.shared.run_index;
         let page = index.page(journal, last, limit + 1, open.as_ref(), is_agent);
         let page = page.await?;
         let is_end = page.len() <= limit;

@@ -92,7 +92,7 @@ async fn session_use(
     broker: &Broker,
     is_seen: impl Fn(&Grant) -> bool,
 ) -> Result<BTreeMap<SessionId, SessionUse>, unisono_store::Error> {
-    let mut known = local.usage_folds().budgets.lock().await;
+    let mut known = local.shared.usage_folds.budgets.lock().await;
     known.retain(|session, _| broker.grant(*session).is_some());
     let mut status = BTreeMap::new();
     for session in broker.holders() {
