@@ -144,26 +144,15 @@ mod tests {
                 .collect(),
         };
         let secret = format!("unisono_{}", "a".repeat(64));
-        for (line, expected) in [
-            (
-                "tokens revoke ada --json",
-                of("tokens revoke", &[("token", "ada")]),
-            ),
-            (
-                "tokens create ada --owner bob",
-                of(
-                    "tokens create",
-                    &[("owner", "bob"), ("scope", "ask"), ("token", "ada")],
-                ),
-            ),
-            (
-                "schedules pause nightly",
-                of("schedules pause", &[("schedule", "nightly")]),
-            ),
+        for (line, expected) in rows! {
+            ("tokens revoke ada --json", of("tokens revoke", &[("token", "ada")])),
+            ("tokens create ada --owner bob",
+             of("tokens create", &[("owner", "bob"), ("scope", "ask"), ("token", "ada")])),
+            ("schedules pause nightly", of("schedules pause", &[("schedule", "nightly")])),
             ("sessions delete latest", of("sessions delete", &[])),
             (&format!("tokens revoke {secret}"), of("tokens revoke", &[])),
             ("append latest hello", of("append", &[])),
-        ] {
+        } {
             assert_eq!(verb(line), expected, "{line}");
         }
     }

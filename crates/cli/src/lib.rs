@@ -19,6 +19,14 @@
 //!
 //! An agent of that kind is defined in `agents/<id>.md` with `kind: words`.
 
+/// A table of a test: a row a line.
+#[cfg(test)]
+macro_rules! rows {
+    ($($row:expr),+ $(,)?) => {
+        [$($row),+]
+    };
+}
+
 mod app;
 mod approvals;
 mod ask;

@@ -11,6 +11,14 @@
 //!
 //! Errors that a person can correct are [`diagnostic`] values: what, where, what to do.
 
+/// A table of a test: a row a line.
+#[cfg(test)]
+macro_rules! rows {
+    ($($row:expr),+ $(,)?) => {
+        [$($row),+]
+    };
+}
+
 pub mod agents;
 pub mod automation;
 pub mod diagnostic;

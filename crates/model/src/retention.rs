@@ -397,27 +397,18 @@ mod tests {
 
     #[test]
     fn a_bad_line_is_named_with_its_reason() {
-        let rows = [
+        let rows = rows! {
             (
                 PROBES.replace("\"5433\"", "\"\""),
                 "line 1: probe `a` needs a subject and an answer needle",
             ),
-            (
-                PROBES.replace("\"b\"", "\"a\""),
-                "line 3: a probe `a` occurs twice",
-            ),
+            (PROBES.replace("\"b\"", "\"a\""), "line 3: a probe `a` occurs twice"),
             (
                 PROBES.replace("[2]", "[3]"),
                 "line 3: probe `b` names message 3; the conversation has 2",
             ),
-            (
-                PROBES.replace("[2]", "[0]"),
-                "line 3: probe `b` names message 0; the first one is 1",
-            ),
-            (
-                PROBES.replace("[2]", "[]"),
-                "line 3: probe `b` names no message in `ordinals`",
-            ),
+            (PROBES.replace("[2]", "[0]"), "line 3: probe `b` names message 0; the first one is 1"),
+            (PROBES.replace("[2]", "[]"), "line 3: probe `b` names no message in `ordinals`"),
             (
                 PROBES.replace("task", "todo"),
                 "line 3: unknown variant `todo`, expected one of `fact`, `decision`, `constraint`, \
@@ -427,12 +418,9 @@ mod tests {
                 PROBES.replace("\"question\":\"?\",\"subject\":[\"backup\"],", ""),
                 "line 3: missing field `question` (column 61)",
             ),
-            (
-                "\n{\"id\":".to_owned(),
-                "line 2: EOF while parsing a value (column 6)",
-            ),
+            ("\n{\"id\":".to_owned(), "line 2: EOF while parsing a value (column 6)"),
             ("\n \n".to_owned(), "it has no probe"),
-        ];
+        };
         for (text, expected) in rows {
             assert_eq!(parse(&text, 2).unwrap_err().to_string(), expected);
         }

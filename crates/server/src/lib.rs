@@ -4,6 +4,14 @@
 //!   settings it is run with.
 //! - [`mcp`] is the server of the Model Context Protocol; `a2a` that of the Agent2Agent protocol.
 
+/// A table of a test: a row a line.
+#[cfg(test)]
+macro_rules! rows {
+    ($($row:expr),+ $(,)?) => {
+        [$($row),+]
+    };
+}
+
 mod a2a;
 mod audit;
 pub mod deployment;

@@ -13,6 +13,14 @@
 //!
 //! No clock, no randomness, no I/O: each input contains the time.
 
+/// A table of a test: a row a line.
+#[cfg(test)]
+macro_rules! rows {
+    ($($row:expr),+ $(,)?) => {
+        [$($row),+]
+    };
+}
+
 pub mod agent;
 pub mod append;
 pub mod assignment;

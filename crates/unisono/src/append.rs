@@ -176,26 +176,14 @@ mod tests {
         use serde_json::json;
         let long = "a".repeat(AUTHOR_CHARS + 1);
         let call = json!({"type": "tool_call", "id": "1", "name": "look", "arguments": "[1]"});
-        for (json, says) in [
-            (
-                json!({"text": "a", "parts": [{"type": "text", "text": "b"}]}),
-                "only one of them",
-            ),
-            (
-                json!({"text": "a", "author": " "}),
-                "the author is not valid",
-            ),
-            (
-                json!({"text": "a", "author": "a\u{1b}[2J"}),
-                "the author is not valid",
-            ),
-            (
-                json!({"text": "a", "author": long}),
-                "the author is not valid",
-            ),
+        for (json, says) in rows! {
+            (json!({"text": "a", "parts": [{"type": "text", "text": "b"}]}), "only one of them"),
+            (json!({"text": "a", "author": " "}), "the author is not valid"),
+            (json!({"text": "a", "author": "a\u{1b}[2J"}), "the author is not valid"),
+            (json!({"text": "a", "author": long}), "the author is not valid"),
             (json!({"text": "a", "at": "yesterday"}), "is not a time"),
             (json!({"role": "assistant", "parts": [call]}), "of `look`"),
-        ] {
+        } {
             let error = read(json.clone()).unwrap_err().to_string();
             assert!(error.contains(says), "{json}: {error}");
         }

@@ -233,63 +233,23 @@ mod tests {
     fn an_invalid_tool_is_named() {
         let one = |name: &str| json!({"type": "function", "function": {"name": name}});
         let many: Vec<Value> = (0..129).map(|n| one(&format!("t{n}"))).collect();
-        for (tools, choice, says) in [
-            (
-                json!([{"type": "web_search"}]),
-                Value::Null,
-                "tools: tools[0]: a tool of type \"web_search\"",
-            ),
-            (
-                json!([{}]),
-                Value::Null,
-                "tools: tools[0]: it has no `type`",
-            ),
-            (
-                json!([one("a"), one("a")]),
-                Value::Null,
-                "tools: tools[1]: \"a\" is named twice",
-            ),
-            (
-                json!([one("a b")]),
-                Value::Null,
-                "tools: tools[0]: `name` must be",
-            ),
-            (
-                json!([one("")]),
-                Value::Null,
-                "tools: tools[0]: `name` must be",
-            ),
-            (
-                json!([one("recall")]),
-                Value::Null,
-                "tools: tools[0]: agents already have a tool \"recall\"",
-            ),
-            (
-                json!([{"type": "function", "function": {"name": "a", "parameters": 7}}]),
-                Value::Null,
-                "tools: tools[0]: `parameters` must be",
-            ),
-            (
-                Value::Array(many),
-                Value::Null,
-                "tools: 129 tools are too many",
-            ),
-            (
-                json!([one("a")]),
-                json!("sometimes"),
-                "tool_choice: must be",
-            ),
-            (
-                json!([one("a")]),
-                json!({"type": "function", "name": "b"}),
-                "tool_choice: \"b\" is not one of",
-            ),
-            (
-                json!([]),
-                json!("required"),
-                "tool_choice: there are no tools",
-            ),
-        ] {
+        for (tools, choice, says) in rows! {
+            (json!([{"type": "web_search"}]), Value::Null,
+             "tools: tools[0]: a tool of type \"web_search\""),
+            (json!([{}]), Value::Null, "tools: tools[0]: it has no `type`"),
+            (json!([one("a"), one("a")]), Value::Null, "tools: tools[1]: \"a\" is named twice"),
+            (json!([one("a b")]), Value::Null, "tools: tools[0]: `name` must be"),
+            (json!([one("")]), Value::Null, "tools: tools[0]: `name` must be"),
+            (json!([one("recall")]), Value::Null,
+             "tools: tools[0]: agents already have a tool \"recall\""),
+            (json!([{"type": "function", "function": {"name": "a", "parameters": 7}}]),
+             Value::Null, "tools: tools[0]: `parameters` must be"),
+            (Value::Array(many), Value::Null, "tools: 129 tools are too many"),
+            (json!([one("a")]), json!("sometimes"), "tool_choice: must be"),
+            (json!([one("a")]), json!({"type": "function", "name": "b"}),
+             "tool_choice: \"b\" is not one of"),
+            (json!([]), json!("required"), "tool_choice: there are no tools"),
+        } {
             let wrong = read(tools.clone(), choice).unwrap_err();
             assert!(wrong.starts_with(says), "{tools}: {wrong}");
         }

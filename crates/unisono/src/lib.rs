@@ -23,6 +23,14 @@
 //! - [`automation`] begins turns at times, and when other programs ask.
 //! - [`metrics`] counts events, [`telemetry`] writes the log.
 
+/// A table of a test: a row a line.
+#[cfg(test)]
+macro_rules! rows {
+    ($($row:expr),+ $(,)?) => {
+        [$($row),+]
+    };
+}
+
 pub mod agents;
 pub mod append;
 pub mod approvals;

@@ -155,26 +155,18 @@ mod tests {
             Some(Decide { decision, text })
         };
         let (held, doubt) = (false, true);
-        let cases = [
+        let cases = rows! {
             (held, "y", said(Verdict::Approve, None)),
             (held, " Yes \n", said(Verdict::Approve, None)),
             (held, "n", said(Verdict::Deny, None)),
-            (
-                held,
-                "no not on Friday",
-                said(Verdict::Deny, Some("not on Friday")),
-            ),
+            (held, "no not on Friday", said(Verdict::Deny, Some("not on Friday"))),
             (held, "", None),
             (held, "done", None),
             (doubt, "r", said(Verdict::Repeat, None)),
-            (
-                doubt,
-                "done it is there",
-                said(Verdict::Done, Some("it is there")),
-            ),
+            (doubt, "done it is there", said(Verdict::Done, Some("it is there"))),
             (doubt, "f", said(Verdict::Failed, Some("it failed"))),
             (doubt, "y", None),
-        ];
+        };
         for (in_doubt, line, expected) in cases {
             assert_eq!(read(in_doubt, line), expected, "{line:?}");
         }

@@ -397,18 +397,13 @@ mod tests {
             name_written_values(found, &sources, Path::new("/work/store"), changes).to_string()
         };
         let stored = "store/settings.toml";
-        let rows = [
+        let rows = rows! {
             (stored, "turn.lead", &two, "turn.lead = \"nobody\""),
-            (
-                stored,
-                "compaction.preset",
-                &two,
-                "compaction.preset is removed",
-            ),
+            (stored, "compaction.preset", &two, "compaction.preset is removed"),
             (stored, "compaction", &two, "the changed settings"),
             (stored, "compaction", &one, "turn.lead = \"nobody\""),
             ("a.toml", "turn.lead", &one, "a.toml:3:1"),
-        ];
+        };
         for (file, key, changes, place) in rows {
             let expected = format!("{place}: error: it is wrong");
             assert_eq!(said(&at(file, key), changes), expected);
@@ -417,24 +412,13 @@ mod tests {
 
     #[test]
     fn a_value_has_the_type_of_its_key() {
-        let cases = [
-            (
-                "turn.agents",
-                "risks, facts",
-                Value::from(vec!["risks", "facts"]),
-            ),
+        let cases = rows! {
+            ("turn.agents", "risks, facts", Value::from(vec!["risks", "facts"])),
             ("turn.agents", "", Value::Array(Vec::new())),
             ("turn.agents", "[]", Value::Array(Vec::new())),
-            (
-                "compaction.summarisers",
-                r#" ["extractive"] "#,
-                Value::from(vec!["extractive"]),
-            ),
-            (
-                "turn.agents",
-                r#"["risks=money, time", 'facts']"#,
-                Value::from(vec!["risks=money, time", "facts"]),
-            ),
+            ("compaction.summarisers", r#" ["extractive"] "#, Value::from(vec!["extractive"])),
+            ("turn.agents", r#"["risks=money, time", 'facts']"#,
+             Value::from(vec!["risks=money, time", "facts"])),
             // No array of texts, and one key more.
             ("turn.agents", "[1, 2]", Value::from(vec!["[1", "2]"])),
             ("turn.agents", "[]\nb = 1", Value::from(vec!["[]\nb = 1"])),
@@ -443,7 +427,7 @@ mod tests {
             ("compaction.trigger_tokens", "many", "many".into()),
             ("compaction.trigger_of_window", "0.5", 0.5.into()),
             ("nothing.at_all", "7", "7".into()),
-        ];
+        };
         for (key, text, value) in cases {
             assert_eq!(parse_value(key, text), value, "{key} = {text}");
         }

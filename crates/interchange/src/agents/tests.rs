@@ -359,42 +359,22 @@ fn permission_to_delegate_carries_over_without_its_names() {
         "{action: subagent, resource: team/scout, effect: allow}",
     );
     let (both, scout) = ("--agents scout,smith", "--agents scout");
-    let cases: [(ConvertedAgent, bool, &str, &str); 14] = [
+    let cases: [(ConvertedAgent, bool, &str, &str); 14] = rows! {
         (claude("Task(scout, smith)"), true, both, ""),
         (claude("[Task(scout, smith)]"), true, both, ""),
         (claude("Task"), true, "", ""),
         (claude("Task(scout, nobody)"), true, scout, "nobody"),
         (opencode("allow"), true, "", ""),
         (opencode("deny"), false, "", ""),
-        (
-            opencode("{\"*\": deny, scout: allow, smith: allow}"),
-            true,
-            both,
-            "",
-        ),
+        (opencode("{\"*\": deny, scout: allow, smith: allow}"), true, both, ""),
         (opencode("{scout: allow, \"*\": deny}"), false, "", ""),
-        (
-            opencode("{\"*\": allow, smith: deny}"),
-            true,
-            "",
-            "all but smith",
-        ),
-        (
-            opencode("{\"*\": deny, \"team-*\": allow}"),
-            false,
-            "",
-            "team-*",
-        ),
+        (opencode("{\"*\": allow, smith: deny}"), true, "", "all but smith"),
+        (opencode("{\"*\": deny, \"team-*\": allow}"), false, "", "team-*"),
         (opencode("{\"*\": deny, scout: ask}"), true, scout, ""),
         (rules(deny_all), false, "", ""),
-        (
-            rules(&format!("{deny_all}, {allow_scout}")),
-            true,
-            scout,
-            "",
-        ),
+        (rules(&format!("{deny_all}, {allow_scout}")), true, scout, ""),
         (rules(&format!("{allow_scout}, {deny_all}")), false, "", ""),
-    ];
+    };
     for (at, (agent, delegates, named, lost)) in cases.into_iter().enumerate() {
         let tool = agent.text.contains("- delegate\n");
         assert_eq!(tool, delegates, "{at}: {}", agent.text);

@@ -152,19 +152,13 @@ fn every_example_is_recognised_and_read() {
 fn problems_of_anthropic_messages_are_reported() {
     let call =
         r#"{"role":"assistant","content":[{"type":"tool_use","id":"t","name":"n","input":{}}]}"#;
-    for (text, expected) in [
-        (
-            format!("{call}\n{{\"role\":\"model\",\"content\":\"x\"}}"),
-            "talk:2:9: unknown role",
-        ),
+    for (text, expected) in rows! {
+        (format!("{call}\n{{\"role\":\"model\",\"content\":\"x\"}}"), "talk:2:9: unknown role"),
         (
             format!("{call}\n{{\"role\":\"user\",\"content\":[]}}"),
             "talk:2:1: the message has no content",
         ),
-        (
-            format!("{call}\n{{\"role\":\"user\"}}"),
-            "`content` is missing",
-        ),
+        (format!("{call}\n{{\"role\":\"user\"}}"), "`content` is missing"),
         (
             format!(
                 "{call}\n{{\"role\":\"user\",\"content\":[{{\"type\":\"image\",\"source\":7}}]}}"
@@ -172,11 +166,8 @@ fn problems_of_anthropic_messages_are_reported() {
             "an object was expected",
         ),
         (format!("{call}\n{}", &call[..40]), "was it cut off"),
-        (
-            format!("{{\"messages\":[{call}],\"system\":7}}"),
-            "text was expected",
-        ),
-    ] {
+        (format!("{{\"messages\":[{call}],\"system\":7}}"), "text was expected"),
+    } {
         let outline = outline_of(text.as_bytes(), None);
         assert!(outline.contains(expected), "{text}: {outline}");
     }
@@ -223,12 +214,9 @@ fn problems_of_exports_are_reported() {
     let whole = chat(&[node("a", "null", &says("x"))], "a");
     let unknown = r#"{"author":{"role":"user"},"content":{"content_type":"hologram","beam":1}}"#;
     let no_author = says("x").replace("\"author\"", "\"writer\"");
-    let table = [
+    let table = rows! {
         ("cut off", whole[..whole.len() - 9].to_owned()),
-        (
-            "missing parent",
-            chat(&[node("a", "\"z\"", &says("x"))], "a"),
-        ),
+        ("missing parent", chat(&[node("a", "\"z\"", &says("x"))], "a")),
         (
             "circle",
             chat(
@@ -240,36 +228,19 @@ fn problems_of_exports_are_reported() {
                 "b",
             ),
         ),
-        (
-            "its own parent",
-            chat(&[node("a", "\"a\"", &says("x"))], "a"),
-        ),
-        (
-            "unknown current node",
-            whole.replace("\"current_node\":\"a\"", "\"current_node\":\"q\""),
-        ),
+        ("its own parent", chat(&[node("a", "\"a\"", &says("x"))], "a")),
+        ("unknown current node", whole.replace("\"current_node\":\"a\"", "\"current_node\":\"q\"")),
         ("deleted", chat(&[node("a", "null", "null")], "a")),
         ("empty", chat(&[], "a")),
-        (
-            "unknown content",
-            chat(
-                &[node("a", "null", &says("x")), node("b", "\"a\"", unknown)],
-                "b",
-            ),
-        ),
+        ("unknown content",
+         chat(&[node("a", "null", &says("x")), node("b", "\"a\"", unknown)], "b")),
         ("no author", chat(&[node("a", "null", &no_author)], "a")),
         ("mapping of a list", r#"[{"mapping":[]}]"#.to_owned()),
         ("no messages of Claude", claude("")),
-        (
-            "unknown sender",
-            claude(r#"{"uuid":"a","sender":"dog","text":"x"}"#),
-        ),
+        ("unknown sender", claude(r#"{"uuid":"a","sender":"dog","text":"x"}"#)),
         ("no id", claude(r#"{"sender":"human","text":"x"}"#)),
-        (
-            "two",
-            format!("{},{}", &whole[..whole.len() - 1], &whole[1..]),
-        ),
-    ];
+        ("two", format!("{},{}", &whole[..whole.len() - 1], &whole[1..])),
+    };
     assert_outlines("bad-exports", &table);
 }
 
@@ -347,33 +318,18 @@ fn problems_of_coding_sessions_are_reported() {
     let claude = |rest: &str| format!(r#"{{"type":"user","sessionId":"s","uuid":"a"{rest}}}"#);
     let line = claude(r#","parentUuid":null,"message":{"role":"user","content":"x"}"#);
     let codex = |kind: &str, payload: &str| format!(r#"{{"type":"{kind}","payload":{payload}}}"#);
-    let table = [
+    let table = rows! {
         ("claude-code: no message", claude("")),
-        (
-            "claude-code: unknown parent, no time",
-            line.replace("null", "\"q\""),
-        ),
+        ("claude-code: unknown parent, no time", line.replace("null", "\"q\"")),
         ("claude-code: its own parent", line.replace("null", "\"a\"")),
         ("claude-code: cut off", format!("{line}\n{}", &line[..30])),
-        (
-            "claude-code: nothing said",
-            claude("").replace("user", "system"),
-        ),
-        (
-            "codex: no role",
-            codex("response_item", r#"{"type":"message","content":[]}"#),
-        ),
+        ("claude-code: nothing said", claude("").replace("user", "system")),
+        ("codex: no role", codex("response_item", r#"{"type":"message","content":[]}"#)),
         ("codex: null", codex("response_item", "null")),
         ("codex: nothing said", codex("session_meta", "{}")),
-        (
-            "gemini-cli: no name",
-            r#"[{"role":"model","parts":[{"functionCall":{}}]}]"#.to_owned(),
-        ),
-        (
-            "gemini-cli: null",
-            r#"[{"role":"user","parts":[{"text":"x"}]},null]"#.to_owned(),
-        ),
-    ];
+        ("gemini-cli: no name", r#"[{"role":"model","parts":[{"functionCall":{}}]}]"#.to_owned()),
+        ("gemini-cli: null", r#"[{"role":"user","parts":[{"text":"x"}]},null]"#.to_owned()),
+    };
     assert_outlines("bad-sessions", &table);
 }
 

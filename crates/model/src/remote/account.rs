@@ -131,7 +131,7 @@ mod tests {
             explained.reason.to_string()
         };
         let limit = Some(Tokens(127_000));
-        for (reference, class, expected) in [
+        for (reference, class, expected) in rows! {
             (
                 "openai/gpt-4o",
                 Class::Overflow { limit },
@@ -144,18 +144,12 @@ mod tests {
                 "said the provider; the model's window is 128000 tokens, the request has about \
                  130512 and asks for up to 4096 of output",
             ),
-            (
-                "anthropic/claude-hiku-5-5",
-                Class::UnknownModel,
-                "said the provider; did you mean `anthropic/claude-haiku-5-5`",
-            ),
-            (
-                "openai-compatible/qwen3",
-                Class::UnknownModel,
-                "said the provider; `unisono models` lists the known models",
-            ),
+            ("anthropic/claude-hiku-5-5", Class::UnknownModel,
+             "said the provider; did you mean `anthropic/claude-haiku-5-5`"),
+            ("openai-compatible/qwen3", Class::UnknownModel,
+             "said the provider; `unisono models` lists the known models"),
             ("openai/gpt-4o", Class::BadRequest, "said the provider"),
-        ] {
+        } {
             let reason = reported(reference, class);
             assert!(reason.starts_with(expected), "{reason}");
         }

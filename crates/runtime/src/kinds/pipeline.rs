@@ -104,19 +104,13 @@ mod tests {
     #[test]
     fn the_answer_is_the_last_result_with_a_note_about_missing_stages() {
         let whole = |text| finished(text, None);
-        let cases = [
+        let cases = rows! {
             (vec![whole("a"), whole("b"), whole("c")], "c", None),
-            (
-                vec![whole("a"), failed(), whole("c")],
-                "c",
-                Some("stage 2, draft: timeout: after 3 s"),
-            ),
-            (
-                vec![whole("a"), finished("b", Some("no room")), failed()],
-                "b",
-                Some("stage 2, draft: incomplete: no room; stage 3, review: timeout: after 3 s"),
-            ),
-        ];
+            (vec![whole("a"), failed(), whole("c")], "c",
+             Some("stage 2, draft: timeout: after 3 s")),
+            (vec![whole("a"), finished("b", Some("no room")), failed()], "b",
+             Some("stage 2, draft: incomplete: no room; stage 3, review: timeout: after 3 s")),
+        };
         for (endings, text, missing) in cases {
             let answer = answer(&stages(endings)).unwrap();
             assert_eq!(&*answer.text, text);

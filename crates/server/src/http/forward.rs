@@ -413,42 +413,26 @@ mod tests {
         for (path, names) in rows {
             assert_eq!(session_in(&path).is_some(), names, "{path}");
         }
-        let bodies = [
-            (
-                format!(r#"{{"metadata":{{"session":"{ID}"}},"messages":[]}}"#),
-                true,
-            ),
-            (
-                format!(
-                    r#"{{"method":"tools/call","params":{{"arguments":{{"session":"{ID}"}}}}}}"#
-                ),
-                true,
-            ),
+        let bodies = rows! {
+            (format!(r#"{{"metadata":{{"session":"{ID}"}},"messages":[]}}"#), true),
+            (format!(r#"{{"method":"tools/call","params":{{"arguments":{{"session":"{ID}"}}}}}}"#),
+             true),
             (
                 format!(
                     r#"{{"params":{{"requestState":"{{\"session\":\"{ID}\",\"turn\":\"t\"}}","arguments":{{"task":"x"}}}}}}"#
                 ),
                 true,
             ),
-            (
-                r#"{"params":{"requestState":"x","arguments":{}}}"#.to_owned(),
-                false,
-            ),
-            (
-                r#"{"params":{"arguments":{"session":7}}}"#.to_owned(),
-                false,
-            ),
+            (r#"{"params":{"requestState":"x","arguments":{}}}"#.to_owned(), false),
+            (r#"{"params":{"arguments":{"session":7}}}"#.to_owned(), false),
             (r#"{"params":{}}"#.to_owned(), false),
             (format!(r#"{{"params":{{"taskId":"{ID}.{ID}"}}}}"#), true),
             (format!(r#"{{"params":{{"id":"{ID}.{ID}"}}}}"#), true),
-            (
-                format!(r#"{{"params":{{"message":{{"contextId":"{ID}"}}}}}}"#),
-                true,
-            ),
+            (format!(r#"{{"params":{{"message":{{"contextId":"{ID}"}}}}}}"#), true),
             (format!(r#"{{"message":{{"taskId":"{ID}.{ID}"}}}}"#), true),
             ("[1]".to_owned(), false),
             ("{".to_owned(), false),
-        ];
+        };
         for (body, names) in bodies {
             assert_eq!(
                 session_in_body(&Bytes::from(body.clone())).is_some(),

@@ -165,47 +165,17 @@ mod tests {
     #[test]
     fn a_credential_of_systemd_may_be_read_by_the_group() {
         let directory = Some(Path::new("/run/credentials/unisono@1.service"));
-        let rows = [
-            (
-                "/run/credentials/unisono@1.service/token",
-                directory,
-                0o440,
-                true,
-            ),
-            (
-                "/run/credentials/unisono@1.service/token",
-                directory,
-                0o444,
-                false,
-            ),
-            (
-                "/run/credentials/unisono@1.service/token",
-                directory,
-                0o460,
-                false,
-            ),
-            (
-                "/run/credentials/unisono@1.service/token",
-                None,
-                0o440,
-                false,
-            ),
-            (
-                "/run/credentials/unisono@2.service/token",
-                directory,
-                0o440,
-                false,
-            ),
-            (
-                "/run/credentials/unisono@1.service/../token",
-                directory,
-                0o440,
-                false,
-            ),
+        let rows = rows! {
+            ("/run/credentials/unisono@1.service/token", directory, 0o440, true),
+            ("/run/credentials/unisono@1.service/token", directory, 0o444, false),
+            ("/run/credentials/unisono@1.service/token", directory, 0o460, false),
+            ("/run/credentials/unisono@1.service/token", None, 0o440, false),
+            ("/run/credentials/unisono@2.service/token", directory, 0o440, false),
+            ("/run/credentials/unisono@1.service/../token", directory, 0o440, false),
             ("/etc/unisono/token", directory, 0o440, false),
             ("/etc/unisono/token", Some(Path::new("")), 0o440, false),
             ("/etc/unisono/token", None, 0o600, true),
-        ];
+        };
         for (path, credentials, mode, is_accepted) in rows {
             let refused = refused_permissions(Path::new(path), credentials);
             assert_eq!(

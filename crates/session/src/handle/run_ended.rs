@@ -199,19 +199,13 @@ mod tests {
 
     #[test]
     fn the_first_cause_is_named_once() {
-        let rows = [
+        let rows = rows! {
             (None, "took longer than 2 s", "took longer than 2 s"),
-            (
-                Some("refused the connection; 3 attempts"),
-                "requests are paused for 9 s",
-                "requests are paused for 9 s; first: refused the connection",
-            ),
-            (
-                Some("refused the connection; 1 attempt"),
-                "refused the connection; 3 attempts",
-                "refused the connection; 3 attempts",
-            ),
-        ];
+            (Some("refused the connection; 3 attempts"), "requests are paused for 9 s",
+             "requests are paused for 9 s; first: refused the connection"),
+            (Some("refused the connection; 1 attempt"), "refused the connection; 3 attempts",
+             "refused the connection; 3 attempts"),
+        };
         for (first, last, expected) in rows {
             assert_eq!(&*with_first_cause(last.into(), first), expected);
         }

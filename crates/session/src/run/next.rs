@@ -278,7 +278,7 @@ mod tests {
     #[test]
     fn the_steps_determine_the_next_action() {
         let last = "model, 0 out: this is the last of 2 model calls";
-        let cases = [
+        let cases = rows! {
             (vec![], 4, "model, 0 out"),
             (vec![named()], 4, "model, 0 out"),
             (vec![model(0, "a")], 4, "done a"),
@@ -289,19 +289,13 @@ mod tests {
             (vec![model(2, "a"), tools(), model(1, "b")], 4, "1 tools"),
             (vec![model(2, "a"), tools()], 2, last),
             (vec![model(2, "a"), tools(), model(0, "b")], 2, "done b"),
-            (
-                vec![model(2, "a"), tools(), model(1, "b")],
-                2,
-                "done b (stopped after 2 model calls)",
-            ),
-            (
-                vec![model(2, "a"), tools(), model(1, " ")],
-                2,
-                "done a (stopped after 2 model calls)",
-            ),
+            (vec![model(2, "a"), tools(), model(1, "b")], 2,
+             "done b (stopped after 2 model calls)"),
+            (vec![model(2, "a"), tools(), model(1, " ")], 2,
+             "done a (stopped after 2 model calls)"),
             (vec![], 1, "model, 0 out: this is the last of 1 model calls"),
             (vec![model(1, "")], 1, "done  (stopped after 1 model calls)"),
-        ];
+        };
         for (steps, max_model_calls, expected) in cases {
             let bounds = RunBounds {
                 max_model_calls,
@@ -386,43 +380,19 @@ mod tests {
         let stopped = "stopped: there was no room left for what the tools it called would answer";
         let overflow =
             |needed| format!("its exchange needs {needed} tokens, there is room for 1000");
-        let table = [
-            (
-                with_texts(&["a"]),
-                vec![reply(10), results(300)],
-                "model, 0 out".to_owned(),
-            ),
-            (
-                with_texts(&["a", "b"]),
-                vec![reply(10), results(500), reply(10), results(400)],
-                "model, 1 out".to_owned(),
-            ),
-            (
-                with_texts(&["a"]),
-                vec![reply(10), results(900)],
-                wrap_up.to_owned(),
-            ),
-            (
-                [with_texts(&["a"]), vec![model(1, "b")]].concat(),
-                vec![reply(10), results(900), reply(50)],
-                format!("done b ({stopped})"),
-            ),
-            (
-                [with_texts(&["a"]), vec![model(0, "b")]].concat(),
-                vec![reply(10), results(900), reply(50)],
-                "done b".to_owned(),
-            ),
-            (
-                with_texts(&["a"]),
-                vec![reply(10), results(1_000)],
-                format!("done a (context_overflow: {})", overflow(1_010)),
-            ),
-            (
-                with_texts(&[" "]),
-                vec![reply(10), results(1_000)],
-                overflow(1_010),
-            ),
-        ];
+        let table = rows! {
+            (with_texts(&["a"]), vec![reply(10), results(300)], "model, 0 out".to_owned()),
+            (with_texts(&["a", "b"]), vec![reply(10), results(500), reply(10), results(400)],
+             "model, 1 out".to_owned()),
+            (with_texts(&["a"]), vec![reply(10), results(900)], wrap_up.to_owned()),
+            ([with_texts(&["a"]), vec![model(1, "b")]].concat(),
+             vec![reply(10), results(900), reply(50)], format!("done b ({stopped})")),
+            ([with_texts(&["a"]), vec![model(0, "b")]].concat(),
+             vec![reply(10), results(900), reply(50)], "done b".to_owned()),
+            (with_texts(&["a"]), vec![reply(10), results(1_000)],
+             format!("done a (context_overflow: {})", overflow(1_010))),
+            (with_texts(&[" "]), vec![reply(10), results(1_000)], overflow(1_010)),
+        };
         for (steps, weights, expected) in table {
             assert_eq!(
                 shown(&next_action(&steps, &weights, bounds)),

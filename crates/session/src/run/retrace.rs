@@ -186,22 +186,15 @@ mod tests {
 
     #[test]
     fn calls_follow_from_the_recorded_steps() {
-        let cases = [
+        let cases = rows! {
             (vec![], 9, "0>-"),
             (vec![named()], 9, "0>-"),
             (vec![model(&["a"])], 9, "0>0"),
             (vec![model(&["a"]), tools(&["a"])], 9, "0>0 2>-"),
-            (
-                vec![named(), model(&["a"]), named(), tools(&["a"]), named()],
-                9,
-                "0>1 4>-",
-            ),
+            (vec![named(), model(&["a"]), named(), tools(&["a"]), named()], 9, "0>1 4>-"),
             (vec![model(&["a"]), tools(&["a"])], 2, "0>0 2!>-"),
-            (
-                vec![model(&["a"]), tools(&["a"]), model(&["b"])],
-                2,
-                "0>0 2!>2 = so far (stopped after 2 model calls)",
-            ),
+            (vec![model(&["a"]), tools(&["a"]), model(&["b"])], 2,
+             "0>0 2!>2 = so far (stopped after 2 model calls)"),
             (
                 vec![tools(&["a"])],
                 9,
@@ -226,7 +219,7 @@ mod tests {
                 "0!>0 = so far (stopped after 1 model calls) # step 2 does not follow from the \
                  steps before it: the end of the run was expected",
             ),
-        ];
+        };
         for (steps, max_model_calls, expected) in cases {
             assert_eq!(shown(&steps, max_model_calls), expected, "{steps:?}");
         }

@@ -161,70 +161,30 @@ mod tests {
             ..known(HOUR)
         };
         let at = Timestamp;
-        let table = [
+        let table = rows! {
             // Nobody knows it: nothing of before counts.
-            (
-                &run,
-                Source::default(),
-                5 * HOUR,
-                Step::Follow("every 1h".into()),
-            ),
-            (
-                &off,
-                Source::default(),
-                5 * HOUR,
-                Step::Follow("off".into()),
-            ),
+            (&run, Source::default(), 5 * HOUR, Step::Follow("every 1h".into())),
+            (&off, Source::default(), 5 * HOUR, Step::Follow("off".into())),
             (&off, known(0), 5 * HOUR, Step::Follow("off".into())),
             (&run, known(0), HOUR - 1, Step::Wait(Some(at(HOUR)))),
             (&run, known(0), HOUR, Step::Start(at(HOUR))),
             (&skip, known(0), HOUR + LATE_MS, Step::Start(at(HOUR))),
             (&skip, known(0), HOUR + LATE_MS + 1, Step::Skip(at(HOUR))),
             // One of the three missed times runs.
-            (
-                &run,
-                known(0),
-                3 * HOUR + 100_000,
-                Step::Start(at(3 * HOUR)),
-            ),
-            (
-                &skip,
-                known(0),
-                3 * HOUR + 100_000,
-                Step::Skip(at(3 * HOUR)),
-            ),
-            (
-                &run,
-                known(3 * HOUR),
-                3 * HOUR + 1,
-                Step::Wait(Some(at(4 * HOUR))),
-            ),
+            (&run, known(0), 3 * HOUR + 100_000, Step::Start(at(3 * HOUR))),
+            (&skip, known(0), 3 * HOUR + 100_000, Step::Skip(at(3 * HOUR))),
+            (&run, known(3 * HOUR), 3 * HOUR + 1, Step::Wait(Some(at(4 * HOUR)))),
             (&run, paused, 5 * HOUR, Step::Wait(None)),
             // A crash between the record and the start: the recorded start is first, even if
             // another time is due.
-            (
-                &skip,
-                intended.clone(),
-                5 * HOUR,
-                Step::Resume(start(Progress::Intended)),
-            ),
-            (
-                &off,
-                intended,
-                5 * HOUR,
-                Step::Resume(start(Progress::Intended)),
-            ),
-            (
-                &run,
-                paused_since,
-                5 * HOUR,
-                Step::Withdraw(start(Progress::Intended)),
-            ),
+            (&skip, intended.clone(), 5 * HOUR, Step::Resume(start(Progress::Intended))),
+            (&off, intended, 5 * HOUR, Step::Resume(start(Progress::Intended))),
+            (&run, paused_since, 5 * HOUR, Step::Withdraw(start(Progress::Intended))),
             (&run, asked_in_pause, 5 * HOUR, Step::Resume(by_hand)),
             (&run, started, 2 * HOUR, Step::Start(at(2 * HOUR))),
             // A clock that was set back repeats nothing.
             (&run, known(3 * HOUR), HOUR, Step::Wait(Some(at(4 * HOUR)))),
-        ];
+        };
         for (schedule, known, now, expected) in table {
             assert_eq!(decide(schedule, &known, at(now)), expected, "at {now}");
         }

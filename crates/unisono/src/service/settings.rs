@@ -254,17 +254,11 @@ mod tests {
         );
         let search = about("store.search_index").unwrap();
         assert!(!search.contains("postgres"), "{search}");
-        for (key, says) in [
+        for (key, says) in rows! {
             ("compaction.preset", "off          never"),
-            (
-                "compaction.trigger_tokens",
-                "Starts above this number of tokens",
-            ),
-            (
-                "approvals.timeout",
-                "Time after which a waiting call is denied",
-            ),
-        ] {
+            ("compaction.trigger_tokens", "Starts above this number of tokens"),
+            ("approvals.timeout", "Time after which a waiting call is denied"),
+        } {
             assert!(
                 about(key).is_some_and(|text| text.contains(says)),
                 "{key}: {:?}",

@@ -173,23 +173,14 @@ mod tests {
     #[test]
     fn a_server_is_a_program_or_an_address() {
         let new = |json: &str| serde_json::from_str::<NewToolServer>(json).unwrap();
-        for (json, says) in [
+        for (json, says) in rows! {
             (r#"{"name": "a"}"#, "either"),
             (r#"{"name": "a", "command": ""}"#, "either"),
-            (
-                r#"{"name": "a", "command": "a", "url": "http://a"}"#,
-                "either",
-            ),
-            (
-                r#"{"name": "a", "command": "a", "headers": {"b": "c"}}"#,
-                "headers",
-            ),
+            (r#"{"name": "a", "command": "a", "url": "http://a"}"#, "either"),
+            (r#"{"name": "a", "command": "a", "headers": {"b": "c"}}"#, "headers"),
             (r#"{"name": "a", "url": "file:///a"}"#, "http"),
-            (
-                r#"{"name": "a", "url": "http://a", "headers": {"host": "c"}}"#,
-                "host",
-            ),
-        ] {
+            (r#"{"name": "a", "url": "http://a", "headers": {"host": "c"}}"#, "host"),
+        } {
             let wrong = transport(&new(json)).unwrap_err();
             assert!(wrong.contains(says), "{json}: {wrong}");
         }

@@ -132,27 +132,21 @@ mod tests {
             name: name.to_owned(),
             at,
         };
-        let table = [
+        let table = rows! {
             ("/context", Order::Context { full: false }),
             ("  /context   full ", Order::Context { full: true }),
             ("/compact", Order::Compact(None)),
-            (
-                "/compact keep figures",
-                Order::Compact(Some("keep figures".to_owned())),
-            ),
+            ("/compact keep figures", Order::Compact(Some("keep figures".to_owned()))),
             ("/branch", Order::Branches),
             ("/branch what-if", branch("what-if", None)),
             ("/branch what-if #42", branch("what-if", Some(42))),
             ("/agents", Order::Agents),
             ("/agents none", Order::Choose(Some(String::new()))),
             ("/agents default", Order::Choose(None)),
-            (
-                "/agents a,b=only money",
-                Order::Choose(Some("a,b=only money".to_owned())),
-            ),
+            ("/agents a,b=only money", Order::Choose(Some("a,b=only money".to_owned()))),
             ("/history 3", Order::History(3)),
             ("/quit", Order::Quit),
-        ];
+        };
         for (line, expected) in table {
             assert_eq!(order(line), expected, "{line}");
         }

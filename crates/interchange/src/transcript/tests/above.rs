@@ -4,34 +4,18 @@ use super::*;
 
 #[test]
 fn a_name_and_a_time_stand_above_the_text() {
-    for (one, other, clock) in [
+    for (one, other, clock) in rows! {
         ("Anna Schmidt  10:32", "Ben Okafor  10:33", "10:32"),
         ("Anna Schmidt 10:32 AM", "Ben Okafor 10:33 AM", "10:32 AM"),
-        (
-            "[Anna Schmidt] 10:32:07",
-            "[Ben Okafor] 10:33:00",
-            "10:32:07",
-        ),
+        ("[Anna Schmidt] 10:32:07", "[Ben Okafor] 10:33:00", "10:32:07"),
         ("[10:32] Anna Schmidt", "[10:33] Ben Okafor", "10:32"),
         ("10:32 - Anna Schmidt", "10:33 - Ben Okafor", "10:32"),
-        (
-            "**Anna Schmidt** (10:32)",
-            "**Ben Okafor** (10:33)",
-            "10:32",
-        ),
-        (
-            "### Anna Schmidt | 00:12",
-            "### Ben Okafor | 00:19",
-            "00:12",
-        ),
-        (
-            "Anna Schmidt — Today at 10:32",
-            "Ben Okafor — Today at 10:33",
-            "10:32",
-        ),
+        ("**Anna Schmidt** (10:32)", "**Ben Okafor** (10:33)", "10:32"),
+        ("### Anna Schmidt | 00:12", "### Ben Okafor | 00:19", "00:12"),
+        ("Anna Schmidt — Today at 10:32", "Ben Okafor — Today at 10:33", "10:32"),
         ("Anna Schmidt, 1:02:03", "Ben Okafor, 1:02:09", "1:02:03"),
         ("Anna Schmidt\n10:32", "Ben Okafor\n10:33", "10:32"),
-    ] {
+    } {
         for gap in ["\n", "\n\n"] {
             let text =
                 format!("{one}\nTwo things:\nNote: x{gap}{other}\nFine.{gap}{one}\nPerfect\n");

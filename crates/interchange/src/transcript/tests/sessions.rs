@@ -295,14 +295,10 @@ fn what_claude_code_adds_to_a_message_is_left_behind() {
     let selected = r"<ide_selection>x</ide_selection>\n<ide_opened_file>y</ide_opened_file>\nNext.";
     let command = r"<command-message>review</command-message>\n<command-name>/review</command-name>\n<command-args>the last commit</command-args>";
     let bare = r"<command-message>orient</command-message>\n<command-name>/orient</command-name>";
-    for (texts, expected, notes) in [
+    for (texts, expected, notes) in rows! {
         (vec![reminder, "Next. "], vec!["Next. "], 1),
         (vec!["Next.", reminder, reminder], vec!["Next."], 2),
-        (
-            vec!["[Request interrupted by user]", "Why?"],
-            vec!["Why?"],
-            0,
-        ),
+        (vec!["[Request interrupted by user]", "Why?"], vec!["Why?"], 0),
         (vec![between.as_str()], vec!["Next."], 3),
         (vec![question], vec![question], 0),
         (vec![open], vec![open], 0),
@@ -311,7 +307,7 @@ fn what_claude_code_adds_to_a_message_is_left_behind() {
         (vec![selected], vec!["Next."], 2),
         (vec![command], vec!["/review the last commit"], 0),
         (vec![bare], vec!["/orient"], 0),
-    ] {
+    } {
         let blocks = texts
             .iter()
             .map(|text| format!(r#"{{"type":"text","text":"{text}"}}"#));

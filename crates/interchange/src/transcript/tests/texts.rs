@@ -150,38 +150,19 @@ fn all_dates_of_a_file_have_their_day_at_the_same_place() {
     let day = |text: &str| (said(text)[1].0, said(text)[2].0);
     let (fifth_of_february, second_of_may) = (1_707_170_520_000, 1_714_687_320_000);
     let thirteenth = 1_705_183_320_000;
-    for (first, other, at) in [
+    for (first, other, at) in rows! {
         // A 12-hour clock beside days first, as in India and Great Britain.
-        (
-            "13/01/2024, 10:02 pm -",
-            "05/02/2024, 10:02 pm -",
-            fifth_of_february,
-        ),
+        ("13/01/2024, 10:02 pm -", "05/02/2024, 10:02 pm -", fifth_of_february),
         ("1/13/24, 22:02 -", "5/2/24, 22:02 -", second_of_may),
-        (
-            "13/01/2024 10:02 pm",
-            "05/02/2024 10:02 pm",
-            fifth_of_february,
-        ),
+        ("13/01/2024 10:02 pm", "05/02/2024 10:02 pm", fifth_of_february),
         ("1/13/24 22:02", "5/2/24 22:02", second_of_may),
         ("[1/13/24, 22:02:00]", "[5/2/24, 22:02:00]", second_of_may),
         // Spanish, and Arabic with its marks of direction.
-        (
-            "13/1/24, 10:02 p. m. -",
-            "5/2/24, 10:02 p. m. -",
-            fifth_of_february,
-        ),
-        (
-            "\u{200f}13\u{200f}/1\u{200f}/2024، 10:02 م -",
-            "\u{200f}5\u{200f}/2\u{200f}/2024، 10:02 م -",
-            fifth_of_february,
-        ),
-        (
-            "13/01/2024 à 22:02 -",
-            "05/02/2024 à 22:02 -",
-            fifth_of_february,
-        ),
-    ] {
+        ("13/1/24, 10:02 p. m. -", "5/2/24, 10:02 p. m. -", fifth_of_february),
+        ("\u{200f}13\u{200f}/1\u{200f}/2024، 10:02 م -",
+         "\u{200f}5\u{200f}/2\u{200f}/2024، 10:02 م -", fifth_of_february),
+        ("13/01/2024 à 22:02 -", "05/02/2024 à 22:02 -", fifth_of_february),
+    } {
         let text = format!("{other} Ana: x\n{other} Ben: y\n{first} Ana: z\n");
         assert_eq!(day(&text), (at, thirteenth), "{text}");
     }

@@ -420,7 +420,7 @@ mod tests {
         let retried =
             json!({"kind": "run_retried", "agent": agent("lead", "lead"), "reason": "cut"});
         let missed = json!({"kind": "missed"});
-        let rows: [(&[Value], &str); 9] = [
+        let rows: [(&[Value], &str); 9] = rows! {
             (
                 &[
                     begun.clone(),
@@ -455,14 +455,8 @@ mod tests {
                 ],
                 "step|text 1|+1 It w|end 1|reset|text 2|+2 It is.|end 2|stepped|finish stop",
             ),
-            (
-                &[
-                    begun.clone(),
-                    says("lead", "It was."),
-                    ended("answered", Some("It is.")),
-                ],
-                "step|text 1|+1 It was.|end 1|reset|text 2|+2 It is.|end 2|stepped|finish stop",
-            ),
+            (&[begun.clone(), says("lead", "It was."), ended("answered", Some("It is."))],
+             "step|text 1|+1 It was.|end 1|reset|text 2|+2 It is.|end 2|stepped|finish stop"),
             (
                 &[
                     begun.clone(),
@@ -491,11 +485,8 @@ mod tests {
                 &[begun.clone(), says("lead", "It"), ended("cancelled", None)],
                 "step|text 1|+1 It|end 1|stepped|abort",
             ),
-            (
-                &[begun, ended("failed", None)],
-                "error timeout: no answer in 5 s",
-            ),
-        ];
+            (&[begun, ended("failed", None)], "error timeout: no answer in 5 s"),
+        };
         for (updates, expected) in rows {
             assert_eq!(parts(updates).join("|"), expected);
         }
