@@ -290,18 +290,9 @@ mod tests {
 
     #[test]
     fn any_text_is_shown_without_a_fault() {
-        for text in [
-            "",
-            "\n\n",
-            "- ",
-            "> ",
-            "```",
-            "|a|\n|-|",
-            "[a](",
-            "* * *",
-            "<b>x</b>",
-            "1)\n   2)",
-        ] {
+        for text in rows! {
+            "", "\n\n", "- ", "> ", "```", "|a|\n|-|", "[a](", "* * *", "<b>x</b>", "1)\n   2)",
+        } {
             for paint in [Paint(true), Paint(false)] {
                 render(text, 20, paint);
             }

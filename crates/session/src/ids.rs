@@ -113,16 +113,12 @@ mod tests {
     fn derived_ids_are_distinct_version_7_and_sort_with_their_turn() {
         let turn = TurnId::from_u128(0x0192_0000_0000_7abc_8def_0123_4567_89ab);
         let parent = run(turn, 0);
-        let ids = [
-            run(turn, 0).as_u128(),
-            run(turn, 1).as_u128(),
-            summaries(turn).as_u128(),
-            message(turn, 0).as_u128(),
-            child(turn, parent, 1, 0).as_u128(),
-            child(turn, parent, 2, 0).as_u128(),
-            child(turn, parent, 1, 1).as_u128(),
+        let ids = rows! {
+            run(turn, 0).as_u128(), run(turn, 1).as_u128(), summaries(turn).as_u128(),
+            message(turn, 0).as_u128(), child(turn, parent, 1, 0).as_u128(),
+            child(turn, parent, 2, 0).as_u128(), child(turn, parent, 1, 1).as_u128(),
             child(turn, run(turn, 1), 1, 0).as_u128(),
-        ];
+        };
         for id in ids {
             assert_eq!(id >> 80, turn.as_u128() >> 80);
             assert_eq!((id >> 76) & 0xf, 7);

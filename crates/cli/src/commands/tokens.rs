@@ -174,17 +174,9 @@ mod tests {
         for (text, expected) in rows {
             assert_eq!(seconds(text), Ok(expected), "{text}");
         }
-        for text in [
-            "",
-            "d",
-            "90",
-            "0d",
-            "-1d",
-            "1dd",
-            "1.5h",
-            "9 d",
-            "99999999999999999999d",
-        ] {
+        for text in rows! {
+            "", "d", "90", "0d", "-1d", "1dd", "1.5h", "9 d", "99999999999999999999d",
+        } {
             assert!(seconds(text).is_err(), "{text}");
         }
     }

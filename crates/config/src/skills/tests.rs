@@ -93,22 +93,10 @@ fn a_name_has_letters_of_any_language() {
         assert!(is_name(name), "{name}");
     }
     let of_65 = "ä".repeat(NAME_CHARS + 1);
-    for name in [
-        "",
-        "-",
-        "-a",
-        "a-",
-        "a--b",
-        "a b",
-        "a_b",
-        "a/b",
-        "a.b",
-        "Ärger",
-        "ǆ-ǅ",
-        "ПРОВЕРКА",
-        "a\u{301}",
-        &of_65,
-    ] {
+    for name in rows! {
+        "", "-", "-a", "a-", "a--b", "a b", "a_b", "a/b", "a.b", "Ärger", "ǆ-ǅ", "ПРОВЕРКА",
+        "a\u{301}", &of_65,
+    } {
         assert!(!is_name(name), "{name}");
     }
 }

@@ -64,20 +64,12 @@ fn goldens() -> Settings {
 #[test]
 fn every_format_becomes_a_definition_and_a_list_of_losses() {
     goldens().bind(|| {
-        for name in [
-            "claude/contract-reviewer.md",
-            "claude/night-watch.md",
-            "codex/tide.toml",
-            "copilot/recipe-scaler.agent.md",
-            "opencode/orchard.md",
-            "opencode/opencode.jsonc",
-            "gemini/map-maker.md",
-            "gemini/geologist.toml",
-            "gemini/far.md",
-            "crewai/agents.yaml",
-            "crewai/crew.yaml",
-            "harbour/config/agents.yaml",
-        ] {
+        for name in rows! {
+            "claude/contract-reviewer.md", "claude/night-watch.md", "codex/tide.toml",
+            "copilot/recipe-scaler.agent.md", "opencode/orchard.md", "opencode/opencode.jsonc",
+            "gemini/map-maker.md", "gemini/geologist.toml", "gemini/far.md", "crewai/agents.yaml",
+            "crewai/crew.yaml", "harbour/config/agents.yaml",
+        } {
             let text = text(&examples().join(name), None);
             assert_snapshot!(name.replace(['/', '.'], "-"), text);
         }
@@ -108,15 +100,11 @@ fn converted_agents_are_valid_definitions() {
         written, 7,
         "two crews, of which one has tasks, and the cashier"
     );
-    for name in [
-        "claude/contract-reviewer.md",
-        "claude/night-watch.md",
-        "codex/tide.toml",
-        "copilot/recipe-scaler.agent.md",
-        "opencode/orchard.md",
-        "gemini/map-maker.md",
+    for name in rows! {
+        "claude/contract-reviewer.md", "claude/night-watch.md", "codex/tide.toml",
+        "copilot/recipe-scaler.agent.md", "opencode/orchard.md", "gemini/map-maker.md",
         "gemini/geologist.toml",
-    ] {
+    } {
         for agent in read(&examples().join(name), None, known(&catalogue))
             .unwrap()
             .into_iter()

@@ -108,16 +108,10 @@ mod tests {
 
     #[test]
     fn other_markup_stays() {
-        for text in [
-            "",
-            "a < b && c > d",
-            "<p>conversation</p>",
-            "<# a comment of PowerShell #>",
-            "<\\p>",
-            "<",
-            "a <",
-            "<\u{30a2}",
-        ] {
+        for text in rows! {
+            "", "a < b && c > d", "<p>conversation</p>", "<# a comment of PowerShell #>", "<\\p>",
+            "<", "a <", "<\u{30a2}",
+        } {
             assert!(matches!(guard(text), Cow::Borrowed(_)), "{text}");
             assert_eq!(unguard(text), text);
         }

@@ -66,22 +66,11 @@ mod tests {
 
     #[test]
     fn secrets_are_inherited_only_by_name() {
-        let variables = [
-            "PATH",
-            "LC_ALL",
-            "XDG_CACHE_HOME",
-            "HTTPS_PROXY",
-            "SSL_CERT_FILE",
-            "AWS_SECRET_ACCESS_KEY",
-            "AWS_PROFILE",
-            "GITHUB_TOKEN",
-            "OPENAI_API_KEY",
-            "OTEL_EXPORTER_OTLP_HEADERS",
-            "UNISONO__SERVER__BIND",
-            "LD_PRELOAD",
-            "PATHS",
-            "path",
-        ];
+        let variables = rows! {
+            "PATH", "LC_ALL", "XDG_CACHE_HOME", "HTTPS_PROXY", "SSL_CERT_FILE",
+            "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE", "GITHUB_TOKEN", "OPENAI_API_KEY",
+            "OTEL_EXPORTER_OTLP_HEADERS", "UNISONO__SERVER__BIND", "LD_PRELOAD", "PATHS", "path",
+        };
         let inherited = |passed: &[&str]| {
             let passed: Vec<Arc<str>> = passed.iter().map(|name| Arc::from(*name)).collect();
             let set = variables.iter().map(|name| (name.into(), "x".into()));

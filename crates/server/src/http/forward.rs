@@ -452,14 +452,9 @@ mod tests {
 
     #[test]
     fn what_is_about_one_daemon_stays_there() {
-        for path in [
-            "/healthz",
-            "/readyz",
-            "/metrics",
-            "/v1/cluster",
-            "/v1/cluster/x",
-            "/static/page.css",
-        ] {
+        for path in rows! {
+            "/healthz", "/readyz", "/metrics", "/v1/cluster", "/v1/cluster/x", "/static/page.css",
+        } {
             assert!(is_of_each(path), "{path}");
         }
         assert!(!is_of_each("/v1/sessions") && !is_of_each("/mcp"));

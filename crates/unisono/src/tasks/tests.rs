@@ -87,15 +87,10 @@ fn an_id_names_session_and_turn() {
     };
     assert_eq!(id.to_string().parse(), Ok(id));
     let (session, turn) = (id.session, id.turn);
-    for text in [
-        String::new(),
-        ".".to_owned(),
-        session.to_string(),
-        format!("{session}."),
-        format!(".{turn}"),
-        format!("{session}.{turn}.{turn}"),
-        format!("{session}:{turn}"),
-    ] {
+    for text in rows! {
+        String::new(), ".".to_owned(), session.to_string(), format!("{session}."),
+        format!(".{turn}"), format!("{session}.{turn}.{turn}"), format!("{session}:{turn}"),
+    } {
         assert_eq!(text.parse::<TaskId>(), Err(NoTaskId), "{text:?}");
     }
 }

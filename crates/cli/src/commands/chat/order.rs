@@ -159,14 +159,9 @@ mod tests {
         assert!(
             matches!(read("//etc/passwd is open"), InputLine::Message(text) if text == "/etc/passwd is open")
         );
-        for line in [
-            "/contxt",
-            "/context all",
-            "/seal now",
-            "/history many",
-            "/branch a b c",
-            "/",
-        ] {
+        for line in rows! {
+            "/contxt", "/context all", "/seal now", "/history many", "/branch a b c", "/",
+        } {
             assert!(matches!(read(line), InputLine::Unknown(_)), "{line}");
         }
     }

@@ -95,15 +95,10 @@ fn said(text: &str) -> Vec<(i64, String, String)> {
 
 #[test]
 fn names_may_be_of_any_script() {
-    for names in [
-        ["محمد", "فاطمة"],
-        ["דוד", "רחל"],
-        ["李明", "王芳"],
-        ["प्रिया", "राज"],
-        ["สมชาย", "สมหญิง"],
-        ["Ольга", "Иван"],
-        ["김민수", "이영희"],
-    ] {
+    for names in rows! {
+        ["محمد", "فاطمة"], ["דוד", "רחל"], ["李明", "王芳"], ["प्रिया", "राज"], ["สมชาย", "สมหญิง"],
+        ["Ольга", "Иван"], ["김민수", "이영희"],
+    } {
         for colon in [": ", "："] {
             let [one, other] = names;
             let text = format!("{one}{colon}a\n{other}{colon}b: c\nmore\n{one}{colon}d\n");

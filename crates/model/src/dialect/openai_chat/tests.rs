@@ -457,14 +457,9 @@ fn what_a_reply_lacks_is_named() {
         decode(CHAT, &unfinished).1,
         missing("choices[0].finish_reason")
     );
-    for body in [
-        "",
-        "<html>",
-        "data: {}",
-        "\u{feff}{}",
-        "{\"choices\":[",
-        "[1]",
-    ] {
+    for body in rows! {
+        "", "<html>", "data: {}", "\u{feff}{}", "{\"choices\":[", "[1]",
+    } {
         let failed = CHAT.parse_document(body.as_bytes()).unwrap_err();
         assert_eq!(failed.class, Class::BadReply, "{body}");
     }

@@ -190,14 +190,10 @@ fn reasoning_and_calls_streamed_and_whole() {
         .iter()
         .filter_map(|item| item["type"].as_str())
         .collect();
-    let expected = [
-        "reasoning",
-        "message",
-        "function_call",
-        "function_call",
+    let expected = rows! {
+        "reasoning", "message", "function_call", "function_call", "function_call_output",
         "function_call_output",
-        "function_call_output",
-    ];
+    };
     assert_eq!(types, expected, "{sent}");
     assert_eq!(input[3], kept[0]);
     assert_eq!(input[7]["call_id"], "call_a");

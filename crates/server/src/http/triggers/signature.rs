@@ -109,14 +109,9 @@ mod tests {
         assert!(is(secret, right, b"Hello, World!"));
         assert!(!is(secret, right, b"Hello, World?"));
         assert!(!is("another", right, b"Hello, World!"));
-        for wrong in [
-            "",
-            "sha256=",
-            &right[..70],
-            &right[7..],
-            "sha1=00",
-            "sha256=zz",
-        ] {
+        for wrong in rows! {
+            "", "sha256=", &right[..70], &right[7..], "sha1=00", "sha256=zz",
+        } {
             assert!(!is(secret, wrong, b"Hello, World!"), "{wrong}");
         }
     }

@@ -39,30 +39,16 @@ fn shown_as(tail: &Tail) -> String {
 
 #[test]
 fn old_results_are_masked_before_the_last_call_and_before_an_overflow() {
-    let table: Vec<(&str, Vec<Weight>, &str)> = vec![
+    let table: [(&str, Vec<Weight>, &str); 11] = rows! {
         ("nothing yet", vec![], " call"),
         ("just fits", vec![reply(100), results(&[700])], " call"),
         ("nothing old", vec![reply(100), results(&[701])], " wrap up"),
-        (
-            "the last token",
-            vec![reply(100), results(&[900])],
-            " wrap up",
-        ),
-        (
-            "too large",
-            vec![reply(100), results(&[901])],
-            " overflow 1001",
-        ),
-        (
-            "the oldest leaves, and no more",
-            vec![reply(10), results(&[300, 300]), reply(10), results(&[300])],
-            "1.0 call",
-        ),
-        (
-            "both leave",
-            vec![reply(10), results(&[300, 300]), reply(10), results(&[600])],
-            "1.0 1.1 call",
-        ),
+        ("the last token", vec![reply(100), results(&[900])], " wrap up"),
+        ("too large", vec![reply(100), results(&[901])], " overflow 1001"),
+        ("the oldest leaves, and no more",
+         vec![reply(10), results(&[300, 300]), reply(10), results(&[300])], "1.0 call"),
+        ("both leave", vec![reply(10), results(&[300, 300]), reply(10), results(&[600])],
+         "1.0 1.1 call"),
         (
             "a named step is nothing, and results no larger than their note stay",
             vec![
@@ -75,29 +61,14 @@ fn old_results_are_masked_before_the_last_call_and_before_an_overflow() {
             ],
             "2.1 2.2 call",
         ),
-        (
-            "what one reply needed stays out",
-            vec![
-                reply(10),
-                results(&[500]),
-                reply(10),
-                results(&[400]),
-                reply(10),
-                results(&[10]),
-            ],
-            "1.0 call",
-        ),
-        (
-            "the last call needs less room",
-            vec![reply(400), results(&[100, 100]), reply(10), results(&[450])],
-            "1.0 wrap up",
-        ),
-        (
-            "replies do not leave",
-            vec![reply(600), results(&[300]), reply(500), results(&[30])],
-            " overflow 1150",
-        ),
-    ];
+        ("what one reply needed stays out",
+         vec![reply(10), results(&[500]), reply(10), results(&[400]), reply(10), results(&[10])],
+         "1.0 call"),
+        ("the last call needs less room",
+         vec![reply(400), results(&[100, 100]), reply(10), results(&[450])], "1.0 wrap up"),
+        ("replies do not leave", vec![reply(600), results(&[300]), reply(500), results(&[30])],
+         " overflow 1150"),
+    };
     for (name, weights, expected) in table {
         assert_eq!(shown_as(&plan_tail(&weights, ROOM)), expected, "{name}");
     }
@@ -130,44 +101,19 @@ fn the_oldest_rounds_are_summarised_if_masks_are_not_enough() {
         round(800, 300),
     ]
     .concat();
-    let table: Vec<(&str, Vec<Weight>, &str)> = vec![
+    let table: [(&str, Vec<Weight>, &str); 8] = rows! {
         ("notes are not enough", long.clone(), " 6 steps to 500"),
-        (
-            "then it goes on",
-            [&long[..], &[summary(6, 480)]].concat(),
-            " call",
-        ),
-        (
-            "a summary of the summary and what came since",
-            [
-                &long[..],
-                &[summary(6, 480)],
-                &round(1_400, 20),
-                &round(1_300, 20),
-            ]
-            .concat(),
-            " 11 steps to 500",
-        ),
-        (
-            "the newest round stays, however long it is",
-            [round(900, 100), round(800, 2_300)].concat(),
-            " 2 steps to 500",
-        ),
-        (
-            "without room for a reply it is the last call",
-            [round(900, 100), round(800, 2_600)].concat(),
-            " 2 steps to 500",
-        ),
-        (
-            "a summary as long as what it stands for is none",
-            [round(300, 20), round(900, 2_700)].concat(),
-            " wrap up",
-        ),
-        (
-            "nothing older",
-            round(900, 3_200).to_vec(),
-            " overflow 4100",
-        ),
+        ("then it goes on", [&long[..], &[summary(6, 480)]].concat(), " call"),
+        ("a summary of the summary and what came since",
+         [&long[..], &[summary(6, 480)], &round(1_400, 20), &round(1_300, 20)].concat(),
+         " 11 steps to 500"),
+        ("the newest round stays, however long it is",
+         [round(900, 100), round(800, 2_300)].concat(), " 2 steps to 500"),
+        ("without room for a reply it is the last call",
+         [round(900, 100), round(800, 2_600)].concat(), " 2 steps to 500"),
+        ("a summary as long as what it stands for is none",
+         [round(300, 20), round(900, 2_700)].concat(), " wrap up"),
+        ("nothing older", round(900, 3_200).to_vec(), " overflow 4100"),
         (
             "results that had left do not come back",
             [
@@ -179,7 +125,7 @@ fn the_oldest_rounds_are_summarised_if_masks_are_not_enough() {
             .concat(),
             " call",
         ),
-    ];
+    };
     for (name, weights, expected) in table {
         assert_eq!(shown_as(&plan_tail(&weights, room)), expected, "{name}");
     }

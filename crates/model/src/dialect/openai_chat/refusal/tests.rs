@@ -237,14 +237,10 @@ fn what_is_no_error_of_the_dialect() {
 
 #[test]
 fn a_status_of_success_with_no_error_in_it_reports_none() {
-    for body in [
-        "",
-        "{}",
-        "[]",
-        "7",
-        r#"{"id":"x","object":"chat.completion"}"#,
+    for body in rows! {
+        "", "{}", "[]", "7", r#"{"id":"x","object":"chat.completion"}"#,
         r#"{"status":"completed","error":null}"#,
-    ] {
+    } {
         assert_eq!(reported(body.as_bytes()), None, "{body}");
     }
 }
