@@ -27,8 +27,17 @@ use unisono_session::Input;
 
 use crate::Local;
 use crate::error::Error;
+use crate::view::View;
 
 impl Local {
+    /// Carries out an input. Without a runtime it is journaled, and no work is started.
+    async fn carry_out(&self, session: &View, input: Input) -> Result<(), Error> {
+        match session {
+            View::Live(handle) => Ok(handle.request(input).await?),
+            View::Stored { id, .. } => self.settle(*id, input).await,
+        }
+    }
+
     /// Carries out an input without a runtime: it is journaled, and no work is started.
     async fn settle(&self, session: SessionId, input: Input) -> Result<(), Error> {
         let limits = self.attachment_limits();

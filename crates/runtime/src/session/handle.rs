@@ -1,6 +1,5 @@
 //! The handle of a session for clients.
 
-use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -272,25 +271,6 @@ impl Handle {
         .await
     }
 
-    /// Ends the current topic of a branch.
-    ///
-    /// # Errors
-    /// There is no topic to end, the branch is busy or unknown, or the store fails.
-    pub async fn seal(&self, branch: &str) -> Result<(), Error> {
-        let branch = branch.into();
-        self.request(Input::Seal { branch }).await
-    }
-
-    /// Changes the session's overrides of settings, for turns that are accepted from now on, by
-    /// dotted key; without a value the override is removed. The values are not interpreted. On disk
-    /// when it returns.
-    ///
-    /// # Errors
-    /// The store fails.
-    pub async fn set(&self, changes: BTreeMap<Arc<str>, Option<Arc<str>>>) -> Result<(), Error> {
-        self.request(Input::Set { changes }).await
-    }
-
     /// Waits until a turn has ended and its end is on disk.
     ///
     /// # Errors
@@ -365,7 +345,11 @@ impl Handle {
         Ok((events, progress))
     }
 
-    fn request(
+    /// Carries out an input. On disk when it returns.
+    ///
+    /// # Errors
+    /// The input is refused, too many requests are waiting, or the store fails.
+    pub fn request(
         &self,
         mut input: Input,
     ) -> Pin<Box<dyn Future<Output = Result<(), Error>> + Send + '_>> {

@@ -315,14 +315,9 @@ impl Local {
             before |= decided;
             let Some(waiting) = found else { continue };
             let word = decision.name();
-            match view {
-                View::Live(handle) => self.decide_in(&handle, call, decision).await?,
-                View::Stored { .. } => {
-                    let by = self.caller().name().cloned();
-                    self.settle(session, Input::Decide { call, decision, by })
-                        .await?;
-                }
-            }
+            let by = self.caller().name().cloned();
+            self.carry_out(&view, Input::Decide { call, decision, by })
+                .await?;
             self.shared.recent_decisions.add(call, session);
             return Ok(DecisionResult {
                 call: call.to_string(),

@@ -97,13 +97,9 @@ impl Compactions for Local {
 
     async fn seal(&self, session: &str, branch: &str) -> Answer<Topic> {
         let session = self.view(id("session", session)?).await?;
-        match &session {
-            View::Live(handle) => handle.seal(branch).await.map_err(Error::from)?,
-            View::Stored { id, .. } => {
-                let branch = branch.into();
-                self.settle(*id, Input::Seal { branch }).await?;
-            }
-        }
+        let sealed = branch.into();
+        let input = Input::Seal { branch: sealed };
+        self.carry_out(&session, input).await?;
         let session = self.view(session.id()).await?;
         let branch = branch.to_owned();
         let look = move |state: &State| topics::to_api(state, &branch)?.pop();

@@ -77,21 +77,12 @@ impl Contexts for Local {
             }
             Err(_) => id("message", message)?,
         };
-        let messages = vec![message];
-        match &session {
-            View::Live(handle) => {
-                let done = handle.pin(branch, messages, pins).await;
-                done.map_err(Error::from)?;
-            }
-            View::Stored { id, .. } => {
-                let input = Input::Pin {
-                    branch: branch.into(),
-                    messages,
-                    pinned: pins,
-                };
-                self.settle(*id, input).await?;
-            }
-        }
+        let input = Input::Pin {
+            branch: branch.into(),
+            messages: vec![message],
+            pinned: pins,
+        };
+        self.carry_out(&session, input).await?;
         let session = self.view(session.id()).await?;
         Ok(pinned(self, &session, branch, None, Page::<Pin>::size(None)).await?)
     }

@@ -32,7 +32,7 @@ use crate::error::Error;
 use crate::fmt;
 use crate::message_tree;
 use crate::values;
-use crate::view::{Inspect as _, View as SessionView};
+use crate::view::Inspect as _;
 
 /// Default size of a page, and its maximum.
 const PAGE: u32 = 100;
@@ -178,14 +178,12 @@ impl Messages for Local {
             }
             None => id("message", &new.at)?,
         };
-        match &session {
-            SessionView::Live(handle) => handle.fork(&new.name, at).await.map_err(Error::from)?,
-            SessionView::Stored { id, .. } => {
-                let branch = new.name.as_str().into();
-                self.settle(*id, Input::Fork { branch, at }).await?;
-            }
-        }
         let name = new.name.clone();
+        let input = Input::Fork {
+            branch: name.as_str().into(),
+            at,
+        };
+        self.carry_out(&session, input).await?;
         let session = self.view(session.id()).await?;
         let look = move |state: &State| branch(state, &name, at);
         Ok(session.inspect(look).await.map_err(Error::from)?)

@@ -153,10 +153,7 @@ async fn change(
     if dry_run {
         return Ok(());
     }
-    match session {
-        View::Live(handle) => Ok(handle.set(changes).await?),
-        View::Stored { id, .. } => local.settle(*id, Input::Set { changes }).await,
-    }
+    local.carry_out(session, Input::Set { changes }).await
 }
 
 fn as_toml(key: &str, value: &Value) -> Result<toml::Value, Error> {

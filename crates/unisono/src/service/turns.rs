@@ -28,7 +28,7 @@ use crate::history::{self, Lookup};
 use crate::local::off_thread;
 use crate::models::notices;
 use crate::turn_budgets::TurnBudgets;
-use crate::view::{Inspect, View};
+use crate::view::Inspect;
 use crate::{Local, append, timeline, turn_view};
 
 #[async_trait]
@@ -137,10 +137,7 @@ impl Turns for Local {
     async fn cancel_turn(&self, session: &str, turn: &str) -> service::Result<Turn> {
         let session = self.view(id("session", session)?).await?;
         let turn = id("turn", turn)?;
-        match &session {
-            View::Live(handle) => handle.cancel(turn).await.map_err(Error::from)?,
-            View::Stored { id, .. } => self.settle(*id, Input::Cancel { turn }).await?,
-        }
+        self.carry_out(&session, Input::Cancel { turn }).await?;
         let session = self.view(session.id()).await?;
         Ok(self.turn_of(&session, turn).await?)
     }
@@ -148,10 +145,7 @@ impl Turns for Local {
     async fn cancel_run(&self, session: &str, run: &str) -> service::Result<Turn> {
         let session = self.view(id("session", session)?).await?;
         let run: RunId = id("run", run)?;
-        match &session {
-            View::Live(handle) => handle.cancel_run(run).await.map_err(Error::from)?,
-            View::Stored { id, .. } => self.settle(*id, Input::CancelRun { run }).await?,
-        }
+        self.carry_out(&session, Input::CancelRun { run }).await?;
         let session = self.view(session.id()).await?;
         let trace = history::turn(self.journal(), &session, Lookup::Run(run)).await;
         let trace = trace.map_err(Error::from)?;
