@@ -269,6 +269,65 @@ fn the_best_quote_stands_first_also_beside_quotes_without_a_day() {
 }
 
 #[test]
+fn a_number_that_no_message_has_is_named_above_the_nearest_messages() {
+    let talk = [
+        said(1, 0, "Ana", "The hall in Ghent has room for 120 guests."),
+        said(2, 0, "Ben", "The hall of the school is cold."),
+        said(3, 1, "Ana", "I paid for the hall."),
+        said(4, 1, "Ben", "We decided to meet in the hall."),
+        said(5, 2, "Ana", "The bicycle is red."),
+    ];
+    for persona in ["", "You collect decisions."] {
+        let answer = answer(&AnswerInput {
+            passages: &talk,
+            summaries: &[],
+            persona,
+            task: "Which hall had 1299 degrees?",
+            cap: Tokens(900),
+            count: &count,
+        });
+        let text = answer.text;
+        let note = "No message has these words of the question: 1299.\n\n## Nearest messages\n";
+        assert!(text.starts_with(note), "{text}");
+        let quotes = text.lines().filter(|line| line.starts_with("- #")).count();
+        assert!((1..=3).contains(&quotes), "{text}");
+        assert!(
+            !text.contains("bicycle") && !text.contains("## Decisions"),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn an_agent_quotes_nothing_that_does_not_bear_on_the_question() {
+    let talk = [
+        said(
+            1,
+            0,
+            "Ana",
+            "We decided to rent the hall in Ghent for 900 euros.",
+        ),
+        said(2, 0, "Ben", "Fine with me."),
+        said(3, 1, "Ana", "The cat was ill."),
+        said(4, 1, "Ben", "Poor cat."),
+        said(5, 2, "Ana", "We decided to sell the boat."),
+    ];
+    let answer = answer(&AnswerInput {
+        passages: &talk,
+        summaries: &[],
+        persona: "You collect decisions.",
+        task: "What does the hall cost?",
+        cap: Tokens(900),
+        count: &count,
+    });
+    let text = answer.text;
+    assert!(
+        text.contains("hall in Ghent") && !text.contains("boat"),
+        "{text}"
+    );
+}
+
+#[test]
 fn the_names_of_people_who_talk_decide_little() {
     let talk = [
         said(1, 0, "Mira", "Hi Jonas! Jonas, how are you, Jonas?"),

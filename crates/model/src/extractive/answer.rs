@@ -15,6 +15,7 @@ use super::focus::Focus;
 use super::outcomes::failed_calls;
 use super::passage::{Passage, PassageKind};
 use super::pool::Pool;
+use super::question::Relevance;
 use super::quote::{quotable_text, quote};
 use super::readability::{companion, is_readable};
 use super::select::{Worth, choose};
@@ -29,8 +30,12 @@ use crate::redact::redact;
 const NOTHING: &str = "Nothing in the conversation speaks to this.";
 /// Separates two sections.
 const BETWEEN: &str = "\n\n";
-/// The first section if no message has the words of the question.
+/// The answer if no message has the words of the question, and the beginning of a note about some of
+/// them.
 pub(super) const UNKNOWN: &str = "No message has the words of this question.";
+pub(super) const MISSING: &str = "No message has these words of the question: ";
+/// The maximum number of quotes below that note.
+const NEAREST: usize = 3;
 /// The number of focuses of an agent that looks for everything.
 const GENERALIST: usize = 5;
 /// The number of best quotes for which corrections are searched, and the maximum number of these.
@@ -51,37 +56,50 @@ pub(super) fn answer(input: &AnswerInput<'_>) -> Answer {
     // A text such as a release note is written from all messages, not only from those with the words
     // of the task.
     let is_writing_task = question::is_writing_task(input.task);
-    let has_match = |found: &Vec<f32>| found.iter().any(|&relevance| relevance > 0.0);
-    let found = question::relevance(&mut pool, input.task, &unquoted)
-        .filter(|found| !is_writing_task || has_match(found));
+    let mut found = question::relevance(&mut pool, input.task, &unquoted)
+        .filter(|found| !is_writing_task || found.best() > 0.0);
+    if let Some(found) = found.as_mut().filter(|_| is_writing_task) {
+        found.missing.clear();
+    }
     let focus = FocusList::new(input, found.is_some());
     let only_answer = focus.focuses.is_empty() && !is_writing_task;
     let room = match only_answer {
         true => input.cap.0,
         false => input.cap.0 / 2,
     };
-    let first = found
-        .as_ref()
-        .and_then(|found| first(&pool, found, room, input));
-    let is_unknown = first.as_ref().is_some_and(|first| first.units.is_empty());
+    let first = found.as_ref();
+    let mut sections =
+        first.map_or_else(Vec::new, |found| first_sections(&pool, found, room, input));
+    let is_unknown = sections.first().is_some_and(|one| one.units.is_empty());
     if found.is_some() && (only_answer || is_unknown && Focus::detect(input.task).is_empty()) {
-        return joined(first, None, input);
+        return joined(sections, input);
     }
     let mut worth = worth(&mut pool, input, &focus);
+    if let Some(found) = found.filter(|_| !is_writing_task) {
+        exclude_unrelated(&mut worth, &found);
+    }
     let best = worth.units.iter().copied().fold(0.0, f32::max);
-    let quoted = first.iter().flat_map(|first| &first.units);
+    let quoted = sections.iter().flat_map(|one| &one.units);
     quoted
         .chain(&unquoted)
         .for_each(|&unit| worth.units[unit] = 0.0);
-    let taken = first
-        .as_ref()
-        .map_or(0, |first| first.tokens + (input.count)(BETWEEN));
+    let between = (input.count)(BETWEEN);
+    let taken: u64 = sections.iter().map(|one| one.tokens + between).sum();
     let room = input.cap.0.saturating_sub(taken);
     let mut chosen = choose(&pool, &worth, weights::ANSWER, room as f32);
     chosen.retain(|&unit| worth.units[unit] >= relevance::OF_THE_BEST * best);
     chosen.truncate(MAX_QUOTES);
-    let rest = section(&pool, (chosen, None), focus.title, room, input);
-    joined(first, rest, input)
+    sections.extend(section(&pool, (chosen, None), focus.title, room, input));
+    joined(sections, input)
+}
+
+/// Excludes the units that do not bear on the question. If no unit does, the agent's focus alone
+/// decides.
+fn exclude_unrelated(worth: &mut Worth, found: &Relevance) {
+    let least = weights::question::BEARING * found.best();
+    let units = worth.units.iter_mut().zip(&found.units);
+    let unrelated = units.filter(|(_, relevance)| **relevance < least);
+    unrelated.for_each(|(worth, _)| *worth = 0.0);
 }
 
 /// Adds the passages. Returns the units of the pool that are not quoted: the question itself, calls that
@@ -122,10 +140,53 @@ struct Section {
     quotes: Vec<Ordinal>,
 }
 
-/// The quotes that answer the question best, or a note that no message has its words; `None` if
-/// neither fits.
-fn first(pool: &Pool<'_>, found: &[f32], room: u64, input: &AnswerInput<'_>) -> Option<Section> {
+/// The quotes that answer the question best, or a note that no message has its words; nothing if
+/// neither fits. If no message has a name, a number or an id of the question, a note says so above the
+/// nearest quotes.
+fn first_sections(
+    pool: &Pool<'_>,
+    found: &Relevance,
+    room: u64,
+    input: &AnswerInput<'_>,
+) -> Vec<Section> {
     let cap = room.min(weights::question::TOKENS);
+    if found.best() <= 0.0 {
+        return note(UNKNOWN.to_owned(), input).into_iter().collect();
+    }
+    if found.missing.is_empty() {
+        let chosen = best_quotes(pool, &found.units, usize::MAX, cap);
+        let answer = section(pool, chosen, "Answer", cap, input);
+        return answer.into_iter().collect();
+    }
+    let text = format!("{MISSING}{}.", found.missing.join(", "));
+    let Some(note) = note(text, input) else {
+        return Vec::new();
+    };
+    let left = cap.saturating_sub(note.tokens + (input.count)(BETWEEN));
+    let chosen = best_quotes(pool, &found.units, NEAREST, left);
+    let nearest = section(pool, chosen, "Nearest messages", left, input);
+    std::iter::once(note).chain(nearest).collect()
+}
+
+/// A section without quotes, if it fits.
+fn note(text: String, input: &AnswerInput<'_>) -> Option<Section> {
+    let tokens = (input.count)(&text);
+    (tokens <= input.cap.0).then(|| Section {
+        text,
+        tokens,
+        units: Vec::new(),
+        quotes: Vec::new(),
+    })
+}
+
+/// At most so many of the most relevant units in so many tokens, with the statements that correct them,
+/// and the unit that stands first.
+fn best_quotes(
+    pool: &Pool<'_>,
+    found: &[f32],
+    most: usize,
+    cap: u64,
+) -> (Vec<usize>, Option<usize>) {
     let best = found.iter().copied().fold(0.0, f32::max);
     let least = best * weights::question::OF_THE_BEST;
     let answers = |&unit: &usize| found[unit] > least;
@@ -134,6 +195,9 @@ fn first(pool: &Pool<'_>, found: &[f32], room: u64, input: &AnswerInput<'_>) -> 
     let mut room = cap as f32;
     let mut chosen: Vec<usize> = Vec::new();
     for unit in order {
+        if chosen.len() >= most {
+            break;
+        }
         if chosen.iter().any(|&known| is_repetition(pool, known, unit)) {
             continue;
         }
@@ -154,16 +218,7 @@ fn first(pool: &Pool<'_>, found: &[f32], room: u64, input: &AnswerInput<'_>) -> 
     by.retain(|unit| !chosen.contains(unit));
     by.dedup();
     chosen.splice(after..after, by);
-    if best > 0.0 {
-        return section(pool, (chosen, leading), "Answer", cap, input);
-    }
-    let tokens = (input.count)(UNKNOWN);
-    (tokens <= input.cap.0).then(|| Section {
-        text: UNKNOWN.to_owned(),
-        tokens,
-        units: Vec::new(),
-        quotes: Vec::new(),
-    })
+    (chosen, leading)
 }
 
 /// The newest statements that change something in the best quotes; they may have no word of the
@@ -184,9 +239,8 @@ fn is_repetition(pool: &Pool<'_>, known: usize, unit: usize) -> bool {
     !terms.is_empty() && terms == others || of_one && is_covered()
 }
 
-/// Both sections as one answer; only the first if both do not fit the cap.
-fn joined(first: Option<Section>, rest: Option<Section>, input: &AnswerInput<'_>) -> Answer {
-    let mut sections: Vec<Section> = first.into_iter().chain(rest).collect();
+/// The sections as one answer; without the last ones if they do not fit the cap.
+fn joined(mut sections: Vec<Section>, input: &AnswerInput<'_>) -> Answer {
     let (text, tokens) = loop {
         let texts: Vec<&str> = sections.iter().map(|section| &*section.text).collect();
         let text = match texts[..] {

@@ -3,11 +3,13 @@
 
 mod expected;
 mod messages;
+mod missing;
 
 use std::collections::{BTreeSet, HashSet};
 
 use expected::Expected;
 use messages::Messages;
+use missing::missing_words;
 
 use rust_stemmers::{Algorithm, Stemmer};
 
@@ -75,13 +77,28 @@ pub(super) fn common_word_lists() -> impl Iterator<Item = &'static str> {
     lines.filter(|line| !line.starts_with('#'))
 }
 
+/// What a conversation has of a question.
+pub(super) struct Relevance {
+    /// The relevance of each unit.
+    pub(super) units: Vec<f32>,
+    /// Names, numbers and ids of the question that no message has.
+    pub(super) missing: Vec<String>,
+}
+
+impl Relevance {
+    /// The relevance of the most relevant unit.
+    pub(super) fn best(&self) -> f32 {
+        self.units.iter().copied().fold(0.0, f32::max)
+    }
+}
+
 /// The relevance of each unit to the task; `None` if the task is not a question ([`is_question`]).
 /// `asked` has the units that gave the task before: only their neighbours are relevant.
 pub(super) fn relevance(
     pool: &mut Pool<'_>,
     task: &str,
     asked: &HashSet<usize>,
-) -> Option<Vec<f32>> {
+) -> Option<Relevance> {
     // Terms that were only looked up are above.
     let spoken = pool.vocabulary.len() as Term;
     let focus_terms = focus_terms(pool);
@@ -95,6 +112,7 @@ pub(super) fn relevance(
         .collect();
     let expected = Expected::from_task(task);
     let query = query(pool, task, spoken, &focus_terms);
+    let missing = missing_words(pool, task, spoken, &query);
     let by_kind = expected::gains(pool, task);
     let messages = Messages::new(pool, task, &query, &by_kind);
     let units = bm25::of_units(pool, &query).into_iter().zip(by_kind);
@@ -119,7 +137,10 @@ pub(super) fn relevance(
             _ => 0.0,
         }
     });
-    Some(each.collect())
+    Some(Relevance {
+        units: each.collect(),
+        missing,
+    })
 }
 
 /// The words of a question that say something of its subject, and the terms related to them, all of

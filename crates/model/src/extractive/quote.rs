@@ -6,7 +6,7 @@ use std::borrow::Cow;
 
 use unisono_context::Role;
 
-use super::answer::UNKNOWN;
+use super::answer::{MISSING, UNKNOWN};
 use super::passage::{Passage, PassageKind};
 use super::pool::{Pool, Unit};
 use super::prior::ordinal;
@@ -175,7 +175,11 @@ fn after_number(item: &str) -> Option<&str> {
 /// Whether a line of an answer is a heading, a day, or a note that there is nothing.
 fn is_heading_or_note(line: &str) -> bool {
     let is_day = line.starts_with("**") && line.ends_with("**");
-    line.starts_with('#') || is_day || line == UNKNOWN || line.ends_with(NOTHING_NEW)
+    line.starts_with('#')
+        || is_day
+        || line == UNKNOWN
+        || line.starts_with(MISSING)
+        || line.ends_with(NOTHING_NEW)
 }
 
 #[cfg(test)]
@@ -207,6 +211,11 @@ mod tests {
                 "\n\n\nI would ask Ben.",
             ),
             ("- #12 “We ship.” (2026-03-11)\n- plain", "- plain"),
+            (
+                "No message has these words of the question: 1299.\n\n## Nearest messages\n- #12 Ana: “We \
+                 ship.”\nI see.",
+                "\nI see.",
+            ),
             ("… done. - #141 user: “reverse path stays", ""),
             ("## Answer - #1 Ana: “We ship.”", ""),
             (

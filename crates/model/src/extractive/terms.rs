@@ -11,8 +11,7 @@ use std::sync::OnceLock;
 
 use rust_stemmers::{Algorithm, Stemmer};
 
-use words::Shape;
-pub(super) use words::words;
+pub(super) use words::{Shape, words};
 
 /// A distinct stem, name, number or identifier.
 pub(super) type Term = u32;

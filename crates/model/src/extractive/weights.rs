@@ -94,6 +94,9 @@ pub(super) mod question {
     pub(in super::super) const ASKS_ITSELF: f32 = 0.1;
     /// Units below this share of the best relevance are left out.
     pub(in super::super) const OF_THE_BEST: f32 = 0.15;
+    /// Units below this share do not bear on the question: neither they nor the messages beside them have
+    /// its words. They are in no other section.
+    pub(in super::super) const BEARING: f32 = 0.03;
     /// The maximum tokens of the first section; the rest of the cap is for the agent's focus.
     pub(in super::super) const TOKENS: u64 = 350;
 }

@@ -163,6 +163,11 @@ fn sources_on_named_days(pool: &Pool<'_>, task: &str) -> HashSet<usize> {
     said.map(|unit| unit.source).collect()
 }
 
+/// Whether a question names a day or a month.
+pub(super) fn names_day(task: &str) -> bool {
+    !named_days(task).is_empty()
+}
+
 fn named_days(task: &str) -> Vec<NamedDay> {
     let is_part = |c: char| c.is_alphanumeric() || c == '-';
     let words: Vec<String> = task
