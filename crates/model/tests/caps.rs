@@ -127,6 +127,54 @@ fn hostile_messages_keep_every_cap() {
     }
 }
 
+/// Facts of other summaries, oldest first.
+const RULES: [&str; 8] = [
+    "Ada Lovelace: The gate must never be locked by children.",
+    "Visitors must not feed the ponies at noon.",
+    "Painters may not enter the cellar alone.",
+    "Invoices must be signed with two names.",
+    "Nobody may park behind the bakery.",
+    "The boiler must stay below ninety degrees.",
+    "Dogs must not sleep in the library.",
+    "Candles must be kept away from curtains.",
+];
+
+#[test]
+fn a_fact_without_room_among_the_key_facts_is_quoted() {
+    let fact = |(n, text): (u32, &&str)| KeyFact {
+        text: (*text).into(),
+        ordinal: Ordinal(n),
+    };
+    let facts: Vec<KeyFact> = (1..).zip(&RULES).map(fact).collect();
+    let at = Timestamp(1_736_121_600_000);
+    let mut said = Passage::text(Ordinal(20), Role::User, at, "The tea is cold again.");
+    said.author = Some("Ada\u{a0}Lovelace".into());
+    let draft = accepted(&[said], None, &facts, 600);
+    assert!((1..facts.len()).contains(&draft.key_facts.len()));
+    for fact in &facts {
+        let quote = fact.text.trim_start_matches("Ada Lovelace: ");
+        let is_quoted = draft.text.contains(&format!("{} {quote}", fact.ordinal));
+        let is_carried = draft.key_facts.contains(fact);
+        assert!(is_quoted != is_carried, "{fact}\n{}", draft.text);
+    }
+    let named = "- Ada\u{a0}Lovelace #1 The gate";
+    assert!(draft.text.contains(named), "{}", draft.text);
+    // The next generation knows which message says what.
+    let later = [Passage::text(
+        Ordinal(21),
+        Role::User,
+        at,
+        "The tea is hot.",
+    )];
+    let again = accepted(&later, Some(&draft.text), &draft.key_facts, 600);
+    assert!(
+        again.text.contains("#2 Visitors must not feed"),
+        "{}",
+        again.text
+    );
+    assert!(again.text.contains("#3 Painters may not"), "{}", again.text);
+}
+
 #[test]
 fn facts_so_far_leave_room_for_the_summary() {
     let lines = orders();

@@ -64,6 +64,14 @@ pub(super) fn extract(
     KeyFact::carried_within(prior, &new, room, count)
 }
 
+/// The previous facts that were left out because there was no room for them: nothing newer replaces
+/// them.
+pub(super) fn without_room<'f>(prior: &'f [KeyFact], kept: &[KeyFact]) -> Vec<&'f KeyFact> {
+    let valid = KeyFact::carried(prior, kept, |_| Tokens::ZERO);
+    let is_dropped = |&fact: &&KeyFact| valid.contains(fact) && !kept.contains(fact);
+    prior.iter().filter(is_dropped).collect()
+}
+
 fn fact(pool: &Pool<'_>, unit: usize) -> KeyFact {
     KeyFact {
         text: fact_text(pool, unit).into(),

@@ -1,5 +1,8 @@
 //! Parses an earlier summary, so that its lines can compete with new messages.
 
+use std::collections::BTreeSet;
+
+use unisono_context::checkpoint::KeyFact;
 use unisono_context::{Ordinal, Role, Timestamp};
 
 use super::days::{DAYS, Days, parse_short};
@@ -78,6 +81,22 @@ pub(super) fn add<'a>(
         }
     }
     (first, days)
+}
+
+/// Adds key facts that are no longer carried, as lines of an earlier summary.
+pub(super) fn add_facts<'a>(pool: &mut Pool<'a>, facts: &[&'a KeyFact]) {
+    let speakers: BTreeSet<&'a str> = pool.units.iter().map(|unit| unit.speaker).collect();
+    for &fact in facts {
+        let (text, day) = without_day(&fact.text);
+        // Facts name their speakers with spaces; a text before a colon may also be part of the quote.
+        let named = text.split_once(": ").and_then(|(name, quote)| {
+            let is_speaker = |known: &&&str| known.replace('\u{a0}', " ") == name;
+            Some((*speakers.iter().find(is_speaker)?, quote))
+        });
+        let (speaker, quote) = named.unwrap_or(("", text));
+        let at = day.and_then(midnight);
+        add_quote(pool, (Some(fact.ordinal), quote), speaker, None, at);
+    }
 }
 
 /// Parses `Marta #12 the quote. #14 the next`, as written by [`super::render::rolling`].

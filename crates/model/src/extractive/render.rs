@@ -72,7 +72,8 @@ pub(super) fn rolling(pool: &Pool<'_>, chosen: &[usize], coverage: &Coverage, ca
         }
         above = "\n";
         let said_on = first.ordinal.filter(|_| first.kind == PassageKind::Text);
-        if let Some(ordinal) = said_on.filter(|_| speaker == Some(first.speaker))
+        let is_of_same = speaker == Some(first.speaker) && !first.speaker.is_empty();
+        if let Some(ordinal) = said_on.filter(|_| is_of_same)
             && ends_sentence(text.trim_end())
         {
             text.truncate(text.trim_end().len());
@@ -82,18 +83,12 @@ pub(super) fn rolling(pool: &Pool<'_>, chosen: &[usize], coverage: &Coverage, ca
             continue;
         }
         speaker = said_on.map(|_| first.speaker);
-        text.push_str("- ");
-        text.push_str(first.speaker);
-        if let Some(ordinal) = first.ordinal {
-            text.push_str(if first.speaker.is_empty() { "" } else { " " });
-            let _ = write!(text, "{ordinal}");
-        }
-        text.push_str(match (first.speaker.is_empty(), first.ordinal) {
-            (true, None) => "",
-            (true, Some(_)) => " ",
-            (false, None) => ": ",
-            (false, Some(_)) => " ",
-        });
+        let _ = match (first.speaker, first.ordinal) {
+            ("", None) => write!(text, "- "),
+            ("", Some(ordinal)) => write!(text, "- {ordinal} "),
+            (speaker, None) => write!(text, "- {speaker}: "),
+            (speaker, Some(ordinal)) => write!(text, "- {speaker} {ordinal} "),
+        };
         push_quote(pool, &line.units, &mut text);
         text.push('\n');
     }

@@ -58,6 +58,11 @@ pub(super) fn checkpoint(input: &SummaryInput<'_>, covers: &[Span]) -> SummaryDr
     }
     let mut chosen = read.choose(input);
     let mut key_facts = read.checkpoint_facts(input, &chosen);
+    let dropped = facts::without_room(input.prior_facts, &key_facts);
+    if !dropped.is_empty() {
+        read.add_facts(input, &dropped);
+        chosen = read.choose(input);
+    }
     read.exclude_facts(&mut chosen, &key_facts);
     let block = |text: String, facts: &[KeyFact]| {
         let text = block_text(covers, &Body::Summary(text.into()), facts);
@@ -138,10 +143,6 @@ impl<'a> WeighedInput<'a> {
             }
         }
         pool.dropped_words = input.telegraphic.then(|| DroppedWords::detect(&pool));
-        let wanted = input
-            .instructions
-            .map(|text| pool.known(text))
-            .unwrap_or_default();
         let ordinals = || input.passages.iter().map(|passage| passage.ordinal);
         let oldest = pool.units.iter().filter_map(|unit| unit.ordinal);
         let coverage = Coverage {
@@ -149,12 +150,17 @@ impl<'a> WeighedInput<'a> {
             last: ordinals().max(),
             days,
         };
-        let worth = score::weigh(&pool, &wanted, coverage.per_new_message(input));
         WeighedInput {
+            worth: worth(&mut pool, &coverage, input),
             pool,
-            worth,
             coverage,
         }
+    }
+
+    /// Adds facts that are no longer carried. As key facts they were left out of the earlier summary.
+    fn add_facts(&mut self, input: &SummaryInput<'_>, facts: &[&'a KeyFact]) {
+        prior::add_facts(&mut self.pool, facts);
+        self.worth = worth(&mut self.pool, &self.coverage, input);
     }
 
     /// The units of a summary in the order of choice, more than fit the cap.
@@ -276,6 +282,15 @@ impl<'a> WeighedInput<'a> {
             tokens,
         })
     }
+}
+
+/// The worth of the units; terms of the instructions count more.
+fn worth(pool: &mut Pool<'_>, coverage: &Coverage, input: &SummaryInput<'_>) -> Worth {
+    let wanted = input
+        .instructions
+        .map(|text| pool.known(text))
+        .unwrap_or_default();
+    score::weigh(pool, &wanted, coverage.per_new_message(input))
 }
 
 /// The last message that the previous summary may quote.
