@@ -45,8 +45,10 @@ pub(super) struct Preference {
     pub(super) per_source: u16,
     /// The maximum units of a tool call or result, which are data rather than sentences.
     pub(super) per_tool: u16,
-    /// The part of the budget after which the lines of an earlier summary come last.
+    /// The part of the budget after which the lines of an earlier summary wait until the new messages
+    /// have their part.
     pub(super) earlier: f32,
+    pub(super) new: f32,
 }
 
 struct Candidate {
@@ -95,7 +97,8 @@ pub(super) fn choose(
         })
         .collect();
     let (mut chosen, mut spent) = (Vec::new(), 0.0);
-    let (mut last, mut earlier) = (Vec::new(), preference.earlier * budget);
+    let (mut earlier, mut new) = (preference.earlier * budget, preference.new * budget);
+    let mut waiting = Vec::new();
     while let Some(candidate) = heap.pop() {
         if candidate.rate <= 0.0 || spent >= budget {
             break;
@@ -104,8 +107,8 @@ pub(super) fn choose(
             continue;
         }
         let is_earlier = pool.units[candidate.unit].prior;
-        if is_earlier && earlier <= 0.0 {
-            last.push(candidate.unit);
+        if is_earlier && earlier <= 0.0 && new > 0.0 {
+            waiting.push(candidate);
             continue;
         }
         if candidate.seen < chosen.len() {
@@ -124,12 +127,18 @@ pub(super) fn choose(
             continue;
         }
         spent += cost;
-        earlier -= if is_earlier { cost } else { 0.0 };
+        match is_earlier {
+            true => earlier -= cost,
+            false => new -= cost,
+        }
+        if new <= 0.0 {
+            heap.extend(waiting.drain(..));
+        }
         state.take(candidate.unit);
         chosen.push(candidate.unit);
     }
-    last.retain(|unit| !state.is_excluded(*unit));
-    chosen.extend(last);
+    let last = waiting.iter().map(|candidate| candidate.unit);
+    chosen.extend(last.filter(|unit| !state.is_excluded(*unit)));
     chosen
 }
 
@@ -335,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_an_earlier_summary_come_last_after_their_part() {
+    fn lines_of_an_earlier_summary_wait_after_their_part() {
         let mut pool = Pool::new();
         let line = |n: u32| {
             format!(
@@ -354,21 +363,27 @@ mod tests {
             .iter()
             .for_each(|p| pool.add_passage(p, &p.text, false));
         let worth = score::weigh(&pool, &[], 3.0);
-        let is_earlier = |earlier: f32| -> Vec<bool> {
+        let is_earlier = |earlier: f32, new: f32| -> Vec<bool> {
             let preference = Preference {
                 earlier,
+                new,
                 ..weights::SUMMARY
             };
             let chosen = choose(&pool, &worth, preference, 1_000.0);
             chosen.iter().map(|unit| pool.units[*unit].prior).collect()
         };
-        let all = is_earlier(1.0);
+        let all = is_earlier(1.0, 1.0);
         assert!(all[0], "they are worth more");
-        let last = is_earlier(0.0);
+        let last = is_earlier(0.0, 1.0);
         assert_eq!(last.len(), all.len());
         assert!(last.is_sorted(), "{last:?}");
-        let some = is_earlier(0.1);
+        let some = is_earlier(0.1, 1.0);
         let first = some.iter().take_while(|earlier| **earlier).count();
         assert!((1..20).contains(&first), "{some:?}");
+        // When the new messages have their part, the best units come first again.
+        let later = is_earlier(0.0, 0.02);
+        let new = later.iter().take_while(|earlier| !**earlier).count();
+        assert!((1..10).contains(&new), "{later:?}");
+        assert_eq!(later.len(), all.len());
     }
 }

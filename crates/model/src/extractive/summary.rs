@@ -171,7 +171,7 @@ impl<'a> WeighedInput<'a> {
     }
 
     /// How units are chosen: beside an earlier summary, new messages get their share of the room before
-    /// its other lines do.
+    /// its other lines do. After that all compete.
     fn preference(&self, input: &SummaryInput<'_>) -> Preference {
         if !self.pool.units.iter().any(|unit| unit.prior) {
             return weights::SUMMARY;
@@ -183,6 +183,7 @@ impl<'a> WeighedInput<'a> {
         Preference {
             spread: weights::ROLLING_SPREAD,
             earlier: (1.0 - new) / MARGIN,
+            new: new / MARGIN,
             ..weights::SUMMARY
         }
     }

@@ -17,6 +17,7 @@ pub(super) const SUMMARY: Preference = Preference {
     per_source: 12,
     per_tool: 6,
     earlier: 1.0,
+    new: 0.0,
 };
 /// [`Preference::spread`] beside an earlier summary, and the largest part of the room that is kept for
 /// messages after it.
@@ -31,6 +32,7 @@ pub(super) const ANSWER: Preference = Preference {
     per_source: 3,
     per_tool: 2,
     earlier: 1.0,
+    new: 0.0,
 };
 /// The worth of a term, by class.
 pub(super) const WORD: f32 = 1.0;
