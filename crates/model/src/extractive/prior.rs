@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use unisono_context::checkpoint::KeyFact;
-use unisono_context::{Ordinal, Role, Timestamp};
+use unisono_context::{Ordinal, Role, Timestamp, attachment};
 
 use super::days::{DAYS, Days, parse_short};
 use super::facts::without_day;
@@ -125,6 +125,7 @@ fn add_quote<'a>(
     let role = Role::from_name(speaker).unwrap_or(Role::Assistant);
     let kind = match role {
         Role::Tool => PassageKind::ToolResult,
+        _ if attachment::is_note(quote) => PassageKind::Attachment,
         Role::Assistant if is_call(quote) => PassageKind::ToolCall,
         _ => PassageKind::Text,
     };
@@ -232,6 +233,16 @@ mod tests {
             passage
         });
         each.collect()
+    }
+
+    #[test]
+    fn the_note_of_an_attachment_is_no_text() {
+        let summary =
+            "- Ada #3 [attachment plan.pdf application/pdf 3,000 bytes]\n- Ada #4 It is done.";
+        let mut pool = Pool::new();
+        add(&mut pool, summary, Ordinal(4));
+        let kinds: Vec<PassageKind> = pool.units.iter().map(|unit| unit.kind).collect();
+        assert_eq!(kinds, [PassageKind::Attachment, PassageKind::Text]);
     }
 
     fn words(text: &str) -> Vec<&str> {
