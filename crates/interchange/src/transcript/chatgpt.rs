@@ -39,8 +39,9 @@ fn node<'t>(value: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, Vec<D
     };
     let message = message.object()?;
     let metadata = message.get("metadata").map(Value::object).transpose()?;
-    let parts = match message.get("content") {
-        Some(content) => parts(&content.object()?, metadata.as_ref(), draft)?,
+    let content = message.get("content").map(Value::object).transpose()?;
+    let parts = match &content {
+        Some(content) => parts(content, metadata.as_ref(), draft)?,
         None => Vec::new(),
     };
     if parts.is_empty() {
@@ -50,7 +51,10 @@ fn node<'t>(value: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, Vec<D
         let hidden = metadata.get("is_visually_hidden_from_conversation")?;
         hidden.bool().ok()
     });
-    if is_hidden == Some(true) {
+    let kind = content.map(|content| content.opt_text("content_type"));
+    let kind = kind.transpose()?.flatten().unwrap_or_default();
+    // What a person or the model wrote for all conversations is hidden in each of them.
+    if is_hidden == Some(true) && !kind.ends_with("_editable_context") {
         draft.omit("hidden message");
         return Ok(Vec::new());
     }
@@ -123,8 +127,14 @@ fn parts<'t>(
     let mut parts = Vec::new();
     match &*kind {
         "thoughts" | "reasoning_recap" => draft.omit("reasoning block"),
-        "user_editable_context" | "model_editable_context" => draft.omit("custom instruction"),
+        "user_editable_context" => parts.extend(custom_instructions(content, metadata)?),
+        "model_editable_context" => {
+            parts.extend(content.opt_text("model_set_context")?.map(Part::text));
+        }
         _ => {
+            if matches!(&*kind, "tether_quote" | "sonic_webpage") {
+                parts.extend(quoted_page(content)?);
+            }
             let keys = ["text", "result", "parts"];
             match keys.into_iter().find_map(|key| content.get(key)) {
                 Some(text) if text.is_text() => parts.push(Part::text(text.text()?)),
@@ -155,6 +165,38 @@ fn parts<'t>(
         parts.push(attachment(name, mime, size.unwrap_or_default()));
     }
     Ok(parts)
+}
+
+/// What a person wrote about themselves and about the answers that they want.
+fn custom_instructions<'t>(
+    content: &Object<'t>,
+    metadata: Option<&Object<'t>>,
+) -> Result<'t, Vec<Part>> {
+    let written = metadata.and_then(|metadata| metadata.get("user_context_message_data"));
+    let written = written.map(Value::object).transpose()?;
+    let mut parts = Vec::new();
+    for (key, framed) in [
+        ("about_user_message", "user_profile"),
+        ("about_model_message", "user_instructions"),
+    ] {
+        let own = written.as_ref().map(|written| written.opt_text(key));
+        if let Some(own) = own.transpose()?.flatten() {
+            parts.push(Part::text(own));
+        } else if let Some(text) = content.opt_text(framed)? {
+            // Words of the program are around the fence.
+            let rest = text.split_once("```").map(|(_, rest)| rest);
+            let fenced = rest.and_then(|rest| rest.rsplit_once("```"));
+            parts.push(Part::text(fenced.map_or(&*text, |(own, _)| own.trim())));
+        }
+    }
+    Ok(parts)
+}
+
+/// The title and the address of the page from which a text is.
+fn quoted_page<'t>(content: &Object<'t>) -> Result<'t, Option<Part>> {
+    let named = [content.opt_text("title")?, content.opt_text("url")?];
+    let named: Vec<_> = named.into_iter().flatten().collect();
+    Ok((!named.is_empty()).then(|| Part::text(named.join(": "))))
 }
 
 /// The characters around markup, such as `cite` and the names of its sources, which the export has

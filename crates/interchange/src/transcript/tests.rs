@@ -8,6 +8,7 @@ use super::*;
 
 mod above;
 mod captions;
+mod chatgpt;
 mod messages;
 mod sessions;
 mod slack;
@@ -268,7 +269,7 @@ fn each_conversation_of_a_file_has_its_position() {
             .collect();
         assert_eq!(
             outline,
-            [(1, 7, "Sourdough at altitude"), (2, 0, "Nothing")]
+            [(1, 8, "Sourdough at altitude"), (2, 0, "Nothing")]
         );
         assert_eq!(found[0].at, Some(Timestamp(1_714_983_120_250)));
         assert!(found[0].matches("1") && found[0].matches("6638a0d0-0000-8000-8000-00000000000a"));

@@ -1,0 +1,67 @@
+//! Content types of ChatGPT's export.
+
+use super::*;
+
+/// A message with this content and these other fields.
+fn imported(content: &str, others: &str) -> String {
+    let message = format!(r#"{{"content":{content},{others}}}"#);
+    let export = format!(r#"{{"mapping":{{"a":{{"message":{message}}}}},"current_node":"a"}}"#);
+    outline_of(export.as_bytes(), None)
+}
+
+#[test]
+fn words_of_people_and_of_the_model_are_read_and_others_reported() {
+    let hidden = r#""is_visually_hidden_from_conversation":true"#;
+    let framed = r#"{"content_type":"user_editable_context","user_profile":"The user said:\n```I bake.\n```",
+        "user_instructions":"Be short"}"#;
+    let own = format!(
+        r#""author":{{"role":"user"}},"metadata":{{{hidden},"user_context_message_data":
+        {{"about_user_message":"I bake ```bread```.","about_model_message":null}}}}"#
+    );
+    let user = format!(r#""author":{{"role":"user"}},"metadata":{{{hidden}}}"#);
+    let assistant = r#""author":{"role":"assistant"}"#;
+    let tool = r#""author":{"role":"tool","name":"browser"}"#;
+    let rows: [(&str, &str, &str); 7] = [
+        (framed, &user, r#"Text("I bake.")"#),
+        (framed, &user, r#"Text("Be short")"#),
+        (framed, &own, r#"Text("I bake ```bread```.")"#),
+        (framed, &own, r#"Text("Be short")"#),
+        (
+            r#"{"content_type":"model_editable_context","model_set_context":"Mira bakes."}"#,
+            assistant,
+            r#"Text("Mira bakes.")"#,
+        ),
+        (
+            r#"{"content_type":"tether_quote","url":"https://e.org","domain":"e.org","title":"Yeast","text":"It rises."}"#,
+            tool,
+            r#"Text("Yeast: https://e.org\nIt rises.")"#,
+        ),
+        (
+            r#"{"content_type":"text","parts":["Seen."]}"#,
+            &user,
+            "has no message",
+        ),
+    ];
+    for (content, others, expected) in rows {
+        let outline = imported(content, others);
+        assert!(outline.contains(expected), "{expected}: {outline}");
+        assert!(!outline.contains("custom instruction"), "{outline}");
+    }
+}
+
+#[test]
+fn a_conversation_has_one_digest_in_all_parts_of_an_export() {
+    let one = |title: &str| {
+        let said = r#"{"author":{"role":"user"},"content":{"parts":["Hi"]}}"#;
+        format!(r#"{{"title":"{title}","mapping":{{"a":{{"message":{said}}}}}}}"#)
+    };
+    let digests = |titles: [&str; 2], between: &str| -> Vec<_> {
+        let all = titles.map(one).join(between);
+        let found = list(format!("[{all}]").as_bytes(), &Options::default());
+        found.unwrap().iter().map(|found| found.digest).collect()
+    };
+    let whole = digests(["A", "B"], ",");
+    let part = digests(["B", "C"], ",\n  ");
+    assert_eq!(whole[1], part[0]);
+    assert_ne!(whole[0], part[1]);
+}
