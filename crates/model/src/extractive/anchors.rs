@@ -146,7 +146,7 @@ fn lost_speakers<'r>(
 ) -> impl Iterator<Item = (String, usize)> + 'r {
     let mut times: BTreeMap<&str, usize> = BTreeMap::new();
     for unit in &read.pool.units {
-        let is_person = unit.role == Role::User && unit.speaker != unit.role.name();
+        let is_person = unit.role == Role::User && unit.is_named();
         if is_person && !unit.speaker.is_empty() {
             *times.entry(unit.speaker).or_default() += 1;
         }

@@ -48,20 +48,25 @@ fn relevance(
             }
         }
     }
-    let mut having: HashMap<Term, f32> = HashMap::new();
+    let mut having: HashMap<Term, usize> = HashMap::new();
     for (term, _) in has.iter().flatten() {
-        *having.entry(*term).or_default() += 1.0;
+        *having.entry(*term).or_default() += 1;
     }
-    let all = groups as f32;
-    let mean = lengths.iter().sum::<f32>() / all.max(1.0);
-    let idf = |n: f32| ((all - n + 0.5) / (n + 0.5) + 1.0).ln();
+    let mean = lengths.iter().sum::<f32>() / (groups as f32).max(1.0);
+    let idf = |term: &Term| rarity(groups, having[term]);
     let each = has.iter().zip(&lengths).map(|(has, length)| {
         let norm = K1 * (1.0 - b + b * length / mean.max(1.0));
         let of_term =
-            |&(term, times): &(Term, f32)| idf(having[&term]) * times * (K1 + 1.0) / (times + norm);
+            |&(term, times): &(Term, f32)| idf(&term) * times * (K1 + 1.0) / (times + norm);
         has.iter().map(of_term).sum()
     });
     each.collect()
+}
+
+/// The weight of something that `n` of all groups have: the inverse document frequency.
+pub(super) fn rarity(all: usize, n: usize) -> f32 {
+    let (all, n) = (all as f32, n as f32);
+    ((all - n + 0.5) / (n + 0.5) + 1.0).ln()
 }
 
 /// The values as shares of the highest one.

@@ -245,13 +245,8 @@ impl<'p, 'a> LaterStatements<'p, 'a> {
         if distance == 1 && contradicts && self.is_reply(of, by) {
             return Some(Strength::Contradicts);
         }
-        let is_specific = |term: &Term| {
-            let class = self.pool.vocabulary.class(*term);
-            matches!(class, Class::Name | Class::Number | Class::Identifier)
-                && self.is_rare(*term)
-                && self.pool.terms(by).contains(term)
-        };
-        let is_related = distance <= 1 || self.pool.terms(of).iter().any(is_specific);
+        let is_common = |term: Term| self.is_rare(term) && self.pool.terms(by).contains(&term);
+        let is_related = distance <= 1 || self.pool.specific_terms(of).any(is_common);
         is_related.then_some(Strength::Related)
     }
 
@@ -267,7 +262,7 @@ impl<'p, 'a> LaterStatements<'p, 'a> {
     fn are_of_two_people(&self, of: usize, by: usize) -> bool {
         let named = |unit: usize| {
             let unit = &self.pool.units[unit];
-            let is_named = !unit.speaker.is_empty() && unit.speaker != unit.role.name();
+            let is_named = !unit.speaker.is_empty() && unit.is_named();
             is_named.then_some(unit.speaker)
         };
         named(of)

@@ -9,19 +9,17 @@ use unisono_context::{Ordinal, Role, Tokens};
 
 use super::CountTokens;
 use super::cues::Cues;
-use super::days::{day_name, has_word, month, parse_day};
+use super::days::{WEEKDAYS, day_name, has_word, month, parse_day};
 use super::demands::Demand;
 use super::passage::PassageKind;
 use super::pool::{Pool, Unit};
 use super::quote::push_unit;
 use super::readability::is_readable;
-use super::terms::Class;
 use crate::date::{Date, utc_date};
 
 /// Words for times whose day depends on the day of their message, in English and German.
-const TIMES: &str = "today tonight tomorrow yesterday week weekend monday tuesday wednesday thursday friday \
-    saturday sunday mon tue wed thu fri heute morgen wochenende woche montag dienstag mittwoch donnerstag \
-    freitag samstag sonntag";
+const TIMES: &str = "today tonight tomorrow yesterday week weekend mon tue wed thu fri heute morgen \
+    wochenende woche";
 const CHINESE_TIMES: [&str; 5] = ["今天", "今晚", "周", "週", "星期"];
 const PERIODS: &str = "days weeks months tagen wochen monaten";
 
@@ -90,7 +88,7 @@ pub(super) fn fact_text(pool: &Pool<'_>, index: usize) -> String {
     if let Some(day) = day_of_time(unit, &quote) {
         let _ = write!(text, "[{}] ", day_name(day));
     }
-    if unit.speaker != unit.role.name() {
+    if unit.is_named() {
         text.push_str(&unit.speaker.replace('\u{a0}', " "));
         text.push_str(": ");
     }
@@ -111,7 +109,8 @@ fn day_of_time(unit: &Unit<'_>, quote: &str) -> Option<Date> {
     };
     // `in two weeks` is a duration or a day: it is not resolved.
     let is_period = |three: &[&str]| three[0] == "in" && has_word(PERIODS, three[2]);
-    let has_time = words.iter().any(|word| has_word(TIMES, word))
+    let is_time = |word: &&str| [TIMES, WEEKDAYS].iter().any(|list| has_word(list, word));
+    let has_time = words.iter().any(is_time)
         || words.windows(3).any(is_period)
         || CHINESE_TIMES.iter().any(|time| lower.contains(time));
     (has_time && !words.windows(2).any(is_date)).then_some(day)
@@ -141,12 +140,5 @@ fn is_requirement(pool: &Pool<'_>, index: usize) -> bool {
         return false;
     }
     let demanded = unit.role == Role::User && unit.cues.intersects(Cues::CONSTRAINT);
-    (demanded || is_specific(pool, index)) && is_readable(pool, index)
-}
-
-fn is_specific(pool: &Pool<'_>, unit: usize) -> bool {
-    pool.terms(unit).iter().any(|&term| {
-        let class = pool.vocabulary.class(term);
-        matches!(class, Class::Name | Class::Number | Class::Identifier)
-    })
+    (demanded || pool.specific_terms(index).next().is_some()) && is_readable(pool, index)
 }

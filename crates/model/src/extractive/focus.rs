@@ -107,14 +107,9 @@ impl Focus {
     /// How well a unit matches, from 0 to 1.
     pub(super) fn serves(self, pool: &Pool<'_>, index: usize) -> f32 {
         let unit = &pool.units[index];
-        let specific = || {
-            pool.terms(index).iter().filter(|&&term| {
-                let class = pool.vocabulary.class(term);
-                matches!(class, Class::Number | Class::Name | Class::Identifier)
-            })
-        };
         if self == Focus::Facts {
-            return (specific().count() as f32 / weights::FULL_FACT).min(1.0);
+            let specific = pool.specific_terms(index).count();
+            return (specific as f32 / weights::FULL_FACT).min(1.0);
         }
         let cued = KNOWN
             .iter()
@@ -132,8 +127,9 @@ impl Focus {
             Focus::Questions if unit.cues.intersects(Cues::OPEN) => weights::OLD_OPEN_POINT,
             Focus::Questions => weights::OLD_QUESTION,
             Focus::Actions => {
-                let of_term = |&term: &Term| pool.vocabulary.class(term) == Class::Name;
-                let owned = unit.cues.intersects(Cues::PROMISE) || specific().any(of_term);
+                let is_name = |&term: &Term| pool.vocabulary.class(term) == Class::Name;
+                let named = || pool.terms(index).iter().any(is_name);
+                let owned = unit.cues.intersects(Cues::PROMISE) || named();
                 let share = |has: bool, share: f32| if has { share } else { 0.0 };
                 weights::ACTION
                     + share(owned, weights::OWNER)

@@ -8,7 +8,7 @@ use super::passage::{Passage, PassageKind};
 use super::section::Section;
 use super::split::{Block, split};
 use super::telegraphic::DroppedWords;
-use super::terms::{Marks, Term, Vocabulary};
+use super::terms::{Class, Marks, Term, Vocabulary};
 
 /// A unit that can be quoted.
 #[derive(Clone, Debug)]
@@ -41,6 +41,13 @@ pub(super) struct Unit<'a> {
     /// Estimated tokens.
     pub(super) tokens: f32,
     terms: (u32, u32),
+}
+
+impl Unit<'_> {
+    /// Whether the speaker has a name, as people who talk to each other have.
+    pub(super) fn is_named(&self) -> bool {
+        self.speaker != self.role.name()
+    }
 }
 
 /// The common properties of the units of a source.
@@ -199,6 +206,15 @@ impl<'a> Pool<'a> {
     pub(super) fn terms(&self, unit: usize) -> &[Term] {
         let (from, to) = self.units[unit].terms;
         &self.terms[from as usize..to as usize]
+    }
+
+    /// The names, numbers and ids of a unit.
+    pub(super) fn specific_terms(&self, unit: usize) -> impl Iterator<Item = Term> {
+        let terms = self.terms(unit).iter().copied();
+        terms.filter(move |&term| {
+            let class = self.vocabulary.class(term);
+            matches!(class, Class::Name | Class::Number | Class::Identifier)
+        })
     }
 
     /// The distinct terms of a text, sorted.

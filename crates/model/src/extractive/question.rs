@@ -6,6 +6,7 @@ mod messages;
 mod missing;
 
 use std::collections::{BTreeSet, HashSet};
+use std::sync::OnceLock;
 
 use expected::Expected;
 use messages::Messages;
@@ -71,8 +72,19 @@ pub(super) fn common_words(task: &str) -> Option<&'static str> {
     (found >= 2 && found >= english).then_some(most)
 }
 
+/// Whether a word is common in another language than English.
+pub(super) fn is_common_word(word: &str) -> bool {
+    static WORDS: OnceLock<HashSet<&str>> = OnceLock::new();
+    let words = || {
+        common_word_lists()
+            .flat_map(|list| list.split(' '))
+            .collect()
+    };
+    WORDS.get_or_init(words).contains(word)
+}
+
 /// The common words of other languages than English, one language an item.
-pub(super) fn common_word_lists() -> impl Iterator<Item = &'static str> {
+fn common_word_lists() -> impl Iterator<Item = &'static str> {
     let lines = include_str!("question/common_words.txt").lines();
     lines.filter(|line| !line.starts_with('#'))
 }
@@ -148,10 +160,7 @@ pub(super) fn relevance(
 fn query(pool: &mut Pool<'_>, task: &str, spoken: Term, focus_terms: &[Term]) -> Query {
     let common = common_words(task);
     let mut others = pool.terms_of(common.unwrap_or_default());
-    let people = pool
-        .units
-        .iter()
-        .filter(|unit| unit.speaker != unit.role.name());
+    let people = pool.units.iter().filter(|unit| unit.is_named());
     let names: BTreeSet<&str> = people.map(|unit| unit.speaker).collect();
     names
         .iter()
@@ -249,7 +258,7 @@ pub(super) fn is_follow_up(task: &str) -> bool {
         !is_stop_word(word)
             && !INTERROGATIVES.contains(&word.as_str())
             && !has_word(FOLLOW_UP_WORDS, word)
-            && !common_word_lists().any(|list| has_word(list, word))
+            && !is_common_word(word)
     });
     let asks = |word: String| INTERROGATIVES.contains(&word.as_str());
     others.next().is_none() && (task.contains('?') || words(task).any(asks))

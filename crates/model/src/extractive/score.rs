@@ -45,7 +45,7 @@ pub(super) fn weigh(pool: &Pool<'_>, wanted: &[Term], covered: f32) -> Worth {
             }
             let thin = (its_terms.len() as f32 / weights::FULL_TERMS).min(1.0);
             let brevity = match brevity.iter().find(|(role, _)| *role == unit.role) {
-                Some((_, factor)) if unit.kind == PassageKind::Text && !is_named(unit) => *factor,
+                Some((_, factor)) if unit.kind == PassageKind::Text && !unit.is_named() => *factor,
                 _ => 1.0,
             };
             let factors = kind_factor(pool, index) * cue_factor(unit) * fact_factor(pool, index);
@@ -75,11 +75,6 @@ fn copies<'p>(
     copies
 }
 
-/// Whether the speaker has a name, as people who talk to each other have.
-fn is_named(unit: &Unit<'_>) -> bool {
-    unit.speaker != unit.role.name()
-}
-
 /// A factor for both sides of a conversation with an assistant: longer messages have less content
 /// per sentence.
 fn brevity(pool: &Pool<'_>) -> [(Role, f32); 2] {
@@ -87,7 +82,7 @@ fn brevity(pool: &Pool<'_>) -> [(Role, f32); 2] {
         let (mut tokens, mut messages, mut last) = (0.0_f32, 0.0_f32, usize::MAX);
         let said = |unit: &&Unit<'_>| unit.kind == PassageKind::Text && !unit.prior;
         let units = pool.units.iter().filter(said);
-        for unit in units.filter(|unit| unit.role == role && !is_named(unit)) {
+        for unit in units.filter(|unit| unit.role == role && !unit.is_named()) {
             tokens += unit.tokens;
             if std::mem::replace(&mut last, unit.source) != unit.source {
                 messages += 1.0;
@@ -189,7 +184,7 @@ fn is_record(text: &str, members: usize) -> bool {
 /// events; work with an assistant, about decisions.
 fn cue_factor(unit: &Unit<'_>) -> f32 {
     let mut factor = 1.0;
-    let named = is_named(unit);
+    let named = unit.is_named();
     if named && unit.kind == PassageKind::Text {
         for mark in [Marks::FIRST, Marks::PAST, Marks::TIME] {
             if unit.marks.intersects(mark) {

@@ -1,6 +1,7 @@
 //! Telegraphic wording: texts without articles and fillers. A filler after a negation stays (`not
 //! just`), and so does everything between quotation marks or backticks.
 
+use super::days::has_word;
 use super::pool::Pool;
 use super::question::common_words;
 
@@ -82,7 +83,7 @@ impl DroppedWords {
         let Some(common) = common_words(text) else {
             return ENGLISH;
         };
-        let own = OTHERS.iter().find(|(word, _)| has(common, word));
+        let own = OTHERS.iter().find(|(word, _)| has_word(common, word));
         own.map(|(_, words)| *words).unwrap_or_default()
     }
 
@@ -96,10 +97,10 @@ impl DroppedWords {
             let is_capital = word.starts_with(char::is_uppercase);
             let is_dropped = literal.is_none()
                 && match lower.strip_suffix(',') {
-                    Some(opening) => begins && has(self.openings, opening),
+                    Some(opening) => begins && has_word(self.openings, opening),
                     None => {
-                        let article = has(self.articles, &lower) && (begins || !is_capital);
-                        article || (!negated && has(self.fillers, &lower))
+                        let article = has_word(self.articles, &lower) && (begins || !is_capital);
+                        article || (!negated && has_word(self.fillers, &lower))
                     }
                 };
             if is_dropped {
@@ -117,17 +118,14 @@ impl DroppedWords {
                 None => out.push_str(word),
             }
             literal = literal_after(literal, word);
-            negated =
-                has(self.negations, &lower) || lower.ends_with("n't") || lower.ends_with("n’t");
+            negated = has_word(self.negations, &lower)
+                || lower.ends_with("n't")
+                || lower.ends_with("n’t");
             begins = word.ends_with(['.', '!', '?', ':']);
             capital = false;
         }
         out
     }
-}
-
-fn has(list: &str, word: &str) -> bool {
-    list.split(' ').any(|one| one == word && !word.is_empty())
 }
 
 /// Whether a word is an ordinary one: small letters, and punctuation after them.

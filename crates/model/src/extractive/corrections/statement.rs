@@ -1,13 +1,10 @@
 //! What a statement is about, and its values.
 
-use std::collections::HashSet;
-use std::sync::OnceLock;
-
 use crate::date::Date;
 use crate::extractive::cues::{Cues, without_phrases};
-use crate::extractive::days::{WEEKDAYS, has_word, is_date_word, month};
+use crate::extractive::days::{WEEKDAYS, day_of_month, has_word, is_date_word, month};
 use crate::extractive::pool::Pool;
-use crate::extractive::question::common_word_lists;
+use crate::extractive::question::is_common_word;
 use crate::extractive::terms::{Class, Term, is_stop_word, words};
 
 /// The kind of a value. Only values of one kind contradict each other.
@@ -249,7 +246,7 @@ struct Word {
 
 impl Word {
     fn is_common(&self) -> bool {
-        is_stop_word(&self.text) || common_words().contains(&*self.text)
+        is_stop_word(&self.text) || is_common_word(&self.text)
     }
 
     fn subject(&self) -> Option<Term> {
@@ -314,21 +311,4 @@ fn value(all: &[Word], at: usize) -> Option<Option<(Kind, String)>> {
         None if beside(at.checked_sub(1)).is_some() => None,
         None => Some(Some((Kind::Number(None), word.to_owned()))),
     }
-}
-
-fn day_of_month(word: &str) -> Option<u8> {
-    let digits = word.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let day = digits.parse().ok()?;
-    let is_ordinal = ["", "st", "nd", "rd", "th"].contains(&&word[digits.len()..]);
-    (is_ordinal && (1..=31).contains(&day)).then_some(day)
-}
-
-/// The common words of languages other than English.
-fn common_words() -> &'static HashSet<&'static str> {
-    static WORDS: OnceLock<HashSet<&str>> = OnceLock::new();
-    WORDS.get_or_init(|| {
-        common_word_lists()
-            .flat_map(|list| list.split(' '))
-            .collect()
-    })
 }

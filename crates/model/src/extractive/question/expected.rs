@@ -1,9 +1,9 @@
 //! What a question expects: a time, a person, an amount, a place; and the kinds of facts that it names
 //! (`Which dates changed?`).
 
-use super::messages::rarity;
 use super::{weights, words};
 use crate::date::utc_date;
+use crate::extractive::bm25::rarity;
 use crate::extractive::cues::Cues;
 use crate::extractive::days::{has_word, is_date_word};
 use crate::extractive::pool::{Pool, Unit};

@@ -7,7 +7,7 @@ use unisono_context::Ordinal;
 
 use super::weights;
 use crate::date::{Date, utc_date};
-use crate::extractive::bm25::{self, Query};
+use crate::extractive::bm25::{self, Query, rarity};
 use crate::extractive::cues::Cues;
 use crate::extractive::days::{day_of_month, month};
 use crate::extractive::passage::PassageKind;
@@ -127,10 +127,7 @@ fn said_by(pool: &Pool<'_>, task: &str) -> Vec<f32> {
     let is = |asked: &String, name: &str| asked.trim_end_matches('s') == name.trim_end_matches('s');
     let is_named = |name: String| asked.iter().any(|asked| is(asked, &name));
     let mut speakers = vec![""; pool.sources];
-    let people = pool
-        .units
-        .iter()
-        .filter(|unit| unit.speaker != unit.role.name());
+    let people = pool.units.iter().filter(|unit| unit.is_named());
     people.for_each(|unit| speakers[unit.source] = unit.speaker);
     let mut times: HashMap<&str, usize> = HashMap::new();
     speakers
@@ -141,12 +138,6 @@ fn said_by(pool: &Pool<'_>, task: &str) -> Vec<f32> {
         false => 0.0,
     };
     speakers.iter().map(gain).collect()
-}
-
-/// The weight of something that `n` of all sources have: the inverse document frequency of BM25.
-pub(super) fn rarity(all: usize, n: usize) -> f32 {
-    let (all, n) = (all as f32, n as f32);
-    ((all - n + 0.5) / (n + 0.5) + 1.0).ln()
 }
 
 /// The sources of the days and months that a question names: `15 February 2025`, `2025-02-15`,
