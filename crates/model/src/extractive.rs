@@ -17,6 +17,8 @@ mod days;
 mod demands;
 mod facts;
 mod fit;
+#[cfg(test)]
+mod fixture;
 mod focus;
 mod json;
 mod outcomes;

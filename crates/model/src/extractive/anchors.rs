@@ -292,8 +292,8 @@ struct NamedTerm {
 mod tests {
     use unisono_context::{Ordinal, Timestamp, Tokens};
 
-    use super::super::Passage;
     use super::*;
+    use crate::extractive::fixture::passages_of;
 
     #[test]
     fn ids_that_begin_with_a_digit_and_codes_in_capitals_are_listed() {
@@ -303,12 +303,10 @@ mod tests {
             "STOP SHOUTING ABOUT IT NOW PLEASE, we met at 10:30 on the 21st, in Room 4711.",
             "It was URGENT then; an urgent call came on the 3rd.",
         ];
-        let passages: Vec<Passage<'_>> = (1..)
-            .zip(passage)
-            .map(|(n, text)| {
-                Passage::text(Ordinal(n), Role::User, Timestamp(1_777_852_800_000), text)
-            })
-            .collect();
+        let mut passages = passages_of(passage);
+        for passage in &mut passages {
+            passage.at = Timestamp(1_777_852_800_000);
+        }
         let count = |text: &str| text.split_whitespace().count() as u64;
         let input = SummaryInput::new(&passages, Tokens(200), &count);
         let named = |text: &str| {
@@ -329,10 +327,7 @@ mod tests {
             "We meet Ilja in October, on Thursday. Note: Thanks to all.",
             "Ilja can come in October, on a Thursday. He said: Thanks, thanks.",
         ];
-        let passages: Vec<Passage<'_>> = (1..)
-            .zip(passage)
-            .map(|(n, text)| Passage::text(Ordinal(n), Role::User, Timestamp(0), text))
-            .collect();
+        let passages = passages_of(passage);
         let count = |text: &str| text.split_whitespace().count() as u64;
         let input = SummaryInput::new(&passages, Tokens(200), &count);
         let lines = anchors(&input, "It went well.");

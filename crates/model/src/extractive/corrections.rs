@@ -303,20 +303,12 @@ fn describes_the_present(units: [&Unit<'_>; 2]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use unisono_context::{Role, Timestamp};
-
     use super::*;
-    use crate::extractive::Passage;
+    use crate::extractive::fixture::{passages_of, pool_of};
 
     fn found(texts: &[&str]) -> Vec<(usize, usize, Strength)> {
-        let said = |(n, text): (u32, &&str)| {
-            Passage::text(Ordinal(n), Role::User, Timestamp(0), text.to_string())
-        };
-        let passages: Vec<Passage<'_>> = (1..).zip(texts).map(said).collect();
-        let mut pool = Pool::new();
-        passages
-            .iter()
-            .for_each(|p| pool.add_passage(p, &p.text, false));
+        let passages = passages_of(texts.iter().copied());
+        let pool = pool_of(&passages);
         let all: Vec<usize> = (0..pool.units.len()).collect();
         let found = corrections(&pool, &all);
         found.iter().map(|c| (c.of, c.by, c.strength)).collect()

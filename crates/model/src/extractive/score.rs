@@ -229,25 +229,12 @@ fn fact_factor(pool: &Pool<'_>, index: usize) -> f32 {
 
 #[cfg(test)]
 mod tests {
-    use unisono_context::{Ordinal, Timestamp};
-
     use super::*;
-    use crate::extractive::Passage;
+    use crate::extractive::fixture::{passages_of, pool_of};
 
     fn worth_of_first(texts: &[&str], covered: f32) -> f32 {
-        let said = |(n, text): (usize, &&str)| {
-            Passage::text(
-                Ordinal(n as u32),
-                Role::User,
-                Timestamp(0),
-                text.to_string(),
-            )
-        };
-        let passages: Vec<Passage<'_>> = texts.iter().enumerate().map(said).collect();
-        let mut pool = Pool::new();
-        passages
-            .iter()
-            .for_each(|p| pool.add_passage(p, &p.text, false));
+        let passages = passages_of(texts.iter().copied());
+        let pool = pool_of(&passages);
         let weighed = weigh(&pool, &[], covered);
         let terms: f32 = pool
             .terms(0)

@@ -302,6 +302,7 @@ mod tests {
     use unisono_context::{Role, Timestamp};
 
     use super::*;
+    use crate::extractive::fixture::{passages_of, pool_of};
     use crate::extractive::{Passage, prior, score, weights};
 
     #[test]
@@ -310,30 +311,18 @@ mod tests {
             "Not really, the neighbours were loud.",
             "The boiler is new.",
         ];
-        let said = |n: u32| {
-            let text = texts[usize::from(n.is_multiple_of(4))];
-            Passage::text(Ordinal(n), Role::User, Timestamp(0), text)
-        };
-        let passages: Vec<Passage<'_>> = (1..=8).map(said).collect();
-        let mut pool = Pool::new();
-        passages
-            .iter()
-            .for_each(|p| pool.add_passage(p, &p.text, false));
+        let text = |n: u32| texts[usize::from(n.is_multiple_of(4))];
+        let passages = passages_of((1..=8).map(text));
+        let pool = pool_of(&passages);
         let worth = score::weigh(&pool, &[], 1.0);
         assert_eq!(choose(&pool, &worth, weights::SUMMARY, 1_000.0).len(), 2);
     }
 
     #[test]
     fn units_of_the_same_worth_are_from_all_parts_of_a_conversation() {
-        let said = |n: u32| {
-            let text = format!("Order {} leaves the harbour.", 1_000 + n);
-            Passage::text(Ordinal(n), Role::User, Timestamp(0), text)
-        };
-        let passages: Vec<Passage<'_>> = (1..=80).map(said).collect();
-        let mut pool = Pool::new();
-        passages
-            .iter()
-            .for_each(|p| pool.add_passage(p, &p.text, false));
+        let text = |n: u32| format!("Order {} leaves the harbour.", 1_000 + n);
+        let passages = passages_of((1..=80).map(text));
+        let pool = pool_of(&passages);
         let worth = score::weigh(&pool, &[], 1.0);
         let budget = pool.units.iter().map(|unit| unit.tokens).sum::<f32>() / 2.0;
         let mut from = [0; PARTS];

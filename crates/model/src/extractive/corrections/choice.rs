@@ -55,6 +55,7 @@ mod tests {
 
     use super::*;
     use crate::extractive::Passage;
+    use crate::extractive::fixture::pool_of;
 
     #[test]
     fn another_person_replaces_a_statement_only_by_denying_its_value() {
@@ -64,11 +65,7 @@ mod tests {
                 ..Passage::text(Ordinal(n), Role::User, Timestamp(0), text)
             };
             let passages: Vec<Passage<'_>> = (1..).zip(texts).map(passage).collect();
-            let mut pool = Pool::new();
-            passages
-                .iter()
-                .for_each(|p| pool.add_passage(p, &p.text, false));
-            CorrectedChoice::new(&pool, &[0, 1])
+            CorrectedChoice::new(&pool_of(&passages), &[0, 1])
         };
         let premiere = "The premiere is on 14 November.";
         let later = "Correction: the premiere is on 21 November.";

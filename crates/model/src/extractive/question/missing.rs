@@ -100,10 +100,10 @@ fn is_name(lower: &str, shape: Shape) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use unisono_context::{Ordinal, Role, Timestamp};
+    use unisono_context::Timestamp;
 
     use super::*;
-    use crate::extractive::Passage;
+    use crate::extractive::fixture::{passages_of, pool_of};
     use crate::extractive::question::relevance;
 
     fn missing(task: &str) -> Vec<String> {
@@ -111,17 +111,12 @@ mod tests {
             "The hall in Ghent costs 1,299 euros, room GR-55-9182.",
             "Sekou plays there, says Kreuzberger.",
         ];
-        let said = |(n, text): (u32, &&str)| {
-            let at = Timestamp(1_736_121_600_000);
-            let mut passage = Passage::text(Ordinal(n), Role::User, at, text.to_string());
+        let mut passages = passages_of(texts);
+        for passage in &mut passages {
+            passage.at = Timestamp(1_736_121_600_000);
             passage.author = Some("Mira".into());
-            passage
-        };
-        let passages: Vec<Passage<'_>> = (1..).zip(&texts).map(said).collect();
-        let mut pool = Pool::new();
-        passages
-            .iter()
-            .for_each(|p| pool.add_passage(p, &p.text, false));
+        }
+        let mut pool = pool_of(&passages);
         let found = relevance(&mut pool, task, &HashSet::new());
         found.map(|found| found.missing).unwrap_or_default()
     }
