@@ -24,10 +24,14 @@ fn said<'a>(n: u32, days: i64, name: &'a str, text: &'a str) -> Passage<'a> {
 }
 
 fn ask(passages: &[Passage<'_>], task: &str) -> String {
+    ask_agent(passages, "", task)
+}
+
+fn ask_agent(passages: &[Passage<'_>], persona: &str, task: &str) -> String {
     let input = AnswerInput {
         passages,
         summaries: &[],
-        persona: "",
+        persona,
         task,
         cap: Tokens(900),
         count: &count,
@@ -278,15 +282,7 @@ fn a_number_that_no_message_has_is_named_above_the_nearest_messages() {
         said(5, 2, "Ana", "The bicycle is red."),
     ];
     for persona in ["", "You collect decisions."] {
-        let answer = answer(&AnswerInput {
-            passages: &talk,
-            summaries: &[],
-            persona,
-            task: "Which hall had 1299 degrees?",
-            cap: Tokens(900),
-            count: &count,
-        });
-        let text = answer.text;
+        let text = ask_agent(&talk, persona, "Which hall had 1299 degrees?");
         let note = "No message has these words of the question: 1299.\n\n## Nearest messages\n";
         assert!(text.starts_with(note), "{text}");
         let quotes = text.lines().filter(|line| line.starts_with("- #")).count();
@@ -312,15 +308,7 @@ fn an_agent_quotes_nothing_that_does_not_bear_on_the_question() {
         said(4, 1, "Ben", "Poor cat."),
         said(5, 2, "Ana", "We decided to sell the boat."),
     ];
-    let answer = answer(&AnswerInput {
-        passages: &talk,
-        summaries: &[],
-        persona: "You collect decisions.",
-        task: "What does the hall cost?",
-        cap: Tokens(900),
-        count: &count,
-    });
-    let text = answer.text;
+    let text = ask_agent(&talk, "You collect decisions.", "What does the hall cost?");
     assert!(
         text.contains("hall in Ghent") && !text.contains("boat"),
         "{text}"

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use unisono_context::checkpoint::{FACTS_MAX, FactCoverage, KeyFact, Span};
 use unisono_context::{Ordinal, Part, Role, Timestamp, Tokens};
 use unisono_model::extractive::{
-    self, AnswerInput, DelegateAnswer, Passage, SummaryDraft, SummaryInput, SummaryLayout,
+    self, Answer, AnswerInput, DelegateAnswer, Passage, SummaryDraft, SummaryInput, SummaryLayout,
     SummaryText, SynthesisInput, answer, summarise, synthesise,
 };
 
@@ -199,20 +199,13 @@ fn credentials_do_not_reach_a_summary_or_an_answer() {
 fn quotes_on_one_line_keep_their_messages() {
     let text =
         "## Key points\n- user #2 The well is dry. #3 We dig a new one. See #1. #9 is closed.";
-    let earlier = SummaryText {
-        first: Ordinal(1),
-        last: Ordinal(8),
-        text,
-    };
-    let input = AnswerInput {
-        passages: &[],
-        summaries: &[earlier],
-        persona: "",
-        task: "Which well is dry, is it closed and do we dig a new one?",
-        cap: Tokens(200),
-        count: &count,
-    };
-    let text = answer(&input).text;
+    let text = ask_summary(
+        (text, 8),
+        "",
+        "Which well is dry, is it closed and do we dig a new one?",
+        200,
+    )
+    .text;
     for quote in [
         "- #2 user: “The well is dry.”",
         "- #3 user: “We dig a new one.",
@@ -259,14 +252,9 @@ fn a_key_fact_with_a_time_has_the_day_of_its_message() {
             "The tea is cold again, what a pity.",
         )];
         let again = summarise(&SummaryInput {
-            passages: &later,
             prior: Some(&draft.text),
             prior_facts: &draft.key_facts,
-            cap: Tokens(200),
-            layout: SummaryLayout::Rolling,
-            telegraphic: false,
-            instructions: None,
-            count: &count,
+            ..SummaryInput::new(&later, Tokens(200), &count)
         });
         assert_eq!(again.key_facts, draft.key_facts);
     }
@@ -276,20 +264,7 @@ fn a_key_fact_with_a_time_has_the_day_of_its_message() {
 fn an_answer_puts_a_fact_below_the_day_on_which_it_was_said() {
     let text =
         "## Key facts\n- [5 May 2026] We decided to close the Kreuzberg office next Friday. (#5)\n";
-    let earlier = SummaryText {
-        first: Ordinal(1),
-        last: Ordinal(20),
-        text,
-    };
-    let input = AnswerInput {
-        passages: &[],
-        summaries: &[earlier],
-        persona: "",
-        task: "When is the Kreuzberg office closed?",
-        cap: Tokens(100),
-        count: &count,
-    };
-    let text = answer(&input).text;
+    let text = ask_summary((text, 20), "", "When is the Kreuzberg office closed?", 100).text;
     assert!(text.contains("**2026-05-05**\n- #5"), "{text}");
     assert!(!text.contains("[5 May"), "{text}");
 }
@@ -348,20 +323,8 @@ fn texts_that_demand_to_be_kept_take_a_bounded_share_and_one_key_fact() {
         passage
     };
     let passages: Vec<Passage<'_>> = (1..).zip(&texts).map(said).collect();
-    let input = SummaryInput {
-        passages: &passages,
-        prior: None,
-        prior_facts: &[],
-        cap: Tokens(700),
-        layout: SummaryLayout::Rolling,
-        telegraphic: false,
-        instructions: None,
-        count: &count,
-    };
-    let covers = [Span {
-        first: Ordinal(1),
-        last: Ordinal(600),
-    }];
+    let input = SummaryInput::new(&passages, Tokens(700), &count);
+    let covers = [Span::new(Ordinal(1), Ordinal(600))];
     let draft = extractive::checkpoint(&input, &covers);
     let facts = draft.key_facts.iter().map(|fact| &*fact.text);
     let marked = facts.clone().filter(|fact| fact.contains("quux")).count();
@@ -418,20 +381,13 @@ fn an_answer_gives_no_day_to_a_fact_without_one() {
     let text = "## Key points\n### 3 May 2026\n- user #2 Hello.\n### 12 May\n- user #20 Marek decided to lay the drip \
                 lines by hand.\n\n## Key facts\n- Jolanda decided to order the drip lines at \
                 Feldkamp. (#5)\n";
-    let earlier = SummaryText {
-        first: Ordinal(1),
-        last: Ordinal(20),
-        text,
-    };
-    let input = AnswerInput {
-        passages: &[],
-        summaries: &[earlier],
-        persona: "You collect decisions.",
-        task: "What did Jolanda decide about the drip lines?",
-        cap: Tokens(100),
-        count: &count,
-    };
-    let text = answer(&input).text;
+    let text = ask_summary(
+        (text, 20),
+        "You collect decisions.",
+        "What did Jolanda decide about the drip lines?",
+        100,
+    )
+    .text;
     let [fact, day, dated] =
         ["#5 ", "**2026-05-12**", "#20 "].map(|quote| text.find(quote).unwrap());
     assert!(fact < day && day < dated, "{text}");
@@ -447,6 +403,23 @@ fn ask(passages: &[Passage<'_>], persona: &str, task: &str, cap: u64) -> String 
         count: &count,
     };
     answer(&input).text
+}
+
+/// Asks about the summary of the messages up to `last`.
+fn ask_summary((text, last): (&str, u32), persona: &str, task: &str, cap: u64) -> Answer {
+    let summary = SummaryText {
+        first: Ordinal(1),
+        last: Ordinal(last),
+        text,
+    };
+    answer(&AnswerInput {
+        passages: &[],
+        summaries: &[summary],
+        persona,
+        task,
+        cap: Tokens(cap),
+        count: &count,
+    })
 }
 
 #[test]
@@ -853,20 +826,12 @@ fn an_answer_prefers_quotes_readable_alone() {
 fn an_answer_names_the_message_of_a_key_fact_in_a_summary() {
     let summary = "[summary of #1–#9]\n## Key points\nuser:\n- #3 The well gives 1,800 litres an hour.\n\n\
                    ## Key facts\n- Jolanda orders the drip lines at Feldkamp by Friday. (#5)\n";
-    let earlier = SummaryText {
-        first: Ordinal(1),
-        last: Ordinal(9),
-        text: summary,
-    };
-    let input = AnswerInput {
-        passages: &[],
-        summaries: &[earlier],
-        persona: "You find actions.",
-        task: "Who orders the drip lines?",
-        cap: Tokens(100),
-        count: &count,
-    };
-    let answer = answer(&input);
+    let answer = ask_summary(
+        (summary, 9),
+        "You find actions.",
+        "Who orders the drip lines?",
+        100,
+    );
     assert_eq!(answer.quotes, [Ordinal(5)]);
     assert!(
         answer
@@ -899,20 +864,13 @@ fn a_day_is_never_guessed() {
     let first = summary(&allotment()[..7], None, 90);
     assert!(first.text.contains("\n4 May 2026:\n"), "{}", first.text);
     let days = |text: &str| {
-        let earlier = SummaryText {
-            first: Ordinal(1),
-            last: Ordinal(40),
-            text,
-        };
-        let input = AnswerInput {
-            passages: &[],
-            summaries: &[earlier],
-            persona: "You find constraints.",
-            task: "Which limits are there?",
-            cap: Tokens(200),
-            count: &count,
-        };
-        answer(&input).text
+        ask_summary(
+            (text, 40),
+            "You find constraints.",
+            "Which limits are there?",
+            200,
+        )
+        .text
     };
     let line = "- user #5 The budget must not exceed 2,400 EUR.\n";
     for heading in ["6 May 2026:", "### 6 May 2026"] {
@@ -1051,19 +1009,12 @@ fn repeatedly_merged_paragraphs_have_one_beginning() {
     }
     assert!(merged.contains(" #3 The budget is 2,400 EUR"), "{merged}");
     let block = format!("[summary of #1–#10]\n{merged}");
-    let earlier = SummaryText {
-        first: Ordinal(1),
-        last: Ordinal(10),
-        text: &block,
-    };
-    let passage = answer(&AnswerInput {
-        passages: &[],
-        summaries: &[earlier],
-        persona: "You find constraints.",
-        task: "What is the budget?",
-        cap: Tokens(100),
-        count: &count,
-    });
+    let passage = ask_summary(
+        (&block, 10),
+        "You find constraints.",
+        "What is the budget?",
+        100,
+    );
     assert!(
         passage.text.contains("- #3 user: “The budget is 2,400 EUR"),
         "{}",
