@@ -21,6 +21,7 @@ mod fit;
 mod fixture;
 mod focus;
 mod json;
+mod matcher;
 mod outcomes;
 mod paragraph;
 mod passage;

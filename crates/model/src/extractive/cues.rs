@@ -5,9 +5,10 @@
 //! it in a section.
 
 use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::OnceLock;
 
-use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
+use super::matcher::Phrases;
 
 /// A set of cues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,12 +54,8 @@ impl Cues {
 
     pub(super) fn detect(text: &str) -> Cues {
         let mut cues = Cues::NONE;
-        if let Some((matcher, meanings)) = matcher() {
-            for found in matcher.find_iter(text) {
-                if whole_words(text, found.start(), found.end()) {
-                    cues = cues.with(meanings[found.pattern().as_usize()]);
-                }
-            }
+        for (_, cue) in found(text) {
+            cues = cues.with(cue);
         }
         if contradicts(text) {
             cues = cues.with(Cues::CORRECTION);
@@ -74,16 +71,10 @@ impl Cues {
 
 /// The text with blanks in place of the phrases of these cues.
 pub(super) fn without_phrases(text: &str, cues: Cues) -> Cow<'_, str> {
-    let Some((matcher, meanings)) = matcher() else {
-        return Cow::Borrowed(text);
-    };
     let mut out = Cow::Borrowed(text);
-    for found in matcher.find_iter(text) {
-        let is_cue = meanings[found.pattern().as_usize()].intersects(cues);
-        if is_cue && whole_words(text, found.start(), found.end()) {
-            let blanks = " ".repeat(found.len());
-            out.to_mut().replace_range(found.range(), &blanks);
-        }
+    for (range, _) in found(text).filter(|(_, cue)| cue.intersects(cues)) {
+        let blanks = " ".repeat(range.len());
+        out.to_mut().replace_range(range, &blanks);
     }
     out
 }
@@ -101,34 +92,17 @@ fn contradicts(text: &str) -> bool {
 /// Words with which a contradiction begins.
 const CONTRADICTING: [&str; 6] = ["no", "nope", "actually", "nein", "doch", "nee"];
 
-/// Finds all phrases in one pass, each with its cue.
-fn matcher() -> Option<&'static (AhoCorasick, Vec<Cues>)> {
-    static MATCHER: OnceLock<Option<(AhoCorasick, Vec<Cues>)>> = OnceLock::new();
+/// The phrases in a text, each with its cue.
+fn found(text: &str) -> impl Iterator<Item = (Range<usize>, Cues)> {
+    static MATCHER: OnceLock<Option<Phrases<Cues>>> = OnceLock::new();
     let build = || {
-        let phrases = || {
-            PHRASES
-                .iter()
-                .flat_map(|&(cue, bars)| bars.split('|').map(move |text| (text, cue)))
-        };
-        let matcher = AhoCorasick::builder()
-            .ascii_case_insensitive(true)
-            .match_kind(MatchKind::LeftmostLongest)
-            .kind(Some(AhoCorasickKind::DFA))
-            .build(phrases().map(|(text, _)| text))
-            .ok()?;
-        Some((matcher, phrases().map(|(_, cue)| cue).collect()))
+        let phrases = PHRASES
+            .iter()
+            .flat_map(|&(cue, bars)| bars.split('|').map(move |text| (text, cue)));
+        Phrases::new(phrases)
     };
-    MATCHER.get_or_init(build).as_ref()
-}
-
-pub(super) fn whole_words(text: &str, start: usize, end: usize) -> bool {
-    let letter = |at: usize| {
-        text.as_bytes()
-            .get(at)
-            .is_some_and(|&b| b.is_ascii_alphanumeric() || b == b'_')
-    };
-    let joined = |at: usize| at > 0 && letter(at - 1) && letter(at);
-    !joined(start) && !joined(end)
+    let phrases = MATCHER.get_or_init(build).iter();
+    phrases.flat_map(move |phrases| phrases.find(text))
 }
 
 /// The phrases of each cue, separated by bars.

@@ -7,7 +7,6 @@ use jiff::civil::{Date, Weekday};
 
 use phrases::phrases;
 
-use super::cues::whole_words;
 use super::days::day_name;
 
 /// The meaning of a phrase relative to the date of its message.
@@ -74,24 +73,19 @@ impl Distance {
 /// The text with the day in brackets after each phrase that names one by its distance from `date`,
 /// the date of the message. `None` if there is no such phrase.
 pub(super) fn resolved(text: &str, date: Date) -> Option<String> {
-    let phrases = phrases()?;
     let mut out = String::new();
     let mut from = 0;
-    for found in phrases.matcher.find_iter(text) {
-        let follows = text.get(found.end()..).unwrap_or_default();
-        let before = &text[..found.start()];
-        if !whole_words(text, found.start(), found.end())
-            || is_part_of_another(before, &text[found.range()], follows)
-            || is_part_of_chinese(before, &text[found.range()])
+    for (range, distance) in phrases()?.find(text) {
+        let (before, follows) = (&text[..range.start], &text[range.end..]);
+        let phrase = &text[range.clone()];
+        if is_part_of_another(before, phrase, follows)
+            || is_part_of_chinese(before, phrase)
+            || distance.is_ambiguous(date)
         {
             continue;
         }
         let possessive = ["'s", "’s"].iter().find(|end| follows.starts_with(**end));
-        let end = found.end() + possessive.map_or(0, |end| end.len());
-        let distance = phrases.meanings[found.pattern().as_usize()];
-        if distance.is_ambiguous(date) {
-            continue;
-        }
+        let end = range.end + possessive.map_or(0, |end| end.len());
         if let Some(day) = distance.resolve(date) {
             out.push_str(&text[from..end]);
             out.push_str(" (");

@@ -2,10 +2,10 @@
 
 use std::sync::OnceLock;
 
-use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 use jiff::civil::Weekday::{self, Friday, Monday, Saturday, Sunday, Thursday, Tuesday, Wednesday};
 
 use super::Distance;
+use crate::extractive::matcher::Phrases;
 
 /// The largest number of days in digits.
 const MOST_DAYS: i64 = 99;
@@ -174,26 +174,13 @@ fn chinese() -> Vec<(String, Distance)> {
     all
 }
 
-/// All phrases, found in one pass.
-pub(super) struct Phrases {
-    pub(super) matcher: AhoCorasick,
-    /// The meaning of each pattern.
-    pub(super) meanings: Vec<Distance>,
-}
-
-pub(super) fn phrases() -> Option<&'static Phrases> {
-    static PHRASES: OnceLock<Option<Phrases>> = OnceLock::new();
+/// All phrases.
+pub(super) fn phrases() -> Option<&'static Phrases<Distance>> {
+    static PHRASES: OnceLock<Option<Phrases<Distance>>> = OnceLock::new();
     let build = || {
         let languages = [ENGLISH, GERMAN];
         let spaced = languages.iter().flat_map(Language::phrases);
-        let (texts, meanings): (Vec<String>, Vec<Distance>) = spaced.chain(chinese()).unzip();
-        let matcher = AhoCorasick::builder()
-            .ascii_case_insensitive(true)
-            .match_kind(MatchKind::LeftmostLongest)
-            .kind(Some(AhoCorasickKind::DFA))
-            .build(texts)
-            .ok()?;
-        Some(Phrases { matcher, meanings })
+        Phrases::new(spaced.chain(chinese()))
     };
     PHRASES.get_or_init(build).as_ref()
 }
