@@ -141,8 +141,7 @@ struct Section {
 }
 
 /// The quotes that answer the question best, or a note that no message has its words; nothing if
-/// neither fits. If no message has a name, a number or an id of the question, a note says so above the
-/// nearest quotes.
+/// neither fits. If no message has some of them, a note says so above the nearest quotes.
 fn first_sections(
     pool: &Pool<'_>,
     found: &Relevance,

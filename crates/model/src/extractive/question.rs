@@ -93,7 +93,7 @@ fn common_word_lists() -> impl Iterator<Item = &'static str> {
 pub(super) struct Relevance {
     /// The relevance of each unit.
     pub(super) units: Vec<f32>,
-    /// Names, numbers and ids of the question that no message has.
+    /// Words of the question that no message has.
     pub(super) missing: Vec<String>,
 }
 
@@ -119,12 +119,12 @@ pub(super) fn relevance(
     }
     let requests = pool.known(REQUESTS);
     let known = pool.known(task);
-    let is_asked: Vec<bool> = (0..pool.units.len())
-        .map(|unit| asked.contains(&unit) || is_repeated(pool, unit, &known, &requests))
+    let repeats: Vec<bool> = (0..pool.units.len())
+        .map(|unit| is_repeated(pool, unit, &known, &requests))
         .collect();
     let expected = Expected::from_task(task);
     let query = query(pool, task, spoken, &focus_terms);
-    let missing = missing_words(pool, task, spoken, &query);
+    let missing = missing_words(pool, task, &query, &repeats);
     let by_kind = expected::gains(pool, task);
     let messages = Messages::new(pool, task, &query, &by_kind);
     let units = bm25::of_units(pool, &query).into_iter().zip(by_kind);
@@ -139,7 +139,7 @@ pub(super) fn relevance(
             false => 1.0 - weights::UNIT_SHARE + weights::UNIT_SHARE * by_words / most,
         };
         let asks = match unit.cues {
-            _ if is_asked[index] => 0.0,
+            _ if repeats[index] || asked.contains(&index) => 0.0,
             cues if cues.intersects(Cues::OFFER) => 0.0,
             cues if cues.intersects(Cues::QUESTION) => weights::ASKS_ITSELF,
             _ => 1.0,

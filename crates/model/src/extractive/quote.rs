@@ -121,7 +121,7 @@ fn without_quotes(text: Cow<'_, str>) -> Cow<'_, str> {
     if is_excerpt(&text) && has_quote(&text) {
         return Cow::Borrowed("");
     }
-    if !text.lines().any(is_quote) {
+    if !text.lines().any(|line| is_quote(line) || is_note(line)) {
         return text;
     }
     let own: Vec<&str> = text
@@ -175,11 +175,12 @@ fn after_number(item: &str) -> Option<&str> {
 /// Whether a line of an answer is a heading, a day, or a note that there is nothing.
 fn is_heading_or_note(line: &str) -> bool {
     let is_day = line.starts_with("**") && line.ends_with("**");
-    line.starts_with('#')
-        || is_day
-        || line == UNKNOWN
-        || line.starts_with(MISSING)
-        || line.ends_with(NOTHING_NEW)
+    line.starts_with('#') || is_day || is_note(line) || line.ends_with(NOTHING_NEW)
+}
+
+/// Whether a line of an answer says that no message has words of the question.
+fn is_note(line: &str) -> bool {
+    line == UNKNOWN || line.starts_with(MISSING)
 }
 
 #[cfg(test)]
@@ -216,6 +217,7 @@ mod tests {
                  ship.”\nI see.",
                 "\nI see.",
             ),
+            ("No message has these words of the question: 1299.", ""),
             ("… done. - #141 user: “reverse path stays", ""),
             ("## Answer - #1 Ana: “We ship.”", ""),
             (

@@ -57,6 +57,12 @@ const KINDS: [(&str, Cues); 2] = [
     ),
 ];
 
+/// Whether a word in small letters asks for a kind of answer.
+pub(super) fn asks_for_kind(word: &str) -> bool {
+    let mut phrases = ASKING.iter().flat_map(|(_, phrases)| phrases.split('|'));
+    phrases.any(|phrase| has_word(phrase, word))
+}
+
 impl Expected {
     pub(super) fn from_task(task: &str) -> Expected {
         let text = format!(" {} ", words(task).collect::<Vec<_>>().join(" "));

@@ -1,8 +1,12 @@
-//! The names, numbers and ids of a question that no message has.
+//! The words of a question that no message has.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
-use super::{common_words, messages, words};
+use super::expected::asks_for_kind;
+use super::{
+    ASKING_VERBS, GENERAL_WORDS, REQUESTS, WRITING_VERBS, common_words, is_common_word, messages,
+    words,
+};
 use crate::date::utc_date;
 use crate::extractive::bm25::Query;
 use crate::extractive::days::{has_word, is_date_word};
@@ -16,28 +20,26 @@ const LEAST_LETTERS: usize = 3;
 /// The maximum number of words, and of the bytes of each.
 const MOST_WORDS: usize = 5;
 const MOST_BYTES: usize = 60;
+/// A word is common if so many messages have it, and this part of all.
+const COMMON_LEAST: usize = 4;
+const COMMON_PART: usize = 10;
 /// Words of a question about the form of its answer.
 const FORMS: &str = "english german french spanish dutch portuguese italian chinese markdown";
 
-/// Each one once, as the question writes it. Terms of the conversation are below `spoken`; `query` has
-/// those that are related to words of the question.
+/// The names, numbers and ids of a question that no message has, each once; other words if all that
+/// messages have are common in the conversation. `query` has the terms that stand for words of the
+/// question; `repeats`: whether a unit is the same question.
 pub(super) fn missing_words(
     pool: &Pool<'_>,
     task: &str,
-    spoken: Term,
     query: &Query,
+    repeats: &[bool],
 ) -> Vec<String> {
+    let known = KnownWords::new(pool, query, repeats);
     let is_english = common_words(task).is_none();
     let names_day = messages::names_day(task);
-    let numbers = known_numbers(pool, spoken);
-    let speakers: HashSet<&str> = pool.units.iter().map(|unit| unit.speaker).collect();
-    let speakers: HashSet<String> = speakers.into_iter().flat_map(words).collect();
-    let related: HashSet<Term> = query.values().map(|(word, _)| *word).collect();
-    let is_known = |word: &str| {
-        let term = pool.vocabulary.known(word);
-        term.is_some_and(|term| term < spoken || related.contains(&term))
-    };
-    let mut missing: Vec<String> = Vec::new();
+    let mut specific: Vec<String> = Vec::new();
+    let mut others: Vec<String> = Vec::new();
     for sentence in split(task) {
         let sentence = &task[sentence.range];
         // In a title all words begin like names.
@@ -47,40 +49,96 @@ pub(super) fn missing_words(
         terms::words(sentence, &mut |word, shape| {
             let is_first = std::mem::replace(&mut begins, false);
             let lower = word.to_lowercase();
-            let is_missing = match shape.digit {
+            if word.len() > MOST_BYTES || known.has(word, &lower) {
+                return;
+            }
+            let is_specific = match shape.digit {
+                // `#120` is the number of a message.
                 true => {
-                    let digits = digits(word);
-                    let is_number = digits.len() >= LEAST_DIGITS && !names_day;
-                    // `#120` is the number of a message.
-                    is_number && !numbers.contains(&digits) && !task.contains(&format!("#{word}"))
+                    let is_number = digits(word).len() >= LEAST_DIGITS && !names_day;
+                    is_number && !task.contains(&format!("#{word}"))
                 }
                 false if word.contains(['_', '@']) => true,
                 false => may_name && !is_first && is_name(&lower, shape),
             };
-            let is_new = !missing.iter().any(|known| known == word);
-            if is_missing
-                && is_new
-                && !is_known(word)
-                && !speakers.contains(&lower)
-                && word.len() <= MOST_BYTES
-                && missing.len() < MOST_WORDS
-            {
-                missing.push(word.to_owned());
+            let list = match is_specific {
+                true => &mut specific,
+                false if is_subject(&lower, shape) => &mut others,
+                false => return,
+            };
+            if list.len() < MOST_WORDS && !list.iter().any(|listed| listed == word) {
+                list.push(word.to_owned());
             }
         });
     }
-    missing
+    match specific.is_empty() && known.are_common {
+        true => others,
+        false => specific,
+    }
 }
 
-/// The digits of each word of the conversation, and the years of its messages: 1,299 and 1299 are one
-/// number.
-fn known_numbers(pool: &Pool<'_>, spoken: Term) -> HashSet<String> {
-    let spoken = pool.vocabulary.words().filter(|(_, term)| *term < spoken);
-    let mut numbers: HashSet<String> = spoken.map(|(word, _)| digits(word)).collect();
-    let dates = pool.units.iter().filter_map(|unit| utc_date(unit.at?));
-    let years: HashSet<i16> = dates.map(|date| date.year()).collect();
-    numbers.extend(years.iter().map(i16::to_string));
-    numbers
+/// The words of the messages, without those that ask the question.
+struct KnownWords<'p, 'a> {
+    pool: &'p Pool<'a>,
+    terms: HashSet<Term>,
+    /// The words of the question for which a message has a related one.
+    related: HashSet<Term>,
+    /// The digits of each word, and the years of the messages: 1,299 and 1299 are one number.
+    numbers: HashSet<String>,
+    speakers: HashSet<String>,
+    /// Whether every word of the question that a message has is common in the conversation.
+    are_common: bool,
+}
+
+impl<'p, 'a> KnownWords<'p, 'a> {
+    fn new(pool: &'p Pool<'a>, query: &Query, repeats: &[bool]) -> KnownWords<'p, 'a> {
+        let mut terms: HashSet<Term> = HashSet::new();
+        let mut speakers: HashSet<&str> = HashSet::new();
+        // The last source with each word of the question, and their number.
+        let mut times: HashMap<Term, (usize, usize)> = HashMap::new();
+        let said = pool
+            .units
+            .iter()
+            .enumerate()
+            .filter(|(at, _)| !repeats[*at]);
+        let mut years: HashSet<i16> = HashSet::new();
+        for (at, unit) in said {
+            terms.extend(pool.terms(at));
+            speakers.insert(unit.speaker);
+            years.extend(unit.at.and_then(utc_date).map(|date| date.year()));
+            for (word, _) in pool.terms(at).iter().filter_map(|term| query.get(term)) {
+                let (last, sources) = times.entry(*word).or_insert((usize::MAX, 0));
+                if std::mem::replace(last, unit.source) != unit.source {
+                    *sources += 1;
+                }
+            }
+        }
+        let said = pool
+            .vocabulary
+            .words()
+            .filter(|(_, term)| terms.contains(term));
+        let mut numbers: HashSet<String> = said.map(|(word, _)| digits(word)).collect();
+        numbers.extend(years.iter().map(i16::to_string));
+        let common = COMMON_LEAST.max(pool.sources / COMMON_PART);
+        let rarest = times.values().map(|(_, sources)| *sources).min();
+        KnownWords {
+            pool,
+            terms,
+            related: times.into_keys().collect(),
+            numbers,
+            speakers: speakers.into_iter().flat_map(words).collect(),
+            are_common: rarest.is_some_and(|rarest| rarest >= common),
+        }
+    }
+
+    fn has(&self, word: &str, lower: &str) -> bool {
+        let is_known = |term: Term| self.terms.contains(&term) || self.related.contains(&term);
+        let digits = digits(word);
+        self.pool.vocabulary.known(word).is_some_and(is_known)
+            || self.speakers.contains(lower.trim_end_matches('s'))
+            || self.speakers.contains(lower)
+            || !digits.is_empty() && self.numbers.contains(&digits)
+    }
 }
 
 fn digits(word: &str) -> String {
@@ -96,6 +154,18 @@ fn is_name(lower: &str, shape: Shape) -> bool {
         && !is_stop_word(lower)
         && !is_date_word(lower)
         && !has_word(FORMS, lower)
+}
+
+/// Whether a word in small letters may be what a question is about.
+fn is_subject(lower: &str, shape: Shape) -> bool {
+    let lists = [GENERAL_WORDS, REQUESTS, WRITING_VERBS, ASKING_VERBS, FORMS];
+    !shape.digit
+        && lower.len() >= LEAST_LETTERS
+        && !is_stop_word(lower)
+        && !is_common_word(lower)
+        && !is_date_word(lower)
+        && !asks_for_kind(lower)
+        && !lists.iter().any(|list| has_word(list, lower))
 }
 
 #[cfg(test)]
@@ -140,6 +210,40 @@ mod tests {
         for (task, expected) in rows {
             assert_eq!(missing(task), expected, "{task}");
         }
+    }
+
+    #[test]
+    fn words_are_missing_beside_common_ones() {
+        let mut texts = vec!["The ferry to Bergen was late."; 30];
+        texts.extend(["We meet in the hall."; 6]);
+        texts.push("The hall is cold.");
+        let passages = passages_of(texts);
+        let missing = |task: &str| {
+            let found = relevance(&mut pool_of(&passages), task, &HashSet::new());
+            found.map(|found| found.missing).unwrap_or_default()
+        };
+        assert_eq!(
+            missing("Which hall had a sauna and a stage?"),
+            ["sauna", "stage"]
+        );
+        for known in [
+            "Is the hall cold, with a sauna?",
+            "How many halls are there?",
+            "Tell me about the hall",
+        ] {
+            assert!(missing(known).is_empty(), "{known}");
+        }
+    }
+
+    #[test]
+    fn a_question_that_was_asked_before_is_no_message_with_its_words() {
+        let task = "Which hall had 1400 degrees?";
+        let passages = passages_of(["The hall is cold.", task]);
+        let found = relevance(&mut pool_of(&passages), task, &HashSet::new());
+        assert_eq!(
+            found.map(|found| found.missing),
+            Some(vec!["1400".to_owned()])
+        );
     }
 
     #[test]
