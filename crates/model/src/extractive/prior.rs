@@ -236,6 +236,26 @@ mod tests {
     }
 
     #[test]
+    fn two_texts_of_one_message_keep_its_number() {
+        let texts = ["The gate is locked.", "The key is with Ada."];
+        let at = Timestamp(1_715_000_000_000);
+        let passages = texts.map(|text| Passage::text(Ordinal(5), Role::User, at, text));
+        let count = |text: &str| text.len() as u64 / 4;
+        for layout in [SummaryLayout::Rolling, SummaryLayout::Paragraph] {
+            let input = SummaryInput {
+                layout,
+                ..SummaryInput::new(&passages, unisono_context::Tokens(200), &count)
+            };
+            let summary = summarise(&input).text;
+            let mut pool = Pool::new();
+            add(&mut pool, &summary, Ordinal(5));
+            let read = pool.units.iter().map(|unit| (unit.ordinal, unit.text));
+            let expected = texts.map(|text| (Some(Ordinal(5)), text));
+            assert_eq!(read.collect::<Vec<_>>(), expected, "{summary}");
+        }
+    }
+
+    #[test]
     fn the_note_of_an_attachment_is_no_text() {
         let summary =
             "- Ada #3 [attachment plan.pdf application/pdf 3,000 bytes]\n- Ada #4 It is done.";

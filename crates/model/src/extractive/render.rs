@@ -13,7 +13,7 @@ use super::days::{Days, MS_PER_DAY, QuotedDays, short_name};
 use super::paragraph::{END, ends_sentence, escape_numbers};
 use super::passage::PassageKind;
 use super::pool::Pool;
-use super::quote::quote;
+use super::quote::{GAP, quote};
 use super::section::Section;
 use crate::date::utc_date;
 
@@ -52,7 +52,9 @@ pub(super) fn rolling(pool: &Pool<'_>, chosen: &[usize], coverage: &Coverage, ca
     // Quotes without a day come first, so that they are below no other day.
     lines.sort_by_key(|line| (line.section, heading(line)));
     let mut text = coverage.days.legend(&headings, &quoted, cap);
-    let (mut section, mut day, mut year, mut speaker) = (None, None, None, None);
+    let (mut section, mut day, mut year) = (None, None, None);
+    // The speaker and the message at the end of the text.
+    let (mut speaker, mut message) = (None, None);
     // The separator between a day and the list above it.
     let mut above = "";
     for line in &lines {
@@ -77,12 +79,12 @@ pub(super) fn rolling(pool: &Pool<'_>, chosen: &[usize], coverage: &Coverage, ca
             && ends_sentence(text.trim_end())
         {
             text.truncate(text.trim_end().len());
-            let _ = write!(text, " {ordinal} ");
+            text.push_str(&before_quote(ordinal, message.replace(ordinal)));
             push_quote(pool, &line.units, &mut text);
             text.push('\n');
             continue;
         }
-        speaker = said_on.map(|_| first.speaker);
+        (speaker, message) = (said_on.map(|_| first.speaker), said_on);
         let _ = match (first.speaker, first.ordinal) {
             ("", None) => write!(text, "- "),
             ("", Some(ordinal)) => write!(text, "- {ordinal} "),
@@ -94,6 +96,15 @@ pub(super) fn rolling(pool: &Pool<'_>, chosen: &[usize], coverage: &Coverage, ca
     }
     text.truncate(text.trim_end().len());
     text
+}
+
+/// The number of a message before its quote, or the mark of a gap if the quote before it is of the same
+/// message: a message may have several texts.
+fn before_quote(message: Ordinal, last: Option<Ordinal>) -> String {
+    match last == Some(message) {
+        true => GAP.to_owned(),
+        false => format!(" {message} "),
+    }
 }
 
 /// Appends quotes. It escapes words in them that look like numbers of messages (`#12`).
@@ -118,9 +129,15 @@ pub(super) fn paragraph(pool: &Pool<'_>, chosen: &[usize], coverage: &Coverage) 
             let _ = write!(text, " to {last}");
         }
     }
-    let mut speaker = None;
+    let (mut speaker, mut message) = (None, None);
     for line in &lines {
         let first = &pool.units[line.units[0]];
+        let is_of_last = speaker == Some(first.speaker) && first.ordinal.is_some();
+        if is_of_last && message == first.ordinal {
+            text.push_str(GAP);
+            push_quote(pool, &line.units, &mut text);
+            continue;
+        }
         text.push_str(if text.is_empty() || speaker.is_some() {
             ""
         } else {
@@ -135,7 +152,7 @@ pub(super) fn paragraph(pool: &Pool<'_>, chosen: &[usize], coverage: &Coverage) 
         if speaker != Some(first.speaker) && !first.speaker.is_empty() {
             let _ = write!(text, "{}: ", first.speaker);
         }
-        speaker = Some(first.speaker);
+        (speaker, message) = (Some(first.speaker), first.ordinal);
         if let Some(ordinal) = first.ordinal {
             let _ = write!(text, "{ordinal} ");
         }
