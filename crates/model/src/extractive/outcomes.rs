@@ -8,6 +8,8 @@ use unisono_context::Ordinal;
 
 use super::anchors::is_id;
 use super::passage::{Passage, PassageKind};
+use super::readability::bare;
+use super::split::first_words;
 use crate::date::Date;
 
 /// Between the name of a call and its outcome.
@@ -112,12 +114,8 @@ fn places<'t>(texts: &'t [Cow<'_, str>]) -> HashMap<&'t str, (usize, usize)> {
 
 fn tokens(text: &str) -> impl Iterator<Item = &str> {
     let is_end = |c: char| c.is_whitespace() || ",;()[]{}<>\"'`|=".contains(c);
-    let all = text.split(is_end).map(trimmed);
+    let all = text.split(is_end).map(bare);
     all.filter(|token| is_reference(token))
-}
-
-fn trimmed(token: &str) -> &str {
-    token.trim_matches(|c: char| !c.is_alphanumeric())
 }
 
 /// Whether a word is an id, a hash or a path, and no amount, day or time.
@@ -152,7 +150,7 @@ fn pieces<'t>(text: &'t str, at: usize, places: &HashMap<&str, (usize, usize)>) 
     let mut outcome = None;
     for (place, member) in text.lines().flat_map(members).enumerate() {
         if outcome.is_none() && is_outcome(member) {
-            outcome = Some((place, cut(member)));
+            outcome = Some((place, first_words(member, PIECE_BYTES)));
         }
         for token in tokens(member) {
             let Some(&(first, last)) = places.get(token) else {
@@ -219,18 +217,6 @@ fn piece<'t>(member: &'t str, token: &str) -> &'t str {
         true => joined,
         false => &member[at..at + token.len()],
     }
-}
-
-/// The beginning of a text in whole words.
-fn cut(text: &str) -> &str {
-    if text.len() <= PIECE_BYTES {
-        return text;
-    }
-    let end = (0..=PIECE_BYTES)
-        .rev()
-        .find(|&end| text.is_char_boundary(end));
-    let head = &text[..end.unwrap_or(0)];
-    head.rfind(' ').map_or(head, |space| &head[..space])
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! The units that compete for room: from the messages and from an earlier summary.
 
+use std::ops::Deref;
+
 use unisono_context::{Ordinal, Role, Timestamp};
 
 use super::cues::Cues;
@@ -20,27 +22,24 @@ pub(super) struct Unit<'a> {
     pub(super) place: usize,
     /// Whether it begins a line of its source.
     pub(super) starts_line: bool,
-    /// The message; `None` for a line of an earlier summary without a number.
-    pub(super) ordinal: Option<Ordinal>,
-    pub(super) at: Option<Timestamp>,
-    pub(super) role: Role,
-    pub(super) speaker: &'a str,
-    pub(super) kind: PassageKind,
+    /// What it has in common with the other units of its source.
+    common: Source<'a>,
     pub(super) block: Block,
     pub(super) cues: Cues,
     pub(super) marks: Marks,
     /// What it or its message asks for.
     pub(super) demand: Demand,
-    /// Whether it is a line of an earlier summary, and its section there.
-    pub(super) prior: bool,
-    pub(super) section: Option<Section>,
-    /// Whether it is the line of a tool result's outcome.
-    pub(super) is_outcome: bool,
-    /// Whether it is of a call that failed. It is never quoted.
-    pub(super) is_failed_call: bool,
     /// Estimated tokens.
     pub(super) tokens: f32,
     terms: (u32, u32),
+}
+
+impl<'a> Deref for Unit<'a> {
+    type Target = Source<'a>;
+
+    fn deref(&self) -> &Source<'a> {
+        &self.common
+    }
 }
 
 impl Unit<'_> {
@@ -51,16 +50,20 @@ impl Unit<'_> {
 }
 
 /// The common properties of the units of a source.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Source<'a> {
+    /// The message; `None` for a line of an earlier summary without a number.
     pub(super) ordinal: Option<Ordinal>,
     pub(super) at: Option<Timestamp>,
     pub(super) role: Role,
     pub(super) speaker: &'a str,
     pub(super) kind: PassageKind,
+    /// Whether it is a line of an earlier summary, and its section there.
     pub(super) prior: bool,
     pub(super) section: Option<Section>,
+    /// Whether it is the line of a tool result's outcome.
     pub(super) is_outcome: bool,
+    /// Whether it is of a call that failed. It is never quoted.
     pub(super) is_failed_call: bool,
 }
 
@@ -145,11 +148,7 @@ impl<'a> Pool<'a> {
                     source: self.sources,
                     place,
                     starts_line: span.starts_line,
-                    ordinal: source.ordinal,
-                    at: source.at,
-                    role: source.role,
-                    speaker: source.speaker,
-                    kind: source.kind,
+                    common: source,
                     block: span.block,
                     cues: Cues::detect(text),
                     marks,
@@ -157,10 +156,6 @@ impl<'a> Pool<'a> {
                         PassageKind::Text => Demand::detect(text),
                         _ => Demand::None,
                     },
-                    prior: source.prior,
-                    section: source.section,
-                    is_outcome: source.is_outcome,
-                    is_failed_call: source.is_failed_call,
                     tokens: estimate_tokens(text),
                     terms,
                 });

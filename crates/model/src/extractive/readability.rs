@@ -48,7 +48,8 @@ pub(super) fn dangles(unit: &Unit<'_>) -> bool {
     PRONOUNS.contains(&first.as_str())
 }
 
-fn bare(word: &str) -> &str {
+/// A word without the signs around it.
+pub(super) fn bare(word: &str) -> &str {
     word.trim_matches(|c: char| !c.is_alphanumeric())
 }
 

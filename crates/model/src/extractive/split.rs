@@ -148,6 +148,16 @@ fn cut_to(text: &str, range: Range<usize>) -> Range<usize> {
     range.start..range.start + end.unwrap_or(window.len())
 }
 
+/// The beginning of a text in at most so many bytes, in whole words if one fits.
+pub(super) fn first_words(text: &str, bytes: usize) -> &str {
+    if text.len() <= bytes {
+        return text;
+    }
+    let end = (0..=bytes).rev().find(|&end| text.is_char_boundary(end));
+    let head = &text[..end.unwrap_or(0)];
+    head.rfind(' ').map_or(head, |space| &head[..space])
+}
+
 /// The range without white space at its ends.
 fn trim(text: &str, range: Range<usize>) -> Range<usize> {
     let piece = &text[range.clone()];

@@ -16,6 +16,7 @@ use super::quote::{push_unit, quotable_text};
 use super::render::{self, Coverage};
 use super::section::Section;
 use super::select::{Preference, Worth, choose};
+use super::split::first_words;
 use super::telegraphic::DroppedWords;
 use super::{SummaryDraft, SummaryInput, SummaryLayout, days, facts, prior, score, weights};
 use crate::date::utc_date;
@@ -268,12 +269,8 @@ impl<'a> WeighedInput<'a> {
         let start = text.len();
         push_unit(&self.pool, index, &mut text);
         if text.len() - start > bytes {
-            let end = (start..=start + bytes)
-                .rev()
-                .find(|&at| text.is_char_boundary(at));
-            let end = end.unwrap_or(start);
-            let word = text[start..end].rfind(' ').map(|space| start + space);
-            text.truncate(word.unwrap_or(end));
+            let kept = first_words(&text[start..], bytes).len();
+            text.truncate(start + kept);
             text.push_str(" …");
         }
         let tokens = (input.count)(&text);
