@@ -8,7 +8,7 @@ use unisono_context::checkpoint::{Body, FactCoverage, Span, block_text};
 
 use super::SummaryInput;
 use super::days::{DAYS, Days, QuotedDays, day_name, is_date_word, short_name};
-use super::summary::{self, RedactedTexts, WeighedInput};
+use super::summary::{RedactedTexts, WeighedInput};
 use super::terms::{Class, Term, words};
 use crate::date::{Date, utc_date};
 
@@ -57,14 +57,14 @@ pub(super) fn coverage(
     covers: &[Span],
     block: &str,
 ) -> Option<FactCoverage> {
-    let quotes = summary::checkpoint(input, covers);
-    let body = Body::Summary(quotes.text.as_str().into());
-    let quotes = block_text(covers, &body, &quotes.key_facts);
     let texts = RedactedTexts::redacted(input);
     let mut read = WeighedInput::weighed(input, &texts);
     let none = HashSet::new();
     let named: Vec<Term> = named(&read, &none).into_keys().collect();
     let days = read.coverage.days.known.len();
+    let quotes = read.checkpoint(input, covers);
+    let body = Body::Summary(quotes.text.as_str().into());
+    let quotes = block_text(covers, &body, &quotes.key_facts);
     let mut given = |text: &str| {
         let terms: HashSet<Term> = read.pool.terms_of(text).into_iter().collect();
         let named = named.iter().filter(|term| terms.contains(term)).count();

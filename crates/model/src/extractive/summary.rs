@@ -53,39 +53,7 @@ pub(super) fn summarise(input: &SummaryInput<'_>) -> SummaryDraft {
 /// See [`super::checkpoint`].
 pub(super) fn checkpoint(input: &SummaryInput<'_>, covers: &[Span]) -> SummaryDraft {
     let texts = RedactedTexts::redacted(input);
-    let mut read = WeighedInput::weighed(input, &texts);
-    if let Some(span) = covers.first() {
-        read.coverage.first = Some(span.first);
-    }
-    let mut chosen = read.choose(input);
-    let mut key_facts = read.checkpoint_facts(input, &chosen);
-    let dropped = facts::without_room(input.prior_facts, &key_facts);
-    if !dropped.is_empty() {
-        read.add_facts(input, &dropped);
-        chosen = read.choose(input);
-    }
-    read.exclude_facts(&mut chosen, &key_facts);
-    let block = |text: String, facts: &[KeyFact]| {
-        let text = block_text(covers, &Body::Summary(text.into()), facts);
-        (input.count)(&text)
-    };
-    let frame = block(String::new(), &key_facts);
-    let mut room = input.cap.0.saturating_sub(frame);
-    loop {
-        let fitted = read.text(input, &chosen, room);
-        let tokens = block(fitted.text.clone(), &key_facts);
-        let over = tokens.saturating_sub(input.cap.0);
-        if over == 0 || fitted.text.is_empty() {
-            key_facts.retain(|_| !fitted.text.is_empty());
-            return SummaryDraft {
-                quoted: quoted(&read.pool, &fitted.units),
-                text: fitted.text,
-                tokens: Tokens(tokens),
-                key_facts,
-            };
-        }
-        room = room.saturating_sub(over);
-    }
+    WeighedInput::weighed(input, &texts).checkpoint(input, covers)
 }
 
 /// See [`super::key_facts`].
@@ -155,6 +123,42 @@ impl<'a> WeighedInput<'a> {
             worth: worth(&mut pool, &coverage, input),
             pool,
             coverage,
+        }
+    }
+
+    /// See [`super::checkpoint`].
+    pub(super) fn checkpoint(&mut self, input: &SummaryInput<'a>, covers: &[Span]) -> SummaryDraft {
+        if let Some(span) = covers.first() {
+            self.coverage.first = Some(span.first);
+        }
+        let mut chosen = self.choose(input);
+        let mut key_facts = self.checkpoint_facts(input, &chosen);
+        let dropped = facts::without_room(input.prior_facts, &key_facts);
+        if !dropped.is_empty() {
+            self.add_facts(input, &dropped);
+            chosen = self.choose(input);
+        }
+        self.exclude_facts(&mut chosen, &key_facts);
+        let block = |text: String, facts: &[KeyFact]| {
+            let text = block_text(covers, &Body::Summary(text.into()), facts);
+            (input.count)(&text)
+        };
+        let frame = block(String::new(), &key_facts);
+        let mut room = input.cap.0.saturating_sub(frame);
+        loop {
+            let fitted = self.text(input, &chosen, room);
+            let tokens = block(fitted.text.clone(), &key_facts);
+            let over = tokens.saturating_sub(input.cap.0);
+            if over == 0 || fitted.text.is_empty() {
+                key_facts.retain(|_| !fitted.text.is_empty());
+                return SummaryDraft {
+                    quoted: quoted(&self.pool, &fitted.units),
+                    text: fitted.text,
+                    tokens: Tokens(tokens),
+                    key_facts,
+                };
+            }
+            room = room.saturating_sub(over);
         }
     }
 
