@@ -151,6 +151,12 @@ pub fn key_facts(input: &SummaryInput<'_>) -> Vec<KeyFact> {
     summary::key_facts(input)
 }
 
+/// The key facts of earlier checkpoints that a new one does not carry only because it has no room for
+/// them. They are in no earlier summary.
+pub fn facts_without_room<'f>(prior: &'f [KeyFact], kept: &[KeyFact]) -> Vec<&'f KeyFact> {
+    facts::without_room(prior, kept)
+}
+
 /// The details of the input that are missing in another model's summary: a line of days, and one of
 /// names and ids with digits, the most important ones that fit the cap. Empty if nothing is missing
 /// or nothing fits. `text` is the summary with everything next to it.

@@ -10,7 +10,7 @@ use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::Instant;
 use unisono_context::Tokens;
 use unisono_context::alteration::Alteration;
-use unisono_context::checkpoint::{Body, KeyFact, Span, block_text};
+use unisono_context::checkpoint::{Body, Checkpoint, KeyFact, Span, block_text};
 use unisono_context::compaction::{Cover, Draft, Rejection, Stop, accept, has_text};
 use unisono_context::cost::Cost;
 use unisono_context::message::Message;
@@ -312,11 +312,12 @@ async fn plan(asked: &SummaryRequest<'_>) -> Result<Parts, Arc<str>> {
         max_output: summariser.max_output,
         cap: asked.room,
     };
+    let lost = extract::lost_facts(&extract::prior_facts(&job), asked.key_facts);
     let work = spawn_blocking(move || {
         let tokenizer = Tokenizer::load(summariser.encoding).map_err(|error| error.to_string())?;
         let said = transcript(&job, &job.messages);
         let recent = self::transcript(&job, &job.recent);
-        let prior = prior(&job);
+        let prior = prior(&job, &lost);
         let material = Material {
             items: &said,
             prior: &prior,
@@ -349,10 +350,14 @@ pub(super) fn transcript<'j>(
     said.collect()
 }
 
-fn prior(job: &CompactionJob) -> Vec<TranscriptItem<'_>> {
-    let prior = job.prior.iter().filter_map(|checkpoint| {
-        let span = Span::new(checkpoint.first(), checkpoint.cutoff);
-        Some(TranscriptItem::summary(span, summary_of(checkpoint)?))
+/// The earlier summaries, and the facts that would be lost with the last one.
+fn prior<'j>(job: &'j CompactionJob, lost: &'j str) -> Vec<TranscriptItem<'j>> {
+    let span = |checkpoint: &Arc<Checkpoint>| Span::new(checkpoint.first(), checkpoint.cutoff);
+    let summaries = job.prior.iter().filter_map(|checkpoint| {
+        let text = summary_of(checkpoint)?;
+        Some(TranscriptItem::summary(span(checkpoint), text))
     });
-    prior.collect()
+    let last = job.prior.last().filter(|_| !lost.is_empty());
+    let facts = last.map(|checkpoint| TranscriptItem::summary(span(checkpoint), lost));
+    summaries.chain(facts).collect()
 }

@@ -174,12 +174,23 @@ fn with_input<T>(
     }))
 }
 
-fn prior_facts(job: &CompactionJob) -> Vec<KeyFact> {
+pub(super) fn prior_facts(job: &CompactionJob) -> Vec<KeyFact> {
     let facts = job
         .prior
         .iter()
         .flat_map(|checkpoint| &checkpoint.key_facts);
     facts.cloned().collect()
+}
+
+/// The earlier key facts for which a new checkpoint has no room, one a line, for the model that writes
+/// its summary: no earlier summary has them. Empty if there are none.
+pub(super) fn lost_facts(prior: &[KeyFact], kept: &[KeyFact]) -> String {
+    let lost = extractive::facts_without_room(prior, kept);
+    if lost.is_empty() {
+        return String::new();
+    }
+    let lines: Vec<String> = lost.iter().map(ToString::to_string).collect();
+    format!("## Key facts\n{}", lines.join("\n"))
 }
 
 pub(super) fn summary_of(checkpoint: &Checkpoint) -> Option<&str> {
@@ -230,4 +241,34 @@ async fn truncate(
         keep /= 2;
     }
     Err(format!("nothing of the range fits {cap} tokens").into())
+}
+
+#[cfg(test)]
+mod tests {
+    use unisono_context::Ordinal;
+
+    use super::*;
+
+    #[test]
+    fn facts_without_room_are_shown_to_the_model() {
+        let facts = [
+            (2, "Deliveries must not arrive at noon."),
+            (5, "The budget is 2,400 EUR for the whole fence."),
+            (
+                9,
+                "Correction: the budget is 2,900 EUR for the whole fence.",
+            ),
+        ]
+        .map(|(n, text)| KeyFact {
+            text: text.into(),
+            ordinal: Ordinal(n),
+        });
+        let [_, _, newest] = &facts;
+        let lost = lost_facts(&facts, std::slice::from_ref(newest));
+        assert_eq!(
+            lost,
+            "## Key facts\n- Deliveries must not arrive at noon. (#2)"
+        );
+        assert_eq!(lost_facts(&facts[2..], &facts[2..]), "");
+    }
 }
