@@ -380,20 +380,6 @@ fn a_person_who_speaks_once_is_a_speaker_if_all_lines_have_one() {
 }
 
 #[test]
-fn chatgpts_citations_are_left_behind() {
-    let message = |text: &str| {
-        format!(
-            r#"{{"author":{{"role":"assistant"}},"content":{{"content_type":"text","parts":["{text}"]}}}}"#
-        )
-    };
-    let said = message("A cat \u{e200}cite\u{e202}turn0search0\u{e201}. Yes.\u{e200}cite");
-    let text = format!(r#"{{"mapping":{{"a":{{"message":{said}}}}},"current_node":"a"}}"#);
-    let outline = outline_of(text.as_bytes(), None);
-    assert!(outline.contains("A cat. Yes.cite"), "{outline}");
-    assert!(outline.contains("left behind 2 citation"), "{outline}");
-}
-
-#[test]
 fn the_text_of_a_document_stands_behind_it() {
     let document =
         |source: &str| format!(r#"{{"type":"document","title":"Plan","source":{source}}}"#);

@@ -50,6 +50,27 @@ fn words_of_people_and_of_the_model_are_read_and_others_reported() {
 }
 
 #[test]
+fn words_of_markup_stay_and_the_rest_is_counted() {
+    let assistant = r#""author":{"role":"assistant"}"#;
+    let tool = r#""author":{"role":"tool","name":"dalle.text2im"}"#;
+    let cited = r#"{"content_type":"text","parts":["A cat \ue200cite\ue202turn0search0\ue201. Yes.\ue200cite"]}"#;
+    let linked = r#"{"content_type":"text","parts":["To \ue200entity\ue202[\"city\",\"Bergen\",\"x\"]\ue201, \ue200entity\ue202Oslo\ue201 \ue200cite\ue202turn0search0\ue201 by \ue200url\ue202boat\ue202https://e.org/\ue201 or \ue200link_title\ue202train\ue202turn0search1\ue201."]}"#;
+    let drawn = r#"{"content_type":"multimodal_text","parts":[{"content_type":"image_asset_pointer",
+        "asset_pointer":"file-service://f","metadata":{"dalle":{"prompt":"a lighthouse"}}}]}"#;
+    let trip = "Text(\"To Bergen, Oslo by boat (https://e.org/) or train.\")";
+    for (content, others, expected) in [
+        (cited, assistant, "A cat. Yes.cite"),
+        (cited, assistant, "left behind 2 citation\n"),
+        (linked, assistant, trip),
+        (linked, assistant, "left behind 1 citation\n"),
+        (drawn, tool, "left behind 1 image prompt\n"),
+    ] {
+        let outline = imported(content, others);
+        assert!(outline.contains(expected), "{expected}: {outline}");
+    }
+}
+
+#[test]
 fn a_conversation_has_one_digest_in_all_parts_of_an_export() {
     let one = |title: &str| {
         let said = r#"{"author":{"role":"user"},"content":{"parts":["Hi"]}}"#;

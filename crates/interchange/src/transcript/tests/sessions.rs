@@ -450,33 +450,9 @@ fn a_text_that_the_model_took_from_the_queue_stands_behind_the_results() {
 }
 
 #[test]
-fn names_and_links_in_markup_of_chatgpt_stay_in_the_text() {
-    let text = r#"To \ue200entity\ue202[\"city\",\"Bergen\",\"x\"]\ue201, \ue200entity\ue202Oslo\ue201 \ue200cite\ue202turn0search0\ue201 by \ue200url\ue202boat\ue202https://e.org/\ue201 or \ue200link_title\ue202train\ue202turn0search1\ue201."#;
-    let content = format!(r#"{{"content_type":"text","parts":["{text}"]}}"#);
-    let message = format!(r#"{{"author":{{"role":"assistant"}},"content":{content}}}"#);
-    let export = format!(r#"{{"mapping":{{"a":{{"message":{message}}}}},"current_node":"a"}}"#);
-    let outline = outline_of(export.as_bytes(), None);
-    let expected = "Text(\"To Bergen, Oslo by boat (https://e.org/) or train.\")";
-    assert!(outline.contains(expected), "{outline}");
-    assert!(outline.contains("left behind 1 citation\n"), "{outline}");
-}
-
-#[test]
-fn citations_and_prompts_of_images_are_counted() {
+fn citations_of_claude_are_counted() {
     let claude = r#"[{"name":"T","chat_messages":[{"uuid":"a","sender":"assistant","content":[
         {"type":"text","text":"At 7.","citations":[{"uuid":"c"},{"uuid":"d"}]}]}]}]"#;
     let outline = outline_of(claude.as_bytes(), None);
     assert!(outline.contains("left behind 2 citation\n"), "{outline}");
-    let image = r#"{"content_type":"image_asset_pointer","asset_pointer":"file-service://f",
-        "metadata":{"dalle":{"prompt":"a lighthouse"}}}"#;
-    let message = format!(
-        r#"{{"author":{{"role":"tool","name":"dalle.text2im"}},
-        "content":{{"content_type":"multimodal_text","parts":[{image}]}}}}"#
-    );
-    let chatgpt = format!(r#"{{"mapping":{{"a":{{"message":{message}}}}},"current_node":"a"}}"#);
-    let outline = outline_of(chatgpt.as_bytes(), None);
-    assert!(
-        outline.contains("left behind 1 image prompt\n"),
-        "{outline}"
-    );
 }
