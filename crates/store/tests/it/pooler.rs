@@ -1,14 +1,13 @@
 //! A pooler in front of the database.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use unisono_store::postgres::{Options, Postgres};
 use unisono_store::{Engine, Error, Health, SessionId};
 use unisono_test_postgres::{Pooler, Server};
 
 use crate::members::append;
-use crate::postgres::{own_server, sql, store};
+use crate::postgres::{SHORT_PATIENCE, own_server, sql, store};
 
 const A: SessionId = SessionId::from_u128(0xA);
 
@@ -76,7 +75,7 @@ async fn a_statement_that_is_lost_later_is_sent_again_and_said() {
     made.close().await.unwrap();
     let server = Server::shared().unwrap();
     let options = Options::new(&server.url("lost_statements"), None).unwrap();
-    let patient = options.patience(Duration::from_millis(400));
+    let patient = options.patience(SHORT_PATIENCE);
     let engine = Postgres::open(patient).await.unwrap();
     let claim = engine.claim(A).await.unwrap();
     assert_eq!(engine.append(append(claim.epoch, 0)).await.unwrap(), 1);

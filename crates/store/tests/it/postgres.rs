@@ -15,6 +15,9 @@ use unisono_store::{
 use unisono_test_postgres::Server;
 
 const A: SessionId = SessionId::from_u128(0xA);
+/// How long a program waits for a database that is away, in tests that wait for the end of that time. On
+/// a busy machine a commit may take a second.
+pub(crate) const SHORT_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Runs statements as the server's owner.
 pub(crate) async fn sql(server: &Server, schema: &str, statements: &str) {
@@ -292,7 +295,7 @@ async fn a_cancelled_append_is_tried_again_and_its_failure_is_temporary() {
     };
     made.close().await.unwrap();
     let server = Server::shared().unwrap();
-    let patient = options(&server.url("cancelled")).patience(Duration::from_millis(400));
+    let patient = options(&server.url("cancelled")).patience(SHORT_PATIENCE);
     let engine = Postgres::open(patient).await.unwrap();
     let claim = engine.claim(A).await.unwrap();
     engine.append(append(claim.epoch, 0, b"1")).await.unwrap();
@@ -374,8 +377,7 @@ async fn a_database_that_is_away_is_waited_for_and_then_said_to_be() {
     let Some(server) = own_server(&[]).await else {
         return;
     };
-    let patience = Duration::from_millis(400);
-    let patient = options(&server.url("talks")).patience(patience);
+    let patient = options(&server.url("talks")).patience(SHORT_PATIENCE);
     let engine = Postgres::open(patient).await.unwrap();
     let claim = engine.claim(A).await.unwrap();
     engine.append(append(claim.epoch, 0, b"1")).await.unwrap();
@@ -422,7 +424,7 @@ async fn a_standby_that_is_not_promoted_yet_is_waited_for_and_refused_at_the_sta
         return;
     };
     let url = server.url("talks");
-    let patient = options(&url).patience(Duration::from_millis(400));
+    let patient = options(&url).patience(SHORT_PATIENCE);
     let engine = Postgres::open(patient).await.unwrap();
     let claim = engine.claim(A).await.unwrap();
     engine.append(append(claim.epoch, 0, b"1")).await.unwrap();
