@@ -27,6 +27,15 @@ pub(crate) fn machine(server: &Server, token: &str, more: &str) -> Place {
     place
 }
 
+/// [`machine`] for a test in which no daemon is gone: on a busy machine beats may come late.
+pub(crate) fn steady_machine(server: &Server, more: &str) -> Place {
+    let place = machine(server, TOKEN, more);
+    let settings = place.config();
+    let after = |time: &str| format!("takeover_after = \"{time}\"");
+    place.set_config(settings.replace(&after("2s"), &after("10s")));
+    place
+}
+
 /// A model whose answers wait for a gate.
 pub(crate) fn held_model(gate: &Gate) -> (FakeProvider, String) {
     let script = Script::always(Act::from(Answer::text("All is well.")).hold(gate));

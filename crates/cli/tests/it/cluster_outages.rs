@@ -8,7 +8,9 @@ use unisono_fake_provider::{Gate, block_on};
 use unisono_test_postgres::Server;
 
 use crate::a2a::Client;
-use crate::cluster::{TOKEN, begin, daemon, ended, held_model, machine, members, session};
+use crate::cluster::{
+    TOKEN, begin, daemon, ended, held_model, machine, members, session, steady_machine,
+};
 use crate::cluster_shared::ask;
 use crate::http::{Daemon, Event};
 use crate::support::{Place, until};
@@ -175,7 +177,7 @@ fn an_address_that_answers_nothing_holds_no_request() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = silent.local_addr().unwrap();
     let places = [String::new(), format!("address = \"http://{address}\"\n")];
-    let places = places.map(|more| machine(&server, TOKEN, &more));
+    let places = places.map(|more| steady_machine(&server, &more));
     let [one, unheard] = places.each_ref().map(Daemon::start);
     members(&one, |all| all.len() == 2);
     let id = session(&unheard, "A talk.");
@@ -213,7 +215,7 @@ fn a_turn_is_followed_in_the_journal_while_its_owner_cannot_be_reached() {
     let (provider, settings) = held_model(&gate);
     // Nobody is at that address.
     let unreached = format!("address = \"http://127.0.0.1:1\"\n{settings}");
-    let places = [settings, unreached].map(|more| machine(&server, TOKEN, &more));
+    let places = [settings, unreached].map(|more| steady_machine(&server, &more));
     let [one, unreached] = places.each_ref().map(daemon);
     members(&one, |all| all.len() == 2);
     let turn = begin(&unreached, &session(&unreached, "A talk."));
@@ -248,7 +250,7 @@ fn a_task_and_a_chat_are_followed_in_the_journal_while_their_owner_cannot_be_rea
     let settings = settings + "[server]\ncallback_hosts = [\"127.0.0.1\"]\n";
     // Nobody is at that address.
     let unreached = format!("address = \"http://127.0.0.1:1\"\n{settings}");
-    let places = [settings, unreached].map(|more| machine(&server, TOKEN, &more));
+    let places = [settings, unreached].map(|more| steady_machine(&server, &more));
     let [one, unreached] = places.each_ref().map(daemon);
     members(&one, |all| all.len() == 2);
     let turn = begin(&unreached, &session(&unreached, "A talk."));
@@ -303,10 +305,10 @@ fn a_daemon_with_the_address_of_another_one_is_named() {
     let Some(server) = Server::start(&[]) else {
         return;
     };
-    let first = machine(&server, TOKEN, "");
+    let first = steady_machine(&server, "");
     let one = Daemon::start(&first);
     let own = format!("address = \"http://{}\"\n", one.address);
-    let second = machine(&server, TOKEN, &own);
+    let second = steady_machine(&server, &own);
     let other = Daemon::start(&second);
     for place in [&first, &second] {
         let faulty = faulty_daemons(place);
@@ -328,7 +330,7 @@ fn a_turn_that_takes_longer_than_a_probe_is_waited_for_at_another_daemon() {
     };
     let gate = Gate::new();
     let (provider, settings) = held_model(&gate);
-    let places = [0; 2].map(|_| machine(&server, TOKEN, &settings));
+    let places = [0; 2].map(|_| steady_machine(&server, &settings));
     let [one, other] = places.each_ref().map(daemon);
     members(&other, |all| all.len() == 2);
     let turns = format!("/v1/sessions/{}/turns", session(&one, "A talk."));

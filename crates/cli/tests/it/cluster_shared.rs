@@ -12,7 +12,7 @@ use unisono_test_postgres::Server;
 use crate::a2a::{Client, says};
 use crate::a2a_callbacks::Receiving;
 use crate::cluster::{
-    PATIENCE, TOKEN, begin, daemon, ended, held_model, machine, members, session,
+    PATIENCE, TOKEN, begin, daemon, ended, held_model, machine, members, session, steady_machine,
 };
 use crate::http::{Daemon, Reply, head, send_to};
 use crate::support::{openai, until};
@@ -117,7 +117,7 @@ fn ask_each(budget: &str, labels: &Value) {
     let script = Script::always(Answer::text("All is well.").usage(used));
     // A call reserves about 18,000 tokens.
     let (_provider, settings) = provider(script, budget);
-    let places = [0; 3].map(|_| machine(&server, TOKEN, &settings));
+    let places = [0; 3].map(|_| steady_machine(&server, &settings));
     let daemons = places.each_ref().map(daemon);
     members(&daemons[0], |all| all.len() == 3);
     for daemon in daemons.iter().cycle().take(6) {
@@ -143,7 +143,7 @@ fn an_owners_budget_that_one_daemon_holds_and_does_not_use_is_had_by_another() {
 #[test]
 fn a_turn_waits_for_budget_while_another_daemon_waits_for_an_answer() {
     // Longer than four beats.
-    const CALL: Duration = Duration::from_secs(3);
+    const CALL: Duration = Duration::from_secs(5);
     let Some(server) = Server::start(&[]) else {
         return;
     };
@@ -153,7 +153,7 @@ fn a_turn_waits_for_budget_while_another_daemon_waits_for_an_answer() {
     // Two calls at a time exceed the budget.
     let budget = "[budget.daemon]\nmax_tokens = 30_000\n";
     let (provider, settings) = provider(Script::always(answer), budget);
-    let places = [0; 2].map(|_| machine(&server, TOKEN, &settings));
+    let places = [0; 2].map(|_| steady_machine(&server, &settings));
     let [one, other] = places.each_ref().map(daemon);
     members(&one, |all| all.len() == 2);
     let first = begin(&one, &session(&one, "A talk."));
@@ -182,19 +182,17 @@ fn a_daemon_with_many_waiting_turns_leaves_budget_to_another_one() {
     let Some(server) = Server::start(&[]) else {
         return;
     };
-    let used = Usage {
-        input: 100,
-        output: 7,
-        ..Usage::default()
-    };
+    let used = Usage::new(100, 7);
     let answer = Act::from(Answer::text("All is well.").usage(used)).pace(Pace {
         first: Duration::from_millis(500),
         tokens_per_second: 0,
     });
     // Two calls at a time exceed the budget.
     let budget = "[budget.daemon]\nmax_tokens = 30_000\n";
-    let (provider, settings) = provider(Script::always(answer), budget);
-    let places = [0; 2].map(|_| machine(&server, TOKEN, &settings));
+    let gate = Gate::new();
+    let script = Script::sequence([answer.clone().hold(&gate)]).then(answer);
+    let (provider, settings) = provider(script, budget);
+    let places = [0; 2].map(|_| steady_machine(&server, &settings));
     let [one, other] = places.each_ref().map(daemon);
     members(&one, |all| all.len() == 2);
     let sessions = [0; MANY].map(|_| session(&one, "A talk."));
@@ -202,6 +200,7 @@ fn a_daemon_with_many_waiting_turns_leaves_budget_to_another_one() {
     let turns = sessions.map(|id| begin(&one, &id));
     block_on(provider.wait_for(1));
     let turn = begin(&other, &single);
+    gate.open();
     assert_eq!(ended(&other, &turn)["state"], "answered");
     assert!(provider.request_count() <= MANY, "it comes last");
     for turn in turns {
@@ -416,7 +415,7 @@ fn settings_reach_a_daemon_that_waits_for_its_turns() {
     let gate = Gate::new();
     let (provider, settings) = held_model(&gate);
     let settings = format!("{settings}[server]\ndrain_seconds = 600\n");
-    let places = [0; 2].map(|_| machine(&server, TOKEN, &settings));
+    let places = [0; 2].map(|_| steady_machine(&server, &settings));
     let [one, other] = places.each_ref().map(daemon);
     let turn = begin(&one, &session(&one, "A talk."));
     block_on(provider.wait_for(1));
