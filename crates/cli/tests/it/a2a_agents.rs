@@ -148,7 +148,7 @@ fn a_remote_task_that_never_ends_is_cancelled_at_the_time_limit() {
     let held = Act::from(Answer::text("Too late.")).hold(&gate);
     let (_provider, remote) = scripted(Script::sequence([held]), "");
     let there = Daemon::keyed(&remote);
-    let place = asking(&there, "timeout = \"2s\"\nretries = 0\n");
+    let place = asking(&there, "timeout = \"5s\"\nretries = 0\n");
     let session = place.json(&["import", "talk.json"])["session"].clone();
     let mut command = place.command(&["serve", "--bind", "127.0.0.1:0"]);
     command.env("FAR_TOKEN", &there.token);
