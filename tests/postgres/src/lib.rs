@@ -41,12 +41,17 @@ pub struct Server {
 impl Server {
     /// One that is shared by all tests of a process; none where PostgreSQL is not installed.
     pub fn shared() -> Option<&'static Server> {
-        static SHARED: OnceLock<Option<Server>> = OnceLock::new();
-        let shared = SHARED.get_or_init(|| match std::env::var("UNISONO_TEST_POSTGRES") {
-            Ok(address) => Some(Server::running(&address)),
-            Err(_) => Server::start(&[]),
+        static SHARED: OnceLock<Option<(Server, Child)>> = OnceLock::new();
+        let shared = SHARED.get_or_init(|| {
+            let server = match std::env::var("UNISONO_TEST_POSTGRES") {
+                Ok(address) => Server::running(&address),
+                Err(_) => Server::start(&[])?,
+            };
+            // Nothing drops it.
+            let remover = remove_at_exit(server.directory.path());
+            Some((server, remover))
         });
-        shared.as_ref()
+        shared.as_ref().map(|(server, _)| server)
     }
 
     /// One that runs already, with a new database for this process.
@@ -196,7 +201,10 @@ impl Server {
 
     fn end(&self, signal: &str) {
         if let Some(mut child) = self.child.lock().unwrap().take() {
-            kill(&child.id().to_string(), signal);
+            let pid = child.id().to_string();
+            kill(&pid, signal);
+            // One that is paused would never end.
+            kill(&pid, "CONT");
             child.wait().unwrap();
         }
     }
@@ -284,6 +292,17 @@ fn own_directory(prefix: &str) -> tempfile::TempDir {
     directory
 }
 
+/// A program that removes a directory when this process ends, as soon as the server there has ended too.
+fn remove_at_exit(directory: &Path) -> Child {
+    let script = "read -r _; for _ in 1 2 3 4 5 6 7 8 9; do rm -rf \"$0\" && break; sleep 1; done";
+    let mut command = Command::new("sh");
+    command.args(["-c", script]).arg(directory);
+    // Its input ends with this process.
+    command.stdin(Stdio::piped());
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    command.spawn().unwrap()
+}
+
 fn is_root() -> bool {
     let own = std::fs::metadata("/proc/self").unwrap();
     std::os::unix::fs::MetadataExt::uid(&own) == 0
@@ -292,7 +311,8 @@ fn is_root() -> bool {
 /// A program of the server's, which ends when the thread that started it does.
 fn program(path: &Path) -> Command {
     let mut command = Command::new("setpriv");
-    command.arg("--pdeathsig=KILL");
+    // Not KILL, which would leave a segment of shared memory behind: the system has room for 4,096.
+    command.arg("--pdeathsig=QUIT");
     if is_root() {
         command.arg(format!("--reuid={NOBODY}"));
         command.arg(format!("--regid={NOBODY}"));
