@@ -221,12 +221,14 @@ impl Server {
     /// `unisono-model`, for 127.0.0.1.
     pub fn encrypt(&self) {
         let data = self.directory.path().join("data");
-        let key = data.join("server.key");
-        std::fs::write(data.join("server.crt"), include_str!("tls/server.crt")).unwrap();
-        std::fs::write(&key, include_str!("tls/server.key")).unwrap();
-        std::fs::set_permissions(&key, Permissions::from_mode(0o600)).unwrap();
-        if is_root() {
-            chown(&key, Some(NOBODY), Some(NOBODY)).unwrap();
+        for (name, text) in [
+            ("server.crt", include_str!("tls/server.crt")),
+            ("server.key", include_str!("tls/server.key")),
+        ] {
+            let file = data.join(name);
+            std::fs::write(&file, text).unwrap();
+            std::fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
+            give_to_program(&file);
         }
         let rule = "hostssl all all 127.0.0.1/32 trust\n";
         std::fs::write(data.join("pg_hba.conf"), rule).unwrap();
@@ -286,10 +288,15 @@ fn kill(pid: &str, signal: &str) {
 /// A directory for a program that does not run as root.
 fn own_directory(prefix: &str) -> tempfile::TempDir {
     let directory = tempfile::Builder::new().prefix(prefix).tempdir().unwrap();
-    if is_root() {
-        chown(directory.path(), Some(NOBODY), Some(NOBODY)).unwrap();
-    }
+    give_to_program(directory.path());
     directory
+}
+
+/// Gives a file or a directory to whom [`program`] runs as, whatever others may read.
+fn give_to_program(path: &Path) {
+    if is_root() {
+        chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
+    }
 }
 
 /// A program that removes a directory when this process ends, as soon as the server there has ended too.

@@ -48,6 +48,7 @@ impl Pooler {
             settings.join("\n")
         );
         std::fs::write(&file, text).unwrap();
+        crate::give_to_program(&file);
         let child = started(&installed, &file);
         Some(Pooler {
             child,
