@@ -130,7 +130,8 @@ mod tests {
                 engine.add(SessionId::from_u128(new)).await;
             }
             engine.reads.store(0, Ordering::Relaxed);
-            local.usage_folds().all(local.journal()).await.unwrap();
+            let folds = &local.shared.usage_folds;
+            folds.all(local.journal()).await.unwrap();
             assert_eq!(engine.reads.load(Ordering::Relaxed), read);
         }
     }
