@@ -192,65 +192,50 @@ impl Machine {
         if self.cancelled.is_empty() {
             return None;
         }
-        match input {
+        let (run, attempt, late) = match input {
             Input::RunStepped { run, attempt, step }
                 if self.cancelled.contains(&(*run, *attempt)) =>
             {
-                match &**step {
-                    Step::Model(reply) => Some(Fact::LateOutputReceived {
-                        run: *run,
-                        attempt: *attempt,
-                        late: LateOutput::Reply(reply.clone()),
-                    }),
-                    Step::Named { name, result } => Some(Fact::LateOutputReceived {
-                        run: *run,
-                        attempt: *attempt,
-                        late: LateOutput::Named {
-                            name: name.clone(),
-                            result: result.clone(),
-                        },
-                    }),
+                let late = match &**step {
+                    Step::Model(reply) => LateOutput::Reply(reply.clone()),
+                    Step::Named { name, result } => LateOutput::Named {
+                        name: name.clone(),
+                        result: result.clone(),
+                    },
                     Step::Tools(_)
                     | Step::Narrowed { .. }
                     | Step::Summarised { .. }
-                    | Step::Spent(_) => None,
-                }
+                    | Step::Spent(_) => return None,
+                };
+                (*run, *attempt, late)
             }
             Input::Spent {
                 run,
                 attempt,
                 spent,
                 ..
-            } if self.cancelled.contains(&(*run, *attempt)) => Some(Fact::LateOutputReceived {
-                run: *run,
-                attempt: *attempt,
-                late: LateOutput::Spent(spent.clone()),
-            }),
+            } if self.cancelled.contains(&(*run, *attempt)) => {
+                (*run, *attempt, LateOutput::Spent(spent.clone()))
+            }
             Input::RunEnded { run, attempt, end } if self.cancelled.remove(&(*run, *attempt)) => {
-                match end.clone() {
+                let late = match end.clone() {
                     AttemptEnd::Finished {
                         text,
                         partial,
                         usage,
                         ..
-                    } => Some(Fact::LateOutputReceived {
-                        run: *run,
-                        attempt: *attempt,
-                        late: LateOutput::Answer {
-                            text,
-                            partial,
-                            usage,
-                        },
-                    }),
-                    AttemptEnd::Failed { text, .. } => Some(Fact::LateOutputReceived {
-                        run: *run,
-                        attempt: *attempt,
-                        late: LateOutput::Incomplete { text: text? },
-                    }),
-                }
+                    } => LateOutput::Answer {
+                        text,
+                        partial,
+                        usage,
+                    },
+                    AttemptEnd::Failed { text, .. } => LateOutput::Incomplete { text: text? },
+                };
+                (*run, *attempt, late)
             }
-            _ => None,
-        }
+            _ => return None,
+        };
+        Some(Fact::LateOutputReceived { run, attempt, late })
     }
 
     /// The effects that are due and not requested yet, and cancellations of effects that are no
