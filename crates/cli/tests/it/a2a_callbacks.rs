@@ -230,14 +230,15 @@ fn a_callback_is_told_of_each_question() {
     let sent = json!({"message": says("m1", "Do it."), "configuration": {
         "returnImmediately": true, "taskPushNotificationConfig": {"url": receiving.url}}});
     let task = team.rpc("SendMessage", &sent)["task"]["id"].clone();
-    // The calls of the next question.
+    // The calls of the next question, and the id of its delivery.
     let question = || loop {
         let delivery = receiving.next();
         if delivery.state() == "TASK_STATE_INPUT_REQUIRED" {
             let asked = delivery.task()["status"]["message"]["parts"][1]["data"]["calls"].take();
             let calls = asked.as_array().unwrap().iter();
             let calls = calls.map(|call| call["call"].as_str().unwrap().to_owned());
-            break calls.collect::<Vec<String>>();
+            let id = delivery.header("webhook-id").unwrap().to_owned();
+            break (calls.collect::<Vec<String>>(), id);
         }
     };
     let decide = |id: &str, call: &str| {
@@ -245,11 +246,13 @@ fn a_callback_is_told_of_each_question() {
         message["taskId"] = task.clone();
         team.send(&message)
     };
-    let mut calls = question();
+    let (mut calls, first) = question();
     calls.sort();
     assert_eq!(calls.len(), 2);
     decide("m2", &calls.pop().unwrap());
-    assert_eq!(question(), calls);
+    let (left, second) = question();
+    assert_eq!(left, calls);
+    assert_ne!(first, second, "the second one is no repetition");
     decide("m3", &calls[0]);
     while receiving.next().state() != "TASK_STATE_COMPLETED" {}
     daemon.stop();

@@ -100,7 +100,7 @@ async fn look(
     );
     if last.as_ref() != Some(&delivered) {
         let changed = task.status.timestamp.map(|at| at.timestamp_millis());
-        let id = id(delivery, &state, changed.unwrap_or_default());
+        let id = id(delivery, &delivered, changed.unwrap_or_default());
         // Serialising a task does not fail.
         let body = serde_json::to_vec(&StreamResponse::Task(task)).unwrap_or_default();
         send(delivery, &id, body.into()).await;
@@ -140,15 +140,17 @@ async fn send(delivery: &Delivery, id: &str, body: Bytes) {
     }
 }
 
-/// The id of a delivery. Repeated deliveries of the same state have the same id.
-fn id(delivery: &Delivery, state: &TaskState, changed_ms: i64) -> String {
-    let mut hasher = Hasher::new("unisono/a2a-notification", 1);
+/// The id of a delivery. Repeated deliveries of the same state have the same id. Two questions may have
+/// been asked at the same time.
+fn id(delivery: &Delivery, (state, message): &Delivered, changed_ms: i64) -> String {
+    let mut hasher = Hasher::new("unisono/a2a-notification", 2);
     let callback = delivery.config.id.as_deref().unwrap_or_default();
     let state = serde_json::to_string(state).unwrap_or_default();
     hasher
         .bytes(delivery.task.to_string().as_bytes())
         .bytes(callback.as_bytes())
         .bytes(state.as_bytes())
+        .bytes(message.as_deref().unwrap_or_default().as_bytes())
         .bytes(&changed_ms.to_be_bytes());
     let mut id = hasher.finish().to_string();
     id.truncate(ID_DIGITS);
