@@ -95,11 +95,13 @@ pub async fn continuation(
 }
 
 /// The author of a task that is worked on again: of the message with the same text after the answer of a
-/// turn. None if no branch has such a message, or nobody is named.
+/// turn. None if no branch has such a message, nobody is named, or the caller may not name that author:
+/// the task is then the caller's own.
 ///
 /// # Errors
 /// The session is gone.
 pub async fn author_after(
+    local: &Local,
     session: &Handle,
     before: TurnId,
     text: String,
@@ -117,7 +119,8 @@ pub async fn author_after(
         });
         same.find_map(|node| node.message.author.clone())
     };
-    Ok(session.inspect(look).await?)
+    let author = session.inspect(look).await?;
+    Ok(author.filter(|author| local.author_for(Some(author)).is_ok()))
 }
 
 /// The texts of a message, without its files.

@@ -791,6 +791,28 @@ fn a_person_is_the_author_of_its_messages_and_only_a_program_names_other_people(
         "ada-ask", "ada-ask", "ada", "ada", "ada-ask", "ada-ask", "bob", null, "eve"
     ]);
     assert_eq!(json!(authors), expected);
+
+    // Another one's task that is worked on again for a person is that person's.
+    let turn = |reply: Reply| reply.expect(200).json()["turn"].clone();
+    let before = turn(ada.post(&turns, &task(Value::Null)));
+    let of_eve = turn(daemon.post(&turns, &task(json!("eve"))));
+    let says = |id: &Value, role: &str| json!({"id": id, "role": role, "parts": [{"type": "text", "text": "Tell."}]});
+    let (first, second) = (json!("m1"), json!("m2"));
+    let again = json!({"messages": [says(&first, "user"), says(&before, "assistant"), says(&second, "user")],
+        "trigger": "regenerate-message", "messageId": of_eve, "lead": "quiet", "agents": []});
+    let mut events = ada
+        .post(&format!("{base}/chat"), &again)
+        .expect(200)
+        .events();
+    let start: Value = serde_json::from_str(&events.next().unwrap().data).unwrap();
+    events.for_each(drop);
+    let branch = start["messageMetadata"]["branch"].as_str().unwrap();
+    assert_ne!(branch, "main");
+    let listed = ada.get(&format!("{messages}?branch={branch}"));
+    let listed = listed.expect(200).json();
+    let mut listed = listed["items"].as_array().unwrap().iter();
+    let told = listed.rfind(|one| one["role"] == "user").unwrap();
+    assert_eq!(told["author"], "ada-ask");
     daemon.stop();
 }
 

@@ -154,7 +154,8 @@ async fn begin(
                     shared.local.fork(session, &fork).await?.name
                 }
             };
-            let author = author_after(&handle, before, task.text.clone()).await?;
+            let author = author_after(&shared.local, &handle, before, task.text.clone());
+            let author = author.await?;
             (branch, author)
         }
     };
