@@ -96,8 +96,11 @@ fn a_task_keeps_its_author_when_its_answer_is_regenerated() {
         let author = author("What moves?", "regenerate-message", message);
         assert_eq!(author, "Ben");
     }
-    let edited = author("Who moves?", "submit-message", json!("m2"));
-    assert_eq!(edited, Value::Null);
+    // Nobody else says the same.
+    for task in ["Who moves?", "What moves?"] {
+        let author = author(task, "submit-message", json!("m2"));
+        assert_eq!(author, Value::Null, "{task}");
+    }
     daemon.stop();
 }
 

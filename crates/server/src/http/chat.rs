@@ -20,7 +20,7 @@ use futures_util::stream;
 use tokio::sync::OwnedSemaphorePermit;
 use unisono::chat::{Continuation, author_after, continuation, ended_tries};
 use unisono::follow::Follower;
-use unisono_api::chat::{ChatRequest, Part};
+use unisono_api::chat::{ChatRequest, Part, Trigger};
 use unisono_api::service::{Messages as _, Turns as _};
 use unisono_api::session::NewBranch;
 use unisono_api::token::Scope;
@@ -154,8 +154,12 @@ async fn begin(
                     shared.local.fork(session, &fork).await?.name
                 }
             };
-            let author = author_after(&shared.local, &handle, before, task.text.clone());
-            let author = author.await?;
+            let author = match request.trigger {
+                Trigger::RegenerateMessage => {
+                    author_after(&shared.local, &handle, before, task.text.clone()).await?
+                }
+                Trigger::SubmitMessage => None,
+            };
             (branch, author)
         }
     };
