@@ -31,7 +31,7 @@ use crate::view::View;
 
 impl Local {
     /// Carries out an input. Without a runtime it is journaled, and no work is started.
-    async fn carry_out(&self, session: &View, input: Input) -> Result<(), Error> {
+    async fn apply_input(&self, session: &View, input: Input) -> Result<(), Error> {
         match session {
             View::Live(handle) => Ok(handle.request(input).await?),
             View::Stored { id, .. } => self.settle(*id, input).await,

@@ -316,7 +316,7 @@ impl Local {
             let Some(waiting) = found else { continue };
             let word = decision.name();
             let by = self.caller().name().cloned();
-            self.carry_out(&view, Input::Decide { call, decision, by })
+            self.apply_input(&view, Input::Decide { call, decision, by })
                 .await?;
             self.shared.recent_decisions.add(call, session);
             return Ok(DecisionResult {

@@ -99,7 +99,7 @@ impl Compactions for Local {
         let session = self.view(id("session", session)?).await?;
         let sealed = branch.into();
         let input = Input::Seal { branch: sealed };
-        self.carry_out(&session, input).await?;
+        self.apply_input(&session, input).await?;
         let session = self.view(session.id()).await?;
         let branch = branch.to_owned();
         let look = move |state: &State| topics::to_api(state, &branch)?.pop();

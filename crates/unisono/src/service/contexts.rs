@@ -82,7 +82,7 @@ impl Contexts for Local {
             messages: vec![message],
             pinned: pins,
         };
-        self.carry_out(&session, input).await?;
+        self.apply_input(&session, input).await?;
         let session = self.view(session.id()).await?;
         Ok(pinned(self, &session, branch, None, Page::<Pin>::size(None)).await?)
     }

@@ -183,7 +183,7 @@ impl Messages for Local {
             branch: name.as_str().into(),
             at,
         };
-        self.carry_out(&session, input).await?;
+        self.apply_input(&session, input).await?;
         let session = self.view(session.id()).await?;
         let look = move |state: &State| branch(state, &name, at);
         Ok(session.inspect(look).await.map_err(Error::from)?)

@@ -153,7 +153,7 @@ async fn change(
     if dry_run {
         return Ok(());
     }
-    local.carry_out(session, Input::Set { changes }).await
+    local.apply_input(session, Input::Set { changes }).await
 }
 
 fn as_toml(key: &str, value: &Value) -> Result<toml::Value, Error> {

@@ -137,7 +137,7 @@ impl Turns for Local {
     async fn cancel_turn(&self, session: &str, turn: &str) -> service::Result<Turn> {
         let session = self.view(id("session", session)?).await?;
         let turn = id("turn", turn)?;
-        self.carry_out(&session, Input::Cancel { turn }).await?;
+        self.apply_input(&session, Input::Cancel { turn }).await?;
         let session = self.view(session.id()).await?;
         Ok(self.turn_of(&session, turn).await?)
     }
@@ -145,7 +145,7 @@ impl Turns for Local {
     async fn cancel_run(&self, session: &str, run: &str) -> service::Result<Turn> {
         let session = self.view(id("session", session)?).await?;
         let run: RunId = id("run", run)?;
-        self.carry_out(&session, Input::CancelRun { run }).await?;
+        self.apply_input(&session, Input::CancelRun { run }).await?;
         let session = self.view(session.id()).await?;
         let trace = history::turn(self.journal(), &session, Lookup::Run(run)).await;
         let trace = trace.map_err(Error::from)?;
