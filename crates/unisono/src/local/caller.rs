@@ -163,15 +163,18 @@ impl Local {
         Err(Error::new(Code::Forbidden, detail))
     }
 
-    /// An ask with the author of [`Self::author_for`]. The messages before it are checked, too.
+    /// An ask with the author of [`Self::author_for`], also of the users' messages before it.
     pub(crate) fn with_author_of_caller(&self, ask: &Ask) -> Result<Ask, Error> {
-        let preceding = ask.preceding().into_iter();
-        let preceding = preceding.flat_map(|preceding| &preceding.messages);
-        for message in preceding.filter(|message| message.role == Role::User) {
-            self.author_for(message.author.as_ref())?;
-        }
         let author = self.author_for(ask.author())?;
-        Ok(ask.clone().with_author(author))
+        let asked = ask.clone().with_author(author);
+        let Some(mut preceding) = ask.preceding().cloned() else {
+            return Ok(asked);
+        };
+        let messages = preceding.messages.iter_mut();
+        for message in messages.filter(|message| message.role == Role::User) {
+            message.author = self.author_for(message.author.as_ref())?;
+        }
+        Ok(asked.with_preceding(preceding))
     }
 
     /// Records the caller's decision about a waiting tool call.
@@ -192,13 +195,51 @@ impl Local {
 
 #[cfg(test)]
 mod tests {
+    use unisono_context::message::NewMessage;
+    use unisono_context::{MessageId, Timestamp};
+    use unisono_session::machine::PrecedingMessages;
+
     use super::*;
-    use crate::fixture::sources;
+    use crate::fixture;
+
+    #[tokio::test]
+    async fn messages_before_a_task_are_of_the_person_who_says_the_task() {
+        let local = fixture::local([]).await;
+        let person = local.for_caller(Caller::new("phone", Scope::Ask, Some("ada".into())));
+        let said = |role, author: Option<&str>| NewMessage {
+            author: author.map(AgentId::from),
+            ..NewMessage::text(MessageId::from_u128(1), role, "Hello.", Timestamp(0))
+        };
+        let ask = |messages| {
+            let preceding = PrecedingMessages {
+                head: None,
+                messages,
+            };
+            person.with_author_of_caller(&Ask::new("Go on.").with_preceding(preceding))
+        };
+        let messages = vec![
+            said(Role::User, None),
+            said(Role::User, Some("ada")),
+            said(Role::Assistant, None),
+        ];
+        let Ok(asked) = ask(messages) else {
+            panic!("it is refused");
+        };
+        assert_eq!(asked.author().map(AgentId::as_str), Some("phone"));
+        let messages = asked.preceding().unwrap().messages.iter();
+        let authors = messages.map(|message| message.author.as_ref().map(AgentId::as_str));
+        let authors: Vec<Option<&str>> = authors.collect();
+        assert_eq!(authors, [Some("phone"), Some("ada"), None]);
+        let forged = ask(vec![said(Role::User, Some("bob"))]);
+        let refused = forged.err().map(|error| error.code());
+        assert_eq!(refused, Some(Code::Forbidden));
+        drop(person);
+        local.shutdown().await;
+    }
 
     #[tokio::test]
     async fn a_person_speaks_under_its_own_name_and_a_program_under_any() {
-        let local = Local::builder().sources(sources([])).in_memory();
-        let local = local.start().await.unwrap();
+        let local = fixture::local([]).await;
         let owner: Option<Arc<str>> = Some("ada".into());
         let person = |scope| Caller::new("phone", scope, owner.clone());
         let program = Caller::new("bridge", Scope::Ask, None);
