@@ -197,8 +197,8 @@ impl State {
         self.holders.retain(|_, of| of.known != HolderState::Asked);
         let Waiting { request, reply, .. } = self.waiting.remove(at);
         let short = self.raise(&request).err();
-        let short = short.map(|short| request.describe(&short));
-        let why = short.unwrap_or_else(|| "the daemon's budget is in use".into());
+        let why = short.map(|short| request.describe(&short));
+        let why = why.unwrap_or_else(|| "the daemon's budget is in use".into());
         self.refuse(&request, reply, why);
         self.serve().await;
     }
@@ -214,8 +214,7 @@ impl State {
         }
     }
 
-    /// Answers waiting requests until one must continue to wait. Returns whether something was
-    /// granted.
+    /// Answers waiting requests until one must continue to wait. Returns whether it granted something.
     async fn answer_waiting(&mut self) -> bool {
         self.refresh().await;
         // What is granted now is one turn of this program.
@@ -226,6 +225,7 @@ impl State {
             let waiting = self.waiting.remove(next);
             if waiting.goes_behind(self.others_wait_since, granted_at) {
                 self.waiting.insert(next, waiting);
+                self.other_programs.leave_turn(&self.journal);
                 return has_granted;
             }
             match self.grant(&waiting.request).await {
@@ -307,19 +307,23 @@ impl State {
     fn waits(&mut self, waiting: &Waiting, short: &Shortage) -> bool {
         let request = &waiting.request;
         if request.spending {
+            self.other_programs.leave_turn(&self.journal);
             return true;
         }
         let comes_back = self.may_come_back(request, short.level);
         let owner = self.owner_budget(request).map(|of| of.owner);
         let owner = owner.filter(|_| short.level == Level::Owner);
         let may_suffice = short.would_end_with(self.broker.unspent(request.session, owner));
-        // Both are asked: sessions of this program may take longer.
-        let last = self.grants.last();
+        if !may_suffice {
+            self.other_programs.leave_turn(&self.journal);
+            return comes_back;
+        }
         // An owner's budget is no matter of the requests of other owners.
-        let since = waiting.waits_since(self.granted_at);
-        let since = Some(since).filter(|_| short.level == Level::Daemon);
-        let others = &mut self.other_programs;
-        may_suffice && others.may_give_back(&self.journal, last, since) || comes_back
+        let is_of_all = short.level == Level::Daemon;
+        let since = is_of_all.then(|| waiting.waits_since(self.granted_at));
+        let (others, last) = (&mut self.other_programs, self.grants.last());
+        // Both are asked: sessions of this program may take longer.
+        others.may_give_back(&self.journal, last, since) || comes_back
     }
 
     /// Refuses a request. The run makes its last call with its kept amount, if it has one.
@@ -355,10 +359,8 @@ impl State {
     }
 
     fn owner_budget(&self, request: &Request) -> Option<OwnerBudget> {
-        request
-            .owner
-            .as_ref()
-            .map(|owner| self.owners.owner_budget(owner))
+        let owner = request.owner.as_ref()?;
+        Some(self.owners.owner_budget(owner))
     }
 
     /// Whether other sessions hold amounts that they may return; sessions in an unknown state are

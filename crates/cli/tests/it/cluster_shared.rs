@@ -266,6 +266,45 @@ fn a_large_call_of_one_daemon_gets_its_turn_beside_many_small_ones_of_another() 
     other.stop();
 }
 
+#[test]
+fn calls_that_queue_at_two_daemons_do_not_wait_for_each_other() {
+    // Whether the second daemon hears of the first one before its own call is a matter of milliseconds.
+    const ROUNDS: usize = 3;
+    const CALLS: usize = 4;
+    let Some(server) = Server::start(&[]) else {
+        return;
+    };
+    let gates: [Gate; ROUNDS] = std::array::from_fn(|_| Gate::new());
+    let (held, count) = (gates.clone(), std::sync::atomic::AtomicUsize::new(0));
+    let script = Script::by(move |_: &Recorded| {
+        let answer = Act::from(Answer::text("All is well.").usage(Usage::new(100, 7)));
+        let number = count.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+        match held.get(number / CALLS) {
+            Some(gate) if number % CALLS == 0 => answer.hold(gate),
+            _ => answer,
+        }
+    });
+    // Two calls at a time exceed the budget.
+    let (provider, settings) = provider(script, "[budget.daemon]\nmax_tokens = 30_000\n");
+    let places = [0; 2].map(|_| machine(&server, TOKEN, &settings));
+    let [one, other] = places.each_ref().map(daemon);
+    members(&one, |all| all.len() == 2);
+    for (round, gate) in gates.iter().enumerate() {
+        let first = begin(&one, &session(&one, "A talk."));
+        block_on(provider.wait_for(round * CALLS + 1));
+        // When the first of the three has its turn, the next one here is behind that of the other daemon.
+        let queue = [&one, &other, &one].map(|daemon| (daemon, session(daemon, "A talk.")));
+        let queue = queue.map(|(daemon, id)| begin(daemon, &id));
+        gate.open();
+        for turn in queue.iter().chain([&first]) {
+            assert_eq!(ended(&one, turn)["state"], "answered");
+        }
+        assert_eq!(provider.request_count(), (round + 1) * CALLS);
+    }
+    one.stop();
+    other.stop();
+}
+
 fn setting(daemon: &Daemon, key: &str) -> Value {
     let all = daemon.get("/v1/settings").expect(200).json();
     let all = all.as_array().unwrap().clone();

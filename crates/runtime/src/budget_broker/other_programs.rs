@@ -96,6 +96,14 @@ impl OtherPrograms {
         waits
     }
 
+    /// Leaves the turn to the others: the request that is next here waits for them, or for sessions of this
+    /// program. Otherwise they would wait for it, too.
+    pub(super) fn leave_turn(&self, journal: &Journal) {
+        if let Some(cluster) = journal.cluster() {
+            cluster.want_budget(self.wait.since.is_some(), None);
+        }
+    }
+
     /// Withdraws the announcement: no request waits any more.
     pub(super) fn end_needs(&mut self, journal: &Journal) {
         self.wait.since = None;
