@@ -216,7 +216,6 @@ impl Postgres {
     async fn claimed(&self, session: SessionId) -> Result<Claim> {
         self.check_open()?;
         self.gate.check()?;
-        self.recent.forget(session);
         let claim = self.claimed_by_member(session).await;
         self.gate.record(&claim, 0);
         claim
@@ -272,6 +271,8 @@ impl Postgres {
             };
             match claimed {
                 Ok(rows) => {
+                    // Before it counts as an own one: what is known is of an earlier claim.
+                    self.recent.forget(session);
                     return Ok(rows.first().map(|row| Claim {
                         epoch: unsigned(row, 0),
                         last_seq: unsigned(row, 1),
@@ -303,15 +304,16 @@ impl Postgres {
         self.gate.check()?;
         let jobs = self.queue()?;
         let (session, epoch, before) = (append.session, append.epoch, append.expected_seq);
+        if is_of_a_session(session) {
+            self.recent.begin(session, epoch, before);
+        }
         let (job, answer) = Job::new(append, self.options.patience);
         let sent = timeout(self.options.patience, jobs.send(job)).await;
         let full = |_| self.unreachable("as many writes wait as may");
         sent.map_err(full)?.map_err(|_| Error::Closed)?;
         match answer.await.map_err(|_| Error::Closed)? {
             Ok(Written { last, payloads }) => {
-                if is_of_a_session(session) {
-                    self.recent.add(session, epoch, before, payloads);
-                }
+                self.recent.add(session, epoch, before, payloads);
                 Ok(last)
             }
             Err(error) => {
