@@ -87,7 +87,7 @@ pub(crate) struct State {
     is_wanted: bool,
     /// Since when the first of the other programs waits for its turn.
     others_wait_since: Option<Instant>,
-    /// When this program last got a grant.
+    /// When this program last had its turn.
     granted_at: Option<Instant>,
     /// Number of beats for which the others go first.
     yielded_beats: u32,
@@ -231,7 +231,7 @@ impl State {
             match self.grant(&waiting.request).await {
                 Ok(answer) => {
                     if answer.is_ok() {
-                        (has_granted, self.granted_at) = (true, Some(Instant::now()));
+                        (has_granted, self.granted_at) = (true, waiting.took_turn(self.granted_at));
                     }
                     self.holds(&waiting.request);
                     // The session may have ended.

@@ -18,9 +18,18 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
-    /// Since when it is waiting for its turn. A program that got a grant has had its turn.
+    /// Since when it is waiting for its turn.
     pub(super) fn waits_since(&self, granted_at: Option<Instant>) -> Instant {
         granted_at.map_or(self.since, |granted_at| granted_at.max(self.since))
+    }
+
+    /// When this program last had its turn, after a grant for this request. A run that has begun goes on
+    /// without a turn: otherwise a large request beside it would never be first.
+    pub(super) fn took_turn(&self, before: Option<Instant>) -> Option<Instant> {
+        match self.request.begun {
+            true => before,
+            false => Some(Instant::now()),
+        }
     }
 
     /// Whether another program, which has been waiting since `other`, gets what is free before this
@@ -164,5 +173,8 @@ mod tests {
             );
             assert!(!of(true, arrived).goes_behind(other, granted_at));
         }
+        let before = Instant::now();
+        assert!(of(false, 0).took_turn(None) >= Some(before));
+        assert_eq!(of(true, 0).took_turn(Some(before)), Some(before));
     }
 }
