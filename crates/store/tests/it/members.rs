@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 
 use tokio_postgres::NoTls;
 use unisono_store::postgres::{Options, Postgres};
-use unisono_store::{Announcement, Append, Beat, Cluster, Engine, Error, SessionId, SessionInfo};
+use unisono_store::{
+    Announcement, Append, Beat, Cluster, Deletion, Engine, Error, SessionId, SessionInfo,
+};
 use unisono_test_postgres::Server;
 
 use crate::postgres::{Proxy, sql, store};
@@ -137,8 +139,13 @@ async fn the_newest_events_of_an_own_session_are_read_without_the_database() {
     let known = one.session(A).await.unwrap().unwrap();
     cluster(&one).release(vec![known]).await.unwrap();
     assert_eq!(count(2, 2).await, 0, "another program may own it");
-    one.claim(A).await.unwrap();
+    let claim = one.claim(A).await.unwrap();
     assert_eq!(count(2, 2).await, 0, "it may have been deleted meanwhile");
+    one.append(append(claim.epoch, 3)).await.unwrap();
+    assert_eq!(count(4, 1).await, 1);
+    let gone = Deletion::of_session(A);
+    assert!(one.delete_session(gone).await.unwrap());
+    assert_eq!(count(4, 1).await, 0, "it is deleted");
     one.close().await.unwrap();
 }
 
