@@ -12,6 +12,8 @@ use crate::index::Cursor;
 const COLLECTED_MAX: usize = 256;
 /// Maximum number of messages of such a commit. An import has more.
 const MESSAGES_MAX: usize = 64;
+/// Maximum number of bytes of their texts, so that all of them take little memory.
+const TEXT_MAX: usize = 64 << 10;
 
 /// New messages of a session, and its cursor before and after them.
 struct Addition {
@@ -44,10 +46,19 @@ impl Addition {
     }
 }
 
+fn is_large(committed: &CommittedMessages) -> bool {
+    let messages = &committed.messages;
+    let parts = messages
+        .iter()
+        .flat_map(|placed| placed.message.parts.iter());
+    let bytes: usize = parts.map(|part| part.countable_text().len()).sum();
+    messages.len() > MESSAGES_MAX || bytes > TEXT_MAX
+}
+
 impl Follower {
     /// Keeps the messages of a commit until the next commit of the index, or until there are many.
     pub(crate) async fn collect(&mut self, committed: CommittedMessages) -> Result<()> {
-        if self.writer.is_none() || committed.messages.len() > MESSAGES_MAX {
+        if self.writer.is_none() || is_large(&committed) {
             self.add_collected().await?;
             return self.committed(committed).await;
         }

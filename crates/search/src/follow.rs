@@ -436,6 +436,39 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_large_message_is_added_at_once() {
+        let session = SessionId::from_u128(1);
+        for (words, added) in [(1, 0), (10_000, 1)] {
+            let dir = tempfile::tempdir().unwrap();
+            let journal = Journal::new(Arc::new(Memory::new()));
+            let mut events = events(session);
+            events.truncate(2);
+            for event in &mut events {
+                if let Fact::Appended { message, .. } = &mut event.fact {
+                    message.parts = vec![Part::text("a kestrel ".repeat(words))];
+                }
+            }
+            let claim = journal.claim(session).await.unwrap();
+            let appended = journal.append(session, claim.epoch, 0, &events, 0);
+            appended.await.unwrap();
+            let mut state = State::default();
+            events.iter().for_each(|event| state.apply(event).unwrap());
+            let mut follower = follower(journal, dir.path());
+            follower.open().await.unwrap();
+            let commit = CommittedMessages {
+                session,
+                seq: 2,
+                from: 0,
+                messages: crate::PlacedMessage::messages_after(&state, 0).collect(),
+            };
+            follower.collect(commit).await.unwrap();
+            let taken = follower.cursor(session).map_or(0, |at| at.messages);
+            assert_eq!(taken, added, "{words}");
+            follower.drop_writer().await;
+        }
+    }
+
+    #[tokio::test]
     async fn removed_sessions_share_a_commit() {
         let dir = tempfile::tempdir().unwrap();
         let mut follower = follower(Journal::new(Arc::new(Memory::new())), dir.path());
