@@ -123,7 +123,8 @@ kinds! {
     RunRetried: "run_retried", "an attempt failed, and another one follows";
     RunEnded: "run_ended", "a run ended: with an answer, a partial answer, or a failure";
     TurnEnded: "turn_ended", "the turn ended";
-    LateOutputReceived: "late_output_received", "a late result of a cancelled run arrived";
+    LateOutputReceived: "late_output_received",
+        "late output of a cancelled run arrived: an answer, a reply or its beginning, a cost";
     Pinned: "pinned", "messages were pinned";
     Unpinned: "unpinned", "messages were unpinned";
     Reverted: "reverted", "a checkpoint was reverted";
