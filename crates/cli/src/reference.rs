@@ -110,7 +110,7 @@ fn events() -> String {
     out + "\nThe stream also has these live events, which are not stored:\n\n\
            | event | meaning |\n|---|---|\n\
            | `text_delta` | the next piece of an agent's reply: the first at once, later ones every 80 ms together |\n\
-           | `text_so_far` | the text of an agent's reply that began before the client connected, or before it missed some, up to 64 KiB; it replaces what the client has of that reply. Without it, the next piece begins another reply |\n\
+           | `text_so_far` | the text so far, up to 64 KiB, of an agent's reply that began before the client connected, or of which the client missed pieces; it replaces what the client has of that reply. Without it, the next piece begins another reply |\n\
            | `progress` | a progress report of an agent or a compaction |\n\
            | `missed` | some live events were missed, because the client read too slowly; the `text_so_far` of each current reply follows |\n\
            | `agents` | the agent definitions were reloaded |\n\n"
