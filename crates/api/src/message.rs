@@ -48,8 +48,8 @@ pub struct NewMessage {
     /// results of a tool.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<Part>,
-    /// Who wrote it: an agent or a person, up to 200 characters. A token names the author of a user's
-    /// message as that of a turn.
+    /// Who wrote it: an agent or a person, up to 200 characters. For a message of a user, the rules for
+    /// the author of a turn apply.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(
         feature = "description",
