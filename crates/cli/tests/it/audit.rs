@@ -418,10 +418,17 @@ fn refused_requests_are_in_the_log_bounded_and_only_admins_see_it() {
         daemon: &daemon,
         token: "unisono_guessed".to_owned(),
     };
+    nobody
+        .post("/a2a/agents/facts/message:send", &json!({}))
+        .expect(401);
     let path = format!("/v1/sessions/{UNKNOWN}/turns");
     nobody.post(&path, &json!({"task": CONTENT})).expect(401);
     nobody.get("/v1/guessed-secret").expect(401);
-    let [none, turn]: [Value; 2] = log(&daemon, "")[..2].to_vec().try_into().unwrap();
+    let [none, turn, sent]: [Value; 3] = log(&daemon, "")[..3].to_vec().try_into().unwrap();
+    assert_eq!(
+        (&sent["caller"], &sent["route"]),
+        (&Value::Null, &json!("/a2a/agents/{agent}/message:send"))
+    );
     assert_eq!(
         (&turn["caller"], &turn["route"]),
         (&Value::Null, &json!("/v1/sessions/{session}/turns"))
@@ -445,7 +452,7 @@ fn refused_requests_are_in_the_log_bounded_and_only_admins_see_it() {
         .filter_map(|entry| entry["omitted"].as_u64())
         .sum();
     let recorded = count(&Value::Null, 401) as u64;
-    assert_eq!(recorded + omitted, 102);
+    assert_eq!(recorded + omitted, 103);
     assert!((60..=120).contains(&recorded), "{recorded}");
     assert_eq!(count(&json!("reader"), 429), 1);
     assert!(all.iter().any(|entry| entry["cause"] == "refusals"));

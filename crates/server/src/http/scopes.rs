@@ -94,6 +94,17 @@ const SCOPES: &[(Scope, &str, &[&str])] = &[
             "/sessions/{session}/turns",
             "/sessions/{session}/turns/{turn}",
             "/usage",
+            // A2A operations check their own scopes. Their patterns are for the audit log.
+            "/a2a/tasks",
+            "/a2a/tasks/{task}",
+            "/a2a/tasks/{task}/pushNotificationConfigs",
+            "/a2a/tasks/{task}/pushNotificationConfigs/{callback}",
+            "/a2a/extendedAgentCard",
+            "/a2a/agents/{agent}/tasks",
+            "/a2a/agents/{agent}/tasks/{task}",
+            "/a2a/agents/{agent}/tasks/{task}/pushNotificationConfigs",
+            "/a2a/agents/{agent}/tasks/{task}/pushNotificationConfigs/{callback}",
+            "/a2a/agents/{agent}/extendedAgentCard",
         ],
     ),
     (
@@ -110,6 +121,19 @@ const SCOPES: &[(Scope, &str, &[&str])] = &[
             "/sessions/{session}/estimate",
             // MCP tools check their own scopes.
             "/mcp",
+            // So do A2A operations.
+            "/a2a",
+            "/a2a/",
+            "/a2a/message:send",
+            "/a2a/message:stream",
+            "/a2a/tasks/{task}",
+            "/a2a/tasks/{task}/pushNotificationConfigs",
+            "/a2a/agents/{agent}",
+            "/a2a/agents/{agent}/",
+            "/a2a/agents/{agent}/message:send",
+            "/a2a/agents/{agent}/message:stream",
+            "/a2a/agents/{agent}/tasks/{task}",
+            "/a2a/agents/{agent}/tasks/{task}/pushNotificationConfigs",
             // A login needs no token, but has a pattern for the audit log.
             "/login",
             "/logout",
@@ -164,6 +188,15 @@ const SCOPES: &[(Scope, &str, &[&str])] = &[
         Scope::Ask,
         "PUT",
         &["/v1/sessions/{session}/pins/{message}"],
+    ),
+    (
+        Scope::Read,
+        "DELETE",
+        &[
+            // A2A operations check their own scopes.
+            "/a2a/tasks/{task}/pushNotificationConfigs/{callback}",
+            "/a2a/agents/{agent}/tasks/{task}/pushNotificationConfigs/{callback}",
+        ],
     ),
     (Scope::Ask, "PATCH", &["/v1/sessions/{session}/settings"]),
     (
@@ -370,6 +403,13 @@ mod tests {
             ("/v1/agents/reload", Some("/v1/agents/reload")),
             ("/v1/sessions//turns", None),
             ("/v1/nothing", None),
+            ("/a2a", Some("/a2a")),
+            ("/a2a/tasks/x:cancel", Some("/a2a/tasks/{task}")),
+            (
+                "/a2a/agents/x/message:send",
+                Some("/a2a/agents/{agent}/message:send"),
+            ),
+            ("/a2a/nothing", None),
         ] {
             assert_eq!(pattern(&Method::POST, path), expected, "{path}");
         }
