@@ -483,6 +483,8 @@ fn nobody_sees_or_changes_anything_who_did_not_come_by_a_link() {
         let kind = problem.header("content-type");
         assert_eq!(kind, Some("application/problem+json"), "{link}");
     }
+    let mistyped = daemon.send(&head("GET", "/session/x", &browser, 0), b"");
+    assert!(mistyped.expect(401).text().contains("not logged in"));
     let forged = [host[0], ("Cookie", "unisono=0000")];
     daemon.send(&head("GET", "/", &forged, 0), b"").expect(401);
 

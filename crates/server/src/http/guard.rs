@@ -32,8 +32,10 @@ pub(super) async fn guard(
 ) -> Response {
     let recording = Recording::begin(&shared, &mut request);
     let has_body = has_body(request.headers());
+    let is_browser = problem::is_browser(request.headers());
     let answered = let_through(&shared, request, next).await;
-    let mut answered = answered.unwrap_or_else(|fault| problem::format_for(recording.uri(), fault));
+    let mut answered = answered
+        .unwrap_or_else(|fault| problem::format_for_client(recording.uri(), is_browser, fault));
     if has_body && is_refusal(answered.status()) {
         // The connection ends if the body is unread.
         let close = HeaderValue::from_static("close");

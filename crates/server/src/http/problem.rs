@@ -123,9 +123,7 @@ pub(super) fn is_browser(headers: &HeaderMap) -> bool {
 
 pub(super) async fn not_found(uri: Uri, headers: HeaderMap) -> Response {
     let path = uri.path();
-    let programs = ["/v1", openai::BASE, "/mcp"];
-    let is_program = a2a::is_under(path) || programs.iter().any(|start| path.starts_with(start));
-    if is_browser(&headers) && !is_program {
+    if is_browser(&headers) && !is_of_programs(path) {
         return unisono_web::unknown(path);
     }
     let detail = format!("nothing is at {path}; /v1/openapi.json lists all addresses");
@@ -140,6 +138,21 @@ pub(super) async fn method_not_allowed(method: Method, uri: Uri) -> Response {
         format!("{path} does not take {method}"),
     );
     format_for(&uri, fault)
+}
+
+/// Whether an address is one of an interface for programs.
+fn is_of_programs(path: &str) -> bool {
+    let programs = ["/v1", openai::BASE, "/mcp"];
+    a2a::is_under(path) || programs.iter().any(|start| path.starts_with(start))
+}
+
+/// A fault in the shape that the client of a request knows: a browser gets a page also at an address
+/// that is no page.
+pub(super) fn format_for_client(uri: &Uri, is_browser: bool, fault: ApiError) -> Response {
+    match is_browser && !is_of_programs(uri.path()) {
+        true => unisono_web::problem(&fault.0),
+        false => format_for(uri, fault),
+    }
 }
 
 /// A fault in the shape that clients of that address know.
