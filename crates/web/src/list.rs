@@ -23,6 +23,12 @@ use crate::{history, importing, lists, parts, waiting_calls};
 const EVERY: u32 = 5;
 /// Sessions per page.
 const SHOWN: usize = 50;
+/// Labels of a session that are shown, the characters of a key and of a value, and the bytes of a
+/// label that has a link.
+const LABELS: usize = 8;
+const KEY: usize = 40;
+const VALUE: usize = 24;
+const LINKED: usize = 200;
 
 #[derive(Debug, Deserialize)]
 pub(crate) struct ListQuery {
@@ -240,9 +246,7 @@ fn table(shown: &SessionList) -> Markup {
                             td role="cell" class="whole" {
                                 a class="title" href={ "/sessions/" (session.session) } { (cut_title(&session.title)) }
                                 " " (shown.state(&session.session)) " "
-                                @for (key, value) in session.labels.iter().filter(|(key, _)| !key.starts_with("source.")) {
-                                    a class="tag" href={ "/?label=" (encoded(&format!("{key}={value}"))) } { (key) "=" (fmt::line(value, 24)) }
-                                }
+                                (labels(session))
                             }
                             td role="cell" class="number" data-label="Events" { (session.events) }
                             td role="cell" data-label="Updated" { (parts::when(&session.updated_at)) }
@@ -251,6 +255,23 @@ fn table(shown: &SessionList) -> Markup {
                 }
             }
         }
+    }
+}
+
+/// The first labels of a session, each as a link to the sessions that have it.
+fn labels(session: &SessionListItem) -> Markup {
+    let labels = session.labels.iter();
+    let labels: Vec<_> = labels
+        .filter(|(key, _)| !key.starts_with("source."))
+        .collect();
+    html! {
+        @for (key, value) in labels.iter().take(LABELS) {
+            @let text = format!("{}={}", fmt::line(key, KEY), fmt::line(value, VALUE));
+            @if key.len() + value.len() > LINKED { span class="tag" { (text) } } @else {
+                a class="tag" href={ "/?label=" (encoded(&format!("{key}={value}"))) } { (text) }
+            }
+        }
+        @if labels.len() > LABELS { " and " (labels.len() - LABELS) " more" }
     }
 }
 

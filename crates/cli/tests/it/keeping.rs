@@ -21,6 +21,28 @@ fn titles(list: &Value) -> Vec<&str> {
 }
 
 #[test]
+fn the_page_of_the_sessions_stays_small_with_long_and_many_labels() {
+    let place = Place::new();
+    let daemon = Daemon::start(&place);
+    let mut labels = json!({"big": "x".repeat(100_000), "team": "shop"});
+    for number in 0..40 {
+        labels[format!("key{number:02}")] = json!("y".repeat(1_000));
+    }
+    session(&daemon, "One", &labels, &["Hello."]);
+    session(&daemon, "Two", &json!({"team": "shop"}), &["Hello."]);
+    let page = daemon.get("/").expect(200).text();
+    assert!(page.len() < 30_000, "{}", page.len());
+    for shows in [
+        "<span class=\"tag\">big=xxx",
+        "and 34 more",
+        "<a class=\"tag\" href=\"/?label=team%3Dshop\">team=shop</a>",
+    ] {
+        assert!(page.contains(shows), "{shows}: {page}");
+    }
+    daemon.stop();
+}
+
+#[test]
 fn sessions_are_picked_out_by_their_labels() {
     let place = Place::new();
     let daemon = Daemon::start(&place);
