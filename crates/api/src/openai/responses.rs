@@ -42,6 +42,10 @@ pub struct ResponseRequest {
     /// Not supported: a session continues a conversation.
     #[serde(default)]
     pub previous_response_id: Option<String>,
+    /// Not supported: a session continues a conversation.
+    #[serde(default)]
+    #[cfg_attr(feature = "description", schema(value_type = Option<Object>))]
+    pub conversation: Option<Value>,
     /// `format`: the format of the answer: `text`, `json_object`, or `json_schema` with any schema,
     /// which replaces the agent's own (`output_schema`).
     #[serde(default)]

@@ -105,7 +105,8 @@ fn null_is_no_wish() {
     let both = json!({"stream": null, "metadata": null, "tools": null, "tool_choice": null});
     let chat = json!({"max_tokens": null, "max_completion_tokens": null, "stop": null,
                       "response_format": null, "stream_options": null, "n": null});
-    let response = json!({"max_output_tokens": null, "text": null, "instructions": null});
+    let response = json!({"max_output_tokens": null, "text": null, "instructions": null,
+                          "previous_response_id": null, "conversation": null});
     for (path, own) in [(CHAT, chat), (RESPONSES, response)] {
         let mut body = asked(both.clone());
         for (key, value) in own.as_object().unwrap() {
@@ -113,6 +114,22 @@ fn null_is_no_wish() {
         }
         let reply = daemon.post(path, &body).expect(200).json();
         assert!(reply.to_string().contains("So."), "{reply}");
+    }
+    daemon.stop();
+}
+
+#[test]
+fn a_response_continues_nothing_but_a_session() {
+    let scene = Scene::scripted(Script::always(Act::answer(Answer::text("So."))));
+    let daemon = Daemon::start(&scene.place);
+    for (field, earlier) in [
+        ("previous_response_id", json!("resp_1")),
+        ("conversation", json!("conv_1")),
+        ("conversation", json!({"id": "conv_1"})),
+    ] {
+        let reply = daemon.post(RESPONSES, &asked(json!({field: earlier})));
+        let error = reply.expect(400).json()["error"].clone();
+        assert_eq!(error["param"], field, "{error}");
     }
     daemon.stop();
 }

@@ -83,10 +83,16 @@ async fn respond(
 
 /// The input as chat messages.
 fn conversation(request: &ResponseRequest) -> Result<Conversation, FieldError> {
-    if request.previous_response_id.is_some() {
+    let earlier = [
+        (
+            "previous_response_id",
+            request.previous_response_id.is_some(),
+        ),
+        ("conversation", request.conversation.is_some()),
+    ];
+    if let Some((field, _)) = earlier.into_iter().find(|(_, is_named)| *is_named) {
         let detail = "responses are not kept: name a session in `metadata.session` or the header \
                       `X-Unisono-Session`, and it goes on there";
-        let field = "previous_response_id";
         return Err(FieldError::field(field, Code::InvalidRequest, detail));
     }
     let mut messages = match &request.input {
