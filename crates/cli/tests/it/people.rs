@@ -771,6 +771,16 @@ fn a_person_is_the_author_of_its_messages_and_only_a_program_names_other_people(
     }
     ada.post(chat, &named("bob")).expect(403);
     ada.post(chat, &named("ada")).expect(200);
+    // The same holds for an earlier message of a request that continues no session.
+    for (name, status) in [("bob", 403), ("ada", 200)] {
+        let mut list = named("ada");
+        list["messages"] = json!([
+            {"role": "user", "name": name, "content": "Hello."},
+            {"role": "assistant", "content": "Yes."},
+            {"role": "user", "content": "Tell."},
+        ]);
+        ada.post(chat, &list).expect(status);
+    }
     for author in [Value::Null, json!("ada"), json!("ada-ask")] {
         ada.post(&turns, &task(author.clone())).expect(200);
         ada.post(&messages, &said(author)).expect(201);

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use unisono_api::Code;
 use unisono_api::token::Scope;
-use unisono_context::message::Role;
+use unisono_context::message::{NewMessage, Role};
 use unisono_context::{AgentId, CallId, SessionId};
 use unisono_runtime::{Error as RuntimeError, Handle};
 use unisono_search::Search;
@@ -116,7 +116,8 @@ impl Local {
 
     /// Labels a new session with the caller's owner; only a caller with all rights gives it another
     /// one. Removes the label of a directory that the caller may not read, and replaces an id that a
-    /// hidden session has, because a refusal would show that the session exists.
+    /// hidden session has, because a refusal would show that the session exists. The messages of an
+    /// ephemeral session are those of a request, so they have its caller as their author.
     pub(super) async fn label_import(&self, import: &mut Import) -> Result<(), Error> {
         match self.caller.owner() {
             Some(owner) => {
@@ -135,6 +136,9 @@ impl Local {
             && !self.may_name(named).await?
         {
             import.session = Some(SessionId::new(Uuid::now_v7()));
+        }
+        if import.ephemeral.is_some() {
+            self.name_authors(import.messages.iter_mut().map(|(_, message)| message))?;
         }
         Ok(())
     }
@@ -170,11 +174,19 @@ impl Local {
         let Some(mut preceding) = ask.preceding().cloned() else {
             return Ok(asked);
         };
-        let messages = preceding.messages.iter_mut();
+        self.name_authors(preceding.messages.iter_mut())?;
+        Ok(asked.with_preceding(preceding))
+    }
+
+    /// Gives users' messages the authors of [`Self::author_for`].
+    fn name_authors<'m>(
+        &self,
+        messages: impl Iterator<Item = &'m mut NewMessage>,
+    ) -> Result<(), Error> {
         for message in messages.filter(|message| message.role == Role::User) {
             message.author = self.author_for(message.author.as_ref())?;
         }
-        Ok(asked.with_preceding(preceding))
+        Ok(())
     }
 
     /// Records the caller's decision about a waiting tool call.
