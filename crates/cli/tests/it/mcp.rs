@@ -158,6 +158,8 @@ fn a_line_that_is_no_message_does_not_end_the_server() {
         assert!(answer["result"]["tools"].is_array(), "{answer}");
         let codes: Vec<_> = before.iter().map(|said| &said["error"]["code"]).collect();
         assert_eq!(codes, [-32700, -32600, -32700]);
+        let (answer, _) = client.ask(3, "ping", json!(5));
+        assert_eq!(answer["error"]["code"], -32_600, "{answer}");
         client.end();
         if let Some(daemon) = daemon {
             daemon.stop();
@@ -712,6 +714,25 @@ fn a_body_that_is_no_message_is_an_error_of_the_protocol() {
         assert_eq!(reply["error"]["code"], code, "{body}: {reply}");
         assert_eq!(reply["jsonrpc"], "2.0");
     }
+    let send = |message: &Value| {
+        let body = message.to_string();
+        daemon.send_as(&daemon.token, "POST", "/mcp", &headers, body.as_bytes())
+    };
+    for (id, mut message) in [
+        (Value::Null, json!({"id": {}, "method": "ping"})),
+        (Value::Null, json!({"id": null, "method": "ping"})),
+        (json!(7), json!({"id": 7, "method": 5})),
+        (
+            json!("a"),
+            json!({"id": "a", "method": "ping", "params": 5}),
+        ),
+    ] {
+        message["jsonrpc"] = "2.0".into();
+        let reply = send(&message).expect(400).json();
+        assert_eq!(reply["error"]["code"], -32_600, "{message}: {reply}");
+        assert_eq!(reply["id"], id, "{message}: {reply}");
+    }
+    send(&json!({"jsonrpc": "2.0", "method": "notifications/x", "params": 5})).expect(202);
     daemon.stop();
 }
 

@@ -10,8 +10,8 @@ use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse as _, Response};
 use axum::{Json, Router};
 use rmcp::model::ErrorCode;
-use serde::Deserialize;
-use serde_json::json;
+use serde::{Deserialize, Deserializer};
+use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
 use super::Shared;
@@ -30,10 +30,19 @@ pub(super) fn routes(shared: &Arc<Shared>, calls: &Arc<Semaphore>) -> Router<Arc
     routes.route_layer(from_fn(checked))
 }
 
-/// The part of a message that every message has.
+/// A message without its parameters.
 #[derive(Deserialize)]
 struct Envelope {
     jsonrpc: String,
+    /// None if there is no `id`; an `id` may also be `null`.
+    #[serde(default, deserialize_with = "present")]
+    id: Option<Value>,
+    #[serde(default)]
+    method: Option<Value>,
+}
+
+fn present<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(value).map(Some)
 }
 
 /// Answers a body that is no message with an error of JSON-RPC; the library answers it as a wrong
@@ -50,27 +59,51 @@ async fn checked(limit: usize, request: Request, next: Next) -> Response {
         Err(error) => {
             let reason = format!("the body cannot be read, at most {limit} bytes: {error}");
             let status = StatusCode::PAYLOAD_TOO_LARGE;
-            return refused(status, ErrorCode::INVALID_REQUEST, &reason);
+            return refused(status, &Value::Null, ErrorCode::INVALID_REQUEST, &reason);
         }
     };
     match serde_json::from_slice::<Envelope>(&bytes) {
         Ok(envelope) if envelope.jsonrpc == "2.0" => {
-            next.run(Request::from_parts(parts, Body::from(bytes)))
-                .await
+            let request = Request::from_parts(parts, Body::from(bytes));
+            let answered = next.run(request).await;
+            match answered.status() {
+                // The content type is right, so the library could not read the message.
+                StatusCode::UNSUPPORTED_MEDIA_TYPE => unreadable(&envelope),
+                _ => answered,
+            }
         }
         Err(error) if error.is_syntax() || error.is_eof() => {
             let reason = format!("this is not JSON: {error}");
-            refused(StatusCode::BAD_REQUEST, ErrorCode::PARSE_ERROR, &reason)
+            let status = StatusCode::BAD_REQUEST;
+            refused(status, &Value::Null, ErrorCode::PARSE_ERROR, &reason)
         }
         _ => {
             let reason = "a message is one object with `\"jsonrpc\": \"2.0\"`";
-            refused(StatusCode::BAD_REQUEST, ErrorCode::INVALID_REQUEST, reason)
+            let status = StatusCode::BAD_REQUEST;
+            refused(status, &Value::Null, ErrorCode::INVALID_REQUEST, reason)
         }
     }
 }
 
-fn refused(status: StatusCode, code: ErrorCode, message: &str) -> Response {
+/// The answer to a message with an invalid part. A notification has none.
+fn unreadable(envelope: &Envelope) -> Response {
+    if envelope.method.is_some() && envelope.id.is_none() {
+        return StatusCode::ACCEPTED.into_response();
+    }
+    let id = envelope.id.as_ref();
+    let id = id.filter(|id| id.is_number() || id.is_string());
+    let reason = "a message has a text or an integer as its `id`, a text as its `method`, and an \
+                  object as its `params`";
+    refused(
+        StatusCode::BAD_REQUEST,
+        id.unwrap_or(&Value::Null),
+        ErrorCode::INVALID_REQUEST,
+        reason,
+    )
+}
+
+fn refused(status: StatusCode, id: &Value, code: ErrorCode, message: &str) -> Response {
     let error = json!({ "code": code, "message": message });
-    let body = json!({ "jsonrpc": "2.0", "id": null, "error": error });
+    let body = json!({ "jsonrpc": "2.0", "id": id, "error": error });
     (status, Json(body)).into_response()
 }
