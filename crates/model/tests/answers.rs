@@ -332,6 +332,40 @@ fn the_names_of_people_who_talk_decide_little() {
 }
 
 #[test]
+fn a_question_about_what_a_person_said_is_answered_by_that_person() {
+    let talk = [
+        said(
+            1,
+            0,
+            "Ines",
+            "The doctor says that I drink too much coffee.",
+        ),
+        said(
+            2,
+            0,
+            "Ben",
+            "She told me the same, she says it to everybody.",
+        ),
+        said(3, 1, "Tom", "Morning!"),
+        said(
+            4,
+            1,
+            "Tom",
+            "I sold the old Volvo to Mr. Petersen for 3,400 euros.",
+        ),
+    ];
+    for task in ["What did Tom say?", "What did Tom say about the Volvo?"] {
+        let text = ask(&talk, task);
+        let first = text.lines().find(|line| line.starts_with("- "));
+        assert!(first.is_some_and(|line| line.contains("Volvo")), "{text}");
+        assert!(
+            !text.contains("doctor") && !text.contains("everybody"),
+            "{text}"
+        );
+    }
+}
+
+#[test]
 fn a_german_question_finds_compound_words() {
     let talk = [
         said(1, 0, "Lukas", "Ich wechsle im Winter den Anbieter."),

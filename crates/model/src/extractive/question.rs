@@ -9,7 +9,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::sync::OnceLock;
 
 use expected::Expected;
-use messages::Messages;
+use messages::{Messages, names_speaker};
 use missing::missing_words;
 
 use rust_stemmers::{Algorithm, Stemmer};
@@ -46,6 +46,10 @@ const FOLLOW_UP_WORDS: &str = "exactly precisely then that else mean genau sonst
 
 /// Words that request an answer.
 const REQUESTS: &str = "tell say show explain list know remind please";
+
+/// Verbs of questions about what a person said. What that person said rarely has them.
+const SAYING: &str = "say says said tell tells told mention mentions mentioned sagen sagt sagte gesagt \
+    erzählen erzählt erzählte erwähnt erwähnte";
 
 /// Other verbs with which a sentence begins that asks.
 const ASKING_VERBS: &str = "sum give find check compare name describe count help gib nenne zeig zeige \
@@ -144,7 +148,7 @@ pub(super) fn relevance(
             cues if cues.intersects(Cues::QUESTION) => weights::ASKS_ITSELF,
             _ => 1.0,
         };
-        match message * own * asks * messages.day_factor(unit.source, index) {
+        match message * own * asks * messages.worth_factor(unit.source, index) {
             value if value > 0.0 => value * expected.factor(pool, index, &known, by_words / most),
             _ => 0.0,
         }
@@ -156,12 +160,17 @@ pub(super) fn relevance(
 }
 
 /// The words of a question that say something of its subject, and the terms related to them, all of
-/// which are below `spoken`. Names of people who speak are none: they are in most messages.
+/// which are below `spoken`. Names of people who speak are none: they are in most messages. Beside such
+/// a name, verbs of saying are none either.
 fn query(pool: &mut Pool<'_>, task: &str, spoken: Term, focus_terms: &[Term]) -> Query {
     let common = common_words(task);
     let mut others = pool.terms_of(common.unwrap_or_default());
     let people = pool.units.iter().filter(|unit| unit.is_named());
     let names: BTreeSet<&str> = people.map(|unit| unit.speaker).collect();
+    let asked: Vec<String> = words(task).collect();
+    if names.iter().any(|name| names_speaker(&asked, name)) {
+        others.extend(pool.terms_of(SAYING));
+    }
     names
         .iter()
         .for_each(|name| others.extend(pool.terms_of(name)));

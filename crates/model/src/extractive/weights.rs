@@ -86,7 +86,8 @@ pub(super) mod question {
     pub(in super::super) const OTHER_KIND: f32 = 0.35;
     /// The weight of the speaker's name relative to a word in the text.
     pub(in super::super) const SPEAKER: f32 = 0.8;
-    /// The weight of the day that the question names relative to a word in the text.
+    /// The weight of the day that the question names, or of its people if no message has its other words,
+    /// relative to a word in the text.
     pub(in super::super) const DAY: f32 = 3.0;
     /// The share of its neighbours' relevance that a message gets.
     pub(in super::super) const NEIGHBOUR: f32 = 0.3;

@@ -37,11 +37,12 @@ impl NamedDay {
 pub(super) struct Messages {
     /// BM25 of its words, and the gain of its facts.
     own_words: Vec<f32>,
-    /// The sources of the days that the question names.
-    on_day: HashSet<usize>,
+    /// The sources of the days that the question names; or those of its people, if no message has its
+    /// other words.
+    preferred: HashSet<usize>,
     /// Words, speaker and day together.
     relevance: Vec<f32>,
-    /// The worth of each unit in general, from 0 to 1, if the question names days.
+    /// The worth of each unit in general, from 0 to 1, if any source is preferred.
     worth: Vec<f32>,
     ordinals: Vec<Option<Ordinal>>,
     /// Whether it ends with a question or is a call.
@@ -57,22 +58,28 @@ impl Messages {
         }
         let own_words = bm25::of_sources(pool, query).into_iter().zip(most);
         let own_words: Vec<f32> = own_words.map(|(own, gain)| own + gain).collect();
-        let on_day = sources_on_named_days(pool, task);
-        let of_day = weights::DAY * rarity(pool.sources, on_day.len());
-        let each = own_words.iter().zip(said_by(pool, task)).enumerate();
+        let by_speaker = said_by(pool, task);
+        let mut preferred = sources_on_named_days(pool, task);
+        if preferred.is_empty() && own_words.iter().all(|own| *own <= 0.0) {
+            let said = by_speaker.iter().enumerate();
+            let said = said.filter(|(_, gain)| **gain > 0.0);
+            preferred.extend(said.map(|(source, _)| source));
+        }
+        let gain = weights::DAY * rarity(pool.sources, preferred.len());
+        let each = own_words.iter().zip(&by_speaker).enumerate();
         let relevance = each
-            .map(|(source, (own, by))| match on_day.contains(&source) {
-                true => own + by + of_day,
+            .map(|(source, (own, by))| match preferred.contains(&source) {
+                true => own + by + gain,
                 false => own + by,
             })
             .collect();
-        let worth = match on_day.is_empty() {
+        let worth = match preferred.is_empty() {
             true => Vec::new(),
             false => bm25::normalised(score::weigh(pool, &[], 1.0).units),
         };
         let mut messages = Messages {
             own_words,
-            on_day,
+            preferred,
             relevance,
             worth,
             ordinals: vec![None; pool.sources],
@@ -88,7 +95,7 @@ impl Messages {
 
     /// The relevance of a message, with its part of the relevance of the messages beside it; and
     /// whether all its units have it: it has no words of the question, and answers a relevant one, or
-    /// is of a named day.
+    /// is preferred.
     pub(super) fn relevance(&self, source: usize) -> (f32, bool) {
         let relevance = |at: Option<usize>| at.map_or(0.0, |at| self.relevance[at]);
         let before = self.before(source);
@@ -98,15 +105,14 @@ impl Messages {
         let before = relevance(before) + weights::NEIGHBOUR * earlier;
         let after = relevance(self.before(source + 1).map(|_| source + 1));
         let is_answer = asks && !self.asks[source] && before > 0.0;
-        let is_same = is_answer || self.on_day.contains(&source);
+        let is_same = is_answer || self.preferred.contains(&source);
         let value = self.relevance[source] + weights::NEIGHBOUR * before.max(after);
         (value, is_same && self.own_words[source] <= 0.0)
     }
 
-    /// The factor of a unit by its day: the best units of the named days come first. 1 if the question
-    /// names no day.
-    pub(super) fn day_factor(&self, source: usize, unit: usize) -> f32 {
-        match self.on_day.contains(&source) {
+    /// The factor of a unit of a preferred source, 1 for others: its best units come first.
+    pub(super) fn worth_factor(&self, source: usize, unit: usize) -> f32 {
+        match self.preferred.contains(&source) {
             true => self.worth[unit].max(0.0).sqrt(),
             false => 1.0,
         }
@@ -123,9 +129,6 @@ impl Messages {
 /// by that person rather than in messages to them.
 fn said_by(pool: &Pool<'_>, task: &str) -> Vec<f32> {
     let asked: Vec<String> = super::words(task).collect();
-    // Also the possessive of a German name: `Friedas`.
-    let is = |asked: &String, name: &str| asked.trim_end_matches('s') == name.trim_end_matches('s');
-    let is_named = |name: String| asked.iter().any(|asked| is(asked, &name));
     let mut speakers = vec![""; pool.sources];
     let people = pool.units.iter().filter(|unit| unit.is_named());
     people.for_each(|unit| speakers[unit.source] = unit.speaker);
@@ -133,11 +136,17 @@ fn said_by(pool: &Pool<'_>, task: &str) -> Vec<f32> {
     speakers
         .iter()
         .for_each(|speaker| *times.entry(speaker).or_default() += 1);
-    let gain = |speaker: &&str| match super::words(speaker).any(is_named) {
+    let gain = |speaker: &&str| match names_speaker(&asked, speaker) {
         true => weights::SPEAKER * rarity(pool.sources, times[speaker]),
         false => 0.0,
     };
     speakers.iter().map(gain).collect()
+}
+
+/// Whether the words of a question name a speaker, also with the possessive of a German name: `Friedas`.
+pub(super) fn names_speaker(asked: &[String], speaker: &str) -> bool {
+    let is = |asked: &String, name: &str| asked.trim_end_matches('s') == name.trim_end_matches('s');
+    super::words(speaker).any(|name| asked.iter().any(|asked| is(asked, &name)))
 }
 
 /// The sources of the days and months that a question names: `15 February 2025`, `2025-02-15`,

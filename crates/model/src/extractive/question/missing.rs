@@ -4,8 +4,8 @@ use std::collections::{HashMap, HashSet};
 
 use super::expected::asks_for_kind;
 use super::{
-    ASKING_VERBS, GENERAL_WORDS, REQUESTS, WRITING_VERBS, common_words, is_common_word, messages,
-    words,
+    ASKING_VERBS, GENERAL_WORDS, REQUESTS, SAYING, WRITING_VERBS, common_words, is_common_word,
+    messages, words,
 };
 use crate::date::utc_date;
 use crate::extractive::bm25::Query;
@@ -158,7 +158,14 @@ fn is_name(lower: &str, shape: Shape) -> bool {
 
 /// Whether a word in small letters may be what a question is about.
 fn is_subject(lower: &str, shape: Shape) -> bool {
-    let lists = [GENERAL_WORDS, REQUESTS, WRITING_VERBS, ASKING_VERBS, FORMS];
+    let lists = [
+        GENERAL_WORDS,
+        REQUESTS,
+        SAYING,
+        WRITING_VERBS,
+        ASKING_VERBS,
+        FORMS,
+    ];
     !shape.digit
         && lower.len() >= LEAST_LETTERS
         && !is_stop_word(lower)
