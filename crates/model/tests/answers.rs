@@ -316,6 +316,25 @@ fn an_agent_quotes_nothing_that_does_not_bear_on_the_question() {
 }
 
 #[test]
+fn a_question_whose_words_nobody_said_gets_one_line() {
+    let talk = [
+        said(1, 0, "Ana", "I quit the choir because of Bernd."),
+        said(2, 0, "Ben", "Work was hard, three meetings in a row."),
+    ];
+    let nothing = "No message has the words of this question.";
+    let personas = ["", "You read the notes of all meetings."];
+    for task in [
+        "Why did the kangaroo escape?",
+        "Explain the kangaroo.",
+        "Which decision was about the kangaroo?",
+    ] {
+        for persona in personas {
+            assert_eq!(ask_agent(&talk, persona, task), nothing, "{task}");
+        }
+    }
+}
+
+#[test]
 fn the_names_of_people_who_talk_decide_little() {
     let talk = [
         said(1, 0, "Mira", "Hi Jonas! Jonas, how are you, Jonas?"),

@@ -71,12 +71,16 @@ pub(super) fn answer(input: &AnswerInput<'_>) -> Answer {
     let mut sections =
         first.map_or_else(Vec::new, |found| first_sections(&pool, found, room, input));
     let is_unknown = sections.first().is_some_and(|one| one.units.is_empty());
-    if found.is_some() && (only_answer || is_unknown && Focus::detect(input.task).is_empty()) {
+    let is_unrelated = first.is_some_and(|found| found.best() <= 0.0);
+    let mut requested = Focus::detect(input.task);
+    // The cause of one thing is not the cause of another.
+    requested.retain(|focus| !is_unrelated || *focus != Focus::Causes);
+    if found.is_some() && (only_answer || is_unknown && requested.is_empty()) {
         return joined(sections, input);
     }
     let mut worth = worth(&mut pool, input, &focus);
     if let Some(found) = found.filter(|_| !is_writing_task) {
-        exclude_unrelated(&mut worth, &found);
+        exclude_unrelated(&mut worth, &found, |unit| focus.score(&pool, unit));
     }
     let best = worth.units.iter().copied().fold(0.0, f32::max);
     let quoted = sections.iter().flat_map(|one| &one.units);
@@ -94,12 +98,19 @@ pub(super) fn answer(input: &AnswerInput<'_>) -> Answer {
 }
 
 /// Excludes the units that do not bear on the question. If no unit does, the agent's focus alone
-/// decides.
-fn exclude_unrelated(worth: &mut Worth, found: &Relevance) {
-    let least = weights::question::BEARING * found.best();
-    let units = worth.units.iter_mut().zip(&found.units);
-    let unrelated = units.filter(|(_, relevance)| **relevance < least);
-    unrelated.for_each(|(worth, _)| *worth = 0.0);
+/// decides: those with a score stay.
+fn exclude_unrelated(worth: &mut Worth, found: &Relevance, score: impl Fn(usize) -> f32) {
+    let best = found.best();
+    let least = weights::question::BEARING * best;
+    for (unit, worth) in worth.units.iter_mut().enumerate() {
+        let stays = match best > 0.0 {
+            true => found.units[unit] >= least,
+            false => score(unit) > 0.0,
+        };
+        if !stays {
+            *worth = 0.0;
+        }
+    }
 }
 
 /// Adds the passages. Returns the units of the pool that are not quoted: the question itself, calls that
