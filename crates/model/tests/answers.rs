@@ -335,6 +335,30 @@ fn a_question_whose_words_nobody_said_gets_one_line() {
 }
 
 #[test]
+fn a_question_in_a_script_without_spaces_is_answered_by_its_subject() {
+    let mut talk = vec![
+        said(1, 0, "佐藤", "来月から大阪支社に転勤します。"),
+        said(2, 0, "鈴木", "了解。"),
+        said(3, 1, "佐藤", "大丈夫です。"),
+        said(4, 1, "鈴木", "雨。"),
+        said(5, 2, "佐藤", "我的护照号码是E12345678。"),
+        said(6, 2, "鈴木", "好。"),
+        said(7, 3, "佐藤", "多少有点累。"),
+    ];
+    let text = ask(&talk, "転勤はどこですか？");
+    assert!(
+        text.contains("大阪支社") && !text.contains("大丈夫"),
+        "{text}"
+    );
+    let text = ask(&talk, "护照号码是多少？");
+    assert!(text.contains("E12345678") && !text.contains("累"), "{text}");
+    // Pairs of characters are not listed as missing words.
+    talk.extend((8..20).map(|n| said(n, 4, "鈴木", "会議は三時からです。")));
+    let text = ask(&talk, "会議は何時から？");
+    assert!(text.starts_with("## Answer\n"), "{text}");
+}
+
+#[test]
 fn the_names_of_people_who_talk_decide_little() {
     let talk = [
         said(1, 0, "Mira", "Hi Jonas! Jonas, how are you, Jonas?"),

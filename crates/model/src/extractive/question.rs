@@ -51,6 +51,12 @@ const REQUESTS: &str = "tell say show explain list know remind please";
 const SAYING: &str = "say says said tell tells told mention mentions mentioned sagen sagt sagte gesagt \
     erzählen erzählt erzählte erwähnt erwähnte";
 
+/// Words that ask, and endings of verbs, in Chinese and Japanese. Their pairs of characters are no
+/// subject.
+const ASKING_PAIRS: &str = "什么 什麼 什么时候 什麼時候 多少 几点 哪里 哪裡 哪儿 哪个 哪天 哪家 \
+    怎么 怎么样 为什么 是谁 はい どこ どこで どこに いつ いつから だれ なに どう どれ いくら いくらで \
+    ですか でしたか ますか ましたか";
+
 /// Other verbs with which a sentence begins that asks.
 const ASKING_VERBS: &str = "sum give find check compare name describe count help gib nenne zeig zeige \
     sag sage liste erkläre prüfe finde zähle beschreibe vergleiche";
@@ -161,10 +167,11 @@ pub(super) fn relevance(
 
 /// The words of a question that say something of its subject, and the terms related to them, all of
 /// which are below `spoken`. Names of people who speak are none: they are in most messages. Beside such
-/// a name, verbs of saying are none either.
+/// a name, verbs of saying are none either; interrogatives of scripts without spaces are never any.
 fn query(pool: &mut Pool<'_>, task: &str, spoken: Term, focus_terms: &[Term]) -> Query {
     let common = common_words(task);
     let mut others = pool.terms_of(common.unwrap_or_default());
+    others.extend(pool.terms_of(ASKING_PAIRS));
     let people = pool.units.iter().filter(|unit| unit.is_named());
     let names: BTreeSet<&str> = people.map(|unit| unit.speaker).collect();
     let asked: Vec<String> = words(task).collect();

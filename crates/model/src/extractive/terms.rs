@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 
 use rust_stemmers::{Algorithm, Stemmer};
 
-pub(super) use words::{Shape, words};
+pub(super) use words::{Shape, unspaced, words};
 
 /// A distinct stem, name, number or identifier.
 pub(super) type Term = u32;

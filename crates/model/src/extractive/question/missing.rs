@@ -49,7 +49,9 @@ pub(super) fn missing_words(
         terms::words(sentence, &mut |word, shape| {
             let is_first = std::mem::replace(&mut begins, false);
             let lower = word.to_lowercase();
-            if word.len() > MOST_BYTES || known.has(word, &lower) {
+            // Two characters of a script without spaces are no word.
+            let is_pair = word.starts_with(terms::unspaced);
+            if is_pair || word.len() > MOST_BYTES || known.has(word, &lower) {
                 return;
             }
             let is_specific = match shape.digit {

@@ -142,7 +142,7 @@ fn ascii_shape(word: &[u8]) -> Shape {
 }
 
 /// Whether a character belongs to a script without spaces between words.
-fn unspaced(c: char) -> bool {
+pub(in crate::extractive) fn unspaced(c: char) -> bool {
     matches!(c, '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}' | '\u{f900}'..='\u{faff}'
         | '\u{20000}'..='\u{3ffff}' | '\u{e00}'..='\u{eff}')
 }
