@@ -155,6 +155,9 @@ fn push_message<'t>(
     if text.is_empty() {
         return draft.omit("empty message");
     }
+    if draft.import.messages.is_empty() && whatsapp::is_encryption_notice(text) {
+        return draft.omit("unnamed notice");
+    }
     if whatsapp::is_deletion(text) {
         return draft.omit("deleted message");
     }

@@ -181,6 +181,24 @@ fn what_whatsapp_writes_is_not_said_by_people() {
 }
 
 #[test]
+fn the_name_of_a_chat_says_nothing() {
+    let text = "[12.03.24, 09:15:02] Haus: \u{200e}Nachrichten und Anrufe sind Ende-zu-Ende-verschlüsselt.\n\
+        [12.03.24, 09:15:03] Ida: Kommst du?\n[12.03.24, 09:16:44] Rolf: Ja.\n\
+        [12.03.24, 09:17:00] Ida: Messages and calls are end-to-end encrypted?\n";
+    let expected = [
+        "Ida: Kommst du?",
+        "Rolf: Ja.",
+        "Ida: Messages and calls are end-to-end encrypted?",
+    ];
+    assert_eq!(authored(text, None), expected);
+    let outline = outline_of(text.as_bytes(), None);
+    assert!(
+        outline.contains("left behind 1 unnamed notice\n"),
+        "{outline}"
+    );
+}
+
+#[test]
 fn a_tab_stands_for_a_space() {
     for text in [
         "10:32:02\tAnn Lee: Hello all\n10:32:09\tBob Ray: Hi\n10:33:09\tAnn Lee: See x.example\n",

@@ -75,6 +75,18 @@ const DELETED: [&str; 10] = [
     "Este mensaje fue eliminado",
     "Este mensaje se eliminó",
 ];
+/// The beginning of the first message of an iPhone's export. It has the name of the chat.
+const ENCRYPTED: [&str; 9] = [
+    "Messages and calls are end-to-end encrypted",
+    "Messages to this group are now secured with end-to-end encryption",
+    "Nachrichten und Anrufe sind Ende-zu-Ende-verschlüsselt",
+    "Les messages et les appels sont chiffrés de bout en bout",
+    "Los mensajes y las llamadas están cifrados de extremo a extremo",
+    "As mensagens e as chamadas são protegidas com a criptografia de ponta a ponta",
+    "As mensagens e ligações são protegidas com a criptografia de ponta a ponta",
+    "I messaggi e le chiamate sono crittografati end-to-end",
+    "Berichten en oproepen zijn end-to-end versleuteld",
+];
 
 /// The file for which a text stands.
 pub(super) fn attached(text: &str) -> Option<Part> {
@@ -107,4 +119,9 @@ pub(super) fn without_edit_mark(text: &str) -> Option<&str> {
 pub(super) fn is_deletion(text: &str) -> bool {
     let text = text.trim_matches(|c| is_direction(c) || c == '.');
     DELETED.contains(&text)
+}
+
+/// Whether the first text of a file says that the chat is encrypted.
+pub(super) fn is_encryption_notice(text: &str) -> bool {
+    ENCRYPTED.iter().any(|start| text.starts_with(start))
 }
