@@ -409,6 +409,55 @@ fn a_question_about_what_a_person_said_is_answered_by_that_person() {
 }
 
 #[test]
+fn a_message_and_its_summary_are_one_quote() {
+    let text = "Days (UTC): 3 January 2025, 6 January.\n\n## Key points\n3 January 2025:\n\
+        - Tom #21 The claim number is HX-20931.\n\n6 January:\n\
+        - Ines #61 Yesterday (5 January 2025) I adopted a dog.\n\n## Key facts\n\
+        - Ines: The doctor says that I must not drink coffee. (#70)";
+    let summary = SummaryText {
+        first: Ordinal(1),
+        last: Ordinal(80),
+        text,
+    };
+    let talk = [
+        said(21, -3, "Tom", "The claim number is HX-20931."),
+        said(61, 0, "Ines", "Yesterday I adopted a dog."),
+        said(
+            70,
+            1,
+            "Ines",
+            "The doctor says that I must not drink coffee.",
+        ),
+    ];
+    for (passages, task, quote) in [
+        (&talk[..], "What is the claim number?", "HX-20931"),
+        (&talk[..], "When did Ines adopt the dog?", "adopted a dog"),
+        (
+            &talk[..],
+            "What does the doctor say?",
+            "#70 Ines: “The doctor",
+        ),
+        (
+            &talk[..0],
+            "What does the doctor say?",
+            "#70 Ines: “The doctor",
+        ),
+    ] {
+        let input = AnswerInput {
+            passages,
+            summaries: &[summary],
+            persona: "",
+            task,
+            cap: Tokens(900),
+            count: &count,
+        };
+        let text = answer(&input).text;
+        assert_eq!(text.matches(quote).count(), 1, "{task}: {text}");
+        assert!(!text.contains("“Ines:"), "{task}: {text}");
+    }
+}
+
+#[test]
 fn a_german_question_finds_compound_words() {
     let talk = [
         said(1, 0, "Lukas", "Ich wechsle im Winter den Anbieter."),

@@ -83,10 +83,14 @@ pub(super) fn answer(input: &AnswerInput<'_>) -> Answer {
         exclude_unrelated(&mut worth, &found, |unit| focus.score(&pool, unit));
     }
     let best = worth.units.iter().copied().fold(0.0, f32::max);
-    let quoted = sections.iter().flat_map(|one| &one.units);
-    quoted
-        .chain(&unquoted)
-        .for_each(|&unit| worth.units[unit] = 0.0);
+    let quoted = sections.iter().flat_map(|one| one.units.iter().copied());
+    let quoted: Vec<usize> = quoted.collect();
+    for (unit, worth) in worth.units.iter_mut().enumerate() {
+        let is_quoted = |&known: &usize| is_repetition(&pool, known, unit);
+        if unquoted.contains(&unit) || quoted.iter().any(is_quoted) {
+            *worth = 0.0;
+        }
+    }
     let between = (input.count)(BETWEEN);
     let taken: u64 = sections.iter().map(|one| one.tokens + between).sum();
     let room = input.cap.0.saturating_sub(taken);
@@ -240,13 +244,19 @@ fn newest_corrections(pool: &Pool<'_>, chosen: &[usize]) -> Vec<Correction> {
     found
 }
 
-/// Whether another unit has the same words, or all of them in the same message: the message and its
-/// summary may both be in the pool.
+/// Whether another unit has the same words, or all of them in the same message, or is the same quote:
+/// the message and its summary may both be in the pool, and the summary has the date after `yesterday`.
 fn is_repetition(pool: &Pool<'_>, known: usize, unit: usize) -> bool {
     let (terms, others) = (pool.terms(unit), pool.terms(known));
     let of_one = pool.units[known].ordinal == pool.units[unit].ordinal;
     let is_covered = || terms.iter().all(|term| others.contains(term));
-    !terms.is_empty() && terms == others || of_one && is_covered()
+    let quote_of = |unit: usize| {
+        let mut text = String::new();
+        quote(pool, &[unit], &mut text);
+        text
+    };
+    let is_same = || quote_of(known) == quote_of(unit);
+    !terms.is_empty() && terms == others || of_one && (is_covered() || is_same())
 }
 
 /// The sections as one answer; without the last ones if they do not fit the cap.

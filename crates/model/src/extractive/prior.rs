@@ -76,11 +76,31 @@ pub(super) fn add<'a>(
                 }
                 continue;
             }
-            let (name, quote) = named(item).unwrap_or((speaker, reference(item)));
-            add_quote(pool, quote, name, section, at);
+            add_line(pool, item, speaker, section, at);
         }
     }
     (first, days)
+}
+
+/// Adds a line without numbered quotes. A key fact names its speaker in its text.
+fn add_line<'a>(
+    pool: &mut Pool<'a>,
+    line: &'a str,
+    speaker: &'a str,
+    section: Option<Section>,
+    at: Option<Timestamp>,
+) {
+    let (name, (number, quote)) = named(line).unwrap_or((speaker, reference(line)));
+    let (quote, said_on) = without_day(quote);
+    let at = said_on.and_then(midnight).or(at);
+    let is_fact = number.is_some() && name.is_empty() && !line.starts_with('#');
+    let names = pool.units.iter().map(|unit| unit.speaker);
+    let of_fact = match is_fact {
+        true => of_speaker(quote, names),
+        false => None,
+    };
+    let (name, quote) = of_fact.unwrap_or((name, quote));
+    add_quote(pool, (number, quote), name, section, at);
 }
 
 /// Adds key facts that are no longer carried, as lines of an earlier summary.
@@ -88,15 +108,23 @@ pub(super) fn add_facts<'a>(pool: &mut Pool<'a>, facts: &[&'a KeyFact]) {
     let speakers: BTreeSet<&'a str> = pool.units.iter().map(|unit| unit.speaker).collect();
     for &fact in facts {
         let (text, day) = without_day(&fact.text);
-        // Facts name their speakers with spaces; a text before a colon may also be part of the quote.
-        let named = text.split_once(": ").and_then(|(name, quote)| {
-            let is_speaker = |known: &&&str| known.replace('\u{a0}', " ") == name;
-            Some((*speakers.iter().find(is_speaker)?, quote))
-        });
+        let named = of_speaker(text, speakers.iter().copied());
         let (speaker, quote) = named.unwrap_or(("", text));
         let at = day.and_then(midnight);
         add_quote(pool, (Some(fact.ordinal), quote), speaker, None, at);
     }
+}
+
+/// The speaker of a key fact, `Marta: the quote`, and the quote. A text before a colon may also be part
+/// of the quote: the speaker is one of `speakers`.
+fn of_speaker<'a>(
+    text: &'a str,
+    mut speakers: impl Iterator<Item = &'a str>,
+) -> Option<(&'a str, &'a str)> {
+    let (name, quote) = text.split_once(": ")?;
+    // Facts name their speakers with spaces.
+    let speaker = speakers.find(|known| known.replace('\u{a0}', " ") == name)?;
+    Some((speaker, quote))
 }
 
 /// Parses `Marta #12 the quote. #14 the next`, as written by [`super::render::rolling`].
