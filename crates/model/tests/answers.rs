@@ -95,6 +95,20 @@ fn a_question_about_a_month_is_answered_with_what_was_said_then() {
 }
 
 #[test]
+fn the_year_of_a_month_is_not_its_subject() {
+    let talk = [
+        said(1, 2, "Ana", "The contract for 2025 is signed."),
+        said(2, 2, "Ben", "ok"),
+        said(3, 60, "Ben", "I got the job at the planetarium."),
+    ];
+    let text = ask(&talk, "What happened in March 2025?");
+    assert!(
+        text.contains("planetarium") && !text.contains("contract"),
+        "{text}"
+    );
+}
+
+#[test]
 fn a_later_correction_stands_beside_what_it_corrects() {
     let talk = [
         said(1, 0, "Ana", "The wedding is on 14 September in Ghent."),

@@ -9,7 +9,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::sync::OnceLock;
 
 use expected::Expected;
-use messages::{Messages, names_speaker};
+use messages::{Messages, named_years, names_speaker};
 use missing::missing_words;
 
 use rust_stemmers::{Algorithm, Stemmer};
@@ -167,7 +167,8 @@ pub(super) fn relevance(
 
 /// The words of a question that say something of its subject, and the terms related to them, all of
 /// which are below `spoken`. Names of people who speak are none: they are in most messages. Beside such
-/// a name, verbs of saying are none either; interrogatives of scripts without spaces are never any.
+/// a name, verbs of saying are none either. The year of a named day, and interrogatives of scripts without
+/// spaces, are never any.
 fn query(pool: &mut Pool<'_>, task: &str, spoken: Term, focus_terms: &[Term]) -> Query {
     let common = common_words(task);
     let mut others = pool.terms_of(common.unwrap_or_default());
@@ -181,6 +182,7 @@ fn query(pool: &mut Pool<'_>, task: &str, spoken: Term, focus_terms: &[Term]) ->
     names
         .iter()
         .for_each(|name| others.extend(pool.terms_of(name)));
+    named_years(task).for_each(|year| others.extend(pool.terms_of(&year)));
     let language = common.map_or(Algorithm::English, |_| Algorithm::German);
     let mut terms = related_terms(pool, task, language);
     // A word of the question stands for itself, whatever else it is related to.

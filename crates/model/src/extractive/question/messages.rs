@@ -168,6 +168,13 @@ pub(super) fn names_day(task: &str) -> bool {
     !named_days(task).is_empty()
 }
 
+/// The years of the days and months that a question names. A message that has only the year is of any
+/// day.
+pub(super) fn named_years(task: &str) -> impl Iterator<Item = String> {
+    let years = named_days(task).into_iter().filter_map(|named| named.year);
+    years.map(|year| year.to_string())
+}
+
 fn named_days(task: &str) -> Vec<NamedDay> {
     let is_part = |c: char| c.is_alphanumeric() || c == '-';
     let words: Vec<String> = task
