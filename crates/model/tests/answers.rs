@@ -109,6 +109,31 @@ fn the_year_of_a_month_is_not_its_subject() {
 }
 
 #[test]
+fn the_id_of_a_question_decides() {
+    let talk = [
+        said(
+            1,
+            0,
+            "Ana",
+            "Flight HAT136 leaves Ghent on Monday at 19:00.",
+        ),
+        said(2, 0, "Ben", "I take HAT136."),
+        said(3, 0, "Ana", "HAT136 is full."),
+        said(4, 0, "Ben", "No."),
+        said(5, 0, "Ana", "Fine."),
+        said(
+            6,
+            0,
+            "Ben",
+            "The flight departs on 27 May, and the next flight departs at noon.",
+        ),
+    ];
+    let text = ask(&talk, "When does flight HAT136 depart?");
+    let first = text.lines().find(|line| line.starts_with("- "));
+    assert!(first.is_some_and(|line| line.contains("#1 ")), "{text}");
+}
+
+#[test]
 fn a_later_correction_stands_beside_what_it_corrects() {
     let talk = [
         said(1, 0, "Ana", "The wedding is on 14 September in Ghent."),

@@ -136,7 +136,7 @@ pub(super) fn relevance(
     let query = query(pool, task, spoken, &focus_terms);
     let missing = missing_words(pool, task, &query, &repeats);
     let by_kind = expected::gains(pool, task);
-    let messages = Messages::new(pool, task, &query, &by_kind);
+    let messages = Messages::new(pool, task, &query, &by_kind, &repeats);
     let units = bm25::of_units(pool, &query).into_iter().zip(by_kind);
     let units: Vec<f32> = units.map(|(own, gain)| own + gain).collect();
     let most = units.iter().copied().fold(f32::MIN_POSITIVE, f32::max);

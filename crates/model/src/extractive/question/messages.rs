@@ -13,6 +13,7 @@ use crate::extractive::days::{day_of_month, month};
 use crate::extractive::passage::PassageKind;
 use crate::extractive::pool::Pool;
 use crate::extractive::score;
+use crate::extractive::terms::{self, Term};
 
 /// Words before a month that stands alone; without one, `may` and `march` are verbs.
 const BEFORE_MONTHS: [&str; 7] = ["in", "im", "since", "seit", "of", "last", "until"];
@@ -40,6 +41,8 @@ pub(super) struct Messages {
     /// The sources of the days that the question names; or those of its people, if no message has its
     /// other words.
     preferred: HashSet<usize>,
+    /// The sources with an id that the question names.
+    with_id: HashSet<usize>,
     /// Words, speaker and day together.
     relevance: Vec<f32>,
     /// The worth of each unit in general, from 0 to 1, if any source is preferred.
@@ -50,8 +53,15 @@ pub(super) struct Messages {
 }
 
 impl Messages {
-    /// `by_kind`: the gain of each unit for the kinds of its facts.
-    pub(super) fn new(pool: &Pool<'_>, task: &str, query: &Query, by_kind: &[f32]) -> Messages {
+    /// `by_kind`: the gain of each unit for the kinds of its facts; `repeats`: whether it is the same
+    /// question.
+    pub(super) fn new(
+        pool: &Pool<'_>,
+        task: &str,
+        query: &Query,
+        by_kind: &[f32],
+        repeats: &[bool],
+    ) -> Messages {
         let mut most = vec![0.0_f32; pool.sources];
         for (unit, gain) in pool.units.iter().zip(by_kind) {
             most[unit.source] = most[unit.source].max(*gain);
@@ -80,6 +90,7 @@ impl Messages {
         let mut messages = Messages {
             own_words,
             preferred,
+            with_id: sources_with_id(pool, task, repeats),
             relevance,
             worth,
             ordinals: vec![None; pool.sources],
@@ -107,7 +118,17 @@ impl Messages {
         let is_answer = asks && !self.asks[source] && before > 0.0;
         let is_same = is_answer || self.preferred.contains(&source);
         let value = self.relevance[source] + weights::NEIGHBOUR * before.max(after);
+        let value = match self.is_near_id(source) {
+            true => value,
+            false => value * weights::WITHOUT_ID,
+        };
         (value, is_same && self.own_words[source] <= 0.0)
+    }
+
+    /// Whether a source or one beside it has an id that the question names, if any source has.
+    fn is_near_id(&self, source: usize) -> bool {
+        let mut near = source.saturating_sub(1)..=source + 1;
+        self.with_id.is_empty() || near.any(|near| self.with_id.contains(&near))
     }
 
     /// The factor of a unit of a preferred source, 1 for others: its best units come first.
@@ -147,6 +168,19 @@ fn said_by(pool: &Pool<'_>, task: &str) -> Vec<f32> {
 pub(super) fn names_speaker(asked: &[String], speaker: &str) -> bool {
     let is = |asked: &String, name: &str| asked.trim_end_matches('s') == name.trim_end_matches('s');
     super::words(speaker).any(|name| asked.iter().any(|asked| is(asked, &name)))
+}
+
+/// The sources with an id that a question names: a word with letters and digits.
+fn sources_with_id(pool: &Pool<'_>, task: &str, repeats: &[bool]) -> HashSet<usize> {
+    let mut ids: Vec<Term> = Vec::new();
+    terms::words(task, &mut |word, shape| {
+        let is_id = shape.digit && word.starts_with(char::is_alphabetic);
+        let id = pool.vocabulary.known(word.trim_end_matches("'s"));
+        ids.extend(id.filter(|_| is_id));
+    });
+    let has = |unit: &usize| pool.terms(*unit).iter().any(|term| ids.contains(term));
+    let units = (0..pool.units.len()).filter(|unit| !repeats[*unit] && has(unit));
+    units.map(|unit| pool.units[unit].source).collect()
 }
 
 /// The sources of the days and months that a question names: `15 February 2025`, `2025-02-15`,
