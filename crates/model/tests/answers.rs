@@ -109,6 +109,17 @@ fn the_year_of_a_month_is_not_its_subject() {
 }
 
 #[test]
+fn a_long_message_is_quoted_where_it_has_the_words() {
+    let lines: Vec<String> = (0..30).map(|n| format!("line {n}: ok")).collect();
+    let log = format!("{}\nerror: rounding of 19.99", lines.join("\n"));
+    let text = ask(&[said(1, 0, "Ana", &log)], "Which error occurred?");
+    assert!(
+        text.contains("rounding") && !text.contains("line 5:"),
+        "{text}"
+    );
+}
+
+#[test]
 fn the_id_of_a_question_decides() {
     let talk = [
         said(

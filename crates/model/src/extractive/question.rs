@@ -61,6 +61,10 @@ const ASKING_PAIRS: &str = "什么 什麼 什么时候 什麼時候 多少 几�
 const ASKING_VERBS: &str = "sum give find check compare name describe count help gib nenne zeig zeige \
     sag sage liste erkläre prüfe finde zähle beschreibe vergleiche";
 
+/// The maximum number of units of a short message, and the distance of units that are beside each other.
+const SHORT_MESSAGE: usize = 8;
+const BESIDE: usize = 2;
+
 /// The letters of a stem with which another word begins, with which it ends (a compound word), and that
 /// two words have in common at the beginning.
 const STEM_START: usize = 4;
@@ -140,12 +144,14 @@ pub(super) fn relevance(
     let units = bm25::of_units(pool, &query).into_iter().zip(by_kind);
     let units: Vec<f32> = units.map(|(own, gain)| own + gain).collect();
     let most = units.iter().copied().fold(f32::MIN_POSITIVE, f32::max);
+    let near = are_near_words(pool, &units);
     let each = pool.units.iter().zip(&units).enumerate();
     let each = each.map(|(index, (unit, by_words))| {
         let (message, is_same_for_all_units) = messages.relevance(unit.source);
         // In a reply without words of the question no unit is better than another.
         let own = match is_same_for_all_units {
             true => 1.0,
+            false if !near[index] => weights::FAR_FROM_WORDS,
             false => 1.0 - weights::UNIT_SHARE + weights::UNIT_SHARE * by_words / most,
         };
         let asks = match unit.cues {
@@ -163,6 +169,23 @@ pub(super) fn relevance(
         units: each.collect(),
         missing,
     })
+}
+
+/// Whether each unit bears on words of the question: it has some (`words` is positive), or is beside such
+/// a unit. In a short message, and in one without such words, all units do.
+fn are_near_words(pool: &Pool<'_>, words: &[f32]) -> Vec<bool> {
+    let mut near = Vec::with_capacity(words.len());
+    for message in pool.units.chunk_by(|one, next| one.source == next.source) {
+        let words = &words[near.len()..near.len() + message.len()];
+        let has_words = |words: &[f32]| words.iter().any(|own| *own > 0.0);
+        let are_all = message.len() <= SHORT_MESSAGE || !has_words(words);
+        let is_near = |unit: usize| {
+            let beside = unit.saturating_sub(BESIDE)..words.len().min(unit + BESIDE + 1);
+            are_all || has_words(&words[beside])
+        };
+        near.extend((0..message.len()).map(is_near));
+    }
+    near
 }
 
 /// The words of a question that say something of its subject, and the terms related to them, all of

@@ -93,6 +93,9 @@ pub(super) mod question {
     pub(in super::super) const NEIGHBOUR: f32 = 0.3;
     /// The part of the relevance that depends on the unit; the rest depends on its message.
     pub(in super::super) const UNIT_SHARE: f32 = 0.7;
+    /// A unit of a long message that is not beside words of the question. It is no answer, but may be in
+    /// another section.
+    pub(in super::super) const FAR_FROM_WORDS: f32 = 0.1;
     /// A message without the id that the question names, if neither the message before it nor the one after
     /// it has the id.
     pub(in super::super) const WITHOUT_ID: f32 = 0.2;
