@@ -13,6 +13,7 @@ pub(crate) use calendar::{Days, NamedDay, day_number, day_of, day_with_number};
 pub(crate) use words::lowercase_words;
 
 use calendar::{NamedTime, Weekdays};
+use jiff::ToSpan as _;
 use jiff::civil::Date;
 use words::{count, date, day, dotted_day, month, month_and_year, slash_date, weekday, year};
 
@@ -20,6 +21,8 @@ use words::{count, date, day, dotted_day, month, month_and_year, slash_date, wee
 const MAX_DAYS: usize = 32;
 /// The longest period, in days, whose days are indexed one by one.
 const LONGEST: usize = 4;
+/// The number of years before that of the reference in which a date without a year may be.
+const EARLIER_YEARS: i64 = 8;
 /// The maximum number of periods of a question.
 const MAX_PERIODS: usize = 4;
 
@@ -42,6 +45,18 @@ impl Mention {
     pub(crate) fn resolve(&self, reference: Date) -> Vec<Days> {
         let past = self.time.days(reference);
         past.into_iter().chain(self.time.next(reference)).collect()
+    }
+
+    /// The days with this name in the latest earlier year in which `is_there` has one of them.
+    pub(crate) fn in_earlier_year(
+        &self,
+        reference: Date,
+        is_there: impl Fn(&Days) -> bool,
+    ) -> Option<Days> {
+        let years = 1..=EARLIER_YEARS;
+        let references = years.filter_map(|back| reference.checked_add((-back).years()).ok());
+        let mut days = references.filter_map(|reference| self.time.days(reference));
+        days.find(is_there)
     }
 }
 

@@ -112,7 +112,7 @@ impl<'a> OnPath<'a> {
 
     /// 1 for each message of the days that a question names, and for one that speaks of them;
     /// [`MAY_SPEAK_OF_IT`] for one that may do so. Days without a year and distances are relative to
-    /// the newest message.
+    /// the newest message; if nothing was said on such a day, it is that of an earlier year.
     fn of_days(&self, question: &Query) -> tantivy::Result<Vec<f32>> {
         let mut of_days = vec![0.0; self.lengths.len()];
         if question.mentions.is_empty() {
@@ -128,25 +128,40 @@ impl<'a> OnPath<'a> {
         let Some(newest) = newest.and_then(|day| day_with_number(*day)) else {
             return Ok(of_days);
         };
-        let mentions = question.mentions.iter();
-        let days: Vec<Days> = mentions
-            .flat_map(|mention| mention.resolve(newest))
-            .collect();
+        let mut named: Vec<(usize, NamedDay)> = Vec::new();
+        self.each_column(NAMED, |position, value| {
+            named.push((position, NamedDay::of_value(value)));
+        })?;
+        let is_said = |days: &Days| {
+            let mut said = times.iter().flatten();
+            said.any(|day| days.numbers().contains(day))
+        };
+        let is_there = |days: &Days| {
+            let mut named = named.iter();
+            is_said(days) || named.any(|(_, day)| days.numbers().contains(&day.number))
+        };
+        let mut days: Vec<Days> = Vec::new();
+        for mention in &question.mentions {
+            let nearest = mention.resolve(newest);
+            if mention.is_date() && !nearest.iter().any(is_said) {
+                days.extend(mention.in_earlier_year(newest, is_there));
+            }
+            days.extend(nearest);
+        }
         let is_named = |day: i64| days.iter().any(|days| days.numbers().contains(&day));
         for (of_day, day) in of_days.iter_mut().zip(&times) {
             if day.is_some_and(is_named) {
                 *of_day = 1.0;
             }
         }
-        self.each_column(NAMED, |position, value| {
-            let day = NamedDay::of_value(value);
+        for (position, day) in named {
             let share = if day.is_certain { 1.0 } else { MAY_SPEAK_OF_IT };
             if let Some(of_day) = of_days.get_mut(position)
                 && is_named(day.number)
             {
                 *of_day = share.max(*of_day);
             }
-        })?;
+        }
         Ok(of_days)
     }
 

@@ -115,6 +115,27 @@ fn a_message_speaks_of_a_day_by_its_distance() {
 }
 
 #[test]
+fn a_date_without_a_year_is_of_the_year_that_has_it() {
+    run(async {
+        let journal = memory();
+        let mut said: Vec<Said> = (0..20)
+            .map(|n| Said::new(n, "the soup is good").at(&format!("2024-05-{:02}", n + 1)))
+            .collect();
+        said[8].text = "on 3 June the tenants move in".into();
+        // The agent's task, two years later, names both days.
+        let task = "what was on 13 May, and who comes on 3 June";
+        said.push(Said::new(20, task).at("2026-11-29"));
+        write(&journal, session(1), &said).await;
+        let branch = Branch::new(session(1), &tree(&journal, session(1)).await, id(20));
+        let search = Search::in_memory(journal);
+        for (text, expected) in [("what was on 13 May", 13), ("who comes on 3 June", 9)] {
+            let recalled = search.recall(&branch, text, 5).await.unwrap().messages;
+            assert!(recalled.contains(&Ordinal(expected)), "{text} {recalled:?}");
+        }
+    });
+}
+
+#[test]
 fn what_is_said_later_does_not_move_the_days_of_a_branch() {
     run(async {
         let journal = memory();
