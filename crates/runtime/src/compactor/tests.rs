@@ -491,7 +491,9 @@ async fn the_next_summary_reads_the_last_one_and_later_messages() {
     assert!(asked.starts_with("<#58 user"), "{asked}");
     assert!(!asked.contains("supplier of part 57."));
     // The new checkpoint has no room for it among its key facts.
-    let (_, facts) = prior.split_once("<#1–#57 summary>\n## Key facts\n").unwrap();
+    let (_, facts) = prior
+        .split_once("<#1–#57 summary>\n## Key facts\n")
+        .unwrap();
     assert!(facts.contains("supplier of part 57."), "{facts}");
     assert!(
         second
