@@ -13,7 +13,7 @@ const COLLECTED_MAX: usize = 256;
 /// Maximum number of messages of such a commit. An import has more.
 const MESSAGES_MAX: usize = 64;
 /// Maximum number of bytes of their texts, so that all of them take little memory.
-const TEXT_MAX: usize = 64 << 10;
+const TEXT_MAX: usize = 8 << 10;
 
 /// New messages of a session, and its cursor before and after them.
 struct Addition {
