@@ -98,7 +98,8 @@ async fn turns(runtime: &Runtime, sessions: u128, agents: usize, branch: &'stati
     }
 }
 
-/// What sessions leave behind that are created and deleted, once the store's cache is full.
+/// What sessions leave behind that are created and deleted, once the store's cache is full. Both
+/// figures are of a process without work: between two commits, the index holds what comes with the next one.
 async fn deleted(runtime: &Runtime) -> Vec<f64> {
     let mut before = 0.0;
     for n in 0..SESSIONS {
@@ -106,9 +107,11 @@ async fn deleted(runtime: &Runtime) -> Vec<f64> {
         let session = runtime.create(import).await.unwrap();
         runtime.delete(session.id()).await.unwrap();
         if n == SETTLED {
+            tokio::time::sleep(LEFT_ALONE).await;
             before = memory::resident().0;
         }
     }
+    tokio::time::sleep(LEFT_ALONE).await;
     vec![memory::resident().0 - before]
 }
 
