@@ -152,11 +152,13 @@ fn every_route_of_the_table_hides_what_another_owner_has() {
     };
     let before = state();
     let mut tried = 0;
+    // The operations of A2A have a test of their own.
+    let others = |route: &Route| !route.path.starts_with("/a2a");
     for Route {
         scope,
         method,
         path,
-    } in routes()
+    } in routes().into_iter().filter(others)
     {
         let concrete = parts
             .iter()
