@@ -117,7 +117,7 @@ pub(crate) async fn session_if_named(
     }
 }
 
-/// The error of a missing latest session, in an empty store or beside those of MCP clients.
+/// The error if there is no latest session: the store is empty, or all sessions are of MCP clients.
 fn no_latest(is_empty: bool) -> Problem {
     let (what, hint) = match is_empty {
         true => (

@@ -54,7 +54,7 @@ pub struct Run {
     /// Its answer.
     pub text: Option<String>,
     /// The last text of its model, if it ended without an answer: also the text of a reply that broke
-    /// off, was rejected or was cancelled, up to 64 KiB. That of a cancelled run comes shortly after its
+    /// off, was rejected or was cancelled, up to 64 KiB. A cancelled run has it shortly after its
     /// end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_text: Option<String>,

@@ -304,8 +304,8 @@ fn open_turns_wait_for_a_daemon_that_knows_their_provider() {
     });
 }
 
-/// Kills the daemon that works on a turn. `settings` gets the settings of a model, and returns those
-/// of the able daemons and those of the unable daemon. The unable daemon has no API key.
+/// Kills the daemon that works on a turn. `settings` gets the settings of a model. It returns
+/// the settings of the daemons that can run the turn, and of the daemon that has no API key.
 fn open_turns_wait(settings: impl Fn(String) -> (String, String)) {
     let Some(server) = Server::start(&[]) else {
         return;

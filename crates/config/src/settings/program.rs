@@ -1,5 +1,4 @@
-//! The names that are built in, and those of a program's extensions in Rust, so that settings and
-//! agents can use them.
+//! The names that settings and agents can use: built-in names, and names of a program's extensions.
 
 use std::collections::{BTreeMap, BTreeSet};
 

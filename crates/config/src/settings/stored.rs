@@ -204,8 +204,8 @@ pub fn changed(
     Ok(format!("{HEAD}{all}"))
 }
 
-/// The diagnostics of changes that are not stored: those of the file name the key and the value that
-/// were written, because the file does not have the line.
+/// Diagnostics of changes that were not written to the file. They name the key and the value instead of
+/// a line, because the file has no such line.
 pub fn name_written_values(
     found: &Diagnostics,
     sources: &Sources,

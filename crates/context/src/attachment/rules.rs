@@ -94,7 +94,7 @@ pub struct FileTokens {
 }
 
 impl FileTokens {
-    /// Those of one content.
+    /// The tokens of one content.
     pub fn for_content(content: &Content) -> FileTokens {
         let by_rule = Rule::ALL.map(|rule| content.extent.tokens(rule));
         let mut files = FileTokens {
