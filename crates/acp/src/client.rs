@@ -86,6 +86,14 @@ impl From<Disconnected> for Error {
     }
 }
 
+/// Why a request to the client has no result.
+#[derive(Debug)]
+pub(crate) enum NoResult {
+    Disconnected,
+    /// The client's error, or the fault of its answer.
+    Refused(String),
+}
+
 /// A request to the client. If it is dropped without an answer, the request is withdrawn.
 struct OpenRequest<'c> {
     client: &'c Client,
@@ -144,13 +152,16 @@ impl Client {
         self.send(&message).await
     }
 
-    /// Asks the client. None: it has left, or its answer is none. A caller that no longer waits
-    /// withdraws the request.
-    pub(crate) async fn ask<T: DeserializeOwned>(&self, method: &str, params: Value) -> Option<T> {
+    /// Asks the client. A caller that no longer waits withdraws the request.
+    pub(crate) async fn ask<T: DeserializeOwned>(
+        &self,
+        method: &str,
+        params: Value,
+    ) -> Result<T, NoResult> {
         let (id, answer) = {
             let mut asked = self.open_requests();
             if asked.is_closed {
-                return None;
+                return Err(NoResult::Disconnected);
             }
             asked.last += 1;
             let (tell, answer) = oneshot::channel();
@@ -160,13 +171,14 @@ impl Client {
         };
         let _open = OpenRequest { client: self, id };
         let request = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
-        self.send(&request).await.ok()?;
-        let answer = answer.await.ok()?;
-        let read = T::deserialize(&answer["result"]);
-        if let Err(wrong) = &read {
+        let sent = self.send(&request).await;
+        sent.map_err(|Disconnected| NoResult::Disconnected)?;
+        let answer = answer.await.map_err(|_| NoResult::Disconnected)?;
+        T::deserialize(&answer["result"]).map_err(|wrong| {
             tracing::warn!(%wrong, %answer, "the client's answer to {method} cannot be read");
-        }
-        read.ok()
+            let refused = answer["error"]["message"].as_str();
+            NoResult::Refused(refused.map_or_else(|| wrong.to_string(), str::to_owned))
+        })
     }
 
     /// A new id of a message that is not part of the conversation.

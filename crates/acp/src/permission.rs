@@ -6,11 +6,12 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+use unisono_api::Code;
 use unisono_api::approval::{Approval, ApprovalQuery, Decide, Verdict};
 use unisono_api::service::Service;
 
-use crate::client::Client;
-use crate::protocol::{Call, Outcome, Permission};
+use crate::client::{Client, NoResult};
+use crate::protocol::{Call, Outcome, Permission, Update};
 
 /// An answer that a person can choose: id, name, kind, decision, and the text for the model.
 type Choice = (
@@ -53,14 +54,24 @@ const IN_DOUBT: [Choice; 3] = [
 ];
 
 /// The open questions of a turn. All are withdrawn at its end.
-#[derive(Default)]
 pub(crate) struct Questions {
     asking: JoinSet<()>,
     /// By the ids of their calls.
     withdrawals: HashMap<String, CancellationToken>,
+    /// Withdraws all of them.
+    stopped: CancellationToken,
 }
 
 impl Questions {
+    /// `stopped`: the turn is cancelled.
+    pub(crate) fn new(stopped: &CancellationToken) -> Questions {
+        Questions {
+            asking: JoinSet::new(),
+            withdrawals: HashMap::new(),
+            stopped: stopped.clone(),
+        }
+    }
+
     /// Asks about a call, while the turn continues.
     pub(crate) fn ask(
         &mut self,
@@ -69,7 +80,7 @@ impl Questions {
         call: Approval,
         client: &Client,
     ) {
-        let withdrawn = CancellationToken::new();
+        let withdrawn = self.stopped.child_token();
         self.withdrawals
             .insert(call.call.clone(), withdrawn.clone());
         let (service, client) = (service.clone(), client.clone());
@@ -111,7 +122,8 @@ async fn is_waiting(service: &dyn Service, session: &str, call: &Approval) -> bo
 }
 
 /// Asks the editor's user about a call, and decides as they choose. The first decision counts; a
-/// call that does not wait any more is not asked about.
+/// call that does not wait any more is not asked about. An answer without a decision leaves the call
+/// waiting, and the editor shows why.
 async fn ask(
     service: Arc<dyn Service>,
     session: String,
@@ -137,26 +149,90 @@ async fn ask(
         ..Call::default()
     };
     let params = json!({"sessionId": session, "toolCall": about, "options": options});
-    let answer: Option<Permission> = tokio::select! {
+    let answer: Result<Permission, NoResult> = tokio::select! {
         answer = client.ask("session/request_permission", params) => answer,
         () = withdrawn.cancelled() => return,
     };
-    let Some(Permission {
-        outcome: Outcome::Selected { option_id },
-    }) = answer
-    else {
-        return;
+    let chosen = match answer {
+        Ok(answer) => decision(choices, answer.outcome),
+        Err(NoResult::Refused(reason)) => Err(reason),
+        Err(NoResult::Disconnected) => return,
+    };
+    let reason = match chosen {
+        Ok(decide) => match service.decide(&call.call, &decide).await {
+            Ok(_) => return,
+            Err(error) if matches!(error.code(), Code::Conflict | Code::NotFound) => {
+                tracing::debug!(%error, "the call was decided elsewhere");
+                return;
+            }
+            Err(error) => error.to_string(),
+        },
+        Err(reason) => reason,
+    };
+    if !withdrawn.is_cancelled() {
+        // The client may have left.
+        let _ = client
+            .notify(&session, &undecided(call.call, &reason))
+            .await;
+    }
+}
+
+/// The decision that an answer chooses, or why it chooses none. An option that was not offered
+/// decides nothing.
+fn decision(choices: &[Choice], outcome: Outcome) -> Result<Decide, String> {
+    let Outcome::Selected { option_id } = outcome else {
+        return Err("the question was dismissed".to_owned());
     };
     let chosen = choices.iter().find(|(id, ..)| *id == option_id);
     let Some((.., decision, text)) = chosen else {
-        tracing::warn!(option_id, "the client chose what was not offered");
-        return;
+        let offered: Vec<&str> = choices.iter().map(|(id, ..)| *id).collect();
+        let offered = offered.join("`, `");
+        return Err(format!(
+            "the option {option_id:?} was not offered; the options are `{offered}`"
+        ));
     };
-    let decide = Decide {
+    Ok(Decide {
         decision: *decision,
         text: text.map(str::to_owned),
-    };
-    if let Err(error) = service.decide(&call.call, &decide).await {
-        tracing::debug!(%error, "the call was decided elsewhere");
+    })
+}
+
+/// The change of a call that an answer did not decide about: it still waits.
+fn undecided(call: String, reason: &str) -> Update {
+    let text = format!(
+        "The call still waits, because nobody has decided: {reason}. Decide with `unisono approvals` \
+         (call {call}), or cancel the prompt."
+    );
+    Update::CallChange(Call {
+        tool_call_id: call,
+        content: vec![text.into()],
+        ..Call::default()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_offered_option_decides() {
+        let selected = |id: &str| Outcome::Selected {
+            option_id: id.to_owned(),
+        };
+        for (choices, outcome, expected) in [
+            (&BEFORE[..], selected("approve"), Ok(Verdict::Approve)),
+            (&BEFORE[..], selected("deny"), Ok(Verdict::Deny)),
+            (&BEFORE[..], selected("done"), Err("`approve`, `deny`")),
+            (&BEFORE[..], selected("allow_once"), Err("\"allow_once\"")),
+            (&BEFORE[..], Outcome::Cancelled, Err("dismissed")),
+            (&IN_DOUBT[..], selected("done"), Ok(Verdict::Done)),
+            (&IN_DOUBT[..], selected("approve"), Err("`repeat`, `done`")),
+        ] {
+            match (decision(choices, outcome), expected) {
+                (Ok(decide), Ok(verdict)) => assert_eq!(decide.decision, verdict),
+                (Err(reason), Err(part)) => assert!(reason.contains(part), "{reason}"),
+                (decided, expected) => panic!("{decided:?} instead of {expected:?}"),
+            }
+        }
     }
 }

@@ -111,7 +111,7 @@ async fn follow(
     client: &Client,
 ) -> Result<StopReason, Error> {
     let mut followed = service.follow(session, turn, after).await?;
-    let mut questions = Questions::default();
+    let mut questions = Questions::new(token);
     let mut is_stopping = false;
     loop {
         let update = tokio::select! {

@@ -148,6 +148,34 @@ fn a_question_that_was_answered_elsewhere_is_withdrawn_from_the_editor() {
 }
 
 #[test]
+fn an_answer_that_was_not_offered_decides_nothing_and_the_editor_shows_it() {
+    let place = scene("");
+    let daemon = Daemon::start(&place);
+    let mut editor = Editor::start(&place);
+    editor.choice = "allow_once";
+    let session = editor.new_session();
+    let id = editor.begin("session/prompt", &prompt(&session, TASK));
+    let text = loop {
+        let texts = editor.texts_at("tool_call_update", "/content/0/content/text");
+        if let Some(text) = texts.into_iter().find(|text| text.contains("nobody")) {
+            break text;
+        }
+        editor.next();
+    };
+    let call = waiting(&place);
+    let call = call["call"].as_str().unwrap();
+    assert!(text.contains("\"allow_once\" was not offered"), "{text}");
+    assert!(text.contains(call), "{text}");
+    assert_eq!(answers(&place), "");
+    place.call(&["approvals", "approve", call]).expect(0);
+    assert_eq!(editor.end(id).unwrap()["stopReason"], "end_turn");
+    assert_eq!(editor.permissions.len(), 1);
+    assert_eq!(answers(&place), "allow_once\n");
+    editor.leave();
+    daemon.stop();
+}
+
+#[test]
 fn a_client_of_the_model_context_protocol_asks_about_a_permission() {
     let place = scene("");
     let mut server = Spoken::started(place.command(&["mcp"]));
