@@ -304,7 +304,7 @@ impl Connection {
     }
 
     async fn prompt(&mut self, id: Value, params: Value) -> Result<(), Disconnected> {
-        let asked: Prompt = match self.admitted().and_then(|()| read(params)) {
+        let asked = match self.admitted().and_then(|()| self.prompted(params)) {
             Ok(asked) => asked,
             Err(error) => return self.client.answer(&id, Err(error)).await,
         };
@@ -320,6 +320,12 @@ impl Connection {
             let _ = client.answer(&id, answer).await;
         });
         Ok(())
+    }
+
+    fn prompted(&self, params: Value) -> Result<Prompt, Error> {
+        let asked: Prompt = read(params)?;
+        self.sessions.check_open(&asked.session_id)?;
+        Ok(asked)
     }
 
     /// A token by which the client cancels work on a session. `request`: see [`Current::request`].

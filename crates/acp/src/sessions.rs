@@ -1,6 +1,6 @@
 //! Creating, loading and listing sessions; selecting the lead of a session.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -37,6 +37,8 @@ pub(crate) struct Sessions {
     servers: ToolServers,
     /// The working directory of sessions that no editor began.
     directory: PathBuf,
+    /// The sessions that the client has closed.
+    closed: HashSet<String>,
 }
 
 impl Sessions {
@@ -45,6 +47,17 @@ impl Sessions {
             service,
             servers: ToolServers::default(),
             directory,
+            closed: HashSet::new(),
+        }
+    }
+
+    /// Whether the client may use a session: not after it closed it.
+    pub(crate) fn check_open(&self, session: &str) -> Result<(), Error> {
+        match self.closed.contains(session) {
+            false => Ok(()),
+            true => Err(Error::invalid(format!(
+                "session {session} is closed: open it with `session/resume` or `session/load`"
+            ))),
         }
     }
 
@@ -107,11 +120,13 @@ impl Sessions {
         self.servers
             .connect(&self.service, session, servers)
             .await?;
+        self.closed.remove(session);
         Ok(json!({"configOptions": options}))
     }
 
     pub(crate) fn close(&mut self, session: &str) {
         self.servers.disconnect(session);
+        self.closed.insert(session.to_owned());
     }
 
     pub(crate) async fn list(&self, params: ListSessions) -> Result<Value, Error> {
@@ -142,6 +157,7 @@ impl Sessions {
 
     /// Changes the lead of a session, for later prompts.
     pub(crate) async fn set(&self, params: SetOption) -> Result<Value, Error> {
+        self.check_open(&params.session_id)?;
         let id = params.config_id;
         let Some(lead) = params.value.as_str() else {
             return Err(Error::invalid(format!("option {id:?} takes a text")));

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use unisono_fake_provider::tools::{LOG, serve_http};
 use unisono_fake_provider::{Act, Answer, FakeProvider, Script};
 
-use crate::acp::Editor;
+use crate::acp::{Editor, prompt};
 use crate::http::Daemon;
 use crate::support::{Place, is_alive, until};
 
@@ -116,7 +116,19 @@ fn the_servers_of_an_editor_serve_one_session_and_end_with_it() {
         .ask("session/close", &json!({"sessionId": session}))
         .unwrap();
     ended(&process);
-    // Without them the session goes on.
+    // Without them the session goes on, once it is open again.
+    let lead = json!({"sessionId": session, "configId": "lead", "value": "lead"});
+    for (method, params) in [
+        ("session/prompt", prompt(&session, "Look.")),
+        ("session/set_config_option", lead),
+    ] {
+        let refused = editor.ask(method, &params).unwrap_err();
+        assert_eq!(refused["code"], -32602, "{refused}");
+        let says = refused["message"].as_str().unwrap();
+        assert!(says.contains("is closed") && says.contains("session/resume"));
+    }
+    let resumed = json!({"sessionId": session, "cwd": place.path("."), "mcpServers": []});
+    editor.ask("session/resume", &resumed).unwrap();
     editor.prompt(&session, "Look.").unwrap();
     assert_eq!(tools(&provider, 3), [""; 0]);
     editor.leave();
