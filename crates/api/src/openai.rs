@@ -1,6 +1,7 @@
 //! OpenAI's chat completions and responses, as far as agents support them.
 //!
-//! Names and shapes are those of the public API reference. Other fields of a request are ignored:
+//! Names and shapes are those of the public API reference. A field without which the answer would
+//! mean something else is refused if agents cannot carry it out. Other fields are ignored:
 //! `temperature`, `top_p` and similar parameters come from the agent's definition.
 
 mod responses;
@@ -67,6 +68,35 @@ pub struct ChatRequest {
     #[serde(default)]
     #[cfg_attr(feature = "description", schema(value_type = Option<Stop>))]
     pub stop: Option<Value>,
+    /// Not supported: the earlier name of `tools`.
+    #[serde(default)]
+    #[cfg_attr(feature = "description", schema(value_type = Option<Vec<Object>>))]
+    pub functions: Option<Value>,
+    /// Not supported: the earlier name of `tool_choice`.
+    #[serde(default)]
+    #[cfg_attr(feature = "description", schema(value_type = Option<Object>))]
+    pub function_call: Option<Value>,
+    /// Only `false` is supported: an answer has no probabilities.
+    #[serde(default)]
+    pub logprobs: Option<bool>,
+    /// Only 0 is supported: an answer has no probabilities.
+    #[serde(default)]
+    pub top_logprobs: Option<u64>,
+    /// Only an empty object is supported.
+    #[serde(default)]
+    #[cfg_attr(feature = "description", schema(value_type = Option<Object>))]
+    pub logit_bias: Option<BTreeMap<String, Value>>,
+    /// Only `text` is supported.
+    #[serde(default)]
+    pub modalities: Option<Vec<String>>,
+    /// Not supported: an answer is text.
+    #[serde(default)]
+    #[cfg_attr(feature = "description", schema(value_type = Option<Object>))]
+    pub audio: Option<Value>,
+    /// Not supported: agents have tools of their own.
+    #[serde(default)]
+    #[cfg_attr(feature = "description", schema(value_type = Option<Object>))]
+    pub web_search_options: Option<Value>,
 }
 
 /// The stop texts of a reply, for the API description.

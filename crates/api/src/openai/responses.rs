@@ -54,6 +54,26 @@ pub struct ResponseRequest {
     #[serde(default)]
     #[cfg_attr(feature = "description", schema(minimum = 1))]
     pub max_output_tokens: Option<u64>,
+    /// Only `false` is supported: a turn of a session runs in the background.
+    #[serde(default)]
+    pub background: Option<bool>,
+    /// Not supported: templates are not kept.
+    #[serde(default)]
+    #[cfg_attr(feature = "description", schema(value_type = Option<Object>))]
+    pub prompt: Option<Value>,
+    /// Not supported: the definition of an agent limits its calls.
+    #[serde(default)]
+    pub max_tool_calls: Option<u64>,
+    /// Additional parts of the answer. It never has them; `message.output_text.logprobs` is refused.
+    #[serde(default)]
+    pub include: Option<Vec<String>>,
+    /// Only 0 is supported: an answer has no probabilities.
+    #[serde(default)]
+    pub top_logprobs: Option<u64>,
+    /// Not supported: `text` has the format.
+    #[serde(default)]
+    #[cfg_attr(feature = "description", schema(value_type = Option<Object>))]
+    pub response_format: Option<Value>,
 }
 
 /// The text options of a request of the Responses API.

@@ -99,6 +99,70 @@ fn the_name_of_a_message_is_its_author_also_of_the_newest() {
 }
 
 #[test]
+fn a_name_that_cannot_be_an_author_is_refused() {
+    let scene = Scene::scripted(Script::always(Act::answer(Answer::text("So."))));
+    let daemon = Daemon::start(&scene.place);
+    let long = "x".repeat(201);
+    for name in [
+        json!("Ana\u{7}"),
+        json!("a\nb"),
+        json!(" "),
+        json!(long),
+        json!(7),
+    ] {
+        let said = json!([{"role": "user", "name": name, "content": "Which day?"}]);
+        let reply = daemon.post(CHAT, &asked(json!({"messages": said})));
+        let error = reply.expect(400).json()["error"].clone();
+        assert_eq!(error["param"], "messages", "{error}");
+        let message = error["message"].as_str().unwrap();
+        assert!(message.contains("message 1: `name`"), "{message}");
+    }
+    assert!(scene.sent().is_empty());
+    daemon.stop();
+}
+
+#[test]
+fn a_field_that_would_change_the_answer_is_refused_and_others_are_ignored() {
+    let scene = Scene::scripted(Script::always(Act::answer(Answer::text("So."))));
+    let daemon = Daemon::start(&scene.place);
+    for (path, field, value) in [
+        (CHAT, "functions", json!([{"name": "weather"}])),
+        (CHAT, "function_call", json!("auto")),
+        (CHAT, "logprobs", json!(true)),
+        (CHAT, "top_logprobs", json!(2)),
+        (CHAT, "logit_bias", json!({"50256": -100})),
+        (CHAT, "modalities", json!(["text", "audio"])),
+        (CHAT, "audio", json!({"voice": "alloy", "format": "mp3"})),
+        (CHAT, "web_search_options", json!({})),
+        (RESPONSES, "background", json!(true)),
+        (RESPONSES, "prompt", json!({"id": "pmpt_1"})),
+        (RESPONSES, "max_tool_calls", json!(3)),
+        (
+            RESPONSES,
+            "include",
+            json!(["message.output_text.logprobs"]),
+        ),
+        (RESPONSES, "top_logprobs", json!(2)),
+        (RESPONSES, "response_format", json!({"type": "json_object"})),
+    ] {
+        let reply = daemon.post(path, &asked(json!({field: value})));
+        let error = reply.expect(400).json()["error"].clone();
+        assert_eq!(error["param"], field, "{error}");
+        assert_eq!(error["type"], "invalid_request_error");
+    }
+    assert!(scene.sent().is_empty());
+    let chat = json!({"logprobs": false, "top_logprobs": 0, "logit_bias": {}, "modalities": ["text"],
+                      "functions": null, "temperature": 0.2, "seed": 7, "reasoning_effort": "low"});
+    let response = json!({"background": false, "include": ["reasoning.encrypted_content"],
+                          "top_logprobs": 0, "prompt": null, "store": false, "temperature": 0.2});
+    for (path, more) in [(CHAT, chat), (RESPONSES, response)] {
+        daemon.post(path, &asked(more)).expect(200);
+    }
+    assert_eq!(scene.sent().len(), 2);
+    daemon.stop();
+}
+
+#[test]
 fn null_is_no_wish() {
     let scene = Scene::scripted(Script::always(Act::answer(Answer::text("So."))));
     let daemon = Daemon::start(&scene.place);

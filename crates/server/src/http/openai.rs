@@ -13,6 +13,7 @@ pub(super) mod ephemeral;
 mod form;
 mod models;
 mod responses;
+mod unsupported;
 
 use std::sync::Arc;
 
@@ -138,6 +139,7 @@ async fn complete(
     request: Result<extract::Json<ChatRequest>, ApiError>,
 ) -> Result<Response, FieldError> {
     let extract::Json(request) = request?;
+    unsupported::check_chat(&request)?;
     let stream = request.stream.unwrap_or_default();
     let conversation = Conversation {
         model: request.model.clone(),

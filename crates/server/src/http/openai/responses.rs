@@ -24,7 +24,7 @@ use super::answer::{self, Used};
 use super::form::Form;
 use steps::Steps;
 
-use super::{Conversation, FieldError, answer_of, named, now, prepare};
+use super::{Conversation, FieldError, answer_of, named, now, prepare, unsupported};
 use crate::http::problem::ApiError;
 use crate::http::{Shared, extract};
 use unisono::client_tools::ClientToolRequest;
@@ -83,18 +83,7 @@ async fn respond(
 
 /// The input as chat messages.
 fn conversation(request: &ResponseRequest) -> Result<Conversation, FieldError> {
-    let earlier = [
-        (
-            "previous_response_id",
-            request.previous_response_id.is_some(),
-        ),
-        ("conversation", request.conversation.is_some()),
-    ];
-    if let Some((field, _)) = earlier.into_iter().find(|(_, is_named)| *is_named) {
-        let detail = "responses are not kept: name a session in `metadata.session` or the header \
-                      `X-Unisono-Session`, and it goes on there";
-        return Err(FieldError::field(field, Code::InvalidRequest, detail));
-    }
+    unsupported::check_response(request)?;
     let mut messages = match &request.input {
         Value::String(text) => vec![json!({"role": "user", "content": text})],
         Value::Array(items) => items
@@ -221,7 +210,7 @@ fn part_of_content(part: &Value) -> Result<Value, FieldError> {
         other => {
             let kind = other.unwrap_or("nothing");
             Err(input(format!(
-                "content of type {kind:?} is not understood: only text is"
+                "content of type {kind:?} is not understood: text, images and files are"
             )))
         }
     }

@@ -1,21 +1,52 @@
-//! Files in messages of a request. A damaged file in a request is an error, while the import of a
-//! conversation file skips it.
+//! Files and authors in messages of a request. A damaged file or a wrong name in a request is an
+//! error, while the import of a conversation file skips it.
 
+use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use unisono_api::Code;
 use unisono_interchange::transcript;
 
+use crate::append;
 use crate::error::Error;
 
 /// The beginning of a URL with a content.
 const SCHEME: &[u8] = b"data:";
 
-/// Checks the `data:` URLs in the parts of OpenAI's chat messages.
+/// The fields of a message with its author.
+#[derive(Deserialize)]
+struct Signed {
+    role: String,
+    name: Value,
+}
+
+impl Signed {
+    fn check(&self) -> Result<(), append::Error> {
+        if !matches!(&*self.role, "user" | "assistant") || self.name.is_null() {
+            return Ok(());
+        }
+        let name = self.name.as_str().ok_or(append::Error::Author)?;
+        append::author(name).map(|_| ())
+    }
+}
+
+/// Checks the names of OpenAI's chat messages, and the `data:` URLs in their parts.
 ///
 /// # Errors
-/// The number of the message, and why its file is not taken.
+/// The number of the message, and why its name or its file is not taken.
 pub(super) fn check(messages: &[Box<RawValue>]) -> Result<(), Error> {
+    let refused = |number: usize, why: String| {
+        let detail = format!("messages: message {number}: {why}");
+        Error::new(Code::InvalidRequest, detail)
+    };
+    for (number, message) in (1..).zip(messages) {
+        // Messages without a name are read by the import.
+        let Ok(signed) = serde_json::from_str::<Signed>(message.get()) else {
+            continue;
+        };
+        let checked = signed.check();
+        checked.map_err(|why| refused(number, format!("`name`: {why}")))?;
+    }
     let with_files = (1..).zip(messages);
     for (number, message) in with_files.filter(|(_, raw)| has_data_url(raw.get())) {
         let Ok(message) = serde_json::from_str::<Value>(message.get()) else {
@@ -24,8 +55,7 @@ pub(super) fn check(messages: &[Box<RawValue>]) -> Result<(), Error> {
         let parts = message["content"].as_array().into_iter().flatten();
         for url in parts.filter_map(url) {
             if let Some(why) = transcript::unfit(url) {
-                let detail = format!("messages: message {number}: {why}");
-                return Err(Error::new(Code::InvalidRequest, detail));
+                return Err(refused(number, why));
             }
         }
     }
@@ -51,6 +81,25 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_name_that_cannot_be_an_author_is_told_with_its_message() {
+        let long = "x".repeat(201);
+        for (role, name, is_valid) in [
+            ("user", json!("Ana"), true),
+            ("user", Value::Null, true),
+            ("user", json!("Ana\u{1b}"), false),
+            ("assistant", json!("a\nb"), false),
+            ("user", json!(long), false),
+            ("user", json!(7), false),
+            ("tool", json!("a\nb"), true),
+        ] {
+            let message = json!({"role": role, "name": name, "content": "Which day?"});
+            let message = serde_json::value::to_raw_value(&message).unwrap();
+            let checked = check(&[message]);
+            assert_eq!(checked.is_ok(), is_valid, "{name}: {checked:?}");
+        }
+    }
 
     #[test]
     fn a_damaged_file_is_told_with_its_message() {
