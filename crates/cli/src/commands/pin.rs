@@ -67,9 +67,14 @@ pub(crate) async fn unpin(app: &App, args: UnpinArgs) -> Result<()> {
     let session = find_session(&*service, &args.session).await?.session;
     let mut messages =
         messages_by_number(&*service, &session, &args.branch, &args.messages).await?;
+    let pinned = all(&*service, &session, &args.branch).await?.pinned;
+    for number in &args.messages {
+        if pinned.iter().all(|pin| pin.ordinal != *number) {
+            app.out.message(format_args!("#{number} is not pinned"));
+        }
+    }
     if args.all {
-        let pins = all(&*service, &session, &args.branch).await?;
-        messages.extend(pins.pinned.into_iter().map(|pin| pin.message));
+        messages.extend(pinned.into_iter().map(|pin| pin.message));
     }
     let pins = change(&*service, &session, &args.branch, &messages, false).await;
     service.close().await;

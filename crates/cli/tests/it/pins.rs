@@ -179,4 +179,11 @@ fn a_pin_of_what_is_not_there_says_what_is() {
         .call(&["pin", "latest"])
         .expect(0)
         .says(&["nothing is pinned"]);
+    place.call(&["pin", "latest", "3"]).expect(0);
+    let unpinned = place.call(&["unpin", "latest", "3", "4"]).expect(0);
+    assert!(
+        !unpinned.stderr.contains("#3 is not pinned"),
+        "{unpinned:#?}"
+    );
+    unpinned.says(&["#4 is not pinned", "nothing is pinned"]);
 }
