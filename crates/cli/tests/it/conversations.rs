@@ -190,7 +190,8 @@ fn bad_files_and_queries_have_the_code_of_http() {
     for body in [bad.as_str(), ""] {
         let (path, kind) = ("/v1/imports?name=x.jsonl", "application/octet-stream");
         let reply = daemon.post_bytes(path, kind, body.as_bytes());
-        reply.expect(422).problem("refused");
+        let detail = reply.expect(422).problem("refused");
+        assert_eq!(detail.contains("`skip_bad=true`"), !body.is_empty());
     }
     daemon.stop();
 }

@@ -9,7 +9,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use futures_util::StreamExt;
 use serde::Deserialize;
-use unisono_api::service::Sessions as _;
+use unisono_api::service::{self, Sessions as _};
 use unisono_api::session::{
     Content, ConversationImport, FileConversation, ImportFile, ImportResult,
 };
@@ -71,7 +71,7 @@ async fn import(
         bounded: true,
         content: content(&shared, body).await?,
     };
-    let made = shared.local.import_file(file).await?;
+    let made = shared.local.import_file(file).await.map_err(refusal)?;
     Ok((StatusCode::CREATED, Json(made)))
 }
 
@@ -118,7 +118,8 @@ async fn import_conversations(
     let picks = selection.picks.as_deref().unwrap_or_default().split(',');
     let picks = picks.map(str::trim).filter(|pick| !pick.is_empty());
     let picks: Vec<String> = picks.map(str::to_owned).collect();
-    let items = shared.local.import_conversations(file, &picks).await?;
+    let items = shared.local.import_conversations(file, &picks).await;
+    let items = items.map_err(refusal)?;
     Ok(Json(Page { items, next: None }))
 }
 
@@ -156,8 +157,19 @@ async fn conversations(
         bounded: true,
         content: content(&shared, body).await?,
     };
-    let items = shared.local.conversations(file).await?;
+    let items = shared.local.conversations(file).await.map_err(refusal)?;
     Ok(Json(Page { items, next: None }))
+}
+
+/// Why a file is refused, with the parameter for lines that cannot be read.
+fn refusal(error: service::Error) -> ApiError {
+    match error {
+        service::Error::Problem(mut problem) if problem.bad_lines.is_some() => {
+            problem.detail += "; correct the lines, or skip them with `skip_bad=true`";
+            (*problem).into()
+        }
+        error => error.into(),
+    }
 }
 
 async fn content(shared: &Shared, body: Body) -> Result<Content, ApiError> {
