@@ -17,9 +17,10 @@ use super::headers::{self, BodyType, ResponseHeaders};
 use super::incoming::Incoming;
 use super::progress::ReplyProgress;
 use super::surrogates::SurrogateJoiner;
-use super::{Call, Client, transport};
+use super::{Call, Client, report, transport};
 use crate::dialect::{DecodedEvent, Failure, Mode};
 use crate::language::{Class, Reply, Stage};
+use crate::provider::Settings;
 use crate::sse;
 
 /// The maximum bytes that are read of a response with an error status.
@@ -55,13 +56,7 @@ impl Client {
         let sent = self.request(call, url).send();
         let response = match timeout_at(first_byte, sent).await {
             Ok(Ok(response)) => response,
-            Ok(Err(error)) => {
-                let failed = AttemptError::from(transport::connection_failure(&error, settings));
-                return Err(AttemptError {
-                    reached: !error.is_connect(),
-                    ..failed
-                });
-            }
+            Ok(Err(error)) => return Err(AttemptError::without_response(&error, settings)),
             Err(_) => {
                 return Err(
                     transport::timeout_failure(Stage::FirstByte, &settings.timeouts).into(),
@@ -282,6 +277,19 @@ impl CallOutput {
             reply.request_id = id.or(reply.request_id.take());
         }
         self
+    }
+}
+
+impl AttemptError {
+    fn without_response(error: &reqwest::Error, settings: &Settings) -> AttemptError {
+        let failure = transport::connection_failure(error, settings);
+        match error.is_connect() {
+            true => AttemptError {
+                reached: false,
+                ..report::unreachable(settings, failure).into()
+            },
+            false => failure.into(),
+        }
     }
 }
 

@@ -25,6 +25,19 @@ pub(super) fn reason(
     reason_text + &truncated(&secrets.text(ending))
 }
 
+/// A failure to connect, with what a person can check.
+pub(super) fn unreachable(settings: &Settings, failure: Failure) -> Failure {
+    let advice = format!(
+        "; check that it runs there (`providers.{}.base_url`) and that this machine can reach it; \
+         `unisono doctor` lists the providers with their addresses and keys",
+        settings.name
+    );
+    Failure {
+        reason: failure.reason + &advice,
+        ..failure
+    }
+}
+
 /// A text without keys, truncated to the maximum length.
 pub(super) fn clean_text(secrets: &Secrets, text: &str) -> String {
     truncated(&secrets.text(text))
