@@ -1,6 +1,7 @@
 //! A settings file as a tree in which every key and value has its position.
 
 mod toml_text;
+mod yaml_size;
 mod yaml_text;
 
 use crate::diagnostic::{Diagnostic, Place};

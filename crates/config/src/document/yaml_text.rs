@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::{Entry, Node, Table, Value};
+use super::{Entry, Node, Table, Value, yaml_size};
 use crate::diagnostic::{Diagnostic, Origin, Place};
 
 const FENCE: &str = "---";
@@ -76,7 +76,8 @@ pub(super) fn whole(origin: Origin, text: &str) -> Result<Table, Box<Diagnostic>
 }
 
 fn table(text: &str, what: &str, at: &dyn Fn(usize) -> Place) -> Result<Table, Box<Diagnostic>> {
-    let value: serde_norway::Value = serde_norway::from_str(text).map_err(|error| {
+    let value = yaml_size::check(text).and_then(|()| serde_norway::from_str(text));
+    let value: serde_norway::Value = value.map_err(|error| {
         let offset = error.location().map_or(0, |l| l.index());
         let problem = format!("{what} is not YAML: {}", without_location(&error));
         Box::new(Diagnostic::error(at(offset), problem))
