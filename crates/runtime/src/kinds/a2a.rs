@@ -73,8 +73,14 @@ impl Agent for A2aAgent {
     async fn run(&self, _: Task, ctx: Ctx) -> Result<Answer, Failure> {
         ctx.check_prefix()?;
         let peer = self.peer(&ctx).await?;
+        // An agent that answers with a message alone does its whole work before it answers. The
+        // attempt's own limit ends the wait.
+        let limit = Duration::from_millis(ctx.definition().timeout_ms) + http::GRACE;
+        let post = |first_byte| self.post(&ctx, &peer.url, MAX_OUTPUT_BYTES, first_byte);
+        let (send, post) = (post(limit)?, post(REQUEST_TIMEOUT)?);
         let remote = Arc::new(Remote {
-            post: self.post(&ctx, &peer.url, MAX_OUTPUT_BYTES)?,
+            send,
+            post,
             peer,
             ctx,
         });
@@ -91,7 +97,7 @@ impl A2aAgent {
     /// Reads the card and returns the endpoint of the agent.
     async fn peer(&self, ctx: &Ctx) -> Result<Peer, Failure> {
         let at = card::address(&self.remote.url);
-        let post = self.post(ctx, &at, CARD_BYTES)?;
+        let post = self.post(ctx, &at, CARD_BYTES, REQUEST_TIMEOUT)?;
         let card = post
             .fetch()
             .await
@@ -103,14 +109,20 @@ impl A2aAgent {
         Ok(peer)
     }
 
-    fn post(&self, ctx: &Ctx, url: &str, most: usize) -> Result<HttpEndpoint, Failure> {
+    fn post(
+        &self,
+        ctx: &Ctx,
+        url: &str,
+        most: usize,
+        first_byte: Duration,
+    ) -> Result<HttpEndpoint, Failure> {
         let wrong = |reason: String| Failure::new(RunCause::BadInput, reason);
         let address = Address::endpoint(url).map_err(|error| wrong(error.to_string()))?;
         let mut settings = Settings::for_endpoint(ctx.definition().id.as_str(), address);
         let look = |name: &str| std::env::var(name).ok();
         let (headers, secrets) = http::headers(&self.remote.headers, look)?;
         settings.headers = headers;
-        settings.timeouts.first_byte = REQUEST_TIMEOUT;
+        settings.timeouts.first_byte = first_byte;
         settings.timeouts.idle = STREAM_IDLE_TIMEOUT;
         settings.caps.response = most;
         settings.caps.stream.line = most;
@@ -121,6 +133,9 @@ impl A2aAgent {
 
 /// A remote agent, and the run that calls it.
 struct Remote {
+    /// For the message.
+    send: HttpEndpoint,
+    /// For all other requests.
     post: HttpEndpoint,
     peer: Peer,
     ctx: Ctx,
@@ -170,7 +185,7 @@ impl Remote {
         let sending: Sending = self.ctx.step(&name, async { Ok(sending) }).await?;
         let params = json!({"message": self.message(sending.id()),
             "configuration": {"returnImmediately": true, "acceptedOutputModes": self.peer.output}});
-        let sent = match self.call("SendMessage", params).await {
+        let sent = match self.call_at(&self.send, "SendMessage", params).await {
             Ok(sent) => sent,
             Err(CallError::Refused(error)) => {
                 let reason = format!("the remote agent refuses the task: {}", error.message);
@@ -361,7 +376,16 @@ impl Remote {
     }
 
     async fn call<T: DeserializeOwned>(&self, method: &str, params: Value) -> Result<T, CallError> {
-        let answered = self.post.call(&VERSION, self.rpc(method, params)).await;
+        self.call_at(&self.post, method, params).await
+    }
+
+    async fn call_at<T: DeserializeOwned>(
+        &self,
+        endpoint: &HttpEndpoint,
+        method: &str,
+        params: Value,
+    ) -> Result<T, CallError> {
+        let answered = endpoint.call(&VERSION, self.rpc(method, params)).await;
         let url = &self.peer.url;
         let answered =
             answered.map_err(|failed| CallError::Broken(broken_connection(url, &failed)))?;

@@ -22,7 +22,7 @@ use crate::agent::{Agent, Answer, Ctx, Failure, Task, request};
 use crate::failure;
 
 /// The time that a server is awaited beyond the time limit of the attempt.
-const GRACE: Duration = Duration::from_millis(500);
+pub(super) const GRACE: Duration = Duration::from_millis(500);
 /// Hex digits of the idempotency key.
 const KEY_DIGITS: usize = 32;
 

@@ -546,6 +546,17 @@ async fn a_message_without_a_result_fails_with_its_first_reason() {
 }
 
 #[tokio::test]
+async fn an_agent_that_answers_with_a_message_has_the_time_of_its_definition() {
+    let server = Server::start(plain, |_: &str, _: &Value| Reply::Silence).await;
+    let mut asking = attempt(&server.remote());
+    asking.definition.timeout_ms = 100;
+    let failed = ask(&server.remote(), &asking).await.unwrap_err();
+    for part in ["no response was received within 0.6 s", "nobody knows"] {
+        assert!(failed.reason.contains(part), "{}", failed.reason);
+    }
+}
+
+#[tokio::test]
 async fn a_run_that_is_cancelled_has_the_remote_task_cancelled() {
     let script = |method: &str, _: &Value| match method {
         "SendMessage" => Reply::Result(json!({"task": remote_task("SUBMITTED", "begun")})),
