@@ -1,7 +1,8 @@
 //! Cron expressions in the local time of a time zone.
 //!
 //! The expression is evaluated on a calendar without time zones. Each result is then converted to
-//! an instant of the zone.
+//! an instant of the zone. An expression of every hour is evaluated between the changes of the clocks
+//! instead, so that no hour is without its times.
 
 use cronexpr::{Crontab, MakeTimestamp};
 use jiff::civil::DateTime;
@@ -10,6 +11,8 @@ use unisono_context::Timestamp;
 
 /// Fields of an expression: minute, hour, day, month, weekday.
 const FIELDS: usize = 5;
+/// The hour of an expression of every hour.
+const EVERY: &str = "*";
 /// The years of one search, and the number of searches after which an expression counts as never
 /// due: leap days can be eight years apart.
 const SEARCH_YEARS: i32 = 4;
@@ -21,6 +24,7 @@ pub struct Cron {
     text: String,
     /// Its times are UTC.
     calendar: Crontab,
+    is_hourly: bool,
 }
 
 /// Why a text is no cron expression.
@@ -54,6 +58,7 @@ impl Cron {
         let calendar = cronexpr::parse_crontab(&format!("{text} UTC"));
         let cron = Cron {
             calendar: calendar.map_err(|error| CronError::Field(reason(&error.to_string())))?,
+            is_hourly: fields.get(1) == Some(&EVERY),
             text,
         };
         match cron.after(DateTime::constant(2024, 1, 1, 0, 0, 0, 0)) {
@@ -70,6 +75,9 @@ impl Cron {
     /// The first instant after `after` at which the local time matches.
     pub(super) fn next(&self, after: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
         let begin = jiff::Timestamp::from_millisecond(after.0).ok()?;
+        if self.is_hourly {
+            return self.next_of_every_hour(begin, zone);
+        }
         let mut civil = zone.to_datetime(begin);
         // All times inside a gap are the same instant; the second occurrence of a repeated time is
         // skipped.
@@ -78,6 +86,28 @@ impl Cron {
             let at = instant(civil, zone)?;
             if at > after {
                 return Some(at);
+            }
+        }
+    }
+
+    /// The same for an expression of every hour: both occurrences of a repeated time count, and a
+    /// time inside a gap does not.
+    fn next_of_every_hour(&self, begin: jiff::Timestamp, zone: &TimeZone) -> Option<Timestamp> {
+        let mut offset = zone.to_offset(begin);
+        let (mut from, mut since) = (begin, begin);
+        loop {
+            let civil = self.after(offset.to_datetime(from))?;
+            let at = offset.to_timestamp(civil).ok()?;
+            let change = zone.following(since).next();
+            let change = change.map(|change| change.timestamp());
+            match change.filter(|change| *change <= at) {
+                None => return Some(Timestamp(at.as_millisecond())),
+                // The clocks change before it.
+                Some(change) => {
+                    offset = zone.to_offset(change);
+                    from = jiff::Timestamp::from_millisecond(change.as_millisecond() - 1).ok()?;
+                    since = change;
+                }
             }
         }
     }

@@ -7,7 +7,8 @@
 //!
 //! A cron expression is evaluated in the local time of its zone. A time inside a gap, when clocks
 //! are put forward, is the first instant after the gap. Of a time that occurs twice, the first
-//! occurrence counts.
+//! occurrence counts. An expression of every hour (`*`) follows the clocks instead: both occurrences
+//! count, and a time inside a gap does not.
 
 use std::fmt;
 use std::sync::Arc;
@@ -192,6 +193,32 @@ mod tests {
         // The same from a start between the two occurrences.
         assert_next(&daily, "2026-10-25T00:59:00Z", &expected[2..]);
         assert_next(&daily, "2026-10-25T01:15:00Z", &expected[2..]);
+    }
+
+    #[test]
+    fn an_expression_of_every_hour_has_its_times_in_each_hour_that_passes() {
+        let often = cron("*/20 * * * *", "Europe/Berlin");
+        let back = [
+            "2026-10-25T00:40:00Z",
+            "2026-10-25T01:00:00Z",
+            "2026-10-25T01:20:00Z",
+            "2026-10-25T01:40:00Z",
+            "2026-10-25T02:00:00Z",
+        ];
+        assert_next(&often, "2026-10-25T00:20:00Z", &back);
+        let forward = ["2026-03-29T00:40:00Z", "2026-03-29T01:00:00Z"];
+        assert_next(&often, "2026-03-29T00:30:00Z", &forward);
+        // Half an hour only, on Lord Howe.
+        let hourly = cron("0 * * * *", "Australia/Lord_Howe");
+        let back = [
+            "2026-04-04T14:00:00Z",
+            "2026-04-04T15:30:00Z",
+            "2026-04-04T16:30:00Z",
+        ];
+        assert_next(&hourly, "2026-04-04T13:30:00Z", &back);
+        let leap_days = cron("0 * 29 2 *", "Europe/Berlin");
+        let far = ["2028-02-28T23:00:00Z", "2028-02-29T00:00:00Z"];
+        assert_next(&leap_days, "2026-01-01T00:00:00Z", &far);
     }
 
     #[test]
