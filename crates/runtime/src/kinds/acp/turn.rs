@@ -364,7 +364,7 @@ impl Turn {
         if !decision.starts_with("allow") {
             let why = match answer.is_error {
                 true => answer.content.trim_matches(['[', ']']),
-                false => "it offers no option that allows it",
+                false => "it offers no option that allows it once",
             };
             self.rejected
                 .get_or_insert_with(|| format!("`{title}` ({kind}): {why}"));
@@ -388,13 +388,13 @@ fn is_over(status: &str) -> bool {
     matches!(status, "completed" | "failed")
 }
 
-/// The option that allows or rejects a call, preferably for this call only.
+/// The option that allows a call, or rejects it, preferably this call only. An option that allows
+/// later calls, too, is never chosen: the agent may remember it for good.
 fn choose(options: &[Choice], is_allowed: bool) -> Option<&Choice> {
     let find = |kind: &str| options.iter().find(|option| option.kind == kind);
-    let allows = || find("allow_once").or_else(|| find("allow_always"));
     let rejects = || find("reject_once").or_else(|| find("reject_always"));
     match is_allowed {
-        true => allows().or_else(rejects),
+        true => find("allow_once").or_else(rejects),
         false => rejects(),
     }
 }

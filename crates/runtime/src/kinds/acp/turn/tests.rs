@@ -166,7 +166,7 @@ fn the_answer_of_the_session_chooses_an_option() {
     let rows: [(bool, &[&str], &str); 7] = [
         (true, &all, "allow_once"),
         (false, &all, "reject_once"),
-        (true, &["allow_always", "reject_once"], "allow_always"),
+        (true, &["allow_always", "reject_once"], "reject_once"),
         (true, &["reject_once"], "reject_once"),
         (false, &["allow_once", "reject_always"], "reject_always"),
         (false, &["allow_once"], "cancelled"),
@@ -180,7 +180,7 @@ fn the_answer_of_the_session_chooses_an_option() {
         let (progress, reply) = turn.decided(&request, &answer(!is_permitted));
         assert_eq!(progress, format!("So (read): {decision}"));
         let why = if is_permitted {
-            "it offers no option that allows it"
+            "it offers no option that allows it once"
         } else {
             "so"
         };
