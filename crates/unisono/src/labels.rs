@@ -26,28 +26,21 @@ pub(crate) fn directory(state: &State) -> Option<PathBuf> {
     directory.is_absolute().then_some(directory)
 }
 
-/// A required label of sessions: `name=value`, or `name` with any value.
+/// A required label of sessions: `name=value`, or `name` with any value. A name or a value may have
+/// a `=` as well: a session has the label if its name, `=` and its value together are the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Label {
-    name: String,
-    value: Option<String>,
-}
+pub struct Label(String);
 
 impl FromStr for Label {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Label, String> {
-        let (name, value) = match text.split_once('=') {
-            Some((name, value)) => (name, Some(value.to_owned())),
-            None => (text, None),
-        };
-        let name = name.trim().to_owned();
-        if name.is_empty() {
-            return Err(format!(
+        match text.trim() {
+            label if label.is_empty() || label.starts_with('=') => Err(format!(
                 "{text:?} is not a label: write name=value, or a name"
-            ));
+            )),
+            label => Ok(Label(label.to_owned())),
         }
-        Ok(Label { name, value })
     }
 }
 
@@ -55,11 +48,21 @@ impl Label {
     /// Whether a session with these labels has it.
     pub fn is_of<K, V>(&self, labels: &BTreeMap<K, V>) -> bool
     where
-        K: std::borrow::Borrow<str> + Ord,
+        K: AsRef<str>,
         V: AsRef<str>,
     {
-        let found = labels.get(self.name.as_str()).map(AsRef::as_ref);
-        found.is_some_and(|found| self.value.as_deref().is_none_or(|value| value == found))
+        let mut labels = labels.iter();
+        labels.any(|(name, value)| self.is_label(name.as_ref(), value.as_ref()))
+    }
+
+    /// Whether it is the label with this name and value. Blanks around them do not count.
+    fn is_label(&self, name: &str, value: &str) -> bool {
+        let (name, value) = (name.trim(), value.trim_end());
+        match self.0.strip_prefix(name) {
+            Some("") => !name.contains('='),
+            Some(rest) => rest.strip_prefix('=') == Some(value),
+            None => false,
+        }
     }
 }
 
@@ -77,10 +80,21 @@ mod tests {
 
     #[test]
     fn a_label_is_a_name_with_one_value_or_any() {
-        let of = BTreeMap::from([("team", "shop=a"), ("empty", "")]);
+        let of = BTreeMap::from([("team", "shop=a"), ("empty", ""), (" wide ", " a b ")]);
         let has = |text: &str| text.parse::<Label>().unwrap().is_of(&of);
         assert!(has("team") && has("team=shop=a") && has(" team=shop=a") && has("empty="));
+        assert!(has("wide") && has(" wide= a b ") && has("wide= a b"));
         assert!(!has("team=shop") && !has("owner") && !has("empty=a") && !has("Team"));
-        assert!("=a".parse::<Label>().is_err() && "".parse::<Label>().is_err());
+        assert!(!has("tea") && !has("team=") && !has("wide=a b"));
+        assert!("=a".parse::<Label>().is_err() && " ".parse::<Label>().is_err());
+    }
+
+    #[test]
+    fn a_name_with_an_equals_sign_is_found_with_its_value_only() {
+        let of = BTreeMap::from([("owner=ada", "x=y"), ("a=", "=b"), ("", "blank")]);
+        let has = |text: &str| text.parse::<Label>().unwrap().is_of(&of);
+        assert!(has("owner=ada=x=y") && has("a===b"));
+        // That is the label of another name.
+        assert!(!has("owner=ada") && !has("owner") && !has("a=") && !has("blank"));
     }
 }

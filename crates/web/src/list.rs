@@ -267,7 +267,7 @@ fn labels(session: &SessionListItem) -> Markup {
     html! {
         @for (key, value) in labels.iter().take(LABELS) {
             @let text = format!("{}={}", fmt::line(key, KEY), fmt::line(value, VALUE));
-            @if key.len() + value.len() > LINKED { span class="tag" { (text) } } @else {
+            @if key.len() + value.len() > LINKED || key.trim().is_empty() { span class="tag" { (text) } } @else {
                 a class="tag" href={ "/?label=" (encoded(&format!("{key}={value}"))) } { (text) }
             }
         }

@@ -51,6 +51,7 @@ fn sessions_are_picked_out_by_their_labels() {
         ("Two", json!({"team": "press"})),
         ("Three", json!({"team": "shop"})),
         ("Four", json!({})),
+        ("Five", json!({"in=out": "a=b", " ": "blank"})),
     ] {
         session(&daemon, title, &labels, &["Hello."]);
     }
@@ -69,6 +70,17 @@ fn sessions_are_picked_out_by_their_labels() {
     assert_eq!(titles(&rest["items"]), ["One"]);
     assert_eq!(rest["next"], Value::Null);
     daemon.get("/v1/sessions?label=%3D1").expect(400);
+    // A name with a `=`: its link, the API and the command line find it.
+    let page = daemon.get("/").expect(200).text();
+    let link = "/?label=in%3Dout%3Da%3Db";
+    assert!(page.contains(&format!("href=\"{link}\"")), "{page}");
+    let page = daemon.get(link).expect(200).text();
+    assert!(
+        page.contains("Five</a>") && !page.contains("One</a>"),
+        "{page}"
+    );
+    assert_eq!(titles(&of(&link[2..])["items"]), ["Five"]);
+    assert_eq!(titles(&of("label=in%3Dout")["items"]), Vec::<&str>::new());
     let page = daemon.get("/?label=team%3Dnobody").expect(200).text();
     let sentence = "No session has the label <code>team=nobody</code>.";
     assert!(page.contains(sentence), "{page}");
@@ -87,6 +99,7 @@ fn sessions_are_picked_out_by_their_labels() {
     };
     assert_eq!(titles(&list(&["team=shop"])), ["Three", "One"]);
     assert_eq!(titles(&list(&["team", "channel=1"])), ["One"]);
+    assert_eq!(titles(&list(&["in=out=a=b"])), ["Five"]);
     assert_eq!(titles(&list(&["owner"])), Vec::<&str>::new());
     daemon.stop();
     assert_eq!(titles(&list(&["team=press"])), ["Two"]);
