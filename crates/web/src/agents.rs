@@ -20,6 +20,7 @@ use crate::diff;
 use crate::error::PageError;
 use crate::extract::{Form, Path};
 use crate::layout::layout;
+use crate::message::continuation;
 use crate::parts::{
     cost, counted, digest, dollars, encoded, length, number, spent_time, truncate, when,
 };
@@ -27,8 +28,8 @@ use crate::waiting_calls::listed_state;
 
 /// Maximum number of newest runs on the page of an agent.
 const RUNS: Option<NonZeroUsize> = NonZeroUsize::new(10);
-/// Maximum number of bytes of the instructions on the page.
-const MAX_BYTES: usize = 64 * 1024;
+/// Maximum number of bytes of the instructions, and of the file, on the page.
+const MAX_BYTES: usize = 16 * 1024;
 
 pub(crate) async fn list(State(service): State<Arc<dyn Service>>) -> Result<Response, PageError> {
     let all = service.agents(&AgentQuery::default()).await?;
@@ -161,14 +162,19 @@ fn task_form(detail: &AgentDetail, refused: Option<(&str, &str)>) -> Markup {
 }
 
 fn instructions(detail: &AgentDetail) -> Markup {
-    let (shown, left) = truncate(&detail.instructions, MAX_BYTES);
     html! {
         details class="summary" {
             summary { "Instructions" }
-            pre class="text" { (shown) }
-            @if left > 0 { p class="warn" { "… " (counted(left as u64, "more byte")) } }
+            (beginning(detail, &detail.instructions))
         }
     }
+}
+
+/// The beginning of a long text of an agent, with a link to all of it.
+fn beginning(detail: &AgentDetail, text: &str) -> Markup {
+    let (shown, left) = truncate(text, MAX_BYTES);
+    let json = format!("/v1/agents/{}", encoded(&detail.agent.agent));
+    html! { pre class="text" { (shown) } (continuation(left, Some(&json))) }
 }
 
 fn tools(calls: &[AgentTool]) -> Markup {
@@ -228,7 +234,7 @@ fn file_section(detail: &AgentDetail, file: &AgentFile) -> Markup {
         section {
             h2 { "Its file" }
             p { code { (file.path) } }
-            details { summary { "The text" } pre { (truncate(&file.text, MAX_BYTES).0) } }
+            details { summary { "The text" } (beginning(detail, &file.text)) }
             @if file.editable {
                 p { a class="button" href={ "/agents/" (encoded(&detail.agent.agent)) "/edit" } { "Edit …" } }
             } @else {

@@ -1,4 +1,5 @@
-//! `/approvals`: tool calls that wait for a person, and calls whose outcome is unknown.
+//! `/approvals`: tool calls that wait for a person, and calls whose outcome is unknown;
+//! `/sessions/{session}/calls/{call}`: one of them with all of its arguments.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -10,13 +11,14 @@ use maud::{Markup, html};
 use serde::Deserialize;
 use unisono_api::approval::{Approval, ApprovalQuery, Decide, Verdict};
 use unisono_api::service::Service;
-use unisono_api::{Page, PageQuery};
+use unisono_api::{Code, Page, PageQuery, Problem};
 
 use crate::error::PageError;
 use crate::extract::{Form, Path, Query};
 use crate::layout::{cut_title, layout};
-use crate::lists;
 use crate::parts::{counted, encoded, truncate, when};
+use crate::text_limit::TextLimit;
+use crate::{lists, message, text_parts};
 
 /// The refresh interval of the list in seconds.
 const EVERY: u32 = 3;
@@ -45,6 +47,7 @@ pub(crate) async fn show(
         }
     }
     items.retain(|call| titles.contains_key(&call.session));
+    let room = TextLimit::new(message::ROOM);
     let body = html! {
         div id="live" data-every=(EVERY) {
             h1 { "Approvals" }
@@ -52,7 +55,7 @@ pub(crate) async fn show(
             @for call in &items {
                 section aria-label=(titles[call.session.as_str()]) {
                     h2 { "In " a href={ "/sessions/" (call.session) } { (titles[call.session.as_str()]) } }
-                    (card(call, later.as_deref().unwrap_or("/approvals")))
+                    (card(call, later.as_deref().unwrap_or("/approvals"), &room))
                 }
             }
             @if later.is_some() { p { a href="/approvals" { "The calls that have waited longest" } } }
@@ -79,9 +82,53 @@ fn none(is_later: bool) -> Markup {
     }
 }
 
+/// The part of the arguments of a call that a page shows.
+#[derive(Debug, Deserialize)]
+pub(crate) struct ArgumentsQuery {
+    /// The byte at which it begins.
+    #[serde(default)]
+    from: usize,
+}
+
+/// A waiting call with all of its arguments, a part at a time.
+pub(crate) async fn show_call(
+    State(service): State<Arc<dyn Service>>,
+    Path((session, id)): Path<(String, String)>,
+    Query(part): Query<ArgumentsQuery>,
+) -> Result<Response, PageError> {
+    let waiting = lists::approvals(&*service, &session).await?;
+    let Some(call) = waiting.iter().find(|call| call.call == id) else {
+        let detail = format!("no call {id} of this session waits for a person");
+        return Err(Problem::new(Code::NotFound, detail).into());
+    };
+    let title = cut_title(&service.session(&session).await?.title);
+    let here = page(call);
+    let text = text_parts::part(&arguments(call), part.from, |from| {
+        format!("{here}?from={from}")
+    });
+    let turn = format!("/sessions/{}/turns/{}", call.session, call.turn);
+    let body = html! {
+        h1 { "A call that waits" }
+        h2 { "In " a href={ "/sessions/" (call.session) } { (title) } }
+        (framed(call, &text, &turn))
+        p { a href="/approvals" { "All calls that wait" } }
+    };
+    Ok(layout("A call that waits", &body))
+}
+
+/// The address of the page of a call.
+fn page(call: &Approval) -> String {
+    format!("/sessions/{}/calls/{}", call.session, call.call)
+}
+
 /// A call with the forms for its decision, below a heading of the second level. `back` is the page
 /// after the decision.
-pub(crate) fn card(call: &Approval, back: &str) -> Markup {
+pub(crate) fn card(call: &Approval, back: &str, room: &TextLimit) -> Markup {
+    framed(call, &beginning(call, room), back)
+}
+
+/// A call around its shown arguments.
+fn framed(call: &Approval, arguments: &Markup, back: &str) -> Markup {
     let in_doubt = call.kind == "in_doubt";
     let turn = format!("/sessions/{}/turns/{}", call.session, call.turn);
     let run = format!("/sessions/{}/runs/{}", call.session, call.run);
@@ -91,7 +138,7 @@ pub(crate) fn card(call: &Approval, back: &str) -> Markup {
                 (call.agent) @if in_doubt { " may have called " } @else { " asks to call " }
                 code { (call.tool) }
             }
-            (arguments(call))
+            (arguments)
             p class="quiet" {
                 (when(&call.requested_at)) " · " (call.contract)
                 @if let Some(rule) = &call.rule { " · by the rule " code { (rule) } }
@@ -103,20 +150,30 @@ pub(crate) fn card(call: &Approval, back: &str) -> Markup {
     }
 }
 
-/// Bytes of arguments that are shown unfolded. They are never cut: a person decides about all of
-/// them.
-const ARGUMENTS: usize = 4 * 1024;
+/// Bytes of arguments that are shown unfolded.
+const UNFOLDED: usize = 4 * 1024;
 
-fn arguments(call: &Approval) -> Markup {
-    let text = serde_json::to_string_pretty(&call.arguments).unwrap_or_default();
-    let (shown, left) = truncate(&text, ARGUMENTS);
+fn arguments(call: &Approval) -> String {
+    serde_json::to_string_pretty(&call.arguments).unwrap_or_default()
+}
+
+/// The arguments of a call as far as there is room, with a link to all of them: a person decides about
+/// all of them.
+fn beginning(call: &Approval, room: &TextLimit) -> Markup {
+    let text = arguments(call);
+    let (shown, left) = room.cut(&text);
+    let (unfolded, folded) = truncate(shown, UNFOLDED);
     html! {
-        pre { (shown) }
-        @if left > 0 {
+        pre { (unfolded) }
+        @if folded > 0 {
             details id={ "rest-" (call.call) } {
-                summary class="warn" { (counted(left as u64, "more byte")) " of its arguments: look at them first" }
-                pre { (&text[shown.len()..]) }
+                summary class="warn" { (counted(folded as u64, "more byte")) " of its arguments: look at them first" }
+                pre { (&shown[unfolded.len()..]) }
             }
+        }
+        @if left > 0 {
+            p class="warn" { "… " (counted(left as u64, "more byte")) ": "
+                a href=(page(call)) { "look at all of its arguments first" } }
         }
     }
 }
@@ -216,15 +273,40 @@ mod tests {
     }
 
     #[test]
-    fn a_person_sees_all_arguments_of_a_call_before_deciding() {
-        let short = card(&call("<i>"), "/approvals").into_string();
-        assert!(
-            !short.contains("<b>") && !short.contains("<i>") && !short.contains("look at them")
-        );
-        let long = "é".repeat(50_000);
-        let shown = card(&call(&long), "/approvals").into_string();
-        assert_eq!(shown.matches('é').count(), 50_000);
-        assert!(shown.contains("more bytes of its arguments: look at them first"));
+    fn a_person_is_led_to_all_arguments_of_a_call_before_deciding() {
+        let shown =
+            |text: &str, room: &TextLimit| card(&call(text), "/approvals", room).into_string();
+        let folded = "more bytes of its arguments: look at them first";
+        let whole = "<a href=\"/sessions/s/calls/c\">look at all of its arguments first</a>";
+        let short = shown("<i>", &TextLimit::new(100));
+        assert!(!short.contains("<b>") && !short.contains("<i>"), "{short}");
+        for (bytes, unfolds, leads) in [
+            (100, false, false),
+            (6_000, true, false),
+            (15_000, true, true),
+            (200_000, true, true),
+        ] {
+            let room = TextLimit::new(10 * 1024);
+            let shown = shown(&"é".repeat(bytes / 2), &room);
+            assert_eq!(shown.contains(folded), unfolds && !leads, "{bytes}");
+            assert_eq!(shown.contains(whole), leads, "{bytes}");
+            assert_eq!(shown.matches('é').count() == bytes / 2, !leads, "{bytes}");
+        }
+    }
+
+    #[test]
+    fn calls_with_long_arguments_share_the_room_of_a_page() {
+        let room = TextLimit::new(28 * 1024);
+        let long = call(&"<".repeat(100_000));
+        let all: usize = (0..25)
+            .map(|_| {
+                beginning(&long, &room)
+                    .into_string()
+                    .matches("&lt;")
+                    .count()
+            })
+            .sum();
+        assert!((20 * 1024..=40 * 1024).contains(&all), "{all}");
     }
 
     #[test]

@@ -19,7 +19,7 @@ use crate::extract::{Path, Query};
 use crate::layout::layout;
 use crate::lists;
 use crate::message::{self, continuation};
-use crate::parts::{counted, number};
+use crate::parts::{counted, name, number};
 use crate::pictures::{attribute, scaled};
 use crate::text_limit::TextLimit;
 
@@ -118,7 +118,7 @@ fn original((message, left, sentences): &Marked<'_>, place: &BranchView) -> Mark
     let whole = place.path(&format!("/messages/{}", message.ordinal));
     html! {
         article class={ "message " (message.role) } id={ "m" (message.ordinal) } {
-            header class="quiet" { "#" (message.ordinal) " " strong { (message.author.as_deref().unwrap_or(&message.role)) } }
+            header class="quiet" { "#" (message.ordinal) " " strong { (name(message.author.as_deref().unwrap_or(&message.role))) } }
             p class="marked" { @for (fate, text) in sentences { @match fate {
                 SentenceStatus::Kept => ins class="kept" { (text) },
                 SentenceStatus::Part => span class="part" { (text) },

@@ -18,7 +18,7 @@ use crate::extract::{Path, Query};
 use crate::layout::layout;
 use crate::lists::first_of_branch;
 use crate::message::continuation;
-use crate::parts::{counted, digest, encoded, number};
+use crate::parts::{counted, digest, encoded, name, number};
 use crate::pictures::context::{Places, bar};
 use crate::pictures::history::columns;
 use crate::text_limit::TextLimit;
@@ -151,7 +151,7 @@ impl ContextView<'_> {
             @for (entry, text) in self.messages[first..end].iter().zip(texts.iter().rev()) {
                 details id={ "e" (entry.ordinal) } {
                     summary {
-                        "#" (entry.ordinal) " " (entry.author.as_deref().unwrap_or(&entry.role)) " "
+                        "#" (entry.ordinal) " " (name(entry.author.as_deref().unwrap_or(&entry.role))) " "
                         @if let Some(form) = &entry.form { span class="tag" { (form) } }
                         @if entry.pinned { span class="badge" { "pinned" } }
                         span class="quiet" { (number(entry.tokens)) " tokens · " (fmt::line(&entry.text, 80)) }

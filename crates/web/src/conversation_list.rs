@@ -3,7 +3,11 @@
 use maud::{Markup, html};
 use unisono_api::session::FileConversation;
 
+use crate::layout::cut_title;
 use crate::parts::{number, when};
+
+/// Maximum listed conversations.
+pub(crate) const LISTED: usize = 200;
 
 /// A table with a box for each of several conversations; of a single one where it is already.
 pub(crate) fn show(found: &[FileConversation]) -> Markup {
@@ -28,7 +32,7 @@ fn table(several: &[FileConversation]) -> Markup {
                 table {
                     thead { tr { th scope="col" { "Conversation" } th scope="col" { "Began" } th scope="col" class="number" { "Messages" } th scope="col" { "Session" } } }
                     tbody {
-                        @for one in several {
+                        @for one in several.iter().take(LISTED) {
                             @let id = format!("pick-{}", one.number);
                             tr {
                                 td {
@@ -42,6 +46,10 @@ fn table(several: &[FileConversation]) -> Markup {
                         }
                     }
                 }
+            }
+            @if several.len() > LISTED {
+                p class="quiet" { "The list has the first " (LISTED) ". " code { "unisono import --pick" }
+                    " imports others, and “Import all” all of them." }
             }
             input type="hidden" name="listed" value="true";
         }
@@ -57,6 +65,28 @@ fn value(one: &FileConversation) -> String {
 pub(crate) fn title(one: &FileConversation) -> String {
     match one.title.trim() {
         "" => format!("conversation {}", one.number),
-        title => title.to_owned(),
+        title => cut_title(title),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_of_many_conversations_with_long_titles_is_bounded() {
+        let one = |number: u64| -> FileConversation {
+            serde_json::from_value(serde_json::json!({
+                "number": number, "id": null, "title": "x".repeat(5_000), "at": null,
+                "messages": 2, "session": null,
+            }))
+            .unwrap()
+        };
+        let all: Vec<FileConversation> = (1..=1_000).map(one).collect();
+        let shown = show(&all).into_string();
+        assert_eq!(shown.matches("type=\"checkbox\"").count(), LISTED);
+        assert!(shown.contains("has 1000 conversations") && shown.contains("the first 200"));
+        assert!(shown.len() < 100_000, "{}", shown.len());
+        assert!(!show(&all[..LISTED]).into_string().contains("the first 200"));
     }
 }

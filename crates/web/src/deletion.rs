@@ -11,7 +11,7 @@ use unisono_api::session::main_branch;
 use crate::branch_view::{BranchView, back_path};
 use crate::error::PageError;
 use crate::extract::Path;
-use crate::layout::layout;
+use crate::layout::{cut_title, layout};
 use crate::parts::{counted, number};
 
 /// Asks whether a session is to be deleted.
@@ -25,7 +25,7 @@ pub(crate) async fn confirm(
     let body = place.page(&html! {
         section class="card dialog" aria-labelledby="delete" {
             h2 id="delete" { "Delete this session" }
-            p { "“" (about.title) "” is gone for good, with:" }
+            p { "“" (cut_title(&about.title)) "” is gone for good, with:" }
             ul {
                 li { (counted(about.messages, "message")) " on " @match about.branches.count { 1 => "1 branch", n => { (number(n)) " branches" } } }
                 li { (counted(about.checkpoints, "checkpoint")) }

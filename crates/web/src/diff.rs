@@ -19,8 +19,9 @@ const COMPARED: usize = 256 * 1024;
 const PATIENCE: Duration = Duration::from_millis(200);
 /// Equal lines that are shown before and after a change.
 const AROUND: usize = 2;
-/// Maximum shown lines.
+/// Maximum shown lines, and bytes of all of them.
 const LINES: usize = 400;
+const BYTES: usize = 8 * 1024;
 /// Maximum shown characters of a line.
 const WIDTH: usize = 1_500;
 
@@ -34,6 +35,18 @@ enum Row {
     Theirs(String),
     /// Lines that both have, and their bytes.
     Skipped { lines: usize, bytes: usize },
+}
+
+impl Row {
+    /// The bytes of its text that are shown.
+    fn shown_bytes(&self) -> usize {
+        match self {
+            Row::Same(line) | Row::Own(line) | Row::Theirs(line) => {
+                line.chars().take(WIDTH).map(char::len_utf8).sum()
+            }
+            Row::Skipped { .. } => 0,
+        }
+    }
 }
 
 /// A difference, with the size of its omissions.
@@ -173,13 +186,25 @@ fn compare(a: &str, b: &str) -> Difference {
         unchanged(&lines, before, after, &mut rows);
         at += same;
     }
-    let more = rows.len().saturating_sub(LINES);
-    rows.truncate(LINES);
+    let shown = fitting(&rows);
+    let more = rows.len() - shown;
+    rows.truncate(shown);
     Difference {
         rows,
         more,
         uncompared: a_left + b_left,
     }
+}
+
+/// The number of the first rows that are shown. The first line always is.
+fn fitting(rows: &[Row]) -> usize {
+    let mut bytes = 0;
+    let fits = rows.iter().take(LINES).take_while(|row| {
+        let is_first = bytes == 0;
+        bytes += row.shown_bytes();
+        is_first || bytes <= BYTES
+    });
+    fits.count()
 }
 
 /// Adds equal lines: the last lines before a change and the first lines after one.
@@ -303,6 +328,9 @@ mod tests {
         let many: String = (0..1_000).map(|at| format!("{at}\n")).collect();
         let found = compare(&many, "");
         assert_eq!((found.rows.len(), found.more), (LINES, 600));
+        let long: String = (0..100).map(|at| format!("{at:0999}\n")).collect();
+        let found = compare(&long, "");
+        assert_eq!((found.rows.len(), found.more), (8, 92));
         let lines = format!("{}\n", "x".repeat(1023)).repeat(1_000);
         assert_eq!(compare(&lines, "").uncompared, lines.len() - COMPARED);
         // Equal text is skipped first, regardless of its length.

@@ -6,7 +6,11 @@ use maud::{Markup, PreEscaped, html};
 use unisono_api::{Code, Problem, fmt, service};
 
 use crate::layout::layout;
+use crate::parts::truncate;
 use crate::refusal;
+
+/// Maximum shown bytes of the detail of a problem.
+const DETAIL: usize = 4 * 1024;
 
 /// The reason why a page cannot be shown.
 #[derive(Debug)]
@@ -47,7 +51,8 @@ pub fn problem(problem: &Problem) -> Response {
     let body = html! {
         section class="card trouble" {
             h1 { (problem.title) }
-            p { (problem.detail) }
+            @let (detail, left) = truncate(&problem.detail, DETAIL);
+            p { (detail) @if left > 0 { "…" } }
             @if problem.code == Code::Busy { p { "Try again in a moment." } }
             (PreEscaped(refusal::PLACEHOLDER))
             p { a href="/" { "Back to the sessions" } }

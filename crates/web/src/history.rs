@@ -19,7 +19,7 @@ use crate::extract::{Path, Query};
 use crate::layout::{cut_title, layout};
 use crate::lists;
 use crate::message;
-use crate::parts::{encoded, number, when_known};
+use crate::parts::{counted, encoded, name, number, when_known};
 use crate::pictures::tree;
 use crate::text_limit::TextLimit;
 
@@ -168,7 +168,7 @@ pub(crate) fn hit(hit: &Hit, with_session: bool) -> Markup {
         article class={ "message " (hit.role) @if !hit.active { " gone" } } {
             header class="quiet" {
                 a href=(there) { @if with_session { (cut_title(&hit.title)) " " } "#" (hit.ordinal) }
-                " " strong { (who) } (when_known(" ", hit.at.as_deref())) " "
+                " " strong { (name(who)) } (when_known(" ", hit.at.as_deref())) " "
                 @match (hit.active, hit.checkpoint) {
                     (true, _) => @if hit.status != "verbatim" { span class="tag" { (hit.status) } },
                     (false, Some(number)) => span class="tag" { "not in the context: checkpoint " (number) " stands for it" },
@@ -185,7 +185,7 @@ pub(crate) fn hit(hit: &Hit, with_session: bool) -> Markup {
 /// The message before or after a search result.
 fn neighbour(message: &Neighbour) -> Markup {
     let who = message.author.as_deref().unwrap_or(&message.role);
-    html! { p class="quiet" { "#" (message.ordinal) " " (who) ": " (message.excerpt) } }
+    html! { p class="quiet" { "#" (message.ordinal) " " (name(who)) ": " (message.excerpt) } }
 }
 
 /// A text with its search matches marked.
@@ -208,6 +208,9 @@ fn marked(text: &str, marks: &[[u64; 2]]) -> Markup {
 
 /// Maximum indentation of the tree.
 const DEEPEST: u32 = 4;
+
+/// Maximum shown branches that end with a stretch.
+const HEADS: usize = 2;
 
 /// Stretches per page.
 const STRETCHES: Option<NonZeroUsize> = NonZeroUsize::new(60);
@@ -262,8 +265,12 @@ fn line(stretch: &BranchSegment, place: &BranchView) -> Markup {
         li class={ "depth" (stretch.depth.min(DEEPEST)) } {
             span class="quiet" { "#" (first) @if last > first { "–#" (last) } " " (stretch.role) " " }
             (stretch.text) " "
-            @for name in &stretch.branches {
-                a class="badge" href={ "/sessions/" (place.about.session) "?branch=" (encoded(name)) } { (name) }
+            @for name in stretch.branches.iter().take(HEADS) {
+                a class="badge" href={ "/sessions/" (place.about.session) "?branch=" (encoded(name)) } { (name) } " "
+            }
+            @if stretch.branches.len() > HEADS {
+                a href={ "/v1/sessions/" (place.about.session) "/branches" } {
+                    (counted((stretch.branches.len() - HEADS) as u64, "more branch head")) ", as JSON" }
             }
             details class="fork" {
                 summary aria-label={ "Fork after message " (last) } { "Fork" }

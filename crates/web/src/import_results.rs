@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 use unisono_api::session::{ConversationImport, FileConversation, ImportLosses};
 
-use crate::conversation_list::title;
+use crate::conversation_list::{LISTED, title};
 use crate::parts::counted;
 
 /// A file, with its conversations or the reason for its refusal.
@@ -49,7 +49,11 @@ pub(crate) fn of_conversations(all: &[ConversationImport]) -> Markup {
 }
 
 fn list(all: &[ConversationImport]) -> Markup {
-    html! { ul { @for one in all { li { (outcome_of(one)) } } } }
+    let more = all.len().saturating_sub(LISTED);
+    html! {
+        ul { @for one in all.iter().take(LISTED) { li { (outcome_of(one)) } } }
+        @if more > 0 { p class="quiet" { "and " (counted(more as u64, "more conversation")) } }
+    }
 }
 
 fn outcome_of(one: &ConversationImport) -> Markup {

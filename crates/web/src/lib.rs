@@ -52,6 +52,7 @@ mod settings;
 mod snapshot;
 mod summaries;
 mod text_limit;
+mod text_parts;
 mod turn;
 mod usage;
 mod waiting_calls;
@@ -140,6 +141,10 @@ fn routes() -> Router<Arc<dyn Service>> {
             get(settings::show_own).post(settings::save_own),
         )
         .route("/sessions/{session}/context", get(context::show))
+        .route(
+            "/sessions/{session}/calls/{call}",
+            get(approvals::show_call),
+        )
         .route("/sessions/{session}/messages/{ordinal}", get(message::page))
         .route("/sessions/{session}/history", get(history::show))
         .route("/sessions/{session}/tree", get(history::tree))

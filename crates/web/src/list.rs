@@ -28,7 +28,7 @@ const SHOWN: usize = 50;
 const LABELS: usize = 8;
 const KEY: usize = 40;
 const VALUE: usize = 24;
-const LINKED: usize = 200;
+const LINKED: usize = 48;
 
 #[derive(Debug, Deserialize)]
 pub(crate) struct ListQuery {

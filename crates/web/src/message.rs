@@ -5,20 +5,23 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::response::Response;
 use maud::{Markup, html};
+use serde::Deserialize;
 use unisono_api::blob::Extent;
 use unisono_api::message::{Message, Part};
 use unisono_api::service::Service;
+use unisono_api::session::main_branch;
 use unisono_api::{Code, Problem};
 
 use crate::blob;
-use crate::branch_view::{BranchQuery, BranchView};
+use crate::branch_view::BranchView;
 use crate::error::PageError;
 use crate::extract::{Path, Query};
 use crate::layout::layout;
 use crate::lists;
 use crate::markdown;
-use crate::parts::{counted, number, when_known};
+use crate::parts::{counted, name, number, when_known};
 use crate::text_limit::TextLimit;
+use crate::text_parts;
 
 /// Bytes of the messages of a page that are shown as a whole, the newest first.
 pub(crate) const ROOM: usize = 28 * 1024;
@@ -51,7 +54,7 @@ fn show(message: &Message, place: &BranchView, open: bool, room: &TextLimit) -> 
         article class={ "message " (message.role) @if gone { " gone" } } id={ "m" (ordinal) } {
             header class="quiet" {
                 a href={ "#m" (ordinal) } { "#" (ordinal) }
-                " " strong { (who) } (when_known(" ", message.at.as_deref()))
+                " " strong { (name(who)) } (when_known(" ", message.at.as_deref()))
                 @if let Some(run) = &message.run {
                     " · " a href={ "/sessions/" (place.about.session) "/runs/" (run) } { "its run" }
                 }
@@ -112,9 +115,9 @@ fn content(
     html! {
         @match part {
             Part::Text { text } => (self::text(text, place, open, Some(&whole), room)),
-            Part::ToolCall { name, arguments, .. } => {
+            Part::ToolCall { name: tool, arguments, .. } => {
                 @let (shown, left) = room.cut(arguments);
-                pre class="tool" { (name) "(" (shown) @if left == 0 { ")" } }
+                pre class="tool" { (name(tool)) "(" (shown) @if left == 0 { ")" } }
                 (continuation(left, Some(&whole)))
             },
             Part::ToolResult { content, is_error, .. } => {
@@ -136,7 +139,7 @@ fn attached(part: &Part) -> Markup {
                 (attachment(filename, mime, &format!("{} bytes{extent}", number(*size_bytes)), digest, *extent))
             },
             Part::Attachment { filename, mime, size_bytes, .. } => {
-                p class="tool" { (filename) ", " (mime) ", " (number(*size_bytes)) " bytes" }
+                p class="tool" { (name(filename)) ", " (name(mime)) ", " (number(*size_bytes)) " bytes" }
             },
             _ => {},
         }
@@ -152,7 +155,7 @@ pub(crate) fn attachment(
     digest: &str,
     extent: Extent,
 ) -> Markup {
-    let address = format!("/blobs/{digest}");
+    let (address, filename) = (format!("/blobs/{digest}"), name(filename));
     let (width, height) = extent.width.zip(extent.height).unzip();
     html! {
         figure class="attachment" {
@@ -203,11 +206,21 @@ pub(crate) fn continuation(left: usize, whole: Option<&str>) -> Markup {
     }
 }
 
-/// The page of a message, with its original text and all attachments.
+/// The query of the page of a message.
+#[derive(Debug, Deserialize)]
+pub(crate) struct WholeQuery {
+    #[serde(default = "main_branch")]
+    branch: String,
+    /// The byte at which the shown part of the text begins.
+    #[serde(default)]
+    from: usize,
+}
+
+/// The page of a message, with its original text, a part at a time, and all attachments.
 pub(crate) async fn page(
     State(service): State<Arc<dyn Service>>,
     Path((id, ordinal)): Path<(String, u32)>,
-    Query(on): Query<BranchQuery>,
+    Query(on): Query<WholeQuery>,
 ) -> Result<Response, PageError> {
     let place = BranchView::load(&*service, &id, &on.branch).await?;
     let found = lists::messages(&*service, &place, ordinal, 1).await?;
@@ -218,8 +231,8 @@ pub(crate) async fn page(
     let body = place.page(&html! {
         section {
             h2 { "Message #" (ordinal) }
-            p class="quiet" { (message.author.as_deref().unwrap_or(&message.role)) (when_known(", ", message.at.as_deref())) ", as it was written" }
-            pre { (message.text()) }
+            p class="quiet" { (name(message.author.as_deref().unwrap_or(&message.role))) (when_known(", ", message.at.as_deref())) ", as it was written" }
+            (text_parts::part(&message.text(), on.from, |from| format!("{}&from={from}", whole(message, &place))))
             @for part in &message.parts { (attached(part)) }
             p { a href=(place.message(ordinal).unwrap_or_default()) { "Among the messages around it" } }
         }

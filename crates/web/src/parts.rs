@@ -4,12 +4,18 @@ use maud::{Markup, html};
 use unisono_api::turn::{Run, Turn};
 use unisono_api::usage::Amounts;
 
+use unisono_api::fmt;
 pub(crate) use unisono_api::fmt::{cache, number};
 
 /// A count with its noun: `1 message`, `2 messages`.
 pub(crate) fn counted(n: u64, what: &str) -> String {
     let s = if n == 1 { "" } else { "s" };
     format!("{} {what}{s}", number(n))
+}
+
+/// The name of a person, an agent or a file, on one line and cut if it is long.
+pub(crate) fn name(text: &str) -> String {
+    fmt::line(text, 80)
 }
 
 /// An instant, to the minute.

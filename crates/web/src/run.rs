@@ -44,7 +44,7 @@ pub(crate) async fn show(
         }
         (request_sizes(&why, beside.as_ref(), &turn))
         (steps(&detail, &room))
-        (causes(&why))
+        (causes(&why, &TextLimit::new(CAUSES_BYTES)))
         p { a href={ "/sessions/" (detail.session) "/turns/" (detail.turn) } { "Back to its turn" } }
     });
     Ok(layout(&format!("run of {}", detail.run.agent), &body))
@@ -73,7 +73,7 @@ impl Sibling {
 }
 
 /// Bytes of the answer and the steps that are shown as a whole, in this order.
-const ROOM: usize = 16 * 1024;
+const ROOM: usize = 12 * 1024;
 
 /// The address of all details of a run, as JSON.
 fn as_json(detail: &RunDetail) -> String {
@@ -108,7 +108,8 @@ fn about(detail: &RunDetail, place: &BranchView, waits: &WaitingCalls, room: &Te
                 dt { "Definition" } dd { (digest(&detail.definition)) }
             }
             @if let Some(error) = &run.error { p class="trouble" { (error.code) ": " (beginning(&error.reason, &json, room)) } }
-            @for attempt in &detail.attempts {
+            @let attempts = &detail.attempts[detail.attempts.len().saturating_sub(LISTED)..];
+            @for attempt in attempts {
                 p class="quiet" { "Attempt " (attempt.attempt) " " (when(&attempt.at)) ", because: " (fmt::line(&attempt.reason, 200)) }
             }
             @if running {
@@ -201,13 +202,17 @@ fn shared(bytes: u64, whole: u64) -> Markup {
 
 fn requests(why: &Why) -> Markup {
     let shown = why.body.as_ref().map(|body| body.number);
+    let first = why.requests.len().saturating_sub(REQUESTS);
+    let json = format!("/v1/sessions/{}/runs/{}/request", why.session, why.run.run);
     html! {
+        @if first > 0 { p class="quiet" { (counted(first as u64, "earlier request")) ": "
+            a href=(json) { "all of them, as JSON" } } }
         div class="scroll" tabindex="0" role="group" aria-label="Requests" {
             table {
                 thead { tr { th scope="col" { "Request" } th scope="col" { "To" }
                     th scope="col" class="number" { "Bytes" } th scope="col" class="number" { "Shared" }
                     th scope="col" { "Digest" } } }
-                tbody { @for request in &why.requests {
+                tbody { @for request in &why.requests[first..] {
                     tr {
                         td { a href={ "?number=" (request.number) }
                             aria-current=[(shown == Some(request.number)).then_some("true")] { (request.number) } }
@@ -228,16 +233,19 @@ fn requests(why: &Why) -> Markup {
 
 fn siblings(why: &Why, beside: Option<&Sibling>, turn: &Turn) -> Markup {
     let others = turn.runs.iter().filter(|run| run.run != why.run.run);
+    let more = turn.runs.len().saturating_sub(LISTED + 1);
     let number = why.body.as_ref().map_or(1, |body| body.number);
     let against = why.against.as_ref().map(|against| against.run.as_str());
     html! {
         @if turn.runs.len() > 1 && why.body.is_some() {
             h2 { "Compare with a sibling" }
             nav class="tabs" aria-label="Siblings" {
-                @for run in others {
+                @for run in others.take(LISTED) {
                     a href={ "?number=" (number) "&against=" (run.run) }
                         aria-current=[(against == Some(&run.run)).then_some("true")] { (run.agent) }
                 }
+                @if more > 0 { a href={ "/v1/sessions/" (turn.session) "/turns/" (turn.turn) } {
+                    (counted(more as u64, "more run")) ", as JSON" } }
             }
             @if let Some(beside) = beside { (difference(why, beside)) (answers(why, beside, turn)) }
             @else { p class="quiet" { "One of the two runs had no request." } }
@@ -290,8 +298,12 @@ fn whole_of(body: &RequestBody) -> String {
 
 /// Maximum shown steps, newest first.
 const STEPS: usize = 60;
-/// Maximum shown calls or results of a step.
+/// Maximum shown calls or results of a step, and files of a result.
 const CALLS: usize = 24;
+const FILES: usize = 4;
+/// Maximum shown attempts and siblings of a run, and requests.
+const LISTED: usize = 40;
+const REQUESTS: usize = 100;
 
 fn steps(detail: &RunDetail, room: &TextLimit) -> Markup {
     let json = as_json(detail);
@@ -320,9 +332,9 @@ fn steps(detail: &RunDetail, room: &TextLimit) -> Markup {
                         StepContent::Tools { results } => { @for result in results.iter().take(CALLS) {
                             details { summary {
                                 @if result.is_error { "Failed: " } @else { "Result: " }
-                                (markdown::line(&result.content, 80)) }
+                                (room.line(&markdown::line(&result.content, 80), 80)) }
                                 (cut(&result.content, "tool")) }
-                            @for file in &result.files {
+                            @for file in result.files.iter().take(FILES) {
                                 @let size = format!("{} bytes{}", number(file.blob.size_bytes), file.blob.extent);
                                 (message::attachment(&file.filename, &file.blob.mime, &size, &file.blob.digest, file.blob.extent))
                             }
@@ -370,16 +382,17 @@ fn fallback_note(model: Option<&str>, prefix: Option<&str>) -> Markup {
     }
 }
 
-/// Maximum shown causes, newest first.
+/// Maximum shown causes, newest first, and their bytes.
 const CAUSES: usize = 100;
+const CAUSES_BYTES: usize = 4 * 1024;
 
-fn causes(why: &Why) -> Markup {
+fn causes(why: &Why, room: &TextLimit) -> Markup {
     let causes = &why.causes[why.causes.len().saturating_sub(CAUSES)..];
     html! {
         section {
             h2 { "Why" }
             ol class="steps" { @for cause in causes {
-                li { span class="quiet" { (when(&cause.at)) " event " (cause.event) " " } (fmt::line(&cause.text, 200)) }
+                li { span class="quiet" { (when(&cause.at)) " event " (cause.event) " " } (room.line(&cause.text, 200)) }
             } }
         }
     }

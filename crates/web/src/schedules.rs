@@ -6,6 +6,7 @@ use axum::extract::State;
 use axum::response::{Redirect, Response};
 use maud::{Markup, html};
 use serde::Deserialize;
+use unisono_api::fmt;
 use unisono_api::schedule::{Schedule, ScheduledTurn};
 use unisono_api::service::Service;
 
@@ -17,6 +18,8 @@ use crate::parts::when;
 
 /// The refresh interval of the list in seconds.
 const EVERY: u32 = 5;
+/// Maximum shown characters of a reason.
+const REASON: usize = 300;
 
 pub(crate) async fn show(State(service): State<Arc<dyn Service>>) -> Result<Response, PageError> {
     let all = lists::schedules(&*service).await?;
@@ -44,7 +47,7 @@ fn table(all: &[Schedule]) -> Markup {
                 td { code { (one.rule) } }
                 td { @match &one.next_at { Some(at) => (when(at)), None => (one.state) } }
                 td { @if let Some(last) = &one.last { (turn(last)) } }
-                td { @if let Some(skipped) = &one.skipped { (when(&skipped.scheduled_at)) ": " (skipped.reason) } }
+                td { @if let Some(skipped) = &one.skipped { (when(&skipped.scheduled_at)) ": " (fmt::line(&skipped.reason, REASON)) } }
                 td { (orders(one)) }
             } } }
         } }
@@ -59,7 +62,7 @@ fn turn(last: &ScheduledTurn) -> Markup {
             _ => (when(&last.started_at)),
         }
         " " (last.state)
-        @if let Some(error) = &last.error { ": " (error) }
+        @if let Some(error) = &last.error { ": " (fmt::line(error, REASON)) }
     }
 }
 

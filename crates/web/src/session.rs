@@ -8,7 +8,6 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
 use maud::{Markup, html};
 use serde::Deserialize;
-use unisono_api::Page;
 use unisono_api::agent::{Agent, AgentQuery};
 use unisono_api::compaction::Checkpoint;
 use unisono_api::context::Context;
@@ -18,6 +17,7 @@ use unisono_api::session::{Session, main_branch};
 use unisono_api::store::LostEvents;
 use unisono_api::topic::Topic;
 use unisono_api::turn::{Turn, TurnRequest};
+use unisono_api::{Page, fmt};
 
 use crate::branch_view::{BranchQuery, BranchView, back};
 use crate::composer::{self, Draft};
@@ -41,16 +41,20 @@ const OPEN: u32 = 2;
 /// Turns next to the conversation, and on the page of turns.
 const NEWEST: usize = 4;
 const TURNS: usize = 20;
-/// Maximum bytes of all uncut texts in the list of turns, and in the list of checkpoints.
-const BESIDE: usize = 8 * 1024;
+/// Maximum bytes of all uncut texts beside the messages: of waiting calls, turns and checkpoints, in
+/// this order.
+const BESIDE: usize = 10 * 1024;
+/// Maximum bytes of all uncut messages.
+const TALK: usize = 20 * 1024;
 /// Maximum shown runs of a turn in a list of turns.
 const MAX_RUNS: usize = 24;
 /// Maximum shown waiting calls.
 const CALLS: usize = 10;
 /// Maximum shown checkpoints.
 const FEW: Option<NonZeroUsize> = NonZeroUsize::new(8);
-/// Maximum shown topics, newest first.
+/// Maximum shown topics, newest first, and characters of their titles.
 const TOPICS: usize = 8;
+const TOPIC: usize = 100;
 
 pub(crate) async fn show(
     State(service): State<Arc<dyn Service>>,
@@ -159,6 +163,8 @@ impl SessionPage {
             room: &TextLimit::new(BESIDE),
             max_runs: MAX_RUNS,
         };
+        // It comes first in the order of the room.
+        let waiting = self.waiting(&view);
         place.page(&html! {
             @if let Some(lost) = &place.about.lost { (self::lost(lost)) }
             @match &self.context {
@@ -168,13 +174,13 @@ impl SessionPage {
             }
             div class="bench" {
                 div class="talk" {
-                    (self.conversation(place))
+                    (self.conversation(place, &waiting))
                     (composer::form(place, &self.settings, &self.agents, draft))
                 }
                 div class="beside-talk" {
                     div class="pane" role="region" aria-label="Turns" tabindex="0" { (self.turns(&view)) }
                     div class="pane rest" role="region" aria-label="Checkpoints, topics, budgets" tabindex="0" {
-                        (self.checkpoints(place))
+                        (self.checkpoints(&view))
                         (sealing(place, &self.topics))
                         (self.earlier_turns(&view))
                         (session_budgets(&place.about))
@@ -184,7 +190,7 @@ impl SessionPage {
         })
     }
 
-    fn conversation(&self, place: &BranchView) -> Markup {
+    fn conversation(&self, place: &BranchView, waiting: &Markup) -> Markup {
         let open = self.turns.items.iter().rev();
         let open = open.filter(|turn| turn.ended_at.is_none());
         let earlier = place.length.saturating_sub(2 * MESSAGES - 1).max(1);
@@ -197,9 +203,9 @@ impl SessionPage {
                         p { a class="older" href=(place.path(&format!("/history?from={earlier}"))) { "Earlier messages" } }
                     }
                     @if self.messages.is_empty() { p class="quiet" { "There are no messages yet." } }
-                    (message::list(&self.messages, place, place.length.saturating_sub(OPEN), &TextLimit::new(message::ROOM)))
+                    (message::list(&self.messages, place, place.length.saturating_sub(OPEN), &TextLimit::new(TALK)))
                     @for turn in open { (turn::under_way(turn, &self.waits, place)) }
-                    (self.waiting(place))
+                    (waiting)
                     div id="newest" {}
                 }
             }
@@ -207,12 +213,12 @@ impl SessionPage {
     }
 
     /// The calls that wait, at the end of the conversation, where they move nothing else.
-    fn waiting(&self, place: &BranchView) -> Markup {
+    fn waiting(&self, view: &TurnView<'_>) -> Markup {
         html! {
             @if !self.waits.calls().is_empty() {
                 section id="waiting" {
                     h2 { "Waiting for you" }
-                    (self.waits.cards(CALLS, &place.path("")))
+                    (self.waits.cards(CALLS, &view.place.path(""), view.room))
                 }
             }
         }
@@ -247,7 +253,8 @@ impl SessionPage {
         }
     }
 
-    fn checkpoints(&self, place: &BranchView) -> Markup {
+    fn checkpoints(&self, view: &TurnView<'_>) -> Markup {
+        let place = view.place;
         let snapshot = self.context.iter().flatten().next();
         html! {
             @if let Some(context) = snapshot {
@@ -263,7 +270,7 @@ impl SessionPage {
                     p { a class="button" data-dialog href=(place.path("/compact")) { "Compact …" } }
                 }
                 @if self.checkpoints.items.is_empty() { p class="quiet" { "Nothing is summarised yet." } }
-                (summaries::cards(place, &self.checkpoints.items, &TextLimit::new(BESIDE)))
+                (summaries::cards(place, &self.checkpoints.items, view.room))
                 @if self.checkpoints.next.is_some() { p { a href=(place.path("/checkpoints")) { "All checkpoints" } } }
             }
         }
@@ -358,7 +365,7 @@ fn sealing(place: &BranchView, topics: &NewestTopics) -> Markup {
             }
             ul { @for topic in &topics.items {
                 li { "#" (topic.first) "–#" (topic.last) " "
-                    @if let Some(title) = &topic.title { (title) " " }
+                    @if let Some(title) = &topic.title { (fmt::line(title, TOPIC)) " " }
                     @match topic.summary {
                         Some(number) => a class="tag" data-dialog href=(place.path(&format!("/checkpoints/{number}"))) { (topic.status) },
                         None => span class="tag" { (topic.status) },

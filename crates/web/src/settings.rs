@@ -16,7 +16,11 @@ use crate::branch_view::{BranchQuery, BranchView};
 use crate::error::PageError;
 use crate::extract::{Form, Path, Query};
 use crate::layout::layout;
+use crate::parts::truncate;
 use crate::session_settings::as_written;
+
+/// Maximum shown bytes of a value. A form does not repeat a longer one.
+const VALUE: usize = 1_000;
 
 /// The file name in the origin of settings that were changed while the daemon ran.
 const STORED: &str = "settings.toml";
@@ -137,7 +141,8 @@ impl Forms<'_> {
                 thead { tr { th scope="col" { "Key" } th scope="col" { "Value" } th scope="col" { "From" } } }
                 tbody { @for setting in settings { tr {
                     th scope="row" id={ "key-" (setting.key) } { code { (setting.key) } }
-                    td { code { (setting.value) }
+                    @let (shown, left) = truncate(&setting.value, VALUE);
+                    td { code { (shown) @if left > 0 { "…" } }
                         @if let Some(about) = &setting.about { p class="quiet lines" { (about) } }
                         @if setting.changeable { (self.change(setting)) } }
                     td class="quiet" { (setting.place()) }
@@ -173,7 +178,7 @@ impl Forms<'_> {
                 form method="post" action=(self.action) {
                     input type="hidden" name="key" value=(key);
                     label for=(key) { "Value, as in a settings file" }
-                    input id=(key) name="value" value=(setting.value) required;
+                    input id=(key) name="value" value=[(setting.value.len() <= VALUE).then_some(&setting.value)] required;
                     button class="small" { "Change …" }
                 }
                 @if setting.origin.contains(self.own) {

@@ -2,11 +2,13 @@
 
 use std::cell::Cell;
 
+use unisono_api::fmt;
+
 use crate::parts::truncate;
 
 /// Bytes of a text that is longer than its page has room for.
 const PREVIEW_BYTES: usize = 400;
-/// Bytes of all previews of a page.
+/// Maximum bytes of all previews of a page. They have at most half as many as the whole texts.
 const MAX_PREVIEWS_BYTES: usize = 12 * 1024;
 /// Maximum shown bytes of one text.
 const MAX_TEXT_BYTES: usize = 16 * 1024;
@@ -23,7 +25,7 @@ impl TextLimit {
     pub(crate) fn new(whole: usize) -> TextLimit {
         TextLimit {
             whole: Cell::new(whole),
-            previews: Cell::new(MAX_PREVIEWS_BYTES),
+            previews: Cell::new(MAX_PREVIEWS_BYTES.min(whole / 2)),
         }
     }
 
@@ -37,6 +39,15 @@ impl TextLimit {
         let (shown, omitted) = truncate(text, most);
         left.set(left.get() - shown.len());
         (shown, omitted)
+    }
+
+    /// A text on one line of at most so many characters, and no more than there is room for.
+    pub(crate) fn line(&self, text: &str, most: usize) -> String {
+        let line = fmt::line(text, most);
+        match self.cut(&line) {
+            (_, 0) => line,
+            (shown, _) => format!("{shown}…"),
+        }
     }
 }
 
@@ -57,5 +68,15 @@ mod tests {
         }
         assert_eq!(room.cut(&long), ("", long.len()));
         assert_eq!(room.cut(""), ("", 0));
+    }
+
+    #[test]
+    fn a_line_ends_where_the_room_does() {
+        let room = TextLimit::new(10);
+        assert_eq!(room.line("a  b\nc", 5), "a b c");
+        // There are five bytes left for whole texts, and five for previews.
+        for (text, shown) in [("0123456", "01234…"), ("0123456", "…"), ("0 1", "0 1")] {
+            assert_eq!(room.line(text, 9), shown);
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! `/sessions/{session}/turns/{turn}`: one turn with its runs, also while it runs.
 
 mod standing;
+mod texts;
 
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use maud::{Markup, html};
 use unisono_api::compaction::{Compaction, CompactionEffect};
 use unisono_api::service::Service;
 use unisono_api::session::Session;
-use unisono_api::turn::{ErrorInfo, Run, RunPause, Turn, TurnAttachment};
+use unisono_api::turn::{ErrorInfo, Run, RunPause, Turn};
 use unisono_api::usage::Budget;
 use unisono_api::{Code, fmt};
 
@@ -19,7 +20,7 @@ use crate::branch_view::{BranchView, back};
 use crate::error::PageError;
 use crate::extract::Path;
 use crate::layout::layout;
-use crate::parts::{cost, counted, digest, encoded, number, spent_time, turn_cost, when};
+use crate::parts::{cost, counted, digest, encoded, number, spent_time, truncate, turn_cost, when};
 use crate::pictures::bars::budgets;
 use crate::pictures::fan;
 use crate::pictures::timeline::timeline;
@@ -28,14 +29,22 @@ use crate::text_limit::TextLimit;
 use crate::waiting_calls::WaitingCalls;
 use crate::{markdown, message, summaries};
 
+use texts::Texts;
+
 /// Maximum indentation of the tree of runs.
 const DEEPEST: usize = 4;
 /// Maximum shown characters of a run's task, of a reason, and of a reason in one line.
 const TASK: usize = 400;
 const REASON: usize = 600;
 const LINE: usize = 200;
-/// Maximum shown waiting calls.
+/// Maximum shown waiting calls, calls for the client, and attachments.
 const CALLS: usize = 10;
+/// Maximum shown runs on the page of a turn.
+const RUNS: usize = 60;
+/// Bytes of texts on the page of a turn that are shown as a whole.
+const ROOM: usize = 20 * 1024;
+/// Maximum shown bytes of an answer that is not a message yet.
+const UNFINISHED: usize = 8 * 1024;
 
 pub(crate) async fn show(
     State(service): State<Arc<dyn Service>>,
@@ -49,25 +58,21 @@ pub(crate) async fn show(
     let times = service.timeline(&id, &turn).await?;
     let title = title(&found.turn);
     let turn = &found.turn;
-    let here = page(turn);
-    let room = TextLimit::new(message::ROOM);
-    let lead = turn.runs.iter().find(|run| run.role == "lead");
-    let whole = lead.map(|lead| format!("/sessions/{id}/runs/{}", lead.run));
+    let room = TextLimit::new(ROOM);
     let view = TurnView {
         place: &place,
         waits: &waits,
         settings: &settings,
         room: &room,
-        max_runs: usize::MAX,
+        max_runs: RUNS,
     };
+    // They have the room before the runs of the card.
+    let texts = Texts::new(turn, &view);
     // What comes while the turn goes on stands below what is there, and moves nothing. The timeline above
     // it keeps its height.
     let body = place.page(&html! {
         @if turn.task.is_none() { (changed(&found)) }
-        @if let Some(task) = &turn.task {
-            section { h2 { "Task" } div class="card" { (message::text(task, &place, true, Some(&format!("/v1{here}")), &TextLimit::new(message::ROOM)))
-                @for file in &turn.attachments { (attached(file)) } } }
-        }
+        (texts.task)
         @if turn.task.is_some() || !times.runs.is_empty() {
             section { h2 { "Timeline" } (timeline(&times, turn.snapshot_agents)) }
         }
@@ -76,12 +81,8 @@ pub(crate) async fn show(
             h2 { "Turn" }
             (view.card(turn, true))
         }
-        @if let Some(error) = turn.error.as_ref().filter(|error| error.reason.chars().nth(REASON).is_some()) {
-            section { h2 { "Error" } pre class="card text" { (error.reason) } }
-        }
-        @if let Some(answer) = answer(turn) {
-            section { h2 { "Answer" } div class="card" { (message::text(answer, &place, true, whole.as_deref(), &room)) } }
-        }
+        (texts.error)
+        (texts.answer)
         @if turn.ended_at.is_some() && turn.runs.len() > 1 {
             section { h2 { "Agents and their prompt prefixes" } (fan::graph(turn)) }
         }
@@ -89,7 +90,7 @@ pub(crate) async fn show(
         @if !waits.calls().is_empty() {
             section class="sheet" id="waiting" aria-label="Waiting for you" {
                 h2 class="hidden" { "Waiting for you" }
-                (waits.cards(CALLS, &here))
+                (texts.waiting)
             }
         }
     });
@@ -178,7 +179,7 @@ pub(crate) struct TurnView<'v> {
     /// The settings of the session: whether automatic compactions are shown, and the configured agents.
     pub(crate) settings: &'v SessionSettings,
     pub(crate) room: &'v TextLimit,
-    /// Maximum shown runs of a turn.
+    /// Maximum shown runs of an unfolded turn. A folded one shows a third of them.
     pub(crate) max_runs: usize,
 }
 
@@ -210,20 +211,21 @@ impl TurnView<'_> {
                 @if has_line || standing::is_unanswered(turn) { (self.status_line(turn)) }
                 @if notice && !folds { (compacted(turn)) }
                 @if !turn.runs.is_empty() {
-                    @if unfolded { (self.runs(turn)) }
+                    @if unfolded { (self.runs(turn, self.max_runs)) }
                     @else {
                         details id={ "runs-" (turn.turn) } {
                             summary { (counted(turn.runs.len() as u64, "run")) }
                             @if notice { (compacted(turn)) }
                             @if turn.snapshot.is_some() { p class="quiet" { (frozen(turn)) } }
-                            (self.runs(turn))
+                            (self.runs(turn, self.max_runs / 3))
                         }
                     }
                 }
-                @for call in &turn.calls {
+                @for call in turn.calls.iter().take(CALLS) {
                     p { "For the client to call: " code { (call.tool) } " "
-                        span class="quiet" { (fmt::line(&call.arguments, 200)) } }
+                        span class="quiet" { (self.room.line(&call.arguments, 200)) } }
                 }
+                (more(turn.calls.len(), "call", &format!("/v1{}", page(turn))))
             }
         }
     }
@@ -240,16 +242,17 @@ impl TurnView<'_> {
         standing::line(turn, partial.as_ref())
     }
 
-    fn runs(&self, turn: &Turn) -> Markup {
-        let shown = &turn.runs[..turn.runs.len().min(self.max_runs)];
+    fn runs(&self, turn: &Turn, most: usize) -> Markup {
+        let shown = &turn.runs[..turn.runs.len().min(most)];
         let top = shown.iter().filter(|run| run.parent.is_none());
         html! {
             ul class="runs" aria-label="Runs of the turn" {
                 @for run in top { (self.run(run, turn, shown, 0)) }
             }
             @if shown.len() < turn.runs.len() {
-                p { a href=(page(turn)) {
-                    "All " (counted(turn.runs.len() as u64, "run")) } }
+                @let all = counted(turn.runs.len() as u64, "run");
+                p { @if most < RUNS { a href=(page(turn)) { "All " (all) } }
+                    @else { a href={ "/v1" (page(turn)) } { "All " (all) ", as JSON" } } }
             }
         }
     }
@@ -276,6 +279,11 @@ impl TurnView<'_> {
         }
     }
 
+    /// Why a run failed, as far as there is room.
+    fn trouble(&self, error: &ErrorInfo, most: usize) -> Markup {
+        html! { (error.code) ": " (self.room.line(&error.reason, most)) }
+    }
+
     /// The task and the result of a run. The box of the output has the same height during and after the
     /// run, and a pause or an error is a line that is there before: neither moves anything. What the lead
     /// wrote is the answer of the turn, or beside the reason why there is none: a line of its own at the
@@ -289,17 +297,26 @@ impl TurnView<'_> {
         html! {
             @if run.role != "lead" {
                 details class="run" id={ "said-" (run.run) } open[running] {
-                    @if let Some(error) = error { summary class="quiet trouble" { (trouble(error, LINE)) } }
+                    @if let Some(error) = error { summary class="quiet trouble" { (self.trouble(error, LINE)) } }
                     @else if let Some(pause) = &run.pause { summary class="quiet warn" { (paused(pause)) } }
-                    @else { summary class="quiet" { (markdown::line(if text.is_empty() { empty } else { text }, 90)) } }
+                    @else { summary class="quiet" { (self.room.line(&markdown::line(if text.is_empty() { empty } else { text }, 90), 90)) } }
                     div class="output" tabindex="0" role="group" aria-label={ "Output of " (run.agent) } {
-                        @if let Some(error) = error { p class="trouble" { (trouble(error, REASON)) } }
-                        @if let Some(task) = &run.task { p { "Task: " (fmt::line(task, TASK)) } }
-                        @if running { pre class="text" data-run=(run.run) { (text) } }
+                        @if let Some(error) = error { p class="trouble" { (self.trouble(error, REASON)) } }
+                        @if let Some(task) = &run.task { p { "Task: " (self.room.line(task, TASK)) } }
+                        @if running { pre class="text" data-run=(run.run) { (self.room.cut(text).0) } }
                         @else { (message::text(text, self.place, true, Some(&whole), self.room)) }
                     }
                 }
             }
+        }
+    }
+}
+
+/// That there are more items than [`CALLS`], with a link to all of them.
+fn more(all: usize, what: &str, json: &str) -> Markup {
+    html! {
+        @if all > CALLS {
+            p { a href=(json) { (counted((all - CALLS) as u64, &format!("more {what}"))) ", as JSON" } }
         }
     }
 }
@@ -368,7 +385,7 @@ pub(crate) fn under_way(turn: &Turn, waits: &WaitingCalls, place: &BranchView) -
                 @if !busy.is_empty() { " · " (busy.join(", ")) " at work" }
             }
             @if turn.task.is_none() { p class="quiet" data-progress=(turn.turn) role="status" { "Counting and writing …" } }
-            @if let Some(lead) = lead { pre class="text" data-run=(lead.run) { (lead.text.as_deref().unwrap_or("")) } }
+            @if let Some(lead) = lead { pre class="text" data-run=(lead.run) { (truncate(lead.text.as_deref().unwrap_or(""), UNFINISHED).0) } }
         }
     }
 }
@@ -417,16 +434,6 @@ fn so_far(began: &str) -> String {
     let began: Option<Timestamp> = began.parse().ok();
     let went = began.map(|began| Timestamp::now().duration_since(began).as_secs().max(0));
     went.map_or_else(String::new, |seconds| format!("{seconds} s"))
-}
-
-fn attached(file: &TurnAttachment) -> Markup {
-    let size = format!("{} bytes{}", number(file.size_bytes), file.extent);
-    html! {
-        @match &file.digest {
-            Some(digest) => (message::attachment(&file.filename, &file.mime, &size, digest, file.extent)),
-            None => p class="tool" { (file.filename) ", " (file.mime) ", " (size) },
-        }
-    }
 }
 
 /// The form that sends the task of a failed turn once more.

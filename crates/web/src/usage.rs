@@ -22,8 +22,9 @@ use crate::layout::{cut_title, layout};
 use crate::parts::{cached_tokens, counted, dollars, encoded, number, when};
 use crate::pictures::bars::{self, UsageBar};
 
-/// Maximum shown sessions, highest usage first.
+/// Maximum shown sessions, highest usage first, and groups of a table.
 const SESSIONS: usize = 50;
+const GROUPS: usize = 200;
 
 /// The filter; forms also send empty fields.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -160,7 +161,7 @@ fn grouped(of: &UsageFilter, used: &Usage) -> Markup {
     let by = of.by.unwrap_or(UsageBy::Day);
     let named = |group: &UsageGroup| {
         let key = group.key.as_deref().unwrap_or(SUMMARIES);
-        cut_title(group.title.as_deref().unwrap_or(key))
+        fmt::line(group.title.as_deref().unwrap_or(key), 60)
     };
     let to = |group: &UsageGroup| {
         let key = group.key.as_deref().unwrap_or(SUMMARIES);
@@ -180,6 +181,7 @@ fn grouped(of: &UsageFilter, used: &Usage) -> Markup {
             amounts: &group.amounts,
         })
         .collect();
+    let omitted = used.omitted_groups + used.groups.len().saturating_sub(GROUPS) as u64;
     html! {
         section {
             h2 { "By " (by.name()) }
@@ -190,7 +192,7 @@ fn grouped(of: &UsageFilter, used: &Usage) -> Markup {
                         th scope="col" class="number" { "In" } th scope="col" class="number" { "Cached" }
                         th scope="col" class="number" { "Not cached" }
                         th scope="col" class="number" { "Out" } th scope="col" class="number" { "Cost" } } }
-                    tbody { @for group in &used.groups { tr {
+                    tbody { @for group in used.groups.iter().take(GROUPS) { tr {
                         th scope="row" { (named(group)) }
                         td class="number" { (number(group.jobs)) }
                         td class="number" { (number(group.amounts.input_tokens)) }
@@ -202,7 +204,7 @@ fn grouped(of: &UsageFilter, used: &Usage) -> Markup {
                 } }
             }
             (without_deleted(by, used.deleted.as_ref()))
-            @if used.omitted_groups > 0 { p class="quiet" { (counted(used.omitted_groups, "more group")) " not shown." } }
+            @if omitted > 0 { p class="quiet" { (counted(omitted, "more group")) " not shown." } }
         }
     }
 }

@@ -6,6 +6,7 @@ use unisono_api::run::ListedRun;
 use unisono_api::service::{Result, Service};
 use unisono_api::turn::{Run, Turn};
 
+use crate::text_limit::TextLimit;
 use crate::{approvals, lists};
 
 /// The calls of a session that wait for a person.
@@ -28,10 +29,10 @@ impl WaitingCalls {
     }
 
     /// The cards of at most `limit` calls, and a link to all. `back` is the page after a decision.
-    pub(crate) fn cards(&self, limit: usize, back: &str) -> Markup {
+    pub(crate) fn cards(&self, limit: usize, back: &str, room: &TextLimit) -> Markup {
         let many = self.0.len();
         html! {
-            @for call in self.0.iter().take(limit) { (approvals::card(call, back)) }
+            @for call in self.0.iter().take(limit) { (approvals::card(call, back, room)) }
             @if many > limit { p { a href="/approvals" { "All " (many) " calls that wait" } } }
         }
     }
@@ -95,7 +96,8 @@ mod tests {
         };
         let calls = WaitingCalls((0..3).map(call).collect());
         for (limit, cards, is_told) in [(2, 2, true), (3, 3, false)] {
-            let shown = calls.cards(limit, "/approvals").into_string();
+            let room = TextLimit::new(1_000);
+            let shown = calls.cards(limit, "/approvals", &room).into_string();
             assert_eq!(shown.matches("<article").count(), cards, "{shown}");
             assert_eq!(shown.contains("All 3 calls that wait"), is_told, "{shown}");
         }

@@ -76,6 +76,7 @@ mod otel;
 mod others;
 mod own_servers;
 mod own_settings;
+mod page_sizes;
 mod people;
 mod pins;
 mod pipeline;

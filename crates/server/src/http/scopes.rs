@@ -76,6 +76,7 @@ const SCOPES: &[(Scope, &str, &[&str])] = &[
             "/schedules",
             "/sessions/{session}",
             "/sessions/{session}/ask",
+            "/sessions/{session}/calls/{call}",
             "/sessions/{session}/checkpoints",
             "/sessions/{session}/checkpoints/{number}",
             "/sessions/{session}/checkpoints/{number}/compare",

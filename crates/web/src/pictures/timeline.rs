@@ -52,7 +52,10 @@ pub(crate) fn timeline(times: &Timeline, agents: u32) -> Markup {
         end: end.or_else(|| instant(&times.now)).unwrap_or(began),
     };
     let whole = clock.since(clock.end).max(1);
-    let lanes = lanes(times, &clock);
+    let mut lanes = lanes(times, &clock);
+    let shown_runs = times.runs.iter().take(most_runs(times));
+    let unread: u64 = shown_runs.map(|run| run.omitted_spans).sum();
+    let left_out = leave_out(&mut lanes) + unread;
     let omitted = times.omitted_runs + times.runs.len().saturating_sub(most_runs(times)) as u64;
     let frozen = times.frozen_at.as_deref().and_then(instant);
     let frozen = frozen.map(|at| scaled(clock.since(at) as f64, whole as f64));
@@ -68,6 +71,7 @@ pub(crate) fn timeline(times: &Timeline, agents: u32) -> Markup {
                 } }
             }
                 @if omitted > 0 { p class="quiet" { (counted(omitted, "more run")) " not drawn." } }
+                @if left_out > 0 { p class="quiet" { (counted(left_out, "more period")) " not drawn." } }
             }
             ul class="legend quiet" {
                 @for (kind, says) in KINDS {
@@ -182,11 +186,30 @@ fn instant(text: &str) -> Option<Timestamp> {
 /// Maximum drawn runs of a turn that goes on: its page is sent again with each change.
 const OPEN_RUNS: usize = 24;
 
+/// Maximum drawn runs of an ended turn, and stretches of all lanes together.
+const RUNS: usize = 60;
+const STRETCHES: usize = 400;
+
 fn most_runs(times: &Timeline) -> usize {
     match times.ended_at {
-        Some(_) => usize::MAX,
+        Some(_) => RUNS,
         None => OPEN_RUNS,
     }
+}
+
+/// Leaves out stretches of lanes that have more than their equal share; the number of those left out.
+/// The last one of a lane stays: it has the end.
+fn leave_out(lanes: &mut [Lane]) -> u64 {
+    let share = (STRETCHES / lanes.len().max(1)).max(1);
+    let mut left_out = 0;
+    for lane in lanes {
+        let many = lane.stretches.len();
+        if many > share {
+            lane.stretches.drain(share - 1..many - 1);
+            left_out += (many - share) as u64;
+        }
+    }
+    left_out
 }
 
 fn lanes(times: &Timeline, clock: &Clock) -> Vec<Lane> {
@@ -321,5 +344,28 @@ mod tests {
         assert!(open.contains("5 more runs not drawn"), "{open}");
         wide.ended_at = Some(at(900));
         assert_eq!(drawn(&timeline(&wide, 1).into_string()), OPEN_RUNS + 4);
+    }
+
+    #[test]
+    fn a_turn_of_many_long_runs_is_a_small_picture_with_their_ends() {
+        let spans: Vec<Value> = (0..300)
+            .map(|at| span("model", 300 + at, Some(301 + at), None))
+            .collect();
+        let mut wide = times(Some(900), &spans);
+        wide.runs = vec![wide.runs[0].clone(); 200];
+        let clock = clock(900);
+        let mut lanes = lanes(&wide, &clock);
+        assert_eq!(lanes.len(), RUNS + 1);
+        let drawn = |lanes: &[Lane]| -> u64 {
+            let each = lanes.iter().map(|lane| lane.stretches.len() as u64);
+            each.sum()
+        };
+        let all = drawn(&lanes);
+        let left_out = leave_out(&mut lanes);
+        assert_eq!(drawn(&lanes) + left_out, all);
+        assert!(drawn(&lanes) <= STRETCHES as u64, "{}", drawn(&lanes));
+        assert!(lanes[1..].iter().all(|lane| spent(lane) == 300));
+        let shown = timeline(&wide, 1).into_string();
+        assert!(shown.contains("more periods not drawn"), "{}", shown.len());
     }
 }

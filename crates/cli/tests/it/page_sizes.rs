@@ -1,0 +1,168 @@
+//! Pages stay small, whatever clients and models send.
+
+use serde_json::{Value, json};
+
+use crate::http::Daemon;
+use crate::support::{Place, until};
+use crate::tools::{Scene, program};
+
+/// Maximum bytes of a compressed page.
+const SMALL: usize = 60 * 1024;
+
+/// Printable characters that hardly compress.
+fn noise(bytes: usize, seed: u64) -> String {
+    let mut state = seed;
+    let mut next = || {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % 95
+    };
+    let each = (0..bytes).map(|_| char::from(b' ' + next() as u8));
+    each.collect()
+}
+
+/// Checks that a page is small. Returns its text.
+fn small(daemon: &Daemon, path: &str) -> String {
+    let accepts = [("Accept-Encoding", "gzip")];
+    let sent = daemon.request_with("GET", path, &accepts, None).expect(200);
+    let bytes: usize = sent.header("content-length").unwrap().parse().unwrap();
+    assert!(bytes <= SMALL, "{path} has {bytes} bytes");
+    daemon.get(path).expect(200).text()
+}
+
+/// A text that has a page of its own, read part by part.
+fn whole(daemon: &Daemon, path: &str) -> String {
+    let (mut text, mut next) = (String::new(), Some(path.to_owned()));
+    while let Some(path) = next {
+        let page = small(daemon, &path);
+        let (_, rest) = page.split_once("<pre>\n").unwrap();
+        let (part, rest) = rest.split_once("</pre>").unwrap();
+        text.push_str(part);
+        let link = rest.split_once("\">Next part");
+        let link = link.map(|(before, _)| before.rsplit_once("href=\"").unwrap().1);
+        next = link.map(|link| link.replace("&amp;", "&"));
+    }
+    let marks = [
+        ("&lt;", "<"),
+        ("&gt;", ">"),
+        ("&quot;", "\""),
+        ("&amp;", "&"),
+    ];
+    marks
+        .iter()
+        .fold(text, |text, (from, to)| text.replace(*from, to))
+}
+
+#[test]
+fn a_call_with_long_arguments_is_shown_in_parts_and_no_page_of_it_is_large() {
+    let texts: Vec<String> = (1..=3)
+        .map(|n| format!("{}end of {n}", noise(60_000, n)))
+        .collect();
+    let calls: Vec<(&str, Value)> = texts
+        .iter()
+        .map(|text| ("files__send", json!({"text": text})))
+        .collect();
+    let scene = Scene::new(&[&calls[..]], &program("approve = [\"send\"]"), "");
+    let daemon = Daemon::start(&scene.place);
+    let session = daemon.session(&json!({"title": "Letters"}));
+    let turns = format!("/v1/sessions/{session}/turns");
+    let task = json!({"task": "Send them.", "wait": false});
+    let begun = daemon.post(&turns, &task).expect(202).json();
+    let turn = begun["turn"].as_str().unwrap();
+    let waiting = || {
+        let all = daemon.get("/v1/approvals").expect(200).json();
+        all["items"].as_array().unwrap().clone()
+    };
+    until("the calls do not wait", || waiting().len() == 3);
+    let waiting = waiting();
+    let run = waiting[0]["run"].as_str().unwrap();
+    let at = format!("/sessions/{session}");
+    small(&daemon, &format!("{at}/runs/{run}"));
+    for path in ["/approvals", &at, &format!("{at}/turns/{turn}")] {
+        let page = small(&daemon, path);
+        for call in &waiting {
+            let own = format!("{at}/calls/{}", call["call"].as_str().unwrap());
+            let link = format!("<a href=\"{own}\">look at all of its arguments first</a>");
+            assert!(page.contains(&link), "{path}: {link}");
+        }
+    }
+    for call in &waiting {
+        let own = format!("{at}/calls/{}", call["call"].as_str().unwrap());
+        let arguments: Value = serde_json::from_str(&whole(&daemon, &own)).unwrap();
+        assert_eq!(arguments, call["arguments"]);
+        assert!(small(&daemon, &own).contains("name=\"decision\""));
+    }
+    let cancel = format!("{turns}/{turn}/cancel");
+    daemon.post(&cancel, &json!({})).expect(200);
+    let own = format!("{at}/calls/{}", waiting[0]["call"].as_str().unwrap());
+    let gone = daemon.get(&own).expect(404).text();
+    assert!(
+        gone.contains("of this session waits for a person"),
+        "{gone}"
+    );
+    daemon.stop();
+}
+
+#[test]
+fn texts_that_do_not_compress_make_no_page_of_a_session_large() {
+    let place = Place::new();
+    let daemon = Daemon::start(&place);
+    let mut messages: Vec<Value> = (0..23)
+        .map(|n| {
+            let role = ["user", "assistant"][n % 2];
+            json!({"role": role, "content": noise([900, 5_000, 12_000][n % 3], n as u64)})
+        })
+        .collect();
+    let last = format!("({})", noise(60_000, 77));
+    messages.push(json!({"role": "assistant", "content": last}));
+    let new = json!({"title": noise(3_000, 99), "messages": messages});
+    let session = daemon.session(&new);
+    let turns = format!("/v1/sessions/{session}/turns");
+    let asked = json!({"task": noise(10_000, 7), "agents": ["facts", "risks"]});
+    let turn = daemon.post(&turns, &asked).expect(200).json();
+    let id = |of: &Value| of.as_str().unwrap().to_owned();
+    let runs = turn["runs"].as_array().unwrap().iter();
+    let mut paths: Vec<String> = runs
+        .map(|run| format!("/runs/{}", id(&run["run"])))
+        .collect();
+    paths.push(format!("/turns/{}", id(&turn["turn"])));
+    paths.push(format!("/snapshots/{}", id(&turn["snapshot"])));
+    let fixed = [
+        "",
+        "/history",
+        "/history?from=1",
+        "/context",
+        "/tree",
+        "/turns",
+        "/delete",
+        "/export",
+        "/settings",
+    ];
+    paths.extend(fixed.map(str::to_owned));
+    for path in paths {
+        small(&daemon, &format!("/sessions/{session}{path}"));
+    }
+    assert_eq!(
+        whole(
+            &daemon,
+            &format!("/sessions/{session}/messages/24?branch=main")
+        ),
+        last
+    );
+    daemon.stop();
+}
+
+#[test]
+fn the_list_of_sessions_is_small_with_labels_and_titles_that_do_not_compress() {
+    let place = Place::new();
+    let daemon = Daemon::start(&place);
+    for n in 0..50 {
+        let label = |at: u64| (noise(30, 100 * n + at), json!(noise(30, 200 * n + at + 7)));
+        let labels: serde_json::Map<String, Value> = (0..12).map(label).collect();
+        daemon.session(&json!({"title": noise(500, n), "labels": labels}));
+    }
+    small(&daemon, "/");
+    small(&daemon, "/usage?by=session");
+    daemon.stop();
+}
