@@ -11,6 +11,7 @@ const KEYS = [
   ["Ctrl Enter", "Send the task"],
   ["g s", "Sessions"], ["g a", "Agents"], ["g u", "Usage"], ["g w", "Calls that wait"], ["g t", "Settings"],
   ["@", "In a task: choose an agent; Tab takes the first one"],
+  ["↑ ↓, Enter", "In the list of places: choose, go there"],
   ["Esc", "Close"],
 ];
 

@@ -12,7 +12,7 @@ use unisono_api::{Code, PageQuery, Problem};
 
 use crate::error::PageError;
 use crate::layout::cut_title;
-use crate::parts::encoded;
+use crate::parts::{encoded, name};
 
 /// Branches of a part of their list: the most that a service answers.
 const PART: Option<NonZeroUsize> = NonZeroUsize::new(500);
@@ -117,12 +117,12 @@ impl BranchView {
                     @for other in &about.branches.items {
                         a href={ "/sessions/" (about.session) "?branch=" (encoded(&other.name)) }
                             aria-current=[(other.name == self.branch).then_some("true")] {
-                            (other.name) " " span class="quiet" { (other.messages) }
+                            (name(&other.name)) " " span class="quiet" { (other.messages) }
                         }
                     }
                     @if about.branches.items.iter().all(|other| other.name != self.branch) && self.length > 0 {
                         a href=(self.path("")) aria-current="true" {
-                            (self.branch) " " span class="quiet" { (self.length) }
+                            (name(&self.branch)) " " span class="quiet" { (self.length) }
                         }
                     }
                     @if about.branches.has_more {

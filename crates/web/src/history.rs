@@ -265,8 +265,8 @@ fn line(stretch: &BranchSegment, place: &BranchView) -> Markup {
         li class={ "depth" (stretch.depth.min(DEEPEST)) } {
             span class="quiet" { "#" (first) @if last > first { "–#" (last) } " " (stretch.role) " " }
             (stretch.text) " "
-            @for name in stretch.branches.iter().take(HEADS) {
-                a class="badge" href={ "/sessions/" (place.about.session) "?branch=" (encoded(name)) } { (name) } " "
+            @for head in stretch.branches.iter().take(HEADS) {
+                a class="badge" href={ "/sessions/" (place.about.session) "?branch=" (encoded(head)) } { (name(head)) } " "
             }
             @if stretch.branches.len() > HEADS {
                 a href={ "/v1/sessions/" (place.about.session) "/branches" } {
