@@ -27,6 +27,8 @@ use crate::text_parts;
 pub(crate) const ROOM: usize = 28 * 1024;
 /// Maximum shown parts of a message.
 const PARTS: usize = 12;
+/// Maximum shown attachments of a message on its own page.
+const FILES: usize = 48;
 /// A text with more characters or lines than these is folded.
 const LONG: usize = 1_200;
 const LINES: usize = 24;
@@ -216,7 +218,7 @@ pub(crate) struct WholeQuery {
     from: usize,
 }
 
-/// The page of a message, with its original text, a part at a time, and all attachments.
+/// The page of a message, with its original text, a part at a time, and its attachments.
 pub(crate) async fn page(
     State(service): State<Arc<dyn Service>>,
     Path((id, ordinal)): Path<(String, u32)>,
@@ -233,7 +235,10 @@ pub(crate) async fn page(
             h2 { "Message #" (ordinal) }
             p class="quiet" { (name(message.author.as_deref().unwrap_or(&message.role))) (when_known(", ", message.at.as_deref())) ", as it was written" }
             (text_parts::part(&message.text(), on.from, |from| format!("{}&from={from}", whole(message, &place))))
-            @for part in &message.parts { (attached(part)) }
+            @let files = message.parts.iter().filter(|part| matches!(part, Part::Attachment { .. }));
+            @let more = files.clone().count().saturating_sub(FILES);
+            @for part in files.take(FILES) { (attached(part)) }
+            @if more > 0 { p class="warn" { "… " (counted(more as u64, "more attachment")) } }
             p { a href=(place.message(ordinal).unwrap_or_default()) { "Among the messages around it" } }
         }
     });
