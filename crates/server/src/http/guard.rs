@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use axum::body::Body;
+use axum::body::{Body, HttpBody as _};
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::Response;
-use futures_util::StreamExt as _;
+use futures_util::{StreamExt as _, stream};
 use unisono_api::{Code, Problem};
 use unisono_context::Digest;
 
@@ -131,7 +131,7 @@ fn browser_cookies(headers: &HeaderMap) -> Option<HeaderMap> {
     )
 }
 
-/// A stream of events ends with the token or the login of its reader.
+/// An answer that is still being sent ends with the token or the login of its reader.
 fn while_valid(
     shared: &Shared,
     token: Option<Digest>,
@@ -139,8 +139,9 @@ fn while_valid(
     answered: Response,
 ) -> Response {
     let kind = answered.headers().get(header::CONTENT_TYPE);
-    let is_stream = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"));
-    if !is_stream || token.is_none() && cookies.is_none() {
+    let is_events = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"));
+    let is_complete = answered.body().size_hint().exact().is_some();
+    if is_complete || token.is_none() && cookies.is_none() {
         return answered;
     }
     let (common, logins) = (shared.common.clone(), shared.logins.clone());
@@ -162,7 +163,26 @@ fn while_valid(
             () = logged_out => {}
         }
     };
-    answered.map(|body| Body::from_stream(body.into_data_stream().take_until(Box::pin(ended))))
+    answered.map(|body| until(body, ended, is_events))
+}
+
+/// A body up to an end that may come earlier. Events just end there. Anything else breaks off: its
+/// reader must not take a part for the whole.
+fn until(body: Body, ended: impl Future<Output = ()> + Send + 'static, is_events: bool) -> Body {
+    let pieces = (body.into_data_stream(), Box::pin(ended));
+    let pieces = stream::try_unfold(pieces, move |(mut pieces, mut ended)| async move {
+        let next = tokio::select! {
+            () = &mut ended => None,
+            piece = pieces.next() => Some(piece),
+        };
+        match next {
+            Some(Some(Ok(piece))) => Ok(Some((piece, (pieces, ended)))),
+            Some(Some(Err(error))) => Err(error),
+            None if !is_events => Err(axum::Error::new("the token was revoked or expired")),
+            _ => Ok(None),
+        }
+    });
+    Body::from_stream(pieces)
 }
 
 /// Whether a path needs no token: logins, pages about problems, static files of the page, agent
@@ -307,6 +327,25 @@ fn missing(detail: &str) -> ApiError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn without_a_token_events_end_and_a_file_breaks_off() {
+        for (is_events, breaks) in [(true, false), (false, true)] {
+            let first = stream::once(async { Ok::<_, std::io::Error>("a") });
+            let body = Body::from_stream(first.chain(stream::pending()));
+            let (end, ended) = tokio::sync::oneshot::channel::<()>();
+            let ended = async move { _ = ended.await };
+            let mut pieces = until(body, ended, is_events).into_data_stream();
+            assert_eq!(pieces.next().await.unwrap().unwrap(), "a");
+            end.send(()).unwrap();
+            let last = pieces.next().await;
+            assert_eq!(last.is_some_and(|last| last.is_err()), breaks);
+        }
+        let whole = until(Body::from("all"), std::future::pending(), false);
+        let mut pieces = whole.into_data_stream();
+        assert_eq!(pieces.next().await.unwrap().unwrap(), "all");
+        assert!(pieces.next().await.is_none());
+    }
 
     #[test]
     fn a_host_is_known_by_its_name_whatever_its_port() {
