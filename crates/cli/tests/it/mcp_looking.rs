@@ -120,6 +120,32 @@ fn sessions_are_listed_by_their_labels() {
 }
 
 #[test]
+fn a_long_title_or_label_does_not_flood_a_model() {
+    let place = Place::new();
+    let daemon = Daemon::start(&place);
+    let long = "heron ".repeat(20_000);
+    let new = json!({"title": long, "labels": {"team": "shop", "note": long},
+        "messages": [{"role": "user", "content": "The heron is purple."}]});
+    daemon.session(&new);
+    daemon.stop();
+    let mut server = Spoken::start(&place);
+    server.initialize("2025-11-25");
+    for (tool, arguments, within) in [
+        ("search", json!({"query": "purple"}), "found"),
+        ("sessions", json!({"label": "team=shop"}), "sessions"),
+    ] {
+        let reply = called(&mut server, tool, arguments);
+        let one = &reply["structuredContent"][within][0];
+        assert!(
+            one["title"].as_str().unwrap().starts_with("heron heron"),
+            "{one}"
+        );
+        assert!(reply.to_string().len() < 5_000, "{tool}");
+    }
+    server.end();
+}
+
+#[test]
 fn nothing_is_recalled_of_a_session_without_messages() {
     let place = Place::new();
     let daemon = Daemon::start(&place);

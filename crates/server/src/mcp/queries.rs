@@ -1,11 +1,12 @@
 //! Tools that look: messages of a session, a search over all, the list of sessions.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 use unisono::context::tip;
-use unisono::values;
+use unisono::{fmt, values};
 use unisono_api::search::SearchQuery;
 use unisono_api::service::Sessions as _;
 use unisono_api::session::{MAIN_BRANCH, SessionQuery};
@@ -28,6 +29,10 @@ const MAX_RESULTS: usize = 50;
 /// Default and maximum number of sessions of a list.
 const PAGE: usize = 50;
 const MAX_PAGE: usize = 200;
+/// Maximum characters of a title, and of the name and the value of a label.
+pub(super) const TITLE_CHARS: usize = 200;
+/// Maximum labels of a listed session.
+const LABELS: usize = 16;
 /// Characters of an excerpt.
 const EXCERPT_CHARS: usize = 600;
 
@@ -123,11 +128,12 @@ pub(super) async fn search(local: &Local, wanted: SearchArgs) -> AnswerResult {
     let mut text = String::new();
     let mut structured = Vec::new();
     for hit in answer.hits {
+        let title = fmt::line(&hit.title, TITLE_CHARS);
         let one = json!({
             "ordinal": hit.ordinal, "role": hit.role, "author": hit.author, "at": hit.at,
-            "session": hit.session, "title": hit.title, "score": hit.score, "excerpt": hit.excerpt,
+            "session": hit.session, "title": title, "score": hit.score, "excerpt": hit.excerpt,
         });
-        let (session, title, part) = (hit.session, hit.title, hit.excerpt);
+        let (session, part) = (hit.session, hit.excerpt);
         text += &format!("[session {session} {}, {title}] {part}\n\n", said_by(&one));
         structured.push(one);
     }
@@ -145,6 +151,15 @@ pub(super) async fn search(local: &Local, wanted: SearchArgs) -> AnswerResult {
     ))
 }
 
+/// The first labels, each cut if it is long.
+fn short_labels(labels: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let first = labels.iter().take(LABELS);
+    let line = |text: &str| fmt::line(text, TITLE_CHARS);
+    first
+        .map(|(name, value)| (line(name), line(value)))
+        .collect()
+}
+
 pub(super) async fn sessions(local: &Local, wanted: ListArgs) -> AnswerResult {
     let limit = wanted.limit.unwrap_or(PAGE).clamp(1, MAX_PAGE);
     let query = SessionQuery {
@@ -156,7 +171,9 @@ pub(super) async fn sessions(local: &Local, wanted: ListArgs) -> AnswerResult {
     let found = local.sessions(&query).await.map_err(|e| e.to_string())?;
     let mut text = String::new();
     let mut all = Vec::new();
-    for listed in found.items {
+    for mut listed in found.items {
+        listed.title = fmt::line(&listed.title, TITLE_CHARS);
+        listed.labels = short_labels(&listed.labels);
         text += &format!(
             "{}  {}  {}\n",
             listed.session, listed.updated_at, listed.title

@@ -17,11 +17,12 @@ use unisono_api::session::{MAIN_BRANCH, SessionQuery};
 use unisono_context::snapshot::Snapshot;
 use unisono_context::{SessionId, TurnId};
 
-use unisono::Local;
+use super::queries::TITLE_CHARS;
 use unisono::ask::Ask;
 use unisono::context::{BranchContext, entry_text};
 use unisono::history;
 use unisono::view::Inspect as _;
+use unisono::{Local, fmt};
 
 const SCHEME: &str = "unisono://sessions/";
 /// Sessions of a page.
@@ -80,7 +81,8 @@ pub(super) async fn list(
     })?;
     let each = found.items.into_iter().map(|listed| {
         let uri = format!("{SCHEME}{}", listed.session);
-        Resource::new(uri, listed.title).with_mime_type("application/json")
+        let title = fmt::line(&listed.title, TITLE_CHARS);
+        Resource::new(uri, title).with_mime_type("application/json")
     });
     let mut result = ListResourcesResult::with_all_items(each.collect());
     result.next_cursor = found.next;
