@@ -92,6 +92,9 @@ function calls() {
   });
 }
 
+// Characters of a session's title in the palette.
+const TITLE = 200;
+
 async function found() {
   const read = async (path) => {
     try {
@@ -103,7 +106,7 @@ async function found() {
   };
   const [sessions, agents] = await Promise.all([read("/v1/sessions?by_change=true&limit=100"), read("/v1/agents")]);
   return [
-    ...(sessions.items ?? []).map(({ session, title }) => [`Session: ${harmless(title)}`, `/sessions/${session}`]),
+    ...(sessions.items ?? []).map(({ session, title }) => [`Session: ${harmless(title).slice(0, TITLE)}`, `/sessions/${session}`]),
     ...agents.map(({ agent }) => [`Agent: ${agent}`, `/agents/${encodeURIComponent(agent)}`]),
   ];
 }
