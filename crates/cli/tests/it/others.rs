@@ -314,11 +314,14 @@ fn operations(session: &str, task: &str) -> Vec<(&'static str, Value)> {
         message[name] = id.into();
         json!({"message": message})
     };
+    let mut refers = json!({"message": hello});
+    refers["message"]["referenceTaskIds"] = json!([task]);
     let config = json!({"taskId": task, "id": "1", "url": "https://example.org/hook"});
     let named = json!({"taskId": task, "id": "1"});
     vec![
         ("SendMessage", with("contextId", session)),
         ("SendMessage", with("taskId", task)),
+        ("SendMessage", refers),
         ("SendStreamingMessage", with("contextId", session)),
         ("SendStreamingMessage", with("taskId", task)),
         ("GetTask", json!({"id": task})),
