@@ -10,8 +10,9 @@ const APPENDS_MAX: usize = 256;
 /// Largest size of one statement's payloads, unless its first append alone is larger.
 const BYTES_MAX: usize = 8 << 20;
 
-/// Takes the appends of the next statement from the queue: in order, and at most one for each
-/// session.
+/// Takes the appends of the next statement from the queue: the first ones, and at most one for each
+/// session. They are in the order of their sessions, in which the statement locks the rows: two programs
+/// that append to the same journals then cannot each wait for the other.
 pub(super) fn next<J>(queue: &mut VecDeque<J>, append: impl Fn(&J) -> &Append) -> Vec<J> {
     let (mut batch, mut left) = (Vec::new(), VecDeque::new());
     let (mut sessions, mut bytes) = (BTreeSet::new(), 0);
@@ -29,6 +30,7 @@ pub(super) fn next<J>(queue: &mut VecDeque<J>, append: impl Fn(&J) -> &Append) -
         }
     }
     *queue = left;
+    batch.sort_by_key(|job| append(job).session);
     batch
 }
 
@@ -106,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_statement_has_one_append_of_each_session_in_order() {
+    fn a_statement_has_one_append_of_each_session_in_the_order_of_their_ids() {
         let sizes = [5 << 20, 1, 2 << 20, 2 << 20];
         let all = [(1, 0), (2, 1), (1, 2), (3, 3)];
         let mut queue: VecDeque<Append> = all
@@ -124,6 +126,11 @@ mod tests {
         assert_eq!(batch[0].payloads[0].len(), 5 << 20);
         assert_eq!(sessions(&next(&mut queue, |one| one)), [1]);
         assert!(queue.is_empty() && next(&mut queue, |one| one).is_empty());
+        // All programs lock the rows of a statement in the same order.
+        let ids = [3, 1, 3, 2];
+        let mut queue: VecDeque<Append> = ids.map(|n| append(n, 1, 0, &[1])).into();
+        assert_eq!(sessions(&next(&mut queue, |one| one)), [1, 2, 3]);
+        assert_eq!(sessions(&next(&mut queue, |one| one)), [3]);
         // An append that is too large for others is sent alone, and the size is limited.
         let mut queue: VecDeque<Append> = (1..=4).map(|n| append(n, 1, 0, &[3 << 20])).collect();
         queue.push_front(append(9, 1, 0, &[20 << 20]));
