@@ -28,11 +28,14 @@ const AGAIN: Duration = Duration::from_millis(10);
 
 /// Updates each session that is as its writer expects, and inserts the events of those. The time is
 /// computed once, not for each session: `extract` computes with decimal numbers. The answer is one row,
-/// because both sides spend more time on a row than on an element of an array.
+/// because both sides spend more time on a row than on an element of an array. The server reads arrays in
+/// a list of columns as it goes; it copies those in `FROM` first, and payloads above its `work_mem` into a
+/// temporary file.
 const APPEND: &str = "\
 WITH wanted AS (
-    SELECT * FROM unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[])
-        AS wanted (session, epoch, expected_seq, events, bytes)
+    SELECT unnest($1::uuid[]) AS session, unnest($2::bigint[]) AS epoch,
+        unnest($3::bigint[]) AS expected_seq, unnest($4::bigint[]) AS events,
+        unnest($5::bigint[]) AS bytes
 ), moved AS (
     UPDATE unisono_sessions AS known
     SET last_seq = known.last_seq + wanted.events,
@@ -45,8 +48,8 @@ WITH wanted AS (
 ), written AS (
     INSERT INTO unisono_events (session, seq, checksum, payload)
     SELECT event.session, event.seq, event.checksum, event.payload
-    FROM unnest($6::uuid[], $7::bigint[], $8::bigint[], $9::bytea[])
-        AS event (session, seq, checksum, payload)
+    FROM (SELECT unnest($6::uuid[]) AS session, unnest($7::bigint[]) AS seq,
+              unnest($8::bigint[]) AS checksum, unnest($9::bytea[]) AS payload) AS event
     JOIN moved ON moved.session = event.session
 )
 SELECT array_agg(session) FROM moved";
