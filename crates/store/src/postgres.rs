@@ -33,11 +33,10 @@ mod writer;
 
 use std::path::Path;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
 
-use tokio::sync::{Mutex, mpsc};
-use tokio::task::JoinHandle;
+use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
@@ -60,7 +59,7 @@ use members::Membership;
 use read::info;
 use recent::RecentEvents;
 use write_gate::WriteGate;
-use writer::{Job, Written};
+use writer::{Job, Writer, Written};
 
 pub use options::{Options, place};
 
@@ -114,8 +113,11 @@ pub struct Postgres {
     options: Options,
     away: Outage,
     gate: Arc<WriteGate>,
-    jobs: RwLock<Option<mpsc::Sender<Job>>>,
-    writer: Mutex<Option<JoinHandle<()>>>,
+    /// Appends to sessions.
+    writer: Writer,
+    /// Appends to journals of the store's own. Several programs append to some of them: one that waits for
+    /// the lock of another program delays no session.
+    own_writer: Writer,
     readers: Vec<Link>,
     /// The connection for claims, checkpoints and deletions.
     changes: Link,
@@ -166,11 +168,9 @@ impl Postgres {
                 }
                 None => None,
             };
-            let (jobs, asked) = mpsc::channel(writer::QUEUE_MAX);
-            let writer = tokio::spawn(writer::run(link(), gate.clone(), asked));
             Ok(Postgres {
-                jobs: RwLock::new(Some(jobs)),
-                writer: Mutex::new(Some(writer)),
+                writer: Writer::start(link(), gate.clone()),
+                own_writer: Writer::start(link(), gate.clone()),
                 readers: (0..READERS).map(|_| link()).collect(),
                 changes: link(),
                 recent,
@@ -292,21 +292,18 @@ impl Postgres {
         }
     }
 
-    /// The writer's queue, until the store is closed.
-    fn queue(&self) -> Result<mpsc::Sender<Job>> {
-        let jobs = self.jobs.read().unwrap_or_else(PoisonError::into_inner);
-        jobs.clone().ok_or(Error::Closed)
-    }
-
     async fn appended(&self, append: Append) -> Result<u64> {
         admit::check_append(&append)?;
         self.check_open()?;
         self.gate.check()?;
-        let jobs = self.queue()?;
         let (session, epoch, before) = (append.session, append.epoch, append.expected_seq);
-        if is_of_a_session(session) {
-            self.recent.begin(session, epoch, before);
-        }
+        let jobs = match is_of_a_session(session) {
+            true => {
+                self.recent.begin(session, epoch, before);
+                self.writer.queue()?
+            }
+            false => self.own_writer.queue()?,
+        };
         let (job, answer) = Job::new(append, self.options.patience);
         let sent = timeout(self.options.patience, jobs.send(job)).await;
         let full = |_| self.unreachable("as many writes wait as may");
@@ -401,11 +398,8 @@ impl Postgres {
     async fn closed(&self) -> Result<()> {
         self.check_open()?;
         self.is_closed.store(true, Ordering::Release);
-        *self.jobs.write().unwrap_or_else(PoisonError::into_inner) = None;
-        if let Some(writer) = self.writer.lock().await.take()
-            && let Err(error) = writer.await
-        {
-            tracing::error!(%error, "the writer of the store failed");
+        for writer in [&self.writer, &self.own_writer] {
+            writer.close().await;
         }
         self.gate.close();
         for link in self.readers.iter().chain([&self.changes]) {

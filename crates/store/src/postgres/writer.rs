@@ -1,11 +1,11 @@
-//! The only task that appends. The appends that arrive while a statement runs are combined in the
-//! next one.
+//! A task that appends. The appends that arrive while a statement runs are combined in the next one.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Mutex, mpsc, oneshot};
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
@@ -18,7 +18,7 @@ use crate::engine::Append;
 use crate::error::{Error, Result};
 
 /// Largest number of queued appends.
-pub(super) const QUEUE_MAX: usize = 4_096;
+const QUEUE_MAX: usize = 4_096;
 /// The maximum number of times that other tasks run before the next statement.
 const GATHER_ROUNDS: u32 = 8;
 /// A statement without an answer for this long is abandoned, and its connection closed.
@@ -121,8 +121,40 @@ impl Job {
     }
 }
 
+/// The task, and its queue.
+pub(super) struct Writer {
+    jobs: RwLock<Option<mpsc::Sender<Job>>>,
+    task: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Writer {
+    pub(super) fn start(link: Link, gate: Arc<WriteGate>) -> Writer {
+        let (jobs, asked) = mpsc::channel(QUEUE_MAX);
+        Writer {
+            jobs: RwLock::new(Some(jobs)),
+            task: Mutex::new(Some(tokio::spawn(run(link, gate, asked)))),
+        }
+    }
+
+    /// The queue, until the writer is closed.
+    pub(super) fn queue(&self) -> Result<mpsc::Sender<Job>> {
+        let jobs = self.jobs.read().unwrap_or_else(PoisonError::into_inner);
+        jobs.clone().ok_or(Error::Closed)
+    }
+
+    /// Ends the task when all queued appends are answered.
+    pub(super) async fn close(&self) {
+        *self.jobs.write().unwrap_or_else(PoisonError::into_inner) = None;
+        if let Some(task) = self.task.lock().await.take()
+            && let Err(error) = task.await
+        {
+            tracing::error!(%error, "a writer of the store failed");
+        }
+    }
+}
+
 /// Appends until all senders are dropped.
-pub(super) async fn run(link: Link, gate: Arc<WriteGate>, mut jobs: mpsc::Receiver<Job>) {
+async fn run(link: Link, gate: Arc<WriteGate>, mut jobs: mpsc::Receiver<Job>) {
     let mut queue = VecDeque::new();
     loop {
         if queue.is_empty() {

@@ -387,6 +387,51 @@ async fn an_append_that_the_database_refuses_fails_no_other_one_of_its_statement
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_journal_that_another_program_has_locked_delays_no_session() {
+    /// A journal of the store's own.
+    const OWN: SessionId = SessionId::from_u128((0xff_ffff << 104) + 0xA);
+    let Some(engine) = store("locked_journal").await else {
+        return;
+    };
+    let (own, a) = (
+        engine.claim(OWN).await.unwrap(),
+        engine.claim(A).await.unwrap(),
+    );
+    let url = Server::shared().unwrap().url("locked_journal");
+    let (mut client, connection) = tokio_postgres::connect(&url, NoTls).await.unwrap();
+    tokio::spawn(connection);
+    let locked = client.transaction().await.unwrap();
+    let lock = "SELECT epoch FROM unisono_sessions WHERE session = $1 FOR UPDATE";
+    locked.query_one(lock, &[&OWN.0]).await.unwrap();
+    let engine = Arc::new(engine);
+    let waiting = tokio::spawn({
+        let engine = engine.clone();
+        let append = Append {
+            session: OWN,
+            ..append(own.epoch, 0, b"1")
+        };
+        async move { engine.append(append).await }
+    });
+    let blocked = "SELECT count(*) FROM pg_locks \
+                   WHERE NOT granted AND pg_backend_pid() = ANY(pg_blocking_pids(pid))";
+    while locked
+        .query_one(blocked, &[])
+        .await
+        .unwrap()
+        .get::<_, i64>(0)
+        == 0
+    {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let written = engine.append(append(a.epoch, 0, b"1")).await;
+    assert_eq!(written.unwrap(), 1);
+    assert!(!waiting.is_finished());
+    locked.commit().await.unwrap();
+    assert_eq!(waiting.await.unwrap().unwrap(), 1);
+    engine.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_database_that_is_away_is_waited_for_and_then_said_to_be() {
     let Some(server) = own_server(&[]).await else {
         return;
