@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use tokio::sync::Mutex;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_postgres::config::SslMode;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, NoTls, Row, Statement};
@@ -297,7 +297,17 @@ pub(super) async fn connect_first(options: &Options) -> Result<Client> {
     }
 }
 
+/// A server that accepts connections and hangs counts as unreachable.
 async fn opened(options: &Options) -> Result<(Client, Role)> {
+    let opened = timeout(options.patience, logged_in(options)).await;
+    opened.unwrap_or_else(|_| {
+        Err(Error::Unreachable {
+            reason: "it does not answer".to_owned(),
+        })
+    })
+}
+
+async fn logged_in(options: &Options) -> Result<(Client, Role)> {
     let connected = match options.config.get_ssl_mode() {
         SslMode::Disable => options
             .config

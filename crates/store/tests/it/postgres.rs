@@ -470,7 +470,15 @@ async fn a_database_that_is_away_is_waited_for_and_then_said_to_be() {
     assert_eq!(engine.health(), Health::Ok);
     // A server that hangs is treated as unavailable.
     server.pause(true);
-    let hangs = tokio::time::timeout(Duration::from_secs(20), engine.read(A, 1, 9)).await;
+    let bounded = Duration::from_secs(20);
+    let hangs = tokio::time::timeout(bounded, engine.read(A, 1, 9)).await;
+    assert!(matches!(hangs.unwrap(), Err(Error::Unreachable { .. })));
+    // These need a connection of their own.
+    let deletion = engine.delete_session(Deletion::of_session(A));
+    let hangs = tokio::time::timeout(bounded, deletion).await;
+    assert!(matches!(hangs.unwrap(), Err(Error::Unreachable { .. })));
+    let another = Postgres::open(options(&server.url("talks")).patience(SHORT_PATIENCE));
+    let hangs = tokio::time::timeout(bounded, another).await;
     assert!(matches!(hangs.unwrap(), Err(Error::Unreachable { .. })));
     server.pause(false);
     assert_eq!(engine.read(A, 1, 9).await.unwrap().len(), 2);
