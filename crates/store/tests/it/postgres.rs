@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use tokio_postgres::NoTls;
+use tokio_postgres::{NoTls, Transaction};
 use unisono_store::postgres::{Options, Postgres};
 use unisono_store::{
     Append, Checkpoint, Deletion, Engine, Error, Event, Health, SessionId, archive,
@@ -386,6 +386,47 @@ async fn an_append_that_the_database_refuses_fails_no_other_one_of_its_statement
     engine.close().await.unwrap();
 }
 
+/// Returns when a statement of another connection waits for this transaction.
+async fn is_waited_for(held: &Transaction<'_>) {
+    let waiting = "SELECT count(*) FROM pg_locks \
+                   WHERE NOT granted AND pg_backend_pid() = ANY(pg_blocking_pids(pid))";
+    let count = async || held.query_one(waiting, &[]).await.unwrap().get::<_, i64>(0);
+    while count().await == 0 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_role_with_a_stricter_isolation_fails_no_statement_that_waits() {
+    let Some(owner) = store("isolated").await else {
+        return;
+    };
+    owner.close().await.unwrap();
+    let server = Server::shared().unwrap();
+    role(server, "isolated", "IN ROLE unisono").await;
+    let strict = "ALTER ROLE isolated SET default_transaction_isolation = 'serializable'";
+    sql(server, "public", strict).await;
+    let url = server.url("isolated").replace("unisono@", "isolated@");
+    let engine = Arc::new(Postgres::open(options(&url)).await.unwrap());
+    let claim = engine.claim(A).await.unwrap();
+    engine.append(append(claim.epoch, 0, b"1")).await.unwrap();
+    let (mut client, connection) = tokio_postgres::connect(&server.url("isolated"), NoTls)
+        .await
+        .unwrap();
+    tokio::spawn(connection);
+    let held = client.transaction().await.unwrap();
+    let change = "UPDATE unisono_sessions SET updated_unix_ms = 0 WHERE session = $1";
+    held.execute(change, &[&A.0]).await.unwrap();
+    let deleting = tokio::spawn({
+        let engine = engine.clone();
+        async move { engine.delete_session(Deletion::of_session(A)).await }
+    });
+    is_waited_for(&held).await;
+    held.commit().await.unwrap();
+    assert!(deleting.await.unwrap().unwrap());
+    engine.close().await.unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_journal_that_another_program_has_locked_delays_no_session() {
     /// A journal of the store's own.
@@ -412,17 +453,7 @@ async fn a_journal_that_another_program_has_locked_delays_no_session() {
         };
         async move { engine.append(append).await }
     });
-    let blocked = "SELECT count(*) FROM pg_locks \
-                   WHERE NOT granted AND pg_backend_pid() = ANY(pg_blocking_pids(pid))";
-    while locked
-        .query_one(blocked, &[])
-        .await
-        .unwrap()
-        .get::<_, i64>(0)
-        == 0
-    {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    is_waited_for(&locked).await;
     let written = engine.append(append(a.epoch, 0, b"1")).await;
     assert_eq!(written.unwrap(), 1);
     assert!(!waiting.is_finished());
