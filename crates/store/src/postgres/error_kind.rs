@@ -56,10 +56,14 @@ impl ErrorKind {
             "26000" | "42P05" => ErrorKind::LostStatement,
             "08P01" if message.starts_with("bind message supplies") => ErrorKind::LostStatement,
             // A statement that was cancelled, such as by `statement_timeout` or `lock_timeout`, is
-            // undone. A statement whose commit has begun cannot be cancelled.
-            "40001" | "40P01" | "57014" | "55P03" => ErrorKind::Again,
+            // undone. A statement whose commit has begun cannot be cancelled. The last one is a lack of
+            // memory.
+            "40001" | "40P01" | "57014" | "55P03" | "53200" => ErrorKind::Again,
             // The server is stopping or starting, or has no free connection.
             "57P01" | "57P02" | "57P03" | "53300" => ErrorKind::Connection,
+            // It ended this connection: `idle_session_timeout`, `idle_in_transaction_session_timeout`,
+            // `transaction_timeout`.
+            "57P05" | "25P03" | "25P04" => ErrorKind::Connection,
             code if code.starts_with("08") => ErrorKind::Connection,
             _ => ErrorKind::Refused,
         }
@@ -114,6 +118,10 @@ mod tests {
             ("40P01", ErrorKind::Again),
             ("57014", ErrorKind::Again),
             ("55P03", ErrorKind::Again),
+            ("53200", ErrorKind::Again),
+            ("57P05", ErrorKind::Connection),
+            ("25P03", ErrorKind::Connection),
+            ("25P04", ErrorKind::Connection),
             ("57P01", ErrorKind::Connection),
             ("08006", ErrorKind::Connection),
             ("08P01", ErrorKind::Connection),
