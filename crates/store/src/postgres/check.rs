@@ -44,6 +44,8 @@ struct Server {
     has_fsync: bool,
     commits_synchronously: bool,
     is_replica: bool,
+    /// Whether its database can hold any text.
+    has_unicode: bool,
 }
 
 impl Server {
@@ -55,15 +57,18 @@ impl Server {
             has_fsync: is(1),
             commits_synchronously: is(2),
             is_replica: is(3),
+            has_unicode: is(4),
         }
     }
 }
 
-/// Refuses a server that could lose acknowledged writes; says whether it can be written.
+/// Refuses a server that could lose acknowledged writes, or a database that cannot hold all texts; says
+/// whether it can be written.
 pub(super) async fn server(client: &Client) -> Result<Role> {
     let asked = "SELECT current_setting('server_version_num')::integer, \
                  current_setting('fsync') <> 'off', \
-                 current_setting('synchronous_commit') <> 'off', pg_is_in_recovery()";
+                 current_setting('synchronous_commit') <> 'off', pg_is_in_recovery(), \
+                 current_setting('server_encoding') IN ('UTF8', 'SQL_ASCII')";
     // A simple query prepares no statement, which a pooler could lose.
     let answer = client.simple_query(asked).await;
     let answer = answer.map_err(failed("ask the server what it is"))?;
@@ -156,6 +161,11 @@ fn refusal(server: Server) -> Option<String> {
         let reason = "it has `fsync = off`, so a crash loses what was acknowledged; switch it on";
         return Some(reason.to_owned());
     }
+    if !server.has_unicode {
+        let reason = "its encoding cannot hold all texts; make a database with \
+                      `ENCODING 'UTF8' TEMPLATE template0`";
+        return Some(reason.to_owned());
+    }
     None
 }
 
@@ -164,12 +174,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_that_loses_writes_is_refused() {
+    fn a_server_that_loses_writes_or_texts_is_refused() {
         let good = Server {
             version: 150_003,
             has_fsync: true,
             commits_synchronously: false,
             is_replica: false,
+            has_unicode: true,
         };
         let rows = [
             (good, None),
@@ -186,6 +197,13 @@ mod tests {
                     ..good
                 },
                 Some("fsync = off"),
+            ),
+            (
+                Server {
+                    has_unicode: false,
+                    ..good
+                },
+                Some("ENCODING 'UTF8'"),
             ),
             (
                 Server {

@@ -607,6 +607,13 @@ async fn a_server_that_cannot_hold_a_store_is_refused_with_what_to_do() {
     let base = format!("postgres://unisono@127.0.0.1:{}", server.port());
     let none = refused(format!("{base}/nowhere?sslmode=disable")).await;
     assert!(none.contains("\"nowhere\" does not exist"), "{none}");
+    let latin = format!("latin{}", std::process::id());
+    let make = format!(
+        "CREATE DATABASE {latin} ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0"
+    );
+    sql(server, "public", &make).await;
+    let other = refused(format!("{base}/{latin}?sslmode=disable")).await;
+    assert!(other.contains("`ENCODING 'UTF8'"), "{other}");
     sql(server, "refusals", "UPDATE unisono_schema SET version = 9").await;
     let newer = refused(server.url("refusals")).await;
     assert!(
