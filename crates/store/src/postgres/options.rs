@@ -55,6 +55,11 @@ impl Options {
     /// The address cannot be parsed, names no database, or the password's file cannot be read. No
     /// error contains the password.
     pub fn new(url: &str, password_file: Option<&Path>) -> Result<Options> {
+        if has_stray_at(url) {
+            return Err(wrong(
+                "an `@` in the user or the password has to be written as `%40`",
+            ));
+        }
         let (url, is_verified) = verified(url);
         // The parser's own message could contain a part of the address.
         let mut config: Config = url.parse().map_err(|_| wrong(&unreadable(&url)))?;
@@ -146,6 +151,16 @@ fn split_query(address: &str) -> (&str, &str) {
     let (host, query) = rest.split_once(['?', '#']).unwrap_or((rest, ""));
     let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
     (host, query)
+}
+
+/// Whether there is another `@` behind the one that ends the credentials: the client would take what is
+/// between them for a part of the host.
+fn has_stray_at(url: &str) -> bool {
+    // What is not an address but a list of `name=value` has nothing to end.
+    let address = url.split_once("://").map_or("", |(_, address)| address);
+    let rest = address.split_once('@').map_or("", |(_, rest)| rest);
+    let place = rest.split_once('?').map_or(rest, |(place, _)| place);
+    place.contains('@')
 }
 
 fn wrong(why: &str) -> Error {
@@ -322,6 +337,9 @@ mod tests {
         assert!(format!("{options:?}").contains("\"postgres://db.example:5433/talks\""));
         assert_eq!(options.config.get_password(), Some(&b"s3cret"[..]));
         assert!(!format!("{options:?}").contains("s3cret"));
+        let written = "postgres://me:a%40b:c/d?e#f@db/talks?options=-crole%3Da@b";
+        let written = Options::new(written, None).unwrap();
+        assert_eq!(written.config.get_password(), Some(&b"a@b:c/d?e#f"[..]));
         let verified = Options::new("postgres://me:x@db/talks?sslmode=verify-full", None).unwrap();
         assert!(verified.is_verified && verified.config.get_ssl_mode() == SslMode::Require);
         let rows = [
@@ -347,6 +365,8 @@ mod tests {
                 "postgres://me:s3?cret=1&s3cret=@db/x?port=s3cret",
                 "cannot be read",
             ),
+            ("postgres://me:x@s3cret@db.example/x", "written as `%40`"),
+            ("postgres://me:x@s3cret/y@db.example/x", "written as `%40`"),
             ("mysql://me:s3cret@db.example/x", "cannot be read"),
             ("s3cret", "cannot be read"),
         ];
