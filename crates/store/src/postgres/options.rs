@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tokio_postgres::Config;
-use tokio_postgres::config::{Host, SslMode};
+use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 
 use crate::error::{Error, Result};
 
@@ -77,8 +77,15 @@ impl Options {
             let host = host.nodename().to_string_lossy();
             config.application_name(format!("unisono on {host}, pid {}", std::process::id()));
         }
+        let hosts = config.get_hosts().len();
+        if hosts > 1 {
+            // The first one that answers may be a replica.
+            config.target_session_attrs(TargetSessionAttrs::ReadWrite);
+        }
         if config.get_connect_timeout().is_none() {
-            config.connect_timeout(PATIENCE);
+            // A machine that is gone leaves time for the next host, or the next address of its name.
+            let addresses = u32::try_from(hosts + 1).unwrap_or(u32::MAX);
+            config.connect_timeout(PATIENCE / addresses);
         }
         // Detects a machine that disappeared without closing the connection.
         config.keepalives_idle(SILENT_AFTER);
@@ -374,6 +381,29 @@ mod tests {
             let error = Options::new(url, None).unwrap_err().to_string();
             assert!(error.contains(why), "{url}: {error}");
             assert!(!error.contains("s3cret"), "{error}");
+        }
+    }
+
+    #[test]
+    fn several_hosts_are_tried_within_the_time_of_one_call_until_one_can_be_written() {
+        let rows = [
+            ("postgres://me@one/talks", TargetSessionAttrs::Any, 2_500),
+            (
+                "postgres://me@one,two:5433,[::1]/talks",
+                TargetSessionAttrs::ReadWrite,
+                1_250,
+            ),
+            (
+                "postgres://me@one/talks?connect_timeout=3",
+                TargetSessionAttrs::Any,
+                3_000,
+            ),
+        ];
+        for (url, wanted, ms) in rows {
+            let config = Options::new(url, None).unwrap().config;
+            let timeout = config.get_connect_timeout().map(Duration::as_millis);
+            let seen = (config.get_target_session_attrs(), timeout);
+            assert_eq!(seen, (wanted, Some(ms)), "{url}");
         }
     }
 

@@ -553,6 +553,26 @@ async fn a_standby_that_is_not_promoted_yet_is_waited_for_and_refused_at_the_sta
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn of_several_hosts_the_one_that_can_be_written_is_used() {
+    let (Some(primary), Some(standby)) = (own_server(&[]).await, own_server(&[]).await) else {
+        return;
+    };
+    standby.stand_by();
+    let standby = tokio::task::spawn_blocking(move || {
+        standby.crash();
+        standby.up();
+        standby
+    });
+    let standby = standby.await.unwrap();
+    let host = format!("127.0.0.1:{}", primary.port());
+    let hosts = format!("127.0.0.1:{},{host}", standby.port());
+    let url = primary.url("talks").replace(&host, &hosts);
+    let engine = Postgres::open(options(&url)).await.unwrap();
+    engine.claim(A).await.unwrap();
+    engine.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn it_is_known_whether_the_database_is_there_where_nobody_asks() {
     let Some(server) = own_server(&[]).await else {
         return;
