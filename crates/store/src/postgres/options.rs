@@ -1,5 +1,6 @@
 //! The address and the password of the database.
 
+use std::ffi::OsString;
 use std::fmt;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -71,6 +72,11 @@ impl Options {
         }
         if is_verified {
             config.ssl_mode(SslMode::Require);
+        }
+        let is_socket = |host: &Host| matches!(host, Host::Unix(_));
+        if config.get_hosts().iter().all(is_socket) {
+            // Sockets are not encrypted: as with libpq, the mode does not concern them.
+            config.ssl_mode(SslMode::Disable);
         }
         if config.get_application_name().is_none() {
             let host = rustix::system::uname();
@@ -255,10 +261,12 @@ fn password(config: &Config, file: Option<&Path>) -> Result<Result<String, Strin
         })?;
         return Ok(Ok(text.trim_end_matches(['\r', '\n']).to_owned()));
     }
-    if let Ok(password) = std::env::var("PGPASSWORD") {
+    // As with libpq, an empty variable is one that is not set.
+    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+    if let Some(Ok(password)) = variable("PGPASSWORD").map(OsString::into_string) {
         return Ok(Ok(password));
     }
-    if let Some(named) = std::env::var_os("PGPASSFILE").map(PathBuf::from) {
+    if let Some(named) = variable("PGPASSFILE").map(PathBuf::from) {
         return Ok(of_file(&named, config).map_err(|why| format!(" (`PGPASSFILE`: {why})")));
     }
     let home = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".pgpass"));
@@ -293,28 +301,32 @@ fn exposed(file: &Path) -> Option<String> {
 }
 
 /// The password in the first matching line of a password file: `host:port:database:user:password`,
-/// where `*` matches everything, and a backslash escapes `:` and itself.
+/// where `*` matches everything, and a backslash escapes `:` and itself. Of several hosts, the first one
+/// with such a line decides. A socket is named by its directory or as `localhost`.
 fn passed(text: &str, config: &Config) -> Option<String> {
-    let host = match config.get_hosts().first() {
-        Some(Host::Tcp(name)) => name.clone(),
-        _ => "localhost".to_owned(),
-    };
-    let port = config.get_ports().first().copied().unwrap_or(5432);
-    let wanted = [
-        host,
-        port.to_string(),
-        config.get_dbname().unwrap_or_default().to_owned(),
-        config.get_user().unwrap_or_default().to_owned(),
-    ];
     let lines = text.lines().filter(|line| !line.starts_with('#'));
-    lines.map(fields).find_map(|fields| {
-        let [host, port, database, user, password] = <[String; 5]>::try_from(fields).ok()?;
-        let fits = [host, port, database, user];
-        let fits = fits.iter().zip(&wanted);
-        let fits = fits
-            .into_iter()
-            .all(|(has, wanted)| has == "*" || has == wanted);
-        fits.then_some(password)
+    let lines = lines.filter_map(|line| <[String; 5]>::try_from(fields(line)).ok());
+    let lines: Vec<[String; 5]> = lines.collect();
+    let ports = config.get_ports();
+    let database = config.get_dbname().unwrap_or_default();
+    let user = config.get_user().unwrap_or_default();
+    let mut hosts = config.get_hosts().iter().enumerate();
+    hosts.find_map(|(n, host)| {
+        let port = ports.get(n).or(ports.first()).copied().unwrap_or(5432);
+        let port = port.to_string();
+        let is_host = |has: &str| match host {
+            Host::Tcp(name) => has == name,
+            Host::Unix(directory) => has == "localhost" || Path::new(has) == directory,
+        };
+        let mut lines = lines.iter();
+        let line = lines.find(|[of_host, of_port, of_database, of_user, _]| {
+            let fits = |has: &str, wanted: &str| has == "*" || has == wanted;
+            (of_host == "*" || is_host(of_host))
+                && fits(of_port, &port)
+                && fits(of_database, database)
+                && fits(of_user, user)
+        });
+        line.map(|[.., password]| password.clone())
     })
 }
 
@@ -441,6 +453,28 @@ mod tests {
         fs::write(&file, "from a file\n").unwrap();
         let options = Options::new("postgres://me@db/talks", Some(&file)).unwrap();
         assert_eq!(options.config.get_password(), Some(&b"from a file"[..]));
+    }
+
+    #[test]
+    fn the_line_of_a_socket_or_of_one_of_several_hosts_is_found() {
+        let socket = "postgres:///talks?host=/run/db&port=5433&user=me";
+        let hosts = "postgres://me@one,two:5433,[::1]/talks";
+        let rows = [
+            (socket, "/run/db:5433:talks:me:one", Some("one")),
+            (socket, "localhost:*:*:*:one", Some("one")),
+            (socket, "/run/other:*:*:*:no\n/run/db:5432:*:*:no", None),
+            (hosts, "two:5433:talks:me:two", Some("two")),
+            (hosts, "two:5433:*:*:two\none:5432:*:*:one", Some("one")),
+            (hosts, "two:5432:*:*:no", None),
+            (hosts, "\\:\\:1:5432:*:*:six", Some("six")),
+        ];
+        for (url, text, password) in rows {
+            let config: Config = url.parse().unwrap();
+            assert_eq!(passed(text, &config).as_deref(), password, "{url} {text}");
+        }
+        let encrypted = format!("{socket}&sslmode=verify-full");
+        let config = Options::new(&encrypted, None).unwrap().config;
+        assert_eq!(config.get_ssl_mode(), SslMode::Disable);
     }
 
     #[test]
