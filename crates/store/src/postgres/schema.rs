@@ -25,6 +25,13 @@ SELECT EXISTS (
     WHERE pg_class.relname = 'unisono_schema' AND pg_namespace.nspname = current_schema()
 )";
 
+/// Uses the schema of the existing tables for the rest of a transaction. It need not be the first one of
+/// the search path: new tables in that one would hide them.
+const STAY: &str = "\
+SELECT set_config('search_path', quote_ident(nspname), true)
+FROM pg_class JOIN pg_namespace ON pg_namespace.oid = pg_class.relnamespace
+WHERE pg_class.oid = to_regclass('unisono_schema')";
+
 /// The statements that create the tables, or migrate those of an earlier version.
 pub(super) const DDL: &str = "\
 CREATE TABLE IF NOT EXISTS unisono_schema (version integer PRIMARY KEY);
@@ -189,6 +196,8 @@ pub(super) async fn prepare(client: &mut Client) -> Result<()> {
     let transaction = client.transaction().await.map_err(failed("begin"))?;
     let lock = transaction.execute("SELECT pg_advisory_xact_lock($1)", &[&LOCK]);
     lock.await.map_err(failed("take the lock of the tables"))?;
+    let stay = transaction.execute(STAY, &[]);
+    stay.await.map_err(failed("look for the tables"))?;
     let row = transaction.query_one(EXISTS, &[]).await;
     let exists: bool = row.map_err(failed("look for the tables"))?.get(0);
     if exists {
@@ -203,7 +212,7 @@ pub(super) async fn prepare(client: &mut Client) -> Result<()> {
         }
     }
     if let Err(error) = transaction.batch_execute(DDL).await {
-        return Err(not_made(&error));
+        return Err(not_made(error));
     }
     let made = transaction.commit().await;
     made.map_err(failed("make the tables"))?;
@@ -238,18 +247,22 @@ async fn version(client: &Client) -> Result<Option<i32>> {
     }
 }
 
-fn not_made(error: &tokio_postgres::Error) -> Error {
-    let reason = DetailedError(error).to_string();
-    if error.code() != Some(&SqlState::INSUFFICIENT_PRIVILEGE) {
-        return Error::Database {
-            reason: format!("its tables cannot be made: {reason}"),
-        };
-    }
-    Error::Database {
-        reason: format!(
+fn not_made(error: tokio_postgres::Error) -> Error {
+    let code = error.code().cloned();
+    let reason = DetailedError(&error).to_string();
+    let reason = if code == Some(SqlState::INSUFFICIENT_PRIVILEGE) {
+        format!(
             "its tables are not there or of an earlier version, and this role may not change that \
              ({reason}): let a role that may run what `unisono store schema` prints, and grant this \
              one SELECT, INSERT, UPDATE and DELETE on them"
-        ),
-    }
+        )
+    } else if code == Some(SqlState::INVALID_SCHEMA_NAME) {
+        format!(
+            "there is no schema for its tables ({reason}): make the one that `search_path` names and let \
+             this role use it, or name another one with `?options=-csearch_path=NAME` in `store.url`"
+        )
+    } else {
+        return failed("make its tables")(error);
+    };
+    Error::Database { reason }
 }

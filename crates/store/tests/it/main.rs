@@ -35,5 +35,7 @@ mod reads;
 #[cfg(feature = "postgres")]
 mod rights;
 #[cfg(feature = "postgres")]
+mod schemas;
+#[cfg(feature = "postgres")]
 mod sharing;
 mod shim;

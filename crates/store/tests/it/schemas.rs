@@ -1,0 +1,81 @@
+//! Where the tables are, and how they are changed beside other programs.
+
+use tokio_postgres::NoTls;
+use unisono_store::postgres::{Options, Postgres};
+use unisono_store::{Engine, Error, SessionId};
+use unisono_test_postgres::Server;
+
+use crate::members::append;
+use crate::postgres::{sql, store};
+
+const A: SessionId = SessionId::from_u128(0xA);
+/// Makes tables of the newest version those of an earlier one.
+const EARLIER: &str = "ALTER TABLE unisono_members DROP COLUMN refused; \
+                       UPDATE unisono_schema SET version = 5";
+
+/// A schema with tables of an earlier version and a session with an event; none where PostgreSQL is not
+/// installed.
+async fn earlier(schema: &str) -> Option<&'static Server> {
+    let made = store(schema).await?;
+    let claim = made.claim(A).await.unwrap();
+    made.append(append(claim.epoch, 0)).await.unwrap();
+    made.close().await.unwrap();
+    let server = Server::shared()?;
+    sql(server, schema, EARLIER).await;
+    Some(server)
+}
+
+async fn opened(url: &str) -> Result<Postgres, Error> {
+    Postgres::open(Options::new(url, None).unwrap()).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tables_behind_an_empty_schema_are_changed_where_they_are() {
+    let Some(server) = earlier("second_schema").await else {
+        return;
+    };
+    sql(server, "public", "CREATE SCHEMA first_schema").await;
+    let both = server.url("first_schema,second_schema");
+    let engine = opened(&both).await.unwrap();
+    assert_eq!(engine.read(A, 1, 9).await.unwrap().len(), 1);
+    engine.close().await.unwrap();
+    let engine = opened(&server.url("second_schema")).await.unwrap();
+    assert_eq!(engine.read(A, 1, 9).await.unwrap().len(), 1);
+    engine.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_schema_that_is_not_there_is_said() {
+    let Some(engine) = store("schema_there").await else {
+        return;
+    };
+    engine.close().await.unwrap();
+    let url = Server::shared().unwrap().url("schema_not_there");
+    let refused = opened(&url).await.unwrap_err();
+    assert!(matches!(refused, Error::Database { .. }), "{refused}");
+    assert!(refused.to_string().contains("`search_path`"), "{refused}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_of_the_tables_that_the_database_cancels_can_be_tried_again() {
+    let Some(server) = earlier("locked_schema").await else {
+        return;
+    };
+    let url = server.url("locked_schema");
+    let (mut client, connection) = tokio_postgres::connect(&url, NoTls).await.unwrap();
+    tokio::spawn(connection);
+    let held = client.transaction().await.unwrap();
+    held.batch_execute("LOCK TABLE unisono_members IN ACCESS SHARE MODE")
+        .await
+        .unwrap();
+    let impatient = format!("{url}%20-clock_timeout%3D100ms");
+    let cancelled = opened(&impatient).await.unwrap_err();
+    assert!(
+        matches!(cancelled, Error::Unreachable { .. }) && cancelled.is_transient(),
+        "{cancelled}"
+    );
+    held.commit().await.unwrap();
+    let engine = opened(&url).await.unwrap();
+    assert_eq!(engine.read(A, 1, 9).await.unwrap().len(), 1);
+    engine.close().await.unwrap();
+}
