@@ -16,6 +16,11 @@ const EARLIEST: i32 = 140_000;
 pub(super) const IS_REPLICA: &str =
     "it is a replica that only reads; give the address of the primary";
 
+/// What to do where a pooler does not pass the search path of the address on.
+pub(super) const PATH_OF_ROLE: &str = "\
+in place of `options` in `store.url`, set the search path of the role (`ALTER ROLE … SET search_path = NAME`), \
+or connect to the server itself";
+
 /// Number of times that a pooler is asked to lose a prepared statement. Other clients can take the
 /// connections that it would have used.
 const ROUNDS: u32 = 3;
@@ -63,30 +68,35 @@ impl Server {
 }
 
 /// Refuses a server that could lose acknowledged writes, or a database that cannot hold all texts; says
-/// whether it can be written.
-pub(super) async fn server(client: &Client) -> Result<Role> {
+/// whether it can be written. Refuses another search path than the `wanted` one, too: the tables would be
+/// in another schema.
+pub(super) async fn server(client: &Client, wanted: Option<&str>) -> Result<Role> {
     let asked = "SELECT current_setting('server_version_num')::integer, \
                  current_setting('fsync') <> 'off', \
                  current_setting('synchronous_commit') <> 'off', pg_is_in_recovery(), \
-                 current_setting('server_encoding') IN ('UTF8', 'SQL_ASCII')";
+                 current_setting('server_encoding') IN ('UTF8', 'SQL_ASCII'), \
+                 current_setting('search_path')";
     // A simple query prepares no statement, which a pooler could lose.
     let answer = client.simple_query(asked).await;
     let answer = answer.map_err(failed("ask the server what it is"))?;
-    let server = answer.iter().find_map(|message| match message {
-        SimpleQueryMessage::Row(row) => Some(Server::from_row(row)),
+    let row = answer.iter().find_map(|message| match message {
+        SimpleQueryMessage::Row(row) => Some(row),
         _ => None,
     });
-    let Some(server) = server else {
+    let Some(row) = row else {
         let reason = "it does not say what it is".to_owned();
         return Err(Error::Unreachable { reason });
     };
+    let server = Server::from_row(row);
+    let path = row.get(5).unwrap_or_default();
     if !server.commits_synchronously {
         tracing::warn!(
             "the database has `synchronous_commit = off`: a crash of its machine can lose what was \
              acknowledged"
         );
     }
-    match refusal(server) {
+    let other_path = || wanted.and_then(|wanted| other_path(wanted, path));
+    match refusal(server).or_else(other_path) {
         Some(reason) => Err(Error::Database { reason }),
         None if server.is_replica => Ok(Role::Replica),
         None => Ok(Role::Primary),
@@ -169,9 +179,27 @@ fn refusal(server: Server) -> Option<String> {
     None
 }
 
+fn other_path(wanted: &str, path: &str) -> Option<String> {
+    let is_other = path.replace(' ', "") != wanted;
+    is_other.then(|| {
+        format!(
+            "its search path is `{path}` and not `{wanted}`, because a pooler in front of it drops it; \
+             {PATH_OF_ROLE}"
+        )
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_search_path_is_that_of_the_address() {
+        assert_eq!(other_path("talks", "talks"), None);
+        assert_eq!(other_path("a,b", "a, b"), None);
+        let other = other_path("talks", "\"$user\", public").unwrap();
+        assert!(other.contains("`\"$user\", public`") && other.contains("ALTER ROLE"));
+    }
 
     #[test]
     fn a_server_that_loses_writes_or_texts_is_refused() {

@@ -332,7 +332,7 @@ async fn logged_in(options: &Options) -> Result<(Client, Role)> {
         }
     };
     let client = connected.map_err(|error| not_connected(&error, &options.password_hint))?;
-    let role = check::server(&client).await?;
+    let role = check::server(&client, options.search_path()).await?;
     let prepared = client.batch_execute(SETTINGS);
     prepared.await.map_err(failed("prepare a connection"))?;
     Ok((client, role))
@@ -369,6 +369,14 @@ fn not_connected(error: &tokio_postgres::Error, password_hint: &str) -> Error {
     if text.contains("TLS") {
         return Error::Database {
             reason: not_encrypted(&reason),
+        };
+    }
+    if reason.starts_with("unsupported startup parameter") {
+        return Error::Database {
+            reason: format!(
+                "a pooler in front of it lets nobody in: {reason}; {}",
+                check::PATH_OF_ROLE
+            ),
         };
     }
     let is_permanent = PERMANENT.iter().any(|part| text.contains(part));

@@ -136,6 +136,13 @@ impl Options {
         self
     }
 
+    /// The search path that the address sets, if it has no escaped characters.
+    pub(super) fn search_path(&self) -> Option<&str> {
+        let (_, path) = self.config.get_options()?.rsplit_once("search_path=")?;
+        let path = path.split_whitespace().next()?;
+        (!path.contains('\\')).then_some(path)
+    }
+
     /// Makes this program a member of those that share the database. A member without a beat for
     /// this long counts as gone, and its sessions may be claimed.
     #[must_use]
@@ -393,6 +400,24 @@ mod tests {
             let error = Options::new(url, None).unwrap_err().to_string();
             assert!(error.contains(why), "{url}: {error}");
             assert!(!error.contains("s3cret"), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_search_path_of_an_address_is_known() {
+        let rows = [
+            ("", None),
+            ("?options=-csearch_path%3Dtalks", Some("talks")),
+            (
+                "?options=-c%20search_path%3Da,b%20-clock_timeout%3D1s",
+                Some("a,b"),
+            ),
+            ("?options=-csearch_path%3Da,%5C%20b", None),
+            ("?options=-clock_timeout%3D1s", None),
+        ];
+        for (query, path) in rows {
+            let options = Options::new(&format!("postgres://me@db/x{query}"), None).unwrap();
+            assert_eq!(options.search_path(), path, "{query}");
         }
     }
 

@@ -60,6 +60,31 @@ async fn a_pooler_of_sessions_is_used() {
     engine.close().await.unwrap();
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pooler_that_does_not_pass_the_search_path_on_is_refused() {
+    let modes: [&'static [&'static str]; 2] = [
+        &["pool_mode = session"],
+        &["pool_mode = session", "ignore_startup_parameters = options"],
+    ];
+    for settings in modes {
+        let Some((server, pooler)) = pooled(settings).await else {
+            return;
+        };
+        let url = format!("{}&options=-csearch_path%3Dtalks", pooler.url());
+        let refused = Postgres::open(Options::new(&url, None).unwrap()).await;
+        let refused = refused.unwrap_err();
+        assert!(matches!(refused, Error::Database { .. }), "{refused}");
+        let text = refused.to_string();
+        assert!(
+            text.contains("ALTER ROLE … SET search_path") && text.contains("options"),
+            "{text}"
+        );
+        let tables = "SELECT count(*) FROM pg_class WHERE relname = 'unisono_schema'";
+        let tables = tokio::task::spawn_blocking(move || server.ask(tables));
+        assert_eq!(tables.await.unwrap(), "0", "none is in another schema");
+    }
+}
+
 /// Has each statement that inserts events fail as one that a pooler has lost.
 const LOSE: &str = "\
 CREATE FUNCTION lose() RETURNS trigger AS $$ BEGIN
