@@ -275,21 +275,23 @@ impl Link {
 /// Opens a new connection to a server that the store can use.
 ///
 /// # Errors
-/// `Unreachable` for a failure that may be temporary; any other error is permanent. A replica may become
-/// the primary: after a failover it is the server that the store used.
+/// `Unreachable` for every refusal by the server. The store has used it before, so a refusal may be
+/// temporary, as during a failover, a restore or a change of the password. A replica may become the primary.
 pub(super) async fn connect(options: &Options) -> Result<Client> {
-    let (client, role) = opened(options).await?;
-    let reason = check::IS_REPLICA.to_owned();
-    match role {
-        Role::Primary => Ok(client),
-        Role::Replica => Err(Error::Unreachable { reason }),
-    }
+    let reason = match opened(options).await {
+        Ok((client, Role::Primary)) => return Ok(client),
+        Ok((_, Role::Replica)) => check::IS_REPLICA.to_owned(),
+        Err(Error::Database { reason }) => reason,
+        Err(error) => return Err(error),
+    };
+    Err(Error::Unreachable { reason })
 }
 
 /// Opens the first connection of a program.
 ///
 /// # Errors
-/// As those of [`connect`], but a replica is permanent: the address is probably wrong.
+/// `Unreachable` for a failure that may be temporary; any other error is permanent, such as a replica: the
+/// address is probably wrong.
 pub(super) async fn connect_first(options: &Options) -> Result<Client> {
     let (client, role) = opened(options).await?;
     let reason = check::IS_REPLICA.to_owned();

@@ -701,10 +701,29 @@ async fn a_role_is_let_in_by_the_password_of_a_file_and_by_no_other() {
         "{text}"
     );
     std::fs::write(&file, "right\n").unwrap();
-    let engine = Postgres::open(Options::new(&url, Some(&file)).unwrap())
+    let right = Options::new(&url, Some(&file)).unwrap();
+    let engine = Postgres::open(right.patience(SHORT_PATIENCE))
         .await
         .unwrap();
-    engine.claim(A).await.unwrap();
+    let claim = engine.claim(A).await.unwrap();
+    engine.append(append(claim.epoch, 0, b"1")).await.unwrap();
+    let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'keeper'";
+    let change = async |password: &str| {
+        let change = format!("ALTER ROLE keeper PASSWORD '{password}'");
+        sql(&server, "public", &change).await;
+        sql(&server, "public", end).await;
+    };
+    // A program that was let in before waits until it is let in again.
+    change("other").await;
+    let away = engine.append(append(claim.epoch, 1, b"2")).await;
+    let away = away.unwrap_err();
+    assert!(
+        matches!(away, Error::Unreachable { .. })
+            && away.to_string().contains("password authentication failed"),
+        "{away}"
+    );
+    change("right").await;
+    engine.append(append(claim.epoch, 1, b"2")).await.unwrap();
     engine.close().await.unwrap();
 }
 
