@@ -23,6 +23,7 @@ mod error_kind;
 mod link;
 mod members;
 mod options;
+mod password;
 mod read;
 mod recent;
 mod remove;

@@ -275,14 +275,14 @@ impl Link {
 /// Opens a new connection to a server that the store can use.
 ///
 /// # Errors
-/// `Unreachable` for every refusal by the server. The store has used it before, so a refusal may be
-/// temporary, as during a failover, a restore or a change of the password. A replica may become the primary.
+/// `Unreachable` for every failure. The store has used the server before, so a refusal may be temporary, as
+/// during a failover, a restore or a change of the password. A replica may become the primary.
 pub(super) async fn connect(options: &Options) -> Result<Client> {
     let reason = match opened(options).await {
         Ok((client, Role::Primary)) => return Ok(client),
         Ok((_, Role::Replica)) => check::IS_REPLICA.to_owned(),
-        Err(Error::Database { reason }) => reason,
-        Err(error) => return Err(error),
+        Err(Error::Database { reason } | Error::Unreachable { reason }) => reason,
+        Err(error) => error.to_string(),
     };
     Err(Error::Unreachable { reason })
 }
@@ -312,28 +312,21 @@ async fn opened(options: &Options) -> Result<(Client, Role)> {
 }
 
 async fn logged_in(options: &Options) -> Result<(Client, Role)> {
-    let connected = match options.config.get_ssl_mode() {
-        SslMode::Disable => options
-            .config
-            .connect(NoTls)
-            .await
-            .map(|(client, connection)| {
-                drive(connection);
-                client
-            }),
+    let (config, password_hint) = options.login()?;
+    let connected = match config.get_ssl_mode() {
+        SslMode::Disable => config.connect(NoTls).await.map(|(client, connection)| {
+            drive(connection);
+            client
+        }),
         _ => {
             let tls = MakeRustlsConnect::new(tls::config(options.is_verified)?);
-            options
-                .config
-                .connect(tls)
-                .await
-                .map(|(client, connection)| {
-                    drive(connection);
-                    client
-                })
+            config.connect(tls).await.map(|(client, connection)| {
+                drive(connection);
+                client
+            })
         }
     };
-    let client = connected.map_err(|error| not_connected(&error, &options.password_hint))?;
+    let client = connected.map_err(|error| not_connected(&error, &password_hint))?;
     let role = check::server(&client, options.search_path()).await?;
     let prepared = client.batch_execute(SETTINGS);
     prepared.await.map_err(failed("prepare a connection"))?;

@@ -1,15 +1,13 @@
-//! The address and the password of the database.
+//! The address of the database, and how to log in.
 
-use std::ffi::OsString;
 use std::fmt;
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 
+use super::password::PasswordSource;
 use crate::error::{Error, Result};
 
 /// How long a write or a read waits for a database that is away.
@@ -23,8 +21,7 @@ const SILENT_AFTER: Duration = Duration::from_secs(30);
 pub struct Options {
     place: String,
     pub(super) config: Config,
-    /// Where a password was looked for in vain; empty, or it begins with a space.
-    pub(super) password_hint: String,
+    password: PasswordSource,
     /// Whether the server's certificate is verified.
     pub(super) is_verified: bool,
     /// How long a write or a read waits for a database that is away.
@@ -73,26 +70,12 @@ impl Options {
         if is_verified {
             config.ssl_mode(SslMode::Require);
         }
-        let is_socket = |host: &Host| matches!(host, Host::Unix(_));
-        if config.get_hosts().iter().all(is_socket) {
-            // Sockets are not encrypted: as with libpq, the mode does not concern them.
-            config.ssl_mode(SslMode::Disable);
-        }
         if config.get_application_name().is_none() {
             let host = rustix::system::uname();
             let host = host.nodename().to_string_lossy();
             config.application_name(format!("unisono on {host}, pid {}", std::process::id()));
         }
-        let hosts = config.get_hosts().len();
-        if hosts > 1 {
-            // The first one that answers may be a replica.
-            config.target_session_attrs(TargetSessionAttrs::ReadWrite);
-        }
-        if config.get_connect_timeout().is_none() {
-            // A machine that is gone leaves time for the next host, or the next address of its name.
-            let addresses = u32::try_from(hosts + 1).unwrap_or(u32::MAX);
-            config.connect_timeout(PATIENCE / addresses);
-        }
+        prepare_for_hosts(&mut config);
         // Detects a machine that disappeared without closing the connection.
         config.keepalives_idle(SILENT_AFTER);
         if config.get_tcp_user_timeout().is_none() {
@@ -101,24 +84,35 @@ impl Options {
         if config.get_user().is_none() {
             config.user(std::env::var("USER").unwrap_or_else(|_| "unisono".to_owned()));
         }
-        let mut password_hint = String::new();
-        if config.get_password().is_none() {
-            match password(&config, password_file)? {
-                Ok(password) => {
-                    config.password(password);
-                }
-                Err(hint) => password_hint = hint,
-            }
-        }
-        Ok(Options {
+        let password = match config.get_password() {
+            Some(_) => PasswordSource::Nowhere,
+            None => PasswordSource::find(password_file),
+        };
+        let options = Options {
             place: place(&url),
             config,
-            password_hint,
+            password,
             is_verified,
             patience: PATIENCE,
             directory: None,
             takeover_after: None,
-        })
+        };
+        options.login()?;
+        Ok(options)
+    }
+
+    /// The configuration of a new connection, with the password as it is now. Without one, also where it
+    /// was looked for in vain: empty, or it begins with a space.
+    pub(super) fn login(&self) -> Result<(Config, String)> {
+        let mut config = self.config.clone();
+        let mut hint = String::new();
+        match self.password.read(&config)? {
+            Ok(password) => {
+                config.password(password);
+            }
+            Err(why) => hint = why,
+        }
+        Ok((config, hint))
     }
 
     /// Sets the time that a write or a read waits for a database that is unavailable.
@@ -149,6 +143,25 @@ impl Options {
     pub fn member(mut self, takeover_after: Duration) -> Options {
         self.takeover_after = Some(takeover_after);
         self
+    }
+}
+
+/// Settings that depend on the hosts of an address.
+fn prepare_for_hosts(config: &mut Config) {
+    let is_socket = |host: &Host| matches!(host, Host::Unix(_));
+    if config.get_hosts().iter().all(is_socket) {
+        // Sockets are not encrypted: as with libpq, the mode does not concern them.
+        config.ssl_mode(SslMode::Disable);
+    }
+    let hosts = config.get_hosts().len();
+    if hosts > 1 {
+        // The first one that answers may be a replica.
+        config.target_session_attrs(TargetSessionAttrs::ReadWrite);
+    }
+    if config.get_connect_timeout().is_none() {
+        // A machine that is gone leaves time for the next host, or the next address of its name.
+        let addresses = u32::try_from(hosts + 1).unwrap_or(u32::MAX);
+        config.connect_timeout(PATIENCE / addresses);
     }
 }
 
@@ -258,101 +271,6 @@ fn verified(url: &str) -> (String, bool) {
     (url.to_owned(), false)
 }
 
-/// The password, or where it was looked for in vain.
-fn password(config: &Config, file: Option<&Path>) -> Result<Result<String, String>> {
-    if let Some(file) = file {
-        let text = fs::read_to_string(file).map_err(|source| Error::Io {
-            doing: "read the password file",
-            path: file.to_owned(),
-            source,
-        })?;
-        return Ok(Ok(text.trim_end_matches(['\r', '\n']).to_owned()));
-    }
-    // As with libpq, an empty variable is one that is not set.
-    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
-    if let Some(Ok(password)) = variable("PGPASSWORD").map(OsString::into_string) {
-        return Ok(Ok(password));
-    }
-    if let Some(named) = variable("PGPASSFILE").map(PathBuf::from) {
-        return Ok(of_file(&named, config).map_err(|why| format!(" (`PGPASSFILE`: {why})")));
-    }
-    let home = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".pgpass"));
-    let found = home.filter(|file| file.exists());
-    Ok(match found {
-        Some(file) => of_file(&file, config).map_err(|why| format!(" ({why})")),
-        None => Err(String::new()),
-    })
-}
-
-/// The password in a password file, or why it has none.
-fn of_file(file: &Path, config: &Config) -> Result<String, String> {
-    let place = file.display();
-    let text = fs::read_to_string(file);
-    let text = text.map_err(|error| format!("{place} cannot be read: {error}"))?;
-    if let Some(warning) = exposed(file) {
-        tracing::warn!("{warning}");
-    }
-    passed(&text, config).ok_or_else(|| format!("no line of {place} fits `store.url`"))
-}
-
-/// A warning about a password file that others may read.
-fn exposed(file: &Path) -> Option<String> {
-    let mode = fs::metadata(file).ok()?.permissions().mode() & 0o777;
-    let place = file.display();
-    (mode & 0o077 != 0).then(|| {
-        format!(
-            "others may read the password file {place} (mode {mode:o}), so the programs of PostgreSQL \
-             ignore it; run chmod 600 on it"
-        )
-    })
-}
-
-/// The password in the first matching line of a password file: `host:port:database:user:password`,
-/// where `*` matches everything, and a backslash escapes `:` and itself. Of several hosts, the first one
-/// with such a line decides. A socket is named by its directory or as `localhost`.
-fn passed(text: &str, config: &Config) -> Option<String> {
-    let lines = text.lines().filter(|line| !line.starts_with('#'));
-    let lines = lines.filter_map(|line| <[String; 5]>::try_from(fields(line)).ok());
-    let lines: Vec<[String; 5]> = lines.collect();
-    let ports = config.get_ports();
-    let database = config.get_dbname().unwrap_or_default();
-    let user = config.get_user().unwrap_or_default();
-    let mut hosts = config.get_hosts().iter().enumerate();
-    hosts.find_map(|(n, host)| {
-        let port = ports.get(n).or(ports.first()).copied().unwrap_or(5432);
-        let port = port.to_string();
-        let is_host = |has: &str| match host {
-            Host::Tcp(name) => has == name,
-            Host::Unix(directory) => has == "localhost" || Path::new(has) == directory,
-        };
-        let mut lines = lines.iter();
-        let line = lines.find(|[of_host, of_port, of_database, of_user, _]| {
-            let fits = |has: &str, wanted: &str| has == "*" || has == wanted;
-            (of_host == "*" || is_host(of_host))
-                && fits(of_port, &port)
-                && fits(of_database, database)
-                && fits(of_user, user)
-        });
-        line.map(|[.., password]| password.clone())
-    })
-}
-
-fn fields(line: &str) -> Vec<String> {
-    let (mut fields, mut chars) = (vec![String::new()], line.chars());
-    while let Some(c) = chars.next() {
-        match c {
-            ':' if fields.len() < 5 => fields.push(String::new()),
-            _ => {
-                let kept = if c == '\\' { chars.next() } else { Some(c) };
-                if let (Some(field), Some(kept)) = (fields.last_mut(), kept) {
-                    field.push(kept);
-                }
-            }
-        }
-    }
-    fields
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -445,6 +363,29 @@ mod tests {
     }
 
     #[test]
+    fn a_socket_is_not_encrypted() {
+        let socket = "postgres:///talks?host=/run/db&user=me&sslmode=verify-full";
+        let config = Options::new(socket, None).unwrap().config;
+        assert_eq!(config.get_ssl_mode(), SslMode::Disable);
+    }
+
+    #[test]
+    fn the_password_of_a_file_is_the_one_that_it_has_now() {
+        let place = tempfile::tempdir().unwrap();
+        let file = place.path().join("password");
+        let url = "postgres://me@db/talks";
+        let missing = Options::new(url, Some(&file)).unwrap_err();
+        assert!(matches!(missing, Error::Io { .. }), "{missing}");
+        std::fs::write(&file, "first\n").unwrap();
+        let options = Options::new(url, Some(&file)).unwrap();
+        for password in ["first", "second"] {
+            std::fs::write(&file, format!("{password}\n")).unwrap();
+            let (config, _) = options.login().unwrap();
+            assert_eq!(config.get_password(), Some(password.as_bytes()));
+        }
+    }
+
+    #[test]
     fn the_place_of_a_database_has_no_part_of_its_credentials() {
         for (url, expected) in [
             ("postgres://me:x@db:1/talks?a=b@c", "postgres://db:1/talks"),
@@ -454,72 +395,6 @@ mod tests {
             ("talks", "a database"),
         ] {
             assert_eq!(place(url), expected);
-        }
-    }
-
-    #[test]
-    fn a_password_file_is_read_as_libpq_does() {
-        let config: Config = "postgres://me@db.example/talks".parse().unwrap();
-        let rows = [
-            ("db.example:5432:talks:me:one", Some("one")),
-            (
-                "# db.example:5432:talks:me:no\n*:*:*:me:a\\:b\\\\c",
-                Some("a:b\\c"),
-            ),
-            ("*:*:*:*:with:colon", Some("with:colon")),
-            ("db.example:5433:talks:me:no\nother:*:*:*:no", None),
-            ("broken\n\n*:*:*", None),
-        ];
-        for (text, password) in rows {
-            assert_eq!(passed(text, &config).as_deref(), password, "{text}");
-        }
-        let place = tempfile::tempdir().unwrap();
-        let file = place.path().join("password");
-        fs::write(&file, "from a file\n").unwrap();
-        let options = Options::new("postgres://me@db/talks", Some(&file)).unwrap();
-        assert_eq!(options.config.get_password(), Some(&b"from a file"[..]));
-    }
-
-    #[test]
-    fn the_line_of_a_socket_or_of_one_of_several_hosts_is_found() {
-        let socket = "postgres:///talks?host=/run/db&port=5433&user=me";
-        let hosts = "postgres://me@one,two:5433,[::1]/talks";
-        let rows = [
-            (socket, "/run/db:5433:talks:me:one", Some("one")),
-            (socket, "localhost:*:*:*:one", Some("one")),
-            (socket, "/run/other:*:*:*:no\n/run/db:5432:*:*:no", None),
-            (hosts, "two:5433:talks:me:two", Some("two")),
-            (hosts, "two:5433:*:*:two\none:5432:*:*:one", Some("one")),
-            (hosts, "two:5432:*:*:no", None),
-            (hosts, "\\:\\:1:5432:*:*:six", Some("six")),
-        ];
-        for (url, text, password) in rows {
-            let config: Config = url.parse().unwrap();
-            assert_eq!(passed(text, &config).as_deref(), password, "{url} {text}");
-        }
-        let encrypted = format!("{socket}&sslmode=verify-full");
-        let config = Options::new(&encrypted, None).unwrap().config;
-        assert_eq!(config.get_ssl_mode(), SslMode::Disable);
-    }
-
-    #[test]
-    fn a_password_file_without_the_password_is_said_and_one_that_others_may_read_is_warned_of() {
-        let config: Config = "postgres://me@db.example/talks".parse().unwrap();
-        let place = tempfile::tempdir().unwrap();
-        let file = place.path().join("passwords");
-        let missing = of_file(&file, &config).unwrap_err();
-        assert!(missing.contains("passwords cannot be read"), "{missing}");
-        fs::write(&file, "other:*:*:*:s3cret").unwrap();
-        let none = of_file(&file, &config).unwrap_err();
-        assert!(
-            none.contains("no line of") && !none.contains("s3cret"),
-            "{none}"
-        );
-        fs::write(&file, "*:*:*:*:s3cret").unwrap();
-        assert_eq!(of_file(&file, &config).as_deref(), Ok("s3cret"));
-        for (mode, is_exposed) in [(0o600, false), (0o400, false), (0o644, true), (0o640, true)] {
-            fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
-            assert_eq!(exposed(&file).is_some(), is_exposed, "{mode:o}");
         }
     }
 }

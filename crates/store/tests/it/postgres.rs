@@ -724,6 +724,10 @@ async fn a_role_is_let_in_by_the_password_of_a_file_and_by_no_other() {
     );
     change("right").await;
     engine.append(append(claim.epoch, 1, b"2")).await.unwrap();
+    // The file is read again.
+    std::fs::write(&file, "newer\n").unwrap();
+    change("newer").await;
+    engine.append(append(claim.epoch, 2, b"3")).await.unwrap();
     engine.close().await.unwrap();
 }
 
