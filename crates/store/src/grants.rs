@@ -25,6 +25,8 @@ pub struct Grants {
     /// `None` until the journal could be claimed.
     epoch: Option<u64>,
     last: u64,
+    /// The end of the journal, if the last append was refused because another program had written to it.
+    end: Option<u64>,
 }
 
 impl Grants {
@@ -46,6 +48,7 @@ impl Grants {
                     journal,
                     epoch: None,
                     last: 0,
+                    end: None,
                 };
                 return Ok((grants, broker));
             }
@@ -64,6 +67,7 @@ impl Grants {
             journal: journal.clone(),
             epoch: Some(claim.epoch),
             last: claim.last_seq,
+            end: None,
         };
         Ok((grants, broker))
     }
@@ -76,18 +80,23 @@ impl Grants {
         Ok(fold(journal, u64::MAX).await?.0)
     }
 
-    /// Applies the entries that other programs wrote.
+    /// Applies the entries that other programs wrote. After a refused append one read suffices: the refusal
+    /// has shown the end, and the claim is still the last one.
     ///
     /// # Errors
     /// The store failed; an entry cannot be read.
     pub async fn refresh(&mut self, broker: &mut Broker) -> Result<()> {
         let engine = self.journal.engine();
-        if engine.cluster().is_none() {
-            return Ok(());
-        }
-        let epoch = join(engine.as_ref(), ID).await?.epoch;
-        self.last = apply(&self.journal, broker, self.last + 1, u64::MAX).await?;
-        self.epoch = Some(epoch);
+        let end = match self.end.take() {
+            Some(end) => end,
+            None if engine.cluster().is_none() => return Ok(()),
+            None => {
+                let claim = join(engine.as_ref(), ID).await?;
+                self.epoch = Some(claim.epoch);
+                claim.last_seq
+            }
+        };
+        self.last = apply(&self.journal, broker, self.last + 1, end).await?;
         Ok(())
     }
 
@@ -120,8 +129,18 @@ impl Grants {
             expected_seq: self.last,
             payloads: vec![encode(grants, self.last + 1)?],
         };
-        self.last = self.journal.engine().append(append).await?;
-        Ok(())
+        match self.journal.engine().append(append).await {
+            Ok(last) => {
+                self.last = last;
+                Ok(())
+            }
+            Err(error) => {
+                if let Error::Conflict { last_seq, .. } = error {
+                    self.end = Some(last_seq);
+                }
+                Err(error)
+            }
+        }
     }
 }
 
@@ -183,6 +202,7 @@ mod tests {
     //! Tests that grants are read back as written, and that the journal is not listed as a session.
 
     use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
 
     use unisono_context::cost::Cost;
     use unisono_context::{SessionId, Tokens};
@@ -190,6 +210,7 @@ mod tests {
 
     use super::*;
     use crate::disk::Disk;
+    use crate::engine::{self, EngineFuture, Event, SessionInfo};
     use crate::memory::Memory;
 
     fn grant(n: u64) -> Grant {
@@ -240,5 +261,49 @@ mod tests {
             Err(Error::Fenced { .. })
         ));
         second.append(&[grant(1)]).await.unwrap();
+    }
+
+    /// Counts the reads.
+    struct Counted(Memory, AtomicU64);
+
+    impl Engine for Counted {
+        crate::forward_engine!(
+            0: claim, append, put_checkpoint, latest_checkpoint, sessions, delete_session, health, close
+        );
+
+        fn read(
+            &self,
+            session: engine::SessionId,
+            from: u64,
+            limit: usize,
+        ) -> EngineFuture<'_, Vec<Event>> {
+            self.1.fetch_add(1, Ordering::Relaxed);
+            self.0.read(session, from, limit)
+        }
+
+        fn session(&self, session: engine::SessionId) -> EngineFuture<'_, Option<SessionInfo>> {
+            self.1.fetch_add(1, Ordering::Relaxed);
+            self.0.session(session)
+        }
+    }
+
+    #[tokio::test]
+    async fn what_another_program_wrote_is_one_read_after_a_refused_append() {
+        let engine = Arc::new(Counted(Memory::new(), AtomicU64::new(0)));
+        let journal = Journal::new(engine.clone());
+        let (mut one, mut broker) = Grants::open(&journal).await.unwrap();
+        let (mut other, _) = Grants::open(&journal).await.unwrap();
+        one.epoch = other.epoch;
+        for n in 1..=3 {
+            other.append(&[grant(n)]).await.unwrap();
+        }
+        let refused = one.append(&[grant(4)]).await;
+        assert!(matches!(refused, Err(Error::Conflict { .. })));
+        let before = engine.1.load(Ordering::Relaxed);
+        one.refresh(&mut broker).await.unwrap();
+        assert_eq!(engine.1.load(Ordering::Relaxed) - before, 1);
+        one.append(&[grant(4)]).await.unwrap();
+        broker.apply(&grant(4));
+        assert_eq!(Grants::read(&journal).await.unwrap(), broker);
     }
 }
