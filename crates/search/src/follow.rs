@@ -21,10 +21,12 @@ use crate::index::{Cursor, Index};
 use crate::shared::Shared;
 use crate::writer::Writer;
 
-/// The maximum time before indexed messages and removed sessions are committed: a kill loses no more,
-/// and the next opening finds both. A search commits before it reads. Each commit costs several syncs, and nearly the same processor time for few and
-/// many messages.
+/// The time before indexed messages and removed sessions are committed, for each live program on the store:
+/// a kill loses no more, and the next opening finds both. A search commits before it reads. Each commit costs
+/// several syncs, and nearly the same processor time for few and many messages; daemons on one machine share
+/// its disk, often with the database.
 const COMMIT_AFTER: Duration = Duration::from_secs(5);
+const COMMIT_AT_MOST: Duration = Duration::from_secs(30);
 /// After a failure of the disk, the next try is not made before this.
 const TRY_AGAIN_AFTER: Duration = Duration::from_secs(5);
 
@@ -257,8 +259,11 @@ impl Follower {
     }
 
     pub(crate) fn commit_later(&mut self) {
-        let commit = || Instant::now() + COMMIT_AFTER;
-        self.due.get_or_insert_with(commit);
+        if self.due.is_none() {
+            let cluster = self.journal.cluster();
+            let alive = cluster.map_or(1, |cluster| cluster.beats().borrow().alive);
+            self.due = Some(Instant::now() + commit_after(alive));
+        }
     }
 
     /// Removes a deleted session with the next commit: each one starts a thread of the writer.
@@ -312,6 +317,12 @@ impl Follower {
     }
 }
 
+/// The time between two commits if so many programs use the store: together they commit as often as one.
+fn commit_after(alive: usize) -> Duration {
+    let alive = u32::try_from(alive.max(1)).unwrap_or(u32::MAX);
+    COMMIT_AFTER.saturating_mul(alive).min(COMMIT_AT_MOST)
+}
+
 /// Runs a blocking function on a thread.
 pub(crate) async fn off_thread<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
@@ -342,6 +353,13 @@ mod tests {
     use super::*;
 
     const MESSAGES: usize = 1_500;
+
+    #[test]
+    fn the_programs_on_a_store_together_commit_as_often_as_one() {
+        for (alive, seconds) in [(0, 5), (1, 5), (3, 15), (6, 30), (99, 30)] {
+            assert_eq!(commit_after(alive).as_secs(), seconds, "{alive}");
+        }
+    }
 
     fn events(session: SessionId) -> Vec<Event> {
         let at = Timestamp(0);
