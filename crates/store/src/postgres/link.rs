@@ -49,6 +49,16 @@ impl Outage {
         known.reason = reason;
     }
 
+    /// Records that a statement was answered: the database is there, even if it took no further connection.
+    fn answered(&self) {
+        let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let is_away = known.reason.is_some();
+        drop(known);
+        if is_away {
+            self.set(None);
+        }
+    }
+
     /// Records that a prepared statement was lost.
     fn lost(&self, reason: String) {
         let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
@@ -141,19 +151,18 @@ impl Link {
 
     /// Returns the connected session, or connects until `until`.
     pub(super) async fn session(&self, until: Instant) -> Result<Arc<Session>> {
-        let unreachable = || Error::Unreachable {
-            reason: self
-                .away
-                .reason()
+        let unreachable = |seen: Option<String>| Error::Unreachable {
+            reason: seen
+                .or_else(|| self.away.reason())
                 .unwrap_or_else(|| "it does not answer".to_owned()),
         };
         let Ok(mut held) = timeout_at(until, self.session.lock()).await else {
-            return Err(unreachable());
+            return Err(unreachable(None));
         };
         if let Some(known) = held.as_ref().filter(|known| !known.client.is_closed()) {
             return Ok(known.clone());
         }
-        let mut pause = FIRST_PAUSE;
+        let (mut pause, mut seen) = (FIRST_PAUSE, None);
         loop {
             let connected = timeout_at(until, connect(&self.options)).await;
             match connected {
@@ -165,12 +174,15 @@ impl Link {
                     };
                     return Ok(held.insert(Arc::new(session)).clone());
                 }
-                Ok(Err(Error::Unreachable { reason })) => self.away.set(Some(reason)),
+                Ok(Err(Error::Unreachable { reason })) => {
+                    seen = Some(reason.clone());
+                    self.away.set(Some(reason));
+                }
                 Ok(Err(error)) => return Err(error),
-                Err(_) => return Err(unreachable()),
+                Err(_) => return Err(unreachable(seen)),
             }
             if Instant::now() + pause >= until {
-                return Err(unreachable());
+                return Err(unreachable(seen));
             }
             sleep(pause).await;
             pause = (pause * 2).min(LONGEST_PAUSE);
@@ -215,7 +227,10 @@ impl Link {
         parameters: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>> {
         match timeout_at(until, session.query(text, parameters)).await {
-            Ok(Ok(rows)) => Ok(rows),
+            Ok(Ok(rows)) => {
+                self.away.answered();
+                Ok(rows)
+            }
             Ok(Err(error)) if ErrorKind::from(&error) == ErrorKind::Refused => {
                 Err(self.refused(session, "read", &error).await)
             }

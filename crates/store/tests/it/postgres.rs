@@ -5,7 +5,7 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio_postgres::{NoTls, Transaction};
 use unisono_store::postgres::{Options, Postgres};
@@ -604,6 +604,31 @@ async fn it_is_known_whether_the_database_is_there_where_nobody_asks() {
     assert!(matches!(hangs.unwrap(), Err(Error::Unreachable { .. })));
     server.pause(false);
     engine.claim(A).await.unwrap();
+    engine.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_that_the_database_has_no_room_for_is_no_outage() {
+    let Some(owner) = store("few_connections").await else {
+        return;
+    };
+    owner.close().await.unwrap();
+    let server = Server::shared().unwrap();
+    role(server, "few", "IN ROLE unisono CONNECTION LIMIT 3").await;
+    let url = server.url("few_connections").replace("unisono@", "few@");
+    let few = options(&url).member(Duration::from_secs(10));
+    let engine = Postgres::open(few.patience(SHORT_PATIENCE)).await.unwrap();
+    // With that of the beats all connections are in use.
+    let claim = engine.claim(A).await.unwrap();
+    engine.append(append(claim.epoch, 0, b"1")).await.unwrap();
+    let refused = engine.session(A).await.unwrap_err();
+    assert!(refused.to_string().contains("too many"), "{refused}");
+    let latest = Instant::now() + Duration::from_secs(30);
+    while engine.health() != Health::Ok {
+        assert!(Instant::now() < latest, "{:?}", engine.health());
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    engine.append(append(claim.epoch, 1, b"2")).await.unwrap();
     engine.close().await.unwrap();
 }
 
