@@ -58,6 +58,7 @@ pub(super) async fn forward(
     let forwarding = async {
         let (session, request) = session_of(&shared, request).await?;
         match session {
+            Some(session) if shared.local.owns(session) => Ok(Forwarding::Local(request)),
             // The caller may not see the session, so this daemon answers.
             Some(session) if !shared.local.journal().shows(session).await? => {
                 Ok(Forwarding::Local(request))

@@ -85,6 +85,12 @@ impl Local {
         self.cluster().map(Cluster::beats)
     }
 
+    /// Whether this program owns a session, and the others still count it as alive. Asks no database.
+    pub fn owns(&self, session: SessionId) -> bool {
+        self.cluster()
+            .is_some_and(|cluster| cluster.is_own(session.into()) && cluster.holds_lease())
+    }
+
     /// The other live member that owns a session, or that should open it because this program accepts
     /// no new sessions; none if this program owns or may open it.
     ///
