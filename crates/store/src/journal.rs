@@ -262,7 +262,7 @@ impl Journal {
         let info = self.engine.session(id).await?;
         let info = info.filter(|info| info.last_seq > 0 && self.is_seen(id));
         match info {
-            Some(_) if !self.shows(session).await? => Ok(None),
+            Some(info) if !self.shows_info(info).await? => Ok(None),
             info => Ok(info),
         }
     }

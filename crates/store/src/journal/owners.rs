@@ -80,12 +80,18 @@ impl Journal {
             return Ok(known.owner == self.only);
         }
         match self.engine.session(session.into()).await? {
-            Some(info) => {
-                let found = self.owners_of(vec![info]).await?;
-                Ok(found.iter().any(|(_, entry)| entry.owner == self.only))
-            }
+            Some(info) => self.shows_info(info).await,
             None => Ok(false),
         }
+    }
+
+    /// Whether a session is visible that has events, as the store knows it now.
+    pub(super) async fn shows_info(&self, info: SessionInfo) -> Result<bool> {
+        if self.only.is_none() {
+            return Ok(true);
+        }
+        let found = self.owners_of(vec![info]).await?;
+        Ok(found.iter().any(|(_, entry)| entry.owner == self.only))
     }
 
     /// Whether the session with this first event is visible.
