@@ -416,7 +416,7 @@ fn bulks_merge_by_three_and_the_oldest_leaves_last() {
 #[test]
 fn dropped_messages_come_back_after_a_revert() {
     let mut chat = topics(60, 5);
-    let plans = compact(&mut chat, usable(200), &of_usable(Tiers::DEFAULT));
+    let plans = compact(&mut chat, usable(140), &of_usable(Tiers::DEFAULT));
     assert!(matches!(plans.last().unwrap().step, Step::Drop { .. }));
     let dropped = chat.view().active()[0].clone();
     assert_eq!(dropped.body, Body::Tombstone);
@@ -464,19 +464,16 @@ fn topics_too_small_for_a_summary_are_merged() {
     let mut chat = topics(12, 15);
     let plans = compact(&mut chat, usable(1_000), &of_usable(Tiers::DEFAULT));
     insta::assert_snapshot!(shown(&plans), @"summarise #1–#8 (120 tokens), as a bulk, into at most 60, by a model");
-    // Bulks of these are too small to be merged.
+    // Many of them become large bulks, as far as there is room.
     let mut chat = topics(60, 5);
     let plans = compact(&mut chat, usable(200), &of_usable(Tiers::DEFAULT));
     insta::assert_snapshot!(shown(&plans), @r"
-    summarise #1–#14 (70 tokens), as a bulk, into at most 32, by a model
-    summarise #15–#28 (70 tokens), as a bulk, into at most 32, by a model
-    summarise #29–#42 (70 tokens), as a bulk, into at most 32, by a model
-    summarise #43–#56 (70 tokens), as a bulk, into at most 32, by a model
-    summarise #57–#70 (70 tokens), as a bulk, into at most 32, by a model
-    summarise #71–#84 (70 tokens), as a bulk, into at most 32, by a model
-    summarise #85–#98 (70 tokens), as a bulk, into at most 32, by a model
-    summarise #99–#112 (70 tokens), as a bulk, into at most 35, by a model
-    drop 3 earlier blocks (48 tokens)
+    summarise #1–#24 (120 tokens), as a bulk, into at most 60, by a model
+    summarise #25–#42 (90 tokens), as a bulk, into at most 45, by a model
+    summarise #43–#56 (70 tokens), as a bulk, into at most 35, by a model
+    summarise #57–#102 (230 tokens), as a bulk, into at most 113, by a model
+    summarise #103–#116 (70 tokens), as a bulk, into at most 35, by a model
+    summarise 3 earlier blocks (71 tokens), as a bulk, into at most 35, by a model
     ");
 }
 

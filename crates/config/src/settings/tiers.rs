@@ -20,7 +20,7 @@ pub struct TierNumbers {
     pub tier_bulks: Option<f64>,
     /// Maximum tokens of a topic's summary.
     pub topic_cap_tokens: Option<u64>,
-    /// Maximum tokens of a bulk.
+    /// Maximum tokens of a bulk of as many topics as `bulk_merge`.
     pub bulk_cap_tokens: Option<u64>,
     /// Number of newest older topics that are not merged.
     pub topics_keep: Option<u32>,

@@ -9,7 +9,10 @@
 //! bulks           5 merge the three oldest          6 drop the oldest
 //! ```
 //!
-//! If many messages of the current topic are large, step 2 comes first.
+//! If many messages of the current topic are large, step 2 comes first. If many topics are due, as
+//! after an import, step 3 has two parts: the oldest topics become bulks at once if their tier would
+//! not hold a summary of each, and the others become summaries of several topics. Such a summary is
+//! as long as those that it stands for.
 //!
 //! The tiers and their numbers are those of Agent Zero's history and its successor.
 
@@ -156,14 +159,22 @@ impl<'s, 'a> Tiered<'s, 'a> {
             .trigger_amount(&s.budget)
             .unwrap_or(s.budget.usable);
         let limits = loads.limits(tiers, amount);
+        let over = over(loads, s.policy, tiers, s.mode, &s.budget);
+        let mut targets = limits.map(|limit| s.policy.target.share_of(limit));
+        if over[1] {
+            // Bulks have what older topics will leave.
+            let topics = Count::exact(loads.topics.tokens.min(targets[1]).0);
+            let left = Loads { topics, ..loads }.limits(tiers, amount);
+            targets[2] = s.policy.target.share_of(left[2]);
+        }
         let topic = s.view.current_topic();
         let first = s.units.partition_point(|unit| unit.span.last < topic);
         Some(Tiered {
             s,
             tiers,
             limits,
-            over: over(loads, s.policy, tiers, s.mode, &s.budget),
-            targets: limits.map(|limit| s.policy.target.share_of(limit)),
+            over,
+            targets,
             loads: loads.all().map(|load| load.tokens),
             first,
             topic,
@@ -203,9 +214,9 @@ impl<'s, 'a> Tiered<'s, 'a> {
         summaries.filter(|c| which(c)).collect()
     }
 
-    /// A summary of at most half of the replaced tokens, within its tier.
-    fn summary(&self, cover: Cover, tier: Tier) -> Option<Plan> {
-        let cap = self.cap(tier, cover.original)?;
+    /// A summary of at most `most` tokens and half of the replaced ones, within its tier.
+    fn summary(&self, cover: Cover, tier: Tier, most: Tokens) -> Option<Plan> {
+        let cap = self.cap(tier, most, cover.original)?;
         let step = Step::Summarise {
             cover,
             tier,
@@ -216,13 +227,13 @@ impl<'s, 'a> Tiered<'s, 'a> {
     }
 
     /// Maximum tokens of a summary; none if that is too small for a useful text.
-    fn cap(&self, tier: Tier, original: Tokens) -> Option<Tokens> {
-        let (cap, target) = match tier {
-            Tier::Topic => (self.tiers.topic_cap, self.targets[1]),
-            Tier::Bulk | Tier::Conversation => (self.tiers.bulk_cap, self.targets[2]),
+    fn cap(&self, tier: Tier, most: Tokens, original: Tokens) -> Option<Tokens> {
+        let target = match tier {
+            Tier::Topic => self.targets[1],
+            Tier::Bulk | Tier::Conversation => self.targets[2],
         };
         let overhead = self.s.budget.per_message;
-        let cap = cap
+        let cap = most
             .min(target.minus(overhead))
             .min(original.minus(overhead).half());
         (cap >= SMALLEST_SUMMARY).then_some(cap)

@@ -11,9 +11,10 @@ pub struct Tiers {
     pub topics: Ppm,
     /// Share of bulks: summaries of several topics each.
     pub bulks: Ppm,
-    /// Maximum tokens of the summary of a topic.
+    /// Maximum tokens of the summary of a topic; for a summary of several, of each of them.
     pub topic_cap: Tokens,
-    /// Maximum tokens of a bulk.
+    /// Maximum tokens of a bulk of [`merge`](Tiers::merge) topics; one of more has more if its tier
+    /// has room.
     pub bulk_cap: Tokens,
     /// Newest older topics that are merged only before something would be dropped.
     pub topics_keep: u32,

@@ -160,5 +160,6 @@ pub(super) fn attention(t: &Tiered<'_, '_>) -> Option<Plan> {
     if leaving.is_empty() || covered < 2 {
         return None;
     }
-    t.summary(covering(t.s, &leaving, &before)?, Tier::Topic)
+    let cover = covering(t.s, &leaving, &before)?;
+    t.summary(cover, Tier::Topic, t.tiers.topic_cap)
 }

@@ -14,7 +14,8 @@ use crate::tokens::Tokens;
 use super::Tiered;
 
 /// If more topics than this must be summarised at once, several become one summary: an imported
-/// conversation must not need one summary for each of hundreds of topics.
+/// conversation must not need one summary for each of hundreds of topics. It has the tokens that
+/// one summary for each would have.
 const BACKLOG: usize = 16;
 /// The part of a backlog that becomes one summary: steps of a quarter each end soon.
 const BACKLOG_PART: usize = 4;
@@ -42,6 +43,28 @@ impl Entry<'_> {
     fn is_summarised(&self) -> bool {
         self.units.is_empty()
     }
+
+    /// Its tokens if it is summarised by itself.
+    fn as_summary(&self, t: &Tiered<'_, '_>) -> Tokens {
+        if self.is_summarised() {
+            return self.tokens;
+        }
+        topic_summary(t).min(self.tokens.half())
+    }
+
+    /// How many topics it counts for, at least one: a summary of several is as long as one for each.
+    fn topics(&self, t: &Tiered<'_, '_>) -> u64 {
+        if self.is_summarised() {
+            (self.tokens.0 / topic_summary(t).0.max(1)).max(1)
+        } else {
+            1
+        }
+    }
+}
+
+/// Maximum tokens of the summary of one topic, the dialect's overhead included.
+fn topic_summary(t: &Tiered<'_, '_>) -> Tokens {
+    t.tiers.topic_cap + t.s.budget.per_message
 }
 
 /// The topics before the current one, oldest first. Units with a pinned part are excluded, and so
@@ -88,25 +111,25 @@ fn covering_all(t: &Tiered<'_, '_>, entries: &[Entry<'_>]) -> Option<Cover> {
 }
 
 /// Summarises the oldest unsummarised topic: if the tier exceeds its share, or if a part of the
-/// topic was summarised before its end.
+/// topic was summarised before its end. Of a backlog, several topics at once.
 pub(super) fn summarise(t: &Tiered<'_, '_>) -> Option<Plan> {
-    let is_open = |entry: &Entry<'_>| {
+    let due = if t.over[1] { topics_due(t) } else { 0 };
+    let several = if due > BACKLOG { backlog(t, due) } else { None };
+    let is_open = |entry: &&Entry<'_>| {
         let due = t.over[1] || !entry.blocks.is_empty();
-        due && !entry.is_summarised() && t.cap(Tier::Topic, entry.tokens).is_some()
+        let cap = t.cap(Tier::Topic, t.tiers.topic_cap, entry.tokens);
+        due && !entry.is_summarised() && cap.is_some()
     };
-    let first = t.older.iter().position(is_open)?;
-    let group = if t.over[1] { group(t, &is_open) } else { 1 };
-    let run = t.older[first..].iter().take(group);
-    let run = run.take_while(|entry| is_open(entry)).count();
-    summarised(t, &t.older[first..first + run])
+    several.or_else(|| summarised(t, std::slice::from_ref(t.older.iter().find(is_open)?)))
 }
 
-/// One summary of topics that are verbatim, at least in part.
+/// One summary of topics that are verbatim, at least in part, as long as one for each.
 pub(super) fn summarised(t: &Tiered<'_, '_>, topics: &[Entry<'_>]) -> Option<Plan> {
     if topics.iter().all(Entry::is_summarised) {
         return None;
     }
-    t.summary(covering_all(t, topics)?, Tier::Topic)
+    let most = t.tiers.topic_cap.times(topics.len() as u64);
+    t.summary(covering_all(t, topics)?, Tier::Topic, most)
 }
 
 /// The topics after that of the cover that are summarised next: as many as necessary even if the
@@ -124,7 +147,8 @@ pub(super) fn after(t: &Tiered<'_, '_>, cover: &Cover, most: usize) -> Vec<Upcom
         if excess == Tokens::ZERO || ahead.len() == most {
             break;
         }
-        let (Some(cap), Some(cover)) = (t.cap(Tier::Topic, entry.tokens), covered(entry)) else {
+        let cap = t.cap(Tier::Topic, t.tiers.topic_cap, entry.tokens);
+        let (Some(cap), Some(cover)) = (cap, covered(entry)) else {
             continue;
         };
         // A summary of a part of it must be read first: that needs a separate request.
@@ -136,33 +160,83 @@ pub(super) fn after(t: &Tiered<'_, '_>, cover: &Cover, most: usize) -> Vec<Upcom
     ahead
 }
 
-/// Number of topics that become one summary: one, except in a backlog.
-fn group(t: &Tiered<'_, '_>, is_open: &impl Fn(&Entry<'_>) -> bool) -> usize {
+/// Number of verbatim topics that must be summarised.
+fn topics_due(t: &Tiered<'_, '_>) -> usize {
     let mut excess = t.loads[1].minus(t.targets[1]);
-    let mut due = 0;
-    for entry in t.older.iter().filter(|entry| is_open(entry)) {
-        if excess == Tokens::ZERO {
-            break;
-        }
-        excess = excess.minus(entry.tokens.minus(t.tiers.topic_cap));
-        due += 1;
-    }
-    if due > BACKLOG { due / BACKLOG_PART } else { 1 }
+    let verbatim = t.older.iter().filter(|entry| !entry.is_summarised());
+    let due = verbatim.take_while(|entry| {
+        let is_due = excess > Tokens::ZERO;
+        excess = excess.minus(entry.tokens.minus(entry.as_summary(t)));
+        is_due
+    });
+    due.count()
+}
+
+/// The next summary of a backlog. The oldest topics become bulks if their tier would not hold a
+/// summary of each; then the others become summaries of several topics.
+fn backlog(t: &Tiered<'_, '_>, due: usize) -> Option<Plan> {
+    let part = |all: usize| match all > BACKLOG {
+        true => all / BACKLOG_PART,
+        false => all,
+    };
+    let beyond = t.older.len() - newest_within(t);
+    let made = bulk(t, part(beyond), beyond).or_else(|| bulk(t, beyond, beyond));
+    made.or_else(|| {
+        let mut runs = t
+            .older
+            .chunk_by(|one, next| one.is_summarised() == next.is_summarised());
+        runs.find_map(|run| summarised(t, &run[..run.len().min(part(due))]))
+    })
+}
+
+/// Number of the newest topics that the target of their tier holds if each is summarised.
+fn newest_within(t: &Tiered<'_, '_>) -> usize {
+    let all: Tokens = t.older.iter().map(|entry| entry.tokens).sum();
+    let pinned = t.loads[1].minus(all);
+    let mut room = t.targets[1].minus(pinned);
+    let newest = t.older.iter().rev().take_while(|entry| {
+        let tokens = entry.as_summary(t);
+        let is_within = tokens <= room;
+        room = room.minus(tokens);
+        is_within
+    });
+    newest.count()
+}
+
+/// One bulk of the oldest topics, as long as bulks of them by the usual number. If `all` topics
+/// become bulks, it has its part of the room that bulks have left, but at least that of one bulk.
+fn bulk(t: &Tiered<'_, '_>, count: usize, all: usize) -> Option<Plan> {
+    let oldest = &t.older[..count];
+    let cover = covering_all(t, oldest)?;
+    let topics: u64 = oldest.iter().map(|entry| entry.topics(t)).sum();
+    let usual = t.tiers.bulk_cap.times(topics).0 / merge(t) as u64;
+    let left = t.targets[2].minus(t.loads[2]);
+    let part = left.times(count as u64).0 / (all as u64).max(1);
+    let most = t.tiers.bulk_cap.max(Tokens(usual.min(part)));
+    t.summary(cover, Tier::Bulk, most)
+}
+
+/// Number of topics, or bulks, that become one bulk.
+fn merge(t: &Tiered<'_, '_>) -> usize {
+    t.tiers.merge.max(2) as usize
 }
 
 /// Merges the oldest topics into a bulk: first without the newest few, then with them.
 pub(super) fn merge_topics(t: &Tiered<'_, '_>) -> Option<Plan> {
     let keep = t.tiers.topics_keep as usize;
-    let merge = t.tiers.merge.max(2) as usize;
     let all = t.older.len();
+    let count = oldest_to_merge(t)?;
     // Kept topics give way before anything is dropped, and two are merged if there are no more.
-    let (count, most) = if all >= keep + merge {
-        (merge, all - keep)
-    } else {
-        (merge.min(all), all)
-    };
-    let count = count.max(2).max(small_topics(t, most));
-    (count..=most).find_map(|count| t.summary(covering_all(t, &t.older[..count])?, Tier::Bulk))
+    let most = if all >= keep + count { all - keep } else { all };
+    let count = count.max(small_topics(t, most));
+    (count..=all).find_map(|count| bulk(t, count, count))
+}
+
+/// Number of the oldest entries that become one bulk; none if there is only one topic.
+fn oldest_to_merge(t: &Tiered<'_, '_>) -> Option<usize> {
+    let topics = |entries: &[Entry<'_>]| entries.iter().map(|entry| entry.topics(t)).sum::<u64>();
+    let enough = topics(&t.older).min(merge(t) as u64).max(2);
+    (1..=t.older.len()).find(|count| topics(&t.older[..*count]) >= enough)
 }
 
 /// Number of the oldest topics that are too small for a summary each, and are enough together: for
@@ -181,26 +255,39 @@ fn small_topics(t: &Tiered<'_, '_>, most: usize) -> usize {
     oldest.count()
 }
 
-/// Merges the oldest bulks; makes a bulk smaller that exceeds the limit of a bulk or of its whole
-/// tier; makes kept topics another bulk so that there are enough to merge; merges the two oldest;
-/// drops the oldest.
+/// Makes the oldest bulk smaller if it is large and that is enough; merges the oldest bulks; makes a
+/// bulk smaller that exceeds the limit of a bulk or of its whole tier; makes kept topics another
+/// bulk so that there are enough to merge; merges the two oldest; drops the oldest.
 pub(super) fn shrink_bulks(t: &Tiered<'_, '_>) -> Option<Plan> {
     let bulks = t.summaries(|c| c.tier != Tier::Topic);
-    let merge = t.tiers.merge.max(2) as usize;
-    let merged = |bulks: &[&Checkpoint]| t.summary(covering(t.s, &[], bulks)?, Tier::Bulk);
+    let several = merge(t);
     let overhead = t.s.budget.per_message;
     let most = (t.tiers.bulk_cap + overhead).min(t.targets[2]);
     let large = |bulk: &&&Checkpoint| t.s.block(bulk).tokens > most;
-    let three = bulks.get(..merge).and_then(merged);
-    three
-        .or_else(|| merged(&[*bulks.iter().find(large)?]))
+    let excess = t.loads[2].minus(t.targets[2]);
+    let is_enough = |bulk: &&&Checkpoint| {
+        let tokens = t.s.block(bulk).tokens;
+        tokens.minus(overhead).half() >= excess
+    };
+    let oldest = bulks.first().filter(large).filter(is_enough);
+    (oldest.and_then(|bulk| merged(t, &[*bulk])))
+        .or_else(|| merged(t, bulks.get(..several)?))
+        .or_else(|| merged(t, &[*bulks.iter().find(large)?]))
         .or_else(|| {
-            let topics = t.older.get(..merge)?;
+            let topics = t.older.get(..several)?;
             let summarised = topics.iter().all(Entry::is_summarised);
-            summarised.then(|| t.summary(covering_all(t, topics)?, Tier::Bulk))?
+            summarised.then(|| bulk(t, several, several))?
         })
-        .or_else(|| bulks.get(..2).and_then(merged))
+        .or_else(|| merged(t, bulks.get(..2)?))
         .or_else(|| (1..=bulks.len()).find_map(|oldest| dropped(t, &bulks[..oldest])))
+}
+
+/// One bulk instead of bulks. It may have all that its tier has left then.
+fn merged(t: &Tiered<'_, '_>, bulks: &[&Checkpoint]) -> Option<Plan> {
+    let cover = covering(t.s, &[], bulks)?;
+    let others = t.loads[2].minus(cover.original) + t.s.budget.per_message;
+    let most = t.tiers.bulk_cap.max(t.targets[2].minus(others));
+    t.summary(cover, Tier::Bulk, most)
 }
 
 /// Leaves a note of the oldest bulks and of earlier dropped ones, if that shrinks the context: a
