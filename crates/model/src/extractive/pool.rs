@@ -119,7 +119,7 @@ impl<'a> Pool<'a> {
             is_failed_call,
             ..Source::of_passage(passage)
         };
-        self.add(source, &[text]);
+        self.add(source, &[[text]]);
     }
 
     /// Adds the line of a tool result's outcome.
@@ -128,43 +128,50 @@ impl<'a> Pool<'a> {
             is_outcome: true,
             ..Source::of_passage(passage)
         };
-        self.add(source, &[line]);
+        self.add(source, &[[line]]);
     }
 
-    /// Adds a source: pieces of text that are not adjacent.
-    pub(super) fn add(&mut self, source: Source<'a>, stretches: &[&'a str]) {
+    /// Adds a source: pieces of text that are not adjacent, each as texts of adjacent lines.
+    pub(super) fn add<S: AsRef<[&'a str]>>(&mut self, source: Source<'a>, stretches: &[S]) {
         let (mut place, first) = (0, self.units.len());
-        for &stretch in stretches {
-            let mut end = 0;
-            for span in split(stretch) {
-                let between = &stretch[end..span.range.start];
-                // Text without content is not a unit, but it separates its neighbours.
-                place += usize::from(!span.starts_line && !between.trim().is_empty());
-                end = span.range.end;
-                let text = &stretch[span.range];
-                let (terms, marks) = self.read(text);
-                self.units.push(Unit {
-                    text,
-                    source: self.sources,
-                    place,
-                    starts_line: span.starts_line,
-                    common: source,
-                    block: span.block,
-                    cues: Cues::detect(text),
-                    marks,
-                    demand: match source.kind {
-                        PassageKind::Text => Demand::detect(text),
-                        _ => Demand::None,
-                    },
-                    tokens: estimate_tokens(text),
-                    terms,
-                });
-                place += 1;
+        for stretch in stretches {
+            for &lines in stretch.as_ref() {
+                self.add_lines(source, lines, &mut place);
             }
             place += 1;
         }
         self.share_demands(first);
         self.sources += 1;
+    }
+
+    /// Adds the units of a text from a place on.
+    fn add_lines(&mut self, source: Source<'a>, lines: &'a str, place: &mut usize) {
+        let mut end = 0;
+        for span in split(lines) {
+            let between = &lines[end..span.range.start];
+            // Text without content is not a unit, but it separates its neighbours.
+            *place += usize::from(!span.starts_line && !between.trim().is_empty());
+            end = span.range.end;
+            let text = &lines[span.range];
+            let (terms, marks) = self.read(text);
+            self.units.push(Unit {
+                text,
+                source: self.sources,
+                place: *place,
+                starts_line: span.starts_line,
+                common: source,
+                block: span.block,
+                cues: Cues::detect(text),
+                marks,
+                demand: match source.kind {
+                    PassageKind::Text => Demand::detect(text),
+                    _ => Demand::None,
+                },
+                tokens: estimate_tokens(text),
+                terms,
+            });
+            *place += 1;
+        }
     }
 
     /// Gives all units of the last source, if it is short, what one of them asks for.

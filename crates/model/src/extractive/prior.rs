@@ -168,10 +168,8 @@ fn add_quote<'a>(
         is_outcome: kind == PassageKind::ToolResult && is_outcome_line(quote),
         is_failed_call: false,
     };
-    let stretches: Vec<&str> = quote
-        .split(GAP)
-        .flat_map(|part| part.split(LINE_BREAK))
-        .collect();
+    let lines = |stretch: &'a str| -> Vec<&'a str> { stretch.split(LINE_BREAK).collect() };
+    let stretches: Vec<Vec<&str>> = quote.split(GAP).map(lines).collect();
     pool.add(source, &stretches);
 }
 
@@ -223,6 +221,7 @@ mod tests {
     //! Tests that a summary is parsed as it was written, over several summaries of summaries.
 
     use super::*;
+    use crate::extractive::quote::quote;
     use crate::extractive::{Passage, SummaryInput, SummaryLayout, summarise};
 
     const NAMES: [&str; 9] = [
@@ -281,6 +280,19 @@ mod tests {
             let expected = texts.map(|text| (Some(Ordinal(5)), text));
             assert_eq!(read.collect::<Vec<_>>(), expected, "{summary}");
         }
+    }
+
+    #[test]
+    fn adjacent_lines_stay_beside_each_other() {
+        let said = "The gate is locked. / The key is with Ada. It is red. … Bring 4 / 6 chairs.";
+        let summary = format!("- user #5 {said}");
+        let mut pool = Pool::new();
+        add(&mut pool, &summary, Ordinal(5));
+        let all: Vec<usize> = (0..pool.units.len()).collect();
+        assert!(all.len() > 3);
+        let mut again = String::new();
+        quote(&pool, &all, &mut again);
+        assert_eq!(again, said);
     }
 
     #[test]
