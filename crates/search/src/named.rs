@@ -47,16 +47,12 @@ impl Mention {
         past.into_iter().chain(self.time.next(reference)).collect()
     }
 
-    /// The days with this name in the latest earlier year in which `is_there` has one of them.
-    pub(crate) fn in_earlier_year(
-        &self,
-        reference: Date,
-        is_there: impl Fn(&Days) -> bool,
-    ) -> Option<Days> {
-        let years = 1..=EARLIER_YEARS;
-        let references = years.filter_map(|back| reference.checked_add((-back).years()).ok());
-        let mut days = references.filter_map(|reference| self.time.days(reference));
-        days.find(is_there)
+    /// The days with the name of a date in earlier years, the latest first.
+    pub(crate) fn in_earlier_years(&self, reference: Date) -> impl Iterator<Item = Days> {
+        let last = if self.is_date() { EARLIER_YEARS } else { 0 };
+        let earlier = move |back: i64| reference.checked_add((-back).years()).ok();
+        let references = (1..=last).filter_map(earlier);
+        references.filter_map(move |reference| self.time.days(reference))
     }
 }
 

@@ -299,14 +299,18 @@ impl Query {
         }
     }
 
-    /// The days of the periods that the words name.
+    /// The days of the periods that the words name; a date without a year is of several.
     #[cfg(feature = "index")]
     pub(crate) fn days(&self) -> Vec<Days> {
-        let reference = self.reference.into_iter();
-        let mentions = reference.flat_map(|day| self.mentions.iter().map(move |m| (day, m)));
-        mentions
-            .flat_map(|(day, mention)| mention.resolve(day))
-            .collect()
+        let mut days: Vec<Days> = Vec::new();
+        for mention in &self.mentions {
+            if let Some(reference) = self.reference {
+                days.extend(mention.resolve(reference));
+                days.extend(mention.in_earlier_years(reference));
+            }
+        }
+        days.dedup();
+        days
     }
 
     fn filter(&mut self, key: Key, value: &str, now: Timestamp) -> Result<(), String> {
@@ -434,6 +438,19 @@ mod tests {
         assert_eq!(searched("+the capital"), ["the", "capital"]);
         assert_eq!(searched("what is -capital"), ["what", "is", "capital"]);
         assert_eq!(searched("to be or not"), ["to", "be", "or", "not"]);
+    }
+
+    #[test]
+    #[cfg(feature = "index")]
+    fn a_date_without_a_year_is_of_several() {
+        let years = |text: &str| -> Vec<i16> {
+            let days = parse(text).days().into_iter();
+            days.map(|days| days.first.year()).collect()
+        };
+        let of_several = [2025, 2026, 2024, 2023, 2022, 2021, 2020, 2019, 2018, 2017];
+        assert_eq!(years("3 May"), of_several);
+        assert_eq!(years("3 May 2024"), [2024]);
+        assert_eq!(years("the boat yesterday"), [2026]);
     }
 
     #[test]

@@ -143,8 +143,8 @@ impl<'a> OnPath<'a> {
         let mut days: Vec<Days> = Vec::new();
         for mention in &question.mentions {
             let nearest = mention.resolve(newest);
-            if mention.is_date() && !nearest.iter().any(is_said) {
-                days.extend(mention.in_earlier_year(newest, is_there));
+            if !nearest.iter().any(is_said) {
+                days.extend(mention.in_earlier_years(newest).find(is_there));
             }
             days.extend(nearest);
         }
