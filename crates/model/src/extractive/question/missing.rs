@@ -35,7 +35,7 @@ pub(super) fn missing_words(
     query: &Query,
     repeats: &[bool],
 ) -> Vec<String> {
-    let known = KnownWords::new(pool, query, repeats);
+    let known = KnownWords::new(pool, task, query, repeats);
     let is_english = common_words(task).is_none();
     let names_day = messages::names_day(task);
     let mut specific: Vec<String> = Vec::new();
@@ -88,12 +88,13 @@ struct KnownWords<'p, 'a> {
     /// The digits of each word, and the years of the messages: 1,299 and 1299 are one number.
     numbers: HashSet<String>,
     speakers: HashSet<String>,
-    /// Whether every word of the question that a message has is common in the conversation.
+    /// Whether every word of the question that a message has is common in the conversation. If no message
+    /// has any, whether the question is about what somebody said.
     are_common: bool,
 }
 
 impl<'p, 'a> KnownWords<'p, 'a> {
-    fn new(pool: &'p Pool<'a>, query: &Query, repeats: &[bool]) -> KnownWords<'p, 'a> {
+    fn new(pool: &'p Pool<'a>, task: &str, query: &Query, repeats: &[bool]) -> KnownWords<'p, 'a> {
         let mut terms: HashSet<Term> = HashSet::new();
         let mut speakers: HashSet<&str> = HashSet::new();
         // The last source with each word of the question, and their number.
@@ -123,13 +124,14 @@ impl<'p, 'a> KnownWords<'p, 'a> {
         numbers.extend(years.iter().map(i16::to_string));
         let common = COMMON_LEAST.max(pool.sources / COMMON_PART);
         let rarest = times.values().map(|(_, sources)| *sources).min();
+        let is_about_saying = || words(task).any(|word| has_word(SAYING, &word));
         KnownWords {
             pool,
             terms,
             related: times.into_keys().collect(),
             numbers,
             speakers: speakers.into_iter().flat_map(words).collect(),
-            are_common: rarest.is_some_and(|rarest| rarest >= common),
+            are_common: rarest.map_or_else(is_about_saying, |rarest| rarest >= common),
         }
     }
 
@@ -202,7 +204,7 @@ mod tests {
 
     #[test]
     fn names_numbers_and_ids_may_be_missing() {
-        let rows: [(&str, &[&str]); 6] = [
+        let rows: [(&str, &[&str]); 8] = [
             ("Which hall had 1400 degrees?", &["1400"]),
             (
                 "Which hall had 1400 degrees, 1400 or 1.500?",
@@ -214,6 +216,8 @@ mod tests {
                 &["tom@example.org"],
             ),
             ("What did Xavier say about the hall?", &["Xavier"]),
+            ("What did Mira say about the sauna?", &["sauna"]),
+            ("Was hat Mira über die Sauna gesagt?", &["Sauna"]),
             ("Welcher Saal ist das, kostet er 1400 Euro?", &["1400"]),
         ];
         for (task, expected) in rows {
@@ -262,6 +266,8 @@ mod tests {
             "Which hall had a sauna?",
             "What are the 10 best halls?",
             "What did Sekou and Mira play in 2025?",
+            "What did Mira say?",
+            "What did Mira say about the hall?",
             "What happened in the hall on 14 May 1999?",
             "Who lives in Kreuzberg near the hall?",
             "What Is The Price Of The Hall?",
