@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
-use unisono_context::{Ordinal, Role, Tokens, attachment};
+use unisono_context::{Role, Tokens, attachment};
 
 use super::bm25::Query;
 use super::corrections::{Correction, Strength, corrections};
@@ -20,7 +20,6 @@ use super::quote::{quotable_text, quote};
 use super::readability::{companion, is_readable};
 use super::select::{Worth, choose};
 use super::summary::quoted;
-use super::terms::Term;
 use super::weights::{self, relevance};
 use super::{Answer, AnswerInput, bm25, prior, question, render, score};
 use crate::date::utc_date;
@@ -76,7 +75,7 @@ pub(super) fn answer(input: &AnswerInput<'_>) -> Answer {
     // The cause of one thing is not the cause of another.
     requested.retain(|focus| !is_unrelated || *focus != Focus::Causes);
     if found.is_some() && (only_answer || is_unknown && requested.is_empty()) {
-        return joined(sections, input);
+        return joined(&pool, sections, input);
     }
     let mut worth = worth(&mut pool, input, &focus);
     if let Some(found) = found.filter(|_| !is_writing_task) {
@@ -98,7 +97,7 @@ pub(super) fn answer(input: &AnswerInput<'_>) -> Answer {
     chosen.retain(|&unit| worth.units[unit] >= relevance::OF_THE_BEST * best);
     chosen.truncate(MAX_QUOTES);
     sections.extend(section(&pool, (chosen, None), focus.title, room, input));
-    joined(sections, input)
+    joined(&pool, sections, input)
 }
 
 /// Excludes the units that do not bear on the question. If no unit does, the agent's focus alone
@@ -152,7 +151,6 @@ struct Section {
     text: String,
     tokens: u64,
     units: Vec<usize>,
-    quotes: Vec<Ordinal>,
 }
 
 /// The quotes that answer the question best, or a note that no message has its words; nothing if
@@ -189,7 +187,6 @@ fn note(text: String, input: &AnswerInput<'_>) -> Option<Section> {
         text,
         tokens,
         units: Vec::new(),
-        quotes: Vec::new(),
     })
 }
 
@@ -260,7 +257,7 @@ fn is_repetition(pool: &Pool<'_>, known: usize, unit: usize) -> bool {
 }
 
 /// The sections as one answer; without the last ones if they do not fit the cap.
-fn joined(mut sections: Vec<Section>, input: &AnswerInput<'_>) -> Answer {
+fn joined(pool: &Pool<'_>, mut sections: Vec<Section>, input: &AnswerInput<'_>) -> Answer {
     let (text, tokens) = loop {
         let texts: Vec<&str> = sections.iter().map(|section| &*section.text).collect();
         let text = match texts[..] {
@@ -277,13 +274,11 @@ fn joined(mut sections: Vec<Section>, input: &AnswerInput<'_>) -> Answer {
             (false, None) => return Answer::default(),
         }
     };
-    let mut quotes: Vec<Ordinal> = sections.into_iter().flat_map(|one| one.quotes).collect();
-    quotes.sort_unstable();
-    quotes.dedup();
+    let units: Vec<usize> = sections.into_iter().flat_map(|one| one.units).collect();
     Answer {
         text,
         tokens: Tokens(tokens),
-        quotes,
+        quotes: quoted(pool, &units),
     }
 }
 
@@ -332,9 +327,7 @@ impl FocusList {
 
 /// The weighted terms of the task and of the agent's instructions.
 fn query(pool: &mut Pool<'_>, input: &AnswerInput<'_>) -> Query {
-    let focus_terms: Vec<Term> = Focus::words()
-        .flat_map(|word| pool.terms_of(word))
-        .collect();
+    let focus_terms = question::focus_terms(pool);
     let persona = pool.known(input.persona).into_iter();
     let persona = persona.map(|term| (term, (term, relevance::PERSONA)));
     let task = pool.known(input.task).into_iter();
@@ -395,7 +388,6 @@ fn section(
             return Some(Section {
                 text,
                 tokens,
-                quotes: quoted(pool, &chosen),
                 units: chosen,
             });
         }

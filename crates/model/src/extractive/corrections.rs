@@ -111,14 +111,10 @@ impl<'p, 'a> LaterStatements<'p, 'a> {
     }
 
     fn may_change(&self, unit: &Unit<'_>, index: usize) -> bool {
-        let has_number = || {
-            let mut terms = self.pool.terms(index).iter();
-            terms.any(|&term| self.pool.vocabulary.class(term) == Class::Number)
-        };
         is_statement(unit)
             && (has_cue(unit)
                 || unit.cues.intersects(Cues::DATE)
-                || has_number()
+                || self.pool.has_class(index, Class::Number)
                 || statement::names_status(unit.text))
     }
 

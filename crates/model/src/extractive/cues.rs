@@ -106,7 +106,7 @@ fn found(text: &str) -> impl Iterator<Item = (Range<usize>, Cues)> {
 }
 
 /// The phrases of each cue, separated by bars.
-const PHRASES: [(Cues, &str); 17] = [
+const PHRASES: [(Cues, &str); 16] = [
     (
         Cues::DECISION.with(Cues::CHANGE),
         "replaces|replaced by|reversed|reversing|reverse the decision|changed my mind|switch to|\
@@ -169,7 +169,7 @@ const PHRASES: [(Cues, &str); 17] = [
         Cues::OPEN,
         "open question|open points|unclear|unknown|not sure|undecided|tbd|to be decided|\
          don't know|do not know|nobody knows|no idea|still open|unresolved|open:|not yet|\
-         whether|wonder",
+         whether|wonder|i don't know|i don’t know|i do not know|we don't know|we don’t know",
     ),
     (
         Cues::GOAL,
@@ -216,10 +216,6 @@ const PHRASES: [(Cues, &str); 17] = [
          can't wait|can't believe|can't imagine|can't thank|can't go wrong|can't help|can't sleep|\
          never know|never thought|always wanted|always here|always there|only want|\
          don't worry|don't think|can't remember|cannot remember|if only|not only|let me|let's see|no decision",
-    ),
-    (
-        Cues::OPEN,
-        "i don't know|i don’t know|i do not know|we don't know|we don’t know",
     ),
 ];
 

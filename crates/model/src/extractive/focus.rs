@@ -6,7 +6,7 @@ use super::cues::Cues;
 use super::passage::PassageKind;
 use super::pool::Pool;
 use super::section::is_recent;
-use super::terms::{Class, Term};
+use super::terms::Class;
 use super::weights::relevance as weights;
 
 /// A category to look for.
@@ -127,9 +127,8 @@ impl Focus {
             Focus::Questions if unit.cues.intersects(Cues::OPEN) => weights::OLD_OPEN_POINT,
             Focus::Questions => weights::OLD_QUESTION,
             Focus::Actions => {
-                let is_name = |&term: &Term| pool.vocabulary.class(term) == Class::Name;
-                let named = || pool.terms(index).iter().any(is_name);
-                let owned = unit.cues.intersects(Cues::PROMISE) || named();
+                let is_promised = unit.cues.intersects(Cues::PROMISE);
+                let owned = is_promised || pool.has_class(index, Class::Name);
                 let share = |has: bool, share: f32| if has { share } else { 0.0 };
                 weights::ACTION
                     + share(owned, weights::OWNER)

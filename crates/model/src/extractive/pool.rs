@@ -210,6 +210,12 @@ impl<'a> Pool<'a> {
         &self.terms[from as usize..to as usize]
     }
 
+    /// Whether a unit has a term of that class.
+    pub(super) fn has_class(&self, unit: usize, class: Class) -> bool {
+        let mut terms = self.terms(unit).iter();
+        terms.any(|&term| self.vocabulary.class(term) == class)
+    }
+
     /// The names, numbers and ids of a unit.
     pub(super) fn specific_terms(&self, unit: usize) -> impl Iterator<Item = Term> {
         let terms = self.terms(unit).iter().copied();

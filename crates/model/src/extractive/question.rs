@@ -335,7 +335,7 @@ fn has_own_words(pool: &mut Pool<'_>, task: &str, focus_terms: &[Term]) -> bool 
 }
 
 /// The terms of the focus keywords: they say little about the subject of a question.
-fn focus_terms(pool: &mut Pool<'_>) -> Vec<Term> {
+pub(super) fn focus_terms(pool: &mut Pool<'_>) -> Vec<Term> {
     Focus::words()
         .flat_map(|word| pool.terms_of(word))
         .collect()

@@ -22,7 +22,7 @@ pub(super) const GAP: &str = " … ";
 pub(super) const LINE_BREAK: &str = " / ";
 
 /// The marks around a quote.
-const MARKS: [(char, char); 2] = [('“', '”'), ('`', '`')];
+pub(super) const MARKS: [(char, char); 2] = [('“', '”'), ('`', '`')];
 /// The maximum bytes between the number of a quoted message and the quote: a speaker's name.
 const NAME_BYTES: usize = 100;
 

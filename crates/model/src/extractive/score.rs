@@ -214,13 +214,9 @@ fn cue_factor(unit: &Unit<'_>) -> f32 {
 
 /// A factor for facts: a name together with a value or a date.
 fn fact_factor(pool: &Pool<'_>, index: usize) -> f32 {
-    let has = |wanted: fn(Class) -> bool| {
-        let mut terms = pool.terms(index).iter();
-        terms.any(|&term| wanted(pool.vocabulary.class(term)))
-    };
-    let value =
-        pool.units[index].cues.intersects(Cues::DATE) || has(|class| class == Class::Number);
-    if value && has(|class| matches!(class, Class::Name | Class::Identifier)) {
+    let has = |class| pool.has_class(index, class);
+    let value = pool.units[index].cues.intersects(Cues::DATE) || has(Class::Number);
+    if value && (has(Class::Name) || has(Class::Identifier)) {
         weights::NAME_AND_VALUE
     } else {
         1.0

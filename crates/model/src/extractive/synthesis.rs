@@ -9,7 +9,7 @@ use unisono_context::{Ordinal, Tokens};
 use super::answer::UNKNOWN;
 use super::focus::Focus;
 use super::prior::ordinal;
-use super::quote::GAP;
+use super::quote::{GAP, MARKS};
 use super::terms::{Term, Vocabulary};
 use super::{Answer, DelegateAnswer, SynthesisInput};
 
@@ -155,7 +155,7 @@ fn repeats(new: &[Term], old: &[Term]) -> bool {
 
 /// The text before a line's quote, the quote, and its closing mark.
 fn parts(line: &str) -> (&str, &str, &str) {
-    for (open, close) in [('“', '”'), ('`', '`')] {
+    for (open, close) in MARKS {
         if let Some(start) = line.find(open)
             && line.ends_with(close)
             && line.starts_with('#')
