@@ -35,12 +35,13 @@ impl FromStr for Label {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Label, String> {
-        match text.trim() {
-            label if label.is_empty() || label.starts_with('=') => Err(format!(
+        let begin = text.trim_start();
+        if begin.is_empty() || begin.starts_with('=') {
+            return Err(format!(
                 "{text:?} is not a label: write name=value, or a name"
-            )),
-            label => Ok(Label(label.to_owned())),
+            ));
         }
+        Ok(Label(text.to_owned()))
     }
 }
 
@@ -55,14 +56,15 @@ impl Label {
         labels.any(|(name, value)| self.is_label(name.as_ref(), value.as_ref()))
     }
 
-    /// Whether it is the label with this name and value. Blanks around them do not count.
+    /// Whether it is the label with this name and value. Blanks around its own text may be meant or
+    /// not; those of the session's label count, so that no other name passes for a reserved one.
     fn is_label(&self, name: &str, value: &str) -> bool {
-        let (name, value) = (name.trim(), value.trim_end());
-        match self.0.strip_prefix(name) {
+        let mut texts = [self.0.as_str(), self.0.trim()].into_iter();
+        texts.any(|text| match text.strip_prefix(name) {
             Some("") => !name.contains('='),
             Some(rest) => rest.strip_prefix('=') == Some(value),
             None => false,
-        }
+        })
     }
 }
 
@@ -83,10 +85,20 @@ mod tests {
         let of = BTreeMap::from([("team", "shop=a"), ("empty", ""), (" wide ", " a b ")]);
         let has = |text: &str| text.parse::<Label>().unwrap().is_of(&of);
         assert!(has("team") && has("team=shop=a") && has(" team=shop=a") && has("empty="));
-        assert!(has("wide") && has(" wide= a b ") && has("wide= a b"));
+        assert!(has("team ") && has(" wide ") && has(" wide = a b "));
         assert!(!has("team=shop") && !has("owner") && !has("empty=a") && !has("Team"));
-        assert!(!has("tea") && !has("team=") && !has("wide=a b"));
+        assert!(!has("tea") && !has("team=") && !has(" wide =a b"));
         assert!("=a".parse::<Label>().is_err() && " ".parse::<Label>().is_err());
+    }
+
+    #[test]
+    fn a_name_with_blanks_passes_for_no_other_one() {
+        for name in [" owner", "owner ", "\towner"] {
+            let of = BTreeMap::from([(name, "ada")]);
+            let has = |text: &str| text.parse::<Label>().unwrap().is_of(&of);
+            assert!(!has("owner=ada") && !has("owner"), "{name:?}");
+            assert!(has(name) && has(&format!("{name}=ada")), "{name:?}");
+        }
     }
 
     #[test]

@@ -51,7 +51,11 @@ pub(crate) async fn show(
     if !which.q.trim().is_empty() {
         return search(&*service, &which.q).await;
     }
-    let label = which.label.trim();
+    // Blanks around a label may belong to it.
+    let label = match which.label.trim() {
+        "" => "",
+        _ => which.label.as_str(),
+    };
     let shown = SessionList::read(&*service, which.after, label).await?;
     let body = html! { div id="live" data-every=(EVERY) {
         h1 { "Sessions" }

@@ -94,6 +94,21 @@ fn each_time_begins_one_turn_also_when_the_daemon_is_killed() {
 }
 
 #[test]
+fn a_label_with_the_same_text_is_not_the_one_of_a_schedule() {
+    let place = Place::with_config(&settings("every = \"8760h\"\nsession = \"kind=a=b\""));
+    let daemon = Daemon::start(&place);
+    daemon.session(&json!({"title": "Other", "labels": {"kind=a": "b", " kind": "a=b"}}));
+    let run = daemon.request("POST", "/v1/schedules/beat/runs", None);
+    run.expect(202);
+    let done = wait_until(&daemon, |one| one["last"]["state"] == "answered");
+    let session = done["last"]["session"].as_str().unwrap();
+    let session = daemon.get(&format!("/v1/sessions/{session}"));
+    let labels = session.expect(200).json()["labels"].clone();
+    assert_eq!(labels, json!({"kind": "a=b", "schedule": "beat"}));
+    daemon.stop();
+}
+
+#[test]
 fn a_schedule_waits_for_its_turn_and_says_which_times_it_leaves_out() {
     let scene = Scene::new();
     let agents = scene.place.config();

@@ -261,7 +261,9 @@ impl Local {
         };
         loop {
             let page = self.sessions(&query).await?;
-            if let Some(newest) = page.items.first() {
+            // A label whose name has a `=` may have the same text.
+            let mut items = page.items.iter();
+            if let Some(newest) = items.find(|one| one.labels.get(name) == Some(value)) {
                 return id("session", &newest.session);
             }
             match page.next {
