@@ -17,6 +17,7 @@ use crate::error::{self, PageError};
 use crate::extract::{Form, Query};
 use crate::layout::{cut_title, layout};
 use crate::parts::encoded;
+use crate::text_limit::TextLimit;
 use crate::{history, importing, lists, parts, waiting_calls};
 
 /// The refresh interval of the list in seconds.
@@ -28,7 +29,9 @@ const SHOWN: usize = 50;
 const LABELS: usize = 8;
 const KEY: usize = 40;
 const VALUE: usize = 24;
-const LINKED: usize = 48;
+const LINKED: usize = 200;
+/// Room for the links of the labels, in bytes.
+const LINKS: usize = 10 * 1024;
 
 #[derive(Debug, Deserialize)]
 pub(crate) struct ListQuery {
@@ -238,6 +241,7 @@ fn nothing() -> Markup {
 
 /// The sessions. The roles say that it is a table where the style shows its rows as blocks.
 fn table(shown: &SessionList) -> Markup {
+    let room = TextLimit::new(LINKS);
     html! {
         div class="scroll" tabindex="0" role="group" aria-label="Sessions" {
             table class="stacked" role="table" {
@@ -250,7 +254,7 @@ fn table(shown: &SessionList) -> Markup {
                             td role="cell" class="whole" {
                                 a class="title" href={ "/sessions/" (session.session) } { (cut_title(&session.title)) }
                                 " " (shown.state(&session.session)) " "
-                                (labels(session))
+                                (labels(session, &room))
                             }
                             td role="cell" class="number" data-label="Events" { (session.events) }
                             td role="cell" data-label="Updated" { (parts::when(&session.updated_at)) }
@@ -262,8 +266,9 @@ fn table(shown: &SessionList) -> Markup {
     }
 }
 
-/// The first labels of a session, each as a link to the sessions that have it.
-fn labels(session: &SessionListItem) -> Markup {
+/// The first labels of a session, each as a link to the sessions that have it, as long as there is
+/// room for links.
+fn labels(session: &SessionListItem, room: &TextLimit) -> Markup {
     let labels = session.labels.iter();
     let labels: Vec<_> = labels
         .filter(|(key, _)| !key.starts_with("source."))
@@ -271,12 +276,21 @@ fn labels(session: &SessionListItem) -> Markup {
     html! {
         @for (key, value) in labels.iter().take(LABELS) {
             @let text = format!("{}={}", fmt::line(key, KEY), fmt::line(value, VALUE));
-            @if key.len() + value.len() > LINKED || key.trim().is_empty() { span class="tag" { (text) } } @else {
-                a class="tag" href={ "/?label=" (encoded(&format!("{key}={value}"))) } { (text) }
+            @match link(key, value).filter(|link| room.cut(link).1 == 0) {
+                Some(link) => a class="tag" href=(link) { (text) },
+                None => span class="tag" { (text) },
             }
         }
         @if labels.len() > LABELS { " and " (labels.len() - LABELS) " more" }
     }
+}
+
+/// The address of the sessions with a label; none if it is long, or no filter can name it.
+fn link(key: &str, value: &str) -> Option<String> {
+    let begin = key.trim_start();
+    let is_named = !begin.is_empty() && !begin.starts_with('=');
+    let label = format!("{key}={value}");
+    (is_named && label.len() <= LINKED).then(|| format!("/?label={}", encoded(&label)))
 }
 
 fn form() -> Markup {

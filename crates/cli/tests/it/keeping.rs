@@ -29,11 +29,16 @@ fn the_page_of_the_sessions_stays_small_with_long_and_many_labels() {
         labels[format!("key{number:02}")] = json!("y".repeat(1_000));
     }
     session(&daemon, "One", &labels, &["Hello."]);
-    session(&daemon, "Two", &json!({"team": "shop"}), &["Hello."]);
+    let path = format!("work-{}", "harbour-".repeat(12));
+    let two = json!({"team": "shop", "cwd": path, "=odd": "1"});
+    session(&daemon, "Two", &two, &["Hello."]);
     let page = daemon.get("/").expect(200).text();
     assert!(page.len() < 30_000, "{}", page.len());
+    let linked = format!("<a class=\"tag\" href=\"/?label=cwd%3D{path}\">");
+    assert!(page.contains(&linked), "{page}");
     for shows in [
         "<span class=\"tag\">big=xxx",
+        "<span class=\"tag\">=odd=1</span>",
         "and 34 more",
         "<a class=\"tag\" href=\"/?label=team%3Dshop\">team=shop</a>",
     ] {
