@@ -23,8 +23,8 @@ pub trait Tokens {
     /// name; `refused`: there are as many as there may be.
     async fn create_token(&self, new: &NewToken) -> Result<CreatedToken>;
 
-    /// Revokes a token, at once and for good. Its event streams end, and browsers that logged in with
-    /// it are logged out.
+    /// Revokes a token, at once and for good. Its event streams end, its downloads break off, and
+    /// browsers that logged in with it are logged out.
     ///
     /// # Errors
     /// `not_found`.

@@ -24,8 +24,9 @@ The list does not have the daemon's own token, which is in `server.token_file`.
 JSON: a list of {name, scope, owner (null: none), created_at, expires_at (null: never), expired}.";
 
 const REVOKE_HELP: &str = "\
-The daemon refuses the token from now on, ends its event streams, and logs out browsers that used it.
-Other daemons on the same database follow within about a second. A new token may have the name.
+The daemon refuses the token from now on, ends its event streams, breaks off its downloads, and logs
+out browsers that used it. Other daemons on the same database follow within about a second. A new
+token may have the name.
 
 JSON: an item of `unisono tokens list`.";
 

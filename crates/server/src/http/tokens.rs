@@ -51,8 +51,8 @@ async fn create(
     Ok((StatusCode::CREATED, Json(made)))
 }
 
-/// Revokes a token immediately and permanently: its event streams end, and browsers that logged in
-/// with it are logged out.
+/// Revokes a token immediately and permanently: its event streams end, its downloads break off, and
+/// browsers that logged in with it are logged out.
 #[utoipa::path(
     delete, path = "/v1/tokens/{token}", tag = "tokens",
     params(("token" = String, Path, description = "The token's name")),
