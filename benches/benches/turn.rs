@@ -14,6 +14,7 @@ use unisono_context::policy::{Policy, Preset};
 use unisono_context::{MessageId, SessionId};
 use unisono_model::language::Models;
 use unisono_runtime::{Handle, Options, Runtime};
+use unisono_session::Input;
 use unisono_session::agent::Team;
 use unisono_session::event::Outcome;
 use unisono_store::{Disk, Engine, Journal, Memory};
@@ -105,7 +106,11 @@ impl World {
     /// One turn on a branch of its own that starts where the conversation ends, so that each has
     /// the same context.
     async fn turn(&mut self, branch: &str) -> Duration {
-        self.handle.fork(branch, self.head).await.unwrap();
+        let fork = Input::Fork {
+            branch: branch.into(),
+            at: self.head,
+        };
+        self.handle.request(fork).await.unwrap();
         self.engine.take();
         let policy = Policy::from_preset(Preset::Off);
         let turn = team::turn(branch, self.team.clone(), team::question(), policy);

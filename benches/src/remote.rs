@@ -14,6 +14,7 @@ use unisono_model::language::Models;
 use unisono_model::provider::{Kind as Provider, Settings};
 use unisono_model::remote::Remote;
 use unisono_runtime::{Handle, Options, Runtime};
+use unisono_session::Input;
 use unisono_session::agent::{AgentKind, Definition, Team};
 use unisono_session::event::Outcome;
 use unisono_store::{Engine, Journal, Memory};
@@ -77,8 +78,11 @@ impl Session {
 
     /// Begins a branch.
     pub async fn fork(&self, branch: &str) {
-        let forked = self.handle.fork(branch, self.head).await;
-        forked.expect("a new branch");
+        let fork = Input::Fork {
+            branch: branch.into(),
+            at: self.head,
+        };
+        self.handle.request(fork).await.expect("a new branch");
     }
 
     /// A turn on a branch, and how long it took until its end was on disk.

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use unisono_fake_provider::{Act, FakeProvider, Script};
+use unisono_session::Input;
 use unisono_session::agent::{AgentKind, Command, Definition, Http};
 use unisono_session::event::Outcome;
 use unisono_tests::scenario;
@@ -98,8 +99,10 @@ async fn one_cancelled_run_lets_go_of_its_own_only() {
     let (handle, turn) = world.ask(&plan, "What is due when?").await;
     until(|| pids(&file).len() == 2).await;
     server.wait_for(1).await;
-    let asking = unisono_session::ids::run(turn, 1);
-    handle.cancel_run(asking).await.expect("cancelled");
+    let asking = Input::CancelRun {
+        run: unisono_session::ids::run(turn, 1),
+    };
+    handle.request(asking).await.expect("cancelled");
     server.wait_for_abandoned(1).await;
     let family = pids(&file);
     assert!(family.iter().all(|pid| lives(pid)), "{family:?}");

@@ -8,9 +8,9 @@ use unisono_context::message::{NewMessage, Role};
 use unisono_context::policy::{Policy, Preset, Trigger};
 use unisono_context::{Encoding, MessageId, Snapshot, Timestamp, Tokens};
 use unisono_model::tokenizer::Tokenizer;
-use unisono_runtime::clock;
-use unisono_session::State;
+use unisono_runtime::{Handle, clock};
 use unisono_session::event::{Fact, Outcome};
+use unisono_session::{Input, State};
 use unisono_tests::agents::Echo;
 use unisono_tests::scenario;
 use unisono_tests::scenario::{definition, facts_until_end, new_session, new_turn, wait};
@@ -49,6 +49,15 @@ fn seen(state: &State) -> String {
     blocks.chain(entries).collect::<Vec<_>>().join("\n")
 }
 
+async fn pin(handle: &Handle, messages: &[MessageId]) {
+    let input = Input::Pin {
+        branch: "main".into(),
+        messages: messages.to_vec(),
+        pinned: true,
+    };
+    handle.request(input).await.expect("pinned");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn pinned_constraints_survive_twenty_compactions_in_a_row() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -78,10 +87,7 @@ async fn pinned_constraints_survive_twenty_compactions_in_a_row() {
     let mut events = handle.events(0).await.expect("events");
     // Half of them before anything is summarised, the others when summaries stand for them.
     let (early, late) = pins.split_at(3);
-    handle
-        .pin("main", early.to_vec(), true)
-        .await
-        .expect("pinned");
+    pin(&handle, early).await;
     let mut compactions = 0;
     for round in 1..=ROUNDS {
         let filler = format!(
@@ -100,10 +106,7 @@ async fn pinned_constraints_survive_twenty_compactions_in_a_row() {
             .filter(|f| matches!(f, Fact::Compacted { .. }))
             .count();
         if round == 2 {
-            handle
-                .pin("main", late.to_vec(), true)
-                .await
-                .expect("pinned");
+            pin(&handle, late).await;
         }
         let (text, key_facts): (String, Vec<Arc<str>>) = handle
             .inspect(|state| {

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use tokio::sync::Notify;
 use unisono_context::{AgentId, Ordinal, Timestamp};
-use unisono_runtime::{Agent, Answer, Ctx, Failure, Options, Task};
+use unisono_runtime::{Agent, Answer, Ctx, Failure, Handle, Options, Task};
 use unisono_search::Query;
+use unisono_session::Input;
 use unisono_session::agent::Definition;
 use unisono_session::event::Outcome;
 use unisono_tests::agents::{Echo, Stepping, Tally};
@@ -39,6 +40,19 @@ fn may_recall(id: &str) -> Definition {
     }
 }
 
+/// Begins a branch at the third message.
+async fn fork_at_third(session: &Handle, branch: &str) {
+    let third = |state: &unisono_session::State| {
+        let head = state.tree().head("main").unwrap();
+        state.tree().node_at(head, Ordinal(3)).unwrap().message.id
+    };
+    let fork = Input::Fork {
+        branch: branch.into(),
+        at: session.inspect(third).await.unwrap(),
+    };
+    session.request(fork).await.unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_others_say_meanwhile_changes_nothing() {
     let dir = tempfile::tempdir().unwrap();
@@ -70,12 +84,7 @@ async fn what_others_say_meanwhile_changes_nothing() {
             .unwrap();
         searched.notified().await;
 
-        let early = |state: &unisono_session::State| {
-            let head = state.tree().head("main").unwrap();
-            state.tree().node_at(head, Ordinal(3)).unwrap().message.id
-        };
-        let early = session.inspect(early).await.unwrap();
-        session.fork("other", early).await.unwrap();
+        fork_at_third(&session, "other").await;
         let mut speech = plan.turn(other, "kestrel: the supplier of part 3, supplier of part 3");
         speech.branch = "other".into();
         speech.team.lead = Arc::new(definition("echo"));
@@ -157,12 +166,7 @@ async fn the_steps_of_agents_are_read_by_the_messages_they_wrote_also_after_a_re
         ("main", 99, "there is no message #99"),
         ("early", 6, "there is no message #6"),
     ];
-    let early = |state: &unisono_session::State| {
-        let head = state.tree().head("main").unwrap();
-        state.tree().node_at(head, Ordinal(3)).unwrap().message.id
-    };
-    let early = session.inspect(early).await.unwrap();
-    session.fork("early", early).await.unwrap();
+    fork_at_third(&session, "early").await;
     for (branch, n, expected) in rows {
         let turn = new_turn();
         let mut asked = plan.turn(turn, &format!("Message {n}"));

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use ractor::ActorRef;
 use tokio::sync::{Semaphore, broadcast, oneshot};
-use unisono_context::{CallId, MessageId, RunId, SessionId, Timestamp, TurnId};
+use unisono_context::{CallId, RunId, SessionId, Timestamp, TurnId};
 use unisono_session::append::AppendedPosition;
 use unisono_session::event::{RequestKey, Work};
 use unisono_session::machine::{Append, Import, NewTurn, PrecedingMessages};
@@ -217,15 +217,6 @@ impl Handle {
         self.request(Input::Cancel { turn }).await
     }
 
-    /// Cancels a run and its descendants; the turn continues without it, unless it is the lead's
-    /// run. On disk when it returns.
-    ///
-    /// # Errors
-    /// The run is not open, or the store fails.
-    pub async fn cancel_run(&self, run: RunId) -> Result<(), Error> {
-        self.request(Input::CancelRun { run }).await
-    }
-
     /// Records a decision about a waiting call; `by`: the name of the token that decided. On disk
     /// when it returns.
     ///
@@ -238,37 +229,6 @@ impl Handle {
         by: Option<Arc<str>>,
     ) -> Result<(), Error> {
         self.request(Input::Decide { call, decision, by }).await
-    }
-
-    /// Creates a branch at a message, or moves it there.
-    ///
-    /// # Errors
-    /// The message does not exist, the branch is busy, or the store fails.
-    pub async fn fork(&self, branch: &str, at: MessageId) -> Result<(), Error> {
-        self.request(Input::Fork {
-            branch: branch.into(),
-            at,
-        })
-        .await
-    }
-
-    /// Pins or unpins messages of a branch: a pinned message always stays verbatim. On disk when it
-    /// returns.
-    ///
-    /// # Errors
-    /// A message is not on the branch, or the store fails.
-    pub async fn pin(
-        &self,
-        branch: &str,
-        messages: Vec<MessageId>,
-        pinned: bool,
-    ) -> Result<(), Error> {
-        self.request(Input::Pin {
-            branch: branch.into(),
-            messages,
-            pinned,
-        })
-        .await
     }
 
     /// Waits until a turn has ended and its end is on disk.
