@@ -636,10 +636,7 @@ fn a_call_that_waits_is_decided_by_a_message_to_its_task() {
             &program("approve = [\"send\"]"),
             "",
         );
-        let daemon = Daemon::of(
-            &scene.place,
-            scene.command(&["serve", "--bind", "127.0.0.1:0"]),
-        );
+        let daemon = Daemon::keyed(&scene.place);
         let team = Client::of(&daemon);
         let task = team.send(&says("m1", "Do it."));
         assert_eq!(state(&task), "INPUT_REQUIRED", "{task}");

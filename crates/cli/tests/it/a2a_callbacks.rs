@@ -223,8 +223,7 @@ fn a_callback_is_told_of_each_question() {
     let call = |text: &str| ("files__send", json!({"text": text}));
     let rules = program("approve = [\"send\"]");
     let scene = Scene::new(&[&[call("one"), call("two")]], &rules, ALLOWED);
-    let command = scene.command(&["serve", "--bind", "127.0.0.1:0"]);
-    let daemon = Daemon::of(&scene.place, command);
+    let daemon = Daemon::keyed(&scene.place);
     let team = Client::of(&daemon);
     let receiving = Receiving::start(&[]);
     let sent = json!({"message": says("m1", "Do it."), "configuration": {

@@ -40,10 +40,7 @@ fn a_client_of_openai_learns_that_its_turn_waits_and_finds_the_answer_later() {
     let cases = [(false, ""), (true, ""), (false, &*silent), (true, &*silent)];
     for (stream, more) in cases {
         let scene = scene(more);
-        let daemon = Daemon::of(
-            &scene.place,
-            scene.command(&["serve", "--bind", "127.0.0.1:0"]),
-        );
+        let daemon = Daemon::keyed(&scene.place);
         let messages = json!([{"role": "user", "content": "Do it."}]);
         let request = json!({"model": "clerk", "messages": messages, "stream": stream});
         let reply = daemon.post("/openai/v1/chat/completions", &request);
@@ -91,15 +88,10 @@ fn held_turn(daemon: &Daemon) -> (String, String) {
     }
 }
 
-fn serve(scene: &Scene) -> Daemon {
-    let command = scene.command(&["serve", "--bind", "127.0.0.1:0"]);
-    Daemon::of(&scene.place, command)
-}
-
 #[test]
 fn a_request_of_openai_behind_a_turn_that_waits_begins_no_turn() {
     let scene = scene("");
-    let daemon = serve(&scene);
+    let daemon = Daemon::keyed(&scene.place);
     let (turns, call) = held_turn(&daemon);
     let session = turns.split('/').nth(3).unwrap();
     let first = json!({"role": "user", "content": "Do it."});
@@ -128,7 +120,7 @@ fn a_request_of_openai_behind_a_turn_that_waits_begins_no_turn() {
 #[test]
 fn a_queued_turn_tells_of_the_call_that_it_waits_for() {
     let scene = scene("");
-    let daemon = serve(&scene);
+    let daemon = Daemon::keyed(&scene.place);
     let (turns, call) = held_turn(&daemon);
     let session = turns.split('/').nth(3).unwrap();
     // On the command line.

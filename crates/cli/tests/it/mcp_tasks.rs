@@ -141,10 +141,7 @@ fn a_task_is_cancelled() {
 fn a_task_that_waits_for_a_person_asks_who_may_decide_and_ignores_other_answers() {
     let send = ("files__send", json!({"text": "the invoice"}));
     let scene = Scene::new(&[&[send]], &program("approve = [\"send\"]"), "");
-    let daemon = Daemon::of(
-        &scene.place,
-        scene.command(&["serve", "--bind", "127.0.0.1:0"]),
-    );
+    let daemon = Daemon::keyed(&scene.place);
     // Who knows no tasks and can ask nobody is told at once that the turn waits.
     let call = json!({"name": "ask", "arguments": {"task": "Do it."}});
     let waits = ask(&daemon, "tools/call", call, json!({}));

@@ -17,6 +17,13 @@ fn ask() -> Value {
     json!({"name": "ask", "arguments": {"task": "Do it."}})
 }
 
+/// A wait for the turn of a reply.
+fn wait(reply: &Value) -> Value {
+    let turn = &reply["turn"];
+    let turn = json!({"session": turn["session"], "turn": turn["turn"]});
+    json!({"name": "wait", "arguments": turn})
+}
+
 #[track_caller]
 fn text(answer: &Value) -> &str {
     answer["result"]["content"][0]["text"].as_str().unwrap()
@@ -33,9 +40,7 @@ fn a_client_that_can_ask_nobody_is_told_of_the_call_and_the_turn_stays() {
     let call = reply["waiting"][0]["call"].as_str().unwrap();
     assert_eq!(reply["waiting"][0]["kind"], "approval");
     assert!(text(&answer).contains(&format!("unisono approvals approve {call}")));
-    let turn = &reply["turn"];
-    let wait = json!({"session": turn["session"], "turn": turn["turn"]});
-    let wait = json!({"name": "wait", "arguments": wait});
+    let wait = wait(reply);
     let (still, _) = server.ask(3, "tools/call", wait.clone());
     assert_eq!(
         still["result"]["structuredContent"]["waiting"][0]["call"], call,
@@ -61,8 +66,7 @@ fn a_client_that_can_ask_nobody_is_told_of_the_call_and_the_turn_stays() {
 fn a_client_that_shows_no_forms_is_told_of_the_call() {
     for bridged in [false, true] {
         let scene = held();
-        let serve = scene.command(&["serve", "--bind", "127.0.0.1:0"]);
-        let daemon = bridged.then(|| Daemon::of(&scene.place, serve));
+        let daemon = bridged.then(|| Daemon::keyed(&scene.place));
         let mut server = Spoken::started(scene.command(&["mcp"]));
         server.initialize_as("2025-11-25", json!({"elicitation": {"url": {}}}));
         let (answer, _) = server.ask(2, "tools/call", ask());
@@ -77,29 +81,26 @@ fn a_client_that_shows_no_forms_is_told_of_the_call() {
 
 #[test]
 fn a_client_of_the_revision_before_asks_while_it_waits() {
-    for (reply, response, made) in [
-        (
-            json!({"action": "accept", "content": {"approve": true}}),
-            "Told: send: the invoice",
-            1,
-        ),
-        (json!({"action": "decline"}), "did not allow this call", 0),
-    ] {
-        let scene = held();
-        let mut server = Spoken::started(scene.command(&["mcp"]));
-        server.initialize_as("2025-11-25", json!({"elicitation": {}}));
-        server.send(&json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": ask()}));
-        let question = server.asked("elicitation/create");
-        let asked = question["params"]["message"].as_str().unwrap();
-        assert!(
-            asked.contains("files__send") && asked.contains("the invoice"),
-            "{question}"
-        );
-        server.send(&json!({"jsonrpc": "2.0", "id": question["id"], "result": reply}));
-        let (answer, _) = server.answer(2);
-        assert!(text(&answer).contains(response), "{answer}");
-        server.end();
-        assert_eq!(scene.count("call send "), made);
+    for bridged in [false, true] {
+        let accepted = json!({"action": "accept", "content": {"approve": true}});
+        for (reply, response, made) in [
+            (accepted, "Told: send: the invoice", 1),
+            (json!({"action": "decline"}), "did not allow this call", 0),
+            (json!({"action": "cancel"}), "waits for a person", 0),
+        ] {
+            let scene = held();
+            let daemon = bridged.then(|| Daemon::keyed(&scene.place));
+            let mut server = Spoken::started(scene.command(&["mcp"]));
+            server.initialize_as("2025-11-25", json!({"elicitation": {}}));
+            let question = asked(&mut server, ask());
+            assert!(question["params"].to_string().contains("the invoice"));
+            server.send(&json!({"jsonrpc": "2.0", "id": question["id"], "result": reply}));
+            let (answer, _) = server.answer(2);
+            assert!(text(&answer).contains(response), "{answer}");
+            server.end();
+            daemon.into_iter().for_each(Daemon::stop);
+            assert_eq!(scene.count("call send "), made);
+        }
     }
 }
 
@@ -166,9 +167,7 @@ fn the_command_that_is_printed_works_while_the_client_is_connected() {
     assert_eq!(printed, ["approvals", "approve", call]);
     let done = scene.call(&printed).expect(0);
     done.says(&["approved: files__send"]);
-    let turn = &reply["turn"];
-    let wait = json!({"session": turn["session"], "turn": turn["turn"]});
-    let wait = json!({"name": "wait", "arguments": wait});
+    let wait = wait(reply);
     let (answer, _) = server.ask(3, "tools/call", wait);
     assert_eq!(text(&answer), "Told: send: the invoice", "{answer}");
     server.end();
@@ -192,9 +191,7 @@ fn wait_tells_what_each_agent_of_a_delegation_found() {
     let reply = &answer["result"]["structuredContent"];
     let call = reply["waiting"][0]["call"].as_str().unwrap();
     scene.call(&["approvals", "approve", call]).expect(0);
-    let turn = &reply["turn"];
-    let wait = json!({"session": turn["session"], "turn": turn["turn"]});
-    let wait = json!({"name": "wait", "arguments": wait});
+    let wait = wait(reply);
     let (answer, _) = server.ask(3, "tools/call", wait);
     let said = text(&answer);
     assert!(
@@ -215,8 +212,7 @@ fn a_question_is_taken_back_when_its_call_is_settled_elsewhere() {
             let send = ("files__send", json!({"text": "the invoice"}));
             let rule = program("approve = [\"send\"]");
             let scene = Scene::new(&[&[send]], &rule, settings);
-            let serve = scene.command(&["serve", "--bind", "127.0.0.1:0"]);
-            let daemon = bridged.then(|| Daemon::of(&scene.place, serve));
+            let daemon = bridged.then(|| Daemon::keyed(&scene.place));
             let mut server = Spoken::started(scene.command(&["mcp"]));
             server.initialize_as("2025-11-25", json!({"elicitation": {}}));
             let question = asked(&mut server, ask());
@@ -242,36 +238,9 @@ fn a_question_is_taken_back_when_its_call_is_settled_elsewhere() {
 }
 
 #[test]
-fn where_a_daemon_has_the_store_a_client_is_asked_as_well() {
-    for (reply, response, made) in [
-        (
-            json!({"action": "accept", "content": {"approve": true}}),
-            "Told: send: the invoice",
-            1,
-        ),
-        (json!({"action": "decline"}), "did not allow this call", 0),
-        (json!({"action": "cancel"}), "waits for a person", 0),
-    ] {
-        let scene = held();
-        let serve = scene.command(&["serve", "--bind", "127.0.0.1:0"]);
-        let daemon = Daemon::of(&scene.place, serve);
-        let mut server = Spoken::started(scene.command(&["mcp"]));
-        server.initialize_as("2025-11-25", json!({"elicitation": {}}));
-        let question = asked(&mut server, ask());
-        server.send(&json!({"jsonrpc": "2.0", "id": question["id"], "result": reply}));
-        let (answer, _) = server.answer(2);
-        assert!(text(&answer).contains(response), "{answer}");
-        server.end();
-        daemon.stop();
-        assert_eq!(scene.count("call send "), made);
-    }
-}
-
-#[test]
 fn where_a_daemon_has_the_store_a_call_that_is_taken_back_cancels_its_turn_and_its_question() {
     let scene = held();
-    let serve = scene.command(&["serve", "--bind", "127.0.0.1:0"]);
-    let daemon = Daemon::of(&scene.place, serve);
+    let daemon = Daemon::keyed(&scene.place);
     let mut server = Spoken::started(scene.command(&["mcp"]));
     server.initialize_as("2025-11-25", json!({"elicitation": {}}));
     let question = asked(&mut server, ask());
@@ -290,8 +259,7 @@ fn the_end_of_the_input_ends_the_program_though_a_daemon_gives_no_answer() {
     let waits = "\n[agents.waits]\ndescription = \"waits\"\nkind = \"command\"\ncommand = \"sleep\"\n\
                  args = [\"100\"]\n[server]\ndrain_seconds = 1\n";
     let scene = Scene::new(&[], &program(""), waits);
-    let serve = scene.command(&["serve", "--bind", "127.0.0.1:0"]);
-    let daemon = Daemon::of(&scene.place, serve);
+    let daemon = Daemon::keyed(&scene.place);
     let mut server = Spoken::started(scene.command(&["mcp"]));
     server.initialize("2025-11-25");
     let arguments = json!({"task": "Wait.", "lead": "waits", "agents": []});
@@ -310,8 +278,7 @@ fn the_end_of_the_input_ends_the_program_though_a_daemon_gives_no_answer() {
 fn a_call_behind_a_turn_that_waits_is_refused_and_begins_no_turn() {
     for bridged in [false, true] {
         let scene = held();
-        let serve = scene.command(&["serve", "--bind", "127.0.0.1:0"]);
-        let daemon = bridged.then(|| Daemon::of(&scene.place, serve));
+        let daemon = bridged.then(|| Daemon::keyed(&scene.place));
         let mut server = Spoken::started(scene.command(&["mcp"]));
         server.initialize("2025-11-25");
         let (answer, _) = server.ask(2, "tools/call", ask());
@@ -337,8 +304,7 @@ fn a_call_behind_a_turn_that_waits_is_refused_and_begins_no_turn() {
             }
         }
         scene.call(&["approvals", "deny", waiting]).expect(0);
-        let wait = json!({"session": session, "turn": reply["turn"]["turn"]});
-        let wait = json!({"name": "wait", "arguments": wait});
+        let wait = wait(reply);
         let (ended, _) = server.ask(9, "tools/call", wait);
         assert!(text(&ended).contains("did not allow"), "{ended}");
         server.end();
@@ -349,8 +315,7 @@ fn a_call_behind_a_turn_that_waits_is_refused_and_begins_no_turn() {
 #[test]
 fn wait_for_a_queued_turn_names_the_call_of_the_turn_before_it() {
     let scene = held();
-    let serve = scene.command(&["serve", "--bind", "127.0.0.1:0"]);
-    let daemon = Daemon::of(&scene.place, serve);
+    let daemon = Daemon::keyed(&scene.place);
     let mut server = Spoken::started(scene.command(&["mcp"]));
     server.initialize("2025-11-25");
     let (answer, _) = server.ask(2, "tools/call", ask());

@@ -39,13 +39,6 @@ fn begun(daemon: &Daemon) -> (String, String) {
     (session, turn)
 }
 
-fn start(scene: &Scene) -> Daemon {
-    Daemon::of(
-        &scene.place,
-        scene.command(&["serve", "--bind", "127.0.0.1:0"]),
-    )
-}
-
 /// The turn once it has ended.
 fn ended(daemon: &Daemon, (session, turn): &(String, String)) -> Value {
     let path = format!("/v1/sessions/{session}/turns/{turn}/events?after=0");
@@ -58,13 +51,13 @@ fn ended(daemon: &Daemon, (session, turn): &(String, String)) -> Value {
 fn after_a_kill_the_task_is_polled_and_the_call_is_not_made_again() {
     for contract in ["at_most_once", "idempotent", "pure"] {
         let (server, _log, scene) = scene(contract);
-        let daemon = start(&scene);
+        let daemon = Daemon::keyed(&scene.place);
         let turn = begun(&daemon);
         scene.logged("poll task-1", 1);
         daemon.kill();
         let polls = scene.count("poll task-1");
 
-        let daemon = start(&scene);
+        let daemon = Daemon::keyed(&scene.place);
         scene.logged("poll task-1", polls + 1);
         assert_eq!(daemon.get("/v1/approvals").json()["items"], json!([]));
         server.release();
@@ -86,11 +79,11 @@ fn after_a_kill_the_task_is_polled_and_the_call_is_not_made_again() {
 #[test]
 fn a_forgotten_task_is_in_doubt_or_its_call_is_made_again_by_its_contract() {
     let (server, _log, scene) = scene("at_most_once");
-    let daemon = start(&scene);
+    let daemon = Daemon::keyed(&scene.place);
     let turn = begun(&daemon);
     daemon.kill();
     server.forget();
-    let daemon = start(&scene);
+    let daemon = Daemon::keyed(&scene.place);
     let path = format!("/v1/sessions/{}/events?after=0", turn.0);
     let doubt = daemon
         .get(&path)
@@ -114,12 +107,12 @@ fn a_forgotten_task_is_in_doubt_or_its_call_is_made_again_by_its_contract() {
     daemon.stop();
 
     let (server, _log, scene) = self::scene("idempotent");
-    let daemon = start(&scene);
+    let daemon = Daemon::keyed(&scene.place);
     let turn = begun(&daemon);
     daemon.kill();
     server.forget();
     server.release();
-    let daemon = start(&scene);
+    let daemon = Daemon::keyed(&scene.place);
     let end = ended(&daemon, &turn);
     assert_eq!(end["turn"]["answer"], "Told: slow: the ledger");
     let log = std::fs::read_to_string(&scene.log).unwrap();
@@ -148,7 +141,7 @@ fn a_server_that_answers_polls_with_nonsense_ends_the_call() {
     ] {
         let (server, _log, scene) = scene("pure");
         server.answer_polls(result);
-        let daemon = start(&scene);
+        let daemon = Daemon::keyed(&scene.place);
         let turn = begun(&daemon);
         let end = ended(&daemon, &turn);
         let answer = end["turn"]["answer"].as_str().unwrap();
@@ -163,7 +156,7 @@ fn a_server_that_answers_polls_with_nonsense_ends_the_call() {
 #[test]
 fn a_cancelled_turn_cancels_the_task() {
     let (_server, _log, scene) = scene("at_most_once");
-    let daemon = start(&scene);
+    let daemon = Daemon::keyed(&scene.place);
     let (session, turn) = begun(&daemon);
     let path = format!("/v1/sessions/{session}/turns/{turn}/cancel");
     daemon.post(&path, &json!({})).expect(200);
