@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 use crate::act::{Act, Stage};
 use crate::answer::{Answer, Usage};
 use crate::cache::{CacheSim, Writes};
-use crate::dialect::{Endpoint, Mode};
+use crate::dialect::{Dialect, Endpoint, Mode};
 use crate::http::{Broken, Wire};
 use crate::plan::{Fate, Plan, Step};
 use crate::recorded::{Log, Number, Recorded};
@@ -27,7 +27,16 @@ pub(crate) struct Shared {
     pub(crate) cache: Option<CacheSim>,
     /// Documents by path, for those who look at the server.
     pub(crate) pages: std::collections::BTreeMap<String, String>,
+    /// Whether the script is played for every method and path.
+    pub(crate) every_path: bool,
 }
+
+/// The endpoint of a request to a server that is no provider.
+const ANY: Endpoint = Endpoint {
+    dialect: Dialect::OpenAiChat,
+    mode: Mode::Whole,
+    stream_usage: false,
+};
 
 /// The client has gone.
 struct Gone;
@@ -75,7 +84,8 @@ pub(crate) async fn serve(shared: Arc<Shared>, socket: TcpStream, connection: u6
 /// One request and its response.
 async fn exchange(shared: &Shared, wire: &mut Wire, mut request: Recorded) -> Result<Fate, Gone> {
     // Who only looks at the server asks no model: it is not told of.
-    if request.method == "GET" || request.path.ends_with("/api/show") {
+    let looks = request.method == "GET" || request.path.ends_with("/api/show");
+    if looks && !shared.every_path {
         let page = shared.pages.get(&request.path);
         let plan = page.map(|body| page_of(body));
         let plan = plan.unwrap_or_else(|| no_such_path(&request.method, &request.path));
@@ -120,7 +130,10 @@ impl Shared {
 
     /// The plan for a request, and what it writes to the cache once its answer begins.
     fn plan(&self, number: Number, request: &Recorded) -> (Plan, Option<Writes>) {
-        let endpoint = request.endpoint().filter(|_| request.method == "POST");
+        let endpoint = match self.every_path {
+            true => Some(ANY),
+            false => request.endpoint().filter(|_| request.method == "POST"),
+        };
         let Some(endpoint) = endpoint else {
             return (no_such_path(&request.method, &request.path), None);
         };
@@ -199,7 +212,7 @@ fn counted(request: &Recorded) -> Act {
 
 async fn malformed(wire: &mut Wire, reason: &str) {
     let refusal = Refusal::BadRequest(reason.to_owned());
-    let body = refusal.body(crate::Dialect::OpenAiChat);
+    let body = refusal.body(Dialect::OpenAiChat);
     let length = body.len();
     let response = format!(
         "HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}"

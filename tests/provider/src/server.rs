@@ -36,6 +36,7 @@ pub struct Builder {
     cache: Option<CacheSim>,
     keep: Keep,
     pages: BTreeMap<String, String>,
+    every_path: bool,
 }
 
 impl FakeProvider {
@@ -199,6 +200,13 @@ impl Builder {
         self
     }
 
+    /// Plays the script for every method and path: a server that is no provider.
+    #[must_use]
+    pub fn every_path(mut self) -> Builder {
+        self.every_path = true;
+        self
+    }
+
     /// Starts it on the runtime of the caller.
     ///
     /// # Panics
@@ -243,6 +251,7 @@ impl Builder {
         let shared = Arc::new(Shared {
             log: Log::new(self.keep),
             pages: self.pages,
+            every_path: self.every_path,
             script: RwLock::new(self.script),
             counts: self.counts,
             cache: self.cache,

@@ -99,6 +99,24 @@ async fn a_path_no_provider_has_is_not_found_and_recorded() {
 }
 
 #[tokio::test]
+async fn a_server_that_is_no_provider_plays_its_script_for_every_path() {
+    let acts = ["one", "two"].map(|text| Act::document(200, "text/plain", text));
+    let server = FakeProvider::builder().script(Script::sequence(acts));
+    let server = server.every_path().start().await;
+    let mut client = Client::of(&server).await;
+    client.post("/hook?of=me", "{}").await;
+    assert_eq!(client.response().await.text(), "one");
+    client.send("GET /cat.png HTTP/1.1\r\n\r\n").await;
+    assert_eq!(client.response().await.text(), "two");
+    let requests = server.requests();
+    assert_eq!(
+        (&*requests[0].path, &*requests[0].query),
+        ("/hook", "of=me")
+    );
+    assert_eq!((&*requests[1].method, requests.len()), ("GET", 2));
+}
+
+#[tokio::test]
 async fn a_client_that_asks_to_is_let_go() {
     let provider = FakeProvider::start().await;
     let mut client = Client::of(&provider).await;

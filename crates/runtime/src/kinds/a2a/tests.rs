@@ -1,11 +1,11 @@
 //! Remote agents with a real server on loopback: its requests, and its errors.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream};
+use unisono_fake_provider::{Act, FakeProvider, Script};
 use unisono_session::agent::AgentKind;
 use unisono_session::run::Step;
 
@@ -15,120 +15,63 @@ use crate::agent::fixture::{Attempt, run_in_time, task};
 /// Much longer than any test takes; a wait of this time is a failure.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The response of a server.
-enum Reply {
-    Result(Value),
-    Error(i64, &'static str),
-    /// A status, a content type and a body.
-    Raw(u16, &'static str, Vec<u8>),
-    Stream(Vec<Value>),
-    Silence,
+fn result(result: Value) -> Act {
+    let answer = json!({"jsonrpc": "2.0", "id": 1, "result": result});
+    Act::json(200, answer.to_string())
 }
 
-type Script = dyn Fn(&str, &Value) -> Reply + Send + Sync;
+fn stream(updates: &[Value]) -> Act {
+    let events = updates.iter().map(|update| {
+        let answer = json!({"jsonrpc": "2.0", "id": 1, "result": update});
+        format!("data: {answer}\n\n")
+    });
+    Act::document(200, "text/event-stream", events.collect::<String>())
+}
 
 /// A remote agent with scripted responses.
-#[derive(Clone)]
 struct Server {
+    provider: FakeProvider,
     url: String,
-    calls: Arc<Mutex<Vec<(String, Value)>>>,
-    heads: Arc<Mutex<Vec<String>>>,
+    /// The number of the first call that is not forgotten.
+    first: Cell<usize>,
 }
 
 impl Server {
     async fn start(
         card: impl Fn(&str) -> Vec<u8> + Send + Sync + 'static,
-        script: impl Fn(&str, &Value) -> Reply + Send + Sync + 'static,
+        script: impl Fn(&str, &Value) -> Act + Send + Sync + 'static,
     ) -> Server {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let server = Server {
-            url: format!("http://{}", listener.local_addr().unwrap()),
-            calls: Arc::default(),
-            heads: Arc::default(),
-        };
-        let (own, script): (_, Arc<Script>) = (server.clone(), Arc::new(script));
-        let card = card(&server.url);
-        tokio::spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                let (own, script, card) = (own.clone(), script.clone(), card.clone());
-                tokio::spawn(async move { own.answer(stream, &*script, &card).await });
+        let script = Script::by(move |request| {
+            if request.method == "GET" {
+                let url = format!("http://{}", request.header("host").unwrap());
+                return Act::json(200, card(&url));
             }
+            let call = request.json();
+            script(call["method"].as_str().unwrap(), &call["params"])
         });
-        server
+        let server = FakeProvider::builder().script(script).every_path();
+        let provider = server.start().await;
+        Server {
+            url: provider.url(),
+            provider,
+            first: Cell::new(0),
+        }
     }
 
-    async fn answer(&self, mut stream: TcpStream, script: &Script, card: &[u8]) {
-        let (mut bytes, mut piece) = (Vec::new(), [0; 8_192]);
-        let (head, body) = loop {
-            let read = stream.read(&mut piece).await.unwrap_or_default();
-            if read == 0 {
-                return;
-            }
-            bytes.extend_from_slice(&piece[..read]);
-            let text = String::from_utf8_lossy(&bytes).into_owned();
-            let Some((head, body)) = text.split_once("\r\n\r\n") else {
-                continue;
-            };
-            let lower = head.to_lowercase();
-            let length = lower
-                .lines()
-                .find_map(|line| line.strip_prefix("content-length: "));
-            let length: usize = length.map_or(0, |length| length.parse().unwrap());
-            if body.len() >= length {
-                break (head.to_owned(), body.to_owned());
-            }
-        };
-        self.heads.lock().unwrap().push(head.to_lowercase());
-        let reply = match head.starts_with("GET ") {
-            true => Reply::Raw(200, "application/json", card.to_vec()),
-            false => {
-                let call: Value = serde_json::from_str(&body).unwrap();
-                let method = call["method"].as_str().unwrap().to_owned();
-                let params = call["params"].clone();
-                self.calls
-                    .lock()
-                    .unwrap()
-                    .push((method.clone(), params.clone()));
-                script(&method, &params)
-            }
-        };
-        let rpc = |answer: Value| answer.to_string().into_bytes();
-        let (status, kind, body) = match reply {
-            Reply::Raw(status, kind, body) => (status, kind, body),
-            Reply::Result(result) => {
-                let answer = json!({"jsonrpc": "2.0", "id": 1, "result": result});
-                (200, "application/json", rpc(answer))
-            }
-            Reply::Error(code, message) => {
-                let error = json!({"code": code, "message": message});
-                (
-                    200,
-                    "application/json",
-                    rpc(json!({"jsonrpc": "2.0", "id": 1, "error": error})),
-                )
-            }
-            Reply::Stream(updates) => {
-                let events = updates.iter().map(|update| {
-                    format!(
-                        "data: {}\n\n",
-                        json!({"jsonrpc": "2.0", "id": 1, "result": update})
-                    )
-                });
-                (
-                    200,
-                    "text/event-stream",
-                    events.collect::<String>().into_bytes(),
-                )
-            }
-            Reply::Silence => return std::future::pending().await,
-        };
-        let head = format!(
-            "HTTP/1.1 {status} So\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n\
-             Connection: close\r\n\r\n",
-            body.len()
-        );
-        stream.write_all(head.as_bytes()).await.ok();
-        stream.write_all(&body).await.ok();
+    /// The calls that are not forgotten: their methods and parameters.
+    fn calls(&self) -> Vec<(String, Value)> {
+        let requests = self.provider.requests().into_iter();
+        let calls = requests.filter(|request| request.method == "POST" && request.complete);
+        let calls = calls.skip(self.first.get()).map(|request| {
+            let call = request.json();
+            let method = call["method"].as_str().unwrap().to_owned();
+            (method, call["params"].clone())
+        });
+        calls.collect()
+    }
+
+    fn forget_calls(&self) {
+        self.first.set(self.first.get() + self.calls().len());
     }
 
     fn remote(&self) -> A2a {
@@ -141,8 +84,7 @@ impl Server {
     }
 
     fn methods(&self) -> Vec<String> {
-        let calls = self.calls.lock().unwrap();
-        calls.iter().map(|(method, _)| method.clone()).collect()
+        self.calls().into_iter().map(|(method, _)| method).collect()
     }
 }
 
@@ -170,15 +112,15 @@ fn remote_task(state: &str, said: &str) -> Value {
 }
 
 /// Answers at once, or after this number of polls.
-fn answering(after: usize) -> impl Fn(&str, &Value) -> Reply + Send + Sync {
+fn answering(after: usize) -> impl Fn(&str, &Value) -> Act + Send + Sync {
     let asked = Mutex::new(0);
     move |method, _| match method {
-        "SendMessage" => Reply::Result(json!({"task": remote_task("SUBMITTED", "begun")})),
+        "SendMessage" => result(json!({"task": remote_task("SUBMITTED", "begun")})),
         "GetTask" => {
             let mut asked = asked.lock().unwrap();
             *asked += 1;
             let is_done = *asked > after;
-            Reply::Result(remote_task(
+            result(remote_task(
                 if is_done { "COMPLETED" } else { "WORKING" },
                 "there",
             ))
@@ -222,22 +164,23 @@ async fn a_remote_agent_gets_the_task_once_and_is_followed_to_its_answer() {
         ["SendMessage", "GetTask", "GetTask", "GetTask"]
     );
     assert_eq!(names(&first), ["a2a.sending.1", "a2a.begun.1"]);
-    let (_, sent) = server.calls.lock().unwrap()[0].clone();
+    let (_, sent) = server.calls()[0].clone();
     let message = &sent["message"];
     assert_eq!(message["parts"][0]["text"], "list the risks");
     let document = &message["parts"][1]["data"];
     assert!(document.to_string().contains("where is it?"), "{document}");
     assert_eq!(sent["configuration"]["returnImmediately"], true);
     assert!(message["messageId"].as_str().unwrap().ends_with("-1"));
-    for head in server.heads.lock().unwrap().iter() {
-        assert!(head.contains("x-tenant: north"), "{head}");
+    for request in server.provider.requests() {
+        assert_eq!(request.header("x-tenant"), Some("north"), "{request:?}");
+        let version = request.header("a2a-version");
         assert!(
-            head.starts_with("get ") || head.contains("a2a-version: 1.0"),
-            "{head}"
+            request.method == "GET" || version == Some("1.0"),
+            "{request:?}"
         );
     }
     // Another attempt or process follows the journaled task.
-    server.calls.lock().unwrap().clear();
+    server.forget_calls();
     let again = ask(&remote, &later(&first, &remote)).await.unwrap();
     assert_eq!(&*again.text, "It is there.");
     assert_eq!(server.methods(), ["GetTask"]);
@@ -258,15 +201,15 @@ async fn a_card_may_have_a_tenant_and_lack_what_is_not_used() {
     let done = json!({"id": "t1", "status": {"state": "TASK_STATE_COMPLETED"},
         "artifacts": [{"artifactId": "a", "parts": [{"text": "It is there."}]}]});
     let answering = move |method: &str, _: &Value| match method {
-        "SendMessage" => Reply::Result(json!({"task": done})),
-        _ => Reply::Result(done.clone()),
+        "SendMessage" => result(json!({"task": done})),
+        _ => result(done.clone()),
     };
     let server = Server::start(card, answering).await;
     let remote = server.remote();
     let answer = ask(&remote, &attempt(&remote)).await.unwrap();
     assert_eq!(&*answer.text, "It is there.");
     assert_eq!(server.methods(), ["SendMessage", "GetTask"]);
-    for (method, params) in server.calls.lock().unwrap().iter() {
+    for (method, params) in &server.calls() {
         assert_eq!(params["tenant"], "harbour", "{method}");
     }
 }
@@ -277,21 +220,21 @@ async fn files_of_an_answer_are_in_either_alphabet_of_base64() {
         let files = json!([{"text": "Here."}, {"raw": raw, "filename": "a.bin"}]);
         let text = "Here.\n\n[file a.bin, 2 bytes: not kept]";
         let message = json!({"messageId": "m", "role": "ROLE_AGENT", "parts": files});
-        let server = Server::start(plain, move |_, _| {
-            Reply::Result(json!({"message": message.clone()}))
-        });
-        let remote = server.await.remote();
+        let script = move |_: &str, _: &Value| result(json!({"message": message.clone()}));
+        let server = Server::start(plain, script).await;
+        let remote = server.remote();
         let answer = ask(&remote, &attempt(&remote)).await.unwrap();
         assert_eq!(&*answer.text, text, "{raw}");
 
         let task = json!({"id": "t1", "contextId": "c1",
             "status": {"state": "TASK_STATE_COMPLETED"},
             "artifacts": [{"artifactId": "a", "parts": files}]});
-        let server = Server::start(plain, move |method, _| match method {
-            "SendMessage" => Reply::Result(json!({"task": task.clone()})),
-            _ => Reply::Result(task.clone()),
-        });
-        let remote = server.await.remote();
+        let script = move |method: &str, _: &Value| match method {
+            "SendMessage" => result(json!({"task": task.clone()})),
+            _ => result(task.clone()),
+        };
+        let server = Server::start(plain, script).await;
+        let remote = server.remote();
         let answer = ask(&remote, &attempt(&remote)).await.unwrap();
         assert_eq!(&*answer.text, text, "{raw}");
     }
@@ -300,7 +243,7 @@ async fn files_of_an_answer_are_in_either_alphabet_of_base64() {
 #[tokio::test]
 async fn a_message_that_may_have_arrived_is_repeated_only_if_idempotent() {
     let broken = |method: &str, _: &Value| match method {
-        "SendMessage" => Reply::Raw(200, "application/json", Vec::new()),
+        "SendMessage" => Act::json(200, ""),
         other => panic!("{other}"),
     };
     let server = Server::start(plain, broken).await;
@@ -324,7 +267,7 @@ async fn a_message_that_may_have_arrived_is_repeated_only_if_idempotent() {
     let Step::Named { result, .. } = &*first.session.steps()[0] else {
         panic!("a named step");
     };
-    let sent = server.calls.lock().unwrap()[0].1.clone();
+    let sent = server.calls()[0].1.clone();
     let journaled: Value = serde_json::from_str(result).unwrap();
     assert_eq!(sent["message"]["messageId"], journaled["id"], "the same id");
     assert_eq!(journaled["card"].as_str().unwrap().len(), 64);
@@ -353,7 +296,7 @@ async fn a_task_is_not_followed_at_another_address() {
         "a2a.begun.1",
         "{\"task\":\"t1\",\"url\":\"http://old/rpc\"}",
     );
-    server.calls.lock().unwrap().clear();
+    server.forget_calls();
     let moved = ask(&remote, &first).await.unwrap_err();
     assert_eq!(moved.cause, RunCause::BadInput);
     for part in ["http://old/rpc", &server.url, "card_digest = "] {
@@ -372,8 +315,8 @@ async fn a_failed_remote_task_is_sent_again_by_the_next_attempt() {
     ];
     for (state, cause) in rows {
         let script = move |method: &str, _: &Value| match method {
-            "SendMessage" => Reply::Result(json!({"task": remote_task("SUBMITTED", "begun")})),
-            _ => Reply::Result(remote_task(state, "too dear")),
+            "SendMessage" => result(json!({"task": remote_task("SUBMITTED", "begun")})),
+            _ => result(remote_task(state, "too dear")),
         };
         let server = Server::start(plain, script).await;
         let remote = server.remote();
@@ -384,14 +327,20 @@ async fn a_failed_remote_task_is_sent_again_by_the_next_attempt() {
         assert_eq!(names(&first).last().unwrap(), "a2a.over.1");
         let is_cancelled = server.methods().contains(&"CancelTask".to_owned());
         assert_eq!(is_cancelled, state == "INPUT_REQUIRED");
-        server.calls.lock().unwrap().clear();
+        server.forget_calls();
         ask(&remote, &later(&first, &remote)).await.unwrap_err();
-        let sent = server.calls.lock().unwrap()[0].clone();
+        let sent = server.calls()[0].clone();
         assert_eq!(sent.0, "SendMessage");
         let text = sent.1["message"]["messageId"].as_str().unwrap();
         assert!(text.ends_with("-2"));
     }
-    let refuses = |_: &str, _: &Value| Reply::Error(-32005, "no data here");
+    let refuses = |_: &str, _: &Value| {
+        let error = json!({"code": -32005, "message": "no data here"});
+        Act::json(
+            200,
+            json!({"jsonrpc": "2.0", "id": 1, "error": error}).to_string(),
+        )
+    };
     let server = Server::start(plain, refuses).await;
     let refused = ask(&server.remote(), &attempt(&server.remote()))
         .await
@@ -415,13 +364,13 @@ async fn progress_of_a_remote_agent_is_forwarded() {
         json!({"never": "read"}),
     ];
     let script = move |method: &str, _: &Value| match method {
-        "SendMessage" => Reply::Result(json!({"task": remote_task("SUBMITTED", "begun")})),
-        "SubscribeToTask" => Reply::Stream(events.clone()),
+        "SendMessage" => result(json!({"task": remote_task("SUBMITTED", "begun")})),
+        "SubscribeToTask" => stream(&events),
         _ => {
             let mut asked = asked.lock().unwrap();
             *asked += 1;
             let state = if *asked > 1 { "COMPLETED" } else { "WORKING" };
-            Reply::Result(remote_task(state, "there"))
+            result(remote_task(state, "there"))
         }
     };
     let server = Server::start(streaming, script).await;
@@ -443,9 +392,7 @@ async fn progress_of_a_remote_agent_is_forwarded() {
 async fn a_task_that_works_after_its_stream_has_ended_is_polled_with_pauses() {
     let polls = answering(3);
     let script = move |method: &str, params: &Value| match method {
-        "SubscribeToTask" => {
-            Reply::Stream(vec![json!({"task": remote_task("COMPLETED", "there")})])
-        }
+        "SubscribeToTask" => stream(&[json!({"task": remote_task("COMPLETED", "there")})]),
         other => polls(other, params),
     };
     let server = Server::start(streaming, script).await;
@@ -462,7 +409,7 @@ async fn a_task_that_works_after_its_stream_has_ended_is_polled_with_pauses() {
 
 #[tokio::test]
 async fn an_agent_with_a_changed_or_invalid_card_is_not_called() {
-    let never = |method: &str, _: &Value| -> Reply { panic!("{method}") };
+    let never = |method: &str, _: &Value| -> Act { panic!("{method}") };
     let server = Server::start(plain, never).await;
     let pinned = A2a {
         card_digest: Some("0".repeat(64).into()),
@@ -497,7 +444,7 @@ async fn an_agent_with_a_changed_or_invalid_card_is_not_called() {
 
 #[tokio::test]
 async fn a_reply_that_is_garbage_or_too_large_ends_the_attempt() {
-    let begins = || Reply::Result(json!({"task": remote_task("SUBMITTED", "begun")}));
+    let begins = || result(json!({"task": remote_task("SUBMITTED", "begun")}));
     let bodies: [(u16, Vec<u8>, RunCause); 4] = rows! {
         (200, b"nonsense".to_vec(), RunCause::BadOutput),
         (200, b"{\"result\": {\"id\": 1}}".to_vec(), RunCause::BadOutput),
@@ -507,7 +454,7 @@ async fn a_reply_that_is_garbage_or_too_large_ends_the_attempt() {
     for (status, body, cause) in bodies {
         let script = move |method: &str, _: &Value| match method {
             "SendMessage" => begins(),
-            _ => Reply::Raw(status, "application/json", body.clone()),
+            _ => Act::json(status, body.clone()),
         };
         let server = Server::start(plain, script).await;
         let failed = ask(&server.remote(), &attempt(&server.remote()))
@@ -519,7 +466,6 @@ async fn a_reply_that_is_garbage_or_too_large_ends_the_attempt() {
 
 #[tokio::test]
 async fn a_message_without_a_result_fails_with_its_first_reason() {
-    let json = "application/json";
     let large = || vec![b'x'; MAX_OUTPUT_BYTES + 1];
     let once = Contract::AtMostOnce;
     type Row = (u16, Vec<u8>, Contract, bool, [&'static str; 2]);
@@ -531,7 +477,7 @@ async fn a_message_without_a_result_fails_with_its_first_reason() {
         (503, b"{}".to_vec(), Contract::Idempotent, true, ["503", ""]),
     };
     for (status, body, contract, is_retried, says) in rows {
-        let script = move |_: &str, _: &Value| Reply::Raw(status, json, body.clone());
+        let script = move |_: &str, _: &Value| Act::json(status, body.clone());
         let server = Server::start(plain, script).await;
         let remote = A2a {
             contract,
@@ -559,10 +505,10 @@ async fn an_agent_that_answers_with_a_message_has_the_time_of_its_definition() {
 #[tokio::test]
 async fn a_run_that_is_cancelled_has_the_remote_task_cancelled() {
     let script = |method: &str, _: &Value| match method {
-        "SendMessage" => Reply::Result(json!({"task": remote_task("SUBMITTED", "begun")})),
-        "SubscribeToTask" => Reply::Silence,
-        "CancelTask" => Reply::Result(remote_task("CANCELED", "so")),
-        _ => Reply::Result(remote_task("WORKING", "never ends")),
+        "SendMessage" => result(json!({"task": remote_task("SUBMITTED", "begun")})),
+        "SubscribeToTask" => Act::silence(),
+        "CancelTask" => result(remote_task("CANCELED", "so")),
+        _ => result(remote_task("WORKING", "never ends")),
     };
     let server = Server::start(streaming, script).await;
     let remote = server.remote();
