@@ -1,105 +1,34 @@
 //! Callbacks of the Agent2Agent protocol: addresses that receive the states of tasks.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
-use std::sync::mpsc::{self, Receiver};
-use std::thread;
 use std::time::Instant;
 
 use serde_json::{Value, json};
-use unisono_fake_provider::{Act, Answer, Gate, Script, block_on};
+use unisono_fake_provider::{Act, Answer, Gate, Recorded, Script, block_on};
 
 use crate::a2a::{Client, held, says, scripted};
 use crate::http::Daemon;
 use crate::people::caller;
+use crate::receiving::Receiving;
 use crate::support::PATIENCE;
 use crate::tools::{Scene, program};
 
-/// A received delivery: its headers and its body.
-pub(crate) struct Delivery {
-    headers: Vec<(String, String)>,
-    body: String,
-}
-
-impl Delivery {
-    pub(crate) fn header(&self, name: &str) -> Option<&str> {
-        let mut named = self.headers.iter().filter(|(known, _)| known == name);
-        named.next().map(|(_, value)| value.as_str())
-    }
-
-    pub(crate) fn task(&self) -> Value {
-        serde_json::from_str::<Value>(&self.body).unwrap()["task"].take()
-    }
-
-    pub(crate) fn state(&self) -> String {
-        self.task()["status"]["state"].as_str().unwrap().to_owned()
-    }
-}
-
-/// Reads the delivery of a connection, if it is complete.
-fn read(reader: &mut BufReader<TcpStream>) -> Option<Delivery> {
-    let (mut headers, mut line) = (Vec::new(), String::new());
-    reader.read_line(&mut line).ok()?;
-    if line.is_empty() {
-        return None;
-    }
-    assert!(line.starts_with("POST /hook?of=me "), "{line}");
-    loop {
-        let mut line = String::new();
-        reader.read_line(&mut line).ok()?;
-        let Some((name, value)) = line.trim_end().split_once(": ") else {
-            break;
-        };
-        headers.push((name.to_lowercase(), value.to_owned()));
-    }
-    let mut delivery = Delivery {
-        headers,
-        body: String::new(),
-    };
-    let length: u64 = delivery.header("content-length")?.parse().unwrap();
-    let read = reader
-        .by_ref()
-        .take(length)
-        .read_to_string(&mut delivery.body);
-    (read.ok()? as u64 == length).then_some(delivery)
-}
-
 /// A server that accepts deliveries after it has refused some with these statuses.
-pub(crate) struct Receiving {
-    pub(crate) url: String,
-    delivery: Receiver<Delivery>,
+pub(crate) fn receiving(refusals: &'static [u16]) -> Receiving {
+    let mut receiving = Receiving::start(move |number| {
+        let status = refusals.get(number).copied().unwrap_or(204);
+        Act::json(status, "")
+    });
+    receiving.url += "/hook?of=me";
+    receiving
 }
 
-impl Receiving {
-    pub(crate) fn start(refusals: &'static [u16]) -> Receiving {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!("http://{}/hook?of=me", listener.local_addr().unwrap());
-        let (send, delivery) = mpsc::channel();
-        thread::spawn(move || {
-            let mut refusals = refusals.iter();
-            for stream in listener.incoming().map_while(Result::ok) {
-                let mut reader = BufReader::new(stream);
-                // A program that is killed breaks off.
-                let Some(delivery) = read(&mut reader) else {
-                    continue;
-                };
-                let status = refusals.next().copied().unwrap_or(204);
-                let reply = format!(
-                    "HTTP/1.1 {status} So\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
-                );
-                reader.get_mut().write_all(reply.as_bytes()).ok();
-                if send.send(delivery).is_err() {
-                    return;
-                }
-            }
-        });
-        Receiving { url, delivery }
-    }
+pub(crate) fn task(delivery: &Recorded) -> Value {
+    delivery.json()["task"].take()
+}
 
-    #[track_caller]
-    pub(crate) fn next(&self) -> Delivery {
-        self.delivery.recv_timeout(PATIENCE).unwrap()
-    }
+pub(crate) fn state(delivery: &Recorded) -> String {
+    let state = &task(delivery)["status"]["state"];
+    state.as_str().unwrap().to_owned()
 }
 
 const ALLOWED: &str = "[server]\ncallback_hosts = [\"127.0.0.1\"]\n";
@@ -115,7 +44,7 @@ fn a_callback_is_told_of_each_state_signed_and_with_what_its_client_asked_for() 
         .expect(200)
         .json();
     assert_eq!(card["capabilities"]["pushNotifications"], true);
-    let receiving = Receiving::start(&[]);
+    let receiving = receiving(&[]);
     let callback = json!({"url": receiving.url, "token": "mine",
         "authentication": {"scheme": "Bearer", "credentials": "secret"}});
     let sent = json!({"message": says("m1", "When?"), "configuration": {
@@ -123,8 +52,9 @@ fn a_callback_is_told_of_each_state_signed_and_with_what_its_client_asked_for() 
     let task = team.rpc("SendMessage", &sent)["task"].clone();
     block_on(provider.wait_for(1));
     let first = receiving.next();
-    assert!(["TASK_STATE_SUBMITTED", "TASK_STATE_WORKING"].contains(&&*first.state()));
-    assert_eq!(first.task()["id"], task["id"]);
+    assert!(["TASK_STATE_SUBMITTED", "TASK_STATE_WORKING"].contains(&&*state(&first)));
+    assert_eq!(self::task(&first)["id"], task["id"]);
+    assert_eq!((&*first.path, &*first.query), ("/hook", "of=me"));
     assert_eq!(first.header("authorization"), Some("Bearer secret"));
     assert_eq!(first.header("x-a2a-notification-token"), Some("mine"));
     assert_eq!(first.header("content-type"), Some("application/a2a+json"));
@@ -143,11 +73,11 @@ fn a_callback_is_told_of_each_state_signed_and_with_what_its_client_asked_for() 
     );
     gate.open();
     let mut reply = vec![first];
-    while reply.last().unwrap().state() != "TASK_STATE_COMPLETED" {
+    while state(reply.last().unwrap()) != "TASK_STATE_COMPLETED" {
         reply.push(receiving.next());
     }
     let last = reply.last().unwrap();
-    assert_eq!(last.task(), team.task(&task));
+    assert_eq!(self::task(last), team.task(&task));
     let ids: std::collections::BTreeSet<_> =
         reply.iter().map(|one| one.header("webhook-id")).collect();
     assert_eq!(ids.len(), reply.len());
@@ -178,7 +108,7 @@ fn a_callback_is_told_after_the_program_was_killed_and_again_where_it_was_refuse
     let sent = json!({"message": says("m1", "When?"), "configuration": how});
     let task = team.rpc("SendMessage", &sent)["task"].clone();
     block_on(provider.wait_for(1));
-    let receiving = Receiving::start(&[503, 302]);
+    let receiving = receiving(&[503, 302]);
     let path = format!(
         "/tasks/{}/pushNotificationConfigs",
         task["id"].as_str().unwrap()
@@ -194,16 +124,16 @@ fn a_callback_is_told_after_the_program_was_killed_and_again_where_it_was_refuse
     let one = format!("{path}/{}", made["id"].as_str().unwrap());
     assert_eq!(team.rest("GET", &one, None).expect(200).json(), made);
     let first = receiving.next();
-    assert_eq!(first.state(), "TASK_STATE_WORKING");
+    assert_eq!(state(&first), "TASK_STATE_WORKING");
     assert_eq!(first.header("x-a2a-notification-token"), None);
     daemon.kill();
 
     let daemon = Daemon::keyed(&place);
     loop {
         let events = receiving.next();
-        if events.state() == "TASK_STATE_COMPLETED" {
+        if state(&events) == "TASK_STATE_COMPLETED" {
             assert_eq!(
-                events.task()["artifacts"][0]["parts"][0]["text"],
+                self::task(&events)["artifacts"][0]["parts"][0]["text"],
                 "The answer."
             );
             break;
@@ -225,15 +155,16 @@ fn a_callback_is_told_of_each_question() {
     let scene = Scene::new(&[&[call("one"), call("two")]], &rules, ALLOWED);
     let daemon = Daemon::keyed(&scene.place);
     let team = Client::of(&daemon);
-    let receiving = Receiving::start(&[]);
+    let receiving = receiving(&[]);
     let sent = json!({"message": says("m1", "Do it."), "configuration": {
         "returnImmediately": true, "taskPushNotificationConfig": {"url": receiving.url}}});
     let task = team.rpc("SendMessage", &sent)["task"]["id"].clone();
     // The calls of the next question, and the id of its delivery.
     let question = || loop {
         let delivery = receiving.next();
-        if delivery.state() == "TASK_STATE_INPUT_REQUIRED" {
-            let asked = delivery.task()["status"]["message"]["parts"][1]["data"]["calls"].take();
+        if state(&delivery) == "TASK_STATE_INPUT_REQUIRED" {
+            let asked =
+                self::task(&delivery)["status"]["message"]["parts"][1]["data"]["calls"].take();
             let calls = asked.as_array().unwrap().iter();
             let calls = calls.map(|call| call["call"].as_str().unwrap().to_owned());
             let id = delivery.header("webhook-id").unwrap().to_owned();
@@ -253,7 +184,7 @@ fn a_callback_is_told_of_each_question() {
     assert_eq!(left, calls);
     assert_ne!(first, second, "the second one is no repetition");
     decide("m3", &calls[0]);
-    while receiving.next().state() != "TASK_STATE_COMPLETED" {}
+    while state(&receiving.next()) != "TASK_STATE_COMPLETED" {}
     daemon.stop();
 }
 

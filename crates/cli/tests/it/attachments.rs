@@ -1,12 +1,7 @@
 //! Images and documents, on every way in: stored once, sent to models that take them, shown, exported.
 
-use std::io::{Read as _, Write as _};
-use std::net::TcpListener;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
 use serde_json::{Value, json};
-use unisono_fake_provider::{Act, Answer, Script};
+use unisono_fake_provider::{Act, Answer, FakeProvider, Script};
 
 use crate::client_tools::Scene;
 use crate::http::{Daemon, Reply, head};
@@ -310,52 +305,32 @@ fn files_that_are_no_images_are_refused_with_their_reason() {
     daemon.stop();
 }
 
-/// A server of files on loopback, as long as the process lives: its address, and how often it was
-/// asked.
-fn file_server(cat: Vec<u8>) -> (String, Arc<AtomicUsize>) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = format!("http://{}", listener.local_addr().unwrap());
-    let asked = Arc::new(AtomicUsize::new(0));
-    let counted = asked.clone();
-    std::thread::spawn(move || {
-        for mut stream in listener.incoming().flatten() {
-            counted.fetch_add(1, Ordering::SeqCst);
-            let mut request = [0; 4_096];
-            let read = stream.read(&mut request).unwrap_or_default();
-            let request = String::from_utf8_lossy(&request[..read]).into_owned();
-            let answer = |status: &str, more: &str, body: &[u8]| {
-                let head = format!(
-                    "HTTP/1.1 {status}\r\nContent-Type: text/html\r\nConnection: close\r\n{more}\r\n"
-                );
-                [head.as_bytes(), body].concat()
-            };
-            let path = request.split(' ').nth(1).unwrap_or_default();
-            let body = match path {
-                "/cat.png" => answer("200 OK", "", &cat),
-                "/cut.png" => answer("200 OK", "", &cat[..20]),
-                "/wide.png" => answer("200 OK", "", &png(10_000, 10_000, b"")),
-                "/huge.png" => answer("200 OK", "", &png(9, 9, &vec![0; 21 << 20])),
-                "/page" => answer("200 OK", "", b"<html>"),
-                "/moved" => answer("302 Found", "Location: http://169.254.169.254/\r\n", b""),
-                _ => answer("404 Not Found", "", b""),
-            };
-            // A client that has read enough closes the connection.
-            let _ = stream.write_all(&body);
-        }
+/// A server of files.
+fn file_server(cat: Vec<u8>) -> FakeProvider {
+    let page = |status, body: Vec<u8>| Act::document(status, "text/html", body);
+    let script = Script::by(move |request| match &*request.path {
+        "/cat.png" => page(200, cat.clone()),
+        "/cut.png" => page(200, cat[..20].to_vec()),
+        "/wide.png" => page(200, png(10_000, 10_000, b"")),
+        "/huge.png" => page(200, png(9, 9, &vec![0; 21 << 20])),
+        "/page" => page(200, b"<html>".to_vec()),
+        "/moved" => page(302, Vec::new()).header("location", "http://169.254.169.254/"),
+        _ => page(404, Vec::new()),
     });
-    (address, asked)
+    let server = FakeProvider::builder().script(script);
+    server.every_path().start_on_thread()
 }
 
 #[test]
 fn addresses_of_allowed_hosts_are_read_and_no_others() {
     let cat = png(640, 480, b"cat");
-    let (server, asked) = file_server(cat.clone());
+    let server = file_server(cat.clone());
     let scene = scene();
     let settings = scene.place.config();
     let allowed = "[attachments]\nallowed_hosts = [\"127.0.0.1\"]\n";
     scene.place.set_config(format!("{settings}{allowed}"));
     let daemon = Daemon::start(&scene.place);
-    let at = |name: &str| format!("{server}/{name}");
+    let at = |name: &str| format!("{}/{name}", server.url());
     let chat = |address: &str| {
         let part = json!({"type": "image_url", "image_url": {"url": address}});
         let body = json!({"model": "clerk", "messages": [{"role": "user", "content": [part]}]});
@@ -391,7 +366,7 @@ fn addresses_of_allowed_hosts_are_read_and_no_others() {
         .request_with("POST", "/a2a/message:send", &version, Some(&message))
         .expect(200);
     assert!(scene.sent().pop().unwrap().to_string().contains(&url(&cat)));
-    let before = (scene.sent().len(), asked.load(Ordering::SeqCst));
+    let before = (scene.sent().len(), server.request_count());
     for (address, reason) in [
         (at("cut.png"), "damaged or truncated"),
         (at("wide.png"), "10000 x 10000 pixels"),
@@ -404,7 +379,7 @@ fn addresses_of_allowed_hosts_are_read_and_no_others() {
         let message = error["message"].as_str().unwrap();
         assert!(message.contains(reason), "{address}: {message}");
     }
-    let asked_once = asked.load(Ordering::SeqCst);
+    let asked_once = server.request_count();
     assert_eq!(asked_once, before.1 + 6, "each address once");
     for address in [
         "http://169.254.169.254/latest/meta-data",
@@ -420,7 +395,7 @@ fn addresses_of_allowed_hosts_are_read_and_no_others() {
         assert!(refused["error"]["message"].is_string(), "{refused}");
     }
     assert_eq!(
-        (scene.sent().len(), asked.load(Ordering::SeqCst)),
+        (scene.sent().len(), server.request_count()),
         (before.0, asked_once)
     );
     let many = vec![json!({"url": at("cat.png")}); 17];

@@ -10,7 +10,7 @@ use unisono_fake_provider::{
 use unisono_test_postgres::Server;
 
 use crate::a2a::{Client, says};
-use crate::a2a_callbacks::Receiving;
+use crate::a2a_callbacks;
 use crate::cluster::{
     PATIENCE, TOKEN, begin, daemon, ended, held_model, machine, members, session, steady_machine,
 };
@@ -553,7 +553,7 @@ fn callbacks_of_a_daemon_that_dies_are_told_by_who_takes_over() {
     let places = [0; 2].map(|_| machine(&server, TOKEN, &settings));
     let [one, other] = places.each_ref().map(daemon);
     members(&one, |all| all.len() == 2);
-    let receiving = Receiving::start(&[]);
+    let receiving = a2a_callbacks::receiving(&[]);
     let sent = json!({"message": says("m1", "When?"), "configuration": {
         "returnImmediately": true,
         "taskPushNotificationConfig": {"url": receiving.url, "token": "mine"}}});
@@ -563,8 +563,8 @@ fn callbacks_of_a_daemon_that_dies_are_told_by_who_takes_over() {
     one.kill();
     loop {
         let events = receiving.next();
-        if events.state() == "TASK_STATE_COMPLETED" {
-            assert_eq!(events.task()["id"], task["id"]);
+        if a2a_callbacks::state(&events) == "TASK_STATE_COMPLETED" {
+            assert_eq!(a2a_callbacks::task(&events)["id"], task["id"]);
             assert_eq!(events.header("x-a2a-notification-token"), Some("mine"));
             break;
         }

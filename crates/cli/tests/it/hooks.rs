@@ -1,7 +1,5 @@
 //! Hooks of real programs and servers: asked, killed while they are, and failing in every way.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::TcpListener;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -9,6 +7,7 @@ use serde_json::{Value, json};
 use unisono_fake_provider::{Act, Answer};
 
 use crate::http::Daemon;
+use crate::receiving::Receiving;
 use crate::summaries;
 use crate::support::{Done, Going, PATIENCE, Place, example, heard, kill_if_alive, tell};
 use crate::tools::{Scene, program};
@@ -298,61 +297,25 @@ fn what_a_hook_says_before_a_compaction_is_told_to_the_summariser() {
 
 #[test]
 fn a_hook_can_be_a_server() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    let server = std::thread::spawn(move || {
-        let (mut stream, _) = listener.accept().unwrap();
-        let mut reader = BufReader::new(stream.try_clone().unwrap());
-        let (mut head, mut length) = (Vec::new(), 0);
-        loop {
-            let mut line = String::new();
-            reader.read_line(&mut line).unwrap();
-            let line = line.trim().to_ascii_lowercase();
-            if let Some(said) = line.strip_prefix("content-length:") {
-                length = said.trim().parse().unwrap();
-            }
-            if line.is_empty() {
-                break;
-            }
-            head.push(line);
-        }
-        let mut body = vec![0; length];
-        if length == 0 {
-            // It comes in pieces: one of them has it all.
-            let mut size = String::new();
-            reader.read_line(&mut size).unwrap();
-            body = vec![0; usize::from_str_radix(size.trim(), 16).unwrap()];
-        }
-        reader.read_exact(&mut body).unwrap();
-        let answer = "{\"decision\":\"deny\",\"reason\":\"The office is closed.\"}";
-        let length = answer.len();
-        write!(
-            stream,
-            "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\
-             Connection: close\r\n\r\n{answer}"
-        )
-        .unwrap();
-        (head, body)
-    });
+    let answer = r#"{"decision":"deny","reason":"The office is closed."}"#;
+    let office = Receiving::start(move |_| Act::json(200, answer));
     let place = Place::new();
     place.talk();
     let settings = format!(
-        "{SAYS}[hooks.office]\non = [\"turn_accepted\"]\nurl = \"http://{address}/ask\"\n\
-         headers = {{ X-Office = \"${{OFFICE}}\" }}\n"
+        "{SAYS}[hooks.office]\non = [\"turn_accepted\"]\nurl = \"{}/ask\"\n\
+         headers = {{ X-Office = \"${{OFFICE}}\" }}\n",
+        office.url
     );
     place.set_config(settings);
     let mut command = place.command(&["run", "talk.json", "--task", "Do it."]);
     command.env("OFFICE", "north-4711");
     let done = Going::start(command).finish().expect(1);
     done.says(&["the hook `office` denied it: The office is closed."]);
-    let (head, body) = server.join().unwrap();
-    let reply: Value = serde_json::from_slice(&body).unwrap();
-    assert_eq!(reply["task"], "Do it.");
-    let key = format!("idempotency-key: {}", reply["id"].as_str().unwrap());
-    assert!(
-        head.contains(&key) && head.contains(&"x-office: north-4711".to_owned()),
-        "{head:?}"
-    );
+    let asked = office.next();
+    let question = asked.json();
+    assert_eq!(question["task"], "Do it.");
+    assert_eq!(asked.header("idempotency-key"), question["id"].as_str());
+    assert_eq!(asked.header("x-office"), Some("north-4711"));
 }
 
 #[test]

@@ -86,6 +86,7 @@ mod project;
 mod providers;
 mod purge;
 mod recalling;
+mod receiving;
 mod reloading;
 mod revert;
 mod rounds;

@@ -1,71 +1,27 @@
 //! Traces, sent to a receiver on loopback.
 
-use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
-use std::sync::mpsc::{self, Receiver};
-use std::thread;
 
 use serde_json::{Value, json};
 
 use unisono_fake_provider::{Act, Answer, FakeProvider, Script};
 
 use crate::interrupted::Scene;
-use crate::support::{PATIENCE, Place, example, kill_if_alive};
+use crate::receiving::Receiving;
+use crate::support::{Place, example, kill_if_alive};
 
-/// A receiver: what is posted to it, its path and its `x-team` header before it. Answers the first
-/// request with 503.
-fn receiver() -> (String, Receiver<(String, String, Value)>) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = format!("http://{}", listener.local_addr().unwrap());
-    let (send, received) = mpsc::channel();
-    thread::spawn(move || {
-        let mut first = true;
-        for stream in listener.incoming() {
-            let mut stream = BufReader::new(stream.unwrap());
-            loop {
-                let (mut path, mut team, mut length) = (String::new(), String::new(), 0);
-                loop {
-                    let mut line = String::new();
-                    if stream.read_line(&mut line).unwrap_or(0) == 0 || line.trim().is_empty() {
-                        break;
-                    }
-                    let lower = line.to_lowercase();
-                    if path.is_empty() {
-                        path = line.trim().to_owned();
-                    } else if let Some(value) = lower.strip_prefix("content-length:") {
-                        length = value.trim().parse().unwrap();
-                    } else if let Some(value) = lower.strip_prefix("x-team:") {
-                        team = value.trim().to_owned();
-                    }
-                }
-                if path.is_empty() {
-                    break;
-                }
-                let mut body = vec![0; length];
-                stream.read_exact(&mut body).unwrap();
-                let status = match std::mem::take(&mut first) {
-                    true => "503 Busy",
-                    false => {
-                        let body = serde_json::from_slice(&body).unwrap();
-                        send.send((path, team, body)).ok();
-                        "200 OK"
-                    }
-                };
-                let reply = format!(
-                    "HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{{}}"
-                );
-                stream.get_mut().write_all(reply.as_bytes()).ok();
-            }
-        }
-    });
-    (address, received)
+/// A receiver that answers the first request with 503.
+fn receiver() -> Receiving {
+    Receiving::start(|number| Act::json(if number == 0 { 503 } else { 200 }, "{}"))
 }
 
 /// Takes spans until one of them is called so, and gives them all.
-fn spans_until(received: &Receiver<(String, String, Value)>, name: &str) -> Vec<Value> {
+fn spans_until(receiver: &Receiving, name: &str) -> Vec<Value> {
+    // It was refused.
+    receiver.next();
     let mut spans: Vec<Value> = Vec::new();
     while spans.iter().all(|span| span["name"] != name) {
-        let (_, _, body) = received.recv_timeout(PATIENCE).unwrap();
+        let body = receiver.next().json();
         let of = &body["resourceSpans"][0]["scopeSpans"][0]["spans"];
         spans.extend(of.as_array().unwrap().clone());
     }
@@ -80,10 +36,11 @@ fn attribute<'s>(span: &'s Value, key: &str) -> Option<&'s Value> {
 
 #[test]
 fn a_turn_is_a_trace_with_its_runs_and_calls() {
-    let (address, received) = receiver();
+    let receiver = receiver();
     let config = format!(
-        "[telemetry]\notlp_endpoint = \"{address}\"\n[agents.broken]\ndescription = \"Test\"\n\
-         kind = \"command\"\ncommand = \"false\"\nretries = 0\n"
+        "[telemetry]\notlp_endpoint = \"{}\"\n[agents.broken]\ndescription = \"Test\"\n\
+         kind = \"command\"\ncommand = \"false\"\nretries = 0\n",
+        receiver.url
     );
     let place = Place::with_config(&config);
     place.talk();
@@ -100,13 +57,14 @@ fn a_turn_is_a_trace_with_its_runs_and_calls() {
     command.env("OTEL_EXPORTER_OTLP_HEADERS", "x-team=ops");
     let done = crate::support::finish(command.spawn().unwrap(), &args).expect(4);
     let report = done.json();
+    // It was refused.
+    receiver.next();
     let (mut spans, mut service) = (Vec::new(), None);
     while spans.iter().all(|span: &Value| span["parentSpanId"] != "") {
-        let (path, team, body) = received.recv_timeout(PATIENCE).unwrap();
-        assert_eq!(
-            (path.as_str(), team.as_str()),
-            ("POST /v1/traces HTTP/1.1", "ops")
-        );
+        let request = receiver.next();
+        assert_eq!((&*request.method, &*request.path), ("POST", "/v1/traces"));
+        assert_eq!(request.header("x-team"), Some("ops"));
+        let body = request.json();
         assert!(!body.to_string().contains("Tell nobody"), "a text was sent");
         let of = &body["resourceSpans"][0];
         service = attribute(&of["resource"], "service.name").cloned();
@@ -163,11 +121,11 @@ fn a_turn_is_a_trace_with_its_runs_and_calls() {
 
 #[test]
 fn a_request_for_a_summary_is_a_span_of_its_turn() {
-    let (address, received) = receiver();
+    let receiver = receiver();
     let summary = "We keep the dates. ".repeat(12);
     let script = Script::by(move |_| Act::answer(Answer::text(summary.clone())));
     let provider = FakeProvider::play_on_thread(script);
-    let more = format!("[telemetry]\notlp_endpoint = \"{address}\"\n");
+    let more = format!("[telemetry]\notlp_endpoint = \"{}\"\n", receiver.url);
     let place = Place::with_key_file("openai", &provider, &more);
     place.call(&["import", &example()]).expect(0);
     let by = [
@@ -180,7 +138,7 @@ fn a_request_for_a_summary_is_a_span_of_its_turn() {
     place
         .call(&[&by[..], &["--on-failure", "extractive"]].concat())
         .expect(0);
-    let spans = spans_until(&received, "compact unisono");
+    let spans = spans_until(&receiver, "compact unisono");
     let turn = spans.iter().find(|span| span["name"] == "compact unisono");
     let turn = turn.unwrap();
     let asked: Vec<&Value> = spans
@@ -206,16 +164,16 @@ fn a_request_for_a_summary_is_a_span_of_its_turn() {
 
 #[test]
 fn a_turn_that_a_restart_cut_is_a_whole_span() {
-    let (address, received) = receiver();
+    let receiver = receiver();
     let scene = Scene::new();
     let config = scene.place.config();
-    let telemetry = format!("[telemetry]\notlp_endpoint = \"{address}\"\n");
+    let telemetry = format!("[telemetry]\notlp_endpoint = \"{}\"\n", receiver.url);
     scene.place.set_config(telemetry + &config);
     let (going, agent) = scene.run(&[]);
     going.kill();
     kill_if_alive(&agent);
     let resumed = scene.resume().expect(0).json();
-    let spans = spans_until(&received, "invoke_workflow unisono");
+    let spans = spans_until(&receiver, "invoke_workflow unisono");
     let named = |name: &str| spans.iter().find(|span| span["name"] == name);
     let turn = named("invoke_workflow unisono").unwrap();
     assert_eq!(
