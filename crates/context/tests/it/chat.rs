@@ -5,18 +5,11 @@
 //! that message; `C` makes a call whose result may never come, `S` is a system message. A `!`
 //! pins the message, a `|` lets the topic end. Four characters are a token, in every encoding unless told otherwise.
 
-#![allow(dead_code, reason = "each test binary uses a part of it")]
-#![allow(
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a broken scenario should stop the test"
-)]
-
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use unisono_context::alteration::{Alteration, Alterations, altered_parts};
-use unisono_context::budget::{Budget, Budgets};
+use unisono_context::budget::{Budget, Budgets, Limits};
 use unisono_context::checkpoint::{
     Body, Checkpoint, Checkpoints, Span, Writer, block_text, reverted,
 };
@@ -25,13 +18,13 @@ use unisono_context::compaction::{
     truncated,
 };
 use unisono_context::message::NewMessage;
-use unisono_context::policy::Policy;
+use unisono_context::policy::{Policy, Preset};
 use unisono_context::snapshot::Preamble;
 use unisono_context::tokens::{Count, Counts};
 use unisono_context::topic::Topics;
 use unisono_context::view::View;
 use unisono_context::{
-    CheckpointId, Encoding, MessageId, Ordinal, Part, Role, Snapshot, Timestamp, Tokens, Tree,
+    CheckpointId, Encoding, MessageId, Ordinal, Part, Ppm, Role, Snapshot, Timestamp, Tokens, Tree,
 };
 
 /// How the first writer of a chain behaves.
@@ -65,6 +58,12 @@ pub(crate) enum Fallback {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Chain(pub(crate) Summariser, pub(crate) Fallback);
+
+pub(crate) const CHECKPOINT: Policy = Policy::from_preset(Preset::Checkpoint);
+pub(crate) const RETENTION: Policy = Policy::from_preset(Preset::Retention);
+pub(crate) const PROGRESSIVE: Policy = Policy::from_preset(Preset::Progressive);
+pub(crate) const TRUNCATE: Policy = Policy::from_preset(Preset::Truncate);
+pub(crate) const OFF: Policy = Policy::from_preset(Preset::Off);
 
 pub(crate) const GOOD: Chain = Chain(Summariser::Good, Fallback::Extractive);
 
@@ -430,6 +429,18 @@ impl Chat {
             .map(|item| item.ordinal().0)
             .collect()
     }
+}
+
+/// The budget of a model, with 5 % as the safety margin and without overhead.
+pub(crate) fn model(window: u64, max_output: u64) -> Budget {
+    let limits = Limits {
+        window: Tokens(window),
+        max_output: Tokens(max_output),
+        encoding: Encoding::O200kBase,
+        per_message: Tokens::ZERO,
+        files: Default::default(),
+    };
+    Budget::new(limits, Ppm::percent(5), Tokens::ZERO)
 }
 
 pub(crate) fn preamble() -> Preamble {

@@ -1,42 +1,17 @@
 //! The specification's case table, and the tables of its sources, for the rolling presets.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "tests fail by panicking"
-)]
-
-#[path = "support/chat.rs"]
-mod chat;
-
-#[path = "cases/shortening.rs"]
 mod shortening;
 
-use chat::{Chain, Chat, Fallback, GOOD, Summariser, ordinals, usable};
+use crate::chat::{
+    CHECKPOINT, Chain, Chat, Fallback, GOOD, OFF, PROGRESSIVE, RETENTION, Summariser, TRUNCATE,
+    model, ordinals, usable,
+};
 use unisono_context::alteration::{Form, cut};
-use unisono_context::budget::{Budget, Budgets, Limits};
+use unisono_context::budget::{Budget, Budgets};
 use unisono_context::checkpoint::{Body, Tier, Writer};
 use unisono_context::compaction::{Draft, Mode, Rejection, Step, Stop, accept, truncated};
-use unisono_context::policy::{Keep, Masking, Policy, Preset, Trigger};
-use unisono_context::{Encoding, Ordinal, Ppm, Tokens};
-
-const CHECKPOINT: Policy = Policy::from_preset(Preset::Checkpoint);
-const RETENTION: Policy = Policy::from_preset(Preset::Retention);
-const PROGRESSIVE: Policy = Policy::from_preset(Preset::Progressive);
-const TRUNCATE: Policy = Policy::from_preset(Preset::Truncate);
-const OFF: Policy = Policy::from_preset(Preset::Off);
-
-fn model(window: u64, max_output: u64) -> Budget {
-    let limits = Limits {
-        window: Tokens(window),
-        max_output: Tokens(max_output),
-        encoding: Encoding::O200kBase,
-        per_message: Tokens::ZERO,
-        files: Default::default(),
-    };
-    Budget::new(limits, Ppm::percent(5), Tokens::ZERO)
-}
+use unisono_context::policy::{Keep, Masking, Policy, Trigger};
+use unisono_context::{Ordinal, Ppm, Tokens};
 
 /// A policy that starts at once and keeps what it is told, with room for small numbers.
 fn keeping(keep: Keep) -> Policy {

@@ -1,24 +1,13 @@
 //! What holds for every conversation, policy and summariser: coverage (C2), progress (C3),
 //! fitting (C5), whole units (C6), the active set (C10).
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "tests fail by panicking"
-)]
-
-#[path = "support/chat.rs"]
-mod chat;
-
-#[path = "properties/checks.rs"]
 mod checks;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use chat::{Chain, Chat, Fallback, Summariser, call, ordinals, preamble, result, text};
+use crate::chat::{Chain, Chat, Fallback, Summariser, call, ordinals, preamble, result, text};
 use checks::*;
 use proptest::prelude::*;
 use unisono_context::budget::{Budget, Budgets};

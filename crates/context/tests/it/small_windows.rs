@@ -1,23 +1,11 @@
 //! What presets keep of a small window, and of every other one.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "tests fail by panicking"
-)]
-
-#[path = "support/chat.rs"]
-mod chat;
-
-use chat::{Chat, GOOD};
+use crate::chat::{CHECKPOINT, Chat, GOOD, RETENTION};
 use proptest::prelude::*;
 use unisono_context::budget::{Budget, Budgets, Limits};
 use unisono_context::compaction::Mode;
-use unisono_context::policy::{Keep, Policy, Preset};
+use unisono_context::policy::{Keep, Policy};
 use unisono_context::{Encoding, Ppm, Tokens};
-
-const CHECKPOINT: Policy = Policy::from_preset(Preset::Checkpoint);
-const RETENTION: Policy = Policy::from_preset(Preset::Retention);
 
 fn model(window: u64) -> Budget {
     let limits = Limits {

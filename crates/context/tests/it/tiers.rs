@@ -1,16 +1,6 @@
 //! The specification's case table, and the tables of its sources, for the preset with tiers.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "tests fail by panicking"
-)]
-
-#[path = "support/chat.rs"]
-mod chat;
-
-use chat::{Chat, GOOD, ordinals, usable};
+use crate::chat::{Chat, GOOD, ordinals, usable};
 use unisono_context::alteration::{Form, cut, with_note};
 use unisono_context::budget::{Budget, Budgets};
 use unisono_context::checkpoint::{Body, Checkpoint, Tier};

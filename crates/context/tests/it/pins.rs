@@ -1,16 +1,6 @@
 //! Pinned messages (C8): verbatim whatever stands for them, together with what they need.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "tests fail by panicking"
-)]
-
-#[path = "support/chat.rs"]
-mod chat;
-
-use chat::{Chat, GOOD, ordinals};
+use crate::chat::{Chat, GOOD, ordinals};
 use unisono_context::attachment::FileRules;
 use unisono_context::budget::Budget;
 use unisono_context::compaction::Mode;

@@ -1,13 +1,6 @@
 //! The message tree against a model that walks parent pointers, pairing of tool calls, and the
 //! exact length of cuts.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "tests fail by panicking"
-)]
-
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 

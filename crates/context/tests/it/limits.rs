@@ -1,39 +1,15 @@
 //! What limits a compaction: estimated counts, several budgets at once, the quota of models, and
 //! the overflow where nothing can give way.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "tests fail by panicking"
-)]
-
-#[path = "support/chat.rs"]
-mod chat;
-
-use chat::{Chain, Chat, Fallback, GOOD, Summariser, usable};
-use unisono_context::budget::{Budget, Budgets, Limits};
+use crate::chat::{
+    CHECKPOINT, Chain, Chat, Fallback, GOOD, OFF, PROGRESSIVE, RETENTION, Summariser, TRUNCATE,
+    model, usable,
+};
+use unisono_context::budget::{Budget, Budgets};
 use unisono_context::checkpoint::Writer;
 use unisono_context::compaction::{self, Error, Mode, Step};
-use unisono_context::policy::{Method, Policy, Preset};
-use unisono_context::{CheckpointId, Encoding, Ppm, Tokens};
-
-const CHECKPOINT: Policy = Policy::from_preset(Preset::Checkpoint);
-const RETENTION: Policy = Policy::from_preset(Preset::Retention);
-const PROGRESSIVE: Policy = Policy::from_preset(Preset::Progressive);
-const TRUNCATE: Policy = Policy::from_preset(Preset::Truncate);
-const OFF: Policy = Policy::from_preset(Preset::Off);
-
-fn model(window: u64, max_output: u64) -> Budget {
-    let limits = Limits {
-        window: Tokens(window),
-        max_output: Tokens(max_output),
-        encoding: Encoding::O200kBase,
-        per_message: Tokens::ZERO,
-        files: Default::default(),
-    };
-    Budget::new(limits, Ppm::percent(5), Tokens::ZERO)
-}
+use unisono_context::policy::{Method, Policy};
+use unisono_context::{CheckpointId, Encoding, Tokens};
 
 #[test]
 fn off_never_compacts_and_says_what_does_not_fit() {

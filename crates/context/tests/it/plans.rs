@@ -1,11 +1,6 @@
 //! Goldens: a plan, and the plan after it, as people read them.
 
-#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
-
-#[path = "support/chat.rs"]
-mod chat;
-
-use chat::{Chat, GOOD, usable};
+use crate::chat::{Chat, GOOD, usable};
 use unisono_context::Tokens;
 use unisono_context::budget::{Budget, Budgets};
 use unisono_context::compaction::Mode;

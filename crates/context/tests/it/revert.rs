@@ -1,16 +1,6 @@
 //! Taking checkpoints back (C11): what can be, why not, and what happens next.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "tests fail by panicking"
-)]
-
-#[path = "support/chat.rs"]
-mod chat;
-
-use chat::{Chat, GOOD};
+use crate::chat::{Chat, GOOD};
 use unisono_context::CheckpointId;
 use unisono_context::attachment::FileRules;
 use unisono_context::budget::Budget;

@@ -1,17 +1,7 @@
 //! S2: equal content has an equal snapshot id whatever its ids and times are, and any single
 //! change of content another.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "tests fail by panicking"
-)]
-
-#[path = "support/chat.rs"]
-mod chat;
-
-use chat::{Chat, GOOD, usable};
+use crate::chat::{Chat, GOOD, usable};
 use proptest::prelude::*;
 use unisono_context::alteration::{Alteration, Form};
 use unisono_context::budget::Budgets;
@@ -392,7 +382,7 @@ fn a_manifest_is_refused_where_something_differs() {
     let rebuild = |manifest: &unisono_context::snapshot::Manifest, id, preamble| {
         Snapshot::rebuild(manifest, id, &chat.tree, &chat.checkpoints, preamble).unwrap_err()
     };
-    let same = || chat::preamble();
+    let same = || crate::chat::preamble();
     let (manifest, id) = (snapshot.manifest(), snapshot.id());
 
     let other = Preamble::new("be verbose", Vec::new());

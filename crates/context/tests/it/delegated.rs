@@ -1,15 +1,6 @@
 //! Results of delegates are masked once their turn is answered, and only where nothing is due.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
-#[path = "support/chat.rs"]
-mod chat;
-
-use chat::{Chat, usable};
+use crate::chat::{Chat, usable};
 use unisono_context::budget::Budgets;
 use unisono_context::compaction::{Step, mask_delegated};
 use unisono_context::message::DELEGATE;

@@ -1,24 +1,11 @@
 //! One part of the context is made smaller on request, whatever the preset.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "tests fail by panicking"
-)]
-
-#[path = "support/chat.rs"]
-mod chat;
-
-use chat::{Chat, GOOD, ordinals, usable};
+use crate::chat::{CHECKPOINT, Chat, GOOD, ordinals, usable};
 use unisono_context::alteration::Form;
 use unisono_context::budget::Budgets;
 use unisono_context::checkpoint::{Kind, Tier};
 use unisono_context::compaction::{ContextPart, Mode, Plan};
-use unisono_context::policy::{Policy, Preset};
 use unisono_context::{Ordinal, Tokens};
-
-const CHECKPOINT: Policy = Policy::from_preset(Preset::Checkpoint);
 
 fn plan(chat: &Chat, part: ContextPart) -> Option<Plan> {
     let planned = chat.plan(usable(100_000), &CHECKPOINT, Mode::Part(part));
