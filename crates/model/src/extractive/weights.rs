@@ -3,7 +3,7 @@
 //! The weights of summaries were fitted on the conversations of `examples/retained`, half `tune`,
 //! on the three shipped conversations (`examples/probes`), and on public chats, meetings and
 //! bookings that are not in the repository. The half `report` was used to compare variants. The
-//! weights of answers were set by reading answers and by half of the questions of `tests/asked.rs`. A
+//! weights of answers were set by reading answers and by half of the questions of `tests/it/asked.rs`. A
 //! weight without a unit is a factor; 1 has no effect.
 
 use super::select::Preference;

@@ -1,12 +1,5 @@
 //! Tests of a checkpoint's block with every cap: it stays within the cap, and is always accepted.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
-use std::path::Path;
 use std::sync::Arc;
 
 use unisono_context::checkpoint::{Body, KeyFact, Span, Tier, block_text};
@@ -15,8 +8,7 @@ use unisono_context::{Encoding, Ordinal, Role, Timestamp, Tokens};
 use unisono_model::Tokenizer;
 use unisono_model::extractive::{Passage, SummaryDraft, SummaryInput, checkpoint, key_facts};
 
-#[path = "support/conversation.rs"]
-mod conversation;
+use crate::conversation;
 
 /// The smallest cap that a summary can be requested to keep.
 const CAP_LEAST: u64 = 64;
@@ -63,9 +55,7 @@ fn accepted(
 }
 
 fn orders() -> Vec<conversation::Line> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let file = root.join("examples/orders-migration.jsonl");
-    conversation::read(&std::fs::read_to_string(file).unwrap())
+    conversation::messages("orders-migration")
 }
 
 fn caps(step: usize) -> impl Iterator<Item = u64> {

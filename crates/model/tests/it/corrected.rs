@@ -3,14 +3,8 @@
 use unisono_context::{Ordinal, Role, Timestamp};
 use unisono_model::extractive::Passage;
 
-#[path = "support/rolling.rs"]
-mod rolling;
+use crate::rolling::{self, DAY, START, count};
 
-use rolling::count;
-
-const DAY: i64 = 86_400_000;
-/// 2025-01-06, a Monday.
-const START: i64 = 1_736_121_600_000;
 /// A statement, its correction, and the words of each that the other does not have.
 const ROWS: [[&str; 4]; 10] = [
     [

@@ -1,6 +1,5 @@
 //! The model catalogue: the built-in file, overrides, lookups and errors.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 use std::time::Duration;
 
 use jiff::civil::{Date, date};

@@ -8,13 +8,7 @@ use unisono_model::extractive::{
     answer, summarise, synthesise,
 };
 
-const DAY: i64 = 86_400_000;
-/// 2025-01-06, a Monday.
-const START: i64 = 1_736_121_600_000;
-
-fn count(text: &str) -> u64 {
-    text.len() as u64 / 4
-}
+use crate::rolling::{DAY, START, count};
 
 /// A message of a person, so many days after the first.
 fn said<'a>(n: u32, days: i64, name: &'a str, text: &'a str) -> Passage<'a> {

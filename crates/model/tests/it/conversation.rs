@@ -1,7 +1,17 @@
 //! Parses a conversation file: a session line, then one message per line.
 
+use std::path::Path;
+
 use unisono_context::{Ordinal, Part, Role, Timestamp};
 use unisono_model::extractive::Passage;
+use unisono_model::retention::{Probe, parse};
+
+/// The shipped conversations that have probes.
+pub(crate) const SETS: [&str; 3] = [
+    "orders-migration",
+    "probes/clinic-scheduling",
+    "probes/field-research",
+];
 
 /// A message in the format of the file.
 pub(crate) struct Line {
@@ -19,8 +29,26 @@ impl Line {
     }
 }
 
-/// The messages of a file's text.
-pub(crate) fn read(text: &str) -> Vec<Line> {
+/// The messages of a shipped conversation.
+pub(crate) fn messages(set: &str) -> Vec<Line> {
+    read(&example(&format!("{set}.jsonl")))
+}
+
+/// The messages of a shipped conversation, and its probes.
+pub(crate) fn probed(set: &str) -> (Vec<Line>, Vec<Probe>) {
+    let lines = messages(set);
+    let name = set.trim_start_matches("probes/");
+    let probes = example(&format!("probes/{name}.probes.jsonl"));
+    let probes = parse(&probes, lines.len() as u32).unwrap();
+    (lines, probes)
+}
+
+fn example(path: &str) -> String {
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    std::fs::read_to_string(examples.join(path)).unwrap()
+}
+
+fn read(text: &str) -> Vec<Line> {
     let values = text
         .lines()
         .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());

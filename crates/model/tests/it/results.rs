@@ -7,10 +7,7 @@ use std::fmt::Write as _;
 use unisono_context::{Ordinal, Part, Role, Timestamp, Tokens};
 use unisono_model::extractive::{AnswerInput, Passage, answer};
 
-#[path = "support/rolling.rs"]
-mod rolling;
-
-use rolling::{count, summary};
+use crate::rolling::{count, summary};
 
 const SESSIONS: u64 = 12;
 

@@ -3,6 +3,10 @@
 use unisono_context::Tokens;
 use unisono_model::extractive::{Passage, SummaryInput, summarise};
 
+pub(crate) const DAY: i64 = 86_400_000;
+/// 2025-01-06, a Monday.
+pub(crate) const START: i64 = 1_736_121_600_000;
+
 pub(crate) fn count(text: &str) -> u64 {
     text.len() as u64 / 4
 }

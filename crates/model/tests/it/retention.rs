@@ -1,44 +1,12 @@
 //! Measures how much information a summary keeps, with the shipped conversations and their probes.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
-use std::path::Path;
-
 use unisono_context::{Encoding, Tokens};
 use unisono_model::Tokenizer;
 use unisono_model::extractive::{SummaryInput, summarise};
 use unisono_model::retention::baseline::{Baseline, measure};
-use unisono_model::retention::{Category, Probe, ShownMessage, parse, report};
+use unisono_model::retention::{Category, Probe, ShownMessage, report};
 
-#[path = "support/conversation.rs"]
-mod conversation;
-
-const SETS: [(&str, &str); 3] = [
-    (
-        "examples/orders-migration.jsonl",
-        "examples/probes/orders-migration.probes.jsonl",
-    ),
-    (
-        "examples/probes/clinic-scheduling.jsonl",
-        "examples/probes/clinic-scheduling.probes.jsonl",
-    ),
-    (
-        "examples/probes/field-research.jsonl",
-        "examples/probes/field-research.probes.jsonl",
-    ),
-];
-
-fn load(set: (&str, &str)) -> (Vec<conversation::Line>, Vec<Probe>) {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let read = |path: &str| std::fs::read_to_string(root.join(path)).unwrap();
-    let lines = conversation::read(&read(set.0));
-    let probes = parse(&read(set.1), lines.len() as u32).unwrap();
-    (lines, probes)
-}
+use crate::conversation::{self, SETS, probed};
 
 #[test]
 fn a_tenth_retains_more_than_the_tail_and_random_text() {
@@ -46,7 +14,7 @@ fn a_tenth_retains_more_than_the_tail_and_random_text() {
     let count = |text: &str| tokenizer.count(text).tokens.0;
     let (mut own, mut tail, mut random, mut mmr) = (0.0, 0.0, 0.0, 0.0);
     for set in SETS {
-        let (lines, probes) = load(set);
+        let (lines, probes) = probed(set);
         let texts: Vec<String> = lines.iter().map(conversation::Line::text).collect();
         let messages: Vec<&str> = texts.iter().map(String::as_str).collect();
         let cap = messages.iter().map(|text| count(text)).sum::<u64>() / 10;
@@ -82,7 +50,7 @@ fn a_tenth_retains_more_than_the_tail_and_random_text() {
 #[test]
 fn every_probe_set_has_all_categories_and_its_conversation_answers() {
     for set in SETS {
-        let (lines, probes) = load(set);
+        let (lines, probes) = probed(set);
         let all: Vec<String> = lines.iter().map(conversation::Line::text).collect();
         let whole = report(&all.join("\n"), &probes);
         assert!(whole.all.share() > 0.9, "{}: {:?}", set.1, whole.all);
@@ -97,7 +65,7 @@ fn every_probe_set_has_all_categories_and_its_conversation_answers() {
 fn ten_compactions_in_a_row_keep_old_facts() {
     let tokenizer = Tokenizer::load(Encoding::O200kBase).unwrap();
     let count = |text: &str| tokenizer.count(text).tokens.0;
-    let (lines, probes) = load(SETS[0]);
+    let (lines, probes) = probed(SETS[0]);
     let passages = conversation::passages(&lines);
     let cap = lines.iter().map(|line| count(&line.text())).sum::<u64>() / 10;
     let mut prior: Option<String> = None;

@@ -1,7 +1,5 @@
 //! Tests of the extractive model on small conversations and on hostile ones.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use proptest::prelude::*;
 use unisono_context::checkpoint::{FACTS_MAX, FactCoverage, KeyFact, Span};
 use unisono_context::{Ordinal, Part, Role, Timestamp, Tokens};

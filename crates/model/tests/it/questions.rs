@@ -1,36 +1,11 @@
 //! Asks the offline model the questions of the shipped probes.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
-use std::path::Path;
-
 use unisono_context::{Encoding, Tokens};
 use unisono_model::Tokenizer;
 use unisono_model::extractive::{AnswerInput, answer};
-use unisono_model::retention::{Probe, parse};
+use unisono_model::retention::Probe;
 
-#[path = "support/conversation.rs"]
-#[expect(dead_code, reason = "only parts of messages are read here")]
-mod conversation;
-
-const SETS: [(&str, &str); 3] = [
-    (
-        "examples/orders-migration",
-        "examples/probes/orders-migration",
-    ),
-    (
-        "examples/probes/clinic-scheduling",
-        "examples/probes/clinic-scheduling",
-    ),
-    (
-        "examples/probes/field-research",
-        "examples/probes/field-research",
-    ),
-];
+use crate::conversation::{SETS, passages, probed};
 
 /// How many of the questions are answered by the first quote, and by any quote.
 #[derive(Clone, Copy, Debug, Default)]
@@ -40,12 +15,9 @@ struct Answered {
     any: usize,
 }
 
-fn ask(set: (&str, &str), count: &dyn Fn(&str) -> u64) -> Answered {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let read = |path: String| std::fs::read_to_string(root.join(path)).unwrap();
-    let lines = conversation::read(&read(format!("{}.jsonl", set.0)));
-    let probes = parse(&read(format!("{}.probes.jsonl", set.1)), lines.len() as u32).unwrap();
-    let passages = conversation::passages(&lines);
+fn ask(set: &str, count: &dyn Fn(&str) -> u64) -> Answered {
+    let (lines, probes) = probed(set);
+    let passages = passages(&lines);
     let mut answered = Answered::default();
     for probe in probes {
         let text = answer(&AnswerInput {

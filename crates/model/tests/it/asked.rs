@@ -5,12 +5,6 @@
 //! questions (`? question | words of the short answer | further words`; `/` separates alternatives, `-`
 //! stands for a question without an answer). The first, third, fifth question and so on are for tuning.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
 use std::fmt::Write as _;
 
 use unisono_context::{Encoding, Ordinal, Part, Role, Timestamp, Tokens};
