@@ -8,7 +8,7 @@ use unisono_model::extractive::{
     answer, summarise, synthesise,
 };
 
-use crate::rolling::{DAY, START, count};
+use crate::rolling::{DAY, START, check, count};
 
 /// A message of a person, so many days after the first.
 fn said<'a>(n: u32, days: i64, name: &'a str, text: &'a str) -> Passage<'a> {
@@ -43,14 +43,7 @@ fn the_message_after_a_question_is_its_answer() {
         said(5, 3, "Ana", "I bought a red bicycle."),
     ];
     let text = ask(&talk, "Which hospital is Ben's dad in?");
-    assert!(
-        text.contains("#2 Ben") && text.contains("ward 23"),
-        "{text}"
-    );
-    assert!(
-        !text.contains("train") && !text.contains("bicycle"),
-        "{text}"
-    );
+    check(&text, &["#2 Ben", "ward 23"], &["train", "bicycle"]);
 }
 
 #[test]
@@ -61,11 +54,7 @@ fn a_question_that_was_asked_before_has_the_answer_of_then() {
         said(3, 1, "Ana", "The kitchen is blue now."),
     ];
     let text = ask(&talk, "How much did the sofa cost?");
-    assert!(text.contains("640 euros"), "{text}");
-    assert!(
-        !text.contains("How much") && !text.contains("kitchen"),
-        "{text}"
-    );
+    check(&text, &["640 euros"], &["How much", "kitchen"]);
 }
 
 #[test]
@@ -82,10 +71,9 @@ fn a_question_about_a_month_is_answered_with_what_was_said_then() {
         said(4, 120, "Ana", "I passed the exam at the second try."),
     ];
     let text = ask(&talk, "What happened in March 2025?");
-    assert!(text.contains("planetarium"), "{text}");
-    assert!(!text.contains("lease") && !text.contains("exam"), "{text}");
+    check(&text, &["planetarium"], &["lease", "exam"]);
     let text = ask(&talk, "What did Ana do on 8 January 2025?");
-    assert!(text.contains("lease") && !text.contains("exam"), "{text}");
+    check(&text, &["lease"], &["exam"]);
 }
 
 #[test]
@@ -96,10 +84,7 @@ fn the_year_of_a_month_is_not_its_subject() {
         said(3, 60, "Ben", "I got the job at the planetarium."),
     ];
     let text = ask(&talk, "What happened in March 2025?");
-    assert!(
-        text.contains("planetarium") && !text.contains("contract"),
-        "{text}"
-    );
+    check(&text, &["planetarium"], &["contract"]);
 }
 
 #[test]
@@ -107,10 +92,7 @@ fn a_long_message_is_quoted_where_it_has_the_words() {
     let lines: Vec<String> = (0..30).map(|n| format!("line {n}: ok")).collect();
     let log = format!("{}\nerror: rounding of 19.99", lines.join("\n"));
     let text = ask(&[said(1, 0, "Ana", &log)], "Which error occurred?");
-    assert!(
-        text.contains("rounding") && !text.contains("line 5:"),
-        "{text}"
-    );
+    check(&text, &["rounding"], &["line 5:"]);
 }
 
 #[test]
@@ -147,11 +129,7 @@ fn a_later_correction_stands_beside_what_it_corrects() {
         said(4, 5, "Ben", "The change of plan at work is annoying."),
     ];
     let text = ask(&talk, "When is the wedding?");
-    assert!(
-        text.contains("14 September") && text.contains("21 September"),
-        "{text}"
-    );
-    assert!(!text.contains("band") && !text.contains("work"), "{text}");
+    check(&text, &["14 September", "21 September"], &["band", "work"]);
 }
 
 #[test]
@@ -169,7 +147,7 @@ fn an_answer_of_quotes_is_not_quoted() {
         lead,
     ];
     let text = ask(&talk, "When is the launch?");
-    assert!(text.contains("#1 Ana") && !text.contains("#3"), "{text}");
+    check(&text, &["#1 Ana"], &["#3"]);
     let summary = summarise(&SummaryInput::new(&talk, Tokens(300), &count));
     assert!(!summary.text.contains("#3"), "{}", summary.text);
 }
@@ -211,10 +189,7 @@ fn a_note_of_an_attachment_is_not_quoted() {
         count: &count,
     };
     let text = answer(&input).text;
-    assert!(
-        text.contains("approved") && !text.contains("bytes"),
-        "{text}"
-    );
+    check(&text, &["approved"], &["bytes"]);
     let text = ask(&talk[1..3], "What is with the harbour?");
     assert!(!text.contains("harbour plan"), "{text}");
 }
@@ -284,10 +259,10 @@ fn a_question_about_a_kind_of_facts_is_answered_with_them() {
         said(5, 4, "Ana", "The exporter is fast now."),
     ];
     let text = ask(&talk, "Which dates changed?");
-    assert!(text.contains("postponed to Friday 21 March"), "{text}");
-    assert!(
-        !text.contains("picker") && !text.contains("exporter"),
-        "{text}"
+    check(
+        &text,
+        &["postponed to Friday 21 March"],
+        &["picker", "exporter"],
     );
 }
 
@@ -299,7 +274,7 @@ fn the_next_message_that_contradicts_stands_beside_its_quote() {
         said(3, 1, "Ana", "The fence is green."),
     ];
     let text = ask(&talk, "Who has the keys of the shed?");
-    assert!(text.contains("to Kai") && !text.contains("fence"), "{text}");
+    check(&text, &["to Kai"], &["fence"]);
 }
 
 #[test]
@@ -313,7 +288,7 @@ fn the_best_quote_stands_first_also_beside_quotes_without_a_day() {
     let text = ask(&talk, "How much does the roof of the shed cost?");
     let best = "- #3 Ana: “The roof of the shed costs 410 euros.” (2025-01-11)\n";
     assert!(text.starts_with(&format!("## Answer\n{best}")), "{text}");
-    assert!(text.contains("- #1 Ana") && !text.contains("**"), "{text}");
+    check(&text, &["- #1 Ana"], &["**"]);
 }
 
 #[test]
@@ -331,10 +306,7 @@ fn a_number_that_no_message_has_is_named_above_the_nearest_messages() {
         assert!(text.starts_with(note), "{text}");
         let quotes = text.lines().filter(|line| line.starts_with("- #")).count();
         assert!((1..=3).contains(&quotes), "{text}");
-        assert!(
-            !text.contains("bicycle") && !text.contains("## Decisions"),
-            "{text}"
-        );
+        check(&text, &[], &["bicycle", "## Decisions"]);
     }
 }
 
@@ -353,10 +325,7 @@ fn an_agent_quotes_nothing_that_does_not_bear_on_the_question() {
         said(5, 2, "Ana", "We decided to sell the boat."),
     ];
     let text = ask_agent(&talk, "You collect decisions.", "What does the hall cost?");
-    assert!(
-        text.contains("hall in Ghent") && !text.contains("boat"),
-        "{text}"
-    );
+    check(&text, &["hall in Ghent"], &["boat"]);
 }
 
 #[test]
@@ -390,12 +359,9 @@ fn a_question_in_a_script_without_spaces_is_answered_by_its_subject() {
         said(7, 3, "佐藤", "多少有点累。"),
     ];
     let text = ask(&talk, "転勤はどこですか？");
-    assert!(
-        text.contains("大阪支社") && !text.contains("大丈夫"),
-        "{text}"
-    );
+    check(&text, &["大阪支社"], &["大丈夫"]);
     let text = ask(&talk, "护照号码是多少？");
-    assert!(text.contains("E12345678") && !text.contains("累"), "{text}");
+    check(&text, &["E12345678"], &["累"]);
     // Pairs of characters are not listed as missing words.
     talk.extend((8..20).map(|n| said(n, 4, "鈴木", "会議は三時からです。")));
     let text = ask(&talk, "会議は何時から？");
@@ -445,10 +411,7 @@ fn a_question_about_what_a_person_said_is_answered_by_that_person() {
         let text = ask(&talk, task);
         let first = text.lines().find(|line| line.starts_with("- "));
         assert!(first.is_some_and(|line| line.contains("Volvo")), "{text}");
-        assert!(
-            !text.contains("doctor") && !text.contains("everybody"),
-            "{text}"
-        );
+        check(&text, &[], &["doctor", "everybody"]);
     }
 }
 
@@ -509,10 +472,7 @@ fn a_german_question_finds_compound_words() {
         said(3, 1, "Lukas", "Die Wohnung ist hell."),
     ];
     let text = ask(&talk, "Wie lange ist die Frist?");
-    assert!(
-        text.contains("sechs Wochen") && !text.contains("hell"),
-        "{text}"
-    );
+    check(&text, &["sechs Wochen"], &["hell"]);
 }
 
 #[test]
@@ -544,10 +504,7 @@ fn a_message_without_a_time_has_no_day() {
     for text in [first, second, rolled] {
         assert!(!text.contains("Days (UTC)"), "{text}");
         let (before, after) = text.split_once("29 November 2025:").unwrap();
-        assert!(
-            before.contains("240 euros") && before.contains("Jolanda"),
-            "{text}"
-        );
+        check(before, &["240 euros", "Jolanda"], &[]);
         assert!(after.contains("95 euros"), "{text}");
     }
     let paragraph = of(&talk, None, SummaryLayout::Paragraph);

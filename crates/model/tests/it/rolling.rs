@@ -20,3 +20,14 @@ pub(crate) fn summary(passages: &[Passage<'_>], prior: Option<&str>, cap: u64) -
     assert!(count(&draft.text) <= cap);
     draft.text
 }
+
+/// Checks what a text has, and what it lacks.
+#[track_caller]
+pub(crate) fn check(text: &str, has: &[&str], lacks: &[&str]) {
+    for part in has {
+        assert!(text.contains(*part), "no {part:?} in {text}");
+    }
+    for part in lacks {
+        assert!(!text.contains(*part), "{part:?} in {text}");
+    }
+}
