@@ -452,11 +452,10 @@ fn the_budget_of_an_estimated_model_is_reduced_by_its_error() {
     }
     let usable = |calibrations: Vec<Calibration>| {
         let mut shell = Shell::with(2);
-        shell.accept(NewTurn {
+        shell.begin(NewTurn {
             calibrations,
             ..turn(0, team(agent("lead"), []))
         });
-        shell.prepare();
         let turn = shell.state().turn(turn_id(0)).unwrap();
         let budgets = shell.state().least_budget(turn).unwrap();
         budgets.iter().next().unwrap().usable

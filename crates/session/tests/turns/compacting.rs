@@ -54,14 +54,13 @@ fn an_overflow_fails_with_the_numbers_before_any_model_call() {
         "word ".repeat(2_000),
         shell.now,
     );
-    shell.accept(NewTurn {
+    shell.begin(NewTurn {
         work: Work::Answer {
             input: long,
             client_options: unisono_context::call::ClientOptions::default(),
         },
         ..compacting(0, team(agent("lead"), [agent("a")]), 60)
     });
-    shell.prepare();
     let (code, reason) = code(shell.outcome(0));
     assert_eq!(code, "context_overflow");
     for number in ["2504", "1626", "2000"] {
@@ -75,8 +74,7 @@ fn an_overflow_fails_with_the_numbers_before_any_model_call() {
 fn the_smallest_agent_that_holds_the_required_part_determines_the_budget() {
     let tokens = |delegate: Definition| {
         let mut shell = Shell::with(20);
-        shell.accept(compacting(0, team(agent("lead"), [delegate]), 10_000));
-        shell.prepare();
+        shell.begin(compacting(0, team(agent("lead"), [delegate]), 10_000));
         let snapshot = shell.state().snapshot(turn_id(0)).unwrap();
         let said = snapshot.blocks().len() + snapshot.entries().len();
         (said, shell.facts("run_ended").len())
@@ -106,8 +104,7 @@ fn too_small() -> Definition {
 #[test]
 fn an_agent_that_is_too_small_is_refused_by_name_and_the_others_continue() {
     let mut shell = Shell::with(20);
-    shell.accept(turn(0, team(agent("lead"), [too_small(), agent("a")])));
-    let briefs = shell.dispatched();
+    let briefs = shell.dispatch(turn(0, team(agent("lead"), [too_small(), agent("a")])));
     let names: Vec<&str> = briefs.iter().map(|b| b.definition.id.as_str()).collect();
     assert_eq!(names, ["a"]);
     let open = shell.state().turn(turn_id(0)).unwrap();
@@ -173,8 +170,7 @@ fn an_agent_that_is_too_small_is_hidden_from_the_lead_and_refused_with_a_reason(
 #[test]
 fn a_lead_that_is_too_small_fails_the_turn_by_name() {
     let mut shell = Shell::with(20);
-    shell.accept(turn(0, team(too_small(), [agent("a")])));
-    shell.prepare();
+    shell.begin(turn(0, team(too_small(), [agent("a")])));
     let (code, reason) = code(shell.outcome(0));
     assert_eq!(code, "context_overflow");
     assert!(
@@ -323,8 +319,7 @@ fn a_job_contains_the_model_and_the_alterations_of_its_conversation() {
 #[test]
 fn a_compaction_on_request_takes_a_short_conversation_too() {
     let mut shell = Shell::with(7);
-    shell.accept(manual(0));
-    shell.prepare();
+    shell.begin(manual(0));
     let Outcome::Compacted { before, after } = *shell.outcome(0) else {
         panic!("{}", shell.outcome(0));
     };
@@ -337,8 +332,7 @@ fn a_compaction_on_request_takes_a_short_conversation_too() {
     assert_eq!(checkpoint.kind, Kind::Manual);
 
     let mut shell = Shell::with(1);
-    shell.accept(manual(0));
-    shell.prepare();
+    shell.begin(manual(0));
     assert!(matches!(shell.outcome(0), Outcome::Compacted { before, after } if before == after));
 }
 
@@ -417,11 +411,10 @@ fn a_requested_cut_reaches_all_large_messages() {
         over: Some(Tokens(8)),
     };
     let writing = SummaryOptions::default();
-    shell.accept(NewTurn {
+    shell.begin(NewTurn {
         work: Work::CompactPart { part, writing },
         ..manual(0)
     });
-    shell.prepare();
     let outcome = shell.outcome(0);
     assert!(matches!(outcome, Outcome::Compacted { .. }), "{outcome}");
     let cuts = shell.facts("compaction_planned").len();

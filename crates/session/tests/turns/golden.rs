@@ -14,8 +14,7 @@ fn the_journal_of_a_turn_with_three_delegates() {
         ..agent("risks")
     };
     let delegates = [agent("facts"), stubborn, agent("actions")];
-    shell.accept(compacting(0, team(agent("lead"), delegates), 120));
-    let briefs = shell.dispatched();
+    let briefs = shell.dispatch(compacting(0, team(agent("lead"), delegates), 120));
     let reply = Reply {
         text: "let me look".into(),
         calls: vec![ToolCall {

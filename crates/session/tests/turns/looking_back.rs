@@ -17,8 +17,7 @@ fn trace(shell: &Shell) -> Trace {
 #[test]
 fn a_cancelled_delegate_is_stopped_and_the_turn_goes_on_without_it() {
     let mut shell = Shell::with(4);
-    shell.accept(turn(0, team(agent("lead"), agents(&["facts", "risks"]))));
-    let delegates = shell.dispatched();
+    let delegates = shell.dispatch(turn(0, team(agent("lead"), agents(&["facts", "risks"]))));
     let run = delegates[0].run;
     shell.feed(Input::CancelRun { run }).unwrap();
     assert_eq!(shell.cancelled(), [run], "whoever works on it is told");
@@ -75,8 +74,7 @@ fn cancelling_a_run_cancels_its_children_and_cancelling_the_lead_the_turn() {
 #[test]
 fn a_trace_keeps_ended_turns_and_runs() {
     let mut shell = Shell::with(4);
-    shell.accept(turn(0, team(agent("lead"), agents(&["facts", "risks"]))));
-    let delegates = shell.dispatched();
+    let delegates = shell.dispatch(turn(0, team(agent("lead"), agents(&["facts", "risks"]))));
     shell.finish(&delegates[0], "the facts");
     shell.fail(&delegates[1], RunCause::BadInput);
     let lead = shell.dispatched().remove(0);
@@ -129,8 +127,7 @@ fn a_trace_keeps_ended_turns_and_runs() {
 #[test]
 fn a_replay_gives_each_run_its_original_assignment() {
     let mut shell = Shell::with(4);
-    shell.accept(turn(0, team(agent("lead"), agents(&["facts", "risks"]))));
-    let delegates = shell.dispatched();
+    let delegates = shell.dispatch(turn(0, team(agent("lead"), agents(&["facts", "risks"]))));
     shell.finish(&delegates[1], "the risks");
     shell.finish(&delegates[0], "the facts");
     let lead = shell.dispatched().remove(0);

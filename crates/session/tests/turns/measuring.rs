@@ -141,8 +141,7 @@ fn elsewhere(shell: &mut Shell, at: unisono_context::MessageId, turn: NewTurn) {
 fn a_count_during_a_compaction_is_kept_for_the_next_step() {
     let compacted = || {
         let mut shell = Shell::with(12);
-        shell.accept(manual(7));
-        shell.prepare();
+        shell.begin(manual(7));
         shell
     };
     let even = even_in(compacted());

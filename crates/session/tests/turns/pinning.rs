@@ -60,8 +60,7 @@ fn pins_hold_through_twenty_compactions_before_and_after_the_summary() {
     let mut shell = Shell::with(12);
     shell.feed(pin(2, true)).unwrap();
     for n in 0..20 {
-        shell.accept(compacting(n, team(agent("lead"), []), 60));
-        let briefs = shell.dispatched();
+        let briefs = shell.dispatch(compacting(n, team(agent("lead"), []), 60));
         shell.finish(
             &briefs[0],
             "a long answer, so that the next turn compacts again, surely",
@@ -83,8 +82,7 @@ fn pins_hold_through_twenty_compactions_before_and_after_the_summary() {
 #[test]
 fn a_pin_does_not_change_a_frozen_context() {
     let mut shell = Shell::with(12);
-    shell.accept(compacting(0, team(agent("lead"), []), 60));
-    let briefs = shell.dispatched();
+    let briefs = shell.dispatch(compacting(0, team(agent("lead"), []), 60));
     let before = briefs[0].snapshot.as_ref().unwrap().id();
     shell.feed(pin(1, true)).unwrap();
     let mut shell = shell.recovered();

@@ -245,8 +245,7 @@ fn it_is_dropped_with_a_reason_if_something_changed_meanwhile() {
 fn an_edited_summary_or_a_requested_compaction_drops_it() {
     // The range contains the summary of an earlier compaction.
     let mut shell = Shell::with(20);
-    shell.accept(manual(0));
-    shell.prepare();
+    shell.begin(manual(0));
     let made = shell.state().checkpoints().iter().next().unwrap().id;
     let low = |n| NewTurn {
         policy: compacting(n, team(agent("lead"), []), 60).policy,
@@ -256,7 +255,7 @@ fn an_edited_summary_or_a_requested_compaction_drops_it() {
     let job = ahead(&mut shell);
     assert_eq!(job.prior.len(), 1, "it reads the earlier summary");
     write(&mut shell, &job, summary(15, &Encoding::ALL));
-    shell.accept(NewTurn {
+    shell.begin(NewTurn {
         work: Work::Edit {
             checkpoint: made,
             text: "## Context\nanother text".into(),
@@ -264,14 +263,12 @@ fn an_edited_summary_or_a_requested_compaction_drops_it() {
         },
         ..low(2)
     });
-    shell.prepare();
     assert_eq!(shell.outcome(2).name(), "compacted");
     answer(&mut shell, low(3));
     assert_eq!(drops(&shell), [DropReason::Range]);
 
     let mut shell = prepared();
-    shell.accept(manual(1));
-    shell.prepare();
+    shell.begin(manual(1));
     assert_eq!(drops(&shell), [DropReason::Replaced]);
     assert!(
         shell.state().preparation("main").is_none(),
@@ -283,8 +280,7 @@ fn an_edited_summary_or_a_requested_compaction_drops_it() {
 fn a_turn_waits_for_the_summary_that_is_being_written() {
     let mut shell = near();
     let job = ahead(&mut shell);
-    shell.accept(preparing(1));
-    shell.prepare();
+    shell.begin(preparing(1));
     assert!(shell.facts("compaction_planned").is_empty(), "it waits");
     write(&mut shell, &job, summary(20, &Encoding::ALL));
     let lead = shell.dispatched().remove(0);
@@ -298,8 +294,7 @@ fn a_turn_compacts_by_itself_if_the_summary_is_not_written() {
     for (busy, stays) in [(false, true), (true, false)] {
         let mut shell = near();
         let job = ahead(&mut shell);
-        shell.accept(preparing(1));
-        shell.prepare();
+        shell.begin(preparing(1));
         let reason: Arc<str> = "the model is out of reach".into();
         shell
             .feed(Input::StepFailed {

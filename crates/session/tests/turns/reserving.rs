@@ -262,8 +262,7 @@ fn takes_a_round(shell: &mut Shell, lead: &RunAssignment, round: u32) -> Result<
 fn is_answered(case: &Case) -> Result<(), TestCaseError> {
     let mut shell = Shell::from_import(case.import());
     for n in 0..3 {
-        shell.accept(taken(case, n));
-        let briefs = shell.dispatched();
+        let briefs = shell.dispatch(taken(case, n));
         if let Some(reason) = overflow(&shell) {
             let usable = case.window - case.window / 6 - case.window / 20;
             let needs = case.needed();

@@ -27,8 +27,7 @@ fn refused(shell: &mut Shell, turn: NewTurn) -> RevertError {
 
 /// Answers a turn; returns its snapshot id.
 fn answer(shell: &mut Shell, turn: NewTurn) -> SnapshotId {
-    shell.accept(turn);
-    let briefs = shell.dispatched();
+    let briefs = shell.dispatch(turn);
     shell.finish(
         &briefs[0],
         "an answer that is long enough to be compacted later",
@@ -49,10 +48,8 @@ fn now(shell: &Shell) -> SnapshotId {
 #[test]
 fn a_revert_restores_the_context_and_the_next_turn_does_not_compact_it() {
     let mut shell = Shell::with(12);
-    shell.accept(manual(0));
-    shell.prepare();
-    shell.accept(revert(1, 0));
-    shell.prepare();
+    shell.begin(manual(0));
+    shell.begin(revert(1, 0));
     let Outcome::Reverted { before, after } = shell.outcome(1) else {
         panic!("{}", shell.outcome(1));
     };
@@ -63,8 +60,7 @@ fn a_revert_restores_the_context_and_the_next_turn_does_not_compact_it() {
     answer(&mut shell, compacting(2, team(agent("lead"), []), 60));
     assert_eq!(shell.facts("compaction_planned").len(), 1);
     // A person may still compact; after that everything is as before.
-    shell.accept(manual(3));
-    shell.prepare();
+    shell.begin(manual(3));
     answer(&mut shell, compacting(4, team(agent("lead"), []), 40));
     assert!(shell.facts("compaction_planned").len() > 2);
     let recovered = shell.recovered();
@@ -79,8 +75,7 @@ fn a_revert_restores_the_context_and_the_next_turn_does_not_compact_it() {
 #[test]
 fn an_inactive_checkpoint_is_refused_with_the_reason() {
     let mut shell = Shell::with(12);
-    shell.accept(manual(0));
-    shell.prepare();
+    shell.begin(manual(0));
     assert_eq!(refused(&mut shell, revert(1, 7)), RevertError::Unknown);
     let at = message_id(1);
     let branch = "short".into();
@@ -94,30 +89,26 @@ fn an_inactive_checkpoint_is_refused_with_the_reason() {
         RevertError::Elsewhere { number: 1, .. }
     ));
     answer(&mut shell, turn(2, team(agent("lead"), [])));
-    shell.accept(manual(3));
-    shell.prepare();
+    shell.begin(manual(3));
     let why = refused(&mut shell, revert(4, 0));
     assert_eq!(why, RevertError::Superseded { number: 1, by: 2 });
     assert_eq!(
         why.to_string(),
         "checkpoint 1 was superseded by checkpoint 2: revert 2 first"
     );
-    shell.accept(revert(5, 3));
-    shell.prepare();
+    shell.begin(revert(5, 3));
     assert_eq!(
         refused(&mut shell, revert(6, 3)),
         RevertError::Retired { number: 2 }
     );
-    shell.accept(revert(7, 0));
-    shell.prepare();
+    shell.begin(revert(7, 0));
     assert!(matches!(shell.outcome(7), Outcome::Reverted { .. }));
 }
 
 #[test]
 fn a_revert_that_does_not_fit_is_refused_with_the_numbers() {
     let mut shell = Shell::with(40);
-    shell.accept(manual(0));
-    shell.prepare();
+    shell.begin(manual(0));
     let before = now(&shell);
     let small = Definition {
         limits: Limits {
@@ -127,11 +118,10 @@ fn a_revert_that_does_not_fit_is_refused_with_the_numbers() {
         },
         ..agent("small")
     };
-    shell.accept(NewTurn {
+    shell.begin(NewTurn {
         team: team(small, []),
         ..revert(1, 0)
     });
-    shell.prepare();
     let Outcome::Failed { code, reason } = shell.outcome(1) else {
         panic!("{}", shell.outcome(1));
     };
@@ -147,12 +137,9 @@ fn a_revert_that_does_not_fit_is_refused_with_the_numbers() {
 #[test]
 fn a_revert_waits_for_the_turn_before_it_and_checks_again() {
     let mut shell = Shell::with(12);
-    shell.accept(manual(0));
-    shell.prepare();
-    shell.accept(compacting(1, team(agent("lead"), []), 60));
-    let briefs = shell.dispatched();
-    shell.accept(revert(2, 0));
-    shell.prepare();
+    shell.begin(manual(0));
+    let briefs = shell.dispatch(compacting(1, team(agent("lead"), []), 60));
+    shell.begin(revert(2, 0));
     assert!(shell.state().ended_turn(turn_id(2)).is_none(), "it waits");
     shell.finish(&briefs[0], "an answer");
     shell.prepare();
@@ -170,10 +157,8 @@ fn a_revert_waits_for_the_turn_before_it_and_checks_again() {
 #[test]
 fn a_crash_after_a_revert_does_not_repeat_it() {
     let mut shell = Shell::with(12);
-    shell.accept(manual(0));
-    shell.prepare();
-    shell.accept(revert(1, 0));
-    shell.prepare();
+    shell.begin(manual(0));
+    shell.begin(revert(1, 0));
     let outcome = shell.outcome(1).clone();
     assert_eq!(
         shell.journal.pop().map(|event| event.fact.name()),
@@ -188,8 +173,7 @@ fn a_crash_after_a_revert_does_not_repeat_it() {
 #[test]
 fn an_imported_reverted_checkpoint_stays_reverted() {
     let mut shell = Shell::with(12);
-    shell.accept(manual(0));
-    shell.prepare();
+    shell.begin(manual(0));
     let made: Vec<_> = shell.state().checkpoints().iter().cloned().collect();
     let import = Import {
         retired: vec![made[0].id],

@@ -48,13 +48,10 @@ fn edit(n: u64, of: u64, text: &str, tokens: u64) -> NewTurn {
 /// A session of twelve messages, compacted twice.
 fn compacted_twice() -> Shell {
     let mut shell = Shell::with(12);
-    shell.accept(manual(0));
-    shell.prepare();
-    shell.accept(turn(1, team(agent("lead"), [])));
-    let briefs = shell.dispatched();
+    shell.begin(manual(0));
+    let briefs = shell.dispatch(turn(1, team(agent("lead"), [])));
     shell.finish(&briefs[0], "an answer");
-    shell.accept(manual(2));
-    shell.prepare();
+    shell.begin(manual(2));
     shell
 }
 
@@ -104,8 +101,7 @@ fn a_regenerated_summary_reads_the_original_input() {
     assert_eq!((made.kind, &made.covers), (Kind::Manual, &cover.spans));
 
     let checkpoint = ids::checkpoint(turn_id(3), 1);
-    shell.accept(anew(4, Work::Revert { checkpoint }));
-    shell.prepare();
+    shell.begin(anew(4, Work::Revert { checkpoint }));
     assert_eq!(active(&shell), [2], "the one before is back");
 }
 
@@ -143,8 +139,7 @@ fn a_persons_text_replaces_the_summary() {
         .unwrap()
         .covers
         .clone();
-    shell.accept(edit(3, 2, "what matters, in my words", 30));
-    shell.prepare();
+    shell.begin(edit(3, 2, "what matters, in my words", 30));
     let Outcome::Compacted { before, after } = shell.outcome(3) else {
         panic!("{}", shell.outcome(3));
     };
@@ -175,8 +170,7 @@ fn a_text_that_is_too_long_or_empty_or_for_another_checkpoint_is_refused() {
         (edit(4, 2, "large", 700), "over its target of"),
     ];
     for (n, (turn, reason)) in (3..).zip(rows) {
-        shell.accept(turn);
-        shell.prepare();
+        shell.begin(turn);
         let (code, text) = failed(&shell, n);
         assert_eq!(code, "edit_rejected");
         assert!(text.contains(reason), "{text}");

@@ -80,8 +80,7 @@ fn a_failed_delegate_ends_the_turn_only_if_its_definition_says_so() {
             on_failure,
             ..agent("first")
         };
-        shell.accept(turn(0, team(agent("lead"), [first, agent("second")])));
-        let briefs = shell.dispatched();
+        let briefs = shell.dispatch(turn(0, team(agent("lead"), [first, agent("second")])));
         shell.fail(&briefs[0], RunCause::BadInput);
         if goes_on {
             shell.finish(&briefs[1], "result");
@@ -469,8 +468,7 @@ fn an_agent_that_gets_the_task_only_sees_no_snapshot() {
         context: ContextMode::TaskOnly,
         ..agent("loner")
     };
-    shell.accept(turn(0, team(agent("lead"), [loner, agent("other")])));
-    let briefs = shell.dispatched();
+    let briefs = shell.dispatch(turn(0, team(agent("lead"), [loner, agent("other")])));
     assert!(briefs[0].snapshot.is_none() && briefs[1].snapshot.is_some());
     assert_eq!(&*briefs[0].task, "what is left to do?");
     let opened = shell

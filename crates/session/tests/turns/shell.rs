@@ -81,6 +81,18 @@ impl Shell {
         self.feed(Input::Accept(Box::new(turn))).unwrap();
     }
 
+    /// Accepts a turn and prepares it.
+    pub fn begin(&mut self, turn: NewTurn) {
+        self.accept(turn);
+        self.prepare();
+    }
+
+    /// Accepts a turn and takes the agents to start.
+    pub fn dispatch(&mut self, turn: NewTurn) -> Vec<RunAssignment> {
+        self.accept(turn);
+        self.dispatched()
+    }
+
     /// Counts, compacts and renders until only agents, clocks and cancellations are left.
     pub fn prepare(&mut self) {
         while let Some(at) = self.waiting.iter().position(is_preparation) {

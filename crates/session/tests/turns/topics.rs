@@ -41,8 +41,7 @@ fn tiered(n: u64, text: &str, at: Timestamp, ends: Ends) -> NewTurn {
 /// One turn, answered with one word.
 fn say(shell: &mut Shell, n: u64, text: &str, at: Timestamp, ends: Ends) {
     shell.now = at;
-    shell.accept(tiered(n, text, at, ends));
-    let briefs = shell.dispatched();
+    let briefs = shell.dispatch(tiered(n, text, at, ends));
     shell.finish(&briefs[0], "well");
 }
 
@@ -221,8 +220,7 @@ fn ends_survive_a_restart_and_are_decided_once() {
 #[test]
 fn other_presets_decide_no_topic_ends() {
     let mut shell = Shell::with(4);
-    shell.accept(turn(0, team(agent("lead"), [])));
-    let briefs = shell.dispatched();
+    let briefs = shell.dispatch(turn(0, team(agent("lead"), [])));
     shell.finish(&briefs[0], "well");
     assert!(shell.facts("topics_decided").is_empty());
     assert!(shell.facts("phrases_set").is_empty());
