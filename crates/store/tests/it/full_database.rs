@@ -2,13 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use tokio_postgres::{Client, NoTls};
+use tokio_postgres::Client;
 use unisono_store::postgres::{Options, Postgres};
 use unisono_store::{Engine, Error, Health};
 use unisono_test_postgres::Server;
 
 use crate::members::{LATE, append, beat, cluster, member};
-use crate::postgres::{role, sql, store};
+use crate::postgres::{client, role, sql, store};
 
 const A: unisono_store::SessionId = unisono_store::SessionId::from_u128(0xA);
 
@@ -81,9 +81,7 @@ async fn a_program_that_writes_nothing_learns_that_the_database_is_full() {
     plain.close().await.unwrap();
     let one = member("full_for_all", LATE).await;
     let idle = member("full_for_all", LATE).await;
-    let url = Server::shared().unwrap().url("full_for_all");
-    let (client, connection) = tokio_postgres::connect(&url, NoTls).await.unwrap();
-    tokio::spawn(connection);
+    let client = client(Server::shared().unwrap(), "full_for_all").await;
     let claim = one.claim(A).await.unwrap();
     let last = one.append(append(claim.epoch, 0)).await.unwrap();
     // Twice: it looks again after the first time is over.
@@ -117,9 +115,7 @@ async fn writes_are_refused_in_advance_until_the_database_takes_them_again() {
     let Some(engine) = store("refusing").await else {
         return;
     };
-    let url = Server::shared().unwrap().url("refusing");
-    let (client, connection) = tokio_postgres::connect(&url, NoTls).await.unwrap();
-    tokio::spawn(connection);
+    let client = client(Server::shared().unwrap(), "refusing").await;
     let mut last = 0;
     for code in ["53100", "25006"] {
         let is_right = |error: &Error| match code {

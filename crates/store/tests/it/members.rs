@@ -4,14 +4,13 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio_postgres::NoTls;
 use unisono_store::postgres::{Options, Postgres};
 use unisono_store::{
     Announcement, Append, Beat, Cluster, Deletion, Engine, Error, SessionId, SessionInfo,
 };
 use unisono_test_postgres::Server;
 
-use crate::postgres::{Proxy, sql, store};
+use crate::postgres::{Proxy, client, sql, store};
 
 const A: SessionId = SessionId::from_u128(0xA);
 /// Lease time in tests that wait for a program to be gone; its beats must arrive in time on a busy
@@ -372,10 +371,7 @@ async fn a_claim_under_way_during_a_hand_over_is_handed_over_too() {
     beat(&one, |beat| beat.is_draining).await;
     // The claim waits in the database for another transaction.
     let server = Server::shared().unwrap();
-    let (mut client, connection) = tokio_postgres::connect(&server.url("passing"), NoTls)
-        .await
-        .unwrap();
-    tokio::spawn(connection);
+    let mut client = client(server, "passing").await;
     let held = client.transaction().await.unwrap();
     let lock = "SELECT FROM unisono_sessions WHERE session = $1 FOR UPDATE";
     held.query(lock, &[&A.0]).await.unwrap();

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tokio_postgres::{NoTls, Transaction};
+use tokio_postgres::{Client, NoTls, Transaction};
 use unisono_store::postgres::{Options, Postgres};
 use unisono_store::{
     Append, Checkpoint, Deletion, Engine, Error, Event, Health, SessionId, archive,
@@ -19,12 +19,17 @@ const A: SessionId = SessionId::from_u128(0xA);
 /// a busy machine a commit may take a second.
 pub(crate) const SHORT_PATIENCE: Duration = Duration::from_secs(2);
 
+/// Connects as the server's owner.
+pub(crate) async fn client(server: &Server, schema: &str) -> Client {
+    let connected = tokio_postgres::connect(&server.url(schema), NoTls).await;
+    let (client, connection) = connected.unwrap();
+    tokio::spawn(connection);
+    client
+}
+
 /// Runs statements as the server's owner.
 pub(crate) async fn sql(server: &Server, schema: &str, statements: &str) {
-    let (client, connection) = tokio_postgres::connect(&server.url(schema), NoTls)
-        .await
-        .unwrap();
-    tokio::spawn(connection);
+    let client = client(server, schema).await;
     client.batch_execute(statements).await.unwrap();
 }
 
@@ -271,9 +276,7 @@ async fn large_events_and_states_are_compressed_by_lz4_if_the_server_has_it() {
         state: large.clone(),
     };
     engine.put_checkpoint(A, claim.epoch, state).await.unwrap();
-    let url = Server::shared().unwrap().url("compressed");
-    let (client, connection) = tokio_postgres::connect(&url, NoTls).await.unwrap();
-    tokio::spawn(connection);
+    let client = client(Server::shared().unwrap(), "compressed").await;
     let row = client.query_one(COMPRESSION, &[]).await.unwrap();
     let [best, event, state]: [String; 3] = [0_usize, 1, 2].map(|column| row.get(column));
     assert_eq!((&event, &state), (&best, &best));
@@ -334,9 +337,7 @@ async fn an_append_that_the_database_refuses_fails_no_other_one_of_its_statement
     let Some(engine) = store("refused_alone").await else {
         return;
     };
-    let url = Server::shared().unwrap().url("refused_alone");
-    let (mut client, connection) = tokio_postgres::connect(&url, NoTls).await.unwrap();
-    tokio::spawn(connection);
+    let mut client = client(Server::shared().unwrap(), "refused_alone").await;
     let (a, b) = (
         engine.claim(A).await.unwrap(),
         engine.claim(B).await.unwrap(),

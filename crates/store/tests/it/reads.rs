@@ -4,13 +4,12 @@ use std::future::poll_fn;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use tokio_postgres::NoTls;
 use unisono_store::postgres::{Options, Postgres};
 use unisono_store::{Engine, SessionId};
 use unisono_test_postgres::Server;
 
 use crate::members::append;
-use crate::postgres::{role, store};
+use crate::postgres::{client, role, store};
 
 const A: SessionId = SessionId::from_u128(0xA);
 /// The reads that share a connection.
@@ -31,10 +30,7 @@ async fn reads_share_a_connection_and_many_do_not_hold_up_another() {
     for _ in 0..9 {
         assert_eq!(engine.read(A, 1, 9).await.unwrap().len(), 1);
     }
-    let (mut client, connection) = tokio_postgres::connect(&server.url("reads"), NoTls)
-        .await
-        .unwrap();
-    tokio::spawn(connection);
+    let mut client = client(server, "reads").await;
     // One that appends, one that claims, and one that reads; those of the opening end.
     let used = "SELECT count(*) FROM pg_stat_activity WHERE usename = 'reading'";
     let latest = Instant::now() + Duration::from_secs(30);
