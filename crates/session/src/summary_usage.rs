@@ -6,7 +6,7 @@ use unisono_context::call::Usage;
 use unisono_context::checkpoint::Writer;
 
 /// The usage of a turn's requests for summaries.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SummaryUsage {
     /// The total.
     pub total: Usage,
@@ -16,17 +16,6 @@ pub struct SummaryUsage {
     pub unused_steps: u32,
     /// The replies of the current step, with their models.
     step: Vec<(Arc<str>, Usage)>,
-}
-
-impl Default for SummaryUsage {
-    fn default() -> SummaryUsage {
-        SummaryUsage {
-            total: Usage::NONE,
-            unused: Usage::NONE,
-            unused_steps: 0,
-            step: Vec::new(),
-        }
-    }
 }
 
 impl SummaryUsage {

@@ -25,20 +25,11 @@ const PREFIX: &str = "unisono_";
 /// Random bytes of a secret.
 const BYTES: usize = 32;
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct TokenCache {
     /// `None` before the first use.
     journal: Mutex<Option<Tokens>>,
     table: watch::Sender<Arc<Table>>,
-}
-
-impl Default for TokenCache {
-    fn default() -> TokenCache {
-        TokenCache {
-            journal: Mutex::default(),
-            table: watch::Sender::new(Arc::default()),
-        }
-    }
 }
 
 /// The tokens that are not revoked.

@@ -25,17 +25,11 @@ pub(super) struct OpenCall {
 
 /// The calls on a path without a result so far, in chronological order. Results mostly arrive in
 /// that order too: earlier results share the calls behind them.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct OpenCalls {
     made: Arc<[OpenCall]>,
     /// Number of the first calls that are answered.
     answered: usize,
-}
-
-impl Default for OpenCalls {
-    fn default() -> OpenCalls {
-        Vec::new().into()
-    }
 }
 
 impl From<Vec<OpenCall>> for OpenCalls {

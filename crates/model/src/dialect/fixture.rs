@@ -94,9 +94,12 @@ pub(super) fn read(body: &str) -> Value {
     serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {body}"))
 }
 
-/// Requests of a group have one head, whatever else differs.
+/// Requests of a group have one head, with and without breakpoints, whatever else differs.
 pub(super) fn check_head_of_group(dialect: Dialect, exchange: Vec<Exchange>) {
-    let one = about(&everything(1).freeze(), Group::Shared);
+    let one = Request {
+        output_schema: Some(r#"{"type":"object","properties":{}}"#.into()),
+        ..about(&everything(1).freeze(), Group::Shared)
+    };
     let other = Request {
         persona: Persona {
             agent: AgentId::new("dates"),
@@ -107,12 +110,18 @@ pub(super) fn check_head_of_group(dialect: Dialect, exchange: Vec<Exchange>) {
         temperature_milli: None,
         allowed: [].into(),
         exchange,
+        output_schema: one.output_schema.clone(),
         ..about(&everything(u64::MAX >> 2).freeze(), Group::Shared)
     };
-    let head = |request: &Request| self::head(dialect, request);
-    assert_eq!(head(&one), head(&other));
+    for breakpoints in [true, false] {
+        let accepts = Accepts::default();
+        let head =
+            |request: &Request| head_bytes(dialect, SENDING.model, request, breakpoints, accepts);
+        assert_eq!(head(&one), head(&other));
+    }
+    assert_ne!(dialect.tail(&one, &SENDING), dialect.tail(&other, &SENDING));
     for volatile in ["risks", "volatile", "Task", "0000-0000"] {
-        assert!(!head(&one).contains(volatile), "{volatile}");
+        assert!(!head(dialect, &one).contains(volatile), "{volatile}");
     }
 }
 

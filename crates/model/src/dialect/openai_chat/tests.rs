@@ -131,16 +131,7 @@ fn models_that_reason_are_asked_otherwise() {
 
 #[test]
 fn a_group_shares_its_head() {
-    let (one, other) = (everything(1).freeze(), everything(1 << 60).freeze());
-    let first = answered(&one);
-    let mut second = answered(&other);
-    second.task = "something else".into();
-    second.exchange.clear();
-    second.persona.agent = unisono_context::AgentId::new("costs");
-    assert_eq!(head_of(&first, false), head_of(&second, false));
-    assert_eq!(head_of(&first, true), head_of(&second, true));
-    assert_ne!(CHAT.tail(&first, &SENDING), CHAT.tail(&second, &SENDING));
-    read(&body(&second, &SENDING));
+    fixture::check_head_of_group(CHAT, fixture::exchange("[]", ["call_1", "call_2"]));
 }
 
 #[test]

@@ -124,19 +124,7 @@ fn settings_of_models_that_do_not_reason() {
 
 #[test]
 fn a_group_shares_its_head() {
-    let (one, other) = (everything(1).freeze(), everything(1 << 60).freeze());
-    let first = answered(&one);
-    let mut second = answered(&other);
-    second.task = "something else".into();
-    second.exchange.clear();
-    let heads = [&first, &second].map(|request| fixture::head(RESPONSES, request));
-    assert_eq!(heads[0], heads[1]);
-    assert_eq!(without_breakpoints(&first), without_breakpoints(&second));
-    assert_ne!(
-        RESPONSES.tail(&first, &SENDING),
-        RESPONSES.tail(&second, &SENDING)
-    );
-    read(&body(RESPONSES, &second, &SENDING));
+    fixture::check_head_of_group(RESPONSES, fixture::exchange(ITEMS, ["call_1", "call_2"]));
 }
 
 macro_rules! recording {
