@@ -124,8 +124,7 @@ fn a_stopping_daemon_finishes_calls_of_its_tools() {
 #[test]
 fn a_stopping_mcp_server_finishes_what_its_client_asked() {
     let scene = Scene::new();
-    let mut server = Spoken::start(&scene.place);
-    server.initialize("2025-11-25");
+    let mut server = Spoken::greeted(scene.place.command(&["mcp"]));
     server.send(&ask());
     heard(&scene.started);
     let announced = std::fs::read(scene.place.path("data/unisono/daemon.json")).unwrap();
@@ -147,8 +146,7 @@ fn a_call_of_a_tool_that_does_not_end_in_time_is_told_so() {
     scene
         .place
         .set_config(format!("{agents}[server]\ndrain_seconds = 1\n"));
-    let mut server = Spoken::start(&scene.place);
-    server.initialize("2025-11-25");
+    let mut server = Spoken::greeted(scene.place.command(&["mcp"]));
     server.send(&ask());
     heard(&scene.started);
     server.signal("TERM");

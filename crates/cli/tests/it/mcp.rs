@@ -99,6 +99,14 @@ impl Spoken {
         self.initialize_as(version, json!({}))
     }
 
+    /// Starts it and shakes hands.
+    #[track_caller]
+    pub(crate) fn greeted(command: std::process::Command) -> Spoken {
+        let mut server = Spoken::started(command);
+        server.initialize("2025-11-25");
+        server
+    }
+
     /// The same for a client that can do that.
     #[track_caller]
     pub(crate) fn initialize_as(&mut self, version: &str, able: Value) -> Value {
@@ -291,8 +299,7 @@ fn a_client_is_told_when_the_daemon_is_gone() {
     let place = Place::new();
     imported(&place);
     let daemon = Daemon::start(&place);
-    let mut server = Spoken::start(&place);
-    server.initialize("2025-11-25");
+    let mut server = Spoken::greeted(place.command(&["mcp"]));
     server.ask(1, "tools/list", json!({}));
     daemon.stop();
     let (answer, _) = server.ask(2, "tools/list", json!({}));
@@ -404,8 +411,7 @@ fn called(server: &mut Spoken, id: u32, name: &str, arguments: Value) -> Value {
 fn all_that_are_named_work_though_their_lead_could_choose() {
     let place = Place::with_config("[turn]\nlead = \"coordinator\"\n");
     let session = imported(&place);
-    let mut server = Spoken::start(&place);
-    server.initialize("2025-11-25");
+    let mut server = Spoken::greeted(place.command(&["mcp"]));
     let arguments = json!({"session": session, "task": "What is the risk?",
         "tasks": [{"agent": "risks"}, {"agent": "facts", "task": "Which day?"}]});
     let delegated = called(&mut server, 2, "delegate", arguments);
@@ -424,8 +430,7 @@ fn a_session_is_compacted_on_request() {
     let place = Place::with_config("[compaction]\nsummarisers = [\"extractive\"]\n");
     let imported = place.json(&["import", &example()]);
     let session = imported["session"].as_str().unwrap().to_owned();
-    let mut server = Spoken::start(&place);
-    server.initialize("2025-11-25");
+    let mut server = Spoken::greeted(place.command(&["mcp"]));
     let compacted = called(&mut server, 2, "compact", json!({"session": session}));
     let text = compacted["content"][0]["text"].as_str().unwrap();
     assert!(text.starts_with("compacted: checkpoint "), "{text}");
@@ -446,8 +451,7 @@ fn a_compaction_keeps_as_much_as_it_is_told_to() {
     let place = Place::with_config("[compaction]\nsummarisers = [\"extractive\"]\n");
     let imported = place.json(&["import", &example()]);
     let session = imported["session"].as_str().unwrap().to_owned();
-    let mut server = Spoken::start(&place);
-    server.initialize("2025-11-25");
+    let mut server = Spoken::greeted(place.command(&["mcp"]));
     let arguments = json!({"session": session, "keep_messages": 40});
     called(&mut server, 2, "compact", arguments);
     let arguments = json!({"session": session, "large_messages": true, "over_tokens": 64});
@@ -464,95 +468,32 @@ fn a_compaction_keeps_as_much_as_it_is_told_to() {
 #[test]
 fn bad_calls_are_told_and_leave_nothing_behind() {
     let place = Place::new();
-    let mut server = Spoken::start(&place);
-    server.initialize("2025-11-25");
-    let mut id = 10;
-    let mut refused = |server: &mut Spoken, name: &str, arguments: Value, expected: &str| {
-        id += 1;
-        let (answer, _) = server.ask(
-            id,
-            "tools/call",
-            json!({"name": name, "arguments": arguments}),
-        );
+    let mut server = Spoken::greeted(place.command(&["mcp"]));
+    let absent = "01a20000-0000-7000-8000-000000000000";
+    let rows = json!([
+        ["ask", {}, "missing field `task`"],
+        ["ask", {"task": " "}, "`task` is empty"],
+        ["ask", {"task": "x", "sesion": "y"}, "unknown field `sesion`"],
+        ["ask", {"task": "x", "agents": ["nobody"]}, "unknown agent `nobody`"],
+        ["ask", {"task": "x", "session": "nowhere"}, "not the id of a session"],
+        ["delegate", {"tasks": []}, "name at least one agent"],
+        ["delegate", {"tasks": [{"agent": "risks"}]}, "the request has no task"],
+        ["compact", {"session": absent}, "does not exist"],
+        ["compact", {"session": absent, "keep_messages": 2, "keep_tokens": 9}, "contradicts keep_tokens"],
+        ["compact", {"session": absent, "topic": 1, "attention": true}, "contradict each other"],
+        ["compact", {"session": absent, "over_tokens": 100}, "over_tokens is for large_messages"],
+        ["search", {"query": "x", "session": "y"}, "unknown field `session`"],
+        ["search", {"query": "x session:nowhere"}, "no id of a session begins or ends with \"nowhere\""],
+        ["search", {"query": ""}, "nothing to search for"],
+    ]);
+    for (id, row) in (10..).zip(rows.as_array().unwrap()) {
+        let call = json!({"name": row[0], "arguments": row[1]});
+        let (answer, _) = server.ask(id, "tools/call", call);
         let result = &answer["result"];
         assert_eq!(result["isError"], true, "{answer}");
-        let text = result["content"][0]["text"].as_str().unwrap().to_owned();
-        assert!(text.contains(expected), "{expected:?} is missing: {text}");
-    };
-    refused(&mut server, "ask", json!({}), "missing field `task`");
-    refused(&mut server, "ask", json!({"task": " "}), "`task` is empty");
-    refused(
-        &mut server,
-        "ask",
-        json!({"task": "x", "sesion": "y"}),
-        "unknown field `sesion`",
-    );
-    refused(
-        &mut server,
-        "ask",
-        json!({"task": "x", "agents": ["nobody"]}),
-        "unknown agent `nobody`",
-    );
-    refused(
-        &mut server,
-        "ask",
-        json!({"task": "x", "session": "nowhere"}),
-        "not the id of a session",
-    );
-    refused(
-        &mut server,
-        "delegate",
-        json!({"tasks": []}),
-        "name at least one agent",
-    );
-    refused(
-        &mut server,
-        "delegate",
-        json!({"tasks": [{"agent": "risks"}]}),
-        "the request has no task",
-    );
-    refused(
-        &mut server,
-        "compact",
-        json!({"session": "01a20000-0000-7000-8000-000000000000"}),
-        "does not exist",
-    );
-    for (more, expected) in [
-        (
-            json!({"keep_messages": 2, "keep_tokens": 9}),
-            "contradicts keep_tokens",
-        ),
-        (
-            json!({"topic": 1, "attention": true}),
-            "contradict each other",
-        ),
-        (
-            json!({"over_tokens": 100}),
-            "over_tokens is for large_messages",
-        ),
-    ] {
-        let mut arguments = more;
-        arguments["session"] = "01a20000-0000-7000-8000-000000000000".into();
-        refused(&mut server, "compact", arguments, expected);
+        let text = result["content"][0]["text"].as_str().unwrap();
+        assert!(text.contains(row[2].as_str().unwrap()), "{row}: {text}");
     }
-    refused(
-        &mut server,
-        "search",
-        json!({"query": "x", "session": "y"}),
-        "unknown field `session`",
-    );
-    refused(
-        &mut server,
-        "search",
-        json!({"query": "x session:nowhere"}),
-        "no id of a session begins or ends with \"nowhere\"",
-    );
-    refused(
-        &mut server,
-        "search",
-        json!({"query": ""}),
-        "nothing to search for",
-    );
     let unknown = json!({"name": "erase", "arguments": {}});
     let (unknown, _) = server.ask(88, "tools/call", unknown);
     assert_eq!(unknown["error"]["code"], -32602, "{unknown}");
@@ -600,8 +541,7 @@ fn bad_calls_are_told_and_leave_nothing_behind() {
 #[test]
 fn a_call_that_is_taken_back_cancels_its_turn() {
     let scene = Scene::new();
-    let mut server = Spoken::start(&scene.place);
-    server.initialize("2025-11-25");
+    let mut server = Spoken::greeted(scene.place.command(&["mcp"]));
     let call =
         json!({"name": "ask", "arguments": {"task": "Which word?", "lead": "waits", "agents": []}});
     server.send(&json!({"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": call}));
@@ -644,8 +584,7 @@ fn a_call_that_is_taken_back_cancels_its_turn() {
 #[test]
 fn a_wait_that_is_taken_back_leaves_the_turn_alone() {
     let scene = Scene::new();
-    let mut server = Spoken::start(&scene.place);
-    server.initialize("2025-11-25");
+    let mut server = Spoken::greeted(scene.place.command(&["mcp"]));
     let call =
         json!({"name": "ask", "arguments": {"task": "Which word?", "lead": "waits", "agents": []}});
     server.send(&json!({"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": call}));

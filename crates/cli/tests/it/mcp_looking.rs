@@ -38,8 +38,7 @@ fn sessions_are_listed_from_the_newest_on() {
         .rev()
         .map(|n| imported(&place, &format!("shop{n}"), n))
         .collect();
-    let mut server = Spoken::start(&place);
-    server.initialize("2025-11-25");
+    let mut server = Spoken::greeted(place.command(&["mcp"]));
     let (mut listed, mut cursor) = (Vec::new(), json!({"limit": 2}));
     for left in [1, 0] {
         let reply = called(&mut server, "sessions", cursor.clone())["structuredContent"].clone();
@@ -59,8 +58,7 @@ fn a_search_keeps_to_a_session_and_to_dates() {
     let place = Place::new();
     let old = imported(&place, "lake", 2);
     let new = imported(&place, "sea", 9);
-    let mut server = Spoken::start(&place);
-    server.initialize("2025-11-25");
+    let mut server = Spoken::greeted(place.command(&["mcp"]));
     let mut found = |query: String| {
         let reply = called(&mut server, "search", json!({"query": query}));
         let reply = reply["structuredContent"].clone();
@@ -103,8 +101,7 @@ fn a_search_keeps_to_a_session_and_to_dates() {
 fn sessions_are_listed_by_their_labels() {
     let place = Place::new();
     let other = imported(&place, "lake", 2);
-    let mut server = Spoken::start(&place);
-    server.initialize("2025-11-25");
+    let mut server = Spoken::greeted(place.command(&["mcp"]));
     let asked = called(&mut server, "ask", json!({"task": "Hello.", "agents": []}));
     let made = asked["structuredContent"]["turn"]["session"].clone();
     assert_ne!(made, other);
@@ -154,8 +151,7 @@ fn nothing_is_recalled_of_a_session_without_messages() {
         .expect(201);
     let session = made.json()["session"].clone();
     daemon.stop();
-    let mut server = Spoken::start(&place);
-    server.initialize("2025-11-25");
+    let mut server = Spoken::greeted(place.command(&["mcp"]));
     for asked in [json!({"query": "heron"}), json!({"from": 1})] {
         let mut arguments = asked.clone();
         arguments["session"] = session.clone();
@@ -175,8 +171,7 @@ fn nothing_is_recalled_of_a_session_without_messages() {
 fn what_is_found_says_who_said_it_and_when() {
     let place = Place::new();
     let session = imported(&place, "lake", 2);
-    let mut server = Spoken::start(&place);
-    server.initialize("2025-11-25");
+    let mut server = Spoken::greeted(place.command(&["mcp"]));
     for (tool, arguments, list) in [
         (
             "search",
@@ -212,8 +207,7 @@ fn as_many_messages_are_recalled_as_are_wanted_up_to_twenty() {
     place.call(&["import", "herons.json"]).expect(0);
     let sessions = place.json(&["sessions", "list"]);
     let session = &sessions[0]["session"];
-    let mut server = Spoken::start(&place);
-    server.initialize("2025-11-25");
+    let mut server = Spoken::greeted(place.command(&["mcp"]));
     for (limit, count) in [(3, 3), (20, 20), (50, 20)] {
         let arguments = json!({"session": session, "query": "heron", "limit": limit});
         let reply = called(&mut server, "recall", arguments);

@@ -32,8 +32,7 @@ fn text(answer: &Value) -> &str {
 #[test]
 fn a_client_that_can_ask_nobody_is_told_of_the_call_and_the_turn_stays() {
     let scene = held();
-    let mut server = Spoken::started(scene.command(&["mcp"]));
-    server.initialize("2025-11-25");
+    let mut server = Spoken::greeted(scene.command(&["mcp"]));
     let (answer, _) = server.ask(2, "tools/call", ask());
     let reply = &answer["result"]["structuredContent"];
     assert_eq!(answer["result"]["isError"], json!(false), "{answer}");
@@ -53,8 +52,7 @@ fn a_client_that_can_ask_nobody_is_told_of_the_call_and_the_turn_stays() {
     daemon
         .post(&at, &json!({"decision": "approve"}))
         .expect(200);
-    let mut server = Spoken::started(scene.command(&["mcp"]));
-    server.initialize("2025-11-25");
+    let mut server = Spoken::greeted(scene.command(&["mcp"]));
     let (answer, _) = server.ask(2, "tools/call", wait);
     assert_eq!(text(&answer), "Told: send: the invoice", "{answer}");
     server.end();
@@ -153,8 +151,7 @@ fn asked(server: &mut Spoken, call: Value) -> Value {
 #[test]
 fn the_command_that_is_printed_works_while_the_client_is_connected() {
     let scene = held();
-    let mut server = Spoken::started(scene.command(&["mcp"]));
-    server.initialize("2025-11-25");
+    let mut server = Spoken::greeted(scene.command(&["mcp"]));
     let (answer, _) = server.ask(2, "tools/call", ask());
     let reply = &answer["result"]["structuredContent"];
     let call = reply["waiting"][0]["call"].as_str().unwrap();
@@ -183,8 +180,7 @@ fn wait_tells_what_each_agent_of_a_delegation_found() {
     let sender = "\n[agents.sender]\ndescription = \"sends\"\nmcp_servers = [\"files\"]\n\
                   approve = [\"files__send\"]\n";
     let scene = Scene::new(&[&[send]], &program(""), sender);
-    let mut server = Spoken::started(scene.command(&["mcp"]));
-    server.initialize("2025-11-25");
+    let mut server = Spoken::greeted(scene.command(&["mcp"]));
     let tasks = json!([{"agent": "sender", "task": "Send it."}]);
     let delegate = json!({"name": "delegate", "arguments": {"tasks": tasks}});
     let (answer, _) = server.ask(2, "tools/call", delegate);
@@ -260,8 +256,7 @@ fn the_end_of_the_input_ends_the_program_though_a_daemon_gives_no_answer() {
                  args = [\"100\"]\n[server]\ndrain_seconds = 1\n";
     let scene = Scene::new(&[], &program(""), waits);
     let daemon = Daemon::keyed(&scene.place);
-    let mut server = Spoken::started(scene.command(&["mcp"]));
-    server.initialize("2025-11-25");
+    let mut server = Spoken::greeted(scene.command(&["mcp"]));
     let arguments = json!({"task": "Wait.", "lead": "waits", "agents": []});
     let ask = json!({"name": "ask", "arguments": arguments});
     server.send(&json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": ask}));
@@ -279,8 +274,7 @@ fn a_call_behind_a_turn_that_waits_is_refused_and_begins_no_turn() {
     for bridged in [false, true] {
         let scene = held();
         let daemon = bridged.then(|| Daemon::keyed(&scene.place));
-        let mut server = Spoken::started(scene.command(&["mcp"]));
-        server.initialize("2025-11-25");
+        let mut server = Spoken::greeted(scene.command(&["mcp"]));
         let (answer, _) = server.ask(2, "tools/call", ask());
         let reply = &answer["result"]["structuredContent"];
         let waiting = reply["waiting"][0]["call"].as_str().unwrap();
@@ -316,8 +310,7 @@ fn a_call_behind_a_turn_that_waits_is_refused_and_begins_no_turn() {
 fn wait_for_a_queued_turn_names_the_call_of_the_turn_before_it() {
     let scene = held();
     let daemon = Daemon::keyed(&scene.place);
-    let mut server = Spoken::started(scene.command(&["mcp"]));
-    server.initialize("2025-11-25");
+    let mut server = Spoken::greeted(scene.command(&["mcp"]));
     let (answer, _) = server.ask(2, "tools/call", ask());
     let reply = &answer["result"]["structuredContent"];
     let waiting = reply["waiting"][0]["call"].as_str().unwrap();
