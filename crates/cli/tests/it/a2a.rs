@@ -622,14 +622,10 @@ fn a_task_that_a_hook_denies_is_rejected() {
 #[test]
 fn a_call_that_waits_is_decided_by_a_message_to_its_task() {
     let send = ("files__send", json!({"text": "the invoice"}));
-    let rows = [
+    let rows = rows! {
         (json!([{"text": "approve"}]), "Told: send: the invoice", 1),
-        (
-            json!([{"data": {"decision": "deny", "text": "too dear"}}]),
-            "too dear",
-            0,
-        ),
-    ];
+        (json!([{"data": {"decision": "deny", "text": "too dear"}}]), "too dear", 0),
+    };
     for (parts, answer, made) in rows {
         let scene = Scene::new(
             &[std::slice::from_ref(&send)],

@@ -30,54 +30,19 @@ fn what_is_wrong_is_an_error_of_the_protocol_in_both_bindings() {
     let wants_images = json!({"message": says("m", "Why?"), "configuration": {
         "acceptedOutputModes": ["image/png"]}});
     // The code of JSON-RPC, the status of HTTP, the reason.
-    let sends_rows = [
-        (
-            json!({"message": file}),
-            -32005,
-            400,
-            "CONTENT_TYPE_NOT_SUPPORTED",
-        ),
+    let sends_rows = rows! {
+        (json!({"message": file}), -32005, 400, "CONTENT_TYPE_NOT_SUPPORTED"),
         (wants_images, -32005, 400, "CONTENT_TYPE_NOT_SUPPORTED"),
         (callback, -32003, 400, "PUSH_NOTIFICATION_NOT_SUPPORTED"),
-        (
-            with("taskId", json!("nothing")),
-            -32001,
-            404,
-            "TASK_NOT_FOUND",
-        ),
-        (
-            with("taskId", json!(format!("{none}.{none}"))),
-            -32001,
-            404,
-            "TASK_NOT_FOUND",
-        ),
-        (
-            with("contextId", json!(none)),
-            -32602,
-            400,
-            "INVALID_PARAMS",
-        ),
-        (
-            with("contextId", json!("mine")),
-            -32602,
-            400,
-            "INVALID_PARAMS",
-        ),
-        (
-            with("role", json!("ROLE_AGENT")),
-            -32602,
-            400,
-            "INVALID_PARAMS",
-        ),
+        (with("taskId", json!("nothing")), -32001, 404, "TASK_NOT_FOUND"),
+        (with("taskId", json!(format!("{none}.{none}"))), -32001, 404, "TASK_NOT_FOUND"),
+        (with("contextId", json!(none)), -32602, 400, "INVALID_PARAMS"),
+        (with("contextId", json!("mine")), -32602, 400, "INVALID_PARAMS"),
+        (with("role", json!("ROLE_AGENT")), -32602, 400, "INVALID_PARAMS"),
         (with("parts", json!([])), -32602, 400, "INVALID_PARAMS"),
         (with("parts", json!("Why?")), -32602, 400, "INVALID_PARAMS"),
         (with("messageId", json!("")), -32602, 400, "INVALID_PARAMS"),
-        (
-            json!({"message": says("m", "Why?"), "tenant": "other"}),
-            -32602,
-            400,
-            "INVALID_PARAMS",
-        ),
+        (json!({"message": says("m", "Why?"), "tenant": "other"}), -32602, 400, "INVALID_PARAMS"),
         (
             json!({"message": says("m", "Why?"), "configuration": {"historyLength": -1}}),
             -32602,
@@ -85,7 +50,7 @@ fn what_is_wrong_is_an_error_of_the_protocol_in_both_bindings() {
             "INVALID_PARAMS",
         ),
         (json!({}), -32602, 400, "INVALID_PARAMS"),
-    ];
+    };
     for (body, code, status, reason) in sends_rows {
         for (method, path) in [
             ("SendMessage", "/message:send"),
@@ -111,46 +76,26 @@ fn what_is_wrong_is_an_error_of_the_protocol_in_both_bindings() {
     assert_eq!(team.rpc("ListTasks", &json!({}))["totalSize"], 0);
     let listed = place.json(&["sessions", "list"]);
     assert_eq!(listed, json!([]));
-    let rows = [
+    let rows = rows! {
         ("GetTask", json!({"id": "x"}), -32001),
-        (
-            "GetTask",
-            json!({"id": format!("{none}.{none}"), "historyLength": -1}),
-            -32602,
-        ),
-        (
-            "CancelTask",
-            json!({"id": format!("{none}.{none}")}),
-            -32001,
-        ),
+        ("GetTask", json!({"id": format!("{none}.{none}"), "historyLength": -1}), -32602),
+        ("CancelTask", json!({"id": format!("{none}.{none}")}), -32001),
         ("SubscribeToTask", json!({"id": "x"}), -32001),
         ("ListTasks", json!({"pageSize": 0}), -32602),
         ("ListTasks", json!({"pageSize": 101}), -32602),
         ("ListTasks", json!({"pageToken": "x"}), -32602),
         ("ListTasks", json!({"status": "TASK_STATE_RUNNING"}), -32602),
-        (
-            "ListTasks",
-            json!({"statusTimestampAfter": "yesterday"}),
-            -32602,
-        ),
+        ("ListTasks", json!({"statusTimestampAfter": "yesterday"}), -32602),
         ("GetExtendedAgentCard", json!({}), -32004),
-        (
-            "ListTaskPushNotificationConfigs",
-            json!({"taskId": "x"}),
-            -32003,
-        ),
-        (
-            "ListTaskPushNotificationConfigs",
-            json!({"taskId": "x", "tenant": "other"}),
-            -32602,
-        ),
+        ("ListTaskPushNotificationConfigs", json!({"taskId": "x"}), -32003),
+        ("ListTaskPushNotificationConfigs", json!({"taskId": "x", "tenant": "other"}), -32602),
         ("message/send", json!({"message": says("m", "?")}), -32601),
-    ];
+    };
     for (method, params, code) in rows {
         let error = team.error(method, &params);
         assert_eq!(error["code"], code, "{method} {params}: {error}");
     }
-    let rows = [
+    let rows = rows! {
         ("GET", "/tasks/x", 404, "TASK_NOT_FOUND"),
         ("GET", "/tasks/x:subscribe", 404, "TASK_NOT_FOUND"),
         ("GET", "/tasks/x:cancel", 405, "METHOD_NOT_ALLOWED"),
@@ -160,26 +105,11 @@ fn what_is_wrong_is_an_error_of_the_protocol_in_both_bindings() {
         ("GET", "/nothing", 404, "NOT_FOUND"),
         ("GET", "/tasks?pageSize=many", 400, "INVALID_PARAMS"),
         ("GET", "/tasks?pageSize=0", 400, "INVALID_PARAMS"),
-        (
-            "GET",
-            "/tasks?includeArtifacts=perhaps",
-            400,
-            "INVALID_PARAMS",
-        ),
+        ("GET", "/tasks?includeArtifacts=perhaps", 400, "INVALID_PARAMS"),
         ("GET", "/extendedAgentCard", 400, "UNSUPPORTED_OPERATION"),
-        (
-            "GET",
-            "/tasks/x/pushNotificationConfigs",
-            400,
-            "PUSH_NOTIFICATION_NOT_SUPPORTED",
-        ),
-        (
-            "DELETE",
-            "/tasks/x/pushNotificationConfigs/y?tenant=other",
-            400,
-            "INVALID_PARAMS",
-        ),
-    ];
+        ("GET", "/tasks/x/pushNotificationConfigs", 400, "PUSH_NOTIFICATION_NOT_SUPPORTED"),
+        ("DELETE", "/tasks/x/pushNotificationConfigs/y?tenant=other", 400, "INVALID_PARAMS"),
+    };
     for (method, path, status, reason) in rows {
         let refused = team.rest(method, path, None).expect(status).json();
         assert_eq!(

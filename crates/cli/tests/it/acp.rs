@@ -295,26 +295,11 @@ fn what_is_wrong_is_an_error_of_the_protocol_and_the_next_request_is_answered() 
     let session = editor.new_session();
     let image = json!({"sessionId": session,
         "prompt": [{"type": "image", "data": "AA==", "mimeType": "image/png"}]});
-    let rows = [
-        (
-            "session/prompt",
-            image,
-            -32602,
-            "type of the file is not supported",
-        ),
-        (
-            "session/prompt",
-            json!({"sessionId": session, "prompt": []}),
-            -32602,
-            "no text",
-        ),
+    let rows = rows! {
+        ("session/prompt", image, -32602, "type of the file is not supported"),
+        ("session/prompt", json!({"sessionId": session, "prompt": []}), -32602, "no text"),
         ("session/prompt", json!({"sessionId": session}), -32602, ""),
-        (
-            "session/prompt",
-            prompt("01a00000-0000-7000-8000-000000000000", "?"),
-            -32602,
-            "session",
-        ),
+        ("session/prompt", prompt("01a00000-0000-7000-8000-000000000000", "?"), -32602, "session"),
         ("session/prompt", prompt("nothing", "?"), -32602, "nothing"),
         (
             "session/load",
@@ -322,12 +307,7 @@ fn what_is_wrong_is_an_error_of_the_protocol_and_the_next_request_is_answered() 
             -32602,
             "nothing",
         ),
-        (
-            "session/new",
-            json!({"cwd": "w", "mcpServers": []}),
-            -32602,
-            "absolute",
-        ),
+        ("session/new", json!({"cwd": "w", "mcpServers": []}), -32602, "absolute"),
         (
             "session/load",
             json!({"sessionId": session, "cwd": "w", "mcpServers": []}),
@@ -340,12 +320,7 @@ fn what_is_wrong_is_an_error_of_the_protocol_and_the_next_request_is_answered() 
             -32602,
             "absolute",
         ),
-        (
-            "session/resume",
-            json!({"sessionId": session}),
-            -32602,
-            "cwd",
-        ),
+        ("session/resume", json!({"sessionId": session}), -32602, "cwd"),
         (
             "session/set_config_option",
             json!({"sessionId": session, "configId": "lead", "value": "nobody"}),
@@ -355,7 +330,7 @@ fn what_is_wrong_is_an_error_of_the_protocol_and_the_next_request_is_answered() 
         ("session/list", json!({"cursor": "?"}), -32602, ""),
         ("session/list", json!({"cwd": "w"}), -32602, "absolute"),
         ("no/such", json!({}), -32601, ""),
-    ];
+    };
     for (method, params, code, words) in rows {
         let error = editor.ask(method, &params).unwrap_err();
         assert_eq!(error["code"], code, "{method}: {error}");

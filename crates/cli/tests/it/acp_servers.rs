@@ -185,16 +185,10 @@ fn servers_that_cannot_be_are_errors_and_no_session_is_made() {
     let many: Vec<Value> = (0..17)
         .map(|n| json!({"name": n.to_string(), "command": "a"}))
         .collect();
-    for (params, says) in [
-        (
-            one(json!({"type": "sse", "name": "old", "url": "http://a"})),
-            "old",
-        ),
+    for (params, says) in rows! {
+        (one(json!({"type": "sse", "name": "old", "url": "http://a"})), "old"),
         (one(json!({"name": "neither"})), "neither"),
-        (
-            one(json!({"type": "http", "name": "both", "url": "http://a", "command": "a"})),
-            "both",
-        ),
+        (one(json!({"type": "http", "name": "both", "url": "http://a", "command": "a"})), "both"),
         (one(json!({"command": "a"})), "name"),
         (json!({"cwd": "/work", "mcpServers": many}), "16"),
         (
@@ -203,7 +197,7 @@ fn servers_that_cannot_be_are_errors_and_no_session_is_made() {
                 {"type": "http", "name": "keyed", "url": "https://a/mcp?key=1"}]}),
             "\\\"keyed\\\"",
         ),
-    ] {
+    } {
         let error = editor.ask("session/new", &params).unwrap_err();
         assert_eq!(error["code"], -32602);
         assert!(error.to_string().contains(says), "{error}");

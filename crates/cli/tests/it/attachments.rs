@@ -204,33 +204,21 @@ fn files_that_are_no_images_are_refused_with_their_reason() {
     let whole = png(9, 9, b"x");
     let said = |mime: &str| json!({"type": "attachment", "filename": "a", "mime": mime, "data": base64(&whole)});
     let large = png(9, 9, &vec![0; 21 << 20]);
-    for (part, status, reason) in [
-        (
-            attachment("a.png", &whole[..whole.len() - 3]),
-            400,
-            "damaged or truncated",
-        ),
+    for (part, status, reason) in rows! {
+        (attachment("a.png", &whole[..whole.len() - 3]), 400, "damaged or truncated"),
         (
             said("image/jpeg"),
             400,
             "the declared type of the file is image/jpeg, but its content is image/png",
         ),
-        (
-            attachment("a.png", &png(30_000, 30_000, b"")),
-            400,
-            "30000 x 30000 pixels",
-        ),
+        (attachment("a.png", &png(30_000, 30_000, b"")), 400, "30000 x 30000 pixels"),
         (
             attachment("a.svg", b"<svg xmlns='http://www.w3.org/2000/svg'/>"),
             400,
             "is not supported",
         ),
         (attachment("a.png", &large), 413, "the limit is 20971520"),
-        (
-            json!({"type": "attachment", "filename": "a", "data": "%%%"}),
-            400,
-            "are not base64",
-        ),
+        (json!({"type": "attachment", "filename": "a", "data": "%%%"}), 400, "are not base64"),
         (
             json!({"type": "attachment", "filename": "a", "data": "", "digest": "00"}),
             400,
@@ -246,7 +234,7 @@ fn files_that_are_no_images_are_refused_with_their_reason() {
             404,
             "upload it first",
         ),
-    ] {
+    } {
         let refused = append(&daemon, &session, part).expect(status).json();
         let detail = refused["detail"].as_str().unwrap();
         assert!(detail.contains(reason), "{detail}: {reason}");

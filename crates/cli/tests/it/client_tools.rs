@@ -306,7 +306,7 @@ fn what_cannot_be_lent_is_refused_in_openais_shape() {
     let user = json!([{"role": "user", "content": "x"}]);
     let result = json!([{"role": "user", "content": "x"}, {"role": "tool", "tool_call_id": "a", "content": "1"}]);
     let recall = json!([{"type": "function", "function": {"name": "recall"}}]);
-    for (ask, status, param, says) in [
+    for (ask, status, param, says) in rows! {
         (
             json!({"model": "team", "messages": user, "tools": tools()}),
             400,
@@ -319,12 +319,7 @@ fn what_cannot_be_lent_is_refused_in_openais_shape() {
             json!("tools"),
             "tools[0]",
         ),
-        (
-            json!({"model": "clerk", "messages": user, "tools": 7}),
-            400,
-            Value::Null,
-            "tools",
-        ),
+        (json!({"model": "clerk", "messages": user, "tools": 7}), 400, Value::Null, "tools"),
         (
             json!({"model": "clerk", "messages": user, "tool_choice": "required"}),
             400,
@@ -337,7 +332,7 @@ fn what_cannot_be_lent_is_refused_in_openais_shape() {
             json!("messages"),
             "a",
         ),
-    ] {
+    } {
         let refused = daemon.post(CHAT, &ask).expect(status).json();
         let error = &refused["error"];
         assert_eq!(error["type"], "invalid_request_error", "{refused}");
@@ -447,21 +442,13 @@ fn a_turn_takes_client_tools_as_the_openai_endpoint_does() {
     let again = daemon.request_with("POST", &path, &keyed, Some(&bring));
     assert_eq!(again.expect(200).json(), reply);
 
-    for (asked, status, says) in [
+    for (asked, status, says) in rows! {
         (json!({"task": "x", "tools": [{}]}), 400, "tools: tools[0]"),
-        (
-            json!({"task": "x", "tools": tools(), "tool_choice": "weather"}),
-            400,
-            "tool_choice",
-        ),
-        (
-            json!({"task": "x", "tools": tools(), "agents": ["facts"]}),
-            400,
-            "ask it alone",
-        ),
+        (json!({"task": "x", "tools": tools(), "tool_choice": "weather"}), 400, "tool_choice"),
+        (json!({"task": "x", "tools": tools(), "agents": ["facts"]}), 400, "ask it alone"),
         (json!({"results": came}), 422, "no call"),
         (json!({}), 422, "empty"),
-    ] {
+    } {
         let refused = daemon.post(&path, &asked).expect(status);
         let code = if status == 400 {
             "invalid_request"

@@ -153,20 +153,12 @@ fn another_machine_takes_over_a_turn_whose_machine_is_gone() {
 
 #[test]
 fn what_is_wrong_with_the_database_is_said_without_the_password() {
-    let wrong = [
-        (
-            "postgres://me:hunter2@127.0.0.1:1/db",
-            1,
-            "does not respond",
-        ),
+    let wrong = rows! {
+        ("postgres://me:hunter2@127.0.0.1:1/db", 1, "does not respond"),
         ("postgres://me:hunter2@127.0.0.1:1", 2, "names no database"),
         ("mysql://me:hunter2@127.0.0.1:1/db", 2, "cannot be read"),
-        (
-            "postgres://me:hunter2@127.0.0.1:1/db?sslrootcert=x",
-            2,
-            "SSL_CERT_FILE",
-        ),
-    ];
+        ("postgres://me:hunter2@127.0.0.1:1/db?sslrootcert=x", 2, "SSL_CERT_FILE"),
+    };
     for (url, code, says) in wrong {
         let place = Place::with_config(&format!("[store]\nurl = {url:?}\n"));
         let refused = place.call(&["sessions", "list"]).expect(code).says(&[says]);

@@ -265,17 +265,13 @@ fn a_setting_is_changed_with_a_daemon_and_without_one() {
     place.talk();
     let run = ["run", "talk.json", "--task", "When?"];
     assert_eq!(place.json(&run)["runs"].as_array().unwrap().len(), 3);
-    for (key, value, why) in [
+    for (key, value, why) in rows! {
         ("server.bind", "127.0.0.1:1", "cannot be changed"),
         ("run.nothing", "1", "unknown key `run.nothing`"),
         ("turn.agnets", "1", "did you mean `turn.agents`"),
         ("turn.lead", "nobody", "turn.lead = \"nobody\": error: "),
-        (
-            "compaction.preset",
-            "x",
-            "compaction.preset = \"x\": error: ",
-        ),
-    ] {
+        ("compaction.preset", "x", "compaction.preset = \"x\": error: "),
+    } {
         let refused = place.call(&["config", "set", key, value]);
         let refused = refused.expect(2).says(&[why]);
         assert!(!refused.stderr.contains("settings.toml"), "{refused:?}");

@@ -139,16 +139,10 @@ fn a_reply_cut_to_what_a_stand_in_can_give_and_its_prefix_are_recorded() {
         assert_eq!(reply["fallback_prefix"], prefix, "{reply:#}");
     }
     let prefix = &prefix[..12];
-    for (verb, says) in [
-        (
-            &["runs", "show", run][..],
-            format!("fallback {STAND_IN}, prefix {prefix}"),
-        ),
-        (
-            &["why", run],
-            format!("to {STAND_IN} (fallback, prefix {prefix})"),
-        ),
-    ] {
+    for (verb, says) in rows! {
+        (&["runs", "show", run][..], format!("fallback {STAND_IN}, prefix {prefix}")),
+        (&["why", run], format!("to {STAND_IN} (fallback, prefix {prefix})")),
+    } {
         let done = place.call(verb).expect(0);
         assert!(done.stdout.contains(&says), "{done:#?}");
     }

@@ -355,30 +355,18 @@ fn a_hook_whose_variable_is_not_set_fails_and_no_other_command_does() {
 
 #[test]
 fn a_hook_that_is_wrong_is_told_with_its_place() {
-    let table: [(&str, &str); 7] = [
+    let table: [(&str, &str); 7] = rows! {
         ("command = \"sh\"", "is never asked"),
         ("on = [\"turn_ended\"]", "neither `command`"),
-        (
-            "on = [\"turn_over\"]\ncommand = \"sh\"",
-            "`turn_over` is unknown",
-        ),
+        ("on = [\"turn_over\"]\ncommand = \"sh\"", "`turn_over` is unknown"),
         (
             "on = [\"turn_ended\"]\ncommand = \"sh\"\nurl = \"http://127.0.0.1:1\"",
             "both `command` and `url`",
         ),
-        (
-            "on = [\"turn_ended\"]\ncommand = \"sh\"\ntimeout = \"1h\"",
-            "120 s at most",
-        ),
-        (
-            "on = [\"turn_ended\"]\ncommand = \"sh\"\non_failure = \"maybe\"",
-            "ignore, deny",
-        ),
-        (
-            "on = [\"turn_ended\"]\nurl = \"http:// nowhere\"",
-            "hooks.guard.url",
-        ),
-    ];
+        ("on = [\"turn_ended\"]\ncommand = \"sh\"\ntimeout = \"1h\"", "120 s at most"),
+        ("on = [\"turn_ended\"]\ncommand = \"sh\"\non_failure = \"maybe\"", "ignore, deny"),
+        ("on = [\"turn_ended\"]\nurl = \"http:// nowhere\"", "hooks.guard.url"),
+    };
     for (hook, words) in table {
         let place = Place::with_config(&format!("[hooks.guard]\n{hook}\n"));
         let checked = place.call(&["config", "check"]).expect(2);

@@ -110,32 +110,12 @@ fn a_server_that_fails_is_asked_again_as_its_retries_say_under_one_key() {
     );
 
     // Once only where its definition says so, and where asking again is of no use.
-    let table = [
-        (
-            Act::json(500, "{}"),
-            "retries = 0\n",
-            "provider_unavailable",
-            "HTTP 500",
-        ),
-        (
-            Act::json(403, "{}"),
-            "retries = 2\n",
-            "provider_rejected",
-            "HTTP 403",
-        ),
-        (
-            Act::html(200),
-            "retries = 0\n",
-            "bad_output",
-            "must be JSON or plain text",
-        ),
-        (
-            Act::silence(),
-            "retries = 0\ntimeout = \"300ms\"\n",
-            "timeout",
-            "within 0.3 s",
-        ),
-    ];
+    let table = rows! {
+        (Act::json(500, "{}"), "retries = 0\n", "provider_unavailable", "HTTP 500"),
+        (Act::json(403, "{}"), "retries = 2\n", "provider_rejected", "HTTP 403"),
+        (Act::html(200), "retries = 0\n", "bad_output", "must be JSON or plain text"),
+        (Act::silence(), "retries = 0\ntimeout = \"300ms\"\n", "timeout", "within 0.3 s"),
+    };
     for (act, more, cause, words) in table {
         let server = self::server(Script::always(act));
         let done = run(&place(&server.url(), more)).expect(4);

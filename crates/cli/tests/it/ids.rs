@@ -241,38 +241,23 @@ fn errors_as_json_have_the_codes_of_the_http_api() {
     let place = Place::new();
     place.talk();
     place.call(&["import", "talk.json"]).expect(0);
-    let rows: [(&[&str], &str); 15] = [
+    let rows: [(&[&str], &str); 15] = rows! {
         (&["sessions", "show", "ffff"], "not_found"),
         (&["why", "nobody"], "not_found"),
         (&["agents", "show", "nobody"], "not_found"),
         (&["context", "latest", "--branch", "mian"], "not_found"),
-        (
-            &["run", "--session", "latest", "--agents", "nobody"],
-            "refused",
-        ),
-        (
-            &["run", "--session", "latest", "--model", "openai/gpt-4.1"],
-            "refused",
-        ),
-        (
-            &["run", "--session", "latest", "--model", "nope"],
-            "invalid_request",
-        ),
+        (&["run", "--session", "latest", "--agents", "nobody"], "refused"),
+        (&["run", "--session", "latest", "--model", "openai/gpt-4.1"], "refused"),
+        (&["run", "--session", "latest", "--model", "nope"], "invalid_request"),
         (&["runs", "list", "--state", "so"], "invalid_request"),
-        (
-            &["run", "latest", "--set", "turn.agents"],
-            "invalid_request",
-        ),
+        (&["run", "latest", "--set", "turn.agents"], "invalid_request"),
         (&["checkpoints", "show", "latest", "99"], "not_found"),
         (&["pin", "latest", "99999"], "not_found"),
         (&["history", "latest", "99999"], "not_found"),
         (&["config", "set", "compaction.prest", "x"], "refused"),
-        (
-            &["config", "set", "server.bind", "x", "--session", "latest"],
-            "refused",
-        ),
+        (&["config", "set", "server.bind", "x", "--session", "latest"], "refused"),
         (&["compact", "--topic", "99999", "--yes"], "refused"),
-    ];
+    };
     let check = |rows: &[(&[&str], &str)]| {
         for (args, code) in rows {
             let done = place.call(&[args, &["--json"][..]].concat()).expect(2);

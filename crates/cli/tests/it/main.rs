@@ -8,6 +8,13 @@
     reason = "tests"
 )]
 
+/// A table of a test: a row a line.
+macro_rules! rows {
+    ($($row:expr),+ $(,)?) => {
+        [$($row),+]
+    };
+}
+
 mod a2a;
 mod a2a_agents;
 mod a2a_callbacks;

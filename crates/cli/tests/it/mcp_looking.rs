@@ -172,19 +172,11 @@ fn what_is_found_says_who_said_it_and_when() {
     let place = Place::new();
     let session = imported(&place, "lake", 2);
     let mut server = Spoken::greeted(place.command(&["mcp"]));
-    for (tool, arguments, list) in [
-        (
-            "search",
-            json!({"query": "heron purple role:user"}),
-            "found",
-        ),
-        (
-            "recall",
-            json!({"session": session, "query": "heron purple", "limit": 1}),
-            "messages",
-        ),
+    for (tool, arguments, list) in rows! {
+        ("search", json!({"query": "heron purple role:user"}), "found"),
+        ("recall", json!({"session": session, "query": "heron purple", "limit": 1}), "messages"),
         ("recall", json!({"session": session, "from": 1}), "messages"),
-    ] {
+    } {
         let reply = called(&mut server, tool, arguments);
         let one = &reply["structuredContent"][list][0];
         assert_eq!(one["author"], "zoe", "{reply}");

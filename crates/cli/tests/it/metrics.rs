@@ -84,32 +84,14 @@ fn lint(name: &str, kind: &str, help: &str) -> Vec<&'static str> {
     let words: Vec<&str> = name.split('_').collect();
     let has = |all: &[&str]| words.iter().any(|word| all.contains(word));
     let ends = |all: &[&str]| all.iter().any(|end| name.ends_with(end));
-    let rules = [
+    let rules = rows! {
         (!is_name(name), "the name is none"),
-        (
-            help.is_empty() || !help.ends_with('.'),
-            "the help is no sentence",
-        ),
-        (
-            help.contains('\\') || help.contains(name),
-            "the help says nothing more",
-        ),
-        (
-            !matches!(kind, "counter" | "gauge" | "histogram"),
-            "the type is unknown",
-        ),
-        (
-            (kind == "counter") != name.ends_with("_total"),
-            "_total is for counters",
-        ),
-        (
-            has(&["counter", "gauge", "histogram"]),
-            "the type is in the name",
-        ),
-        (
-            ends(&["_count", "_sum", "_bucket"]),
-            "that ending is a histogram's",
-        ),
+        (help.is_empty() || !help.ends_with('.'), "the help is no sentence"),
+        (help.contains('\\') || help.contains(name), "the help says nothing more"),
+        (!matches!(kind, "counter" | "gauge" | "histogram"), "the type is unknown"),
+        ((kind == "counter") != name.ends_with("_total"), "_total is for counters"),
+        (has(&["counter", "gauge", "histogram"]), "the type is in the name"),
+        (ends(&["_count", "_sum", "_bucket"]), "that ending is a histogram's"),
         (
             has(&[
                 "ms",
@@ -127,7 +109,7 @@ fn lint(name: &str, kind: &str, help: &str) -> Vec<&'static str> {
             ]),
             "the unit is no base unit",
         ),
-    ];
+    };
     let broken = rules.into_iter().filter(|(broken, _)| *broken);
     broken.map(|(_, rule)| rule).collect()
 }
@@ -258,24 +240,18 @@ fn the_text_is_right_and_counts_what_happens() {
     );
     let text = reply.text();
     let after = samples(&text);
-    for (key, value) in [
+    for (key, value) in rows! {
         ("unisono_sessions_created_total", 1.0),
         ("unisono_turns_accepted_total", 1.0),
         ("unisono_turns_ended_total{outcome=\"answered\"}", 1.0),
         ("unisono_runs_opened_total", 3.0),
-        (
-            "unisono_runs_ended_total{state=\"finished\",cause=\"\"}",
-            2.0,
-        ),
-        (
-            "unisono_runs_ended_total{state=\"failed\",cause=\"exit_failure\"}",
-            1.0,
-        ),
+        ("unisono_runs_ended_total{state=\"finished\",cause=\"\"}", 2.0),
+        ("unisono_runs_ended_total{state=\"failed\",cause=\"exit_failure\"}", 1.0),
         ("unisono_attempts{state=\"working\"}", 0.0),
         ("unisono_attempts{state=\"waiting\"}", 0.0),
         ("unisono_cost_usd_total{by=\"agents\"}", 0.0),
         ("unisono_http_responses_total{class=\"4xx\"}", 1.0),
-    ] {
+    } {
         assert_eq!(after.get(key), Some(&value), "{key}: {text}");
     }
     for key in [

@@ -92,16 +92,12 @@ fn a_session_has_its_own_which_flags_win_over_and_a_copy_takes_along() {
 #[test]
 fn what_no_session_can_have_is_refused_with_what_is_wrong() {
     let place = place();
-    let rows = [
-        (
-            "compaction.prest",
-            "off",
-            "did you mean `compaction.preset`?",
-        ),
+    let rows = rows! {
+        ("compaction.prest", "off", "did you mean `compaction.preset`?"),
         ("server.bind", "127.0.0.1:1", "cannot be set for a session"),
         ("compaction.preset", "offf", "\"offf\""),
         ("turn.lead", "plian", "did you mean `plain`?"),
-    ];
+    };
     for (key, value, words) in rows {
         let args = ["config", "set", key, value, "--session", "latest"];
         place.call(&args).expect(2).says(&[key, words]);

@@ -147,32 +147,17 @@ fn a_session_is_continued_by_a_start_of_its_id_and_from_standard_input() {
 fn the_command_line_is_refused_where_it_makes_no_sense() {
     let place = Place::new();
     let file = example();
-    let table: [(&[&str], &[&str]); 9] = [
+    let table: [(&[&str], &[&str]); 9] = rows! {
         (&["run"], &["<FILE|--session <SESSION>>"]),
-        (
-            &["run", "nowhere.jsonl"],
-            &["cannot read nowhere.jsonl: the file does not exist"],
-        ),
-        (
-            &["run", "config"],
-            &["cannot read config: it is a directory"],
-        ),
-        (
-            &["run", &file, "--session", "latest"],
-            &["cannot be used with"],
-        ),
+        (&["run", "nowhere.jsonl"], &["cannot read nowhere.jsonl: the file does not exist"]),
+        (&["run", "config"], &["cannot read config: it is a directory"]),
+        (&["run", &file, "--session", "latest"], &["cannot be used with"]),
         (&["run", &file, "--task", " "], &["--task is empty"]),
         (&["run", &file, "--timeout", "soon"], &["30s, 2m or 1h"]),
-        (
-            &["run", "--session", "latest"],
-            &["this store has no session yet"],
-        ),
-        (
-            &["sessions", "show", "abc"],
-            &["no session `abc`", "hint: `unisono sessions list`"],
-        ),
+        (&["run", "--session", "latest"], &["this store has no session yet"]),
+        (&["sessions", "show", "abc"], &["no session `abc`", "hint: `unisono sessions list`"]),
         (&["runn"], &["unrecognized subcommand", "run"]),
-    ];
+    };
     for (args, words) in table {
         place.call(args).expect(2).says(words);
     }

@@ -313,30 +313,18 @@ fn the_page_shows_schedules_and_takes_orders() {
 
 #[test]
 fn a_schedule_that_is_wrong_is_told_with_its_place() {
-    let table: [(&str, &[&str]); 13] = [
-        (
-            "every = \"1h\"\nsession = \"nolabel\"",
-            &["unisono.toml:", "`nolabel` is not a session"],
-        ),
-        (
-            "every = \"1h\"\nsession = \" \"",
-            &["text that is not empty"],
-        ),
+    let table: [(&str, &[&str]); 13] = rows! {
+        ("every = \"1h\"\nsession = \"nolabel\"", &["unisono.toml:", "`nolabel` is not a session"]),
+        ("every = \"1h\"\nsession = \" \"", &["text that is not empty"]),
         ("cron = \"0 7 * *\"", &["unisono.toml:11:1", "4 fields"]),
         ("cron = \"0 25 * * *\"", &["not a cron expression"]),
         ("cron = \"0 0 30 2 *\"", &["no date"]),
         ("cron = \"0 7 * * *\"\nevery = \"1h\"", &["both"]),
         ("", &["neither"]),
         ("every = \"10ms\"", &["once a second"]),
-        (
-            "every = \"1h\"\ntimezone = \"Berlin\"",
-            &["time zone `Berlin`"],
-        ),
+        ("every = \"1h\"\ntimezone = \"Berlin\"", &["time zone `Berlin`"]),
         ("every = \"1h\"\nmissed = \"maybe\"", &["run, skip"]),
-        (
-            "every = \"1h\"\nlead = \"nobody\"",
-            &["schedules.beat.lead", "unknown agent `nobody`"],
-        ),
+        ("every = \"1h\"\nlead = \"nobody\"", &["schedules.beat.lead", "unknown agent `nobody`"]),
         (
             "every = \"1h\"\nsettings = { \"compaction.presett\" = \"off\" }",
             &["did you mean `compaction.preset`?"],
@@ -345,7 +333,7 @@ fn a_schedule_that_is_wrong_is_told_with_its_place() {
             "every = \"1h\"\n[schedules.\"a b\"]\ntask = \"${body}\"\nevery = \"1h\"",
             &["a b", "${body}"],
         ),
-    ];
+    };
     for (schedule, words) in table {
         let place = Place::with_config(&settings(schedule));
         let checked = place.call(&["config", "check"]).expect(2);

@@ -126,23 +126,14 @@ fn phrases_filters_and_what_is_wrong_with_them() {
         .call(&["sessions", "search", "cutover role:robot"])
         .expect(0);
     wrong.says(&["role:robot is left out: a role is system, user, assistant or tool"]);
-    for (args, says) in [
+    for (args, says) in rows! {
         (vec!["??"], "nothing to search for"),
         (vec!["cutover", "--role", "robot"], "a role is system"),
-        (
-            vec!["cutover", "--since", "yesterday"],
-            "--since yesterday: a time is a date",
-        ),
-        (
-            vec!["cutover", "--since", "1d", "--until", "2d"],
-            "nothing is both since",
-        ),
+        (vec!["cutover", "--since", "yesterday"], "--since yesterday: a time is a date"),
+        (vec!["cutover", "--since", "1d", "--until", "2d"], "nothing is both since"),
         (vec!["cutover", "--session", "ffff"], "no session `ffff`"),
-        (
-            vec!["cutover", "--session", "latest", "--branch", "nope"],
-            "no branch `nope`",
-        ),
-    ] {
+        (vec!["cutover", "--session", "latest", "--branch", "nope"], "no branch `nope`"),
+    } {
         let args = [&["sessions", "search"][..], &args].concat();
         place.call(&args).expect(2).says(&[says]);
     }

@@ -134,21 +134,12 @@ fn a_long_conversation_keeps_its_topics_over_several_turns() {
 
 #[test]
 fn numbers_of_tiers_that_cannot_be_are_told() {
-    let rows = [
+    let rows = rows! {
         ("tier_topic = 0.6", "`compaction.tier_topic` = 0.6"),
-        (
-            "preset = \"tiered\"\nkeep_messages = 4",
-            "`tiered` keeps the current topic",
-        ),
-        (
-            "topic_cap_tokens = 100\nbulk_cap_tokens = 300",
-            "must be smaller than these",
-        ),
-        (
-            "large_message = 0.2\nlarge_message_chars = 2000",
-            "keep one of",
-        ),
-    ];
+        ("preset = \"tiered\"\nkeep_messages = 4", "`tiered` keeps the current topic"),
+        ("topic_cap_tokens = 100\nbulk_cap_tokens = 300", "must be smaller than these"),
+        ("large_message = 0.2\nlarge_message_chars = 2000", "keep one of"),
+    };
     for (settings, reply) in rows {
         let place = Place::with_config(&format!("[compaction]\n{settings}\n"));
         let checked = place.call(&["config", "check"]).expect(2).stdout;

@@ -281,43 +281,28 @@ mod tests {
     #[test]
     fn relative_days_are_resolved_in_brackets() {
         let monday = jiff::civil::date(2023, 5, 8);
-        let rows = [
+        let rows = rows! {
             ("I went yesterday.", "I went yesterday (7 May 2023)."),
-            (
-                "Two days ago it rained",
-                "Two days ago (6 May 2023) it rained",
-            ),
+            ("Two days ago it rained", "Two days ago (6 May 2023) it rained"),
             ("see you last Friday", "see you last Friday (5 May 2023)"),
             ("next month we move", "next month (June 2023) we move"),
-            (
-                "the day before yesterday",
-                "the day before yesterday (6 May 2023)",
-            ),
+            ("the day before yesterday", "the day before yesterday (6 May 2023)"),
             ("10 days ago", "10 days ago (28 April 2023)"),
             ("next Monday", "next Monday (15 May 2023)"),
             ("Gestern war Oma da", "Gestern (7 May 2023) war Oma da"),
             ("vor zwei Tagen", "vor zwei Tagen (6 May 2023)"),
             ("Vor 3 Tagen kam er", "Vor 3 Tagen (5 May 2023) kam er"),
             ("bis morgen", "bis morgen (9 May 2023)"),
-            (
-                "nächsten Monat ziehen wir um",
-                "nächsten Monat (June 2023) ziehen wir um",
-            ),
+            ("nächsten Monat ziehen wir um", "nächsten Monat (June 2023) ziehen wir um"),
             ("letzten Freitag", "letzten Freitag (5 May 2023)"),
             ("this Friday", "this Friday (12 May 2023)"),
-            (
-                "Diesen Freitag geht es",
-                "Diesen Freitag (12 May 2023) geht es",
-            ),
-            (
-                "the day after tomorrow",
-                "the day after tomorrow (10 May 2023)",
-            ),
+            ("Diesen Freitag geht es", "Diesen Freitag (12 May 2023) geht es"),
+            ("the day after tomorrow", "the day after tomorrow (10 May 2023)"),
             (
                 "Yesterday's concert, and yesterday I slept",
                 "Yesterday's (7 May 2023) concert, and yesterday (7 May 2023) I slept",
             ),
-        ];
+        };
         let others = [
             "yesterdays",
             "yesterday (7 May 2023)",

@@ -436,20 +436,12 @@ fn a_message_and_its_summary_are_one_quote() {
             "The doctor says that I must not drink coffee.",
         ),
     ];
-    for (passages, task, quote) in [
+    for (passages, task, quote) in rows! {
         (&talk[..], "What is the claim number?", "HX-20931"),
         (&talk[..], "When did Ines adopt the dog?", "adopted a dog"),
-        (
-            &talk[..],
-            "What does the doctor say?",
-            "#70 Ines: “The doctor",
-        ),
-        (
-            &talk[..0],
-            "What does the doctor say?",
-            "#70 Ines: “The doctor",
-        ),
-    ] {
+        (&talk[..], "What does the doctor say?", "#70 Ines: “The doctor"),
+        (&talk[..0], "What does the doctor say?", "#70 Ines: “The doctor"),
+    } {
         let input = AnswerInput {
             passages,
             summaries: &[summary],

@@ -13,56 +13,21 @@ fn built_in() -> Catalogue {
 
 #[test]
 fn knows_the_limits_of_every_listed_model() {
-    let rows = [
+    let rows = rows! {
         ("openai/gpt-4o", 128_000, 16_384, Encoding::O200kBase),
         ("openai/gpt-4-turbo", 128_000, 4_096, Encoding::Cl100kBase),
         ("openai/gpt-4-32k", 32_768, 8_192, Encoding::Cl100kBase),
         ("openai/gpt-3.5-turbo", 16_385, 4_096, Encoding::Cl100kBase),
-        (
-            "anthropic/claude-sonnet-4-5",
-            200_000,
-            64_000,
-            Encoding::Cl100kBase,
-        ),
-        (
-            "anthropic/claude-3-5-sonnet",
-            200_000,
-            8_192,
-            Encoding::Cl100kBase,
-        ),
-        (
-            "anthropic/claude-3-opus",
-            200_000,
-            4_096,
-            Encoding::Cl100kBase,
-        ),
-        (
-            "anthropic/claude-3-haiku",
-            200_000,
-            4_096,
-            Encoding::Cl100kBase,
-        ),
-        (
-            "gemini/gemini-2.5-pro",
-            1_048_576,
-            65_536,
-            Encoding::Cl100kBase,
-        ),
-        (
-            "gemini/gemini-2.5-flash",
-            1_048_576,
-            65_536,
-            Encoding::Cl100kBase,
-        ),
-        (
-            "gemini/gemini-4-carbon",
-            1_048_576,
-            65_536,
-            Encoding::Cl100kBase,
-        ),
+        ("anthropic/claude-sonnet-4-5", 200_000, 64_000, Encoding::Cl100kBase),
+        ("anthropic/claude-3-5-sonnet", 200_000, 8_192, Encoding::Cl100kBase),
+        ("anthropic/claude-3-opus", 200_000, 4_096, Encoding::Cl100kBase),
+        ("anthropic/claude-3-haiku", 200_000, 4_096, Encoding::Cl100kBase),
+        ("gemini/gemini-2.5-pro", 1_048_576, 65_536, Encoding::Cl100kBase),
+        ("gemini/gemini-2.5-flash", 1_048_576, 65_536, Encoding::Cl100kBase),
+        ("gemini/gemini-4-carbon", 1_048_576, 65_536, Encoding::Cl100kBase),
         ("azure/gpt-4o", 128_000, 16_384, Encoding::O200kBase),
         ("extractive", 128_000, 4_096, Encoding::O200kBase),
-    ];
+    };
     for (reference, window, max_output, encoding) in rows {
         let entry = built_in().get(None, reference).unwrap();
         assert!(!entry.assumed, "{reference}");
@@ -89,38 +54,17 @@ fn the_offline_model_is_free_and_azure_has_no_invented_price() {
 fn knows_dialects_and_cache_lifetimes() {
     let responses = Some(Dialect::OpenAiResponses);
     // Reference, reasoning, breakpoints, dialect, shortest cached prefix, its lifetime.
-    for (reference, reasoning, breakpoints, dialect, minimum, seconds) in [
+    for (reference, reasoning, breakpoints, dialect, minimum, seconds) in rows! {
         ("openai/gpt-4o", false, false, None, Some(1_024), 300),
         ("openai/gpt-5", true, false, responses, Some(1_024), 300),
-        (
-            "openai/gpt-6.2-sol",
-            true,
-            true,
-            responses,
-            Some(1_024),
-            1_800,
-        ),
+        ("openai/gpt-6.2-sol", true, true, responses, Some(1_024), 1_800),
         // The endpoints of another provider may use other dialects.
         ("azure/gpt-6.2-sol", true, true, None, Some(1_024), 1_800),
         ("anthropic/claude-opus-5", true, false, None, Some(512), 300),
-        (
-            "anthropic/claude-haiku-4-5",
-            false,
-            false,
-            None,
-            Some(4_096),
-            300,
-        ),
-        (
-            "gemini/gemini-2.5-flash",
-            false,
-            false,
-            None,
-            Some(2_048),
-            300,
-        ),
+        ("anthropic/claude-haiku-4-5", false, false, None, Some(4_096), 300),
+        ("gemini/gemini-2.5-flash", false, false, None, Some(2_048), 300),
         ("openai-compatible/qwen3", false, false, None, None, 300),
-    ] {
+    } {
         let entry = built_in().get(None, reference).unwrap();
         let properties = (entry.reasoning, entry.breakpoints, entry.dialect);
         assert_eq!(properties, (reasoning, breakpoints, dialect), "{reference}");
@@ -307,16 +251,10 @@ fn an_unknown_provider_is_refused_with_a_hint() {
         similar: Some("openai/gpt-4o".to_owned()),
     };
     assert_eq!(error, expected);
-    for (name, says) in [
-        (
-            "openai/",
-            "`openai/` names no model; write it as provider/model",
-        ),
-        (
-            "extractive/foo",
-            "this program has no model `extractive/foo`; it has extractive",
-        ),
-    ] {
+    for (name, says) in rows! {
+        ("openai/", "`openai/` names no model; write it as provider/model"),
+        ("extractive/foo", "this program has no model `extractive/foo`; it has extractive"),
+    } {
         let error = built_in().get(None, name).unwrap_err();
         assert_eq!(error.to_string(), says);
     }
@@ -370,35 +308,17 @@ fn a_users_file_overrides_key_by_key() {
 
 #[test]
 fn errors_name_file_line_and_key() {
-    let rows = [
-        (
-            "[models.\"a/b\"]\nwindow = \"big\"",
-            "m.toml:2: `window`: invalid type",
-        ),
+    let rows = rows! {
+        ("[models.\"a/b\"]\nwindow = \"big\"", "m.toml:2: `window`: invalid type"),
         (
             "[models.\"a/b\"]\n\nwindwo = 5",
             "m.toml:3: `windwo`: unknown field `windwo`, did you mean `window`?",
         ),
-        (
-            "[models.\"a/b\"]\nwindow = 0",
-            "m.toml:2: `window`: must be at least 1 token",
-        ),
-        (
-            "[models.\"a/b\"]\ntrigger = 1.5",
-            "m.toml:2: `trigger`: must be a share",
-        ),
-        (
-            "[models.\"a/b\"]\nencoding = \"gpt\"",
-            "m.toml:2: `encoding`: unknown encoding `gpt`",
-        ),
-        (
-            "[models.\"a/b\"]\nsummariser = \"x\"",
-            "m.toml:2: `summariser`: `x` must be",
-        ),
-        (
-            "[models.\"a/b\"]\nprice = { input = -1 }",
-            "m.toml:2: `price`: input = -1 must be",
-        ),
+        ("[models.\"a/b\"]\nwindow = 0", "m.toml:2: `window`: must be at least 1 token"),
+        ("[models.\"a/b\"]\ntrigger = 1.5", "m.toml:2: `trigger`: must be a share"),
+        ("[models.\"a/b\"]\nencoding = \"gpt\"", "m.toml:2: `encoding`: unknown encoding `gpt`"),
+        ("[models.\"a/b\"]\nsummariser = \"x\"", "m.toml:2: `summariser`: `x` must be"),
+        ("[models.\"a/b\"]\nprice = { input = -1 }", "m.toml:2: `price`: input = -1 must be"),
         (
             "[models.\"a/b\"]\nwindow = 1\ncache_seconds = 0",
             "m.toml:3: `cache_seconds`: must be 1 to 86400 seconds",
@@ -412,14 +332,8 @@ fn errors_name_file_line_and_key() {
             "m.toml:2: `dialect`: unknown dialect `openai`; known are: openai-chat, \
              openai-responses, anthropic, gemini",
         ),
-        (
-            "[models.\"a/b\"]\nreasoning = \"yes\"",
-            "m.toml:2: `reasoning`: invalid type",
-        ),
-        (
-            "[models.\"a/b\"]\nbreakpoints = 4",
-            "m.toml:2: `breakpoints`: invalid type",
-        ),
+        ("[models.\"a/b\"]\nreasoning = \"yes\"", "m.toml:2: `reasoning`: invalid type"),
+        ("[models.\"a/b\"]\nbreakpoints = 4", "m.toml:2: `breakpoints`: invalid type"),
         (
             "[models.\"a/b\"]\nlong_prompt = { input = 1 }",
             "m.toml:2: `long_prompt`: missing field `over`",
@@ -432,16 +346,13 @@ fn errors_name_file_line_and_key() {
             "[models.\"a/b\"]\nlong_prompt = { over = 1, output = -1 }",
             "m.toml:2: `long_prompt`: output = -1 must be",
         ),
-        (
-            "[models.nameless]\nwindow = 1",
-            "m.toml:1: `models.nameless`: model `nameless` must",
-        ),
+        ("[models.nameless]\nwindow = 1", "m.toml:1: `models.nameless`: model `nameless` must"),
         (
             "[models.\"a/b\"]\nretires = \"soon\"",
             "m.toml:2: `retires`: `soon` must be a date such as 2026-11-30",
         ),
         ("[models\n", "m.toml:1: `models`: "),
-    ];
+    };
     for (text, expected) in rows {
         let error = built_in()
             .with_file("m.toml", text)

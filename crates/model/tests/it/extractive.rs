@@ -32,15 +32,9 @@ fn passage(n: u32, role: Role, text: &str) -> Passage<'_> {
 
 fn allotment() -> Vec<Passage<'static>> {
     use Role::{Assistant, User};
-    let lines = [
-        (
-            User,
-            "Hi! We want to plan the new irrigation for the allotment garden, plot 14 to 31.",
-        ),
-        (
-            Assistant,
-            "Happy to help. How much water does the well give, and what is the budget?",
-        ),
+    let lines = rows! {
+        (User, "Hi! We want to plan the new irrigation for the allotment garden, plot 14 to 31."),
+        (Assistant, "Happy to help. How much water does the well give, and what is the budget?"),
         (
             User,
             "The well gives 1,800 litres an hour. The budget is 2,400 EUR and must not be \
@@ -51,14 +45,8 @@ fn allotment() -> Vec<Passage<'static>> {
             "Then drip lines fit better than sprinklers. A 16 mm line with 2 l/h emitters \
                      needs about 900 litres an hour for eighteen plots.",
         ),
-        (
-            User,
-            "Agreed, drip lines it is. Jolanda orders them at Feldkamp by Friday 8 May.",
-        ),
-        (
-            Assistant,
-            "Noted. The controller is still open: do you want one with a rain sensor?",
-        ),
+        (User, "Agreed, drip lines it is. Jolanda orders them at Feldkamp by Friday 8 May."),
+        (Assistant, "Noted. The controller is still open: do you want one with a rain sensor?"),
         (
             User,
             "haha good question, no idea yet. Never water between 11:00 and 17:00 please, \
@@ -69,15 +57,9 @@ fn allotment() -> Vec<Passage<'static>> {
             "I updated `schedule.yaml`: start 05:30, end 07:15, nothing between 11:00 and \
                      17:00.",
         ),
-        (
-            User,
-            "Correction: the pump at plot 20 is broken, so Piet replaces it before we start.",
-        ),
-        (
-            Assistant,
-            "Understood, Piet replaces the pump at plot 20 first.",
-        ),
-    ];
+        (User, "Correction: the pump at plot 20 is broken, so Piet replaces it before we start."),
+        (Assistant, "Understood, Piet replaces the pump at plot 20 first."),
+    };
     lines
         .iter()
         .zip(1..)
@@ -216,24 +198,12 @@ fn quotes_on_one_line_keep_their_messages() {
 /// A key fact stands below no date, so its time needs the day of its message.
 #[test]
 fn a_key_fact_with_a_time_has_the_day_of_its_message() {
-    let rows = [
-        (
-            "We decided to close the Kreuzberg office next Friday.",
-            true,
-        ),
-        (
-            "We decided that Nadia leaves the Leipzig office in two weeks.",
-            true,
-        ),
-        (
-            "Wir haben das final entschieden, Montag kommt Frau Yilmaz.",
-            true,
-        ),
-        (
-            "The budget of the Hamburg office must not exceed 2,400 EUR.",
-            false,
-        ),
-    ];
+    let rows = rows! {
+        ("We decided to close the Kreuzberg office next Friday.", true),
+        ("We decided that Nadia leaves the Leipzig office in two weeks.", true),
+        ("Wir haben das final entschieden, Montag kommt Frau Yilmaz.", true),
+        ("The budget of the Hamburg office must not exceed 2,400 EUR.", false),
+    };
     for (text, is_dated) in rows {
         let said = [passage(5, Role::User, text)];
         let draft = summary(&said, None, 200);
@@ -944,27 +914,15 @@ fn odd_conversations_are_summarised() {
     let of = |text: &str, times: u32| -> Vec<(u32, String)> {
         (1..=times).map(|n| (n, format!("{text} {n}"))).collect()
     };
-    let rows = [
+    let rows = rows! {
         ("2,000 messages of a day", long, Role::User),
         ("a clock that runs backwards", backwards, Role::User),
         ("tool results all alike", same, Role::Tool),
-        (
-            "German",
-            of("Wir haben den Brunnen gestern gereinigt.", 20),
-            Role::User,
-        ),
-        (
-            "Chinese",
-            of("我们昨天修好了水泵，费用是两百元。", 20),
-            Role::User,
-        ),
-        (
-            "neither dates nor names",
-            of("it was fine in the end", 20),
-            Role::User,
-        ),
+        ("German", of("Wir haben den Brunnen gestern gereinigt.", 20), Role::User),
+        ("Chinese", of("我们昨天修好了水泵，费用是两百元。", 20), Role::User),
+        ("neither dates nor names", of("it was fine in the end", 20), Role::User),
         ("emoji", emoji, Role::User),
-    ];
+    };
     for (name, texts, role) in rows {
         let passages: Vec<Passage<'_>> = texts
             .iter()
@@ -1022,15 +980,11 @@ fn repeatedly_merged_paragraphs_have_one_beginning() {
 
 #[test]
 fn facts_lost_by_a_models_summary_are_listed_within_the_cap() {
-    let passage = [
+    let passage = rows! {
         (1, 0, "Marta asked for W-1742 and paid 12.50."),
         (2, 1, "Then Marta saw order W-1742 beside order W-1743."),
-        (
-            3,
-            17,
-            "The file is at src/main_2.rs, says Ilja. We ask Ilja.",
-        ),
-    ];
+        (3, 17, "The file is at src/main_2.rs, says Ilja. We ask Ilja."),
+    };
     let passages: Vec<Passage<'_>> = passage
         .iter()
         .map(|(n, at, text)| {

@@ -2,6 +2,13 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
+/// A table of a test: a row a line.
+macro_rules! rows {
+    ($($row:expr),+ $(,)?) => {
+        [$($row),+]
+    };
+}
+
 mod answers;
 mod asked;
 mod caps;

@@ -284,34 +284,14 @@ mod tests {
     /// The table of section 5.4 of the protocol.
     #[test]
     fn each_error_of_the_protocol_has_its_codes() {
-        let rows = [
+        let rows = rows! {
             (Kind::TaskNotFound, -32001, "NOT_FOUND", 404),
             (Kind::TaskNotCancelable, -32002, "FAILED_PRECONDITION", 400),
-            (
-                Kind::PushNotificationNotSupported,
-                -32003,
-                "FAILED_PRECONDITION",
-                400,
-            ),
-            (
-                Kind::UnsupportedOperation,
-                -32004,
-                "FAILED_PRECONDITION",
-                400,
-            ),
-            (
-                Kind::ContentTypeNotSupported,
-                -32005,
-                "INVALID_ARGUMENT",
-                400,
-            ),
-            (
-                Kind::VersionNotSupported,
-                -32009,
-                "FAILED_PRECONDITION",
-                400,
-            ),
-        ];
+            (Kind::PushNotificationNotSupported, -32003, "FAILED_PRECONDITION", 400),
+            (Kind::UnsupportedOperation, -32004, "FAILED_PRECONDITION", 400),
+            (Kind::ContentTypeNotSupported, -32005, "INVALID_ARGUMENT", 400),
+            (Kind::VersionNotSupported, -32009, "FAILED_PRECONDITION", 400),
+        };
         for (kind, code, status, http) in rows {
             let error = Error::new(kind, "it is so");
             let rpc = error.to_rpc();

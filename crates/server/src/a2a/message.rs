@@ -356,21 +356,15 @@ mod tests {
 
     #[test]
     fn a_message_is_a_users_and_says_something() {
-        let rows = [
+        let rows = rows! {
             (json!({"messageId": " "}), "message.messageId"),
             (json!({"messageId": "m".repeat(1_025)}), "message.messageId"),
             (json!({"role": "ROLE_AGENT"}), "message.role"),
             (json!({"role": "ROLE_UNSPECIFIED"}), "message.role"),
             (json!({"parts": []}), "message.parts"),
-            (
-                json!({"parts": vec![json!({"text": "x"}); 1_001]}),
-                "message.parts",
-            ),
-            (
-                json!({"referenceTaskIds": vec!["s.t"; 17]}),
-                "message.referenceTaskIds",
-            ),
-        ];
+            (json!({"parts": vec![json!({"text": "x"}); 1_001]}), "message.parts"),
+            (json!({"referenceTaskIds": vec!["s.t"; 17]}), "message.referenceTaskIds"),
+        };
         for (change, field) in rows {
             let mut said = json!({"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "x"}]});
             let (said_map, changed) = (said.as_object_mut().unwrap(), change.as_object().unwrap());
@@ -423,36 +417,16 @@ mod tests {
                 "{parts}"
             );
         }
-        for (parts, waiting, why) in [
-            (
-                json!([{"text": "Yes, do it."}]),
-                &one[..],
-                "waits for an answer",
-            ),
+        for (parts, waiting, why) in rows! {
+            (json!([{"text": "Yes, do it."}]), &one[..], "waits for an answer"),
             (json!([{"text": ""}]), &one, "waits for an answer"),
-            (
-                json!([{"text": "approve"}]),
-                &two,
-                "2 calls wait, name one: c1, c2",
-            ),
-            (
-                json!([{"text": "approve c3"}]),
-                &two,
-                "\"c3\" does not wait",
-            ),
-            (
-                json!([{"data": {"decision": "maybe"}}]),
-                &one,
-                "waits for an answer",
-            ),
+            (json!([{"text": "approve"}]), &two, "2 calls wait, name one: c1, c2"),
+            (json!([{"text": "approve c3"}]), &two, "\"c3\" does not wait"),
+            (json!([{"data": {"decision": "maybe"}}]), &one, "waits for an answer"),
             (json!([{"data": ["approve"]}]), &one, "message.parts[0]"),
-            (
-                json!([{"text": "approve"}, {"text": "deny"}]),
-                &one,
-                "decided about twice",
-            ),
+            (json!([{"text": "approve"}, {"text": "deny"}]), &one, "decided about twice"),
             (json!([{"url": "https://example.com"}]), &one, "is a file"),
-        ] {
+        } {
             let refused = decided(parts, waiting).unwrap_err().to_string();
             assert!(refused.contains(why), "{refused}");
         }

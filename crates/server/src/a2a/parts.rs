@@ -254,18 +254,14 @@ mod tests {
         let raw = |name: &str| json!({"raw": "AAAA", "filename": name});
         let data = json!({"data": {"b": [1, null]}});
         let pieces = json!([{"text": "Ö\n\n"}, {"text": ""}, data, {"text": "Two"}]);
-        let rows = [
+        let rows = rows! {
             (json!([{"text": "One"}]), "One", json!([{"text": "One"}])),
             (
                 json!([{"text": "One", "mediaType": "text/markdown", "metadata": {"a": [1]}}]),
                 "One",
                 json!([{"text": "One", "mediaType": "text/markdown", "metadata": {"a": [1]}}]),
             ),
-            (
-                pieces.clone(),
-                "Ö\n\n\n\n\n\n{\"b\":[1,null]}\n\nTwo",
-                pieces,
-            ),
+            (pieces.clone(), "Ö\n\n\n\n\n\n{\"b\":[1,null]}\n\nTwo", pieces),
             (
                 json!([raw("a"), {"text": "See", "mediaType": ""}, raw("b")]),
                 "See",
@@ -277,7 +273,7 @@ mod tests {
                 json!([png("a")]),
             ),
             (json!([{"data": null}]), "null", json!([{"data": null}])),
-        ];
+        };
         for (sent, task, expected) in rows {
             let layout = layout(&message(&sent));
             let files = sent.as_array().unwrap().iter();

@@ -236,7 +236,7 @@ mod tests {
         };
         read(request(json!({})).as_bytes()).unwrap();
         let deep = format!("{}{}", "[".repeat(1_000), "]".repeat(1_000));
-        let rows = [
+        let rows = rows! {
             ("{".to_owned(), Value::Null, -32700),
             (String::new(), Value::Null, -32700),
             ("\u{0}".to_owned(), Value::Null, -32700),
@@ -252,11 +252,7 @@ mod tests {
             (request(json!({"params": ["x"]})), json!(7), -32602),
             (request(json!({"params": {}})), json!(7), -32602),
             (request(json!({"params": {"id": 1}})), json!(7), -32602),
-            (
-                request(json!({"params": {"id": "x", "historyLength": 1.5}})),
-                json!(7),
-                -32602,
-            ),
+            (request(json!({"params": {"id": "x", "historyLength": 1.5}})), json!(7), -32602),
             (
                 request(json!({"method": "ListTasks", "params": {"status": "RUNNING"}})),
                 json!(7),
@@ -274,7 +270,7 @@ mod tests {
                 json!(7),
                 -32602,
             ),
-        ];
+        };
         for (body, id, code) in rows {
             let InvalidRequest { id: found, error } = *read(body.as_bytes()).unwrap_err();
             assert_eq!(

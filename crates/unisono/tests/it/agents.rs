@@ -112,17 +112,11 @@ fn an_output_schema_is_a_table_or_json_or_a_file() {
     insta::assert_snapshot!(list.check(), @"agents/a.toml:2:17: error: agent `a`: answer.json: `output_schema` is not a JSON object: it does not begin with `{`");
     assert_eq!(of(with_agent("a.toml", "description = \"x\"\n")), None);
 
-    for (schema, says) in [
-        (
-            "{ type = \"objekt\" }",
-            "can be checked: /type: \"objekt\" is not valid",
-        ),
+    for (schema, says) in rows! {
+        ("{ type = \"objekt\" }", "can be checked: /type: \"objekt\" is not valid"),
         ("{ pattern = \"([\" }", "(["),
-        (
-            "'{\"$ref\": \"https://example.com/a.json\"}'",
-            "https://example.com/a.json",
-        ),
-    ] {
+        ("'{\"$ref\": \"https://example.com/a.json\"}'", "https://example.com/a.json"),
+    } {
         let found = with_agent("a.toml", &agent(schema)).check();
         assert!(
             found.starts_with("agents/a.toml:2:17: error: agent `a`: `output_schema` is not"),
@@ -172,7 +166,7 @@ fn a_server_is_asked_with_headers_from_the_environment() {
 
 #[test]
 fn what_is_wrong_with_an_agent_is_told_with_its_line() {
-    let table = [
+    let table = rows! {
         ("a.md", "no front matter\n"),
         ("a.md", "---\ndescription: x\n"),
         ("a.md", "---\ndescription: [x\n---\n"),
@@ -184,20 +178,14 @@ fn what_is_wrong_with_an_agent_is_told_with_its_line() {
         ("a.md", "---\ndescription: x\ntools: [recal, shell]\n---\n"),
         ("a.md", "---\ndescription: x\nmodel: opnai/gpt-4o\n---\n"),
         ("a.md", "---\ndescription: x\nmodel: openai/gpt-99\n---\n"),
-        (
-            "a.md",
-            "---\ndescription: x\nkind: extractive\nmodel: openai/gpt-4o\n---\n",
-        ),
+        ("a.md", "---\ndescription: x\nkind: extractive\nmodel: openai/gpt-4o\n---\n"),
         ("a.md", "---\ndescription: x\ndelegates: [risk, a]\n---\n"),
         ("a.md", "---\ndescription: x\nkind: ecko\n---\n"),
         (
             "a.md",
             "---\ndescription: x\nkind: http\nmodel: extractive\ncommand: ls\noutput_schema: {}\n---\n",
         ),
-        (
-            "a.md",
-            "---\ndescription: x\nkind: http\nurl: agents.test/risks\n---\n",
-        ),
+        ("a.md", "---\ndescription: x\nkind: http\nurl: agents.test/risks\n---\n"),
         (
             "a.md",
             "---\ndescription: x\nkind: http\nurl: https://me:secret@agents.test/risks\n---\n",
@@ -206,27 +194,15 @@ fn what_is_wrong_with_an_agent_is_told_with_its_line() {
             "a.md",
             "---\ndescription: x\nkind: http\nurl: http://agents.test/risks\nheaders:\n  Authorization: Bearer ${SCOUT_TOKEN}\n  X-Api-Key: abcdefgh\n  Host: other\n  Accept: '*/*'\n  X-Tenant: $TENANT\n  'a b': c\n---\n",
         ),
-        (
-            "a.md",
-            "---\ndescription: x\nurl: https://agents.test\nheaders: {A: b}\n---\n",
-        ),
+        ("a.md", "---\ndescription: x\nurl: https://agents.test\nheaders: {A: b}\n---\n"),
         ("a.md", "---\ndescription: x\nkind: command\n---\n"),
-        (
-            "a.md",
-            "---\ndescription: x\ncommand: ls\ntemperature: 0.2\n---\n",
-        ),
+        ("a.md", "---\ndescription: x\ncommand: ls\ntemperature: 0.2\n---\n"),
         (
             "a.md",
             "---\ndescription: x\ntemperature: 2.5\ncache_warm: followers\noutput_schema: 7\n---\n",
         ),
-        (
-            "a.toml",
-            "description = \"x\"\noutput_schema = \"{ not json\"\n",
-        ),
-        (
-            "a.toml",
-            "description = \"x\"\noutput_schema = \"missing.json\"\n",
-        ),
+        ("a.toml", "description = \"x\"\noutput_schema = \"{ not json\"\n"),
+        ("a.toml", "description = \"x\"\noutput_schema = \"missing.json\"\n"),
         (
             "a.toml",
             "description = \"x\"\nkind = \"extractive\"\ncache_warm = \"off\"\noutput_schema = \"{}\"\n",
@@ -237,14 +213,11 @@ fn what_is_wrong_with_an_agent_is_told_with_its_line() {
             "---\ndescription: x\npipeline: [a, risk, '=x', 'facts=', facts]\ndelegates: [risks]\n---\n",
         ),
         ("a.md", "---\ndescription: x\nkind: pipeline\n---\n"),
-        (
-            "a.md",
-            "---\ndescription: x\npipeline: [facts]\ntemperature: 0.2\n---\n",
-        ),
+        ("a.md", "---\ndescription: x\npipeline: [facts]\ntemperature: 0.2\n---\n"),
         ("A b.md", "---\ndescription: x\n---\n"),
         ("a.toml", "description = 3\n"),
         ("a.toml", "description = \"x\"\nmodel = \n"),
-    ];
+    };
     let reply: Vec<String> = table
         .iter()
         .map(|(name, text)| format!("{text}\n>>> {}\n", with_agent(name, text).check()))

@@ -73,7 +73,7 @@ fn what_the_comments_say_is_what_the_presets_do() {
         "mask_over_tokens",
         "mask_keep_newest",
     ];
-    let own: [(&str, &[&str], &str); 4] = [
+    let own: [(&str, &[&str], &str); 4] = rows! {
         (
             "checkpoint",
             &[
@@ -84,11 +84,7 @@ fn what_the_comments_say_is_what_the_presets_do() {
             ],
             "",
         ),
-        (
-            "retention",
-            &["trigger_of_window", "keep_tokens", "align"],
-            "minimum_tokens = 2_000",
-        ),
+        ("retention", &["trigger_of_window", "keep_tokens", "align"], "minimum_tokens = 2_000"),
         ("progressive", &["trigger_of_usable", "keep_share"], ""),
         (
             "tiered",
@@ -107,7 +103,7 @@ fn what_the_comments_say_is_what_the_presets_do() {
             ],
             "",
         ),
-    ];
+    };
     for (preset, keys, more) in own {
         let general: Vec<&str> = all
             .iter()

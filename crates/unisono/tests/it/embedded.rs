@@ -201,33 +201,15 @@ async fn names_that_cannot_be_are_told_at_the_start() {
     }
     let other = program(extensions()).set("models.default", "own/other");
     let tool = with_buyers(program(extensions())).set("agents.north.tools", "stocks");
-    for (program, reply) in [
-        (
-            other,
-            "this program has no model `own/other`; it has own/echo",
-        ),
+    for (program, reply) in rows! {
+        (other, "this program has no model `own/other`; it has own/echo"),
         (tool, "names an unknown tool `stocks`"),
-        (
-            program(extensions().tool(Named("a__b"))),
-            "tool `a__b` has to be named",
-        ),
-        (
-            program(extensions().tool(Named("recall"))),
-            "`recall` is built in",
-        ),
-        (
-            program(extensions().agent("llm", Buyer)),
-            "kind `llm` of agents is built in",
-        ),
-        (
-            program(extensions().model("openai/x", Echo)),
-            "`openai` is a provider",
-        ),
-        (
-            program(extensions().model("echo", Echo)),
-            "a name such as provider/model",
-        ),
-    ] {
+        (program(extensions().tool(Named("a__b"))), "tool `a__b` has to be named"),
+        (program(extensions().tool(Named("recall"))), "`recall` is built in"),
+        (program(extensions().agent("llm", Buyer)), "kind `llm` of agents is built in"),
+        (program(extensions().model("openai/x", Echo)), "`openai` is a provider"),
+        (program(extensions().model("echo", Echo)), "a name such as provider/model"),
+    } {
         let error = program.in_memory().start().await.unwrap_err().to_string();
         assert!(error.contains(reply), "{reply}: {error}");
     }

@@ -5,6 +5,13 @@
     reason = "a test ends where something is not as it must be"
 )]
 
+/// A table of a test: a row a line.
+macro_rules! rows {
+    ($($row:expr),+ $(,)?) => {
+        [$($row),+]
+    };
+}
+
 mod agents;
 mod arbitrary;
 mod config;

@@ -83,26 +83,17 @@ fn a_key_comes_from_its_file_before_any_variable() {
 
 #[test]
 fn what_is_wrong_is_told_with_its_place() {
-    for (text, said) in [
+    for (text, said) in rows! {
         (
             "[providers.openai]\nbase_url = \"api.example.com/v1\"\napi_key_env = \"K\"\n",
             "has no scheme",
         ),
-        (
-            "[providers.mine]\nbase_url = \"http://127.0.0.1\"\n",
-            "not `like` one",
-        ),
+        ("[providers.mine]\nbase_url = \"http://127.0.0.1\"\n", "not `like` one"),
         ("[providers.gemini]\nlike = \"openai\"\n", "cannot be like"),
         ("[providers.openai]\nlike = \"opnai\"\n", "one of openai"),
-        (
-            "[providers.openai]\napi_key_file = \"nowhere\"\n",
-            "nowhere",
-        ),
-        (
-            "[models]\nfallback = [\"nobody/x\"]\n",
-            "unknown provider `nobody`",
-        ),
-    ] {
+        ("[providers.openai]\napi_key_file = \"nowhere\"\n", "nowhere"),
+        ("[models]\nfallback = [\"nobody/x\"]\n", "unknown provider `nobody`"),
+    } {
         let sandbox = Sandbox::with_config(text).keys(&[("K", "sk-1")]);
         let found = sandbox.check();
         assert!(found.contains(said), "{text}: {found}");
@@ -175,19 +166,15 @@ fn an_address_without_a_default_model_is_warned_of_where_nobody_else_can_be_aske
     let bare =
         "[providers.mine]\nlike = \"openai-compatible\"\nbase_url = \"http://127.0.0.1:9/v1\"\n";
     let azure = "[providers.azure]\nbase_url = \"https://me.openai.azure.com\"\n";
-    for (text, key, warned) in [
+    for (text, key, warned) in rows! {
         (bare, None, Some("set providers.mine.default_model")),
-        (
-            azure,
-            Some(("AZURE_OPENAI_API_KEY", "k")),
-            Some("set providers.azure.default_model"),
-        ),
+        (azure, Some(("AZURE_OPENAI_API_KEY", "k")), Some("set providers.azure.default_model")),
         (MINE, None, None),
         // Another one is asked.
         (bare, Some(("OPENAI_API_KEY", "sk-1")), None),
         // It cannot be asked anyway.
         (azure, None, None),
-    ] {
+    } {
         let sandbox = Sandbox::with_config(text);
         let sandbox = match key {
             Some(("OPENAI_API_KEY", _)) => sandbox.keys(&[("OPENAI_API_KEY", "sk-1")]),

@@ -21,7 +21,7 @@ fn words_of_people_and_of_the_model_are_read_and_others_reported() {
     let user = format!(r#""author":{{"role":"user"}},"metadata":{{{hidden}}}"#);
     let assistant = r#""author":{"role":"assistant"}"#;
     let tool = r#""author":{"role":"tool","name":"browser"}"#;
-    let rows: [(&str, &str, &str); 7] = [
+    let rows: [(&str, &str, &str); 7] = rows! {
         (framed, &user, r#"Text("I bake.")"#),
         (framed, &user, r#"Text("Be short")"#),
         (framed, &own, r#"Text("I bake ```bread```.")"#),
@@ -36,12 +36,8 @@ fn words_of_people_and_of_the_model_are_read_and_others_reported() {
             tool,
             r#"Text("Yeast: https://e.org\nIt rises.")"#,
         ),
-        (
-            r#"{"content_type":"text","parts":["Seen."]}"#,
-            &user,
-            "has no message",
-        ),
-    ];
+        (r#"{"content_type":"text","parts":["Seen."]}"#, &user, "has no message"),
+    };
     for (content, others, expected) in rows {
         let outline = imported(content, others);
         assert!(outline.contains(expected), "{expected}: {outline}");

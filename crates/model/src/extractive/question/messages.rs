@@ -262,15 +262,9 @@ mod tests {
     #[test]
     fn days_and_months_of_a_question() {
         let of = |year, month, day| NamedDay { year, month, day };
-        let rows = [
-            (
-                "What did Mara do on 15 February 2025?",
-                vec![of(Some(2025), 2, Some(15))],
-            ),
-            (
-                "And on February 15, 2025?",
-                vec![of(Some(2025), 2, Some(15))],
-            ),
+        let rows = rows! {
+            ("What did Mara do on 15 February 2025?", vec![of(Some(2025), 2, Some(15))]),
+            ("And on February 15, 2025?", vec![of(Some(2025), 2, Some(15))]),
             ("on the 3rd of May", vec![of(None, 5, Some(3))]),
             ("2025-02-15?", vec![of(Some(2025), 2, Some(15))]),
             ("Was geschah im Juli 2024?", vec![of(Some(2024), 7, None)]),
@@ -279,7 +273,7 @@ mod tests {
             ("Who may march?", vec![]),
             ("What costs 15 euros?", vec![]),
             ("Where is order 20250215?", vec![]),
-        ];
+        };
         for (task, expected) in rows {
             assert_eq!(named_days(task), expected, "{task}");
         }

@@ -204,22 +204,16 @@ mod tests {
 
     #[test]
     fn names_numbers_and_ids_may_be_missing() {
-        let rows: [(&str, &[&str]); 8] = [
+        let rows: [(&str, &[&str]); 8] = rows! {
             ("Which hall had 1400 degrees?", &["1400"]),
-            (
-                "Which hall had 1400 degrees, 1400 or 1.500?",
-                &["1400", "1.500"],
-            ),
+            ("Which hall had 1400 degrees, 1400 or 1.500?", &["1400", "1.500"]),
             ("Where is the hall GR-55-9183?", &["GR-55-9183"]),
-            (
-                "Who reads the mail of tom@example.org?",
-                &["tom@example.org"],
-            ),
+            ("Who reads the mail of tom@example.org?", &["tom@example.org"]),
             ("What did Xavier say about the hall?", &["Xavier"]),
             ("What did Mira say about the sauna?", &["sauna"]),
             ("Was hat Mira über die Sauna gesagt?", &["Sauna"]),
             ("Welcher Saal ist das, kostet er 1400 Euro?", &["1400"]),
-        ];
+        };
         for (task, expected) in rows {
             assert_eq!(missing(task), expected, "{task}");
         }

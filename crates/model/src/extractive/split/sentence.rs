@@ -127,32 +127,17 @@ mod tests {
 
     #[test]
     fn sentences_survive_abbreviations_numbers_and_lower_case() {
-        let rows: [(&str, &[&str]); 20] = [
+        let rows: [(&str, &[&str]); 20] = rows! {
             ("One. Two! Three?", &["One.", "Two!", "Three?"]),
-            (
-                "Use e.g. v2.3 here. Done.",
-                &["Use e.g. v2.3 here.", "Done."],
-            ),
-            (
-                "ask Dr. Who at 10.5 km. ok",
-                &["ask Dr. Who at 10.5 km. ok"],
-            ),
+            ("Use e.g. v2.3 here. Done.", &["Use e.g. v2.3 here.", "Done."]),
+            ("ask Dr. Who at 10.5 km. ok", &["ask Dr. Who at 10.5 km. ok"]),
             ("it works. then we left", &["it works.", "then we left"]),
-            (
-                "(He said \"no.\") Next one.",
-                &["(He said \"no.\")", "Next one."],
-            ),
+            ("(He said \"no.\") Next one.", &["(He said \"no.\")", "Next one."]),
             ("Wait... what? yes", &["Wait...", "what?", "yes"]),
-            (
-                "会议推迟了。下周二再开！好",
-                &["会议推迟了。", "下周二再开！", "好"],
-            ),
+            ("会议推迟了。下周二再开！好", &["会议推迟了。", "下周二再开！", "好"]),
             ("see a.b.c and foo.rs now", &["see a.b.c and foo.rs now"]),
             ("J. Smith agreed. Fine.", &["J. Smith agreed.", "Fine."]),
-            (
-                "Sie läuft z. B. ohne Stock. Gut.",
-                &["Sie läuft z. B. ohne Stock.", "Gut."],
-            ),
+            ("Sie läuft z. B. ohne Stock. Gut.", &["Sie läuft z. B. ohne Stock.", "Gut."]),
             (
                 "Termin am 14. Juni um 9:30 Uhr bei Dr. med. Braun. Ja!",
                 &["Termin am 14. Juni um 9:30 Uhr bei Dr. med. Braun.", "Ja!"],
@@ -167,24 +152,15 @@ mod tests {
                 "Der Mäher (Seriennr. MZCG-81) ist kaputt. Ja.",
                 &["Der Mäher (Seriennr. MZCG-81) ist kaputt.", "Ja."],
             ),
-            (
-                "Hauptstr. 5, geb. Kluge. Gut.",
-                &["Hauptstr. 5, geb. Kluge.", "Gut."],
-            ),
-            (
-                "It is no. 7, cat. 12. Fine.",
-                &["It is no. 7, cat. 12.", "Fine."],
-            ),
+            ("Hauptstr. 5, geb. Kluge. Gut.", &["Hauptstr. 5, geb. Kluge.", "Gut."]),
+            ("It is no. 7, cat. 12. Fine.", &["It is no. 7, cat. 12.", "Fine."]),
             (
                 "See fig. 4. Then Ms. Weber, 10 min. later.",
                 &["See fig. 4.", "Then Ms. Weber, 10 min. later."],
             ),
             ("It has 300 ms. OK", &["It has 300 ms. OK"]),
-            (
-                "He said no. We have a cat. Fine.",
-                &["He said no.", "We have a cat.", "Fine."],
-            ),
-        ];
+            ("He said no. We have a cat. Fine.", &["He said no.", "We have a cat.", "Fine."]),
+        };
         for (text, expected) in rows {
             let found: Vec<&str> = sentences(text, 0..text.len())
                 .into_iter()

@@ -272,20 +272,11 @@ fn a_task_with_a_withdrawn_call_goes_on_or_ends_with_it() {
     };
     let both = waiting(json!([waits("c1"), waits("c2")]));
     let one = waiting(json!([waits("c1")]));
-    let rows: [(&[Value], &[String]); 6] = [
+    let rows: [(&[Value], &[String]); 6] = rows! {
         // Another agent works on, and the end of this one is the last event for now.
-        (
-            &[one.clone(), gone("c1"), delegate("failed")],
-            &[asks("c1"), "WORKING".to_owned()],
-        ),
-        (
-            &[one, gone("c1"), delegate("cancelled")],
-            &[asks("c1"), "WORKING".to_owned()],
-        ),
-        (
-            &[both.clone(), gone("c1"), delegate("failed")],
-            &[asks("c1"), asks("c2")],
-        ),
+        (&[one.clone(), gone("c1"), delegate("failed")], &[asks("c1"), "WORKING".to_owned()]),
+        (&[one, gone("c1"), delegate("cancelled")], &[asks("c1"), "WORKING".to_owned()]),
+        (&[both.clone(), gone("c1"), delegate("failed")], &[asks("c1"), asks("c2")]),
         (
             &[
                 both.clone(),
@@ -315,7 +306,7 @@ fn a_task_with_a_withdrawn_call_goes_on_or_ends_with_it() {
             ],
             &[asks("c1"), "WORKING".to_owned(), "CANCELED".to_owned()],
         ),
-    ];
+    };
     for (updates, expected) in rows {
         assert_eq!(lines("working", updates), expected);
     }
@@ -352,19 +343,13 @@ fn the_end_says_what_became_of_it() {
             "error": {"code": code, "reason": "no"}, "usage": usage, "opened_at": NOW}]);
         end
     };
-    let rows = [
+    let rows = rows! {
         (ended("failed", None), "FAILED: timeout: no answer in 5 s"),
-        (
-            failed("hook_denied"),
-            "REJECTED: hook_denied: no answer in 5 s",
-        ),
-        (
-            of_lead("refused"),
-            "REJECTED: lead_failed: no answer in 5 s",
-        ),
+        (failed("hook_denied"), "REJECTED: hook_denied: no answer in 5 s"),
+        (of_lead("refused"), "REJECTED: lead_failed: no answer in 5 s"),
         (of_lead("timeout"), "FAILED: lead_failed: no answer in 5 s"),
         (ended("cancelled", None), "CANCELED"),
-    ];
+    };
     for (end, expected) in rows {
         assert_eq!(lines("working", &[end]), [expected]);
     }
