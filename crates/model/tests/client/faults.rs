@@ -67,7 +67,7 @@ fn refusals(fake: Fake) -> Vec<Case> {
         },
         Class::Overflow { limit: None },
     ];
-    vec![
+    Vec::from(rows! {
         case("429", limited(), LIMITED, ALL),
         case(
             "429 with a short wait",
@@ -81,19 +81,9 @@ fn refusals(fake: Fake) -> Vec<Case> {
             asked(3_600_000),
             1,
         ),
-        case(
-            "an empty account",
-            Act::refuse(Refusal::OutOfQuota),
-            Class::OutOfQuota,
-            1,
-        ),
+        case("an empty account", Act::refuse(Refusal::OutOfQuota), Class::OutOfQuota, 1),
         case("500", Act::refuse(Refusal::Internal), UNAVAILABLE, ALL),
-        case(
-            "503 or 529",
-            Act::refuse(Refusal::Overloaded),
-            UNAVAILABLE,
-            ALL,
-        ),
+        case("503 or 529", Act::refuse(Refusal::Overloaded), UNAVAILABLE, ALL),
         case(
             "500 with a veto",
             Act::refuse(Refusal::Internal).header("x-should-retry", "false"),
@@ -103,18 +93,8 @@ fn refusals(fake: Fake) -> Vec<Case> {
         case("502 of a proxy", Act::html(502), UNAVAILABLE, ALL),
         case("408", Act::html(408), UNAVAILABLE, ALL),
         case("409", Act::html(409), UNAVAILABLE, ALL),
-        case(
-            "a wrong key",
-            Act::refuse(Refusal::Unauthorised),
-            Class::Unauthorised,
-            1,
-        ),
-        case(
-            "a key without rights",
-            Act::refuse(Refusal::Forbidden),
-            Class::Unauthorised,
-            1,
-        ),
+        case("a wrong key", Act::refuse(Refusal::Unauthorised), Class::Unauthorised, 1),
+        case("a key without rights", Act::refuse(Refusal::Forbidden), Class::Unauthorised, 1),
         case(
             "an unknown model",
             Act::refuse(Refusal::UnknownModel("fake-model".into())),
@@ -127,10 +107,7 @@ fn refusals(fake: Fake) -> Vec<Case> {
             Class::BadRequest,
             1,
         ),
-        Case {
-            classes: limits,
-            ..case("an overflow", Act::refuse(overflow), Class::Internal, 1)
-        },
+        Case { classes: limits, ..case("an overflow", Act::refuse(overflow), Class::Internal, 1) },
         case("200 of a proxy", Act::html(200), Class::BadReply, 1),
         Case {
             mode: Mode::Whole,
@@ -150,25 +127,15 @@ fn refusals(fake: Fake) -> Vec<Case> {
                 ALL,
             )
         },
-        case(
-            "200 with other JSON",
-            Act::json(200, "{\"a\":1}"),
-            Class::BadReply,
-            1,
-        ),
-        case(
-            "200 with no JSON",
-            Act::json(200, "{\"a\":"),
-            Class::BadReply,
-            1,
-        ),
+        case("200 with other JSON", Act::json(200, "{\"a\":1}"), Class::BadReply, 1),
+        case("200 with no JSON", Act::json(200, "{\"a\":"), Class::BadReply, 1),
         case(
             "a redirection",
             Act::html(307).header("location", "/elsewhere?key=secret"),
             Class::BadRequest,
             1,
         ),
-    ]
+    })
 }
 
 fn streams() -> Vec<Case> {
@@ -177,7 +144,7 @@ fn streams() -> Vec<Case> {
         classes: vec![Class::Transport, Class::IncompleteStream],
         ..case
     };
-    vec![
+    Vec::from(rows! {
         case(
             "an error as the first event",
             Act::answer(answer()).fail_after(0, Refusal::Overloaded),
@@ -196,72 +163,22 @@ fn streams() -> Vec<Case> {
             Class::IncompleteStream,
             ALL,
         ),
-        case(
-            "an empty stream",
-            ends(At::Body(0), Ending::Finish),
-            Class::IncompleteStream,
-            ALL,
-        ),
-        case(
-            "a length too small",
-            stream(Framing::WrongLength(-5)),
-            Class::IncompleteStream,
-            ALL,
-        ),
+        case("an empty stream", ends(At::Body(0), Ending::Finish), Class::IncompleteStream, ALL),
+        case("a length too small", stream(Framing::WrongLength(-5)), Class::IncompleteStream, ALL),
         case(
             "cut, its end marked by that of the connection",
             stream(Framing::Close).end_at(At::Event(2), Ending::Close),
             Class::IncompleteStream,
             ALL,
         ),
-        broken(case(
-            "closed in mid-stream",
-            ends(At::Event(2), Ending::Close),
-            LIMITED,
-            ALL,
-        )),
-        broken(case(
-            "reset in mid-stream",
-            ends(At::Event(2), Ending::Reset),
-            LIMITED,
-            ALL,
-        )),
-        broken(case(
-            "closed after the headers",
-            ends(At::Body(0), Ending::Close),
-            LIMITED,
-            ALL,
-        )),
-        broken(case(
-            "reset after the headers",
-            ends(At::Body(0), Ending::Reset),
-            LIMITED,
-            ALL,
-        )),
-        case(
-            "closed in the headers",
-            ends(At::InHead(20), Ending::Close),
-            Class::Transport,
-            ALL,
-        ),
-        case(
-            "reset in the headers",
-            ends(At::InHead(20), Ending::Reset),
-            Class::Transport,
-            ALL,
-        ),
-        case(
-            "closed before the headers",
-            ends(At::Head, Ending::Close),
-            Class::Transport,
-            ALL,
-        ),
-        case(
-            "reset before the headers",
-            ends(At::Head, Ending::Reset),
-            Class::Transport,
-            ALL,
-        ),
+        broken(case("closed in mid-stream", ends(At::Event(2), Ending::Close), LIMITED, ALL)),
+        broken(case("reset in mid-stream", ends(At::Event(2), Ending::Reset), LIMITED, ALL)),
+        broken(case("closed after the headers", ends(At::Body(0), Ending::Close), LIMITED, ALL)),
+        broken(case("reset after the headers", ends(At::Body(0), Ending::Reset), LIMITED, ALL)),
+        case("closed in the headers", ends(At::InHead(20), Ending::Close), Class::Transport, ALL),
+        case("reset in the headers", ends(At::InHead(20), Ending::Reset), Class::Transport, ALL),
+        case("closed before the headers", ends(At::Head, Ending::Close), Class::Transport, ALL),
+        case("reset before the headers", ends(At::Head, Ending::Reset), Class::Transport, ALL),
         Case {
             mode: Mode::Whole,
             ..case(
@@ -295,19 +212,14 @@ fn streams() -> Vec<Case> {
             Class::BadReply,
             1,
         ),
-    ]
+    })
 }
 
 fn large() -> Vec<Case> {
     let endless = |form| Act::endless(100_000_000, form);
-    vec![
+    Vec::from(rows! {
         case("100 MB of text", endless(Endless::Text), Class::TooLarge, 1),
-        case(
-            "a line of 100 MB",
-            endless(Endless::Line),
-            Class::TooLarge,
-            1,
-        ),
+        case("a line of 100 MB", endless(Endless::Line), Class::TooLarge, 1),
         Case {
             mode: Mode::Whole,
             ..case(
@@ -317,7 +229,7 @@ fn large() -> Vec<Case> {
                 1,
             )
         },
-    ]
+    })
 }
 
 fn silences() -> Vec<Case> {

@@ -7,6 +7,13 @@
     reason = "all of this is test code"
 )]
 
+/// A table of a test: a row a line.
+macro_rules! rows {
+    ($($row:expr),+ $(,)?) => {
+        [$($row),+]
+    };
+}
+
 mod cuts;
 mod faults;
 mod http2;
