@@ -312,32 +312,20 @@ mod tests {
 
     #[test]
     fn another_value_of_the_same_kind_changes_a_statement() {
-        let rows = [
-            [
-                "The premiere is on 14 November.",
-                "The premiere moved to 21 November.",
-            ],
-            [
-                "Die Premiere ist am 14. November.",
-                "Die Premiere ist am 21. November.",
-            ],
+        let rows = rows! {
+            ["The premiere is on 14 November.", "The premiere moved to 21 November."],
+            ["Die Premiere ist am 14. November.", "Die Premiere ist am 21. November."],
             [
                 "Now the hall in Ghent has room for 120 guests.",
                 "Now the hall in Ghent has room for 95 guests.",
             ],
-            [
-                "The invoice of Feldkamp is open.",
-                "The invoice of Feldkamp is paid.",
-            ],
-            [
-                "My train leaves at 10:30.",
-                "Correction: my train leaves at 11:15.",
-            ],
+            ["The invoice of Feldkamp is open.", "The invoice of Feldkamp is paid."],
+            ["My train leaves at 10:30.", "Correction: my train leaves at 11:15."],
             [
                 "Der Termin beim Notar ist am Montag.",
                 "Der Termin beim Notar wurde auf Mittwoch verlegt.",
             ],
-        ];
+        };
         for row in rows {
             let [(0, 1, strength)] = found(&row)[..] else {
                 panic!("{row:?}");
@@ -348,25 +336,13 @@ mod tests {
 
     #[test]
     fn other_subjects_and_equal_values_change_nothing() {
-        let rows = [
-            [
-                "The premiere is on 14 November.",
-                "The dentist is on 21 November.",
-            ],
-            [
-                "We pay 300 euros for the hall.",
-                "We pay 200 euros for the band.",
-            ],
-            [
-                "The premiere is on 14 November.",
-                "Remember, the premiere is on 14 November.",
-            ],
+        let rows = rows! {
+            ["The premiere is on 14 November.", "The dentist is on 21 November."],
+            ["We pay 300 euros for the hall.", "We pay 200 euros for the band."],
+            ["The premiere is on 14 November.", "Remember, the premiere is on 14 November."],
             ["The invoice is open.", "The shop is closed."],
-            [
-                "The hall has room for 120 guests.",
-                "The garden was lovely in the sun.",
-            ],
-        ];
+            ["The hall has room for 120 guests.", "The garden was lovely in the sun."],
+        };
         for row in rows {
             assert_eq!(found(&row), [], "{row:?}");
         }
@@ -404,16 +380,10 @@ mod tests {
 
     #[test]
     fn what_denies_no_value_changes_nothing() {
-        let rows = [
-            [
-                "The dentist is on 4 May.",
-                "If not Monday, the wedding is on Friday.",
-            ],
-            [
-                "The invoice costs 480 euros.",
-                "The garden has 95 roses, not 480.",
-            ],
-        ];
+        let rows = rows! {
+            ["The dentist is on 4 May.", "If not Monday, the wedding is on Friday."],
+            ["The invoice costs 480 euros.", "The garden has 95 roses, not 480."],
+        };
         for row in rows {
             assert_eq!(found(&row), [], "{row:?}");
         }
