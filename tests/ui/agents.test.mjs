@@ -5,7 +5,7 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { browser as launch, enter, shot } from "./browser.mjs";
-import { Place } from "./place.mjs";
+import { Place, withDaemon } from "./place.mjs";
 
 let browser;
 
@@ -32,8 +32,7 @@ const crew = [
 
 for (const javaScriptEnabled of [true, false]) {
   test(`agents are imported after a look at what is lost, ${javaScriptEnabled ? "with" : "without"} scripts`, async () => {
-    const place = await new Place().serve();
-    try {
+    await withDaemon(new Place(), async (place) => {
       const page = await enter(browser, place, { javaScriptEnabled });
       await page.goto(`${place.address}/agents`);
       await page.getByRole("link", { name: "import", exact: true }).click();
@@ -65,9 +64,7 @@ for (const javaScriptEnabled of [true, false]) {
       assert.equal(await page.getByRole("button", { name: /^Write / }).count(), 0);
       assert.deepEqual(page.faults, []);
       await page.context().close();
-    } finally {
-      await place.stop();
-    }
+    });
   });
 }
 

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { createServer } from "node:http";
 import { after, before, test } from "node:test";
 import { browser as launch, enter, shot } from "./browser.mjs";
-import { Place, example } from "./place.mjs";
+import { Place, example, withDaemon } from "./place.mjs";
 import { model, settings } from "./tools.mjs";
 
 let browser;
@@ -51,21 +51,17 @@ test("a compaction keeps the number of messages that was typed, and what else wa
 });
 
 test("a part is compacted whole: a number of messages that stay is not ignored beside it", async () => {
-  const place = await new Place().serve();
-  try {
+  await withDaemon(new Place(), async (place) => {
     const { session } = await place.ask("POST", "/v1/sessions", { title: "Part", messages: said(12) });
     const page = await enter(browser, place);
     await page.goto(`${place.address}/sessions/${session}/compact?part=attention&keep=3`);
     await page.getByText("a part is compacted whole").waitFor();
     await page.context().close();
-  } finally {
-    await place.stop();
-  }
+  });
 });
 
 test("a task that was not sent is kept, over a reload and while the daemon is away, and said so", async () => {
-  const place = await new Place().serve();
-  try {
+  await withDaemon(new Place(), async (place) => {
     const { session } = await place.ask("POST", "/v1/sessions", { title: "Kept", messages: said(2) });
     const page = await enter(browser, place);
     const home = `${place.address}/sessions/${session}`;
@@ -99,15 +95,12 @@ test("a task that was not sent is kept, over a reload and while the daemon is aw
     const { items } = await place.ask("GET", `/v1/sessions/${session}/turns`);
     assert.equal(items.length, 1);
     await page.context().close();
-  } finally {
-    await place.stop();
-  }
+  });
 });
 
 test("an agent that the text names is asked, and the form names the lead that is chosen", async () => {
   for (const javaScriptEnabled of [true, false]) {
-    const place = await new Place().serve();
-    try {
+    await withDaemon(new Place(), async (place) => {
       const { session } = await place.ask("POST", "/v1/sessions", { title: "Named", messages: said(2) });
       const page = await enter(browser, place, { javaScriptEnabled });
       await page.goto(`${place.address}/sessions/${session}`);
@@ -125,17 +118,14 @@ test("an agent that the text names is asked, and the form names the lead that is
       const { runs } = (await turns())[0];
       assert.deepEqual(runs.map((run) => run.agent).sort(), ["decisions", "facts"]);
       await page.context().close();
-    } finally {
-      await place.stop();
-    }
+    });
   }
 });
 
 const png = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
 
 test("a failed turn is asked again with its task and attachments", async () => {
-  const place = await new Place('[models]\ndefault = "openai/gpt-4o"\n[providers.openai]\nbase_url = "http://127.0.0.1:9/v1"\napi_key_env = "TEST_KEY"\nattempts = 1\n').serve();
-  try {
+  await withDaemon(new Place('[models]\ndefault = "openai/gpt-4o"\n[providers.openai]\nbase_url = "http://127.0.0.1:9/v1"\napi_key_env = "TEST_KEY"\nattempts = 1\n'), async (place) => {
     const { session } = await place.ask("POST", "/v1/sessions", { title: "Fails", messages: said(2) });
     const attachments = [{ filename: "plan of May.png", data: png }];
     await place.ask("POST", `/v1/sessions/${session}/turns`, { task: "When is it?", agents: ["facts"], attachments, wait: true });
@@ -149,15 +139,12 @@ test("a failed turn is asked again with its task and attachments", async () => {
     assert.equal(first[0].filename, "plan of May.png");
     assert.deepEqual(second, first);
     await page.context().close();
-  } finally {
-    await place.stop();
-  }
+  });
 });
 
 test("a refused form leads back, with what was typed", async () => {
   for (const javaScriptEnabled of [true, false]) {
-    const place = await new Place().serve();
-    try {
+    await withDaemon(new Place(), async (place) => {
       const { session } = await place.ask("POST", "/v1/sessions", { title: "Back", messages: said(2) });
       const page = await enter(browser, place, { javaScriptEnabled });
       const from = `${place.address}/sessions/${session}/history?from=1`;
@@ -173,9 +160,7 @@ test("a refused form leads back, with what was typed", async () => {
       await page.getByRole("button", { name: "Send again" }).click();
       await page.getByRole("navigation", { name: "Branches" }).getByText("other").waitFor();
       await page.context().close();
-    } finally {
-      await place.stop();
-    }
+    });
   }
 });
 
@@ -224,8 +209,7 @@ test("who may not do something is told so where the control would be", async () 
 
 test("a session is deleted after a look at what goes", async () => {
   for (const javaScriptEnabled of [true, false]) {
-    const place = await new Place().serve();
-    try {
+    await withDaemon(new Place(), async (place) => {
       const { session } = await place.ask("POST", "/v1/sessions", { title: "Gone", messages: said(2) });
       await place.ask("POST", "/v1/sessions", { title: "Stays", messages: said(2) });
       const page = await enter(browser, place, { javaScriptEnabled });
@@ -240,9 +224,7 @@ test("a session is deleted after a look at what goes", async () => {
       await page.getByText("Stays").waitFor();
       assert.equal(await page.getByText("Gone").count(), 0);
       await page.context().close();
-    } finally {
-      await place.stop();
-    }
+    });
   }
 });
 
@@ -381,8 +363,7 @@ test("the kinds of the context differ, also in forced colours", async () => {
 });
 
 test("the kinds of the other pictures differ, in each theme and in forced colours", async () => {
-  const place = await new Place().serve();
-  try {
+  await withDaemon(new Place(), async (place) => {
     const pictures = {
       timeline: ["queue", "preparation", "compaction", "cache", "model", "tool", "person", "delegates", "retry", "other"],
       instants: ["first", "frozen"],
@@ -426,15 +407,12 @@ test("the kinds of the other pictures differ, in each theme and in forced colour
       }
       await page.context().close();
     }
-  } finally {
-    await place.stop();
-  }
+  });
 });
 
 test("several files are imported at once, and each says what became of it", async () => {
   for (const javaScriptEnabled of [true, false]) {
-    const place = await new Place().serve();
-    try {
+    await withDaemon(new Place(), async (place) => {
       const page = await enter(browser, place, { javaScriptEnabled });
       await page.goto(`${place.address}/import`);
       const file = (name, lines) => ({ name, mimeType: "application/json", buffer: Buffer.from(lines.join("\n")) });
@@ -452,16 +430,13 @@ test("several files are imported at once, and each says what became of it", asyn
       await page.locator(".message").getByText("Third.").waitFor();
       assert.equal((await place.ask("GET", "/v1/sessions")).items.length, 2);
       await page.context().close();
-    } finally {
-      await place.stop();
-    }
+    });
   }
 });
 
 test("of a file with several conversations some are selected, and one is imported once", async () => {
   for (const javaScriptEnabled of [true, false]) {
-    const place = await new Place().serve();
-    try {
+    await withDaemon(new Place(), async (place) => {
       const page = await enter(browser, place, { javaScriptEnabled });
       const chat = (id, title, text) => ({ id, title, conversations: [{ from: "human", value: text }, { from: "gpt", value: "Yes." }] });
       const chats = [chat("a", "Harbour", "Is it open?"), chat("b", "Winter <b>", "Is it cold?"), chat("c", "Spring", "Is it warm?")];
@@ -515,15 +490,12 @@ test("of a file with several conversations some are selected, and one is importe
       assert.equal((await place.ask("GET", "/v1/sessions")).items.length, 7);
       assert.deepEqual(page.faults, []);
       await page.context().close();
-    } finally {
-      await place.stop();
-    }
+    });
   }
 });
 
 test("an import that does not reach the daemon is said, and the file stays chosen", async () => {
-  const place = await new Place("[server]\nbody_limit_bytes = 65536\n").serve();
-  try {
+  await withDaemon(new Place("[server]\nbody_limit_bytes = 65536\n"), async (place) => {
     const page = await enter(browser, place);
     await page.goto(`${place.address}/import`);
     const file = (bytes) => ({ name: "talk.jsonl", mimeType: "application/json", buffer: Buffer.from(JSON.stringify({ role: "user", content: "x".repeat(bytes) })) });
@@ -537,7 +509,5 @@ test("an import that does not reach the daemon is said, and the file stays chose
     await page.getByText("Not imported: the connection ended.").waitFor();
     assert.equal(await page.getByLabel("Files").evaluate((field) => field.files.length), 1);
     await page.context().close();
-  } finally {
-    await place.stop();
-  }
+  });
 });

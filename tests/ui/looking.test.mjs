@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { createRequire } from "node:module";
 import { after, before, test } from "node:test";
 import { browser as launch, enter, shot } from "./browser.mjs";
-import { Place, example } from "./place.mjs";
+import { Place, example, withDaemon } from "./place.mjs";
 import { model, settings, streaming, team } from "./tools.mjs";
 
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
@@ -423,8 +423,7 @@ test("where it is off no file of an agent is changed", async () => {
 });
 
 test("without scripts a file is imported, with its invalid lines named, and exported again", async () => {
-  const place = await new Place("[server]\nimport_messages = 5\n").serve();
-  try {
+  await withDaemon(new Place("[server]\nimport_messages = 5\n"), async (place) => {
     const page = await enter(browser, place, { javaScriptEnabled: false, acceptDownloads: true });
     await page.getByText("There is no conversation yet").waitFor();
     await page.getByRole("link", { name: "Import a conversation of your own" }).click();
@@ -466,14 +465,11 @@ test("without scripts a file is imported, with its invalid lines named, and expo
     await page.getByRole("button", { name: "Import" }).click();
     await page.locator("#refused").waitFor();
     await page.context().close();
-  } finally {
-    await place.stop();
-  }
+  });
 });
 
 test("one branch is exported from its page, in a dialog that the file closes", async () => {
-  const place = await new Place().serve();
-  try {
+  await withDaemon(new Place(), async (place) => {
     const messages = [{ role: "user", content: "Friday." }, { role: "assistant", content: "Noted." }, { role: "user", content: "No: Monday." }];
     const { session } = await place.ask("POST", "/v1/sessions", { title: "Two ways", messages });
     await place.ask("POST", `/v1/sessions/${session}/branches`, { name: "short", at: "#2" });
@@ -493,14 +489,11 @@ test("one branch is exported from its page, in a dialog that the file closes", a
     }
     assert.deepEqual(page.faults, []);
     await page.context().close();
-  } finally {
-    await place.stop();
-  }
+  });
 });
 
 test("a file that is dropped on the page or on the list of sessions is imported", async () => {
-  const place = await new Place().serve();
-  try {
+  await withDaemon(new Place(), async (place) => {
     const page = await enter(browser, place);
     const drop = async (text) => {
       const data = await page.evaluateHandle((text) => {
@@ -523,14 +516,11 @@ test("a file that is dropped on the page or on the list of sessions is imported"
     assert.equal(await page.getByLabel("Files").evaluate((field) => field.files.length), 1);
     assert.deepEqual(page.faults.filter((fault) => !fault.includes("422")), []);
     await page.context().close();
-  } finally {
-    await place.stop();
-  }
+  });
 });
 
 test("from nothing to a first answer, offline", async () => {
-  const place = await new Place().serve();
-  try {
+  await withDaemon(new Place(), async (place) => {
     const page = await enter(browser, place);
     await shot(page, "first-run");
     await page.getByRole("button", { name: "Start from the example" }).click();
@@ -540,9 +530,7 @@ test("from nothing to a first answer, offline", async () => {
     await page.goto(`${place.address}/doctor`);
     await page.getByText("default model").waitFor();
     await page.context().close();
-  } finally {
-    await place.stop();
-  }
+  });
 });
 
 test("keys: a list, a palette, an agent that is named, and an estimate before a task is sent", async () => {
@@ -623,8 +611,7 @@ test("keys: a list, a palette, an agent that is named, and an estimate before a 
 });
 
 test("a wrong address leads on, and settings are found by what they mean", async () => {
-  const place = await new Place().serve();
-  try {
+  await withDaemon(new Place(), async (place) => {
     const page = await enter(browser, place);
     assert.equal((await page.goto(`${place.address}/agnets/`)).status(), 404);
     await page.getByText("Did you mean").getByRole("link", { name: "Agents" }).click();
@@ -641,9 +628,7 @@ test("a wrong address leads on, and settings are found by what they mean", async
     const reply = await fetch(`${place.address}/v1/nothing`, { headers: { Authorization: `Bearer ${place.token}`, Accept: "text/html" } });
     assert.equal(reply.headers.get("content-type"), "application/problem+json");
     await page.context().close();
-  } finally {
-    await place.stop();
-  }
+  });
 });
 
 test("names, texts and files that mean harm are only text, and bounded, wherever they are shown", async () => {
@@ -689,8 +674,7 @@ test("names, texts and files that mean harm are only text, and bounded, wherever
 });
 
 test("a session of 10,000 messages is small on every page, and a live turn costs little and moves nothing", async () => {
-  const place = await new Place().serve();
-  try {
+  await withDaemon(new Place(), async (place) => {
     const messages = Array.from({ length: 10_000 }, (_, at) => ({
       role: at % 2 ? "assistant" : "user", content: `${at + 1}: The move is on **Friday**. ${"Nothing else is known. ".repeat(9)}`,
     }));
@@ -731,7 +715,5 @@ test("a session of 10,000 messages is small on every page, and a live turn costs
     if (process.env.UNISONO_SHOTS) console.log(`live turn: ${transferred} bytes, layout shift ${shift}`);
     assert.deepEqual(page.faults, []);
     await page.context().close();
-  } finally {
-    await place.stop();
-  }
+  });
 });

@@ -5,7 +5,7 @@ import { cpSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { browser as launch, enter, shot } from "./browser.mjs";
-import { Place } from "./place.mjs";
+import { Place, withDaemon } from "./place.mjs";
 
 let browser;
 
@@ -88,8 +88,7 @@ test("who is revoked in the middle of a stream is told so, and comes back by a n
 });
 
 test("a link that was used, and one that never was one, let nobody in, and a token does", async () => {
-  const place = await new Place().serve();
-  try {
+  await withDaemon(new Place(), async (place) => {
     const context = await browser.newContext();
     const page = await context.newPage();
     for (const url of [place.link.replace(/code=.*/, "code=none"), place.link.replace(/\?.*/, "")]) {
@@ -108,9 +107,7 @@ test("a link that was used, and one that never was one, let nobody in, and a tok
     await again.getByRole("heading", { name: "Sessions" }).waitFor();
     await again.close();
     await context.close();
-  } finally {
-    await place.stop();
-  }
+  });
 });
 
 test("a browser that slept goes on where it was, and a tab that nobody sees has no stream", async () => {

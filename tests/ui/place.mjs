@@ -79,3 +79,12 @@ export class Place {
     rmSync(this.path, { recursive: true, force: true });
   }
 }
+
+// Visits a place while its daemon runs.
+export async function withDaemon(place, visit) {
+  try {
+    await visit(await place.serve());
+  } finally {
+    await place.stop();
+  }
+}

@@ -5,7 +5,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { browser as launch, enter, shifting, shot } from "./browser.mjs";
-import { Place } from "./place.mjs";
+import { Place, withDaemon } from "./place.mjs";
 import { breaking, model, refusing, settings, streaming, team } from "./tools.mjs";
 
 const MOST = 0.02;
@@ -224,8 +224,7 @@ test("when the lead is cancelled in the middle of its answer", async () => {
 });
 
 test("when images are loaded, whether their sizes are known or not", async () => {
-  const place = await new Place().serve();
-  try {
+  await withDaemon(new Place(), async (place) => {
     const { session } = await place.ask("POST", "/v1/sessions", { title: "Images", messages: said(2) });
     const blank = await browser.newPage();
     const data = await blank.evaluate(() => {
@@ -263,9 +262,7 @@ test("when images are loaded, whether their sizes are known or not", async () =>
         await page.context().close();
       }
     }
-  } finally {
-    await place.stop();
-  }
+  });
 });
 
 test("while a person asks on a phone", async () => {

@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { gunzipSync } from "node:zlib";
 import { browser as launch, enter, received, shifting, shot } from "./browser.mjs";
-import { Place } from "./place.mjs";
+import { Place, withDaemon } from "./place.mjs";
 import { model, settings, streaming, team } from "./tools.mjs";
 
 let browser;
@@ -56,8 +56,7 @@ test("while three agents stream, a page receives little and nothing moves", asyn
 });
 
 test("a page that was behind says so, and is up to date", async () => {
-  const place = await new Place().serve();
-  try {
+  await withDaemon(new Place(), async (place) => {
     const { session } = await place.ask("POST", "/v1/sessions", { title: "Slow", messages: [{ role: "user", content: "First." }] });
     const page = await enter(browser, place);
     const body = "retry: 600000\nevent: missed\ndata: {}\n\n";
@@ -69,9 +68,7 @@ test("a page that was behind says so, and is up to date", async () => {
     await page.locator("#link").getByText("this page was behind, and was refreshed").waitFor();
     await page.locator(".message").getByText("Second.").waitFor();
     await page.context().close();
-  } finally {
-    await place.stop();
-  }
+  });
 });
 
 test("what comes after a gap is not put behind what was said before it", async () => {

@@ -7,7 +7,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { browser as launch, enter, shot } from "./browser.mjs";
-import { Place } from "./place.mjs";
+import { Place, withDaemon } from "./place.mjs";
 import { model, settings } from "./tools.mjs";
 
 let browser;
@@ -194,8 +194,7 @@ test("what waits for a person is said wherever it stands, and approved with one 
 
 test("a form that is refused keeps what was written, with the reason beside it", async () => {
   for (const javaScriptEnabled of [true, false]) {
-    const place = await new Place().serve();
-    try {
+    await withDaemon(new Place(), async (place) => {
       const { session } = await place.ask("POST", "/v1/sessions", { title: "Typo", messages: said(2) });
       const page = await enter(browser, place, { javaScriptEnabled });
       await page.goto(`${place.address}/sessions/${session}`);
@@ -230,9 +229,7 @@ test("a form that is refused keeps what was written, with the reason beside it",
       await until(async () => (await place.ask("GET", `/v1/sessions/${session}/turns/${items[0].turn}`)).runs.some((run) => run.role === "lead"));
       const { runs } = await place.ask("GET", `/v1/sessions/${session}/turns/${items[0].turn}`);
       assert.equal(runs.find((run) => run.role === "lead").agent, "coordinator");
-    } finally {
-      await place.stop();
-    }
+    });
   }
 });
 
@@ -241,8 +238,7 @@ const png = Buffer.from("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR
 
 test("images and documents go with a task, and are shown in the conversation", async () => {
   for (const javaScriptEnabled of [true, false]) {
-    const place = await new Place().serve();
-    try {
+    await withDaemon(new Place(), async (place) => {
       const { session } = await place.ask("POST", "/v1/sessions", { title: "Files", messages: said(2) });
       const page = await enter(browser, place, { javaScriptEnabled });
       await page.goto(`${place.address}/sessions/${session}`);
@@ -277,15 +273,12 @@ test("images and documents go with a task, and are shown in the conversation", a
       // The refused file is a failed load of the form, which Chromium notes.
       assert.deepEqual(page.faults.filter((fault) => !fault.includes("400")), []);
       await page.context().close();
-    } finally {
-      await place.stop();
-    }
+    });
   }
 });
 
 test("a file that is dropped on a conversation is added to the task", async () => {
-  const place = await new Place().serve();
-  try {
+  await withDaemon(new Place(), async (place) => {
     const { session } = await place.ask("POST", "/v1/sessions", { title: "Drop", messages: said(2) });
     const page = await enter(browser, place);
     await page.goto(`${place.address}/sessions/${session}`);
@@ -306,14 +299,11 @@ test("a file that is dropped on a conversation is added to the task", async () =
     assert.equal(await page.locator(".message img[alt='one.png']").count(), 1);
     assert.deepEqual(page.faults, []);
     await page.context().close();
-  } finally {
-    await place.stop();
-  }
+  });
 });
 
 test("a task whose answer was lost on the way is sent again, and done once", async () => {
-  const place = await new Place().serve();
-  try {
+  await withDaemon(new Place(), async (place) => {
     const { session } = await place.ask("POST", "/v1/sessions", { title: "Once", messages: said(2) });
     const page = await enter(browser, place);
     await page.goto(`${place.address}/sessions/${session}`);
@@ -331,15 +321,12 @@ test("a task whose answer was lost on the way is sent again, and done once", asy
     assert.deepEqual(items.map((turn) => turn.task), ["Only once?"]);
     assert.ok(lost >= 2);
     await page.context().close();
-  } finally {
-    await place.stop();
-  }
+  });
 });
 
 test("a model and a preset are chosen for one turn", async () => {
   // The configured model has no key.
-  const place = await new Place('[models]\ndefault = "openai/gpt-4o"\n').serve();
-  try {
+  await withDaemon(new Place('[models]\ndefault = "openai/gpt-4o"\n'), async (place) => {
     const { session } = await place.ask("POST", "/v1/sessions", { title: "Chosen", messages: said(4) });
     const page = await enter(browser, place);
     await page.goto(`${place.address}/sessions/${session}`);
@@ -362,14 +349,11 @@ test("a model and a preset are chosen for one turn", async () => {
     // The session's own settings are as they were.
     assert.deepEqual((await place.ask("GET", `/v1/sessions/${session}`)).settings ?? {}, {});
     await page.context().close();
-  } finally {
-    await place.stop();
-  }
+  });
 });
 
 test("a branch shows its own turns", async () => {
-  const place = await new Place().serve();
-  try {
+  await withDaemon(new Place(), async (place) => {
     const { session } = await place.ask("POST", "/v1/sessions", { title: "Branches", messages: said(4) });
     await place.ask("POST", `/v1/sessions/${session}/turns`, { task: "On the first one?", agents: [] });
     await place.ask("POST", `/v1/sessions/${session}/branches`, { name: "what if", at: "#2" });
@@ -382,14 +366,11 @@ test("a branch shows its own turns", async () => {
       }
     }
     await page.context().close();
-  } finally {
-    await place.stop();
-  }
+  });
 });
 
 test("what is refused or breaks off is followed again from its last event", async () => {
-  const place = await new Place().serve();
-  try {
+  await withDaemon(new Place(), async (place) => {
     const { session } = await place.ask("POST", "/v1/sessions", { title: "Again", messages: said(2) });
     const page = await enter(browser, place);
     const asked = [];
@@ -408,9 +389,7 @@ test("what is refused or breaks off is followed again from its last event", asyn
     await page.waitForFunction(() => document.getElementById("link").textContent === "");
     assert.ok(asked.length >= 2 && asked.every((event) => event === asked[0]), String(asked));
     await page.context().close();
-  } finally {
-    await place.stop();
-  }
+  });
 });
 
 test("texts of people, models and tools are never more than text", async () => {
@@ -460,8 +439,7 @@ test("texts of people, models and tools are never more than text", async () => {
 });
 
 test("a session of 10,000 messages is a small page", async () => {
-  const place = await new Place().serve();
-  try {
+  await withDaemon(new Place(), async (place) => {
     const { session } = await place.ask("POST", "/v1/sessions", { title: "Long", messages: said(10_000, "The move is on **Friday**. ".repeat(10)) });
     const page = await enter(browser, place);
     for (const path of ["", "/history", "/history?from=5000", "/context", "/context?from=5000", "/turns"]) {
@@ -485,14 +463,11 @@ test("a session of 10,000 messages is a small page", async () => {
     await page.locator("#m1").waitFor();
     assert.deepEqual(page.faults, []);
     await page.context().close();
-  } finally {
-    await place.stop();
-  }
+  });
 });
 
 test("in a small window a third of it is the conversation, and the whole form is in sight", async () => {
-  const place = await new Place().serve();
-  try {
+  await withDaemon(new Place(), async (place) => {
     const { session } = await place.ask("POST", "/v1/sessions", { title: "Small", messages: said(60) });
     const page = await enter(browser, place);
     await page.setViewportSize({ width: 1280, height: 720 });
@@ -502,14 +477,11 @@ test("in a small window a third of it is the conversation, and the whole form is
     assert.ok(height >= 240, `${height}`);
     const { y, height: high } = await page.getByRole("button", { name: "Ask lead" }).boundingBox();
     assert.ok(y + high <= 720, `${y + high}`);
-  } finally {
-    await place.stop();
-  }
+  });
 });
 
 test("in forced colours drawings and buttons have edges, and on a phone all numbers are in sight", async () => {
-  const place = await new Place().serve();
-  try {
+  await withDaemon(new Place(), async (place) => {
     const { session } = await place.ask("POST", "/v1/sessions", { title: "Colours", messages: said(4) });
     await place.ask("POST", `/v1/sessions/${session}/turns`, { task: "When?", agents: ["facts"] });
     const forced = await enter(browser, place, { forcedColors: "active" });
@@ -534,14 +506,11 @@ test("in forced colours drawings and buttons have edges, and on a phone all numb
     const context = await phone.locator("#context").boundingBox();
     assert.ok(context.y < 400, `the context begins at ${context.y}`);
     await phone.context().close();
-  } finally {
-    await place.stop();
-  }
+  });
 });
 
 test("by keyboard alone everything on a session's page is reached", async () => {
-  const place = await new Place().serve();
-  try {
+  await withDaemon(new Place(), async (place) => {
     const { session } = await place.ask("POST", "/v1/sessions", { title: "Keys", messages: said(4, "```\ncode\n```") });
     const page = await enter(browser, place);
     await page.goto(`${place.address}/sessions/${session}`);
@@ -559,7 +528,5 @@ test("by keyboard alone everything on a session's page is reached", async () => 
       assert.ok(reached.has(one), `${one} is not among ${[...reached].join(", ")}`);
     }
     await page.context().close();
-  } finally {
-    await place.stop();
-  }
+  });
 });
