@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::{Done, Going, PATIENCE, Place, finish, heard};
+use crate::support::{Done, Going, PATIENCE, Place, finish, heard, words};
 
 /// An agent that runs a shell script, beside one that works.
 fn place(script: &str) -> Place {
@@ -21,15 +21,9 @@ fn program(program: &str, args: &[&str]) -> Place {
 }
 
 fn run(place: &Place) -> Done {
-    place.call(&[
-        "run",
-        "talk.json",
-        "--agents",
-        "odd,facts",
-        "--task",
-        "When?",
-        "--json",
-    ])
+    place.call(&words(
+        "run talk.json --agents odd,facts --task When? --json",
+    ))
 }
 
 /// The odd one fails for that cause, and says so; the others' answer is there.
@@ -117,15 +111,7 @@ fn a_program_inherits_where_it_is_and_what_is_passed_on_by_name() {
          env = { GEMINI_API_KEY = \"given\", MODE = \"fast\" }\nenv_pass = [\"EDITION\"]\n",
     );
     place.talk();
-    let args = [
-        "run",
-        "talk.json",
-        "--agents",
-        "odd",
-        "--task",
-        "When?",
-        "--json",
-    ];
+    let args = words("run talk.json --agents odd --task When? --json");
     let mut command = place.command(&args);
     for name in [
         "OPENAI_API_KEY",
@@ -260,16 +246,7 @@ fn ends(pid: &str) {
 fn a_lead_that_cannot_delegate_says_so() {
     let place = Place::new();
     place.talk();
-    let args = [
-        "run",
-        "talk.json",
-        "--lead",
-        "coordinator",
-        "--agents",
-        "risks,facts",
-        "--task",
-        "When?",
-    ];
+    let args = words("run talk.json --lead coordinator --agents risks,facts --task When?");
     place.call(&args).expect(0).says(&[
         "agent `coordinator` has the tool `delegate`, but its model `extractive` calls no tools: it \
          gives no tasks to others and answers without risks, facts: name whom it works with as its \

@@ -5,7 +5,7 @@ use unisono_fake_provider::{Act, Answer, FakeProvider, Script};
 
 use crate::client_tools::Scene;
 use crate::http::{Daemon, Reply, head};
-use crate::support::Place;
+use crate::support::{Place, words};
 
 const CHAT: &str = "/openai/v1/chat/completions";
 const RESPONSES: &str = "/openai/v1/responses";
@@ -509,7 +509,7 @@ pub(crate) fn pdf_that_repeats(text: &str, times: usize) -> Vec<u8> {
 }
 
 /// A conversation, the document, and a task with it, for a model that takes documents or not.
-fn task_with(plan: &[u8], takes: bool) -> (Scene, [&'static str; 6]) {
+fn task_with(plan: &[u8], takes: bool) -> (Scene, Vec<&'static str>) {
     let scene = scene();
     let settings = scene.place.config();
     let models = "[models]\ncatalogue = \"config/models.toml\"\n";
@@ -522,14 +522,7 @@ fn task_with(plan: &[u8], takes: bool) -> (Scene, [&'static str; 6]) {
     scene
         .place
         .write("talk.jsonl", "{\"role\":\"user\",\"content\":\"Hello\"}\n");
-    let task = [
-        "run",
-        "talk.jsonl",
-        "--task",
-        "When?",
-        "--attach",
-        "plan.pdf",
-    ];
+    let task = words("run talk.jsonl --task When? --attach plan.pdf");
     (scene, task)
 }
 

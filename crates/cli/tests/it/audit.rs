@@ -12,7 +12,7 @@ use unisono_test_postgres::Server;
 
 use crate::http::{Daemon, head};
 use crate::people::{Caller, caller, member, of_owner};
-use crate::support::{PATIENCE, Place, until};
+use crate::support::{PATIENCE, Place, until, words};
 
 /// A word of the conversations.
 const CONTENT: &str = "xylophone";
@@ -149,15 +149,7 @@ fn each_change_is_in_the_log_with_its_name_and_a_restart_keeps_it() {
     // Without a daemon, the store itself is read.
     let output = place.json(&["audit", "--limit", "1000"]);
     assert_eq!(output, Value::from(before.clone()));
-    let few = place.json(&[
-        "audit",
-        "--limit",
-        "2",
-        "--caller",
-        "ada-approve",
-        "--since",
-        "1h",
-    ]);
+    let few = place.json(&words("audit --limit 2 --caller ada-approve --since 1h"));
     assert_eq!(few, Value::from(entries[..2].to_vec()));
     let shown = place.call(&["audit"]).expect(0).stdout;
     for shows in ["ada-approve", "POST /mcp ask", &session] {

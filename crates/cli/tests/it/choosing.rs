@@ -4,7 +4,7 @@ use serde_json::Value;
 use unisono_fake_provider::{Act, Answer, FakeProvider, Script};
 
 use crate::http::Daemon;
-use crate::support::{Done, Place, example};
+use crate::support::{Done, Place, example, words};
 
 /// A project whose lead and delegate each name a model of their own.
 fn place(provider: &FakeProvider, more: &str) -> Place {
@@ -50,15 +50,7 @@ fn the_chosen_model_is_asked_by_agents_that_name_another() {
     // The same where a daemon does the work.
     let daemon = Daemon::keyed(&place);
     let before = asked(&provider).len();
-    let again = [
-        "run",
-        "--session",
-        "latest",
-        "-t",
-        "And?",
-        "--model",
-        "gpt-4.1-mini",
-    ];
+    let again = words("run --session latest -t And? --model gpt-4.1-mini");
     place.call(&again).expect(0);
     let models = asked(&provider).split_off(before);
     assert_eq!(models, ["gpt-4.1-mini", "gpt-4.1-mini"], "through a daemon");
@@ -75,15 +67,7 @@ fn a_daemon_knows_the_chosen_model_by_its_own_settings() {
         provider.url()
     );
     place.write("own.toml", own);
-    let ask = [
-        "run",
-        "--session",
-        "latest",
-        "-t",
-        "And?",
-        "--model",
-        "own/some",
-    ];
+    let ask = words("run --session latest -t And? --model own/some");
     let unknown = place.call(&ask).expect(2);
     unknown.says(&["flag --model: unknown provider `own`"]);
     let command = place.command(&["serve", "--bind", "127.0.0.1:0", "--config", "own.toml"]);
@@ -91,15 +75,7 @@ fn a_daemon_knows_the_chosen_model_by_its_own_settings() {
     let lead_alone = ["--agents", "", "--lead", "lead"];
     place.call(&[&ask[..], &lead_alone].concat()).expect(0);
     assert_eq!(asked(&provider), ["some"]);
-    let nobody = [
-        "run",
-        "--session",
-        "latest",
-        "-t",
-        "And?",
-        "--model",
-        "none/some",
-    ];
+    let nobody = words("run --session latest -t And? --model none/some");
     place
         .call(&nobody)
         .expect(2)

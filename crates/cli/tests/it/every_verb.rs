@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::http::Daemon;
 use crate::interrupted::Scene;
-use crate::support::{Done, Going, Place, example, heard, kill_if_alive, tell};
+use crate::support::{Done, Going, Place, example, heard, kill_if_alive, tell, words};
 
 const REFERENCE: &str = include_str!("../../../../docs/src/reference/commands.md");
 const EXTRACTIVE: &str = "[compaction]\nsummarisers = [\"extractive\"]\n";
@@ -288,13 +288,7 @@ fn a_setting_is_changed_with_a_daemon_and_without_one() {
     let same = place.call(&["config", "show", "delegation", "--changed"]);
     same.expect(0).says(&["by default"]);
     // Settings count wherever they stand in the line.
-    let places = [
-        "--set",
-        "compaction.preset=off",
-        "config",
-        "--set=log.level=debug",
-        "show",
-    ];
+    let places = words("--set compaction.preset=off config --set=log.level=debug show");
     let last = ["--changed", "--set", "turn.agents=risks"];
     let shown = place.call(&[&places[..], &last].concat()).expect(0).stdout;
     for key in [
@@ -461,16 +455,9 @@ fn a_run_is_cancelled_in_the_daemon_that_works_on_it() {
     let report = going.finish().json();
     assert_eq!(report["runs"][1]["state"], "cancelled", "{report}");
     // A whole turn as well: deleting waits for that.
-    let going = Going::start(scene.place.command(&[
-        "run",
-        "--session",
-        "latest",
-        "--agents",
-        "waits",
-        "--task",
-        "Again?",
-        "--json",
-    ]));
+    let going = Going::start(scene.place.command(&words(
+        "run --session latest --agents waits --task Again? --json",
+    )));
     heard(&scene.started);
     let busy = scene.place.call(&["sessions", "delete", "latest", "--yes"]);
     busy.expect(2)

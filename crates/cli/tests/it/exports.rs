@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::http::Daemon;
-use crate::support::{Done, Place, example, finish};
+use crate::support::{Done, Place, example, finish, words};
 
 /// A conversation of ChatGPT's with one question, and an answer behind hidden reasoning.
 fn chat(id: &str, title: &str, words: &[&str]) -> Value {
@@ -56,14 +56,7 @@ fn a_file_of_several_conversations_is_listed_and_picked_from() {
         table.stdout
     );
     assert_eq!(place.json(&["sessions", "list"]), json!([]));
-    let pick = [
-        "import",
-        "conversations.json",
-        "--pick",
-        "3",
-        "--pick",
-        "c-1",
-    ];
+    let pick = words("import conversations.json --pick 3 --pick c-1");
     let picked = place
         .call(&pick)
         .expect(0)
@@ -235,11 +228,7 @@ fn a_channel_of_slack_is_one_conversation() {
         text.contains("later, @Ada") && text.contains(r#""name":"Ada""#),
         "{text}"
     );
-    let files = [
-        "import",
-        "slack/general/2024-05-07.json",
-        "slack/general/2024-05-08.json",
-    ];
+    let files = words("import slack/general/2024-05-07.json slack/general/2024-05-08.json");
     assert_eq!(place.json(&files)["known"], true);
     let refused = place.call(&["import", "slack"]).expect(2);
     refused.says(&["no days of a channel", "one channel"]);

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use crate::http::Daemon;
-use crate::support::{Done, Place, example};
+use crate::support::{Done, Place, example, words};
 
 /// Two turns on the example; what `run --json` printed of each.
 fn two_turns(place: &Place) -> [Value; 2] {
@@ -17,15 +17,7 @@ fn two_turns(place: &Place) -> [Value; 2] {
         "--compact-above",
         "8k",
     ];
-    let second = [
-        "run",
-        "--session",
-        "latest",
-        "-t",
-        "And?",
-        "--agents",
-        "facts",
-    ];
+    let second = words("run --session latest -t And? --agents facts");
     [place.json(&first), place.json(&second)]
 }
 

@@ -8,7 +8,7 @@ use unisono_fake_provider::{Act, Answer, FakeProvider, Script};
 
 use crate::interrupted::Scene;
 use crate::receiving::Receiving;
-use crate::support::{Place, example, kill_if_alive};
+use crate::support::{Place, example, kill_if_alive, words};
 
 /// A receiver that answers the first request with 503.
 fn receiver() -> Receiving {
@@ -128,13 +128,7 @@ fn a_request_for_a_summary_is_a_span_of_its_turn() {
     let more = format!("[telemetry]\notlp_endpoint = \"{}\"\n", receiver.url);
     let place = Place::with_key_file("openai", &provider, &more);
     place.call(&["import", &example()]).expect(0);
-    let by = [
-        "compact",
-        "latest",
-        "--yes",
-        "--summariser",
-        "openai/gpt-4o",
-    ];
+    let by = words("compact latest --yes --summariser openai/gpt-4o");
     place
         .call(&[&by[..], &["--on-failure", "extractive"]].concat())
         .expect(0);

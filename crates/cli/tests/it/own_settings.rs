@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::http::Daemon;
 use crate::interrupted::Scene;
-use crate::support::{Place, example, heard, send_signal, tell};
+use crate::support::{Place, example, heard, send_signal, tell, words};
 
 /// A project whose one session has a conversation of some thousand tokens.
 fn place() -> Place {
@@ -153,14 +153,7 @@ fn what_became_wrong_is_told_and_can_be_taken_away() {
     }
     daemon.get(&format!("/sessions/{id}/history")).expect(200);
     // Through the daemon that has the store.
-    let unset = [
-        "config",
-        "set",
-        "turn.lead",
-        "--unset",
-        "--session",
-        "latest",
-    ];
+    let unset = words("config set turn.lead --unset --session latest");
     place.call(&unset).expect(0);
     let turn = daemon.post(&at("/turns"), &json!({"task": "What is left?"}));
     assert_eq!(turn.expect(200).json()["state"], "answered");

@@ -11,7 +11,7 @@ use unisono_test_postgres::Server;
 
 use crate::attachments::{base64, png};
 use crate::http::{Daemon, Reply, head};
-use crate::support::{PATIENCE, Place, until};
+use crate::support::{PATIENCE, Place, until, words};
 
 /// A word that only stands in the sessions of the other owner.
 pub(crate) const SECRET: &str = "xylophone";
@@ -588,15 +588,7 @@ fn a_revoked_token_is_refused_and_its_streams_end() {
 #[test]
 fn tokens_are_made_with_and_without_a_daemon_and_only_their_digests_are_kept() {
     let place = Place::new();
-    let made = place.json(&[
-        "tokens",
-        "create",
-        "ada",
-        "--owner",
-        "ada",
-        "--expires",
-        "90d",
-    ]);
+    let made = place.json(&words("tokens create ada --owner ada --expires 90d"));
     let secret = made["secret"].as_str().unwrap().to_owned();
     assert_eq!(
         (&made["scope"], &made["owner"]),

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use unisono_fake_provider::{Act, Answer, FakeProvider, Script};
 
-use crate::support::{Place, example};
+use crate::support::{Place, example, words};
 
 /// What was sent to each agent as its system text.
 fn systems(provider: &FakeProvider) -> Vec<String> {
@@ -64,15 +64,7 @@ fn every_agent_is_told_what_the_project_says_and_the_turn_is_replayed_with_it() 
     assert!(replayed.expect(0).stdout.contains("checks hold"));
     assert_ne!(first["snapshot"], second["snapshot"]);
 
-    let off = [
-        "delegate",
-        "latest",
-        "facts",
-        "-t",
-        "And?",
-        "--set",
-        "turn.agents_md_bytes=0",
-    ];
+    let off = words("delegate latest facts -t And? --set turn.agents_md_bytes=0");
     call(&off);
     let reply = systems(&provider);
     assert!(

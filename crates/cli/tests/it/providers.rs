@@ -11,7 +11,7 @@ use unisono_fake_provider::{
     block_on,
 };
 
-use crate::support::{KEY, Place, example};
+use crate::support::{KEY, Place, example, words};
 
 /// A place whose provider of that kind is the fake one. Only agents ask it.
 pub(crate) fn place(kind: &str, provider: &FakeProvider) -> Place {
@@ -403,13 +403,7 @@ fn the_provider_counts_the_context_when_it_is_asked() {
         requests[0].path
     );
     assert!(requests[0].body.len() > 10_000);
-    let offline = [
-        "context",
-        "latest",
-        "--exact",
-        "--set",
-        "models.default=extractive",
-    ];
+    let offline = words("context latest --exact --set models.default=extractive");
     place
         .keyed(&offline)
         .expect(0)

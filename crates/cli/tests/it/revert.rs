@@ -1,7 +1,7 @@
 //! Summaries that a person takes back.
 
 use crate::pins::place;
-use crate::support::{Place, example};
+use crate::support::{Place, example, words};
 
 #[test]
 fn a_revert_gives_back_the_same_bytes_and_the_next_run_leaves_them_alone() {
@@ -70,15 +70,7 @@ fn a_revert_that_cannot_be_says_why_and_what_to_do() {
     place
         .call(&["sessions", "branch", "latest", "early", "--at", "3"])
         .expect(0);
-    let early = [
-        "checkpoints",
-        "revert",
-        "latest",
-        "2",
-        "--yes",
-        "--branch",
-        "early",
-    ];
+    let early = words("checkpoints revert latest 2 --yes --branch early");
     place
         .call(&early)
         .expect(2)
@@ -88,15 +80,7 @@ fn a_revert_that_cannot_be_says_why_and_what_to_do() {
         .call(&asked)
         .expect(2)
         .says(&["there is no terminal", "--yes"]);
-    let small = [
-        "checkpoints",
-        "revert",
-        "latest",
-        "2",
-        "--yes",
-        "--set",
-        "compaction.safety=0.9999",
-    ];
+    let small = words("checkpoints revert latest 2 --yes --set compaction.safety=0.9999");
     let refused = place.call(&small);
     assert_ne!(refused.code, Some(0), "{refused:?}");
     revert("2").expect(0);

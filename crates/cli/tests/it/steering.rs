@@ -7,7 +7,7 @@ use unisono_fake_provider::{Act, Answer, FakeProvider, Script};
 
 use crate::http::Daemon;
 use crate::serve_page::Browser;
-use crate::support::{Place, asks_for_a_summary, example};
+use crate::support::{Place, asks_for_a_summary, example, words};
 
 const SUMMARY: &str = "## Context\n- Orders are moved to a new database (#1).";
 
@@ -107,12 +107,9 @@ fn who_writes_how_and_for_how_long_changes_while_the_daemon_runs() {
 
     // It is kept, and a key is left to the files again by either spelling.
     place
-        .call(&[
-            "config",
-            "set",
-            "compaction.models.openai/gpt-4o.trigger_tokens",
-            "--unset",
-        ])
+        .call(&words(
+            "config set compaction.models.openai/gpt-4o.trigger_tokens --unset",
+        ))
         .expect(0)
         .says(&[]);
     let shown = place.json(&["config", "show", "compaction"]).to_string();

@@ -56,6 +56,11 @@ pub(crate) fn openai(provider: &FakeProvider) -> String {
     faked("openai", provider)
 }
 
+/// The words of a command.
+pub(crate) fn words(command: &str) -> Vec<&str> {
+    command.split(' ').collect()
+}
+
 /// Waits until a condition holds.
 #[track_caller]
 pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {

@@ -12,7 +12,7 @@ use unisono_fake_provider::{Act, Answer, FakeProvider, Recorded, Refusal, Script
 use unisono_session::{Event, Fact};
 use unisono_store::Append;
 
-use crate::support::{Place, example, is_of};
+use crate::support::{Place, example, is_of, words};
 use crate::terminal::Talking;
 
 const DIALECTS: [(&str, &str); 5] = [
@@ -179,12 +179,7 @@ fn a_run_of_sixty_calls_goes_on_with_summaries_and_is_rebuilt() {
         let place = place(kind, model, &provider);
         let file = example();
         let model = format!("{kind}/{model}");
-        let digger = [
-            "--set",
-            "agents.digger.max_model_calls=80",
-            "--agents",
-            "digger",
-        ];
+        let digger = words("--set agents.digger.max_model_calls=80 --agents digger");
         let run = [
             "run",
             &file,
