@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use unisono_fake_provider::{Act, Answer, FakeProvider, Gate, Script, block_on};
 
 use crate::attachments::{base64, png};
-use crate::http::{Daemon, Event, Reply, head, send_to};
+use crate::http::{Daemon, Event, Reply, head, json_head, send_to};
 use crate::support::Place;
 use crate::tools::{Scene, program};
 
@@ -443,16 +443,10 @@ fn a_task_that_was_open_when_the_program_was_killed_goes_on() {
 fn a_message_that_many_send_at_once_begins_one_task() {
     let (provider, place) = scripted(Script::by(|_| Act::answer(Answer::text("Yes."))), "");
     let daemon = Daemon::keyed(&place);
-    let token = format!("Bearer {}", daemon.token);
     let address = daemon.address.as_str();
     let body = json!({"message": says("m1", "Is it so?")}).to_string();
-    let headers = [
-        ("Host", address),
-        ("Authorization", &*token),
-        ("Content-Type", "application/json"),
-        VERSION,
-    ];
-    let head = head("POST", "/a2a/message:send", &headers, body.len());
+    let to = (address, daemon.token.as_str());
+    let head = json_head(to, "POST", "/a2a/message:send", &[VERSION], body.len());
     let ids: Vec<Value> = std::thread::scope(|scope| {
         let send = || send_to(address, &head, body.as_bytes()).expect(200).json();
         let all: Vec<_> = (0..6).map(|_| scope.spawn(send)).collect();

@@ -10,7 +10,7 @@ use std::time::Instant;
 use serde_json::{Value, json};
 use unisono_test_postgres::Server;
 
-use crate::http::{Daemon, head};
+use crate::http::{Daemon, head, json_head};
 use crate::people::{Caller, caller, member, of_owner};
 use crate::support::{PATIENCE, Place, until, words};
 
@@ -471,13 +471,8 @@ fn an_expired_token_is_named_and_a_client_that_leaves_is_recorded() {
         (&last["status"], &last["route"]),
         (&json!(401), &json!("/v1/sessions"))
     );
-    let bearer = format!("Bearer {}", daemon.token);
-    let headers = [
-        ("Host", daemon.address.as_str()),
-        ("Authorization", &bearer),
-        ("Content-Type", "application/json"),
-    ];
-    let head = head("POST", "/v1/imports?name=x.jsonl", &headers, 1_000);
+    let to = (daemon.address.as_str(), daemon.token.as_str());
+    let head = json_head(to, "POST", "/v1/imports?name=x.jsonl", &[], 1_000);
     let mut stream = TcpStream::connect(&daemon.address).unwrap();
     stream.write_all(head.as_bytes()).unwrap();
     drop(stream);

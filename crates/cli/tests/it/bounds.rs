@@ -7,7 +7,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 use unisono_fake_provider::{Act, FakeProvider, Refusal, Script};
 
-use crate::http::{Daemon, head, send_to};
+use crate::http::{Daemon, head, json_head, send_to};
 use crate::support::{Going, PATIENCE, Place, example};
 
 fn hello() -> Value {
@@ -86,18 +86,13 @@ fn bodies_take_no_more_memory_together_than_they_may() {
     const BODY: usize = 60_000;
     let place = Place::with_config("[server]\nbody_limit_bytes = 65_536\nbodies_bytes = 131_072\n");
     let daemon = Daemon::start(&place);
-    let bearer = format!("Bearer {}", daemon.token);
-    let headers = [
-        ("Host", daemon.address.as_str()),
-        ("Authorization", &bearer),
-        ("Content-Type", "application/json"),
-    ];
+    let to = (daemon.address.as_str(), daemon.token.as_str());
     // Two that are never finished, and a third that does not fit. One that comes while the others
     // are still being read may take their room: then they are sent again.
     let unfinished = || {
         let mut stream = TcpStream::connect(&daemon.address).unwrap();
         stream.set_write_timeout(Some(PATIENCE)).unwrap();
-        let head = head("POST", "/v1/sessions", &headers, BODY);
+        let head = json_head(to, "POST", "/v1/sessions", &[], BODY);
         stream.write_all(head.as_bytes()).unwrap();
         stream.write_all(&vec![b' '; BODY - 1]).unwrap();
         stream.set_nonblocking(true).unwrap();

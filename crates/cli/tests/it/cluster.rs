@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use unisono_fake_provider::{Act, Answer, FakeProvider, Gate, Script, Usage, block_on};
 use unisono_test_postgres::Server;
 
-use crate::http::{Daemon, Events, head, send_to};
+use crate::http::{Daemon, Events, head, json_head, send_to};
 use crate::support::{Place, finish, openai, until};
 
 /// A wait for another daemon ends after this at the latest.
@@ -50,14 +50,7 @@ pub(crate) fn daemon(place: &Place) -> Daemon {
 
 pub(crate) fn session(daemon: &Daemon, text: &str) -> String {
     let messages = json!([{"role": "user", "content": text}]);
-    let made = daemon.post(
-        "/v1/sessions",
-        &json!({"title": text, "messages": messages}),
-    );
-    made.expect(201).json()["session"]
-        .as_str()
-        .unwrap()
-        .to_owned()
+    daemon.session(&json!({"title": text, "messages": messages}))
 }
 
 /// Hands a turn in and does not wait for it. Its path.
@@ -552,15 +545,9 @@ fn all_daemons_together_keep_to_one_budget() {
             let id = session(daemon, "A talk.");
             let address = daemon.address.clone();
             scope.spawn(move || {
-                let token = format!("Bearer {TOKEN}");
                 let body = json!({"task": "Well?", "lead": "facts", "agents": []}).to_string();
-                let headers = [
-                    ("Host", address.as_str()),
-                    ("Authorization", &token),
-                    ("Content-Type", "application/json"),
-                ];
                 let turns = format!("/v1/sessions/{id}/turns");
-                let head = head("POST", &turns, &headers, body.len());
+                let head = json_head((address.as_str(), TOKEN), "POST", &turns, &[], body.len());
                 let ask = || send_to(&address, &head, body.as_bytes()).expect(200).json();
                 (0..12).filter(|_| ask()["state"] != "answered").count()
             })

@@ -7,7 +7,7 @@ use unisono_fake_provider::Gate;
 use unisono_test_postgres::Server;
 
 use crate::cluster::{BY_THEMSELVES, TOKEN, daemon, held_model, machine, members, turns};
-use crate::http::{Daemon, head, send_to};
+use crate::http::{Daemon, json_head, send_to};
 
 /// Some periods of the schedule.
 const PERIODS: Duration = Duration::from_secs(4);
@@ -63,16 +63,10 @@ fn a_pause_and_its_end_hold_at_the_daemon_that_owns_the_session() {
 fn at_once(daemons: &[&Daemon], path: &str, headers: &[(&str, &str)]) -> Vec<(u16, Value)> {
     std::thread::scope(|scope| {
         let asked = daemons.iter().map(|daemon| {
-            let (address, token) = (daemon.address.clone(), format!("Bearer {TOKEN}"));
+            let address = daemon.address.clone();
             scope.spawn(move || {
                 let body = "{}";
-                let mut all = vec![
-                    ("Host", address.as_str()),
-                    ("Authorization", &token),
-                    ("Content-Type", "application/json"),
-                ];
-                all.extend(headers);
-                let head = head("POST", path, &all, body.len());
+                let head = json_head((address.as_str(), TOKEN), "POST", path, headers, body.len());
                 let reply = send_to(&address, &head, body.as_bytes());
                 (reply.status, reply.json())
             })

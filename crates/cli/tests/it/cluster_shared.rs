@@ -14,7 +14,7 @@ use crate::a2a_callbacks;
 use crate::cluster::{
     PATIENCE, TOKEN, begin, daemon, ended, held_model, machine, members, session, steady_machine,
 };
-use crate::http::{Daemon, Reply, head, send_to};
+use crate::http::{Daemon, Reply, head, json_head, send_to};
 use crate::support::{openai, until};
 
 fn provider(script: Script, more: &str) -> (FakeProvider, String) {
@@ -347,18 +347,9 @@ fn settings_that_are_changed_at_the_same_time_are_all_kept() {
 
 /// Asks a daemon beside others: more than one at a time are asked.
 pub(crate) fn ask(address: &str, method: &str, path: &str, body: &Value) -> Reply {
-    let (token, body) = (format!("Bearer {TOKEN}"), body.to_string());
-    let headers = [
-        ("Host", address),
-        ("Authorization", &token),
-        ("Content-Type", "application/json"),
-        ("A2A-Version", "1.0"),
-    ];
-    send_to(
-        address,
-        &head(method, path, &headers, body.len()),
-        body.as_bytes(),
-    )
+    let (to, body) = ((address, TOKEN), body.to_string());
+    let head = json_head(to, method, path, &[("A2A-Version", "1.0")], body.len());
+    send_to(address, &head, body.as_bytes())
 }
 
 /// A browser that opens a page there.

@@ -99,15 +99,9 @@ fn a_stopping_daemon_finishes_calls_of_its_tools() {
     let address = daemon.address.clone();
     let token = daemon.token.clone();
     let asking = std::thread::spawn(move || {
-        let token = format!("Bearer {token}");
         let body = ask().to_string();
-        let mut all = vec![
-            ("Host", address.as_str()),
-            ("Authorization", &token),
-            ("Content-Type", "application/json"),
-        ];
-        all.extend(headers);
-        let head = crate::http::head("POST", "/mcp", &all, body.len());
+        let to = (address.as_str(), token.as_str());
+        let head = crate::http::json_head(to, "POST", "/mcp", &headers, body.len());
         let reply = crate::http::send_to(&address, &head, body.as_bytes());
         reply.expect(200).text()
     });

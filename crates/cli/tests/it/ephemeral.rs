@@ -23,13 +23,8 @@ fn ask(model: &str, stream: bool) -> Value {
 /// Sends a request and reads nothing.
 fn sent(daemon: &Daemon, body: &Value) -> std::net::TcpStream {
     use std::io::Write;
-    let (token, body) = (format!("Bearer {}", daemon.token), body.to_string());
-    let headers = [
-        ("Host", daemon.address.as_str()),
-        ("Authorization", &token),
-        ("Content-Type", "application/json"),
-    ];
-    let head = crate::http::head("POST", CHAT, &headers, body.len());
+    let (to, body) = ((&*daemon.address, &*daemon.token), body.to_string());
+    let head = crate::http::json_head(to, "POST", CHAT, &[], body.len());
     let mut stream = std::net::TcpStream::connect(&daemon.address).unwrap();
     stream.write_all(head.as_bytes()).unwrap();
     stream.write_all(body.as_bytes()).unwrap();

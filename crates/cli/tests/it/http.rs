@@ -151,6 +151,23 @@ pub(crate) fn head(method: &str, path: &str, headers: &[(&str, &str)], length: u
     head + "\r\n"
 }
 
+/// The head of a request with JSON and a token, to an address.
+pub(crate) fn json_head(
+    (address, token): (&str, &str),
+    method: &str,
+    path: &str,
+    more: &[(&str, &str)],
+    length: usize,
+) -> String {
+    let bearer = format!("Bearer {token}");
+    let own = [
+        ("Host", address),
+        ("Authorization", bearer.as_str()),
+        ("Content-Type", "application/json"),
+    ];
+    head(method, path, &[&own[..], more].concat(), length)
+}
+
 /// A reply, its body still to be read.
 pub(crate) struct Reply {
     pub(crate) status: u16,

@@ -13,11 +13,7 @@ use crate::tools;
 
 fn session(daemon: &Daemon) -> String {
     let messages = json!([{"role": "user", "content": "We ship on Friday 6 March."}]);
-    let made = daemon.post("/v1/sessions", &json!({"messages": messages}));
-    made.expect(201).json()["session"]
-        .as_str()
-        .unwrap()
-        .to_owned()
+    daemon.session(&json!({"messages": messages}))
 }
 
 fn keyed(daemon: &Daemon, path: &str, key: &str, body: &Value) -> Reply {
