@@ -1,7 +1,5 @@
 //! Callbacks of the Agent2Agent protocol: addresses that receive the states of tasks.
 
-use std::time::Instant;
-
 use serde_json::{Value, json};
 use unisono_fake_provider::{Act, Answer, Gate, Recorded, Script, block_on};
 
@@ -9,7 +7,7 @@ use crate::a2a::{Client, held, says, scripted};
 use crate::http::Daemon;
 use crate::people::caller;
 use crate::receiving::Receiving;
-use crate::support::PATIENCE;
+use crate::support::until;
 use crate::tools::{Scene, program};
 
 /// A server that accepts deliveries after it has refused some with these statuses.
@@ -85,10 +83,8 @@ fn a_callback_is_told_of_each_state_signed_and_with_what_its_client_asked_for() 
     let seconds: u64 = last.header("webhook-timestamp").unwrap().parse().unwrap();
     assert!(seconds > 1_700_000_000);
     // What is over is forgotten.
-    let deadline = Instant::now() + PATIENCE;
-    while team.rpc("ListTaskPushNotificationConfigs", &of_task)["configs"].is_array() {
-        assert!(Instant::now() < deadline);
-    }
+    let kept = || team.rpc("ListTaskPushNotificationConfigs", &of_task)["configs"].is_array();
+    until("it is kept", || !kept());
     daemon.stop();
     let file = std::fs::read_to_string(place.path("data/unisono/callbacks")).unwrap();
     assert_eq!(file, "[]");

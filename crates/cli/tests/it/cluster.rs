@@ -2,17 +2,14 @@
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
-use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use unisono_fake_provider::{Act, Answer, FakeProvider, Gate, Script, Usage, block_on};
 use unisono_test_postgres::Server;
 
 use crate::http::{Daemon, Events, head, json_head, send_to};
-use crate::support::{Place, finish, openai, until};
+use crate::support::{Place, awaited, finish, openai, until};
 
-/// A wait for another daemon ends after this at the latest.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) const TOKEN: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
 /// The place of a daemon: with the token of the others, and with more settings.
@@ -63,32 +60,18 @@ pub(crate) fn begin(daemon: &Daemon, session: &str) -> String {
 
 /// Waits until a turn has ended, whichever daemon answers.
 pub(crate) fn ended(daemon: &Daemon, turn: &str) -> Value {
-    let until = Instant::now() + PATIENCE;
-    loop {
+    awaited(|| {
         let reply = daemon.get(turn);
-        if reply.status == 200 {
-            let turn = reply.json();
-            if turn["state"] != "running" && !turn["answer"].is_null() {
-                return turn;
-            }
-        }
-        assert!(Instant::now() < until, "the turn does not end");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+        let turn = (reply.status == 200).then(|| reply.json());
+        let ended = turn.filter(|turn| turn["state"] != "running" && !turn["answer"].is_null());
+        ended.ok_or("the turn does not end")
+    })
 }
 
 /// Waits until the members of the cluster are so.
 pub(crate) fn members(daemon: &Daemon, is_so: impl Fn(&[Value]) -> bool) -> Vec<Value> {
-    let until = Instant::now() + PATIENCE;
-    loop {
-        let all = daemon.get("/v1/cluster").expect(200).json();
-        let all = all["items"].as_array().unwrap().clone();
-        if is_so(&all) {
-            return all;
-        }
-        assert!(Instant::now() < until, "{all:?}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    let items = |all: &Value| all["items"].as_array().unwrap().clone();
+    items(&daemon.awaited("/v1/cluster", |all| is_so(&items(all))))
 }
 
 /// The numbers of the events up to the end of a turn.
@@ -363,18 +346,16 @@ fn a_daemon_that_slept_writes_nothing_and_passes_requests_on() {
     });
     assert_eq!(ended(&sleeper, &turn)["answer"], "All is well.");
     // It has noticed, and works on others.
-    let until = Instant::now() + PATIENCE;
     let asked = json!({"task": "Well?", "lead": "facts", "agents": []});
-    let more = loop {
+    let more = awaited(|| {
         let reply = sleeper.post(&format!("/v1/sessions/{id}/turns"), &asked);
         if reply.status == 200 {
-            break reply.json();
+            return Ok(reply.json());
         }
         let reply = reply.expect(503);
         assert_eq!(reply.header("retry-after"), Some("1"));
-        assert!(Instant::now() < until, "it does not notice");
-        std::thread::sleep(Duration::from_millis(50));
-    };
+        Err("it does not notice")
+    });
     assert_eq!(more["state"], "answered");
     let all = members(&other, |all| all.len() == 2);
     let owned = |own: bool| all.iter().find(|one| one["self"] == own).unwrap()["sessions"].clone();
@@ -490,14 +471,14 @@ fn turns_that_begin_by_themselves_begin_once_whoever_owns_their_session() {
     assert_eq!(turns(&other, session).len(), 6);
     // Each of them has the schedule begin its turn, also those that do not own its session.
     for daemon in daemons {
-        let run = || daemon.request("POST", "/v1/schedules/beat/runs", None);
-        let until = Instant::now() + PATIENCE;
-        // 409: the turn before has not ended.
-        let reply = std::iter::repeat_with(run).find(|reply| {
-            assert!(Instant::now() < until, "it never runs");
-            reply.status != 409
+        let begun = awaited(|| {
+            let reply = daemon.request("POST", "/v1/schedules/beat/runs", None);
+            match reply.status {
+                409 => Err("the turn before does not end"),
+                _ => Ok(reply),
+            }
         });
-        reply.unwrap().expect(202);
+        begun.expect(202);
     }
     // So does a schedule that all of them follow; the one that works on it dies in between.
     let beat = |daemon: &Daemon| {
@@ -505,16 +486,12 @@ fn turns_that_begin_by_themselves_begin_once_whoever_owns_their_session() {
         let last = listed["items"][0]["last"].clone();
         last["session"].as_str().map(str::to_owned)
     };
-    let until = Instant::now() + PATIENCE;
-    let many = |daemon: &Daemon, least: usize| loop {
-        if let Some(session) = beat(daemon) {
-            let turns = turns(daemon, &session);
-            if turns.len() >= least {
-                return turns;
-            }
-        }
-        assert!(Instant::now() < until, "the schedule does not go on");
-        std::thread::sleep(Duration::from_millis(50));
+    let many = |daemon: &Daemon, least: usize| {
+        awaited(|| {
+            let turns = beat(daemon).map(|session| turns(daemon, &session));
+            let turns = turns.filter(|turns| turns.len() >= least);
+            turns.ok_or("the schedule does not go on")
+        })
     };
     many(&other, 3);
     one.kill();

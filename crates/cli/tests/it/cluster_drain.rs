@@ -2,12 +2,12 @@
 
 use std::sync::mpsc;
 use std::thread;
-use std::time::Instant;
 
 use serde_json::json;
 use unisono_test_postgres::Server;
 
-use crate::cluster::{PATIENCE, TOKEN, daemon, machine, members, session};
+use crate::cluster::{TOKEN, daemon, machine, members, session};
+use crate::support::{PATIENCE, awaited};
 
 /// Number of sessions: a stream that subscribes again races with the hand-over.
 const SESSIONS: usize = 16;
@@ -43,15 +43,14 @@ fn streams_of_a_drained_daemon_end_and_go_on_elsewhere() {
         let said = json!({"role": "user", "text": "And more."});
         let messages = format!("/v1/sessions/{id}/messages");
         // Until the hand-over is committed, the daemon that is drained still owns it.
-        let until = Instant::now() + PATIENCE;
-        loop {
+        awaited(|| {
             let reply = other.post(&messages, &said);
             if reply.status == 201 {
-                break;
+                return Ok(());
             }
             reply.expect(503);
-            assert!(Instant::now() < until, "nobody takes the session");
-        }
+            Err("nobody takes the session")
+        });
         let path = format!("/v1/sessions/{id}/events?after={last}");
         let next = one.get(&path).expect(200).events().next().unwrap();
         assert_eq!(next.id, Some(last + 1));

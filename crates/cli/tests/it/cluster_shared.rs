@@ -12,10 +12,10 @@ use unisono_test_postgres::Server;
 use crate::a2a::{Client, says};
 use crate::a2a_callbacks;
 use crate::cluster::{
-    PATIENCE, TOKEN, begin, daemon, ended, held_model, machine, members, session, steady_machine,
+    TOKEN, begin, daemon, ended, held_model, machine, members, session, steady_machine,
 };
 use crate::http::{Daemon, Reply, head, json_head, send_to};
-use crate::support::{openai, until};
+use crate::support::{PATIENCE, awaited, openai, until};
 
 fn provider(script: Script, more: &str) -> (FakeProvider, String) {
     let provider = FakeProvider::play_on_thread(script);
@@ -333,13 +333,14 @@ fn settings_that_are_changed_at_the_same_time_are_all_kept() {
             }
         });
         for daemon in &daemons {
-            let until = Instant::now() + PATIENCE;
             let wanted = (10 * round).to_string();
-            while keys.iter().any(|key| setting(daemon, key) != *wanted) {
+            awaited(|| {
                 let found = keys.map(|key| setting(daemon, key));
-                assert!(Instant::now() < until, "{found:?} in round {round}");
-                std::thread::sleep(Duration::from_millis(20));
-            }
+                match found.iter().all(|found| *found == *wanted) {
+                    true => Ok(()),
+                    false => Err(format!("{found:?} in round {round}")),
+                }
+            });
         }
     }
     daemons.into_iter().for_each(Daemon::stop);
@@ -498,19 +499,17 @@ fn a_first_message_of_a2a_is_one_task_whichever_daemon_gets_it_again() {
                 scope.spawn(move || {
                     let call =
                         json!({"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": sent});
-                    let until = Instant::now() + PATIENCE;
-                    loop {
+                    awaited(|| {
                         let reply = ask(&address, "POST", "/a2a", &call);
                         let status = reply.status;
                         let answer = reply.json();
                         if status == 200 && answer.get("error").is_none() {
-                            return answer["result"]["task"]["id"].clone();
+                            return Ok(answer["result"]["task"]["id"].clone());
                         }
                         // Another daemon begins it just now.
                         assert_eq!(status, 503, "{answer}");
-                        assert!(Instant::now() < until, "{answer}");
-                        std::thread::sleep(Duration::from_millis(20));
-                    }
+                        Err(answer)
+                    })
                 })
             });
             let asked: Vec<_> = asked.collect();
@@ -563,11 +562,9 @@ fn callbacks_of_a_daemon_that_dies_are_told_by_who_takes_over() {
     gate.open();
     // What is over is forgotten.
     let of_task = json!({"taskId": task["id"]});
-    let until = Instant::now() + PATIENCE;
     let team = Client::of(&other);
-    while team.rpc("ListTaskPushNotificationConfigs", &of_task)["configs"].is_array() {
-        assert!(Instant::now() < until);
-    }
+    let kept = || team.rpc("ListTaskPushNotificationConfigs", &of_task)["configs"].is_array();
+    until("it is kept", || !kept());
     other.stop();
 }
 

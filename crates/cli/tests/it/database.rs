@@ -7,7 +7,7 @@ use unisono_fake_provider::{Act, Answer, FakeProvider, Gate, Script, block_on};
 use unisono_test_postgres::Server;
 
 use crate::http::Daemon;
-use crate::support::{Done, Going, Place, example, finish, openai};
+use crate::support::{Done, Going, Place, awaited, example, finish, openai};
 
 /// A machine that uses the database, with more settings.
 fn machine(server: &Server, more: &str) -> Place {
@@ -245,18 +245,12 @@ fn a_turn_goes_on_when_its_database_is_back() {
         daemon.get(&turn);
     }
     server.up();
-    let until = Instant::now() + Duration::from_secs(60);
-    let answered = loop {
+    let answered = awaited(|| {
         let reply = daemon.get(&turn);
-        if reply.status == 200 {
-            let turn = reply.json();
-            if turn["state"] == "answered" {
-                break turn;
-            }
-        }
-        assert!(Instant::now() < until, "the turn does not go on");
-        std::thread::sleep(Duration::from_millis(100));
-    };
+        let turn = (reply.status == 200).then(|| reply.json());
+        let answered = turn.filter(|turn| turn["state"] == "answered");
+        answered.ok_or("the turn does not go on")
+    });
     assert_eq!(answered["answer"], "All is well.");
     daemon.get("/readyz").expect(200);
     daemon.stop();

@@ -2,7 +2,6 @@
 //! long as the turn.
 
 use std::slice;
-use std::time::{Duration, Instant};
 
 use serde_json::json;
 
@@ -10,7 +9,7 @@ use crate::a2a::{Client, says};
 use crate::hooks::hook;
 use crate::http::Daemon;
 use crate::people::{Caller, of_owner};
-use crate::support::{Going, PATIENCE, until};
+use crate::support::{Going, awaited, until};
 use crate::tools::{Scene, program};
 
 /// A call that a person must approve, and the answer after it, with further settings.
@@ -77,15 +76,9 @@ fn held_turn(daemon: &Daemon) -> (String, String) {
     let turns = format!("/v1/sessions/{id}/turns");
     let task = json!({"task": "Do it.", "wait": false});
     daemon.post(&turns, &task).expect(202);
-    let begun = Instant::now();
-    loop {
-        let waiting = daemon.get("/v1/approvals").expect(200).json();
-        if let Some(call) = waiting["items"][0]["call"].as_str() {
-            return (turns, call.to_owned());
-        }
-        assert!(begun.elapsed() < PATIENCE, "{waiting}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    let waiting = daemon.awaited("/v1/approvals", |all| all["items"][0].is_object());
+    let call = waiting["items"][0]["call"].as_str().unwrap();
+    (turns, call.to_owned())
 }
 
 #[test]
@@ -169,17 +162,15 @@ fn a_queued_turn_tells_of_the_call_that_it_waits_for() {
 
 /// Waits until the head of the pages that a caller sees has this number of waiting calls.
 fn counts(caller: &Caller<'_>, calls: &str) {
-    let begun = Instant::now();
-    loop {
+    awaited(|| {
         let page = caller.get("/approvals/count").expect(200).text();
         let shown = page.split_once("<span class=\"you\">");
         let shown = shown.and_then(|(_, rest)| rest.split_once('<'));
-        if shown.map_or("", |(number, _)| number) == calls {
-            return;
+        match shown.map_or("", |(number, _)| number) == calls {
+            true => Ok(()),
+            false => Err(format!("{calls:?}: {page}")),
         }
-        assert!(begun.elapsed() < PATIENCE, "{calls:?}: {page}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    });
 }
 
 #[test]
@@ -244,11 +235,9 @@ fn the_list_has_the_waiting_calls_of_all_sessions_that_its_reader_sees() {
         let task = json!({"task": "Do it.", "wait": false});
         caller.post(&turns, &task).expect(202);
         let own = format!("/v1/approvals?session={session}");
-        let begun = Instant::now();
-        while caller.get(&own).expect(200).json()["items"] == json!([]) {
-            assert!(begun.elapsed() < PATIENCE, "no call waits");
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        until("no call waits", || {
+            caller.get(&own).expect(200).json()["items"] != json!([])
+        });
         session
     };
     let list = |caller: &Caller<'_>| {

@@ -1,7 +1,6 @@
 //! Hooks of real programs and servers: asked, killed while they are, and failing in every way.
 
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use unisono_fake_provider::{Act, Answer};
@@ -9,7 +8,7 @@ use unisono_fake_provider::{Act, Answer};
 use crate::http::Daemon;
 use crate::receiving::Receiving;
 use crate::summaries;
-use crate::support::{Done, Going, PATIENCE, Place, example, heard, kill_if_alive, tell};
+use crate::support::{Done, Going, Place, awaited, example, heard, kill_if_alive, tell};
 use crate::tools::{Scene, program};
 
 pub(crate) fn hook(on: &str, script: &str, more: &str) -> String {
@@ -47,12 +46,13 @@ fn notices(path: &PathBuf) -> Vec<Value> {
 
 /// Waits until so many lines are there.
 fn wait_for(path: &PathBuf, lines: usize) -> Vec<Value> {
-    let begun = Instant::now();
-    while notices(path).len() < lines {
-        assert!(begun.elapsed() < PATIENCE, "{:?}", notices(path));
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    notices(path)
+    awaited(|| {
+        let seen = notices(path);
+        match seen.len() < lines {
+            true => Err(json!(seen)),
+            false => Ok(seen),
+        }
+    })
 }
 
 #[test]
@@ -200,19 +200,9 @@ fn a_hook_is_told_of_the_end_of_a_turn_also_when_the_daemon_was_killed() {
         (&reply[0]["state"], &reply[0]["answer"]),
         (&json!("answered"), &json!("Done."))
     );
-    let begun = Instant::now();
     let pins = format!("/v1/sessions/{session}/pins");
-    loop {
-        let pinned = daemon.get(&pins).expect(200).json();
-        if pinned["pinned"]
-            .as_array()
-            .is_some_and(|all| all.len() == 1)
-        {
-            break;
-        }
-        assert!(begun.elapsed() < PATIENCE, "{pinned}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    let is_one = |all: &Value| all.as_array().is_some_and(|all| all.len() == 1);
+    daemon.awaited(&pins, |seen| is_one(&seen["pinned"]));
     daemon.stop();
     let daemon = Daemon::start(&place);
     daemon.get(&pins).expect(200);

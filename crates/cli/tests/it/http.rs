@@ -6,7 +6,7 @@ use std::net::TcpStream;
 
 use serde_json::Value;
 
-use crate::support::{Going, PATIENCE, Place};
+use crate::support::{Going, PATIENCE, Place, awaited};
 
 pub(crate) struct Daemon {
     pub(crate) going: Going,
@@ -99,6 +99,18 @@ impl Daemon {
 
     pub(crate) fn get(&self, path: &str) -> Reply {
         self.request("GET", path, None)
+    }
+
+    /// What is at a path, as soon as it is so.
+    #[track_caller]
+    pub(crate) fn awaited(&self, path: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+        awaited(|| {
+            let seen = self.get(path).expect(200).json();
+            match is_so(&seen) {
+                true => Ok(seen),
+                false => Err(seen),
+            }
+        })
     }
 
     pub(crate) fn post(&self, path: &str, body: &Value) -> Reply {

@@ -1,14 +1,12 @@
 //! MCP's tasks: a call that takes long is polled, answered, cancelled, and found after a restart.
 
-use std::time::{Duration, Instant};
-
 use serde_json::{Value, json};
 use unisono_fake_provider::{Act, Answer, FakeProvider, Gate, Script, block_on};
 
 use crate::http::Daemon;
 use crate::mcp::Spoken;
 use crate::people::caller;
-use crate::support::{PATIENCE, Place};
+use crate::support::{Place, awaited};
 use crate::tools::{Scene, program};
 
 /// A place whose model answers once the gate is open, and whose clients wait for a moment only.
@@ -63,15 +61,13 @@ fn begun(daemon: &Daemon) -> Value {
 
 /// Looks at a task until it is in that state.
 fn until(daemon: &Daemon, id: &str, status: &str) -> Value {
-    let end = Instant::now() + PATIENCE;
-    loop {
+    awaited(|| {
         let seen = ask(daemon, "tasks/get", json!({"taskId": id}), tasks());
-        if seen["result"]["status"] == status {
-            return seen["result"].clone();
+        match seen["result"]["status"] == status {
+            true => Ok(seen["result"].clone()),
+            false => Err(seen),
         }
-        assert!(Instant::now() < end, "{seen}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    })
 }
 
 #[test]

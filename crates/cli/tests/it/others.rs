@@ -2,7 +2,6 @@
 //! operation. The tests read these lists from the program, so they cover each new entry.
 
 use std::collections::BTreeSet;
-use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use unisono_test_postgres::Server;
@@ -10,7 +9,7 @@ use unisono_test_postgres::Server;
 use crate::attachments::{base64, png};
 use crate::http::{Daemon, Reply};
 use crate::people::{Caller, KNOWN, SECRET, furnished, member, of_owner};
-use crate::support::PATIENCE;
+use crate::support::awaited;
 use crate::tools::{Scene, program};
 
 const ROUTES: &str = include_str!("../../../server/src/http/scopes.rs");
@@ -102,15 +101,11 @@ fn waiting_call(ada: &Caller<'_>) -> String {
     let turns = format!("/v1/sessions/{id}/turns");
     ada.post(&turns, &json!({"task": "Send it.", "wait": false}))
         .expect(202);
-    let begun = Instant::now();
-    loop {
+    awaited(|| {
         let waiting = ada.get("/v1/approvals").expect(200).json();
-        if let Some(call) = waiting["items"][0]["call"].as_str() {
-            return call.to_owned();
-        }
-        assert!(begun.elapsed() < PATIENCE, "no call waits");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+        let call = waiting["items"][0]["call"].as_str();
+        call.map(str::to_owned).ok_or("no call waits")
+    })
 }
 
 /// What ada has, by the parameter of routes that leads to it.

@@ -1,7 +1,5 @@
 //! Turns that start at set times: by a real daemon, killed and started again.
 
-use std::time::{Duration, Instant};
-
 use serde_json::{Value, json};
 use unisono::local::open_store;
 use unisono_context::{SessionId, Timestamp};
@@ -12,7 +10,7 @@ use crate::http::Daemon;
 use crate::interrupted::Scene;
 use crate::people::caller;
 use crate::serve_page::Browser;
-use crate::support::{PATIENCE, Place, heard, send_signal, tell};
+use crate::support::{Place, heard, send_signal, tell};
 
 /// An agent that answers at once, and a schedule with these keys.
 fn settings(schedule: &str) -> String {
@@ -31,15 +29,8 @@ fn schedules(daemon: &Daemon) -> Vec<Value> {
 /// Waits until the first schedule is like that.
 #[track_caller]
 fn wait_until(daemon: &Daemon, is: impl Fn(&Value) -> bool) -> Value {
-    let begun = Instant::now();
-    loop {
-        let found = schedules(daemon).swap_remove(0);
-        if is(&found) {
-            return found;
-        }
-        assert!(begun.elapsed() < PATIENCE, "{found}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    let all = daemon.awaited("/v1/schedules", |all| is(&all["items"][0]));
+    all["items"][0].clone()
 }
 
 /// All turns of a session, the newest first.

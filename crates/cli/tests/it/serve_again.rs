@@ -1,14 +1,12 @@
 //! A request that is made again under the same key: also after the daemon was killed it is told what
 //! came of the first one, and nothing is done twice.
 
-use std::time::{Duration, Instant};
-
 use serde_json::{Value, json};
 use unisono_fake_provider::tools::LOG;
 
 use crate::http::{Daemon, Reply};
 use crate::interrupted::Scene;
-use crate::support::{PATIENCE, Place, heard, send_signal, tell, until};
+use crate::support::{Place, awaited, heard, send_signal, tell, until};
 use crate::tools;
 
 fn session(daemon: &Daemon) -> String {
@@ -153,17 +151,15 @@ fn what_was_refused_while_its_servers_were_down_is_done_when_asked_again() {
     assert_eq!(none["items"], json!([]), "what is refused is no turn");
 
     scene.place.write("log", "up\n");
-    let begun = Instant::now();
-    let first = loop {
+    let first = awaited(|| {
         let reply = keyed(&daemon, &path, "order-17", &task);
         if reply.status == 200 {
-            break reply.json();
+            return Ok(reply.json());
         }
         // It may be left alone for a moment after it failed.
         reply.expect(503).problem("unavailable");
-        assert!(begun.elapsed() < PATIENCE, "it is not taken");
-        std::thread::sleep(Duration::from_millis(20));
-    };
+        Err("it is not taken")
+    });
     assert_eq!(first["state"], "answered", "{first}");
     assert_eq!(scene.count("call put "), 1);
     daemon.stop();

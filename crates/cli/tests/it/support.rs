@@ -64,10 +64,19 @@ pub(crate) fn words(command: &str) -> Vec<&str> {
 /// Waits until a condition holds.
 #[track_caller]
 pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    awaited(|| is_so().then_some(()).ok_or(what));
+}
+
+/// Looks until a look finds something. The error of the last look says what there was instead.
+#[track_caller]
+pub(crate) fn awaited<T, E: std::fmt::Display>(mut look: impl FnMut() -> Result<T, E>) -> T {
     let latest = Instant::now() + PATIENCE;
-    while !is_so() {
-        assert!(Instant::now() < latest, "{what}");
-        thread::sleep(Duration::from_millis(5));
+    loop {
+        match look() {
+            Ok(found) => return found,
+            Err(seen) => assert!(Instant::now() < latest, "{seen}"),
+        }
+        thread::sleep(Duration::from_millis(10));
     }
 }
 

@@ -3,7 +3,6 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use unisono_fake_provider::tools::{LOG, MANNER, serve_http, serve_if_asked};
@@ -11,7 +10,7 @@ use unisono_fake_provider::{Act, Answer, FakeProvider, Recorded, Script};
 
 use crate::http::Daemon;
 use crate::people::{Caller, caller};
-use crate::support::{Done, Going, KEY, PATIENCE, Place, finish, is_alive};
+use crate::support::{Done, Going, KEY, Place, awaited, finish, is_alive, until};
 
 /// This binary as a server of tools.
 #[test]
@@ -144,11 +143,10 @@ impl Scene {
     /// Waits until the log has that many lines that begin so.
     #[track_caller]
     pub(crate) fn logged(&self, start: &str, times: usize) {
-        let deadline = Instant::now() + PATIENCE;
-        while self.count(start) < times {
-            assert!(Instant::now() < deadline, "{start:?}: {:?}", self.log());
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        awaited(|| match self.count(start) < times {
+            true => Err(format!("{start:?}: {:?}", self.log())),
+            false => Ok(()),
+        });
     }
 
     pub(crate) fn waiting(&self) -> Value {
@@ -365,19 +363,8 @@ fn two_clients_that_answer_one_call_are_told_who_was_first() {
     let task = json!({"task": "Do it.", "wait": false});
     let turn = daemon.post(&format!("/v1/sessions/{id}/turns"), &task);
     let turn = turn.expect(202).json()["turn"].as_str().unwrap().to_owned();
-    let until = |path: &str, done: &dyn Fn(&Value) -> bool| {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            let now = daemon.get(path).expect(200).json();
-            if done(&now) {
-                return now;
-            }
-            assert!(Instant::now() < deadline, "{now}");
-            std::thread::sleep(Duration::from_millis(5));
-        }
-    };
-    let some = |all: &Value| !all["items"].as_array().unwrap().is_empty();
-    let waiting = until("/v1/approvals", &some)["items"].clone();
+    let waiting = daemon.awaited("/v1/approvals", |all| all["items"][0].is_object());
+    let waiting = waiting["items"].clone();
     assert_eq!(waiting[0]["session"], id.as_str());
     assert_eq!(waiting[0]["tool"], "files__send");
     let at = format!("/v1/approvals/{}", waiting[0]["call"].as_str().unwrap());
@@ -386,7 +373,7 @@ fn two_clients_that_answer_one_call_are_told_who_was_first() {
     assert_eq!(answer("done").expect(400).json()["code"], "invalid_request");
     assert_eq!(answer("approve").expect(200).json()["decision"], "approved");
     let path = format!("/v1/sessions/{id}/turns/{turn}");
-    let ended = until(&path, &|turn| turn["state"] == "answered");
+    let ended = daemon.awaited(&path, |turn| turn["state"] == "answered");
     assert_eq!(ended["answer"], "Told: send: x");
     // Also once its turn has ended.
     assert_eq!(answer("deny").expect(409).json()["code"], "conflict");
@@ -408,15 +395,8 @@ fn who_decided_about_a_call_is_shown_with_its_run() {
     let task = json!({"task": "Do it.", "wait": false});
     let turn = daemon.post(&format!("/v1/sessions/{id}/turns"), &task);
     let turn = turn.expect(202).json()["turn"].as_str().unwrap().to_owned();
-    let begun = Instant::now();
-    let waiting = loop {
-        let waiting = daemon.get("/v1/approvals").expect(200).json()["items"].clone();
-        if waiting.as_array().unwrap().len() == 2 {
-            break waiting;
-        }
-        assert!(begun.elapsed() < PATIENCE, "{waiting}");
-        std::thread::sleep(Duration::from_millis(5));
-    };
+    let waiting = daemon.awaited("/v1/approvals", |all| all["items"][1].is_object());
+    let waiting = waiting["items"].clone();
     let ada = caller(&daemon, &json!({"name": "ada", "scope": "approve"}));
     let whole = Caller {
         daemon: &daemon,
@@ -608,10 +588,6 @@ fn what_a_server_starts_ends_with_the_program() {
     assert!(child.parse::<u32>().is_ok(), "{answer}");
     let server = scene.log()[0].trim_start_matches("start ").to_owned();
     for process in [child, &server] {
-        let deadline = Instant::now() + PATIENCE;
-        while is_alive(process) {
-            assert!(Instant::now() < deadline, "{process} goes on");
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        until(&format!("{process} goes on"), || !is_alive(process));
     }
 }

@@ -1,11 +1,9 @@
 //! Turns that other programs begin, each with the secret of its trigger.
 
-use std::time::{Duration, Instant};
-
 use serde_json::Value;
 
 use crate::http::{Daemon, Reply, head};
-use crate::support::{PATIENCE, Place};
+use crate::support::Place;
 
 const SECRET: &str = "0123456789abcdef0123456789abcdef";
 const BODY: &[u8] = b"{\"ref\":\"main\",\n\"by\":\"Ada\"}";
@@ -39,15 +37,7 @@ fn post(daemon: &Daemon, name: &str, headers: &[(&str, &str)], body: &[u8]) -> R
 fn ended(daemon: &Daemon, begun: &Value) -> Value {
     let (session, turn) = (begun["session"].as_str(), begun["turn"].as_str());
     let path = format!("/v1/sessions/{}/turns/{}", session.unwrap(), turn.unwrap());
-    let since = Instant::now();
-    loop {
-        let turn = daemon.get(&path).expect(200).json();
-        if !turn["ended_at"].is_null() {
-            return turn;
-        }
-        assert!(since.elapsed() < PATIENCE, "{turn}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    daemon.awaited(&path, |turn| !turn["ended_at"].is_null())
 }
 
 #[test]
