@@ -6,7 +6,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use crate::http::Daemon;
-use crate::support::{Done, Going, Place, finish, heard, is_alive, tell};
+use crate::support::{Done, Going, Place, finish, heard, is_alive, tell, until};
 
 /// An agent that says that it works, and waits for a word before it answers. In its working
 /// directory it leaves a file first.
@@ -71,9 +71,7 @@ impl Scene {
         let going = Going::start(self.place.command(&ASK));
         let agent = heard(&self.started);
         going.kill();
-        while is_alive(&agent) {
-            std::thread::yield_now();
-        }
+        until("the agent lives on", || !is_alive(&agent));
     }
 
     /// Goes on with the agent's answer.
@@ -173,9 +171,7 @@ fn a_turn_that_is_cancelled_ends_the_agent_and_all_it_started() {
     daemon
         .post(&format!("{turn}/cancel"), &json!({}))
         .expect(200);
-    while is_alive(&agent) {
-        std::thread::yield_now();
-    }
+    until("the agent lives on", || !is_alive(&agent));
     // What it had made by then is still there.
     let kept = std::fs::read_dir(scene.place.path("code/.git/unisono")).unwrap();
     assert_eq!(kept.count(), 1);

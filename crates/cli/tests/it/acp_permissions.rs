@@ -7,7 +7,7 @@ use crate::acp::{Editor, prompt};
 use crate::acp_agents::coder;
 use crate::http::Daemon;
 use crate::mcp::Spoken;
-use crate::support::{Going, Place, finish, is_alive};
+use crate::support::{Going, Place, finish, is_alive, until};
 
 /// An agent that asks whether it may remove a directory, and withdraws that when there is a file
 /// `withdraw`. It leaves its process id, and each answer.
@@ -224,9 +224,7 @@ fn a_crash_while_a_permission_waits_leaves_the_contract_to_decide() {
         going.signal("KILL");
         going.finish();
         let pid = std::fs::read_to_string(place.path("code/pid")).unwrap();
-        while is_alive(&pid) {
-            std::thread::yield_now();
-        }
+        until("the agent lives on", || !is_alive(&pid));
         if contract == "at_most_once" {
             let resumed = place.command(&["resume", "--json"]).spawn().unwrap();
             let report = finish(resumed, &["resume"]).json();
@@ -267,9 +265,7 @@ fn a_cancelled_turn_cancels_the_permission_that_waits() {
     );
     daemon.post(&path, &json!({})).expect(200);
     let pid = std::fs::read_to_string(place.path("code/pid")).unwrap();
-    while is_alive(&pid) {
-        std::thread::yield_now();
-    }
+    until("the agent lives on", || !is_alive(&pid));
     assert_eq!(answers(&place), "cancelled\n");
     going.finish();
     assert_eq!(place.json(&["approvals", "list"]), json!([]));

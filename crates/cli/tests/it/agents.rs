@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::{Done, Going, PATIENCE, Place, finish, heard, words};
+use crate::support::{Done, Going, Place, finish, heard, until, words};
 
 /// An agent that runs a shell script, beside one that works.
 fn place(script: &str) -> Place {
@@ -170,14 +170,7 @@ fn whoever_leaves_group_session_and_parent_ends_with_the_program() {
         let escaped: Vec<&str> = text.lines().collect();
         assert_eq!(escaped.len(), 2, "{text} {report}");
         let all_gone = || escaped.iter().all(|pid| !lives(pid));
-        let end = std::time::Instant::now() + std::time::Duration::from_secs(20);
-        while !all_gone() {
-            assert!(
-                std::time::Instant::now() < end,
-                "{escaped:?} live on: {then}"
-            );
-            std::thread::yield_now();
-        }
+        until(&format!("{escaped:?} live on: {then}"), all_gone);
         if then == "kill -9 $$" {
             let said = report.to_string();
             assert!(said.contains("signal: 9"), "{said}");
@@ -235,11 +228,7 @@ fn nothing_outlives_a_daemon_that_is_killed() {
 /// Waits until a process is gone.
 #[track_caller]
 fn ends(pid: &str) {
-    let end = std::time::Instant::now() + PATIENCE;
-    while lives(pid) {
-        assert!(std::time::Instant::now() < end, "{pid} lives on");
-        std::thread::yield_now();
-    }
+    until(&format!("{pid} lives on"), || !lives(pid));
 }
 
 #[test]

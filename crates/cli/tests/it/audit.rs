@@ -4,7 +4,6 @@ use std::fs::Permissions;
 use std::io::Write as _;
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt as _;
-use std::thread;
 use std::time::Instant;
 
 use serde_json::{Value, json};
@@ -463,9 +462,9 @@ fn an_expired_token_is_named_and_a_client_that_leaves_is_recorded() {
     let daemon = Daemon::start(&place);
     let brief = json!({"name": "brief", "scope": "ask", "expires_seconds": 1});
     let brief = caller(&daemon, &brief);
-    while brief.get("/v1/sessions").status == 200 {
-        thread::yield_now();
-    }
+    until("it does not expire", || {
+        brief.get("/v1/sessions").status != 200
+    });
     let last = log(&daemon, "&caller=brief").remove(0);
     assert_eq!(
         (&last["status"], &last["route"]),

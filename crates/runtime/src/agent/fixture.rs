@@ -453,6 +453,17 @@ pub(crate) async fn run_in_time(
     asked.await.expect("it ends")
 }
 
+/// Waits until a condition holds; a wait of a minute is a failure.
+pub(crate) async fn until(what: &str, is_so: impl Fn() -> bool) {
+    let waits = async {
+        while !is_so() {
+            tokio::task::yield_now().await;
+        }
+    };
+    let minute = std::time::Duration::from_secs(60);
+    tokio::time::timeout(minute, waits).await.expect(what);
+}
+
 pub(crate) fn task() -> Task {
     Task {
         text: "list the risks".into(),

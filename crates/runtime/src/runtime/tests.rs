@@ -442,12 +442,7 @@ async fn a_flooding_session_does_not_starve_another_and_gets_a_retry_time() {
     other.accept(asked).await.unwrap();
 
     let pool = runtime.env.pools.get(&agent).unwrap();
-    let full = async {
-        while pool.gauge.full_for().is_none() {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(PATIENCE, full).await.unwrap();
+    fixture::until("it is full", || pool.gauge.full_for().is_some()).await;
     let refused = other.accept(turn(&agent, 0)).await.unwrap_err();
     let Error::Overloaded { retry_after_ms, .. } = refused else {
         panic!("{refused}");

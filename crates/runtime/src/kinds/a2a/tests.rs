@@ -10,10 +10,7 @@ use unisono_session::agent::AgentKind;
 use unisono_session::run::Step;
 
 use super::*;
-use crate::agent::fixture::{Attempt, run_in_time, task};
-
-/// Much longer than any test takes; a wait of this time is a failure.
-const PATIENCE: Duration = Duration::from_secs(60);
+use crate::agent::fixture::{Attempt, run_in_time, task, until};
 
 fn result(result: Value) -> Act {
     let answer = json!({"jsonrpc": "2.0", "id": 1, "result": result});
@@ -517,13 +514,11 @@ async fn a_run_that_is_cancelled_has_the_remote_task_cancelled() {
     let ctx = asking.ctx();
     let agent = A2aAgent::new(remote.clone());
     let running = tokio::spawn(async move { agent.run(task(), ctx).await.is_ok() });
-    let called = async |method: &str| {
-        while !server.methods().contains(&method.to_owned()) {
-            tokio::task::yield_now().await;
-        }
+    let called = async |method: &str, times: usize| {
+        let count = || server.methods().iter().filter(|one| *one == method).count();
+        until(method, || count() >= times).await;
     };
-    let waited = tokio::time::timeout(PATIENCE, called("SubscribeToTask")).await;
-    waited.unwrap();
+    called("SubscribeToTask", 1).await;
     running.abort();
     let _ = running.await;
     // If the program ends, the task is dropped without being cancelled.
@@ -533,28 +528,13 @@ async fn a_run_that_is_cancelled_has_the_remote_task_cancelled() {
     let ctx = again.ctx();
     let cancelled = ctx.cancelled().clone();
     let agent = A2aAgent::new(remote);
-    let until = cancelled.clone();
+    let end = cancelled.clone();
     let running = tokio::spawn(async move {
-        until
-            .run_until_cancelled(agent.run(task(), ctx))
-            .await
-            .is_none()
+        let running = end.run_until_cancelled(agent.run(task(), ctx));
+        running.await.is_none()
     });
-    let followed = async || {
-        while server
-            .methods()
-            .iter()
-            .filter(|method| *method == "SubscribeToTask")
-            .count()
-            < 2
-        {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(PATIENCE, followed()).await.unwrap();
+    called("SubscribeToTask", 2).await;
     cancelled.cancel();
     assert!(running.await.unwrap());
-    tokio::time::timeout(PATIENCE, called("CancelTask"))
-        .await
-        .unwrap();
+    called("CancelTask", 1).await;
 }

@@ -11,10 +11,7 @@ use unisono_session::run::Step;
 use unisono_session::tool::Contract;
 
 use super::*;
-use crate::agent::fixture::{Attempt, run_in_time, sh, task};
-
-/// Much longer than any test takes; a wait of this time is a failure.
-const PATIENCE: Duration = Duration::from_secs(60);
+use crate::agent::fixture::{Attempt, run_in_time, sh, task, until};
 
 /// An agent in Python; each test supplies `on_prompt(text)`.
 const AGENT: &str = r#"
@@ -487,31 +484,15 @@ async fn an_agent_with_a_dropped_run_is_asked_to_stop_and_killed() {
     let agent = AcpAgent::new(acp);
     let ctx = asking.ctx();
     let running = tokio::spawn(async move { agent.run(task(), ctx).await.is_ok() });
-    let worked = async {
-        while !asking
-            .session
-            .progress()
-            .iter()
-            .any(|text| text.contains("Work"))
-        {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(PATIENCE, worked).await.unwrap();
+    let progress = || asking.session.progress();
+    let works = || progress().iter().any(|text| text.contains("Work"));
+    until("its work", works).await;
     running.abort();
     let _ = running.await;
     // Its report is recorded, although nothing waits for that.
     let reported = step(&asking, "acp.report.1").to_string();
     assert!(reported.contains("Work"), "{reported}");
-    let cleared = async {
-        while std::fs::read_dir(place.path().join(".git/unisono"))
-            .unwrap()
-            .count()
-            > 0
-        {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(PATIENCE, cleared).await.unwrap();
+    let worktrees = || std::fs::read_dir(place.path().join(".git/unisono")).unwrap();
+    until("no worktree", || worktrees().count() == 0).await;
     assert_eq!(std::fs::read_to_string(note).unwrap(), "session/cancel\n");
 }

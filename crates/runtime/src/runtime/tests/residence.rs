@@ -103,12 +103,7 @@ async fn no_task_of_a_session_that_left_memory_stays() {
     come_and_go(1).await;
     let most = tasks.num_alive_tasks() + 8;
     come_and_go(32).await;
-    let ended = async {
-        while tasks.num_alive_tasks() > most {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(PATIENCE, ended).await.unwrap();
+    fixture::until("they end", || tasks.num_alive_tasks() <= most).await;
     runtime.shutdown().await;
 }
 

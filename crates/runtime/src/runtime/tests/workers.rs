@@ -71,13 +71,8 @@ async fn remains_of_an_attempt_do_not_yield_the_permit_of_the_next() {
         }
         turns.push((handle, turn.id));
     }
-    let waits = async {
-        while load.attempts.waiting() < 1 {
-            tokio::task::yield_now().await;
-        }
-    };
-    let waits = tokio::time::timeout(PATIENCE, waits).await;
-    waits.expect("the third waits for the place of the second");
+    let waits = || load.attempts.waiting() >= 1;
+    fixture::until("the third waits for the place of the second", waits).await;
     assert_eq!(agent.gated.started.load(Ordering::SeqCst), 1);
     agent.gated.release();
     for (handle, turn) in turns {
