@@ -17,7 +17,8 @@
 //!
 //! It takes the paths of all four dialects below any prefix, tells by path and body whether a
 //! stream, a document or a count is asked for, and answers in kind. There are no keys, no models
-//! and no limits but those a script has.
+//! and no limits but those a script has. With [`Builder::every_path`] it stands for a server that is
+//! no provider.
 //!
 //! Values decide (`answer`, `act`, `plan`, `reply`, `cache`); `connection` and `server` carry out.
 
