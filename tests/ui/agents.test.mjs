@@ -63,7 +63,6 @@ for (const javaScriptEnabled of [true, false]) {
       await page.getByText("kept: a file of that name is there").waitFor();
       assert.equal(await page.getByRole("button", { name: /^Write / }).count(), 0);
       assert.deepEqual(page.faults, []);
-      await page.context().close();
     });
   });
 }
@@ -95,7 +94,6 @@ test("an import that does not fit, or is not allowed, writes nothing", async () 
     const { secret } = await place.ask("POST", "/v1/tokens", { name: "ada", scope: "approve" });
     place.bearer = secret;
     await assert.rejects(send([]), /403/);
-    await page.context().close();
   } finally {
     await place.stop();
   }

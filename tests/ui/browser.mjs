@@ -14,9 +14,10 @@ export function browser() {
   });
 }
 
-// A window that was let in. Whatever a page says on its console is a fault.
+// A window that was let in, until the place is stopped. Whatever a page says on its console is a fault.
 export async function enter(browser, place, options = {}) {
   const context = await browser.newContext(options);
+  place.visitors.push(context);
   context.setDefaultTimeout(20_000);
   const page = await context.newPage();
   page.faults = [];

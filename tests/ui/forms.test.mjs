@@ -43,7 +43,6 @@ test("a compaction keeps the number of messages that was typed, and what else wa
       await done.waitFor();
       const { messages } = await place.ask("GET", `/v1/sessions/${session}/context`);
       assert.equal(messages.length, 7);
-      await page.context().close();
     } finally {
       await place.stop();
     }
@@ -56,7 +55,6 @@ test("a part is compacted whole: a number of messages that stay is not ignored b
     const page = await enter(browser, place);
     await page.goto(`${place.address}/sessions/${session}/compact?part=attention&keep=3`);
     await page.getByText("a part is compacted whole").waitFor();
-    await page.context().close();
   });
 });
 
@@ -94,7 +92,6 @@ test("a task that was not sent is kept, over a reload and while the daemon is aw
     assert.equal(await task.inputValue(), "");
     const { items } = await place.ask("GET", `/v1/sessions/${session}/turns`);
     assert.equal(items.length, 1);
-    await page.context().close();
   });
 });
 
@@ -117,7 +114,6 @@ test("an agent that the text names is asked, and the form names the lead that is
       for (let tries = 0; tries < 200 && !(await turns())[0].ended_at; tries++) await page.waitForTimeout(50);
       const { runs } = (await turns())[0];
       assert.deepEqual(runs.map((run) => run.agent).sort(), ["decisions", "facts"]);
-      await page.context().close();
     });
   }
 });
@@ -138,7 +134,6 @@ test("a failed turn is asked again with its task and attachments", async () => {
     const [first, second] = items.map((turn) => turn.attachments);
     assert.equal(first[0].filename, "plan of May.png");
     assert.deepEqual(second, first);
-    await page.context().close();
   });
 });
 
@@ -159,7 +154,6 @@ test("a refused form leads back, with what was typed", async () => {
       await page.getByLabel("name").fill("other");
       await page.getByRole("button", { name: "Send again" }).click();
       await page.getByRole("navigation", { name: "Branches" }).getByText("other").waitFor();
-      await page.context().close();
     });
   }
 });
@@ -223,7 +217,6 @@ test("a session is deleted after a look at what goes", async () => {
       await page.getByRole("heading", { name: "Sessions" }).waitFor();
       await page.getByText("Stays").waitFor();
       assert.equal(await page.getByText("Gone").count(), 0);
-      await page.context().close();
     });
   }
 });
@@ -271,7 +264,6 @@ test("a link on another site leads to the page in two clicks", async () => {
     await page.getByRole("link", { name: "open this page again" }).click();
     await page.getByRole("heading", { name: "Usage", exact: true }).waitFor();
     assert.equal(page.url(), `${place.address}/usage?by=model`);
-    await page.context().close();
   } finally {
     await place.stop();
     other.close();
@@ -326,7 +318,6 @@ test("on a phone the lead of a turn and all columns of the sessions are in sight
     for (const cell of await row.getByRole("cell").all()) await isInSight(cell);
     await page.goto(`${place.address}/sessions/${session}/turns/${turn}`);
     for (const name of ["lead", "risks", "facts"]) await isInSight(page.locator(".fan .node", { hasText: name }));
-    await page.context().close();
   } finally {
     await place.stop();
   }
@@ -429,7 +420,6 @@ test("several files are imported at once, and each says what became of it", asyn
       await page.getByRole("listitem").filter({ hasText: "two.jsonl" }).getByRole("link").click();
       await page.locator(".message").getByText("Third.").waitFor();
       assert.equal((await place.ask("GET", "/v1/sessions")).items.length, 2);
-      await page.context().close();
     });
   }
 });
@@ -489,7 +479,6 @@ test("of a file with several conversations some are selected, and one is importe
       }
       assert.equal((await place.ask("GET", "/v1/sessions")).items.length, 7);
       assert.deepEqual(page.faults, []);
-      await page.context().close();
     });
   }
 });
@@ -508,6 +497,5 @@ test("an import that does not reach the daemon is said, and the file stays chose
     await page.getByRole("button", { name: "Import", exact: true }).click();
     await page.getByText("Not imported: the connection ended.").waitFor();
     assert.equal(await page.getByLabel("Files").evaluate((field) => field.files.length), 1);
-    await page.context().close();
   });
 });

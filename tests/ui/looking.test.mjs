@@ -120,7 +120,6 @@ test("at 200 % nothing is hidden, cut off or wider than the window", async () =>
       assert.ok(more <= 0, `${path} is ${more} px too wide`);
     }
     await wide.context().close();
-    await near.context().close();
   } finally {
     await place.stop();
   }
@@ -141,7 +140,6 @@ test("at 320 pixels no page scrolls sideways, and neither does the table of an a
     await page.goto(`${place.address}/agents/risks`);
     const runs = page.getByRole("table").filter({ has: page.getByRole("columnheader", { name: "Opened" }) });
     assert.equal(await runs.getByRole("row").first().getByRole("columnheader").count(), 7);
-    await page.context().close();
   } finally {
     await place.stop();
   }
@@ -169,7 +167,6 @@ test("at 320 pixels the numbers of a budget are not torn apart, and a reservatio
     await page.locator(`#turn-${turn} > header .state.answered`).waitFor({ state: "attached", timeout: 60_000 });
     await own.getByText("reserved").first().waitFor({ state: "detached" });
     assert.equal(await own.evaluate((one) => one.offsetHeight), height);
-    await page.context().close();
   } finally {
     await place.stop();
     await provider.close();
@@ -276,7 +273,6 @@ test("pictures say what their tables say", async () => {
     const { items } = await place.ask("GET", `/v1/sessions/${session}/messages?limit=1`);
     assert.equal(shown, items[0].parts[0].text);
     assert.deepEqual(page.faults, []);
-    await page.context().close();
   } finally {
     await place.stop();
   }
@@ -314,7 +310,6 @@ test("a turn's timeline has its queue, first words, tools and the person who dec
     await shot(page, "timeline");
     await assert.rejects(place.ask("GET", `/v1/sessions/${session}/turns/${session}/timeline`), /404/);
     assert.deepEqual(page.faults, []);
-    await page.context().close();
   } finally {
     await place.stop();
     await answers.close();
@@ -373,7 +368,6 @@ test("an agent is looked at, tried, and changed with a check and a difference", 
     const bad = { text: "---\nkind: extractiv\n---\n", digest: detail.file.digest };
     await assert.rejects(place.ask("PUT", "/v1/agents/poet", bad), /422|400/);
     await other.context().close();
-    await page.context().close();
   } finally {
     await place.stop();
   }
@@ -400,7 +394,6 @@ test("an edited file keeps its line ends, and only what was changed is a differe
     await page.getByRole("heading", { name: "poet" }).waitFor();
     const expected = lines.join("\r\n").replace("write verse", "write short verse");
     assert.equal(readFileSync(path, "utf8"), expected);
-    await page.context().close();
   } finally {
     await place.stop();
   }
@@ -416,7 +409,6 @@ test("where it is off no file of an agent is changed", async () => {
     assert.equal((await page.goto(`${place.address}/agents/poet/edit`)).status(), 403);
     await page.goto(`${place.address}/agents/poet`);
     assert.equal(await page.getByRole("link", { name: "Edit …" }).count(), 0);
-    await page.context().close();
   } finally {
     await place.stop();
   }
@@ -464,7 +456,6 @@ test("without scripts a file is imported, with its invalid lines named, and expo
     await page.getByLabel("Files", { exact: true }).setInputFiles({ name: "again.jsonl", mimeType: "application/json", buffer: Buffer.from("") });
     await page.getByRole("button", { name: "Import" }).click();
     await page.locator("#refused").waitFor();
-    await page.context().close();
   });
 });
 
@@ -488,7 +479,6 @@ test("one branch is exported from its page, in a dialog that the file closes", a
       await box.waitFor({ state: "detached" });
     }
     assert.deepEqual(page.faults, []);
-    await page.context().close();
   });
 });
 
@@ -515,7 +505,6 @@ test("a file that is dropped on the page or on the list of sessions is imported"
     await page.getByLabel("Skip invalid lines").waitFor();
     assert.equal(await page.getByLabel("Files").evaluate((field) => field.files.length), 1);
     assert.deepEqual(page.faults.filter((fault) => !fault.includes("422")), []);
-    await page.context().close();
   });
 });
 
@@ -529,7 +518,6 @@ test("from nothing to a first answer, offline", async () => {
     await page.locator(".turn .state.answered").waitFor();
     await page.goto(`${place.address}/doctor`);
     await page.getByText("default model").waitFor();
-    await page.context().close();
   });
 });
 
@@ -604,7 +592,6 @@ test("keys: a list, a palette, an agent that is named, and an estimate before a 
     await plain.getByLabel("Task").fill("What now?");
     await plain.getByRole("button", { name: "Estimate" }).click();
     await plain.locator("#estimate", { hasText: "tokens in" }).waitFor();
-    await plain.context().close();
   } finally {
     await place.stop();
   }
@@ -627,7 +614,6 @@ test("a wrong address leads on, and settings are found by what they mean", async
     // Programs are answered as programs.
     const reply = await fetch(`${place.address}/v1/nothing`, { headers: { Authorization: `Bearer ${place.token}`, Accept: "text/html" } });
     assert.equal(reply.headers.get("content-type"), "application/problem+json");
-    await page.context().close();
   });
 });
 
@@ -667,7 +653,6 @@ test("names, texts and files that mean harm are only text, and bounded, wherever
     assert.equal(await page.evaluate(() => window.hacked), undefined);
     assert.equal(await page.locator("dialog img, dialog script").count(), 0);
     assert.equal(await page.evaluate(() => document.documentElement.outerHTML.includes("\u202e")), false);
-    await page.context().close();
   } finally {
     await place.stop();
   }
@@ -714,6 +699,5 @@ test("a session of 10,000 messages is small on every page, and a live turn costs
     assert.ok(again <= 0.02, `the layout shifted by ${again}, scrolled to ${above}`);
     if (process.env.UNISONO_SHOTS) console.log(`live turn: ${transferred} bytes, layout shift ${shift}`);
     assert.deepEqual(page.faults, []);
-    await page.context().close();
   });
 });

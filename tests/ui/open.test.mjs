@@ -81,7 +81,6 @@ test("who is revoked in the middle of a stream is told so, and comes back by a n
     await other.goto(url);
     await page.locator(".message").getByText("After.").waitFor();
     await page.waitForFunction(() => document.getElementById("link").textContent === "");
-    await page.context().close();
   } finally {
     await place.stop();
   }
@@ -137,7 +136,6 @@ test("a browser that slept goes on where it was, and a tab that nobody sees has 
     await page.context().setOffline(false);
     await page.locator(".message").getByText("While the machine slept.").waitFor();
     await page.waitForFunction(() => document.getElementById("link").textContent === "");
-    await page.context().close();
   } finally {
     await place.stop();
   }
@@ -163,7 +161,6 @@ test("a page whose last event is gone from the store is brought up to date and f
     await page.waitForFunction(() => document.getElementById("link").textContent === "" && !document.body.textContent.includes("This will be lost."));
     await add(place, session, "Said again.");
     await page.locator(".message").getByText("Said again.").waitFor();
-    await page.context().close();
   } finally {
     await place.stop();
   }
@@ -202,7 +199,6 @@ test("a page of a daemon that was upgraded loads anew, unless that would lose wh
     // It loads once for a version, and follows as before.
     await add(place, session, "And on.");
     await page.locator(".message").getByText("And on.").waitFor();
-    await page.context().close();
   } finally {
     await place.stop();
   }
@@ -241,7 +237,6 @@ test("a reader who scrolls up gets the older messages, and what is read does not
       pane.scrollTop = -pane.scrollHeight;
     });
     await page.waitForFunction(() => document.querySelector(".scroller article.message").id === "m92");
-    await page.context().close();
   } finally {
     await place.stop();
   }

@@ -26,8 +26,8 @@ before(async () => {
 });
 
 after(async () => {
-  await browser?.close();
   await place?.stop();
+  await browser?.close();
 });
 
 test("a link works once, and only a browser that came by one sees anything", async () => {

@@ -13,6 +13,7 @@ export const example = join(root, "examples/orders-migration.jsonl");
 export class Place {
   constructor(config = "") {
     this.path = mkdtempSync(join(tmpdir(), "unisono-ui-"));
+    this.visitors = [];
     mkdirSync(join(this.path, "config"));
     const fixed = '[compaction]\nsummarisers = ["extractive"]\n';
     writeFileSync(join(this.path, "config/unisono.toml"), fixed + config);
@@ -75,6 +76,7 @@ export class Place {
   }
 
   async stop() {
+    for (const context of this.visitors) await context.close();
     await this.halt();
     rmSync(this.path, { recursive: true, force: true });
   }

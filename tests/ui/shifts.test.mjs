@@ -280,7 +280,6 @@ test("while a person asks on a phone", async () => {
     spoken.finish();
     await page.locator(".turn .state.answered").waitFor({ state: "attached" });
     await still([{ page, name: "asked", shift }], "answered");
-    await page.context().close();
   } finally {
     await place.stop();
     await spoken.close();

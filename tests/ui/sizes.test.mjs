@@ -48,7 +48,6 @@ test("while three agents stream, a page receives little and nothing moves", asyn
       console.log(`# ${bytes()} bytes, a shift of ${(await shift()).toFixed(4)}`);
     }
     assert.deepEqual(page.faults, []);
-    await page.context().close();
   } finally {
     await place.stop();
     await provider.close();
@@ -67,7 +66,6 @@ test("a page that was behind says so, and is up to date", async () => {
     await page.goto(`${place.address}/sessions/${session}`);
     await page.locator("#link").getByText("this page was behind, and was refreshed").waitFor();
     await page.locator(".message").getByText("Second.").waitFor();
-    await page.context().close();
   });
 });
 

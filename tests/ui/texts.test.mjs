@@ -87,7 +87,6 @@ test("a form sends back what it was given, and a long title is cut", async () =>
       assert.ok(shown < 60_000, `${path}: ${shown}`);
     }
     assert.deepEqual(page.faults, []);
-    await page.context().close();
   } finally {
     await place.stop();
   }

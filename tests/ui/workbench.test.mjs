@@ -80,7 +80,6 @@ test("while a turn goes on, focus, place and what was opened stay", async () => 
     const order = await page.locator(".messages article").evaluateAll((all) => all.map((one) => Number(one.id.slice(1))));
     assert.deepEqual(order, order.map((_, at) => 31 + at), "in their order, each once");
     assert.deepEqual(page.faults, []);
-    await page.context().close();
   } finally {
     await place.stop();
   }
@@ -114,7 +113,6 @@ test("an answer is streamed into the conversation, and stands there once", async
     await page.locator(".message", { hasText: "Friday" }).last().getByRole("link", { name: "its run" }).click();
     await page.getByText("These are the bytes that were sent").waitFor();
     assert.deepEqual(page.faults, []);
-    await page.context().close();
   } finally {
     await place.stop();
     await spoken.close();
@@ -143,7 +141,6 @@ test("an answer that begins again after a crash stands there once", async () => 
     await streamed.getByText(text, { exact: true }).waitFor();
     spoken.finish();
     await page.locator(".turn .state.answered").waitFor();
-    await page.context().close();
   } finally {
     await place.stop();
     await spoken.close();
@@ -185,7 +182,6 @@ test("what waits for a person is said wherever it stands, and approved with one 
     await page.locator(".turn .state.answered").waitFor();
     assert.equal(await page.getByText("waits for you").count(), 0);
     assert.deepEqual(page.faults, []);
-    await page.context().close();
   } finally {
     await place.stop();
     await answers.close();
@@ -272,7 +268,6 @@ test("images and documents go with a task, and are shown in the conversation", a
       assert.deepEqual(asked.parts.map((part) => part.filename ?? part.text), ["What is this?", "plan.pdf", "screen.png"]);
       // The refused file is a failed load of the form, which Chromium notes.
       assert.deepEqual(page.faults.filter((fault) => !fault.includes("400")), []);
-      await page.context().close();
     });
   }
 });
@@ -298,7 +293,6 @@ test("a file that is dropped on a conversation is added to the task", async () =
     await page.locator(".message img[alt='two.png']").waitFor();
     assert.equal(await page.locator(".message img[alt='one.png']").count(), 1);
     assert.deepEqual(page.faults, []);
-    await page.context().close();
   });
 });
 
@@ -320,7 +314,6 @@ test("a task whose answer was lost on the way is sent again, and done once", asy
     const { items } = await place.ask("GET", `/v1/sessions/${session}/turns`);
     assert.deepEqual(items.map((turn) => turn.task), ["Only once?"]);
     assert.ok(lost >= 2);
-    await page.context().close();
   });
 });
 
@@ -348,7 +341,6 @@ test("a model and a preset are chosen for one turn", async () => {
     assert.ok(items.every(({ runs }) => runs.every(({ model }) => model === "extractive")), JSON.stringify(items[0].runs));
     // The session's own settings are as they were.
     assert.deepEqual((await place.ask("GET", `/v1/sessions/${session}`)).settings ?? {}, {});
-    await page.context().close();
   });
 });
 
@@ -365,7 +357,6 @@ test("a branch shows its own turns", async () => {
         assert.deepEqual(await page.locator(".turn h3").allTextContents(), [own], branch);
       }
     }
-    await page.context().close();
   });
 });
 
@@ -388,7 +379,6 @@ test("what is refused or breaks off is followed again from its last event", asyn
     await page.locator(".message").getByText("Said meanwhile.").waitFor();
     await page.waitForFunction(() => document.getElementById("link").textContent === "");
     assert.ok(asked.length >= 2 && asked.every((event) => event === asked[0]), String(asked));
-    await page.context().close();
   });
 });
 
@@ -432,7 +422,6 @@ test("texts of people, models and tools are never more than text", async () => {
     await page.getByText(/^Bytes 40,961 to 81,920 /).waitFor();
     assert.equal((await page.locator("main pre").textContent()).length, 40_960);
     assert.deepEqual(page.faults, []);
-    await page.context().close();
   } finally {
     await place.stop();
   }
@@ -462,7 +451,6 @@ test("a session of 10,000 messages is a small page", async () => {
     await page.locator("#context-table").getByRole("link", { name: /^#1–/ }).click();
     await page.locator("#m1").waitFor();
     assert.deepEqual(page.faults, []);
-    await page.context().close();
   });
 });
 
@@ -505,7 +493,6 @@ test("in forced colours drawings and buttons have edges, and on a phone all numb
     }
     const context = await phone.locator("#context").boundingBox();
     assert.ok(context.y < 400, `the context begins at ${context.y}`);
-    await phone.context().close();
   });
 });
 
@@ -527,6 +514,5 @@ test("by keyboard alone everything on a session's page is reached", async () => 
     for (const one of ["Conversation", "task", "agent-facts", "Ask lead", "Compact …", "Turns", "Checkpoints, topics, budgets", "Copy"]) {
       assert.ok(reached.has(one), `${one} is not among ${[...reached].join(", ")}`);
     }
-    await page.context().close();
   });
 });
