@@ -61,11 +61,7 @@ fn calling_within(
         calls: calls.collect(),
         ..Reply::default()
     };
-    let step = Arc::new(Step::Model(reply));
-    let (run, attempt) = (assignment.run, assignment.attempt);
-    shell
-        .feed(Input::RunStepped { run, attempt, step })
-        .unwrap();
+    shell.step(&assignment, Step::Model(reply));
     shell.feed(asked(&assignment, tools)).unwrap();
     (shell, assignment)
 }
@@ -178,20 +174,14 @@ fn results_are_stored_once_in_the_journal() {
             false => names,
             true => ["files__read", "files"],
         });
-        let (run, attempt) = (assignment.run, assignment.attempt);
-        let input = Input::RunStepped {
-            run,
-            attempt,
-            step: step.clone(),
-        };
-        shell.feed(input).unwrap();
+        shell.step(&assignment, step.clone());
         assert_eq!(shell.journal.last().unwrap().fact.name(), name);
         let mut trace = Trace::default();
         shell.journal.iter().for_each(|event| trace.take(event));
         let shell = shell.recovered();
-        let live = &shell.state().run(run).unwrap().steps;
+        let live = &shell.state().run(assignment.run).unwrap().steps;
         assert_eq!(live.last(), Some(&step));
-        let past = &trace.run(run).unwrap().steps;
+        let past = &trace.run(assignment.run).unwrap().steps;
         assert_eq!(past.last().map(|(_, step)| step), Some(&step));
         assert_eq!((live.len(), past.len()), (2, 2));
     }

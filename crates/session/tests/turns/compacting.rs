@@ -389,11 +389,7 @@ fn turn_that_calls(shell: &mut Shell, n: u64, tools: &[&str], asks: bool) -> usi
             let is_lead = run.role == RunRole::Lead;
             if asks || !is_lead {
                 for step in [Step::Model(reply), Step::Tools(Vec::new())] {
-                    let (run, attempt) = (run.run, run.attempt);
-                    let step = step.into();
-                    shell
-                        .feed(Input::RunStepped { run, attempt, step })
-                        .unwrap();
+                    shell.step(&run, step);
                 }
             }
             shell.finish(&run, "done");

@@ -75,7 +75,7 @@ fn a_lead_delegates_in_rounds_and_answers_with_the_results() {
         &*results_of_round[0].call_id, "call-risks",
         "under the model's own ids"
     );
-    step(&mut shell, &lead, Step::Tools(results_of_round));
+    shell.step(&lead, Step::Tools(results_of_round));
 
     delegate(&mut shell, &lead, 2, &[call("facts", "check the risks")]);
     let again = shell.dispatched().remove(0);

@@ -24,13 +24,7 @@ fn the_journal_of_a_turn_with_three_delegates() {
         }],
         ..Reply::default()
     };
-    shell
-        .feed(Input::RunStepped {
-            run: briefs[0].run,
-            attempt: 1,
-            step: Step::Model(reply).into(),
-        })
-        .unwrap();
+    shell.step(&briefs[0], Step::Model(reply));
     shell.finish(&briefs[2], "the actions");
     shell.fail(&briefs[1], RunCause::Timeout);
     shell.finish(&briefs[0], "the facts");

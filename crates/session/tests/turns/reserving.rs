@@ -14,7 +14,7 @@ use unisono_session::machine::{Import, NewTurn};
 use unisono_session::reserve::{Role as Told, role_text};
 use unisono_session::run::{DelegationStatus, Step};
 
-use crate::rounds::{call, delegate, step};
+use crate::rounds::{call, delegate};
 use crate::shell::*;
 
 /// The same as [`count`].
@@ -254,7 +254,7 @@ fn takes_a_round(shell: &mut Shell, lead: &RunAssignment, round: u32) -> Result<
     let DelegationStatus::Ended(results) = status else {
         return Err(TestCaseError::fail("the round has not ended"));
     };
-    step(shell, lead, Step::Tools(results));
+    shell.step(lead, Step::Tools(results));
     Ok(())
 }
 

@@ -58,7 +58,7 @@ pub fn delegate(shell: &mut Shell, assignment: &RunAssignment, round: u32, calls
             .collect(),
         ..Reply::default()
     };
-    step(shell, assignment, Step::Model(reply));
+    shell.step(assignment, Step::Model(reply));
     ask(shell, assignment, round, calls);
 }
 
@@ -70,13 +70,6 @@ pub fn ask(shell: &mut Shell, assignment: &RunAssignment, round: u32, calls: &[D
         calls: calls.to_vec(),
     };
     shell.feed(input).unwrap();
-}
-
-pub fn step(shell: &mut Shell, assignment: &RunAssignment, step: Step) {
-    let (run, attempt, step) = (assignment.run, assignment.attempt, step.into());
-    shell
-        .feed(Input::RunStepped { run, attempt, step })
-        .unwrap();
 }
 
 pub fn results(shell: &Shell, run: RunId, round: u32) -> Vec<(String, bool)> {

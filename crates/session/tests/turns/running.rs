@@ -119,11 +119,7 @@ fn another_attempt_waits_and_an_early_tick_requests_a_new_wake() {
         result: "1".into(),
     };
     for _ in 0..2 {
-        let (run, attempt) = (first.run, first.attempt);
-        let step = step.clone().into();
-        shell
-            .feed(Input::RunStepped { run, attempt, step })
-            .unwrap();
+        shell.step(&first, step.clone());
     }
     assert_eq!(
         shell.facts("run_stepped").len(),

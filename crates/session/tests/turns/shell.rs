@@ -23,7 +23,7 @@ use unisono_session::machine::{
 };
 use unisono_session::measure::MeasureRequest;
 use unisono_session::pending_effects::{CountRequest, RenderRequest};
-use unisono_session::run::{RunCause, Usage};
+use unisono_session::run::{RunCause, Step, Usage};
 use unisono_session::{Effect, Event, Fact, Input, Machine, Refusal, State};
 
 pub struct Shell {
@@ -130,6 +130,11 @@ impl Shell {
                 _ => panic!("the context is frozen"),
             }
         }
+    }
+
+    pub fn step(&mut self, assignment: &RunAssignment, step: impl Into<Arc<Step>>) {
+        let (run, attempt, step) = (assignment.run, assignment.attempt, step.into());
+        self.feed(Input::RunStepped { run, attempt, step }).unwrap();
     }
 
     pub fn finish(&mut self, assignment: &RunAssignment, text: &str) {
