@@ -98,8 +98,7 @@ fn while_a_turn_is_open_messages_wait_and_the_frozen_context_has_none() {
     shell.accept(turn(0, team(agent("lead"), [])));
     shell.feed(append(text(1, "meanwhile"))).unwrap();
     shell.feed(append(text(2, "and more"))).unwrap();
-    shell.accept(turn(1, team(agent("lead"), [])));
-    let assignment = shell.dispatched().remove(0);
+    let assignment = shell.dispatch(turn(1, team(agent("lead"), []))).remove(0);
     assert_eq!(after(&shell, 2), ["what is left to do?"]);
     assert_eq!(shell.state().waiting_messages("main").len(), 2);
     let place = AppendedPosition::find(shell.state(), text(1, "").id, None);

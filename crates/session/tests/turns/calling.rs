@@ -50,8 +50,7 @@ fn calling_within(
     let mut accepted = turn(1, team(agent("lead"), []));
     accepted.rules = rules;
     accepted.caps.limit_ms = limit_ms;
-    shell.accept(accepted);
-    let assignment = shell.dispatched().remove(0);
+    let assignment = shell.dispatch(accepted).remove(0);
     let calls = tools.iter().enumerate().map(|(n, tool)| ToolCall {
         id: format!("call-{n}").into(),
         name: (*tool).into(),
@@ -374,8 +373,7 @@ fn another_attempt_finds_the_existing_calls() {
     let mut shell = Shell::with(2);
     let mut accepted = turn(1, team(lead, []));
     accepted.rules = rules(&[]);
-    shell.accept(accepted);
-    let first = shell.dispatched().remove(0);
+    let first = shell.dispatch(accepted).remove(0);
     shell.feed(asked(&first, &["files__send"])).unwrap();
     let job = take_jobs(&mut shell).remove(0);
     shell.fail(&first, unisono_session::run::RunCause::Panic);

@@ -58,8 +58,7 @@ fn results(n: u64, parts: Vec<Part>) -> NewMessage {
 /// A turn whose lead has called client tools, and one other tool.
 fn shell_with_client_calls(text: &str) -> Shell {
     let mut shell = Shell::with(2);
-    shell.accept(with_client_tools(0, input(0)));
-    let lead = shell.dispatched().remove(0);
+    let lead = shell.dispatch(with_client_tools(0, input(0))).remove(0);
     assert!(lead.client_options.has("weather"));
     let end = AttemptEnd::Finished {
         text: text.into(),
@@ -110,8 +109,7 @@ fn client_tool_calls_are_the_answer_and_their_results_the_next_input() {
 #[test]
 fn a_run_ends_only_with_calls_of_client_tools() {
     let mut shell = Shell::with(2);
-    shell.accept(turn(0, team(agent("lead"), [])));
-    let lead = shell.dispatched().remove(0);
+    let lead = shell.dispatch(turn(0, team(agent("lead"), []))).remove(0);
     let end = AttemptEnd::Finished {
         text: "done".into(),
         calls: vec![call("a", "weather")],

@@ -154,8 +154,7 @@ fn the_turn_fails_with_an_agent_whose_failure_is_fatal_and_names_it() {
 fn an_agent_that_is_too_small_is_hidden_from_the_lead_and_refused_with_a_reason() {
     let mut shell = Shell::with(20);
     let team = with(team(agent("lead"), []), [too_small(), agent("facts")]);
-    shell.accept(turn(0, team));
-    let lead = shell.dispatched().remove(0);
+    let lead = shell.dispatch(turn(0, team)).remove(0);
     let names: Vec<&str> = lead.colleagues.iter().map(|c| c.id.as_str()).collect();
     assert_eq!(names, ["facts"]);
     delegate(&mut shell, &lead, 1, &[call("small", "list them")]);

@@ -133,8 +133,7 @@ fn a_replay_gives_each_run_its_original_assignment() {
     let lead = shell.dispatched().remove(0);
     shell.finish(&lead, "the answer");
     // A later turn changes nothing.
-    shell.accept(turn(1, team(agent("lead"), [])));
-    let later = shell.dispatched().remove(0);
+    let later = shell.dispatch(turn(1, team(agent("lead"), []))).remove(0);
     shell.finish(&later, "more");
 
     let mut replay = Replay::new(turn_id(0));

@@ -24,8 +24,7 @@ fn run(rule: &str) -> (Shell, RunAssignment) {
         approval_timeout_ms: Some(3_600_000),
         ..ToolRules::default()
     });
-    shell.accept(accepted);
-    let assignment = shell.dispatched().remove(0);
+    let assignment = shell.dispatch(accepted).remove(0);
     (shell, assignment)
 }
 

@@ -31,8 +31,7 @@ fn near() -> Shell {
 }
 
 fn answer(shell: &mut Shell, turn: NewTurn) {
-    shell.accept(turn);
-    let lead = shell.dispatched().remove(0);
+    let lead = shell.dispatch(turn).remove(0);
     shell.finish(&lead, "the answer of the lead");
 }
 
@@ -152,8 +151,7 @@ fn without_a_next_compaction_nothing_is_written_ahead() {
 fn it_is_not_written_while_a_turn_of_the_branch_waits() {
     let mut shell = Shell::with(20);
     shell.accept(preparing(0));
-    shell.accept(preparing(1));
-    let lead = shell.dispatched().remove(0);
+    let lead = shell.dispatch(preparing(1)).remove(0);
     shell.finish(&lead, "the answer of the lead");
     assert!(shell.facts("preparation_planned").is_empty());
     let lead = shell.dispatched().remove(0);

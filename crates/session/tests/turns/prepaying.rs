@@ -28,14 +28,14 @@ fn asking(lead: Definition) -> (Shell, RunId) {
         tokens: Some(Tokens(10_000)),
         ..Caps::NONE
     };
-    shell.accept(NewTurn {
+    let run = shell.dispatch(NewTurn {
         caps: TurnCaps {
             turn: turn_caps,
             ..TurnCaps::default()
         },
         ..turn(0, team(lead, []))
-    });
-    let run = shell.dispatched()[0].run;
+    })[0]
+        .run;
     reserve(&mut shell, run, 1);
     assert_eq!(account(&shell), (Amount::ZERO, amount(1_000)));
     (shell, run)

@@ -318,8 +318,7 @@ proptest! {
     #[test]
     fn a_lead_whose_delegates_were_asked_has_room_for_a_note_about_them(case in at_the_edge()) {
         let mut shell = Shell::from_import(case.import());
-        shell.accept(taken(&case, 0));
-        let mut asked = shell.dispatched();
+        let mut asked = shell.dispatch(taken(&case, 0));
         // Delegates that are too small are refused.
         if asked.iter().any(|assignment| assignment.definition.id.as_str() != "lead") {
             for delegate in &asked {
@@ -370,8 +369,7 @@ fn a_context_just_below_usable_is_compacted_before_its_runs_lack_headroom() {
     let mut compacted = Vec::new();
     for bytes in (200..=700).step_by(10) {
         let mut shell = Shell::from_import(history(&[bytes; 20]));
-        shell.accept(taken(&case(bytes), 0));
-        let assignment = shell.dispatched().remove(0);
+        let assignment = shell.dispatch(taken(&case(bytes), 0)).remove(0);
         assert!(
             assignment_tokens(&assignment) <= assignment.headroom,
             "{bytes}"

@@ -20,8 +20,7 @@ pub fn started_lead(available: impl IntoIterator<Item = Definition>) -> (Shell, 
 
 pub fn started(turn: NewTurn) -> (Shell, RunAssignment) {
     let mut shell = Shell::with(2);
-    shell.accept(turn);
-    let lead = shell.dispatched().remove(0);
+    let lead = shell.dispatch(turn).remove(0);
     (shell, lead)
 }
 

@@ -112,8 +112,7 @@ fn another_attempt_waits_and_an_early_tick_requests_a_new_wake() {
         retries: 1,
         ..agent("lead")
     };
-    shell.accept(turn(0, team(lead, [])));
-    let first = shell.dispatched().remove(0);
+    let first = shell.dispatch(turn(0, team(lead, []))).remove(0);
     let step = Step::Named {
         name: "look".into(),
         result: "1".into(),
@@ -186,8 +185,7 @@ fn a_provider_in_a_cool_down_is_awaited() {
             timeout_ms,
             ..agent("lead")
         };
-        shell.accept(turn(0, team(lead, [])));
-        let first = shell.dispatched().remove(0);
+        let first = shell.dispatch(turn(0, team(lead, []))).remove(0);
         let end = AttemptEnd::Failed {
             cause: RunCause::Unavailable,
             reason: "the circuit is open".into(),
@@ -268,8 +266,7 @@ fn each_cause_has_its_policy_and_every_run_ends_in_a_recorded_state() {
             retries: 1,
             ..agent("lead")
         };
-        shell.accept(turn(0, team(lead, [])));
-        let first = shell.dispatched().remove(0);
+        let first = shell.dispatch(turn(0, team(lead, []))).remove(0);
         shell.fail(&first, cause);
         let code = cause.code();
         if again {
@@ -315,8 +312,7 @@ fn a_clock_set_back_neither_stops_nor_stalls_a_run() {
         retries: 1,
         ..agent("lead")
     };
-    shell.accept(turn(0, team(lead, [])));
-    let first = shell.dispatched().remove(0);
+    let first = shell.dispatch(turn(0, team(lead, []))).remove(0);
     shell.fail(&first, RunCause::Panic);
     shell.now = shell.now.plus_ms(-3_600_000);
     shell.feed(Input::Tick).unwrap();
