@@ -18,5 +18,6 @@ mod plans;
 mod properties;
 mod revert;
 mod small_windows;
+mod tier_room;
 mod tiers;
 mod tree;

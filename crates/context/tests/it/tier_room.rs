@@ -1,16 +1,6 @@
 //! The preset with tiers fills the room of older messages, and never uses more.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "tests fail by panicking"
-)]
-
-#[path = "support/chat.rs"]
-mod chat;
-
-use chat::{Chain, Chat, Fallback, Summariser, usable};
+use crate::chat::{Chain, Chat, Fallback, Summariser, usable};
 use proptest::prelude::*;
 use unisono_context::budget::{Budget, Budgets};
 use unisono_context::compaction::{Loads, Mode};
