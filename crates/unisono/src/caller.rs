@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use unisono_api::token::Scope;
+use unisono_context::Digest;
 
 /// A caller. The default is the program itself or the daemon's own token; it may do everything.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -10,6 +11,7 @@ pub struct Caller {
     name: Option<Arc<str>>,
     scope: Scope,
     owner: Option<Arc<str>>,
+    token: Option<Digest>,
 }
 
 impl Default for Caller {
@@ -18,6 +20,7 @@ impl Default for Caller {
             name: None,
             scope: Scope::Admin,
             owner: None,
+            token: None,
         }
     }
 }
@@ -30,7 +33,21 @@ impl Caller {
             name: Some(name.into()),
             scope,
             owner,
+            token: None,
         }
+    }
+
+    /// Sets the digest of its token.
+    #[must_use]
+    pub fn with_token(mut self, token: Digest) -> Caller {
+        self.token = Some(token);
+        self
+    }
+
+    /// The digest of its token; `None` for the program itself, the daemon's own token and users of a
+    /// proxy.
+    pub fn token(&self) -> Option<Digest> {
+        self.token
     }
 
     /// Its name; `None` for the program itself and the daemon's own token.

@@ -6,6 +6,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::{Mutex, watch};
 use unisono_api::token::Scope;
@@ -66,7 +67,8 @@ impl Table {
 
 /// The caller that a token identifies.
 pub fn caller_of(token: &Token) -> Caller {
-    Caller::new(token.name.clone(), to_api(token.scope), token.owner.clone())
+    let caller = Caller::new(token.name.clone(), to_api(token.scope), token.owner.clone());
+    caller.with_token(token.digest)
 }
 
 pub(crate) const fn to_api(scope: tokens::Scope) -> Scope {
@@ -102,6 +104,22 @@ impl Local {
     /// The known tokens, with a notice of each change.
     pub fn known_tokens(&self) -> watch::Receiver<Arc<Table>> {
         self.shared.tokens.table.subscribe()
+    }
+
+    /// Ends when a token is revoked or expires, also by a change of another program that
+    /// [`Local::take_tokens`] reads.
+    pub async fn wait_until_invalid(&self, token: Digest) {
+        let mut tokens = self.known_tokens();
+        let expires = tokens
+            .borrow()
+            .of_digest(token)
+            .and_then(|token| token.expires);
+        let revoked = tokens.wait_for(|table| table.of_digest(token).is_none());
+        tokio::select! {
+            // A closed channel means that the program stops.
+            _ = revoked => {}
+            () = passed(expires) => {}
+        }
     }
 
     /// Reads the token changes of other programs.
@@ -182,6 +200,22 @@ impl Local {
     }
 }
 
+/// Waits until an instant, or forever without one.
+async fn passed(at: Option<Timestamp>) {
+    let Some(at) = at else {
+        return std::future::pending().await;
+    };
+    loop {
+        let left = at.0.saturating_sub(clock::now().0);
+        let Ok(left @ 1..) = u64::try_from(left) else {
+            return;
+        };
+        // The clock can be set meanwhile, so it is read again every minute.
+        let left = Duration::from_millis(left).min(Duration::from_secs(60));
+        tokio::time::sleep(left).await;
+    }
+}
+
 /// The instant that is `seconds` from now.
 pub(crate) fn expiry(seconds: u64) -> Timestamp {
     let ms = i64::try_from(seconds)
@@ -219,8 +253,49 @@ mod tests {
         let known: TokensByName = all.map(|token| (token.name.clone(), token)).into();
         let table = Table::from_tokens(&known);
         let found = table.of_secret("secret of a").unwrap();
-        assert_eq!(caller_of(found).name(), Some(&"a".into()));
+        let caller = caller_of(found);
+        assert_eq!(
+            (caller.name(), caller.token()),
+            (Some(&"a".into()), Some(found.digest))
+        );
         assert!(table.of_secret("secret of c").is_none() && table.of_secret("").is_none());
         assert!(table.named("b").is_some() && table.named("c").is_none());
+    }
+
+    #[tokio::test]
+    async fn a_token_is_valid_until_it_is_revoked_or_expires() {
+        let local = crate::fixture::local([]).await;
+        let token = |name: &str, expires| Token {
+            name: name.into(),
+            digest: digest(name),
+            scope: tokens::Scope::Ask,
+            owner: None,
+            created: Timestamp(0),
+            expires,
+        };
+        for token in [
+            token("valid", None),
+            token("long", Some(expiry(3_600))),
+            token("expired", Some(Timestamp(1))),
+        ] {
+            let fact = TokenFact::Created { token };
+            local.record_token(|_| Ok(fact.clone())).await.unwrap();
+        }
+        local.wait_until_invalid(digest("expired")).await;
+        local.wait_until_invalid(digest("unknown")).await;
+        for name in ["valid", "long"] {
+            let mut invalid = std::pin::pin!(local.wait_until_invalid(digest(name)));
+            tokio::select! {
+                biased;
+                () = &mut invalid => panic!("{name} is valid"),
+                () = std::future::ready(()) => {}
+            }
+            let fact = TokenFact::Revoked {
+                name: name.into(),
+                at: Timestamp(2),
+            };
+            local.record_token(|_| Ok(fact.clone())).await.unwrap();
+            invalid.await;
+        }
     }
 }

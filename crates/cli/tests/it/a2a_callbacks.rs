@@ -5,7 +5,7 @@ use unisono_fake_provider::{Act, Answer, Gate, Recorded, Script, block_on};
 
 use crate::a2a::{Client, held, says, scripted};
 use crate::http::Daemon;
-use crate::people::caller;
+use crate::people::{caller, of_owner};
 use crate::receiving::Receiving;
 use crate::support::until;
 use crate::tools::{Scene, program};
@@ -27,6 +27,11 @@ pub(crate) fn task(delivery: &Recorded) -> Value {
 pub(crate) fn state(delivery: &Recorded) -> String {
     let state = &task(delivery)["status"]["state"];
     state.as_str().unwrap().to_owned()
+}
+
+/// The states of the deliveries so far that nobody has taken.
+pub(crate) fn states(receiving: &Receiving) -> Vec<String> {
+    receiving.rest().iter().map(state).collect()
 }
 
 const ALLOWED: &str = "[server]\ncallback_hosts = [\"127.0.0.1\"]\n";
@@ -141,6 +146,59 @@ fn a_callback_is_told_after_the_program_was_killed_and_again_where_it_was_refuse
         &json!({"taskId": task["id"], "url": receiving.url}),
     );
     assert_eq!(over["code"], -32004, "{over}");
+    daemon.stop();
+}
+
+/// Waits until a task has these callbacks.
+pub(crate) fn until_callbacks(daemon: &Daemon, task: &Value, ids: &[&str]) {
+    let of_task = json!({"taskId": task["id"]});
+    until("the callbacks of the task are others", || {
+        let listed = Client::of(daemon).rpc("ListTaskPushNotificationConfigs", &of_task);
+        let configs = listed["configs"].as_array().into_iter().flatten();
+        let listed: Vec<Value> = configs.map(|config| config["id"].clone()).collect();
+        listed == ids
+    });
+}
+
+#[test]
+fn a_callback_ends_with_the_token_that_registered_it_also_after_a_restart() {
+    let gate = Gate::new();
+    let acts = [held(&gate, "Lost."), held(&gate, "The answer.")];
+    let (provider, place) = scripted(Script::sequence(acts), ALLOWED);
+    let daemon = Daemon::keyed(&place);
+    let [hers, own] = [0; 2].map(|_| receiving(&[]));
+    let callback = |id: &str, url: &str| json!({"id": id, "url": url});
+    let task = {
+        let ada = of_owner(&daemon, "ada", "ask");
+        let sent = json!({"message": says("m1", "When?"), "configuration": {
+            "returnImmediately": true,
+            "taskPushNotificationConfig": callback("first", &hers.url)}});
+        let task = ada.a2a("SendMessage", &sent)["result"]["task"].clone();
+        let more = of_owner(&daemon, "ada", "approve");
+        let mut config = callback("second", &hers.url);
+        config["taskId"] = task["id"].clone();
+        let made = more.a2a("CreateTaskPushNotificationConfig", &config);
+        assert_eq!(made["result"]["id"], "second", "{made}");
+        task
+    };
+    let mut config = callback("third", &own.url);
+    config["taskId"] = task["id"].clone();
+    Client::of(&daemon).rpc("CreateTaskPushNotificationConfig", &config);
+    block_on(provider.wait_for(1));
+    until_callbacks(&daemon, &task, &["first", "second", "third"]);
+    place.call(&["tokens", "revoke", "ada-ask"]).expect(0);
+    until_callbacks(&daemon, &task, &["second", "third"]);
+    daemon.kill();
+    place.call(&["tokens", "revoke", "ada-approve"]).expect(0);
+    let daemon = Daemon::keyed(&place);
+    until_callbacks(&daemon, &task, &["third"]);
+    gate.open();
+    while state(&own.next()) != "TASK_STATE_COMPLETED" {}
+    let states = states(&hers);
+    assert!(
+        !states.contains(&"TASK_STATE_COMPLETED".to_owned()),
+        "{states:?}"
+    );
     daemon.stop();
 }
 

@@ -10,11 +10,12 @@ use unisono_fake_provider::{
 use unisono_test_postgres::Server;
 
 use crate::a2a::{Client, says};
-use crate::a2a_callbacks;
+use crate::a2a_callbacks::{self, until_callbacks};
 use crate::cluster::{
     TOKEN, begin, daemon, ended, held_model, machine, members, session, steady_machine,
 };
 use crate::http::{Daemon, Reply, head, json_head, send_to};
+use crate::people::of_owner;
 use crate::support::{PATIENCE, awaited, openai, until};
 
 fn provider(script: Script, more: &str) -> (FakeProvider, String) {
@@ -565,6 +566,42 @@ fn callbacks_of_a_daemon_that_dies_are_told_by_who_takes_over() {
     let team = Client::of(&other);
     let kept = || team.rpc("ListTaskPushNotificationConfigs", &of_task)["configs"].is_array();
     until("it is kept", || !kept());
+    other.stop();
+}
+
+#[test]
+fn callbacks_of_a_token_that_another_daemon_revokes_end() {
+    let Some(server) = Server::start(&[]) else {
+        return;
+    };
+    let gate = Gate::new();
+    let acts = [Act::from(Answer::text("The answer.")).hold(&gate)];
+    let more = "[turn]\nagents = []\n[server]\ncallback_hosts = [\"127.0.0.1\"]\n";
+    let (provider, settings) = provider(Script::sequence(acts), more);
+    let places = [0; 2].map(|_| machine(&server, TOKEN, &settings));
+    let [one, other] = places.each_ref().map(daemon);
+    members(&one, |all| all.len() == 2);
+    let ada = of_owner(&one, "ada", "ask");
+    let receiving = a2a_callbacks::receiving(&[]);
+    let sent = json!({"message": says("m1", "When?"), "configuration": {
+        "returnImmediately": true,
+        "taskPushNotificationConfig": {"id": "hers", "url": receiving.url}}});
+    let task = ada.a2a("SendMessage", &sent)["result"]["task"].clone();
+    block_on(provider.wait_for(1));
+    until_callbacks(&one, &task, &["hers"]);
+    let revoked = "/v1/tokens/ada-ask";
+    other.request("DELETE", revoked, None).expect(200);
+    until_callbacks(&one, &task, &[]);
+    gate.open();
+    let id = json!({"id": task["id"]});
+    until("the task is not completed", || {
+        let task = Client::of(&one).rpc("GetTask", &id);
+        task["status"]["state"] == "TASK_STATE_COMPLETED"
+    });
+    let states = a2a_callbacks::states(&receiving);
+    let told = states.iter().any(|state| state == "TASK_STATE_COMPLETED");
+    assert!(!told, "{states:?}");
+    one.stop();
     other.stop();
 }
 

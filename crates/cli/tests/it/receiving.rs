@@ -36,4 +36,9 @@ impl Receiving {
     pub(crate) fn next(&self) -> Recorded {
         self.received.recv_timeout(PATIENCE).unwrap()
     }
+
+    /// The requests so far that nobody has taken.
+    pub(crate) fn rest(&self) -> Vec<Recorded> {
+        self.received.try_iter().collect()
+    }
 }

@@ -1,9 +1,9 @@
 //! Callbacks (push notifications): addresses that receive the states of a task.
 //!
 //! Each delivery has the whole task, so a repeated or missed one does no harm. Callbacks are stored
-//! until their task has ended: in a file of the store's directory, or in the database of a cluster,
-//! where the new owner of a session continues the deliveries. After a start, the current state is
-//! delivered.
+//! until their task has ended, or the token that registered them is revoked or expires: in a file of
+//! the store's directory, or in the database of a cluster, where the new owner of a session continues
+//! the deliveries. After a start, the current state is delivered.
 
 mod storage;
 
@@ -50,6 +50,8 @@ struct Registration {
     config: TaskPushNotificationConfig,
     /// Whether this server made the token. Such a token signs deliveries and is not sent.
     is_token_made: bool,
+    /// The digest of the token that registered it; none: the daemon's own token, or a user of a proxy.
+    registrant: Option<String>,
 }
 
 /// The callbacks of a server.
@@ -219,6 +221,7 @@ impl A2a {
             Registration {
                 config,
                 is_token_made,
+                registrant: self.local.caller().token().map(|token| token.to_string()),
             },
         );
         let shown = without_credentials(&registration);
@@ -231,7 +234,7 @@ impl A2a {
         Ok(shown)
     }
 
-    /// Delivers to a callback until its task has ended.
+    /// Delivers to a callback until its task has ended or its registrant may not read it any more.
     fn deliver(
         self: &Arc<A2a>,
         name: Name,
@@ -248,6 +251,7 @@ impl A2a {
             callback,
             config: registration.config.clone(),
             is_token_sent: !registration.is_token_made,
+            registrant: registration.registrant.clone(),
         };
         callbacks.work.spawn(async move {
             let deliveries = deliver::deliver_all(&a2a, delivery);
@@ -257,7 +261,7 @@ impl A2a {
             if let Some(callbacks) = &a2a.callbacks {
                 callbacks.forget(&name, Some(&registration));
                 if let Err(error) = a2a.erase_callback(callbacks, &name, &registration).await {
-                    tracing::warn!(%error, "the callback of an ended task cannot be deleted now");
+                    tracing::warn!(%error, "a callback that has ended cannot be deleted now");
                 }
             }
         });
@@ -441,6 +445,7 @@ mod tests {
         let registration = |n: usize| Registration {
             config: config(json!({"id": n.to_string(), "taskId": task.to_string()})),
             is_token_made: false,
+            registrant: None,
         };
         for n in 0..OF_TASK {
             before

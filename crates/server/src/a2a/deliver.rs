@@ -10,6 +10,7 @@ use ring::hmac;
 use unisono::tasks::TaskId;
 use unisono::{Callback, DeliveryError};
 use unisono_api::turn_event::TurnEvent;
+use unisono_context::Digest;
 use unisono_context::digest::Hasher;
 use unisono_runtime::clock;
 
@@ -24,7 +25,7 @@ use super::task::Extent;
 const ATTEMPTS: u32 = 6;
 /// Delay before the second attempt. It doubles with each further attempt.
 const WAIT: Duration = Duration::from_millis(250);
-/// Period between reads of a task whose session another daemon owns.
+/// Period between reads of a task whose session another daemon owns, and of tokens after a failure.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// The header of a client's own token.
 const TOKEN: &str = "x-a2a-notification-token";
@@ -39,16 +40,42 @@ pub(super) struct Delivery {
     pub(super) config: TaskPushNotificationConfig,
     /// Whether deliveries have the token; otherwise it only signs them.
     pub(super) is_token_sent: bool,
+    /// The digest of the token that registered the callback, if one did.
+    pub(super) registrant: Option<String>,
 }
 
 /// What was delivered last: the state of the task, and the id of its message, such as a question.
 type Delivered = (TaskState, Option<String>);
 
-/// Delivers each state of a task, and each question, to a callback, until the task has ended.
+/// Delivers each state of a task, and each question, to a callback, until the task has ended, or the
+/// token that registered the callback is revoked or expires.
 pub(super) async fn deliver_all(a2a: &A2a, delivery: Delivery) {
+    let Some(registrant) = &delivery.registrant else {
+        return deliver_until_ended(a2a, &delivery).await;
+    };
+    let task = delivery.task;
+    // Another program may have created or revoked the token.
+    while let Err(error) = a2a.local.take_tokens().await {
+        tracing::warn!(%task, %error, "the tokens cannot be read now; the deliveries to a callback wait");
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+    // No token has an unreadable digest.
+    let Ok(token) = registrant.parse::<Digest>() else {
+        return;
+    };
+    tokio::select! {
+        biased;
+        () = a2a.local.wait_until_invalid(token) => {
+            tracing::info!(%task, "the deliveries to a callback end with the token that registered it");
+        }
+        () = deliver_until_ended(a2a, &delivery) => {}
+    }
+}
+
+async fn deliver_until_ended(a2a: &A2a, delivery: &Delivery) {
     let mut last = None;
     loop {
-        match follow(a2a, &delivery, &mut last).await {
+        match follow(a2a, delivery, &mut last).await {
             Ok(()) => return,
             // Another daemon owns the session, or the store is unavailable.
             Err(error) if error.kind == Kind::Unavailable => tokio::time::sleep(LOOK_EVERY).await,

@@ -101,14 +101,14 @@ async fn let_through(
     let cookies = browser_cookies(request.headers());
     let held = shared.bodies.hold(request.headers())?;
     let mut request = request.map(|body| held.body(body, shared.stall));
-    let token = who.token();
+    let token = who.caller().token();
     request.extensions_mut().insert(who);
     let answering = answer(request, next);
     let answered = match token {
         None => answering.await,
         Some(token) => tokio::select! {
             answered = answering => answered,
-            () = shared.people.wait_until_invalid(token) => {
+            () = shared.local.wait_until_invalid(token) => {
                 let detail = "the token was revoked or expired while the request was answered";
                 return Err(ApiError::new(Code::Unauthorized, detail));
             }
@@ -144,10 +144,10 @@ fn while_valid(
     if is_complete || token.is_none() && cookies.is_none() {
         return answered;
     }
-    let (common, logins) = (shared.common.clone(), shared.logins.clone());
+    let (local, logins) = (shared.local.clone(), shared.logins.clone());
     let invalid = async move {
         match token {
-            Some(token) => common.people.wait_until_invalid(token).await,
+            Some(token) => local.wait_until_invalid(token).await,
             None => std::future::pending().await,
         }
     };

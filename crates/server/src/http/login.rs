@@ -387,11 +387,13 @@ pub(super) async fn link(
     let host = headers
         .get(header::HOST)
         .and_then(|host| host.to_str().ok());
-    if who.limited().is_some() && who.token().is_none() {
+    if who.limited().is_some() && who.caller().token().is_none() {
         let detail = "a person whom a proxy names needs no link";
         return Err(ApiError::new(Code::Refused, detail));
     }
-    let login = Login { token: who.token() };
+    let login = Login {
+        token: who.caller().token(),
+    };
     let made = new_link(&shared, host.unwrap_or_default(), login).await;
     let url = made.map_err(|error| ApiError::new(Code::Failed, error.to_string()))?;
     Ok((StatusCode::CREATED, Json(NewLink { url })))

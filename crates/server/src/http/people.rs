@@ -31,15 +31,12 @@ const READ_EVERY: Duration = Duration::from_millis(250);
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Identity {
     caller: Caller,
-    /// The digest of the caller's token; none for the daemon's token and for users of a proxy.
-    token: Option<Digest>,
 }
 
 impl Identity {
     fn of_token(token: &Token) -> Identity {
         Identity {
             caller: caller_of(token),
-            token: Some(token.digest),
         }
     }
 
@@ -57,13 +54,9 @@ impl Identity {
         &self.caller
     }
 
-    pub(super) fn token(&self) -> Option<Digest> {
-        self.token
-    }
-
     /// The header that names the caller to another daemon.
     pub(super) fn header(&self) -> Option<HeaderValue> {
-        let text = match (self.token, self.caller.owner()) {
+        let text = match (self.caller.token(), self.caller.owner()) {
             (Some(token), _) => format!("token {token}"),
             (None, Some(owner)) => format!("user {owner}"),
             (None, None) => return None,
@@ -117,21 +110,6 @@ impl People {
         self.tokens.borrow().clone()
     }
 
-    /// Ends when a token is revoked or expires.
-    pub(super) async fn wait_until_invalid(&self, token: Digest) {
-        let mut tokens = self.tokens.clone();
-        let expires = self
-            .table()
-            .of_digest(token)
-            .and_then(|token| token.expires);
-        let revoked = tokens.wait_for(|table| table.of_digest(token).is_none());
-        tokio::select! {
-            // A closed channel means that the daemon stops.
-            _ = revoked => {}
-            () = passed(expires) => {}
-        }
-    }
-
     /// Whether the store may be read again for unknown tokens and browsers.
     pub(super) fn may_read(&self, now: Instant) -> bool {
         let mut read_at = self.read_at.lock().unwrap_or_else(PoisonError::into_inner);
@@ -140,22 +118,6 @@ impl People {
         }
         *read_at = Some(now);
         true
-    }
-}
-
-/// Waits until an instant, or forever without one.
-async fn passed(at: Option<Timestamp>) {
-    let Some(at) = at else {
-        return std::future::pending().await;
-    };
-    loop {
-        let left = at.0.saturating_sub(clock::now().0);
-        let Ok(left @ 1..) = u64::try_from(left) else {
-            return;
-        };
-        // The clock can be set meanwhile, so it is read again every minute.
-        let left = Duration::from_millis(left).min(Duration::from_secs(60));
-        tokio::time::sleep(left).await;
     }
 }
 
@@ -229,7 +191,6 @@ fn user(scope: Scope, name: &str) -> Result<Identity, ApiError> {
     }
     Ok(Identity {
         caller: Caller::new(name, scope, Some(name.into())),
-        token: None,
     })
 }
 
