@@ -24,6 +24,10 @@ for line in sys.stdin:
         open(sys.argv[1] + ".prompt", "w").write(message["params"]["prompt"][0]["text"])
         open(sys.argv[1], "w").write("%s\n" % os.getpid())
         word = open(sys.argv[2]).readline().strip()
+        if "COST" in os.environ:
+            cost = dict(amount=float(os.environ["COST"]), currency="USD")
+            send(method="session/update", params=dict(sessionId="s",
+                 update=dict(sessionUpdate="usage_update", used=1, size=2, cost=cost)))
         text = dict(type="text", text="The word is %s." % word)
         send(method="session/update", params=dict(sessionId="s",
              update=dict(sessionUpdate="agent_message_chunk", content=text)))
@@ -92,6 +96,24 @@ impl Scene {
 pub(crate) fn coder(report: &Value) -> &Value {
     let mut runs = report["runs"].as_array().unwrap().iter();
     runs.find(|run| run["agent"] == "coder").unwrap()
+}
+
+#[test]
+fn the_cost_of_a_coding_agent_counts_in_the_budgets_of_its_session() {
+    let more = "env = { COST = \"0.25\" }\n[budget.session]\nmax_cost_usd = 0.3\n";
+    let scene = Scene::new(more);
+    let report = scene.answered(&ASK).expect(0).json();
+    assert_eq!(coder(&report)["cost_usd"], 0.25, "{report}");
+    let budgets = report["budgets"].as_array().unwrap();
+    let of_session = budgets.iter().find(|one| one["level"] == "session");
+    assert_eq!(of_session.unwrap()["spent"], 0.25, "{report}");
+    // The second cost is over the budget, and a third run does not begin.
+    let more = scene.answered(&ASK).json();
+    assert_eq!(coder(&more)["cause"], "budget_exceeded", "{more}");
+    let refused = scene.place.call(&ASK).json();
+    assert_eq!(refused["session"], report["session"]);
+    assert_eq!(coder(&refused)["cause"], "budget_exceeded", "{refused}");
+    assert_eq!(scene.made(), 2);
 }
 
 #[test]

@@ -42,7 +42,7 @@ impl AuxiliaryUsageTotal {
 impl Ctx {
     /// Reports a cost in addition to replies. It is recorded without waiting, so that it is known
     /// whatever the result of the request.
-    pub(super) fn report_spent(&self, call: Option<u32>, spent: AuxiliaryUsage) {
+    pub(crate) fn report_spent(&self, call: Option<u32>, spent: AuxiliaryUsage) {
         {
             let mut sum = self.auxiliary_total().sum();
             *sum = *sum + spent.usage;
@@ -82,9 +82,32 @@ impl Ctx {
         if !self.assignment().bounded {
             return Ok(ReservedCall::unbounded());
         }
-        let (run, attempt) = (self.run(), self.attempt());
-        let number = self.next_call();
-        let ask = self.worst_case(request, model, number).await;
+        let ask = self.worst_case(request, model, self.next_call()).await;
+        self.request_reservation(ask).await
+    }
+
+    /// Reserves the smallest amount if the run has budgets, for work whose use is only known
+    /// afterwards: a budget that is used up refuses it.
+    ///
+    /// # Errors
+    /// A budget is used up, or the session is gone.
+    pub(crate) async fn reserve_least(&self) -> Result<ReservedCall, Failure> {
+        if !self.assignment().bounded {
+            return Ok(ReservedCall::unbounded());
+        }
+        let least = ReservationRequest {
+            call: self.next_call(),
+            model: self.definition().model.clone(),
+            tokens: Tokens(1),
+            cost: Some(Cost(1)),
+            last: None,
+            short: None,
+        };
+        self.request_reservation(least).await
+    }
+
+    async fn request_reservation(&self, ask: ReservationRequest) -> Result<ReservedCall, Failure> {
+        let (run, attempt, number) = (self.run(), self.attempt(), ask.call);
         let port = self.port().clone();
         let mut asking = port.reserve(run, attempt, ask);
         let granted = match tokio::time::timeout(YIELD_AFTER, &mut asking).await {

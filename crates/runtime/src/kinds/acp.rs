@@ -12,6 +12,7 @@ mod journaled;
 mod peer;
 mod protocol;
 mod report;
+mod spending;
 mod turn;
 mod worktree;
 
@@ -32,7 +33,8 @@ use crate::agent::{Agent, Answer, Ctx, Failure, Task, request};
 pub(crate) use journaled::is_prompt_begun;
 use journaled::{AgentAnswer, NextAction, Place, Prompt};
 use peer::Peer;
-use protocol::{Message, PERMISSION, PromptResult};
+use protocol::{Message, PERMISSION, PromptResult, PromptTokens};
+use spending::Spending;
 use turn::{Effect, JOURNALED, PermissionRequest, Turn};
 use worktree::Worktree;
 
@@ -211,6 +213,8 @@ struct RunningTry {
     is_prompted: bool,
     /// What the agent reports, until that is journaled.
     turn: Option<Turn>,
+    /// Its usage, until the end of the prompt.
+    spending: Option<Spending>,
 }
 
 impl RunningTry {
@@ -223,6 +227,7 @@ impl RunningTry {
             working: None,
             is_prompted: false,
             turn: None,
+            spending: None,
         }
     }
 
@@ -232,6 +237,7 @@ impl RunningTry {
             cwd: Some(self.place.directory.as_str().into()),
             ..acp.command.clone()
         };
+        let spending = self.spending.insert(Spending::begin(&self.ctx).await?);
         self.ctx.progress(format!("running {}", command.program));
         let peer = self.peer.insert(Peer::start(&command)?);
         let session = peer.open(&self.place.directory).await?;
@@ -250,9 +256,14 @@ impl RunningTry {
         let id = peer.request(PROMPT, &params);
         self.working = Some(session.clone());
         let turn = self.turn.insert(Turn::new(session, acp));
-        let response = follow(&self.ctx, self.number, peer, turn, id).await;
+        let response = follow(&self.ctx, self.number, peer, turn, spending, id).await;
         let turn = self.turn.take().unwrap_or_default();
         let report = turn.report();
+        if let Some(spending) = self.spending.take() {
+            let result = response.as_ref().ok().map(|response| &response.result);
+            let tokens = result.and_then(PromptTokens::from_result);
+            spending.end(report.usage.as_ref(), tokens);
+        }
         if !report.is_empty() {
             let name = journaled::step_name("report", self.number);
             self.ctx.step(&name, async { Ok(report) }).await?;
@@ -305,6 +316,7 @@ async fn follow(
     number: u32,
     peer: &mut Peer,
     turn: &mut Turn,
+    spending: &mut Spending,
     id: u64,
 ) -> Result<Message, Failure> {
     let mut asked: JoinSet<Answered> = JoinSet::new();
@@ -340,6 +352,7 @@ async fn follow(
         for effect in effects {
             match effect {
                 Effect::Progress(text) => ctx.progress(text),
+                Effect::Count(usage) => spending.count(&usage).await?,
                 Effect::Reply(reply) => peer.reply(&reply)?,
                 Effect::Called(index, called) => {
                     let name = journaled::indexed_step_name("call", number, index);
@@ -351,9 +364,8 @@ async fn follow(
                     asked.spawn(permission(ctx.clone(), number, request, withdrawn));
                 }
                 Effect::Withdraw(request) => {
-                    if let Some(withdrawn) = withdrawals.remove(&request) {
-                        withdrawn.cancel();
-                    }
+                    let withdrawn = withdrawals.remove(&request);
+                    withdrawn.iter().for_each(CancellationToken::cancel);
                 }
             }
         }
@@ -451,6 +463,10 @@ impl Drop for RunningTry {
         let mut turn = self.turn.take();
         let cancelled = turn.as_mut().map(Turn::cancel).unwrap_or_default();
         let report = turn.map(|turn| turn.report());
+        if let Some(spending) = self.spending.take() {
+            let usage = report.as_ref().and_then(|report| report.usage.as_ref());
+            spending.end(usage, None);
+        }
         if let Some(report) = report.filter(|report| !report.is_empty()) {
             let name = journaled::step_name("report", self.number);
             self.ctx.leave_step(&name, &report);

@@ -82,6 +82,27 @@ pub(super) struct PromptResult {
     pub(super) stop_reason: String,
 }
 
+/// The tokens of a prompt in its result. They are not in every version of the protocol.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct PromptTokens {
+    /// All kinds of tokens together.
+    pub(super) total_tokens: u64,
+    pub(super) input_tokens: u64,
+    pub(super) output_tokens: u64,
+    pub(super) thought_tokens: Option<u64>,
+    pub(super) cached_read_tokens: Option<u64>,
+    pub(super) cached_write_tokens: Option<u64>,
+}
+
+impl PromptTokens {
+    /// The tokens in a result, if it has readable ones.
+    pub(super) fn from_result(result: &Value) -> Option<PromptTokens> {
+        let usage = result.get("usage").filter(|usage| usage.is_object())?;
+        PromptTokens::deserialize(usage).ok()
+    }
+}
+
 /// `session/update`.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -90,6 +90,9 @@ impl Report {
         if let Some(cost) = &mut usage.cost {
             cost.currency = beginning(&cost.currency, MAX_TEXT_CHARS);
         }
+        // The cost is that of the whole session: a report without one does not change it.
+        let before = self.usage.take().and_then(|before| before.cost);
+        usage.cost = usage.cost.or(before);
         self.usage = Some(usage);
     }
 

@@ -6,8 +6,10 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use tempfile::TempDir;
+use unisono_context::{Cost, Tokens};
 use unisono_session::agent::{AgentKind, ContextMode, ToolKind};
-use unisono_session::run::Step;
+use unisono_session::machine::CallEnd;
+use unisono_session::run::{Step, Usage};
 use unisono_session::tool::Contract;
 
 use super::*;
@@ -495,4 +497,78 @@ async fn an_agent_with_a_dropped_run_is_asked_to_stop_and_killed() {
     let worktrees = || std::fs::read_dir(place.path().join(".git/unisono")).unwrap();
     until("no worktree", || worktrees().count() == 0).await;
     assert_eq!(std::fs::read_to_string(note).unwrap(), "session/cancel\n");
+}
+
+fn usages(attempt: &Attempt) -> Vec<Usage> {
+    let steps = attempt.session.steps();
+    let spent = steps.iter().filter_map(|step| match &**step {
+        Step::Spent(spent) => Some(spent.usage),
+        _ => None,
+    });
+    spent.collect()
+}
+
+fn costing(cost: Option<u64>) -> Usage {
+    Usage {
+        cost: cost.map(Cost::from_micro_dollars),
+        ..Usage::NONE
+    }
+}
+
+/// An agent that reports these costs of its session, and its tokens.
+fn reporting(amounts: &str, currency: &str) -> Acp {
+    python(&format!(
+        "for amount in ({amounts}):\n    update('usage_update', used=10, size=100, \
+         cost=dict(amount=amount, currency='{currency}'))\nsay('Done.')\n\
+         tokens = dict(totalTokens=12, inputTokens=10, outputTokens=2)\n\
+         send(id=id, result=dict(stopReason='end_turn', usage=tokens))"
+    ))
+}
+
+#[tokio::test]
+async fn reported_costs_are_counted_during_the_prompt_and_the_rest_at_its_end() {
+    let tokens = Usage::free(Tokens(10), Tokens(2));
+    let acp = reporting("0.004, 0.25, 0.255", "USD");
+    let mut asking = attempt(&acp);
+    asking.bounded = true;
+    asking.session.budget([Ok(None), Ok(None)]);
+    ask(&acp, &asking).await.unwrap();
+    let rest = Usage {
+        cost: costing(Some(5_000)).cost,
+        ..tokens
+    };
+    assert_eq!(usages(&asking), [costing(Some(250_000)), rest]);
+    assert_eq!(asking.session.prepaid(), [Some(1), Some(2)]);
+    let (asked, settled) = asking.session.calls();
+    assert_eq!(asked.len(), 2);
+    assert_eq!(settled, [(1, CallEnd::Unsent), (2, CallEnd::Unsent)]);
+    // Another currency is in the report only.
+    let acp = reporting("0.25,", "EUR");
+    let asking = attempt(&acp);
+    ask(&acp, &asking).await.unwrap();
+    let unknown = Usage {
+        cost: None,
+        ..tokens
+    };
+    assert_eq!(usages(&asking), [unknown]);
+    let reported = step(&asking, "acp.report.1");
+    assert_eq!(reported["usage"]["cost"]["currency"], "EUR");
+}
+
+#[tokio::test]
+async fn an_agent_ends_when_a_budget_is_used_up_and_does_not_begin_after_that() {
+    let used_up = || Err(Failure::new(RunCause::Budget, "used up"));
+    let acp = reporting("0.25, 0.5", "USD");
+    let mut asking = attempt(&acp);
+    asking.bounded = true;
+    asking.session.budget([Ok(None), used_up()]);
+    let failure = ask(&acp, &asking).await.unwrap_err();
+    assert_eq!(failure.cause, RunCause::Budget);
+    assert_eq!(usages(&asking)[0], costing(Some(250_000)));
+    let mut later = attempt(&acp);
+    later.bounded = true;
+    later.session.budget([used_up()]);
+    let failure = ask(&acp, &later).await.unwrap_err();
+    assert_eq!(failure.cause, RunCause::Budget);
+    assert_eq!(names(&later), ["acp.place.1"]);
 }

@@ -8,7 +8,7 @@ use unisono_session::machine::NewCall;
 use unisono_session::run::{ToolResult, calls};
 
 use super::protocol::{
-    self, CallUpdate, Choice, Content, Message, Permission, PlanEntry, SessionUpdate, Update,
+    self, CallUpdate, Choice, Content, Message, Permission, PlanEntry, SessionUpdate, Update, Usage,
 };
 use super::report::{self, EndedCall, Report};
 use crate::kinds::command::MAX_OUTPUT_BYTES;
@@ -46,6 +46,8 @@ pub(super) enum Effect {
     Ask(Box<PermissionRequest>),
     /// Withdraw the request for permission with this number.
     Withdraw(u32),
+    /// Count the usage.
+    Count(Usage),
     Reply(Value),
 }
 
@@ -177,8 +179,8 @@ impl Turn {
                 Ok(Vec::new())
             }
             Update::Usage(usage) => {
-                self.report.set_usage(usage);
-                Ok(Vec::new())
+                self.report.set_usage(usage.clone());
+                Ok(vec![Effect::Count(usage)])
             }
             Update::AgentThoughtChunk { .. } | Update::Unknown => Ok(Vec::new()),
         }
