@@ -306,6 +306,33 @@ fn any_schema_stands_in_place_of_the_agents_own() {
 }
 
 #[test]
+fn a_structured_answer_that_is_tried_again_is_streamed_as_one_json() {
+    let replies = ["{\"day\":", "```json\n{\"day\":\"Friday\"}\n```"];
+    let replies = replies.map(|text| Act::answer(Answer::text(text)));
+    let scene = Scene::scripted(Script::sequence([replies.clone(), replies].concat()));
+    let daemon = Daemon::start(&scene.place);
+    let schema = json!({"type": "object", "required": ["day"]});
+    let named = json!({"name": "day", "schema": schema});
+    let format = json!({"type": "json_schema", "json_schema": named});
+    let answer = r#"{"day":"Friday"}"#;
+    assert_eq!(
+        streamed(&daemon, json!({"response_format": format})),
+        (answer.into(), json!("stop"))
+    );
+    let flat = json!({"type": "json_schema", "name": "day", "schema": schema});
+    let mut body = asked(json!({"text": {"format": flat}}));
+    body["stream"] = true.into();
+    let events = daemon.post(RESPONSES, &body).expect(200).events();
+    let deltas = events.filter(|event| event.name == "response.output_text.delta");
+    let deltas: Vec<Value> = deltas
+        .map(|event| serde_json::from_str::<Value>(&event.data).unwrap()["delta"].take())
+        .collect();
+    assert_eq!(deltas, [answer]);
+    assert_eq!(scene.sent().len(), 4);
+    daemon.stop();
+}
+
+#[test]
 fn an_agent_with_a_schema_of_its_own_takes_another() {
     let answer = Answer::text(r#"{"day":"Friday","hour":9}"#);
     let scene = Scene::scripted(Script::always(Act::answer(answer)));

@@ -39,6 +39,7 @@ use utoipa_axum::routes;
 use super::problem::ApiError;
 use super::{Shared, events, extract, sessions, turns};
 use crate::waiting::describe_calls;
+use answer::answer_text;
 use continued::List;
 use ephemeral::EphemeralSession;
 use form::Form;
@@ -252,6 +253,9 @@ struct PreparedRequest {
     ephemeral: Option<EphemeralSession>,
     /// The permit of its stream, if it streams.
     place: Option<OwnedSemaphorePermit>,
+    /// Whether the answer may be JSON. A stream sends it when it is complete: the text of an attempt
+    /// that fails cannot be taken back.
+    is_structured: bool,
 }
 
 impl PreparedRequest {
@@ -340,6 +344,7 @@ async fn prepare(
         ask,
         known: None,
         place,
+        is_structured: team.lead.output_schema.is_some(),
     })
 }
 
@@ -386,6 +391,7 @@ fn repeated_request(
             .stream
             .then(|| events::reserve_stream(shared))
             .transpose()?,
+        is_structured: true,
     })
 }
 
@@ -437,36 +443,6 @@ async fn begin(shared: &Shared, prepared: &mut PreparedRequest) -> Result<TurnId
             Err(error.into())
         }
     }
-}
-
-/// The answer of a turn, or its error.
-fn answer_text(turn: Turn) -> Result<(Turn, String), FieldError> {
-    if let Some(text) = turn.answer.clone() {
-        return Ok((turn, text));
-    }
-    let code = code_of_failure(&turn);
-    let Some(error) = turn.error else {
-        let detail = format!("the turn was {}", turn.state);
-        return Err(ApiError::new(Code::Failed, detail).into());
-    };
-    let detail = format!("{}: {}", error.code, error.reason);
-    Err(ApiError::new(code, detail).into())
-}
-
-/// The error code for a failed turn. Clients retry automatically after 408, 409, 429 and 5xx, and
-/// each retry is a turn with a cost; a failure that would repeat has another status.
-fn code_of_failure(turn: &Turn) -> Code {
-    let failed = turn.runs.iter().filter(|run| run.state == "failed");
-    let failed = failed.filter_map(|run| run.error.as_ref());
-    let mut codes = turn.error.iter().chain(failed).map(|error| &*error.code);
-    codes
-        .find_map(|code| match code {
-            "budget_exceeded" => Some(Code::BudgetExceeded),
-            "provider_rejected" => Some(Code::ProviderRejected),
-            "context_overflow" | "refused" | "bad_output" | "hook_denied" => Some(Code::Refused),
-            _ => None,
-        })
-        .unwrap_or(Code::Failed)
 }
 
 /// Unix time in seconds.

@@ -10,14 +10,16 @@ use futures_util::stream;
 use tokio::sync::OwnedSemaphorePermit;
 use unisono::Error;
 use unisono::follow::Follower;
+use unisono_api::Code;
 use unisono_api::openai::Failure;
 use unisono_api::turn::{Member, Turn};
 use unisono_api::turn_event::TurnEvent;
 use unisono_context::TurnId;
 
-use super::{FieldError, PreparedRequest, answer_text, follow};
+use super::{FieldError, PreparedRequest, follow};
 use crate::http::Shared;
 use crate::http::events::reserve_stream;
+use crate::http::problem::ApiError;
 use crate::waiting::waiting;
 
 /// The format of a response.
@@ -165,7 +167,7 @@ impl<S: Shape> Answer<S> {
     }
 
     fn text_delta(&mut self, text: &str) {
-        if self.whole {
+        if self.whole && !self.asked.is_structured {
             self.sent.push_str(text);
             self.ready.extend(self.shape.text_delta(text));
         }
@@ -194,6 +196,36 @@ impl<S: Shape> Answer<S> {
             }
         }
     }
+}
+
+/// The answer of a turn, or its error.
+pub(super) fn answer_text(turn: Turn) -> Result<(Turn, String), FieldError> {
+    if let Some(text) = turn.answer.clone() {
+        return Ok((turn, text));
+    }
+    let code = code_of_failure(&turn);
+    let Some(error) = turn.error else {
+        let detail = format!("the turn was {}", turn.state);
+        return Err(ApiError::new(Code::Failed, detail).into());
+    };
+    let detail = format!("{}: {}", error.code, error.reason);
+    Err(ApiError::new(code, detail).into())
+}
+
+/// The error code for a failed turn. Clients retry automatically after 408, 409, 429 and 5xx, and
+/// each retry is a turn with a cost; a failure that would repeat has another status.
+fn code_of_failure(turn: &Turn) -> Code {
+    let failed = turn.runs.iter().filter(|run| run.state == "failed");
+    let failed = failed.filter_map(|run| run.error.as_ref());
+    let mut codes = turn.error.iter().chain(failed).map(|error| &*error.code);
+    codes
+        .find_map(|code| match code {
+            "budget_exceeded" => Some(Code::BudgetExceeded),
+            "provider_rejected" => Some(Code::ProviderRejected),
+            "context_overflow" | "refused" | "bad_output" | "hook_denied" => Some(Code::Refused),
+            _ => None,
+        })
+        .unwrap_or(Code::Failed)
 }
 
 /// An event without a name.
