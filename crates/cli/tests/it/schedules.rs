@@ -205,7 +205,7 @@ fn a_time_that_was_missed_runs_once_or_is_left_out() {
 
 #[test]
 fn what_cannot_begin_is_told_and_the_schedule_goes_on() {
-    let rule = "every = \"1s\"\nbranch = \"nobody\"";
+    let rule = "every = \"1s\"\nsession = \"kind=beat\"\nbranch = \"nobody\"";
     let place = Place::with_config(&settings(rule));
     let daemon = Daemon::start(&place);
     let refused = wait_until(&daemon, |one| one["last"]["state"] == "refused");
@@ -304,9 +304,13 @@ fn the_page_shows_schedules_and_takes_orders() {
 
 #[test]
 fn a_schedule_that_is_wrong_is_told_with_its_place() {
-    let table: [(&str, &[&str]); 13] = rows! {
+    let table: [(&str, &[&str]); 17] = rows! {
         ("every = \"1h\"\nsession = \"nolabel\"", &["unisono.toml:", "`nolabel` is not a session"]),
         ("every = \"1h\"\nsession = \" \"", &["text that is not empty"]),
+        ("every = \"1h\"\nsession = \"=x\"", &["unisono.toml:", "`=x` is not a session"]),
+        ("every = \"1h\"\nsession = \"unisono.process=x\"", &["the label `unisono.process` is reserved"]),
+        ("every = \"1h\"\nsession = \"0123456789abcdef0123456789abcdef0\"", &["is not a session"]),
+        ("every = \"1h\"\nbranch = \"draft\"", &["a new session has no branch `draft`"]),
         ("cron = \"0 7 * *\"", &["unisono.toml:11:1", "4 fields"]),
         ("cron = \"0 25 * * *\"", &["not a cron expression"]),
         ("cron = \"0 0 30 2 *\"", &["no date"]),

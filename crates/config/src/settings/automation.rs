@@ -8,7 +8,7 @@ use serde::Deserialize;
 use unisono_context::SessionId;
 use unisono_model::provider::Key;
 use unisono_runtime::agent::template::Template;
-use unisono_session::state::MAIN;
+use unisono_session::state::{MAIN, RESERVED_LABELS};
 
 use super::transport::Reader;
 use super::{Config, Sources, TimeText, Variables};
@@ -19,6 +19,8 @@ use crate::diagnostic::{Diagnostics, Place};
 
 /// The shortest period of a schedule.
 const SHORTEST_MS: u64 = 1_000;
+/// The hexadecimal digits of the id of a session.
+const ID_DIGITS: usize = 32;
 /// The minimum length of a trigger's secret, in bytes.
 const SHORTEST_SECRET: usize = 16;
 
@@ -268,17 +270,24 @@ impl Reader<'_> {
             self.fault(&[table, name, "task"], problem);
             return None;
         }
-        let Some(session) = target(own.session.as_deref()) else {
-            let problem = format!(
-                "`{}` is not a session: write `new`, `label=value`, or the id of a session",
-                own.session.as_deref().unwrap_or_default()
-            );
-            self.fault(&[table, name, "session"], problem);
-            return None;
+        let session = match target(own.session.as_deref()) {
+            Ok(session) => session,
+            Err(problem) => {
+                self.fault(&[table, name, "session"], problem);
+                return None;
+            }
         };
+        let branch = own.branch.clone().unwrap_or_else(|| MAIN.to_owned());
+        if session == Target::New && branch != MAIN {
+            let problem = format!(
+                "a new session has no branch `{branch}`: set `session`, or leave `branch` out"
+            );
+            self.fault(&[table, name, "branch"], problem);
+            return None;
+        }
         Some(NewTask {
             session,
-            branch: own.branch.clone().unwrap_or_else(|| MAIN.to_owned()),
+            branch,
             lead: own.lead.clone(),
             agents: own.agents.clone(),
             settings: own.settings.clone(),
@@ -287,21 +296,39 @@ impl Reader<'_> {
     }
 }
 
-/// The session of a task; by default a new one for each turn. None: the text has no form of one.
-fn target(text: Option<&str>) -> Option<Target> {
+/// The session of a task; by default a new one for each turn.
+///
+/// # Errors
+/// No session can have this id or label.
+fn target(text: Option<&str>) -> Result<Target, String> {
     let text = text.map_or("new", str::trim);
     if text == "new" {
-        return Some(Target::New);
+        return Ok(Target::New);
     }
-    if let Some((name, value)) = text.split_once('=') {
-        return Some(Target::Label {
-            name: name.trim().to_owned(),
+    if let Some((name, value)) = text
+        .split_once('=')
+        .filter(|(name, _)| !name.trim().is_empty())
+    {
+        let name = name.trim();
+        if name.starts_with(RESERVED_LABELS) {
+            return Err(format!(
+                "the label `{name}` is reserved: only the program sets names that begin with \
+                 `{RESERVED_LABELS}`"
+            ));
+        }
+        return Ok(Target::Label {
+            name: name.to_owned(),
             value: value.to_owned(),
         });
     }
     // A part of an id is enough, and `latest` is the newest session.
-    let is_part = text.chars().any(|c| c.is_ascii_hexdigit())
+    let digits = text.chars().filter(char::is_ascii_hexdigit).count();
+    let is_part = (1..=ID_DIGITS).contains(&digits)
         && text.chars().all(|c| c.is_ascii_hexdigit() || c == '-');
-    let is_id = text == "latest" || is_part || text.parse::<SessionId>().is_ok();
-    is_id.then(|| Target::Id(text.to_owned()))
+    match text == "latest" || is_part || text.parse::<SessionId>().is_ok() {
+        true => Ok(Target::Id(text.to_owned())),
+        false => Err(format!(
+            "`{text}` is not a session: write `new`, `label=value`, or the id of a session"
+        )),
+    }
 }
