@@ -16,12 +16,14 @@ use crate::protocol::Update;
 /// Maximum queued messages. A slow client delays only itself.
 const QUEUE: usize = 256;
 
-/// Codes of JSON-RPC.
+/// Codes of JSON-RPC, and of the protocol.
 pub(crate) const UNREADABLE: i64 = -32_700;
 pub(crate) const INVALID_REQUEST: i64 = -32_600;
 pub(crate) const UNKNOWN_METHOD: i64 = -32_601;
 pub(crate) const INVALID_PARAMS: i64 = -32_602;
 const INTERNAL: i64 = -32_603;
+/// A session, an agent or another thing does not exist.
+const NOT_FOUND: i64 = -32_002;
 
 /// The notification, in both directions, that withdraws a request.
 pub(crate) const CANCEL_REQUEST: &str = "$/cancel_request";
@@ -56,11 +58,10 @@ impl Error {
 impl From<service::Error> for Error {
     fn from(error: service::Error) -> Error {
         let code = match error.code() {
-            Code::InvalidRequest
-            | Code::Refused
-            | Code::Conflict
-            | Code::NotFound
-            | Code::TooLarge => INVALID_PARAMS,
+            Code::NotFound => NOT_FOUND,
+            Code::InvalidRequest | Code::Refused | Code::Conflict | Code::TooLarge => {
+                INVALID_PARAMS
+            }
             _ => INTERNAL,
         };
         Error {

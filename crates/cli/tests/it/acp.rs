@@ -288,6 +288,9 @@ fn an_editor_of_a_daemon_sees_who_works_on_what() {
     daemon.stop();
 }
 
+/// No session has this id.
+const UNKNOWN: &str = "01a00000-0000-7000-8000-000000000000";
+
 #[test]
 fn what_is_wrong_is_an_error_of_the_protocol_and_the_next_request_is_answered() {
     let place = Place::new();
@@ -299,7 +302,9 @@ fn what_is_wrong_is_an_error_of_the_protocol_and_the_next_request_is_answered() 
         ("session/prompt", image, -32602, "type of the file is not supported"),
         ("session/prompt", json!({"sessionId": session, "prompt": []}), -32602, "no text"),
         ("session/prompt", json!({"sessionId": session}), -32602, ""),
-        ("session/prompt", prompt("01a00000-0000-7000-8000-000000000000", "?"), -32602, "session"),
+        ("session/prompt", prompt(UNKNOWN, "?"), -32002, "session"),
+        ("session/load", json!({"sessionId": UNKNOWN, "cwd": "/w", "mcpServers": []}), -32002, "session"),
+        ("session/resume", json!({"sessionId": UNKNOWN, "cwd": "/w", "mcpServers": []}), -32002, "session"),
         ("session/prompt", prompt("nothing", "?"), -32602, "nothing"),
         (
             "session/load",
