@@ -281,6 +281,10 @@ pub struct ConversationImport {
     /// Why it has no session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// Number of its lines that cannot be read, if it has no session because of them; `skip_bad`
+    /// skips them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bad_lines: Option<u64>,
 }
 
 impl ConversationImport {
@@ -291,6 +295,7 @@ impl ConversationImport {
             known: true,
             losses: ImportLosses::default(),
             error: None,
+            bad_lines: None,
         }
     }
 }

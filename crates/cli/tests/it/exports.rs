@@ -283,6 +283,29 @@ fn with_all_a_conversation_that_cannot_be_read_is_left_out() {
 }
 
 #[test]
+fn over_http_a_conversation_with_bad_lines_says_how_they_are_skipped() {
+    let place = Place::new();
+    let mut all: Vec<Value> = serde_json::from_str(&export()).unwrap();
+    all[0]["mapping"]["m0"]["message"]["author"] = json!(7);
+    let body = json!(all).to_string();
+    let daemon = Daemon::start(&place);
+    let post = |query: &str| {
+        let path = format!("/v1/imports/conversations?name=conversations.json&picks=1{query}");
+        let done = daemon.post_bytes(&path, "application/octet-stream", body.as_bytes());
+        done.expect(200).json()["items"][0].clone()
+    };
+    let refused = post("");
+    let error = refused["error"].as_str().unwrap();
+    assert!(error.contains("`skip_bad=true`"), "{error}");
+    assert!(refused["bad_lines"].as_u64() >= Some(1), "{refused}");
+    assert_eq!(refused.get("session"), None, "{refused}");
+    let kept = post("&skip_bad=true");
+    assert!(kept["session"].is_string(), "{kept}");
+    assert_eq!(kept.get("error"), None, "{kept}");
+    daemon.stop();
+}
+
+#[test]
 fn over_http_one_of_several_conversations_is_named() {
     let place = Place::new();
     place.write("conversations.json", export());

@@ -119,7 +119,10 @@ async fn import_conversations(
     let picks = picks.map(str::trim).filter(|pick| !pick.is_empty());
     let picks: Vec<String> = picks.map(str::to_owned).collect();
     let items = shared.local.import_conversations(file, &picks).await;
-    let items = items.map_err(refusal)?;
+    let mut items = items.map_err(refusal)?;
+    for item in items.iter_mut().filter(|item| item.bad_lines.is_some()) {
+        item.error.iter_mut().for_each(|error| *error += SKIP_BAD);
+    }
     Ok(Json(Page { items, next: None }))
 }
 
@@ -161,11 +164,14 @@ async fn conversations(
     Ok(Json(Page { items, next: None }))
 }
 
+/// The advice behind an error about lines that cannot be read.
+const SKIP_BAD: &str = "; correct the lines, or skip them with `skip_bad=true`";
+
 /// Why a file is refused, with the parameter for lines that cannot be read.
 fn refusal(error: service::Error) -> ApiError {
     match error {
         service::Error::Problem(mut problem) if problem.bad_lines.is_some() => {
-            problem.detail += "; correct the lines, or skip them with `skip_bad=true`";
+            problem.detail += SKIP_BAD;
             (*problem).into()
         }
         error => error.into(),

@@ -123,15 +123,20 @@ impl Local {
                 (losses, None)
             }
             Err(error) if matches!(error.code(), Code::Refused | Code::Conflict) => {
-                (ImportLosses::default(), Some(error.to_string()))
+                (ImportLosses::default(), Some(error))
             }
             Err(error) => return Err(error),
+        };
+        let bad_lines = match &error {
+            Some(Error::Problem(problem)) => problem.bad_lines,
+            _ => None,
         };
         Ok(ConversationImport {
             conversation,
             known: false,
             losses,
-            error,
+            error: error.map(|error| error.to_string()),
+            bad_lines,
         })
     }
 
