@@ -97,6 +97,33 @@ pub struct ChatRequest {
     #[serde(default)]
     #[cfg_attr(feature = "description", schema(value_type = Option<Object>))]
     pub web_search_options: Option<Value>,
+    /// Not supported: `max_completion_tokens` has the limit.
+    #[serde(default)]
+    pub max_output_tokens: Option<u64>,
+    /// Not supported: a message with the role `system` has them.
+    #[serde(default)]
+    pub instructions: Option<String>,
+    /// Not supported: `response_format` has the format.
+    #[serde(default)]
+    #[cfg_attr(feature = "description", schema(value_type = Option<Object>))]
+    pub text: Option<Value>,
+    /// Not supported: a session continues a conversation.
+    #[serde(default)]
+    pub previous_response_id: Option<String>,
+    /// Not supported: a session continues a conversation.
+    #[serde(default)]
+    #[cfg_attr(feature = "description", schema(value_type = Option<Object>))]
+    pub conversation: Option<Value>,
+    /// Not supported: templates are not kept.
+    #[serde(default)]
+    #[cfg_attr(feature = "description", schema(value_type = Option<Object>))]
+    pub prompt: Option<Value>,
+    /// Only `false` is supported: a turn of a session runs in the background.
+    #[serde(default)]
+    pub background: Option<bool>,
+    /// Not supported: the definition of an agent limits its calls.
+    #[serde(default)]
+    pub max_tool_calls: Option<u64>,
 }
 
 /// The stop texts of a reply, for the API description.

@@ -74,6 +74,45 @@ pub struct ResponseRequest {
     #[serde(default)]
     #[cfg_attr(feature = "description", schema(value_type = Option<Object>))]
     pub response_format: Option<Value>,
+    /// Not supported: `max_output_tokens` has the limit.
+    #[serde(default)]
+    pub max_completion_tokens: Option<u64>,
+    /// Not supported: `max_output_tokens` has the limit.
+    #[serde(default)]
+    pub max_tokens: Option<u64>,
+    /// Not supported: chat completions have it.
+    #[serde(default)]
+    #[cfg_attr(feature = "description", schema(value_type = Option<super::Stop>))]
+    pub stop: Option<Value>,
+    /// Only 1 is supported: an agent gives one answer.
+    #[serde(default)]
+    pub n: Option<u64>,
+    /// Not supported: the earlier name of `tools`.
+    #[serde(default)]
+    #[cfg_attr(feature = "description", schema(value_type = Option<Vec<Object>>))]
+    pub functions: Option<Value>,
+    /// Not supported: the earlier name of `tool_choice`.
+    #[serde(default)]
+    #[cfg_attr(feature = "description", schema(value_type = Option<Object>))]
+    pub function_call: Option<Value>,
+    /// Only `false` is supported: an answer has no probabilities.
+    #[serde(default)]
+    pub logprobs: Option<bool>,
+    /// Only an empty object is supported.
+    #[serde(default)]
+    #[cfg_attr(feature = "description", schema(value_type = Option<Object>))]
+    pub logit_bias: Option<BTreeMap<String, Value>>,
+    /// Only `text` is supported.
+    #[serde(default)]
+    pub modalities: Option<Vec<String>>,
+    /// Not supported: an answer is text.
+    #[serde(default)]
+    #[cfg_attr(feature = "description", schema(value_type = Option<Object>))]
+    pub audio: Option<Value>,
+    /// Not supported: agents have tools of their own.
+    #[serde(default)]
+    #[cfg_attr(feature = "description", schema(value_type = Option<Object>))]
+    pub web_search_options: Option<Value>,
 }
 
 /// The text options of a request of the Responses API.

@@ -143,7 +143,31 @@ fn a_field_that_would_change_the_answer_is_refused_and_others_are_ignored() {
             json!(["message.output_text.logprobs"]),
         ),
         (RESPONSES, "top_logprobs", json!(2)),
+        // Fields of the other endpoint.
+        (CHAT, "max_output_tokens", json!(20)),
+        (CHAT, "instructions", json!("Be brief.")),
+        (CHAT, "text", json!({"format": {"type": "json_object"}})),
+        (CHAT, "previous_response_id", json!("resp_1")),
+        (CHAT, "conversation", json!("conv_1")),
+        (CHAT, "prompt", json!({"id": "pmpt_1"})),
+        (CHAT, "background", json!(true)),
+        (CHAT, "max_tool_calls", json!(3)),
         (RESPONSES, "response_format", json!({"type": "json_object"})),
+        (RESPONSES, "max_tokens", json!(20)),
+        (RESPONSES, "max_completion_tokens", json!(20)),
+        (RESPONSES, "stop", json!("END")),
+        (RESPONSES, "n", json!(2)),
+        (RESPONSES, "functions", json!([{"name": "weather"}])),
+        (RESPONSES, "function_call", json!("auto")),
+        (RESPONSES, "logprobs", json!(true)),
+        (RESPONSES, "logit_bias", json!({"50256": -100})),
+        (RESPONSES, "modalities", json!(["text", "audio"])),
+        (
+            RESPONSES,
+            "audio",
+            json!({"voice": "alloy", "format": "mp3"}),
+        ),
+        (RESPONSES, "web_search_options", json!({})),
     ] {
         let reply = daemon.post(path, &asked(json!({field: value})));
         let error = reply.expect(400).json()["error"].clone();

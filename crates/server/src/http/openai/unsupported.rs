@@ -1,6 +1,9 @@
 //! Fields of a request that agents cannot carry out, and without which the answer would mean
 //! something else. They are refused by name.
 
+use std::collections::BTreeMap;
+
+use serde_json::Value;
 use unisono_api::Code;
 use unisono_api::openai::{ChatRequest, ResponseRequest};
 
@@ -8,9 +11,19 @@ use super::FieldError;
 
 const EARLIER_TOOLS: &str = "is the earlier form of `tools` and `tool_choice`: send those";
 const PROBABILITIES: &str = "asks for the probabilities of tokens, which an answer does not have";
+const CHOICE_OF_TOKENS: &str =
+    "changes the choice of tokens, which no agent can: say in the task what to avoid";
 const TEXT_ALONE: &str = "asks for sound, but an answer is text";
+const SEARCH: &str = "asks for a search, which a request cannot order: give the agent a tool server \
+                      that searches (`[mcp.<name>]`)";
 const NOT_KEPT: &str = "names a response, but responses are not kept: name a session in \
                         `metadata.session` or the header `X-Unisono-Session`, and it goes on there";
+const BACKGROUND: &str = "asks for an answer that is fetched later, but responses are not kept: start \
+                          a turn (`POST /v1/sessions/{session}/turns`) and read it";
+const TEMPLATE: &str = "names a template, but templates are not kept: send its text in the input";
+const CALLS: &str = "cannot limit an agent: its definition does (`max_model_calls`)";
+const LIMIT_OF_CHAT: &str = "is a field of responses: send `max_completion_tokens`";
+const LIMIT_OF_RESPONSES: &str = "is a field of chat completions: send `max_output_tokens`";
 /// The part of an answer with probabilities.
 const WITH_PROBABILITIES: &str = "message.output_text.logprobs";
 
@@ -18,8 +31,6 @@ const WITH_PROBABILITIES: &str = "message.output_text.logprobs";
 type Unsupported = (&'static str, bool, &'static str);
 
 pub(super) fn check_chat(request: &ChatRequest) -> Result<(), FieldError> {
-    let modalities = request.modalities.as_deref().unwrap_or_default();
-    let biases = request.logit_bias.as_ref();
     check(&[
         ("functions", request.functions.is_some(), EARLIER_TOOLS),
         (
@@ -35,21 +46,51 @@ pub(super) fn check_chat(request: &ChatRequest) -> Result<(), FieldError> {
         ),
         (
             "logit_bias",
-            biases.is_some_and(|biases| !biases.is_empty()),
-            "changes the choice of tokens, which no agent can: say in the task what to avoid",
+            has_biases(request.logit_bias.as_ref()),
+            CHOICE_OF_TOKENS,
         ),
         (
             "modalities",
-            modalities.iter().any(|modality| modality != "text"),
+            is_not_text(request.modalities.as_deref()),
             TEXT_ALONE,
         ),
         ("audio", request.audio.is_some(), TEXT_ALONE),
         (
             "web_search_options",
             request.web_search_options.is_some(),
-            "asks for a search, which a request cannot order: give the agent a tool server that \
-             searches (`[mcp.<name>]`)",
+            SEARCH,
         ),
+    ])?;
+    check_fields_of_responses(request)
+}
+
+/// Refuses the fields of the other endpoint.
+fn check_fields_of_responses(request: &ChatRequest) -> Result<(), FieldError> {
+    check(&[
+        (
+            "max_output_tokens",
+            request.max_output_tokens.is_some(),
+            LIMIT_OF_CHAT,
+        ),
+        (
+            "instructions",
+            request.instructions.is_some(),
+            "is a field of responses: send a message with the role `system`",
+        ),
+        (
+            "text",
+            request.text.is_some(),
+            "is a field of responses: name the format in `response_format`",
+        ),
+        (
+            "previous_response_id",
+            request.previous_response_id.is_some(),
+            NOT_KEPT,
+        ),
+        ("conversation", request.conversation.is_some(), NOT_KEPT),
+        ("prompt", request.prompt.is_some(), TEMPLATE),
+        ("background", request.background == Some(true), BACKGROUND),
+        ("max_tool_calls", request.max_tool_calls.is_some(), CALLS),
     ])
 }
 
@@ -62,23 +103,9 @@ pub(super) fn check_response(request: &ResponseRequest) -> Result<(), FieldError
             NOT_KEPT,
         ),
         ("conversation", request.conversation.is_some(), NOT_KEPT),
-        (
-            "background",
-            request.background == Some(true),
-            "asks for an answer that is fetched later, but responses are not kept: start a turn \
-             (`POST /v1/sessions/{session}/turns`) and read it",
-        ),
-        (
-            "prompt",
-            request.prompt.is_some(),
-            "names a template, but templates are not kept: send its text in `instructions` or \
-             `input`",
-        ),
-        (
-            "max_tool_calls",
-            request.max_tool_calls.is_some(),
-            "cannot limit an agent: its definition does (`max_model_calls`)",
-        ),
+        ("background", request.background == Some(true), BACKGROUND),
+        ("prompt", request.prompt.is_some(), TEMPLATE),
+        ("max_tool_calls", request.max_tool_calls.is_some(), CALLS),
         (
             "include",
             include.iter().any(|part| part == WITH_PROBABILITIES),
@@ -89,12 +116,71 @@ pub(super) fn check_response(request: &ResponseRequest) -> Result<(), FieldError
             request.top_logprobs.is_some_and(|count| count > 0),
             PROBABILITIES,
         ),
+    ])?;
+    check_fields_of_chat(request)
+}
+
+/// Refuses the fields of the other endpoint.
+fn check_fields_of_chat(request: &ResponseRequest) -> Result<(), FieldError> {
+    check(&[
         (
             "response_format",
             request.response_format.is_some(),
             "is a field of chat completions: name the format in `text.format`",
         ),
+        (
+            "max_completion_tokens",
+            request.max_completion_tokens.is_some(),
+            LIMIT_OF_RESPONSES,
+        ),
+        (
+            "max_tokens",
+            request.max_tokens.is_some(),
+            LIMIT_OF_RESPONSES,
+        ),
+        (
+            "stop",
+            request.stop.is_some(),
+            "is a field of chat completions: send the request there",
+        ),
+        (
+            "n",
+            request.n.is_some_and(|answers| answers != 1),
+            "asks for several answers, but an agent gives one",
+        ),
+        ("functions", request.functions.is_some(), EARLIER_TOOLS),
+        (
+            "function_call",
+            request.function_call.is_some(),
+            EARLIER_TOOLS,
+        ),
+        ("logprobs", request.logprobs == Some(true), PROBABILITIES),
+        (
+            "logit_bias",
+            has_biases(request.logit_bias.as_ref()),
+            CHOICE_OF_TOKENS,
+        ),
+        (
+            "modalities",
+            is_not_text(request.modalities.as_deref()),
+            TEXT_ALONE,
+        ),
+        ("audio", request.audio.is_some(), TEXT_ALONE),
+        (
+            "web_search_options",
+            request.web_search_options.is_some(),
+            SEARCH,
+        ),
     ])
+}
+
+fn has_biases(biases: Option<&BTreeMap<String, Value>>) -> bool {
+    biases.is_some_and(|biases| !biases.is_empty())
+}
+
+fn is_not_text(modalities: Option<&[String]>) -> bool {
+    let mut modalities = modalities.unwrap_or_default().iter();
+    modalities.any(|modality| modality != "text")
 }
 
 fn check(fields: &[Unsupported]) -> Result<(), FieldError> {
