@@ -1,4 +1,4 @@
-//! `/agents`: lists the agents; shows an agent's instructions, tools, runs and cost; edits its file.
+//! `/agents/{agent}`: shows an agent's instructions, tools, runs and cost; edits its file.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
 use maud::{Markup, html};
 use serde::Deserialize;
-use unisono_api::agent::{Agent, AgentDetail, AgentFile, AgentQuery, AgentTool, NewAgentFile};
+use unisono_api::agent::{AgentDetail, AgentFile, AgentTool, NewAgentFile};
 use unisono_api::run::{ListedRun, RunQuery};
 use unisono_api::service::{self, Service};
 use unisono_api::session::NewSession;
@@ -31,45 +31,8 @@ const RUNS: Option<NonZeroUsize> = NonZeroUsize::new(10);
 /// Maximum number of bytes of the instructions, and of the file, on the page.
 const MAX_BYTES: usize = 16 * 1024;
 
-pub(crate) async fn list(State(service): State<Arc<dyn Service>>) -> Result<Response, PageError> {
-    let all = service.agents(&AgentQuery::default()).await?;
-    let models = service.models().await?;
-    let usable = |agent: &Agent| {
-        let model = models.iter().find(|model| model.model == agent.model);
-        model.is_none_or(|model| model.usable)
-    };
-    let used = service.usage(&UsageQuery::default()).await?;
-    let cost_of = |agent: &Agent| {
-        let own = used.rows.iter();
-        let own = own.filter(|row| row.agent.as_deref() == Some(&agent.agent));
-        let jobs: u64 = own.clone().map(|row| row.jobs).sum();
-        (jobs, Amounts::together(own.map(|row| &row.amounts)))
-    };
-    let body = html! {
-        h1 { "Agents" }
-        div class="scroll" tabindex="0" role="group" aria-label="Agents" { table {
-            thead { tr { th scope="col" { "Agent" } th scope="col" { "Purpose" } th scope="col" { "Model" }
-                th scope="col" class="number" { "Runs" } th scope="col" class="number" { "Cost" } } }
-            tbody { @for agent in &all {
-                @let (jobs, amounts) = cost_of(agent);
-                tr {
-                    th scope="row" { a href={ "/agents/" (encoded(&agent.agent)) } { (agent.agent) } " "
-                        @if let Some(role) = &agent.role { span class="tag" { (role) } } }
-                    td { (fmt::line(&agent.description, 160)) }
-                    td { @if is_model(&agent.kind) { (agent.model) " " } @else { (agent.kind) " " }
-                        @if is_model(&agent.kind) && !usable(agent) { span class="state failed" { "model not usable" } } }
-                    td class="number" { (number(jobs)) }
-                    td class="number" { @if jobs > 0 { (dollars(amounts.cost_usd)) } @else { "–" } }
-                }
-            } }
-        } }
-        p class="quiet" { "To add an agent, write a file agents/NAME.md in the project, or "
-            a href="/import/agents" { "import" } " agents of other programs." }
-    };
-    Ok(layout("Agents", &body))
-}
-
-fn is_model(kind: &str) -> bool {
+/// Whether agents of a kind have a model.
+pub(crate) fn is_model(kind: &str) -> bool {
     matches!(kind, "llm" | "extractive")
 }
 

@@ -2,7 +2,6 @@
 
 use maud::{Markup, html};
 use unisono_api::agent::{Agent, AgentQuery};
-use unisono_api::fmt;
 use unisono_api::service::{self, Service};
 use unisono_api::session::main_branch;
 use unisono_api::turn::{NewAttachment, NewTurn, Turn};
@@ -10,7 +9,9 @@ use unisono_api::turn::{NewAttachment, NewTurn, Turn};
 use crate::blob;
 use crate::branch_view::BranchView;
 use crate::extract::FormFile;
+use crate::parts::counted;
 use crate::session_settings::SessionSettings;
+use crate::text_limit::TextLimit;
 
 /// The files that can be chosen.
 const DOCUMENTS: &str = "application/pdf";
@@ -18,6 +19,10 @@ const DOCUMENTS: &str = "application/pdf";
 /// The prefix of the field with an agent's task; the agent's name follows.
 const TASK_OF: &str = "task:";
 
+/// Maximum number of offered agents, without those that are chosen.
+const AGENTS: usize = 60;
+/// Bytes of the descriptions of agents that are shown as a whole.
+const ABOUTS: usize = 4 * 1024;
 const PRESETS: [&str; 6] = [
     "checkpoint",
     "retention",
@@ -240,6 +245,8 @@ pub(crate) fn form(
     let gone: Vec<(&str, &str)> = gone
         .map(|agent| (agent.as_str(), "There is no such agent."))
         .collect();
+    let (others, more_agents) = shown_agents(others, draft);
+    let room = TextLimit::new(ABOUTS);
     html! {
         section class="composer" id="composer" aria-labelledby="asking" data-keep[refused] data-at=[refused.then(|| place.path(""))] {
             h2 id="asking" class="hidden" { "Ask" }
@@ -255,7 +262,9 @@ pub(crate) fn form(
                 @if !others.is_empty() || !gone.is_empty() {
                     fieldset class="chips" {
                         legend { "Agents that work before " span data-lead=(lead) { (shown_lead) } }
-                        @for (agent, about) in others.iter().chain(&gone) { (chip(agent, about, draft)) }
+                        @for (agent, about) in others.iter().chain(&gone) { (chip(agent, about, draft, &room)) }
+                        @if more_agents > 0 { p class="quiet" { (counted(more_agents as u64, "more agent"))
+                            ": name them with @ in the task, such as @facts" } }
                     }
                 }
                 (more(settings, &others, draft))
@@ -289,9 +298,25 @@ fn files(draft: &Draft) -> Markup {
     }
 }
 
-fn chip(agent: &str, about: &str, draft: &Draft) -> Markup {
+/// The agents that the form offers: of many only the first and the chosen ones. Also the number of the
+/// others.
+fn shown_agents<'a>(
+    mut agents: Vec<(&'a str, &'a str)>,
+    draft: &Draft,
+) -> (Vec<(&'a str, &'a str)>, usize) {
+    let (all, mut left) = (agents.len(), AGENTS);
+    agents.retain(|(agent, _)| {
+        let is_first = left > 0;
+        left = left.saturating_sub(1);
+        is_first || draft.chosen(agent) || draft.lead.as_deref() == Some(*agent)
+    });
+    let more = all - agents.len();
+    (agents, more)
+}
+
+fn chip(agent: &str, about: &str, draft: &Draft, room: &TextLimit) -> Markup {
     html! {
-        span class="chip" title=(fmt::line(about, 300)) {
+        span class="chip" title=(room.line(about, 300)) {
             input type="checkbox" name="agent" id={ "agent-" (agent) } value=(agent) checked[draft.chosen(agent)];
             label for={ "agent-" (agent) } { (agent) }
         }
@@ -390,6 +415,18 @@ mod tests {
         )]));
         draft.choose_named(["lead", "facts", "risks"], "lead");
         assert_eq!(draft.agents, ["facts"]);
+    }
+
+    #[test]
+    fn of_many_agents_the_first_and_the_chosen_ones_are_offered() {
+        let names: Vec<String> = (0..200).map(|n| format!("agent-{n}")).collect();
+        let agents: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "")).collect();
+        let draft = Draft::read(fields(&[("agent", "agent-150"), ("lead", "agent-199")]));
+        let (shown, more) = shown_agents(agents.clone(), &draft);
+        assert_eq!((shown.len(), more), (AGENTS + 2, 200 - AGENTS - 2));
+        assert_eq!(shown[AGENTS..], [agents[150], agents[199]]);
+        let (few, more) = shown_agents(agents[..AGENTS].to_vec(), &draft);
+        assert_eq!((few.len(), more), (AGENTS, 0));
     }
 
     #[test]

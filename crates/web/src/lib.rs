@@ -10,6 +10,7 @@
 //! authenticates browsers, and shows [`refused`] to the others.
 
 mod agent_import;
+mod agent_list;
 mod agents;
 mod approvals;
 mod assets;
@@ -177,7 +178,7 @@ fn routes() -> Router<Arc<dyn Service>> {
 
 fn agents() -> Router<Arc<dyn Service>> {
     Router::new()
-        .route("/agents", get(agents::list))
+        .route("/agents", get(agent_list::list))
         .route("/agents/{agent}", get(agents::show))
         .route("/agents/{agent}/try", post(agents::attempt))
         .route("/agents/{agent}/edit", get(agents::edit).post(agents::save))

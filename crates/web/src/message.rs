@@ -52,6 +52,9 @@ fn show(message: &Message, place: &BranchView, open: bool, room: &TextLimit) -> 
     let gone = matches!(message.form.as_str(), "summarised" | "dropped");
     let who = message.author.as_deref().unwrap_or(&message.role);
     let ordinal = message.ordinal;
+    let fits = |part: &&Part| !matches!(part, Part::Attachment { .. }) || room.take_file();
+    let parts: Vec<&Part> = message.parts.iter().take(PARTS).filter(fits).collect();
+    let more = message.parts.len() - parts.len();
     html! {
         article class={ "message " (message.role) @if gone { " gone" } } id={ "m" (ordinal) } {
             header class="quiet" {
@@ -70,9 +73,9 @@ fn show(message: &Message, place: &BranchView, open: bool, room: &TextLimit) -> 
                 }
                 @if message.pinned { span class="badge" { "pinned" } }
             }
-            @for part in message.parts.iter().take(PARTS) { (content(part, message, place, open, room)) }
-            @if message.parts.len() > PARTS {
-                p class="warn" { "… " (counted((message.parts.len() - PARTS) as u64, "more part")) ": "
+            @for part in parts { (content(part, message, place, open, room)) }
+            @if more > 0 {
+                p class="warn" { "… " (counted(more as u64, "more part")) ": "
                     a href=(whole(message, place)) { "the whole message" } }
             }
             (actions(message, place))
@@ -216,6 +219,9 @@ pub(crate) struct WholeQuery {
     /// The byte at which the shown part of the text begins.
     #[serde(default)]
     from: usize,
+    /// The number of attachments before the first shown one.
+    #[serde(default)]
+    files: usize,
 }
 
 /// The page of a message, with its original text, a part at a time, and its attachments.
@@ -236,9 +242,11 @@ pub(crate) async fn page(
             p class="quiet" { (name(message.author.as_deref().unwrap_or(&message.role))) (when_known(", ", message.at.as_deref())) ", as it was written" }
             (text_parts::part(&message.text(), on.from, |from| format!("{}&from={from}", whole(message, &place))))
             @let files = message.parts.iter().filter(|part| matches!(part, Part::Attachment { .. }));
-            @let more = files.clone().count().saturating_sub(FILES);
-            @for part in files.take(FILES) { (attached(part)) }
-            @if more > 0 { p class="warn" { "… " (counted(more as u64, "more attachment")) } }
+            @let next = on.files.saturating_add(FILES);
+            @let more = files.clone().count().saturating_sub(next);
+            @for part in files.skip(on.files).take(FILES) { (attached(part)) }
+            @if more > 0 { p class="warn" { "… " a href=(format!("{}&files={next}", whole(message, &place))) {
+                (counted(more as u64, "more attachment")) } } }
             p { a href=(place.message(ordinal).unwrap_or_default()) { "Among the messages around it" } }
         }
     });

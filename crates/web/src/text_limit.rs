@@ -12,12 +12,15 @@ const PREVIEW_BYTES: usize = 400;
 const MAX_PREVIEWS_BYTES: usize = 12 * 1024;
 /// Maximum shown bytes of one text.
 const MAX_TEXT_BYTES: usize = 16 * 1024;
+/// Maximum shown attachments of a page.
+const MAX_FILES: usize = 48;
 
-/// The remaining bytes of a page. Texts that come first are shown as a whole while they fit; the others
+/// The remaining bytes and attachments of a page. Texts that come first are shown as a whole while they fit; the others
 /// begin only.
 pub(crate) struct TextLimit {
     whole: Cell<usize>,
     previews: Cell<usize>,
+    files: Cell<usize>,
 }
 
 impl TextLimit {
@@ -26,7 +29,15 @@ impl TextLimit {
         TextLimit {
             whole: Cell::new(whole),
             previews: Cell::new(MAX_PREVIEWS_BYTES.min(whole / 2)),
+            files: Cell::new(MAX_FILES),
         }
+    }
+
+    /// Takes the room of an attachment, if there is any.
+    pub(crate) fn take_file(&self) -> bool {
+        let left = self.files.get();
+        self.files.set(left.saturating_sub(1));
+        left > 0
     }
 
     /// The shown beginning of a text, and the number of omitted bytes.

@@ -74,7 +74,8 @@ pub(crate) async fn show(
         @if turn.task.is_none() { (changed(&found)) }
         (texts.task)
         @if turn.task.is_some() || !times.runs.is_empty() {
-            section { h2 { "Timeline" } (timeline(&times, turn.snapshot_agents)) }
+            section { h2 { "Timeline" } (timeline(&times, turn.snapshot_agents))
+                p class="quiet" { a href={ "/v1" (self::page(turn)) "/timeline" } { "Its times as JSON" } } }
         }
         (budgets_with_session(turn, &place.about))
         section {

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::attachments::{base64, png};
 use crate::http::Daemon;
 use crate::support::{Place, until};
 use crate::tools::{Scene, program};
@@ -150,6 +151,53 @@ fn texts_that_do_not_compress_make_no_page_of_a_session_large() {
         ),
         last
     );
+    daemon.stop();
+}
+
+#[test]
+fn many_agents_and_attachments_make_no_page_large_and_all_of_them_can_be_seen() {
+    let names: Vec<String> = (0_u64..300)
+        .map(|n| format!("agent-{n}-{:016x}", n.wrapping_mul(0x9e37_79b9_7f4a_7c15)))
+        .collect();
+    let agents = names.iter().zip(0..).map(|(name, n)| {
+        let about = json!(noise(300, n).replace('$', "S"));
+        format!("[agents.{name}]\ndescription = {about}\nkind = \"extractive\"\n")
+    });
+    let place = Place::with_config(&agents.collect::<String>());
+    let daemon = Daemon::start(&place);
+    let session = daemon.session(&json!({}));
+    let messages = format!("/v1/sessions/{session}/messages");
+    let file = |n: u64| {
+        let name = format!("{:016x}.png", (n + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let image = png(9, 9, &n.to_be_bytes());
+        json!({"type": "attachment", "filename": name, "data": base64(&image)})
+    };
+    let append = |files: std::ops::Range<u64>| {
+        let text = json!({"type": "text", "text": "Look."});
+        let parts: Vec<Value> = std::iter::once(text).chain(files.map(file)).collect();
+        daemon.post(&messages, &json!({"parts": parts})).expect(201);
+    };
+    (0..25).for_each(|n| append(n * 11..n * 11 + 11));
+    append(1_000..1_060);
+    let at = format!("/sessions/{session}");
+    for path in ["", "/history", "/history?from=1"] {
+        let page = small(&daemon, &format!("{at}{path}"));
+        assert!(page.contains("the whole message</a>"), "{path}");
+    }
+    let own = format!("{at}/messages/26?branch=main");
+    let first = small(&daemon, &own);
+    assert!(first.contains("12 more attachments"), "{first}");
+    let last = small(&daemon, &format!("{own}&files=48"));
+    assert_eq!(last.matches("<figure").count(), 12);
+    let pages = [
+        "/agents",
+        "/agents?from=100",
+        "/agents?from=200",
+        "/agents?from=300",
+    ];
+    let pages = pages.map(|path| small(&daemon, path)).concat();
+    let missing = names.iter().find(|name| !pages.contains(name.as_str()));
+    assert_eq!(missing, None);
     daemon.stop();
 }
 
