@@ -54,6 +54,7 @@ mod drain;
 mod ephemeral;
 mod eval;
 mod every_verb;
+mod expired_tokens;
 mod exports;
 mod fallbacks;
 mod guide;
