@@ -68,14 +68,17 @@ impl Outage {
 
 /// The settings of each connection.
 ///
-/// New tables have no statistics; rows must be found by their keys nevertheless. `enable_seqscan = off`
-/// makes a scan of a whole table look so expensive that the server would compile the statement first,
-/// which takes a hundred times as long as reading the few rows. Each statement is planned once: by default
-/// the server plans one with short arrays at each execution, because it expects long ones. LZ4 compresses
-/// large events several times as fast as the server's default; a server may be built without it. Under the
-/// stricter isolation that a role or a database may have, statements that wait for the same row would fail.
+/// New tables have no statistics; rows must be found by their keys nevertheless, one after the other: in this
+/// order statements lock them. By default the server reads a small table as a whole, in any order, and keeps
+/// this plan while the table grows. `enable_seqscan = off` makes a scan of a whole table look so expensive that
+/// the server would compile the statement first, which takes a hundred times as long as reading the few rows.
+/// Each statement is planned once: by default the server plans one with short arrays at each execution,
+/// because it expects long ones. LZ4 compresses large events several times as fast as the server's default; a
+/// server may be built without it. Under the stricter isolation that a role or a database may have, statements
+/// that wait for the same row would fail.
 const SETTINGS: &str = "\
-SET enable_seqscan = off; SET jit = off; SET plan_cache_mode = force_generic_plan;
+SET enable_seqscan = off; SET enable_bitmapscan = off; SET random_page_cost = 1; SET jit = off;
+SET plan_cache_mode = force_generic_plan;
 SET default_transaction_isolation = 'read committed';
 SELECT set_config(name, 'lz4', false) FROM pg_settings
 WHERE name = 'default_toast_compression' AND 'lz4' = ANY(enumvals)";

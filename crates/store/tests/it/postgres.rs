@@ -429,6 +429,56 @@ async fn a_role_with_a_stricter_isolation_fails_no_statement_that_waits() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_statement_locks_its_journals_in_the_order_of_their_ids_in_a_new_table_too() {
+    const B: SessionId = SessionId::from_u128(0xB);
+    const C: SessionId = SessionId::from_u128(0xC);
+    let Some(engine) = store("lock_order").await else {
+        return;
+    };
+    // The table has their rows in another order.
+    let (b, a, c) = (
+        engine.claim(B).await.unwrap(),
+        engine.claim(A).await.unwrap(),
+        engine.claim(C).await.unwrap(),
+    );
+    let url = Server::shared().unwrap().url("lock_order");
+    let (mut client, connection) = tokio_postgres::connect(&url, NoTls).await.unwrap();
+    tokio::spawn(connection);
+    let (mut another, connection) = tokio_postgres::connect(&url, NoTls).await.unwrap();
+    tokio::spawn(connection);
+    let lock = "SELECT epoch FROM unisono_sessions WHERE session = $1 FOR UPDATE NOWAIT";
+    let first = client.transaction().await.unwrap();
+    first.query_one(lock, &[&C.0]).await.unwrap();
+    let second = another.transaction().await.unwrap();
+    second.query_one(lock, &[&A.0]).await.unwrap();
+    let engine = Arc::new(engine);
+    let append_to = |session, epoch| Append {
+        session,
+        ..append(epoch, 0, b"1")
+    };
+    // While the statement with this one waits, those of the next statement gather.
+    let waiting = tokio::spawn({
+        let (engine, append) = (engine.clone(), append_to(C, c.epoch));
+        async move { engine.append(append).await }
+    });
+    is_waited_for(&first).await;
+    let (to_b, to_a, ()) = tokio::join!(
+        engine.append(append_to(B, b.epoch)),
+        engine.append(append_to(A, a.epoch)),
+        async {
+            first.commit().await.unwrap();
+            is_waited_for(&second).await;
+            // The statement that waits for the first of its journals has not locked the next one.
+            second.query_one(lock, &[&B.0]).await.unwrap();
+            second.commit().await.unwrap();
+        }
+    );
+    assert_eq!((to_a.unwrap(), to_b.unwrap()), (1, 1));
+    assert_eq!(waiting.await.unwrap().unwrap(), 1);
+    engine.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_journal_that_another_program_has_locked_delays_no_session() {
     /// A journal of the store's own.
     const OWN: SessionId = SessionId::from_u128((0xff_ffff << 104) + 0xA);
