@@ -154,13 +154,13 @@ impl Link {
 
     /// Returns the connected session, or connects until `until`.
     pub(super) async fn session(&self, until: Instant) -> Result<Arc<Session>> {
-        let unreachable = |seen: Option<String>| Error::Unreachable {
-            reason: seen
-                .or_else(|| self.away.reason())
-                .unwrap_or_else(|| "it does not answer".to_owned()),
+        let why = |seen: Option<String>| {
+            let known = seen.or_else(|| self.away.reason());
+            known.unwrap_or_else(|| "it does not answer".to_owned())
         };
         let Ok(mut held) = timeout_at(until, self.session.lock()).await else {
-            return Err(unreachable(None));
+            let reason = why(None);
+            return Err(Error::Unreachable { reason });
         };
         if let Some(known) = held.as_ref().filter(|known| !known.client.is_closed()) {
             return Ok(known.clone());
@@ -182,10 +182,16 @@ impl Link {
                     self.away.set(Some(reason));
                 }
                 Ok(Err(error)) => return Err(error),
-                Err(_) => return Err(unreachable(seen)),
+                Err(_) => {
+                    // A server that hangs accepts the connection, and nothing else shows it.
+                    let reason = why(seen);
+                    self.away.set(Some(reason.clone()));
+                    return Err(Error::Unreachable { reason });
+                }
             }
             if Instant::now() + pause >= until {
-                return Err(unreachable(seen));
+                let reason = why(seen);
+                return Err(Error::Unreachable { reason });
             }
             sleep(pause).await;
             pause = (pause * 2).min(LONGEST_PAUSE);

@@ -653,7 +653,9 @@ async fn it_is_known_whether_the_database_is_there_where_nobody_asks() {
     server.pause(true);
     let hangs = tokio::time::timeout(Duration::from_secs(20), engine.claim(A)).await;
     assert!(matches!(hangs.unwrap(), Err(Error::Unreachable { .. })));
+    becomes(false).await;
     server.pause(false);
+    becomes(true).await;
     engine.claim(A).await.unwrap();
     engine.close().await.unwrap();
 }
