@@ -270,12 +270,17 @@ impl Link {
         refused
     }
 
-    /// Discards a session after an error that a new connection may not have. Where a pooler loses
-    /// statements, the caller does not try again at once.
+    /// Discards a session after an error that a new connection may not have. Where the server undid a
+    /// statement, or a pooler loses statements, the caller does not try again at once.
     pub(super) async fn failed(&self, session: &Arc<Session>, error: &tokio_postgres::Error) {
-        self.broke(session).await;
-        if ErrorKind::from(error) == ErrorKind::LostStatement {
+        let kind = ErrorKind::from(error);
+        if kind != ErrorKind::Again {
+            self.broke(session).await;
+        }
+        if kind == ErrorKind::LostStatement {
             self.away.lost(lost_statement(error));
+        }
+        if matches!(kind, ErrorKind::Again | ErrorKind::LostStatement) {
             sleep(FIRST_PAUSE).await;
         }
     }

@@ -332,6 +332,45 @@ async fn a_cancelled_append_is_tried_again_and_its_failure_is_temporary() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_statement_that_the_database_undoes_costs_no_connection() {
+    let Some(made) = store("undone").await else {
+        return;
+    };
+    made.close().await.unwrap();
+    let server = Server::shared().unwrap();
+    let url = server.url("undone") + "&application_name=undone";
+    let patient = options(&url).patience(SHORT_PATIENCE);
+    let engine = Postgres::open(patient).await.unwrap();
+    let claim = engine.claim(A).await.unwrap();
+    engine.append(append(claim.epoch, 0, b"1")).await.unwrap();
+    let cancel = CANCEL.replace("unisono_events", "unisono_checkpoints");
+    sql(server, "undone", &cancel).await;
+    let (client, connection) = tokio_postgres::connect(&server.url("undone"), NoTls)
+        .await
+        .unwrap();
+    tokio::spawn(connection);
+    let connections = async || {
+        let asked = "SELECT pid FROM pg_stat_activity WHERE application_name = 'undone'";
+        let rows = client.query(asked, &[]).await.unwrap();
+        rows.iter().map(|row| row.get(0)).collect::<Vec<i32>>()
+    };
+    let before = connections().await;
+    let state = Checkpoint {
+        seq: 1,
+        state: b"state".to_vec(),
+    };
+    let undone = engine.put_checkpoint(A, claim.epoch, state).await;
+    assert!(
+        matches!(undone, Err(Error::Unreachable { .. })),
+        "{undone:?}"
+    );
+    for one in connections().await {
+        assert!(before.contains(&one));
+    }
+    engine.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_append_that_the_database_refuses_fails_no_other_one_of_its_statement() {
     const B: SessionId = SessionId::from_u128(0xB);
     let Some(engine) = store("refused_alone").await else {
@@ -398,37 +437,6 @@ async fn is_waited_for(held: &Transaction<'_>) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_role_with_a_stricter_isolation_fails_no_statement_that_waits() {
-    let Some(owner) = store("isolated").await else {
-        return;
-    };
-    owner.close().await.unwrap();
-    let server = Server::shared().unwrap();
-    role(server, "isolated", "IN ROLE unisono").await;
-    let strict = "ALTER ROLE isolated SET default_transaction_isolation = 'serializable'";
-    sql(server, "public", strict).await;
-    let url = server.url("isolated").replace("unisono@", "isolated@");
-    let engine = Arc::new(Postgres::open(options(&url)).await.unwrap());
-    let claim = engine.claim(A).await.unwrap();
-    engine.append(append(claim.epoch, 0, b"1")).await.unwrap();
-    let (mut client, connection) = tokio_postgres::connect(&server.url("isolated"), NoTls)
-        .await
-        .unwrap();
-    tokio::spawn(connection);
-    let held = client.transaction().await.unwrap();
-    let change = "UPDATE unisono_sessions SET updated_unix_ms = 0 WHERE session = $1";
-    held.execute(change, &[&A.0]).await.unwrap();
-    let deleting = tokio::spawn({
-        let engine = engine.clone();
-        async move { engine.delete_session(Deletion::of_session(A)).await }
-    });
-    is_waited_for(&held).await;
-    held.commit().await.unwrap();
-    assert!(deleting.await.unwrap().unwrap());
-    engine.close().await.unwrap();
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn a_statement_locks_its_journals_in_the_order_of_their_ids_in_a_new_table_too() {
     const B: SessionId = SessionId::from_u128(0xB);
     const C: SessionId = SessionId::from_u128(0xC);
@@ -475,6 +483,37 @@ async fn a_statement_locks_its_journals_in_the_order_of_their_ids_in_a_new_table
     );
     assert_eq!((to_a.unwrap(), to_b.unwrap()), (1, 1));
     assert_eq!(waiting.await.unwrap().unwrap(), 1);
+    engine.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_role_with_a_stricter_isolation_fails_no_statement_that_waits() {
+    let Some(owner) = store("isolated").await else {
+        return;
+    };
+    owner.close().await.unwrap();
+    let server = Server::shared().unwrap();
+    role(server, "isolated", "IN ROLE unisono").await;
+    let strict = "ALTER ROLE isolated SET default_transaction_isolation = 'serializable'";
+    sql(server, "public", strict).await;
+    let url = server.url("isolated").replace("unisono@", "isolated@");
+    let engine = Arc::new(Postgres::open(options(&url)).await.unwrap());
+    let claim = engine.claim(A).await.unwrap();
+    engine.append(append(claim.epoch, 0, b"1")).await.unwrap();
+    let (mut client, connection) = tokio_postgres::connect(&server.url("isolated"), NoTls)
+        .await
+        .unwrap();
+    tokio::spawn(connection);
+    let held = client.transaction().await.unwrap();
+    let change = "UPDATE unisono_sessions SET updated_unix_ms = 0 WHERE session = $1";
+    held.execute(change, &[&A.0]).await.unwrap();
+    let deleting = tokio::spawn({
+        let engine = engine.clone();
+        async move { engine.delete_session(Deletion::of_session(A)).await }
+    });
+    is_waited_for(&held).await;
+    held.commit().await.unwrap();
+    assert!(deleting.await.unwrap().unwrap());
     engine.close().await.unwrap();
 }
 
