@@ -1061,6 +1061,10 @@ fn daemons_of_a_group_know_each_others_tokens_and_pass_on_who_asks() {
     bob_there.get(&path).expect(404);
     let task = json!({"task": "Tell."});
     bob_there.post(&format!("{path}/turns"), &task).expect(404);
+    // Nor is it shown by the daemon that works on it, which passes nothing on.
+    bob.get(&path).expect(404);
+    bob.post(&format!("{path}/turns"), &task).expect(404);
+    ada.get(&path).expect(200);
     // Nobody is somebody else by a header.
     for forged in ["user ada", "token 00", ""] {
         let headers = [("unisono-caller", forged), ("X-User", "ada")];
