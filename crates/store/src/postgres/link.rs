@@ -21,6 +21,10 @@ use crate::error::{Error, Result};
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
+/// A failed attempt to connect counts for this long although other connections work: what needs that
+/// connection fails.
+const FAILED_FOR: Duration = Duration::from_secs(5);
+
 /// How long a lost statement counts as an outage: a new connection works until it loses one, too.
 const LOST_FOR: Duration = Duration::from_secs(60);
 
@@ -30,7 +34,8 @@ pub(super) struct Outage(Arc<RwLock<Unavailable>>);
 
 #[derive(Debug, Default)]
 struct Unavailable {
-    reason: Option<String>,
+    /// When an attempt to connect last failed, and why.
+    failed: Option<(Instant, String)>,
     /// When a prepared statement was last lost, and how.
     lost: Option<(Instant, String)>,
 }
@@ -40,21 +45,23 @@ impl Outage {
         let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
         let lost = known.lost.as_ref();
         let lost = lost.filter(|(at, _)| at.elapsed() < LOST_FOR);
-        let reason = known.reason.as_ref();
-        reason.or(lost.map(|(_, reason)| reason)).cloned()
+        let last = known.failed.as_ref().or(lost);
+        last.map(|(_, reason)| reason.clone())
     }
 
     pub(super) fn set(&self, reason: Option<String>) {
         let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        known.reason = reason;
+        known.failed = reason.map(|reason| (Instant::now(), reason));
     }
 
-    /// Records that a statement was answered: the database is there, even if it took no further connection.
-    fn answered(&self) {
+    /// Records that a statement was answered: the database is there, even if it took no further connection
+    /// some time ago.
+    fn answered(&self, now: Instant) {
         let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        let is_away = known.reason.is_some();
+        let failed = known.failed.as_ref();
+        let is_over = failed.is_some_and(|(at, _)| now.duration_since(*at) >= FAILED_FOR);
         drop(known);
-        if is_away {
+        if is_over {
             self.set(None);
         }
     }
@@ -237,7 +244,7 @@ impl Link {
     ) -> Result<Vec<Row>> {
         match timeout_at(until, session.query(text, parameters)).await {
             Ok(Ok(rows)) => {
-                self.away.answered();
+                self.away.answered(Instant::now());
                 Ok(rows)
             }
             Ok(Err(error)) if ErrorKind::from(&error) == ErrorKind::Refused => {
@@ -423,4 +430,24 @@ fn not_encrypted(reason: &str) -> String {
         ""
     };
     format!("there is no encrypted connection to it: {reason}{advice}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_that_is_tried_in_vain_is_an_outage_while_others_work() {
+        let away = Outage::default();
+        away.set(Some("no room".to_owned()));
+        let now = Instant::now();
+        away.answered(now);
+        assert_eq!(away.reason().as_deref(), Some("no room"));
+        away.answered(now + FAILED_FOR);
+        assert_eq!(away.reason(), None);
+        away.set(Some("no room".to_owned()));
+        // Any new connection shows that there is room.
+        away.set(None);
+        assert_eq!(away.reason(), None);
+    }
 }
