@@ -78,7 +78,7 @@ pub(super) struct Job {
     until: Instant,
     /// Number of statements in which it was sent.
     sent: u32,
-    /// Whether it is sent alone, because a statement with it and others was refused.
+    /// Whether it is sent alone, because a statement with it was refused or undone.
     is_alone: bool,
 }
 
@@ -118,6 +118,17 @@ impl Job {
         let _ = self
             .reply
             .send(result.map(|last| Written { last, payloads }));
+    }
+
+    fn fail(self, error: &Error) {
+        self.answer(Err(match error {
+            Error::Unreachable { reason } => Error::Unreachable {
+                reason: reason.clone(),
+            },
+            error => Error::Database {
+                reason: error.to_string(),
+            },
+        }));
     }
 }
 
@@ -164,17 +175,39 @@ async fn run(link: Link, gate: Arc<WriteGate>, mut jobs: mpsc::Receiver<Job>) {
             }
         }
         gather(&mut jobs, &mut queue).await;
-        let mut batch: Vec<Job> = match queue.front().is_some_and(|job| job.is_alone) {
-            true => queue.pop_front().into_iter().collect(),
-            false => batch::next(&mut queue, |job: &Job| &job.append),
-        };
-        carry_out(&link, &gate, &mut batch).await;
-        // Before the newer ones, so that the order within a session is kept.
-        for job in batch.into_iter().rev() {
-            queue.push_front(job);
-        }
+        let mut batch = next_batch(&mut queue);
+        carry_out(&link, &gate, &mut batch, &mut queue).await;
+        put_back(&mut queue, batch);
     }
     link.close().await;
+}
+
+/// Takes the appends of the next statement: the first one if it is sent alone, or those before such a one.
+fn next_batch(queue: &mut VecDeque<Job>) -> Vec<Job> {
+    let alone = queue.iter().position(|job| job.is_alone);
+    if alone == Some(0) {
+        return queue.pop_front().into_iter().collect();
+    }
+    let mut later = queue.split_off(alone.unwrap_or(queue.len()));
+    let batch = batch::next(queue, |job: &Job| &job.append);
+    queue.append(&mut later);
+    batch
+}
+
+/// Puts back what was not written: before the newer ones, so that the order within a session is kept. One that
+/// was sent alone holds up no other session.
+fn put_back(queue: &mut VecDeque<Job>, mut batch: Vec<Job>) {
+    if let [job] = batch.as_slice()
+        && job.is_alone
+        && queue
+            .iter()
+            .all(|other| other.append.session != job.append.session)
+    {
+        queue.extend(batch.pop());
+    }
+    for job in batch.into_iter().rev() {
+        queue.push_front(job);
+    }
 }
 
 /// Takes what has arrived, and what the callers of the last statement append next: they run first.
@@ -195,7 +228,12 @@ async fn gather(jobs: &mut mpsc::Receiver<Job>, queue: &mut VecDeque<Job>) {
 }
 
 /// Runs one statement and answers the appends whose result is known; the others stay in the batch.
-async fn carry_out(link: &Link, gate: &Arc<WriteGate>, batch: &mut Vec<Job>) {
+async fn carry_out(
+    link: &Link,
+    gate: &Arc<WriteGate>,
+    batch: &mut Vec<Job>,
+    queue: &mut VecDeque<Job>,
+) {
     let until = batch.iter().map(|job| job.until).min();
     let session = match link.session(until.unwrap_or_else(Instant::now)).await {
         Ok(session) => session,
@@ -216,7 +254,11 @@ async fn carry_out(link: &Link, gate: &Arc<WriteGate>, batch: &mut Vec<Job>) {
             give_up(batch, &failed("append events")(error));
         }
         ErrorKind::Again => {
-            give_up(batch, &failed("append events")(error));
+            // One of them may be the cause, such as a large one that takes longer than a timeout.
+            batch.iter_mut().for_each(|job| job.is_alone = true);
+            let error = failed("append events")(error);
+            give_up(batch, &error);
+            give_up_alone(queue, &error);
             sleep(AGAIN).await;
         }
         // One of them may be the cause, and the others are not refused with it.
@@ -245,16 +287,17 @@ fn give_up(batch: &mut Vec<Job>, error: &Error) {
     let now = Instant::now();
     let (over, left): (Vec<Job>, Vec<Job>) = batch.drain(..).partition(|job| job.until <= now);
     *batch = left;
-    for job in over {
-        job.answer(Err(match error {
-            Error::Unreachable { reason } => Error::Unreachable {
-                reason: reason.clone(),
-            },
-            error => Error::Database {
-                reason: error.to_string(),
-            },
-        }));
-    }
+    over.into_iter().for_each(|job| job.fail(error));
+}
+
+/// Fails the appends whose time is over and that wait to be sent alone: the database may undo all of them, one
+/// after the other.
+fn give_up_alone(queue: &mut VecDeque<Job>, error: &Error) {
+    let now = Instant::now();
+    let is_over = |job: &Job| job.is_alone && job.until <= now;
+    let (over, left): (VecDeque<Job>, VecDeque<Job>) = queue.drain(..).partition(is_over);
+    *queue = left;
+    over.into_iter().for_each(|job| job.fail(error));
 }
 
 /// Sends one statement. The appends whose result is known are answered.

@@ -332,6 +332,42 @@ async fn a_cancelled_append_is_tried_again_and_its_failure_is_temporary() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_append_that_the_database_cancels_holds_up_no_other_session() {
+    const B: SessionId = SessionId::from_u128(0xB);
+    let Some(made) = store("cancelled_alone").await else {
+        return;
+    };
+    made.close().await.unwrap();
+    let server = Server::shared().unwrap();
+    // It does not end before the test has it succeed.
+    let patient = options(&server.url("cancelled_alone")).patience(Duration::from_secs(60));
+    let engine = Arc::new(Postgres::open(patient).await.unwrap());
+    let (a, b) = (
+        engine.claim(A).await.unwrap(),
+        engine.claim(B).await.unwrap(),
+    );
+    let rows_of_a = format!("FOR EACH ROW WHEN (NEW.session = '{}') EXECUTE", A.0);
+    let cancel = CANCEL.replace("EXECUTE", &rows_of_a);
+    sql(server, "cancelled_alone", &cancel).await;
+    let cancelled = tokio::spawn({
+        let (engine, append) = (engine.clone(), append(a.epoch, 0, b"1"));
+        async move { engine.append(append).await }
+    });
+    for n in 0..5 {
+        let append = Append {
+            session: B,
+            ..append(b.epoch, n, b"1")
+        };
+        assert_eq!(engine.append(append).await.unwrap(), n + 1);
+    }
+    assert!(!cancelled.is_finished());
+    let end = "DROP TRIGGER cancel ON unisono_events";
+    sql(server, "cancelled_alone", end).await;
+    assert_eq!(cancelled.await.unwrap().unwrap(), 1);
+    engine.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_statement_that_the_database_undoes_costs_no_connection() {
     let Some(made) = store("undone").await else {
         return;
