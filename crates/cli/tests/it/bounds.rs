@@ -124,9 +124,14 @@ fn bodies_take_no_more_memory_together_than_they_may() {
         .expect(201);
     // One that does not say how long it is counts as it comes.
     let chunked = format!(
-        "POST /v1/sessions HTTP/1.1\r\nHost: {}\r\nAuthorization: {bearer}\r\nConnection: close\r\n\
-         Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n9C40\r\n{}\r\n0\r\n\r\n",
-        daemon.address,
+        "{}9C40\r\n{}\r\n0\r\n\r\n",
+        json_head(
+            to,
+            "POST",
+            "/v1/sessions",
+            &[("Transfer-Encoding", "chunked")],
+            0
+        ),
         " ".repeat(40_000),
     );
     send_to(&daemon.address, &chunked, b"").expect(503);

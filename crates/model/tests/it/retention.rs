@@ -53,10 +53,10 @@ fn every_probe_set_has_all_categories_and_its_conversation_answers() {
         let (lines, probes) = probed(set);
         let all: Vec<String> = lines.iter().map(conversation::Line::text).collect();
         let whole = report(&all.join("\n"), &probes);
-        assert!(whole.all.share() > 0.9, "{}: {:?}", set.1, whole.all);
+        assert!(whole.all.share() > 0.9, "{}: {:?}", set, whole.all);
         for category in Category::ALL {
             let asked = whole.by_category.get(&category).map_or(0, |score| score.of);
-            assert!(asked >= 8, "{}: {asked} of {category}", set.1);
+            assert!(asked >= 8, "{}: {asked} of {category}", set);
         }
     }
 }
