@@ -490,7 +490,7 @@ async fn a_message_without_a_result_fails_with_its_first_reason() {
 
 #[tokio::test]
 async fn an_agent_that_answers_with_a_message_has_the_time_of_its_definition() {
-    let server = Server::start(plain, |_: &str, _: &Value| Reply::Silence).await;
+    let server = Server::start(plain, |_: &str, _: &Value| Act::silence()).await;
     let mut asking = attempt(&server.remote());
     asking.definition.timeout_ms = 100;
     let failed = ask(&server.remote(), &asking).await.unwrap_err();
