@@ -42,7 +42,7 @@ pub use floor::holds;
 pub use foresee::{ExpectedGrowth, ForeseenSummary, foresee};
 pub use outcome::NewSummary;
 pub use part::ContextPart;
-pub use regenerate::{Edit, PERSON, edited, regenerate};
+pub use regenerate::{EXTRACTIVE, Edit, PERSON, edited, regenerate};
 pub use repair::{repair, rewrite, without};
 pub use tiered::Loads;
 pub use unit::Unit;

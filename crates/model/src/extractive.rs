@@ -43,14 +43,12 @@ mod terms;
 mod weights;
 
 use unisono_context::checkpoint::{FactCoverage, KeyFact, Span};
+pub use unisono_context::compaction::EXTRACTIVE;
 use unisono_context::{Ordinal, Tokens};
 
 pub(crate) use passage::one_word;
 pub use passage::{Passage, PassageKind};
 pub(crate) use prior::is_call;
-
-/// The name of the offline model, and of its provider.
-pub const EXTRACTIVE: &str = "extractive";
 
 /// Counts the tokens of a text.
 pub type CountTokens<'a> = &'a dyn Fn(&str) -> u64;

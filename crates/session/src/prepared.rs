@@ -277,6 +277,7 @@ impl State {
             kind: Kind::Auto,
             model: planned.model.clone(),
             alterations: altered.cloned().chain(masks).collect(),
+            quoted: self.quoted(head, &planned.plan, &material.prior),
             prior: material.prior,
             messages: material.messages,
             recent: material.recent,

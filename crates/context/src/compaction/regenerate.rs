@@ -14,6 +14,8 @@ use super::{Cover, Draft, Plan, Rejection, Step, Stop, accept_replacement, summa
 
 /// The model name of a summary written by a person.
 pub const PERSON: &str = "person";
+/// The model name of a summary that consists of quotes, and of the offline model that writes it.
+pub const EXTRACTIVE: &str = "extractive";
 
 /// A person's text for a checkpoint.
 #[derive(Clone, Debug)]

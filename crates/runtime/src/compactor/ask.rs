@@ -312,7 +312,7 @@ async fn plan(asked: &SummaryRequest<'_>) -> Result<Parts, Arc<str>> {
         max_output: summariser.max_output,
         cap: asked.room,
     };
-    let lost = extract::lost_facts(&extract::prior_facts(&job), asked.key_facts);
+    let lost = extract::lost_facts(&extract::facts_of(&job.prior), asked.key_facts);
     let work = spawn_blocking(move || {
         let tokenizer = Tokenizer::load(summariser.encoding).map_err(|error| error.to_string())?;
         let said = transcript(&job, &job.messages);

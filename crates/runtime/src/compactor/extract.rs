@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use unisono_context::Tokens;
 use unisono_context::checkpoint::{Body, Checkpoint, FactCoverage, KeyFact, Tier, block_text};
 use unisono_context::compaction::{Cover, Draft, SECTIONS, Stop, accept, truncated};
 use unisono_context::tokens::Counts;
+use unisono_context::{Message, Tokens};
 use unisono_model::catalogue::EXTRACTIVE;
 use unisono_model::extractive::{self, Passage, SummaryInput, SummaryLayout};
 use unisono_model::redact::redact;
@@ -89,7 +89,20 @@ async fn extract(
     // A summary must be smaller than its input.
     let cap = cap.min(cover.original.minus(Tokens(1)));
     let work = tokio::task::spawn_blocking(move || {
-        with_input(&job, cap, |input| {
+        // Quotes are chosen again from the messages behind earlier ones, if the job has them.
+        let prior = if job.quoted.is_empty() {
+            &*job.prior
+        } else {
+            &[]
+        };
+        let mut messages: Vec<&Message> = job
+            .quoted
+            .iter()
+            .chain(&job.messages)
+            .map(|m| &**m)
+            .collect();
+        messages.sort_by_key(|message| message.ordinal);
+        with_input_of(&job, prior, &messages, cap, |input| {
             let telegraphic = style == Style::Telegraphic;
             let input = SummaryInput {
                 telegraphic,
@@ -154,31 +167,41 @@ pub(super) async fn coverage(
         .map_err(|_| Arc::from("the search for facts panicked"))?
 }
 
-/// Calls `read` with the input of the extractive summariser. Blocks.
+/// Calls `read` with the earlier summaries and the new messages. Blocks.
 fn with_input<T>(
     job: &CompactionJob,
     cap: Tokens,
     read: impl FnOnce(&SummaryInput<'_>) -> T,
 ) -> Result<T, Arc<str>> {
+    let messages: Vec<&Message> = job.messages.iter().map(|message| &**message).collect();
+    with_input_of(job, &job.prior, &messages, cap, read)
+}
+
+/// Calls `read` with these summaries and messages as the input of the extractive summariser. Blocks.
+fn with_input_of<T>(
+    job: &CompactionJob,
+    prior: &[Arc<Checkpoint>],
+    messages: &[&Message],
+    cap: Tokens,
+    read: impl FnOnce(&SummaryInput<'_>) -> T,
+) -> Result<T, Arc<str>> {
     let encoding = job.plan.budget.encoding;
     let tokenizer = Tokenizer::load(encoding).map_err(|error| Arc::from(error.to_string()))?;
-    let passages = Passage::of_messages(job.messages.iter().map(|message| &**message));
-    let prior: Vec<&str> = job.prior.iter().filter_map(|c| summary_of(c)).collect();
+    let passages = Passage::of_messages(messages.iter().copied());
+    let prior_facts = facts_of(prior);
+    let prior: Vec<&str> = prior.iter().filter_map(|c| summary_of(c)).collect();
     let prior = prior.join("\n\n");
     Ok(read(&SummaryInput {
         prior: (!prior.is_empty()).then_some(prior.as_str()),
-        prior_facts: &prior_facts(job),
+        prior_facts: &prior_facts,
         layout: layout(job),
         instructions: job.writing.instructions.as_deref(),
         ..SummaryInput::new(&passages, cap, &|text| tokenizer.count(text).at_most.0)
     }))
 }
 
-pub(super) fn prior_facts(job: &CompactionJob) -> Vec<KeyFact> {
-    let facts = job
-        .prior
-        .iter()
-        .flat_map(|checkpoint| &checkpoint.key_facts);
+pub(super) fn facts_of(prior: &[Arc<Checkpoint>]) -> Vec<KeyFact> {
+    let facts = prior.iter().flat_map(|checkpoint| &checkpoint.key_facts);
     facts.cloned().collect()
 }
 
@@ -219,7 +242,7 @@ async fn truncate(
     // A token has at least one byte.
     let bytes = |text: &str| Tokens(text.len() as u64);
     let room = Tokens(cap.0 / TRUNCATION_FACTS_PART);
-    let key_facts = KeyFact::carried_within(&prior_facts(job), &[], room, bytes);
+    let key_facts = KeyFact::carried_within(&facts_of(&job.prior), &[], room, bytes);
     let mut keep = TRUNCATION_KEEPS;
     while keep > 0 {
         let text = match layout(job) {

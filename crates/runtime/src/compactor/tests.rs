@@ -4,6 +4,7 @@ mod ahead;
 mod arrivals;
 mod batches;
 mod bounds;
+mod generations;
 mod repairs;
 mod wishes;
 

@@ -3,9 +3,12 @@
 use std::sync::Arc;
 
 use unisono_context::alteration::Alteration;
-use unisono_context::checkpoint::{Checkpoint, Kind};
-use unisono_context::compaction::{Cover, Plan, Step as PlanStep};
-use unisono_context::{CheckpointId, Encoding, Message, MessageId, Ordinal, SessionId, TurnId};
+use unisono_context::checkpoint::{Checkpoint, Kind, Span};
+use unisono_context::compaction::{Cover, EXTRACTIVE, Plan, Step as PlanStep};
+use unisono_context::tokens::Count;
+use unisono_context::{
+    CheckpointId, Encoding, Message, MessageId, Ordinal, SessionId, Tokens, TurnId,
+};
 
 use crate::event::{Settings, SummaryOptions, Work};
 use crate::ids;
@@ -15,6 +18,9 @@ use crate::upcoming::UpcomingTopic;
 
 /// Messages after the cutoff that a summariser gets as context only.
 const RECENT_SHOWN: usize = 6;
+
+/// The maximum number of tokens of [`CompactionJob::quoted`]: some 2 MB of text.
+const QUOTED_MAX: Tokens = Tokens(500_000);
 
 /// The step of a [`CompactionJob`] that writes a summary ahead.
 pub const AHEAD: u32 = 0;
@@ -41,6 +47,10 @@ pub struct CompactionJob {
     /// The summaries that are read first, oldest first: those that a new summary replaces, or, for
     /// a regenerated summary, the ones before it.
     pub prior: Vec<Arc<Checkpoint>>,
+    /// The messages of which `prior` consists, oldest first: a summary of quotes is chosen from them
+    /// again, so that it keeps as much as one summary of all. Empty if a model or a person wrote any
+    /// of `prior`, or if the messages have too many tokens.
+    pub quoted: Vec<Arc<Message>>,
     /// The messages to summarise, mask or cut, oldest first.
     pub messages: Vec<Arc<Message>>,
     /// The topics that later steps summarise, which may be part of the same request.
@@ -168,6 +178,7 @@ impl State {
             kind,
             model: turn.team.lead.model.clone(),
             alterations: altered.cloned().collect(),
+            quoted: self.quoted(head, plan, &prior),
             prior,
             messages,
             recent,
@@ -177,6 +188,46 @@ impl State {
             settings: turn.settings.clone(),
             bounded: self.is_bounded(ids::summaries(turn.accepted.id)),
         })
+    }
+}
+
+impl State {
+    /// As [`CompactionJob::quoted`]. The cost depends on its length, and on the number of summaries
+    /// that quoted from it.
+    pub(crate) fn quoted(
+        &self,
+        head: MessageId,
+        plan: &Plan,
+        prior: &[Arc<Checkpoint>],
+    ) -> Vec<Arc<Message>> {
+        if !matches!(plan.step, PlanStep::Summarise { .. }) {
+            return Vec::new();
+        }
+        let mut spans: Vec<Span> = prior.iter().flat_map(|c| &c.covers).copied().collect();
+        spans.sort_by_key(|span| span.first);
+        let encoding = plan.budget.encoding;
+        let cost = |span: &Span| self.tree.cost(head, span.first..=span.last, encoding);
+        let counted: Option<Count> = spans.iter().map(cost).sum();
+        if counted.is_none_or(|count| count.at_most > QUOTED_MAX) || !self.are_quotes(prior) {
+            return Vec::new();
+        }
+        let nodes = spans
+            .iter()
+            .flat_map(|span| self.tree.range(head, span.first..=span.last));
+        nodes.map(|node| node.message.clone()).collect()
+    }
+
+    /// Whether neither a model nor a person wrote these summaries, or one that they replaced.
+    fn are_quotes(&self, prior: &[Arc<Checkpoint>]) -> bool {
+        let mut open: Vec<&Arc<Checkpoint>> = prior.iter().collect();
+        while let Some(checkpoint) = open.pop() {
+            if &*checkpoint.model != EXTRACTIVE {
+                return false;
+            }
+            let replaced = checkpoint.supersedes.iter();
+            open.extend(replaced.filter_map(|id| self.checkpoints.get(*id)));
+        }
+        true
     }
 }
 

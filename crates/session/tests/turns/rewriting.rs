@@ -6,8 +6,9 @@ use unisono_context::checkpoint::{Body, Kind, RevertError, Span, Writer};
 use unisono_context::compaction::Step;
 use unisono_context::tokens::{Count, Counts};
 use unisono_context::{Encoding, Ordinal};
+use unisono_session::assignment::CompactionJob;
 use unisono_session::event::{Outcome, SummaryOptions, Work};
-use unisono_session::machine::NewTurn;
+use unisono_session::machine::{NewTurn, StepResult, WrittenSummary};
 use unisono_session::{Fact, Input, Refusal, ids};
 
 use crate::shell::*;
@@ -67,6 +68,48 @@ fn failed(shell: &Shell, turn: u64) -> (&str, &str) {
     match shell.outcome(turn) {
         Outcome::Failed { code, reason } => (code, reason),
         other => panic!("{other}"),
+    }
+}
+
+/// A summary of this writer.
+fn written(job: &CompactionJob, model: &str) -> Input {
+    let (turn, step) = (job.turn, job.step);
+    let result = StepResult::Written(WrittenSummary {
+        model: model.into(),
+        ..summary(20, &job.encodings)
+    });
+    Input::StepDone { turn, step, result }
+}
+
+#[test]
+fn a_summary_reads_the_messages_behind_earlier_quotes_again() {
+    let rows: [(&[&str], u32); 6] = [
+        (&["extractive"], 10),
+        (&["extractive", "extractive"], 12),
+        (&["person"], 0),
+        (&["test/model"], 0),
+        (&["truncation"], 0),
+        // It has lines of the summary that a person wrote.
+        (&["person", "extractive"], 0),
+    ];
+    for (models, expected) in rows {
+        let mut shell = Shell::with(12);
+        let mut n = 0;
+        for model in models {
+            shell.accept(manual(n));
+            let job = shell.job();
+            shell.feed(written(&job, model)).unwrap();
+            shell.prepare();
+            let briefs = shell.dispatch(turn(n + 1, team(agent("lead"), [])));
+            shell.finish(&briefs[0], "an answer");
+            n += 2;
+        }
+        shell.accept(manual(n));
+        let job = shell.job();
+        let quoted: Vec<u32> = job.quoted.iter().map(|message| message.ordinal.0).collect();
+        assert_eq!(quoted, (1..=expected).collect::<Vec<_>>(), "{models:?}");
+        let first = job.messages.first().unwrap().ordinal.0;
+        assert!(first > expected, "{models:?}: {first}");
     }
 }
 
