@@ -51,6 +51,8 @@ struct Registration {
     /// Whether this server made the token. Such a token signs deliveries and is not sent.
     is_token_made: bool,
     /// The digest of the token that registered it; none: the daemon's own token, or a user of a proxy.
+    /// A callback of an earlier version has none, and its stored text must stay the same.
+    #[serde(skip_serializing_if = "Option::is_none")]
     registrant: Option<String>,
 }
 
@@ -432,6 +434,15 @@ mod tests {
         }
         assert!(Callbacks::open(&[], Some(directory.path())).is_none());
         assert!(Callbacks::open(&["a.example".to_owned()], None).is_none());
+    }
+
+    #[test]
+    fn a_callback_is_erased_by_the_text_with_which_an_earlier_version_stored_it() {
+        let stored = serde_json::to_value(config(json!({"id": "a"}))).unwrap();
+        let stored = json!({"config": stored, "is_token_made": true});
+        let registration: Registration = serde_json::from_value(stored.clone()).unwrap();
+        assert_eq!(registration.registrant, None);
+        assert_eq!(serde_json::to_value(&registration).unwrap(), stored);
     }
 
     #[tokio::test]
