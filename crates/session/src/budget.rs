@@ -47,6 +47,12 @@ impl Amount {
         cost: Cost::ZERO,
     };
 
+    /// The smallest amount. It is reserved for work whose use is only known afterwards.
+    pub const LEAST: Amount = Amount {
+        tokens: Tokens(1),
+        cost: Cost(1),
+    };
+
     /// The usage of a call; an unknown cost counts as zero.
     pub fn from_usage(usage: &Usage) -> Amount {
         Amount {

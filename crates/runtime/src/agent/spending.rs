@@ -7,7 +7,7 @@ use unisono_context::attachment::AttachedFile;
 use unisono_context::{Cost, Tokens};
 use unisono_model::language::{CacheWarm, Exchange, LanguageModel, Request};
 use unisono_model::media::Accepts;
-use unisono_session::budget::ReservationRequest;
+use unisono_session::budget::{Amount, ReservationRequest};
 use unisono_session::machine::CallEnd;
 use unisono_session::run::{AuxiliaryUsage, Reply, Step, Usage, tail};
 
@@ -87,7 +87,7 @@ impl Ctx {
     }
 
     /// Reserves the smallest amount if the run has budgets, for work whose use is only known
-    /// afterwards: a budget that is used up refuses it.
+    /// afterwards: a budget that is used up refuses it. Nobody waits for its release.
     ///
     /// # Errors
     /// A budget is used up, or the session is gone.
@@ -98,8 +98,8 @@ impl Ctx {
         let least = ReservationRequest {
             call: self.next_call(),
             model: self.definition().model.clone(),
-            tokens: Tokens(1),
-            cost: Some(Cost(1)),
+            tokens: Amount::LEAST.tokens,
+            cost: Some(Amount::LEAST.cost),
             last: None,
             short: None,
         };

@@ -245,9 +245,11 @@ impl Tree {
         self.runs.get(&run).map(|run| run.turn)
     }
 
-    /// Whether a call of the run is in progress.
+    /// Whether a call of the run is in progress that will release more than the smallest amount.
     pub fn has_call_under_way(&self, run: RunId) -> bool {
-        self.runs.get(&run).is_some_and(|run| !run.calls.is_empty())
+        let calls = self.runs.get(&run).map(|run| run.calls.values());
+        let mut calls = calls.into_iter().flatten();
+        calls.any(|call| !call.amount.is_within(Amount::LEAST))
     }
 
     /// Whether the run has begun and keeps an amount for its last call.

@@ -1,7 +1,7 @@
 //! A cost before a reply is recorded while its call is in progress, and charged exactly once.
 
 use unisono_context::{Cost, RunId, Tokens};
-use unisono_session::budget::{Amount, Caps, ReservationRequest, TurnCaps};
+use unisono_session::budget::{Amount, Caps, ReservationRequest, TurnCaps, Verdict};
 use unisono_session::event::{Fact, LateOutput};
 use unisono_session::machine::{AttemptEnd, CallEnd, NewTurn};
 use unisono_session::run::{AuxiliaryUsage, Reply, RunCause, Step, ToolCall, Usage};
@@ -251,4 +251,59 @@ fn a_repeated_last_call_has_the_same_reason() {
         })
         .unwrap();
     assert_eq!(why(&shell), Some(said));
+}
+
+#[test]
+fn nobody_waits_for_the_release_of_the_smallest_amount() {
+    let ask = |most: Amount, last: Option<u64>| ReservationRequest {
+        call: 1,
+        model: "fake/model".into(),
+        tokens: most.tokens,
+        cost: Some(most.cost),
+        last: last.map(|last| (Tokens(last), Some(amount(last).cost))),
+        short: None,
+    };
+    for (reserved, waits) in [(Amount::LEAST, false), (amount(1_000), true)] {
+        let mut shell = Shell::with(4);
+        let caps = TurnCaps {
+            turn: Caps {
+                tokens: Some(Tokens(10_000)),
+                ..Caps::NONE
+            },
+            ..TurnCaps::default()
+        };
+        let delegates = ["slow", "patient", "other"].map(agent);
+        let begun = shell.dispatch(NewTurn {
+            caps,
+            ..turn(0, team(agent("lead"), delegates))
+        });
+        let [slow, patient, other] = [0, 1, 2].map(|at: usize| begun[at].run);
+        let attempt = 1;
+        for (run, ask) in [
+            (slow, ask(reserved, None)),
+            (patient, ask(amount(1_000), Some(3_000))),
+        ] {
+            shell.feed(Input::Reserve { run, attempt, ask }).unwrap();
+        }
+        // It keeps the amount of its last call, and waits for its next one.
+        let settled = Input::Settle {
+            run: patient,
+            attempt,
+            call: 1,
+            end: CallEnd::Unsent,
+        };
+        shell.feed(settled).unwrap();
+        let next = ask(amount(6_000), Some(2_000));
+        let of = (other, attempt);
+        let verdict = shell
+            .state()
+            .afford(of, &next, |run| run == patient, shell.now);
+        match verdict {
+            Some(Verdict::Waits(_)) => assert!(waits, "the call is the last one"),
+            Some(Verdict::Granted(granted)) => {
+                assert_eq!((waits, granted.wrap_up.is_some()), (false, true));
+            }
+            refused => panic!("{refused:?}"),
+        }
+    }
 }
