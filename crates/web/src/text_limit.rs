@@ -15,8 +15,8 @@ const MAX_TEXT_BYTES: usize = 16 * 1024;
 /// Maximum shown attachments of a page.
 const MAX_FILES: usize = 48;
 
-/// The remaining bytes and attachments of a page. Texts that come first are shown as a whole while they fit; the others
-/// begin only.
+/// The remaining bytes and attachments of a page. Texts that come first are shown as a whole while
+/// they fit; the others begin only.
 pub(crate) struct TextLimit {
     whole: Cell<usize>,
     previews: Cell<usize>,
