@@ -31,7 +31,8 @@ for line in sys.stdin:
         text = dict(type="text", text="The word is %s." % word)
         send(method="session/update", params=dict(sessionId="s",
              update=dict(sessionUpdate="agent_message_chunk", content=text)))
-        send(id=id, result=dict(stopReason="end_turn"))
+        usage = json.loads(os.environ.get("USAGE", "null"))
+        send(id=id, result=dict(stopReason="end_turn", usage=usage))
 "#;
 
 const ASK: [&str; 5] = ["run", "talk.json", "--task", "Which word?", "--json"];
@@ -114,6 +115,29 @@ fn the_cost_of_a_coding_agent_counts_in_the_budgets_of_its_session() {
     assert_eq!(refused["session"], report["session"]);
     assert_eq!(coder(&refused)["cause"], "budget_exceeded", "{refused}");
     assert_eq!(scene.made(), 2);
+}
+
+#[test]
+fn tokens_that_a_coding_agent_reports_at_its_end_count_for_other_sessions_at_once() {
+    let usage = r#"env = { USAGE = '{"totalTokens": 60000}' }"#;
+    let more = format!("{usage}\n[budget.daemon]\nmax_tokens = 50_000\n");
+    let scene = Scene::new(&more);
+    let daemon = Daemon::start(&scene.place);
+    let ask = || {
+        let turns = format!("/v1/sessions/{}/turns", daemon.session(&json!({})));
+        let task = json!({"task": "Which word?", "lead": "coder", "agents": [], "wait": false});
+        let turn = daemon.post(&turns, &task).expect(202).json();
+        format!("{turns}/{}", turn["turn"].as_str().unwrap())
+    };
+    let ended = |turn: &str| daemon.awaited(turn, |turn| !turn["ended_at"].is_null());
+    let first = ask();
+    heard(&scene.started);
+    tell(&scene.word, "teapot");
+    assert_eq!(ended(&first)["state"], "answered");
+    let refused = ended(&ask());
+    assert!(refused.to_string().contains("budget_exceeded"), "{refused}");
+    assert_eq!(scene.made(), 1);
+    daemon.stop();
 }
 
 #[test]

@@ -187,8 +187,7 @@ impl State {
         self.grant_in_order(myself);
         if self.args.budget_broker.is_some()
             && let Phase::Live(live) = &self.phase
-            && (live.budget_queue.recalled || live.budget_queue.raising.is_some())
-            && live.budget_queue.last_reported != Some(live.session_use())
+            && live.must_report_use()
         {
             self.give_back();
         }
@@ -319,6 +318,16 @@ fn owner_of(state: &SessionState) -> Option<Arc<str>> {
 impl Live {
     pub(super) fn has_no_waiting_calls(&self) -> bool {
         self.budget_queue.queue.calls.is_empty() && self.budget_queue.granted.is_empty()
+    }
+
+    /// Whether the budget broker must know the usage: a part of the grant is awaited, or the usage
+    /// exceeds it. A coding agent, for example, reports its usage only afterwards.
+    fn must_report_use(&self) -> bool {
+        let queue = &self.budget_queue;
+        let is_awaited = queue.recalled || queue.raising.is_some();
+        let in_use = self.machine.state().session_use().in_use;
+        (is_awaited || !in_use.is_within(queue.ceiling))
+            && queue.last_reported != Some(self.session_use())
     }
 
     /// The usage, and whether a part of it will be released by itself.
