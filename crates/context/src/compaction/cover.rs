@@ -13,8 +13,9 @@ use super::{Cover, Mode, Plan, Step, keep, summary_cap};
 
 /// Below this size no summary is requested.
 pub(super) const SMALLEST_SUMMARY: Tokens = Tokens(32);
-/// The largest part of the covered tokens that the summary of a requested compaction may have: a
-/// person gives up the messages for more than a few tokens.
+/// The largest part of the new messages' tokens that the summary of a requested compaction may have
+/// for them: a person gives up the messages for more than a few tokens. It may have as many as the
+/// summaries that it replaces besides, so that requests in a row do not shorten it more and more.
 const WORTHWHILE: Ppm = Ppm::percent(90);
 
 /// The limit that a step must reach.
@@ -89,9 +90,14 @@ fn before(s: &Situation<'_>, start: usize, reach: Reach, tightened: bool) -> Opt
     let largest = summary_cap(s.policy);
     let smallest = smallest_summary(largest, s.target);
     let shrinking = match s.mode {
-        Mode::Manual { .. } => WORTHWHILE
-            .share_of(cover.original)
-            .minus(s.budget.per_message),
+        Mode::Manual { .. } => {
+            let earlier = match &cover.fresh[..] {
+                [] => Tokens::ZERO,
+                _ => s.blocks(&cover.supersedes),
+            };
+            let new = cover.original.minus(earlier);
+            (earlier + WORTHWHILE.share_of(new)).minus(s.budget.per_message)
+        }
         _ => cover.original.minus(s.budget.per_message + Tokens(1)),
     };
     let cap = largest.min(room).min(shrinking);

@@ -2,7 +2,7 @@
 
 use crate::budget::Budget;
 use crate::checkpoint::{Body, Checkpoint, Kind};
-use crate::ids::{Ordinal, Timestamp};
+use crate::ids::{CheckpointId, Ordinal, Timestamp};
 use crate::message::Role;
 use crate::policy::{Keep, Policy};
 use crate::tokens::{Count, Tokens};
@@ -107,6 +107,13 @@ impl<'a> Situation<'a> {
     /// Tokens of a context block, the dialect's overhead included.
     pub(super) fn block(&self, checkpoint: &Checkpoint) -> Count {
         view::block(checkpoint, &self.budget).unwrap_or_default()
+    }
+
+    /// Tokens of these context blocks.
+    pub(super) fn blocks(&self, ids: &[CheckpointId]) -> Tokens {
+        let active = self.view.active().iter();
+        let these = active.filter(|checkpoint| ids.contains(&checkpoint.id));
+        these.map(|checkpoint| self.block(checkpoint).tokens).sum()
     }
 
     /// Tokens that stay if the kept part starts at `start`: the kept part, older pinned units, and

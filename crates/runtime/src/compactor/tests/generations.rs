@@ -33,3 +33,22 @@ async fn ten_summaries_of_quotes_keep_what_one_keeps() {
     often.runtime.shutdown().await;
     once.runtime.shutdown().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_in_a_row_do_not_shorten_the_summary() {
+    let stage = stage(300).await;
+    for _ in 0..10 {
+        stage.compact().await;
+        stage.answer("Thanks, that is fine with me.").await;
+    }
+    let made = stage.checkpoints().await;
+    let tokens = |checkpoint: &Checkpoint| {
+        let count = checkpoint.counts.get(Encoding::O200kBase);
+        count.unwrap().at_most.0
+    };
+    let sizes: Vec<u64> = made.iter().map(|made| tokens(made)).collect();
+    assert!(sizes.len() > 2, "{sizes:?}");
+    let smallest = sizes.iter().min().unwrap();
+    assert!(smallest * 10 >= sizes[0] * 9, "{sizes:?}");
+    stage.runtime.shutdown().await;
+}
