@@ -65,7 +65,7 @@ fn a_call_with_long_arguments_is_shown_in_parts_and_no_page_of_it_is_large() {
         .map(|text| ("files__send", json!({"text": text})))
         .collect();
     let scene = Scene::new(&[&calls[..]], &program("approve = [\"send\"]"), "");
-    let daemon = Daemon::start(&scene.place);
+    let daemon = Daemon::keyed(&scene.place);
     let session = daemon.session(&json!({"title": "Letters"}));
     let turns = format!("/v1/sessions/{session}/turns");
     let task = json!({"task": "Send them.", "wait": false});

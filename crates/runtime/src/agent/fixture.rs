@@ -37,7 +37,7 @@ use crate::limit::Limit;
 use crate::session_port::{MessagePlace, Port, PortFuture, PortResult, RecallResults, SessionPort};
 use crate::watchdog::Watchdog;
 
-pub(crate) use turns::{answering, conversation, turn};
+pub(crate) use turns::{answering, conversation, turn, until};
 
 const SESSION: SessionId = SessionId::from_u128(1);
 
@@ -451,17 +451,6 @@ pub(crate) async fn run_in_time(
     let minute = std::time::Duration::from_secs(60);
     let asked = tokio::time::timeout(minute, agent.run(task(), attempt.ctx()));
     asked.await.expect("it ends")
-}
-
-/// Waits until a condition holds; a wait of a minute is a failure.
-pub(crate) async fn until(what: &str, is_so: impl Fn() -> bool) {
-    let waits = async {
-        while !is_so() {
-            tokio::task::yield_now().await;
-        }
-    };
-    let minute = std::time::Duration::from_secs(60);
-    tokio::time::timeout(minute, waits).await.expect(what);
 }
 
 pub(crate) fn task() -> Task {

@@ -286,12 +286,12 @@ async fn large_events_and_states_are_compressed_by_lz4_if_the_server_has_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_large_append_needs_no_temporary_file_of_the_server() {
-    let Some(server) = own_server(&["temp_file_limit=0", "work_mem=64kB"]).await else {
+    let Some(server) = own_server(&["temp_file_limit=0", "work_mem=1MB"]).await else {
         return;
     };
     let engine = Postgres::open(options(&server.url("talks"))).await.unwrap();
     let claim = engine.claim(A).await.unwrap();
-    let large = vec![7_u8; 2 << 20];
+    let large = vec![7_u8; 8 << 20];
     let last = engine.append(append(claim.epoch, 0, &large)).await;
     assert_eq!(last.unwrap(), 1);
     assert_eq!(engine.read(A, 1, 9).await.unwrap()[0].payload, large);
