@@ -26,8 +26,8 @@ const HELP: &str = "\
 Without --keep, everything before the newest user message is summarised. --topic, --attention and
 --large shrink one part instead, by the rules of the preset tiered. --dry-run also shows the
 automatic compaction of the next turn. Messages in the journal are never changed or deleted.
-A summary has at most nine tenths of the tokens that it replaces. --large cuts at most 1,024
-messages at a time.
+A summary is at most as long as the summaries that it replaces and nine tenths of the new
+messages together. --large cuts at most 1,024 messages at a time.
 
 Examples:
   unisono compact latest --dry-run

@@ -73,6 +73,7 @@ mod tests {
 
     use super::*;
 
+    #[cfg(feature = "schema")]
     const SCHEMA: &str = r#"{"type":"object","properties":{"path":{"type":"string"},"depth":{"type":"integer","minimum":0}},"required":["path"],"additionalProperties":false}"#;
 
     fn check(arguments: &str, schema: &str) -> Result<NewCall, String> {
@@ -89,6 +90,7 @@ mod tests {
         check_call(&call, &tool)
     }
 
+    #[cfg(feature = "schema")]
     #[test]
     fn invalid_arguments_are_reported_to_the_model() {
         for (arguments, says) in [
