@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 
 use super::CountTokens;
+use super::corrections::CorrectedChoice;
 use super::pool::Pool;
 use super::terms::Folded;
 
@@ -27,10 +28,10 @@ pub(super) struct Fitted {
 }
 
 /// The longest beginning of `chosen` whose layout has at most `cap` tokens, filled up with later
-/// units. `None` if no unit fits.
+/// units, none of them without its correction. `None` if no unit fits.
 pub(super) fn fit(
     pool: &Pool<'_>,
-    chosen: &[usize],
+    chosen: &CorrectedChoice,
     cap: u64,
     count: CountTokens<'_>,
     lay_out: &dyn Fn(&[usize]) -> String,
@@ -39,7 +40,7 @@ pub(super) fn fit(
     let mut room = cap;
     // The sum of the lines differs from the count of the whole by a few tokens.
     loop {
-        let units = beginning(pool, chosen, room, &mut lines, lay_out);
+        let units = beginning(pool, &chosen.units, room, &mut lines, lay_out);
         let units = fill(pool, chosen, units, room, &mut lines, lay_out);
         if units.is_empty() {
             return None;
@@ -95,17 +96,17 @@ fn beginning(
 
 fn fill(
     pool: &Pool<'_>,
-    chosen: &[usize],
+    chosen: &CorrectedChoice,
     mut units: Vec<usize>,
     room: u64,
     lines: &mut Lines<'_>,
     lay_out: &dyn Fn(&[usize]) -> String,
 ) -> Vec<usize> {
-    let later = chosen.get(units.len() + 1..).unwrap_or_default();
+    let later = chosen.units.get(units.len() + 1..).unwrap_or_default();
     let mut used = lines.sum(&lay_out(&units));
     for &unit in later.iter().take(FILLERS) {
         let is_too_long = used as f32 + pool.units[unit].tokens > room as f32;
-        if is_too_long {
+        if is_too_long || chosen.lacks_correction(unit, &units) {
             continue;
         }
         units.push(unit);

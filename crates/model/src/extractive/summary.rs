@@ -223,8 +223,8 @@ impl<'a> WeighedInput<'a> {
             SummaryLayout::Rolling => render::rolling(&self.pool, units, &self.coverage, cap),
             SummaryLayout::Paragraph => render::paragraph(&self.pool, units, &self.coverage),
         };
-        fit(&self.pool, &chosen.units, cap, input.count, &lay_out)
-            .or_else(|| self.shortest_summary(input, &chosen.units, cap))
+        fit(&self.pool, chosen, cap, input.count, &lay_out)
+            .or_else(|| self.shortest_summary(input, chosen, cap))
             .unwrap_or_default()
     }
 
@@ -233,14 +233,16 @@ impl<'a> WeighedInput<'a> {
     fn shortest_summary(
         &self,
         input: &SummaryInput<'_>,
-        chosen: &[usize],
+        chosen: &CorrectedChoice,
         cap: u64,
     ) -> Option<Fitted> {
         let may_be_quoted = |unit: &usize| !self.pool.units[*unit].is_failed_call;
         let any = (0..self.pool.units.len())
-            .filter(|unit| !chosen.contains(unit))
+            .filter(|unit| !chosen.units.contains(unit))
             .filter(may_be_quoted);
-        let best = chosen.iter().copied().chain(any).take(LAST_TRIES);
+        let is_valid = |unit: &usize| !chosen.lacks_correction(*unit, &[]);
+        let valid = chosen.units.iter().copied().filter(is_valid);
+        let best = valid.chain(any).take(LAST_TRIES);
         let first = best.clone().next()?;
         let longest = self.pool.units[first].text.len();
         let shorter = std::iter::successors(Some(longest), |bytes| Some(bytes * 3 / 4));

@@ -47,6 +47,12 @@ impl CorrectedChoice {
         let correction = self.by.get(&unit);
         correction.is_some_and(|one| one.strength >= Strength::Differs)
     }
+
+    /// Whether the correction of a unit is one of the choice, but not among these units.
+    pub(in crate::extractive) fn lacks_correction(&self, unit: usize, among: &[usize]) -> bool {
+        let by = self.by.get(&unit).map(|one| one.by);
+        by.is_some_and(|by| self.units.contains(&by) && !among.contains(&by))
+    }
 }
 
 #[cfg(test)]
@@ -55,7 +61,7 @@ mod tests {
 
     use super::*;
     use crate::extractive::Passage;
-    use crate::extractive::fixture::pool_of;
+    use crate::extractive::fixture::{passages_of, pool_of};
 
     #[test]
     fn another_person_replaces_a_statement_only_by_denying_its_value() {
@@ -79,5 +85,22 @@ mod tests {
             let choice = said([("Ana", premiere), (name, text)]);
             assert_eq!(choice.is_outdated(0), is_outdated, "{name}: {text}");
         }
+    }
+
+    #[test]
+    fn a_statement_lacks_its_correction_until_it_is_there() {
+        let texts = [
+            "The premiere is on 14 November.",
+            "I look for a band.",
+            "The premiere moved to 21 November.",
+        ];
+        let passages = passages_of(texts);
+        let mut choice = CorrectedChoice::new(&pool_of(&passages), &[0, 1]);
+        assert!(choice.lacks_correction(0, &[1]));
+        assert!(!choice.lacks_correction(0, &[1, 2]));
+        assert!(!choice.lacks_correction(1, &[]));
+        // It is carried elsewhere.
+        choice.units.retain(|unit| *unit != 2);
+        assert!(!choice.lacks_correction(0, &[1]));
     }
 }
