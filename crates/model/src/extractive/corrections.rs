@@ -47,8 +47,8 @@ pub(super) enum Strength {
     Related,
     /// It is the first sentence of the reply to it.
     Contradicts,
-    /// It has another value of the same kind, but names no subject or is another person's: both are
-    /// needed.
+    /// It has another value of the same kind, but names no subject, names somebody or something else,
+    /// or is another person's: both are needed.
     Completes,
     /// It has the subject and another value of the same kind.
     Differs,
@@ -227,7 +227,10 @@ impl<'p, 'a> LaterStatements<'p, 'a> {
         let contradicts = units[1].cues.intersects(Cues::CORRECTION);
         let is_of_same = || !later.is_of_others_than(earlier);
         if has_cue && is_changed && is_of_same() || contradicts && is_by_another() {
-            return Some(Strength::Replaces);
+            return Some(match later.may_be_of_others_than(earlier) {
+                true => Strength::Completes,
+                false => Strength::Replaces,
+            });
         }
         if !has_cue {
             return is_changed.then_some(Strength::Differs);
@@ -398,6 +401,35 @@ mod tests {
         ];
         let by: Vec<(usize, usize)> = found(&texts).iter().map(|one| (one.0, one.1)).collect();
         assert_eq!(by, [(0, 2), (1, 2)]);
+    }
+
+    #[test]
+    fn each_of_several_chains_of_changes_leads_to_its_newest_statement() {
+        let rows = rows! {
+            ("The", ""),
+            ("Moved: the", ""),
+            ("The", " in Bergen"),
+            ("Moved: the", " in Bergen"),
+        };
+        let names = ["Priya Ramanathan", "Tom Rivera"];
+        for (begin, place) in rows {
+            let said = |at: usize| {
+                let (name, day) = (names[at % 2], 3 + at);
+                if at < 2 {
+                    format!("The meeting with {name}{place} is on {day} April.")
+                } else {
+                    format!("{begin} meeting with {name}{place} is now on {day} April.")
+                }
+            };
+            let texts: Vec<String> = (0..10).map(said).collect();
+            let texts: Vec<&str> = texts.iter().map(|text| &**text).collect();
+            let mut found = found(&texts);
+            found.retain(|(.., strength)| *strength >= Strength::Differs);
+            let by: Vec<(usize, usize)> = found.iter().map(|one| (one.0, one.1)).collect();
+            let newest = |of: usize| (of, 8 + of % 2);
+            let expected: Vec<(usize, usize)> = (0..8).map(newest).collect();
+            assert_eq!(by, expected, "{begin}{place}");
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Tests that a summary does not keep an outdated statement without the one that corrects it.
 
-use unisono_context::{Ordinal, Role, Timestamp};
-use unisono_model::extractive::Passage;
+use unisono_context::{Ordinal, Role, Timestamp, Tokens};
+use unisono_model::extractive::{Passage, SummaryInput, SummaryLayout, summarise};
 
 use crate::rolling::{self, DAY, START, count};
 
@@ -204,4 +204,109 @@ fn a_denied_day_and_a_chain_of_changes_keep_the_newest_statement() {
             assert!(!is_outdated || text.contains(new), "{cap}: {text}");
         }
     }
+}
+
+/// The people whom one person meets, on days that change.
+const MET: [&str; 5] = [
+    "Priya Ramanathan",
+    "Tom Rivera",
+    "Jonas Weber",
+    "Ada Lovelace",
+    "Keiko Mori",
+];
+/// Of a place and a thing.
+const STORIES: [&str; 5] = [
+    "The library near {} lends a {} and keeps its garden free of cars in the summer.",
+    "I ran along the river near {} and then we had {} with bread from the bakery.",
+    "My aunt near {} has hens and a {}, she feeds them before breakfast.",
+    "The museum near {} shows a {} from the east, and most of the clocks still work.",
+    "We painted the fence near {} with a {} that nobody else wanted.",
+];
+
+/// Sixty messages or a few fewer, and the statements about each meeting, oldest first.
+fn meetings(days: usize, place: &str) -> (Vec<String>, Vec<Vec<String>>) {
+    let mut seed = 7_u64;
+    let mut word = || -> String {
+        let letter = |letters: &str| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            char::from(letters.as_bytes()[(seed >> 33) as usize % letters.len()])
+        };
+        let letters = ["bdfgklmnprst", "aeiou", "dglmnrst", "aeiou", "lnrst"];
+        letters.map(letter).into_iter().collect()
+    };
+    let mut story = |n: usize| {
+        let town = word();
+        let town = format!("{}{}", town[..1].to_uppercase(), &town[1..]);
+        let text = STORIES[n % STORIES.len()].replacen("{}", &town, 1);
+        text.replacen("{}", &word(), 1)
+    };
+    let (mut texts, mut chains) = (Vec::new(), vec![Vec::new(); MET.len()]);
+    for day in 0..days {
+        for n in 0..MET.len() {
+            for message in 1..60 / (days * MET.len()) {
+                let sentences: Vec<String> = (0..24).map(|at| story(n + message + at)).collect();
+                texts.push(sentences.join(" "));
+            }
+            let person = (2 * n + day) % MET.len();
+            let (name, date) = (MET[person], 1 + 5 * day + n);
+            let said = match day {
+                0 => format!("The meeting with {name}{place} is on {date} April."),
+                _ => format!("Moved: the meeting with {name}{place} is now on {date} April."),
+            };
+            chains[person].push(said.clone());
+            texts.push(said);
+        }
+    }
+    (texts, chains)
+}
+
+fn laid_out(
+    texts: &[String],
+    first: u32,
+    prior: Option<&str>,
+    cap: u64,
+    layout: SummaryLayout,
+) -> String {
+    let said = |(n, text): (u32, &String)| {
+        let at = Timestamp(START + i64::from(n) / 4 * DAY);
+        Passage::text(Ordinal(n), Role::User, at, text.clone())
+    };
+    let passages: Vec<Passage<'_>> = (first..).zip(texts).map(said).collect();
+    let input = SummaryInput {
+        prior,
+        layout,
+        ..SummaryInput::new(&passages, Tokens(cap), &count)
+    };
+    summarise(&input).text
+}
+
+#[test]
+fn no_statement_of_a_chain_is_kept_without_the_newest_one() {
+    let mut kept = 0;
+    for (days, place) in [(3, ""), (5, ""), (3, " in Bergen"), (5, " in Bergen")] {
+        let (texts, chains) = meetings(days, place);
+        let size: u64 = texts.iter().map(|text| count(text)).sum();
+        let (before, after) = texts.split_at(texts.len() / 2);
+        let new = before.len() as u32 + 1;
+        for part in [10, 8, 5, 3] {
+            for layout in [SummaryLayout::Rolling, SummaryLayout::Paragraph] {
+                let cap = size / part;
+                let earlier = laid_out(before, 1, None, cap, layout);
+                let summaries = [
+                    laid_out(&texts, 1, None, cap, layout),
+                    laid_out(after, new, Some(&earlier), cap, layout),
+                ];
+                for text in summaries {
+                    let has = |said: &&String| text.contains(said.as_str());
+                    for chain in &chains {
+                        let is_kept = chain.iter().any(|said| has(&said));
+                        let newest = chain.last().filter(has);
+                        assert!(!is_kept || newest.is_some(), "1/{part}: {chain:?}\n{text}");
+                        kept += usize::from(newest.is_some());
+                    }
+                }
+            }
+        }
+    }
+    assert!(kept >= 64, "{kept}");
 }

@@ -208,6 +208,14 @@ impl Statement {
         !own.is_empty() && !others.is_empty() && !own.iter().any(|name| others.contains(name))
     }
 
+    /// Whether it may be about another person or thing: each has a name that the other does not have,
+    /// and another value differs too.
+    pub(super) fn may_be_of_others_than(&self, other: &Statement) -> bool {
+        self.has_other_name_than(other)
+            && other.has_other_name_than(self)
+            && self.changes_value_of(other)
+    }
+
     fn values_of(&self, kind: Kind) -> Vec<&str> {
         let own = self.values.iter().filter(|(one, _)| *one == kind);
         own.map(|(_, value)| &**value).collect()
