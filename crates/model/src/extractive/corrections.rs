@@ -4,7 +4,7 @@
 //! that differ: another day, time, number, status. With a cue (`moved to`, `Korrektur`) less of the
 //! subject has to be the same, and a name, a number or an id in common suffices. A statement that denies
 //! the earlier value (`on 11 May, not 4 May`) names what it changes. Of several changes of one value the
-//! newest is valid.
+//! newest is valid; if it may be about another thing, the newest one in closer words is needed too.
 
 mod choice;
 mod statement;
@@ -36,6 +36,8 @@ const COMPARED: usize = 64;
 pub(super) struct Correction {
     pub(super) of: usize,
     pub(super) by: usize,
+    /// The newest one with more of its subject, if `by` may be about another thing; otherwise `by`.
+    pub(super) closest: usize,
     /// How much of the earlier statement the later one makes superfluous.
     pub(super) strength: Strength,
 }
@@ -150,6 +152,16 @@ impl<'p, 'a> LaterStatements<'p, 'a> {
             found.extend(strength.map(|strength| (strength, ordinal(&self.pool.units[by]), by)));
         }
         let (strength, at, by) = found.iter().max().copied()?;
+        let common = |by: usize| {
+            let subject = known[&of].subject.iter();
+            let is_common = |term: &&Term| known[&by].subject.contains(term);
+            subject.filter(is_common).count()
+        };
+        let as_strong = found
+            .iter()
+            .filter(|(one, ..)| *one >= strength.min(Strength::Differs));
+        let closest = as_strong.max_by_key(|(_, at, by)| (common(*by), *at, *by));
+        let closest = closest.map_or(by, |(.., closest)| *closest);
         // A newer statement about the same value is valid even if its evidence is weaker.
         found.retain(|(strength, later, newer)| {
             let changes = known[newer].changes_value_of(&known[&by]);
@@ -157,7 +169,15 @@ impl<'p, 'a> LaterStatements<'p, 'a> {
         });
         let newest = found.iter().max_by_key(|(_, at, by)| (*at, *by));
         let by = newest.map_or(by, |(.., newest)| *newest);
-        Some(Correction { of, by, strength })
+        let mut subject = known[&by].subject.iter();
+        let has_another = subject.any(|term| !known[&of].subject.contains(term));
+        let is_closer = has_another && common(closest) > common(by);
+        Some(Correction {
+            of,
+            by,
+            closest: if is_closer { closest } else { by },
+            strength,
+        })
     }
 
     /// Like [`Self::change`]. A statement that denies a value of the earlier one changes it if it has a

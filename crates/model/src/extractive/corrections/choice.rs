@@ -24,7 +24,8 @@ impl CorrectedChoice {
         let mut ranked: Vec<(usize, usize)> = Vec::with_capacity(chosen.len());
         for (rank, &unit) in chosen.iter().enumerate() {
             let correction = by.get(&unit);
-            ranked.extend(correction.map(|one| (2 * rank, one.by)));
+            let newer = correction.map(|one| [one.by, one.closest]);
+            ranked.extend(newer.into_iter().flatten().map(|by| (2 * rank, by)));
             let is_outdated = correction.is_some_and(|one| one.strength == Strength::Replaces);
             ranked.push((
                 if is_outdated {
@@ -50,8 +51,9 @@ impl CorrectedChoice {
 
     /// Whether the correction of a unit is one of the choice, but not among these units.
     pub(in crate::extractive) fn lacks_correction(&self, unit: usize, among: &[usize]) -> bool {
-        let by = self.by.get(&unit).map(|one| one.by);
-        by.is_some_and(|by| self.units.contains(&by) && !among.contains(&by))
+        let lacks = |by: usize| self.units.contains(&by) && !among.contains(&by);
+        let correction = self.by.get(&unit);
+        correction.is_some_and(|one| lacks(one.by) || lacks(one.closest))
     }
 }
 
@@ -102,5 +104,18 @@ mod tests {
         // It is carried elsewhere.
         choice.units.retain(|unit| *unit != 2);
         assert!(!choice.lacks_correction(0, &[1]));
+    }
+
+    #[test]
+    fn a_newer_statement_about_another_thing_displaces_no_correction() {
+        let texts = [
+            "The price of the table is 30 euros.",
+            "The price of the lamp is 40 euros.",
+            "The price of the table is now 130 euros.",
+            "The price of the lamp is now 140 euros.",
+        ];
+        let passages = passages_of(texts);
+        let choice = CorrectedChoice::new(&pool_of(&passages), &[0]);
+        assert_eq!(choice.units, [3, 2, 0]);
     }
 }
