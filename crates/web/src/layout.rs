@@ -6,6 +6,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use unisono_api::harmless::for_html;
 
 use crate::assets::href;
+use crate::text_limit::written;
 use crate::{caller_header, waiting_count};
 
 /// The content policy: only our own style, script and events.
@@ -13,8 +14,9 @@ const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; \
                       connect-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; \
                       frame-ancestors 'none'";
 
-/// Maximum shown characters of a title.
+/// Maximum shown characters of a title, and their bytes.
 const TITLE: usize = 200;
+const TITLE_BYTES: usize = 320;
 
 /// A whole page.
 pub(crate) fn layout(title: &str, body: &Markup) -> Response {
@@ -70,9 +72,29 @@ fn page(title: &str, body: &Markup, class: &str) -> Response {
 
 /// A title, cut if it is long.
 pub(crate) fn cut_title(title: &str) -> String {
-    let mut cut: String = title.chars().take(TITLE).collect();
+    let mut bytes = 0;
+    let fits = |c: &char| {
+        bytes += written(*c);
+        bytes <= TITLE_BYTES
+    };
+    let mut cut: String = title.chars().take(TITLE).take_while(fits).collect();
     if cut.len() < title.len() {
         cut.push('…');
     }
     cut
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_title_is_cut_by_its_characters_and_by_its_bytes() {
+        assert_eq!(cut_title("<a> é"), "<a> é");
+        for (text, shown) in [("a", TITLE), ("é", 160), ("🦀", 80), ("&", 64)] {
+            let whole = text.repeat(shown);
+            assert_eq!(cut_title(&whole), whole);
+            assert_eq!(cut_title(&text.repeat(shown + 1)), format!("{whole}…"));
+        }
+    }
 }

@@ -17,16 +17,17 @@ use crate::error::{self, PageError};
 use crate::extract::{Form, Query};
 use crate::layout::{cut_title, layout};
 use crate::parts::encoded;
-use crate::text_limit::TextLimit;
+use crate::text_limit::{TextLimit, written};
 use crate::{history, importing, lists, parts, waiting_calls};
 
 /// The refresh interval of the list in seconds.
 const EVERY: u32 = 5;
 /// Sessions per page.
 const SHOWN: usize = 50;
-/// Labels of a session that are shown, the characters of a key and of a value, and the bytes of a
-/// label that has a link.
+/// Labels of a session that are shown and their bytes, the characters of a key and of a value, and the
+/// bytes of a label that has a link.
 const LABELS: usize = 8;
+const LABELS_BYTES: usize = 560;
 const KEY: usize = 40;
 const VALUE: usize = 24;
 const LINKED: usize = 200;
@@ -273,15 +274,22 @@ fn labels(session: &SessionListItem, room: &TextLimit) -> Markup {
     let labels: Vec<_> = labels
         .filter(|(key, _)| !key.starts_with("source."))
         .collect();
+    let mut left = LABELS_BYTES;
+    let texts = labels.iter().take(LABELS).map_while(|(key, value)| {
+        let text = format!("{}={}", fmt::line(key, KEY), fmt::line(value, VALUE));
+        left = left.checked_sub(text.chars().map(written).sum())?;
+        Some(text)
+    });
+    let texts: Vec<String> = texts.collect();
+    let more = labels.len() - texts.len();
     html! {
-        @for (key, value) in labels.iter().take(LABELS) {
-            @let text = format!("{}={}", fmt::line(key, KEY), fmt::line(value, VALUE));
+        @for ((key, value), text) in labels.iter().zip(&texts) {
             @match link(key, value).filter(|link| room.cut(link).1 == 0) {
                 Some(link) => a class="tag" href=(link) { (text) },
                 None => span class="tag" { (text) },
             }
         }
-        @if labels.len() > LABELS { " and " (labels.len() - LABELS) " more" }
+        @if more > 0 { " and " (more) " more" }
     }
 }
 

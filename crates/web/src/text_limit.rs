@@ -3,6 +3,7 @@
 use std::cell::Cell;
 
 use unisono_api::fmt;
+use unisono_api::harmless::is_harmful;
 
 use crate::parts::truncate;
 
@@ -14,6 +15,17 @@ const MAX_PREVIEWS_BYTES: usize = 12 * 1024;
 const MAX_TEXT_BYTES: usize = 16 * 1024;
 /// Maximum shown attachments of a page.
 const MAX_FILES: usize = 48;
+
+/// The bytes of a character in a page, which escapes some and replaces harmful ones.
+pub(crate) fn written(c: char) -> usize {
+    match c {
+        '&' => "&amp;".len(),
+        '<' | '>' => "&lt;".len(),
+        '"' => "&quot;".len(),
+        c if is_harmful(c) => char::REPLACEMENT_CHARACTER.len_utf8(),
+        c => c.len_utf8(),
+    }
+}
 
 /// The remaining bytes and attachments of a page. Texts that come first are shown as a whole while
 /// they fit; the others begin only.
@@ -64,6 +76,8 @@ impl TextLimit {
 
 #[cfg(test)]
 mod tests {
+    use unisono_api::harmless::for_html;
+
     use super::*;
 
     #[test]
@@ -79,6 +93,16 @@ mod tests {
         }
         assert_eq!(room.cut(&long), ("", long.len()));
         assert_eq!(room.cut(""), ("", 0));
+    }
+
+    #[test]
+    fn a_character_counts_as_the_page_has_it() {
+        for c in [
+            'a', 'é', '🦀', '&', '<', '>', '"', '\'', '\u{202e}', '\u{1b}',
+        ] {
+            let page = maud::html! { (c) }.into_string();
+            assert_eq!(written(c), for_html(&page).len(), "{c:?}");
+        }
     }
 
     #[test]

@@ -10,16 +10,28 @@ use crate::tools::{Scene, program};
 /// Maximum bytes of a compressed page.
 const SMALL: usize = 60 * 1024;
 
-/// Printable characters that hardly compress.
-fn noise(bytes: usize, seed: u64) -> String {
+/// Random numbers.
+fn random(seed: u64) -> impl FnMut() -> u64 {
     let mut state = seed;
-    let mut next = || {
+    move || {
         state = state
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1_442_695_040_888_963_407);
-        (state >> 33) % 95
-    };
-    let each = (0..bytes).map(|_| char::from(b' ' + next() as u8));
+        state >> 33
+    }
+}
+
+/// Printable characters that hardly compress.
+fn noise(bytes: usize, seed: u64) -> String {
+    let mut next = random(seed);
+    let each = (0..bytes).map(|_| char::from(b' ' + (next() % 95) as u8));
+    each.collect()
+}
+
+/// Characters of four bytes that hardly compress.
+fn wide_noise(chars: usize, seed: u64) -> String {
+    let mut next = random(seed);
+    let each = (0..chars).map(|_| char::from_u32(0x1_0000 + (next() % 0x10_0000) as u32).unwrap());
     each.collect()
 }
 
@@ -203,14 +215,24 @@ fn many_agents_and_attachments_make_no_page_large_and_all_of_them_can_be_seen() 
 
 #[test]
 fn the_list_of_sessions_is_small_with_labels_and_titles_that_do_not_compress() {
-    let place = Place::new();
-    let daemon = Daemon::start(&place);
-    for n in 0..50 {
-        let label = |at: u64| (noise(30, 100 * n + at), json!(noise(30, 200 * n + at + 7)));
-        let labels: serde_json::Map<String, Value> = (0..12).map(label).collect();
-        daemon.session(&json!({"title": noise(500, n), "labels": labels}));
+    type Noise = fn(usize, u64) -> String;
+    let rows: [(u64, Noise, [usize; 2], u64); 2] = [
+        (50, noise, [500, 30], 12),
+        (55, wide_noise, [2_000, 300], 10),
+    ];
+    for (sessions, text, [title, side], many) in rows {
+        let place = Place::new();
+        let daemon = Daemon::start(&place);
+        for n in 0..sessions {
+            let label = |at: u64| {
+                let (name, value) = (text(side, 100 * n + at), text(side, 200 * n + at + 7));
+                (name, json!(value))
+            };
+            let labels: serde_json::Map<String, Value> = (0..many).map(label).collect();
+            daemon.session(&json!({"title": text(title, n), "labels": labels}));
+        }
+        small(&daemon, "/");
+        small(&daemon, "/usage?by=session");
+        daemon.stop();
     }
-    small(&daemon, "/");
-    small(&daemon, "/usage?by=session");
-    daemon.stop();
 }
