@@ -225,6 +225,19 @@ fn nothing_that_steers_reaches_a_terminal_a_page_or_a_file() {
 }
 
 #[test]
+fn a_label_forges_no_row_of_its_session() {
+    let place = Place::new();
+    let daemon = Daemon::start(&place);
+    let labels = json!({"q": "a\nturns        9 ended", "r\r\ns": "b\u{1b}[31m\tc"});
+    let id = session(&daemon, "One", &labels, &["Hello."]);
+    let shown = place.call(&["sessions", "show", &id]).expect(0).stdout;
+    assert!(shown.contains("q=a turns 9 ended  r s=b[31m c"), "{shown}");
+    let turns = shown.lines().filter(|line| line.starts_with("turns"));
+    assert_eq!(turns.collect::<Vec<_>>(), ["turns        0 ended, 0 open"]);
+    daemon.stop();
+}
+
+#[test]
 fn what_did_not_change_for_long_is_deleted_on_request() {
     let scene = Scene::new();
     let place = &scene.place;

@@ -23,6 +23,9 @@ budgets [{level, turn (of an open turn), resource, cap, spent, reserved, remaini
 seconds,
 lost {first, last, found_at, quarantine} (events lost in a repair of the store) or null.";
 
+/// Longest shown label or setting.
+const PAIR_CHARS: usize = 200;
+
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Args {
@@ -138,9 +141,11 @@ impl SessionDetails {
     }
 }
 
+/// Labels or settings, each on one line.
 fn pairs(all: &BTreeMap<String, String>) -> Vec<String> {
     let each = all.iter();
-    each.map(|(key, value)| format!("{key}={value}")).collect()
+    each.map(|(key, value)| show::line(&format!("{key}={value}"), PAIR_CHARS))
+        .collect()
 }
 
 /// The outcomes of all ended turns, newest first.
