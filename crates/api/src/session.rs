@@ -442,7 +442,8 @@ pub struct NewSession {
     /// messages.
     #[serde(default)]
     pub system: Option<String>,
-    /// Labels: platform, channel, owner. Names that begin with `unisono.` are refused.
+    /// Labels: platform, channel, owner. Empty names and names that begin with `unisono.` are
+    /// refused.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
     /// Its own settings, by dotted key; see `PATCH /v1/sessions/{session}/settings`.

@@ -286,7 +286,7 @@ pub struct Import {
     pub title: Arc<str>,
     /// The system text.
     pub system: Arc<str>,
-    /// Labels. Their names must not begin with
+    /// Labels. Their names must not be empty or begin with
     /// [`RESERVED_LABELS`](crate::state::RESERVED_LABELS).
     pub labels: BTreeMap<Arc<str>, Arc<str>>,
     /// Its overrides of settings, as in [`Input::Set`].

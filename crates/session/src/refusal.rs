@@ -29,6 +29,9 @@ pub enum Refusal {
          \"{RESERVED_LABELS}\"; use another name, or omit it"
     )]
     ReservedLabel(Arc<str>),
+    /// A label without a name.
+    #[error("a label has no name: give it one, or omit it")]
+    UnnamedLabel,
     /// The text is not a valid branch name.
     #[error(
         "{0:?} is not a valid branch name: use 1 to {MAX_BRANCH} characters without line ends and \

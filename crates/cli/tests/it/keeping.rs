@@ -111,6 +111,27 @@ fn sessions_are_picked_out_by_their_labels() {
 }
 
 #[test]
+fn a_label_without_a_name_is_refused_wherever_it_comes_from() {
+    let place = Place::new();
+    let daemon = Daemon::start(&place);
+    let labels = json!({"": "x"});
+    let new = json!({"labels": labels});
+    let refused = daemon.post("/v1/sessions", &new).expect(422);
+    let detail = refused.problem("refused");
+    assert!(detail.contains("a label has no name"), "{detail}");
+    let id = session(&daemon, "One", &json!({}), &["Hello."]);
+    daemon.stop();
+    let exported = place.call(&["export", &id]).expect(0).stdout;
+    let (head, rest) = exported.split_once('\n').unwrap();
+    let mut head: Value = serde_json::from_str(head).unwrap();
+    head["labels"] = labels;
+    head["id"] = json!("0192aaaa-0000-7000-8000-000000000001");
+    place.write("unnamed.jsonl", &format!("{head}\n{rest}"));
+    let done = place.call(&["import", "unnamed.jsonl"]).expect(2);
+    done.says(&["a label has no name"]);
+}
+
+#[test]
 fn a_conversation_is_read_by_range_and_role() {
     let place = Place::new();
     place.write(

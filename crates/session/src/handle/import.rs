@@ -157,9 +157,12 @@ fn knows_notes(state: &State, notes: &ImportNotes) -> bool {
         && tightened.all(|id| state.checkpoints.is_tightened(*id))
 }
 
-/// Refuses reserved labels in the conversation, and sets those of this program. A session gets
-/// labels in no other way.
+/// Refuses labels without a name and reserved ones in the conversation, and sets those of this
+/// program. A session gets labels in no other way.
 fn set_labels(import: &mut Import) -> Result<(), Refusal> {
+    if import.labels.contains_key("") {
+        return Err(Refusal::UnnamedLabel);
+    }
     let mut names = import.labels.keys();
     if let Some(name) = names.find(|name| name.starts_with(RESERVED_LABELS)) {
         return Err(Refusal::ReservedLabel(name.clone()));

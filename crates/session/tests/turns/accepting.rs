@@ -175,19 +175,17 @@ fn a_refusal_leaves_the_machine_as_it_was() {
 }
 
 #[test]
-fn reserved_labels_are_refused() {
-    for name in [EPHEMERAL, RESERVED_LABELS, "unisono.anything"] {
+fn reserved_labels_and_those_without_a_name_are_refused() {
+    let reserved = [EPHEMERAL, RESERVED_LABELS, "unisono.anything"];
+    let reserved = reserved.map(|name| (name, Refusal::ReservedLabel(name.into())));
+    for (name, expected) in reserved.into_iter().chain([("", Refusal::UnnamedLabel)]) {
         let import = Import {
             labels: [(name.into(), "x".into())].into(),
             ..conversation(1)
         };
         let mut machine = Machine::new();
         let refusal = machine.handle(Input::Import(import), Timestamp(0));
-        assert_eq!(
-            refusal.unwrap_err(),
-            Refusal::ReservedLabel(name.into()),
-            "{name}"
-        );
+        assert_eq!(refusal.unwrap_err(), expected, "{name}");
         assert_eq!(machine.state().events(), 0, "nothing of it is stored");
     }
     let ephemeral = Import {
