@@ -54,7 +54,7 @@ pub(crate) struct Args {
     /// The session
     #[arg(default_value = "latest")]
     session: String,
-    /// The branch
+    /// The branch; its summary applies to every branch that has the summarised messages
     #[arg(long, default_value = MAIN_BRANCH)]
     branch: String,
     /// Shows the result, and changes nothing

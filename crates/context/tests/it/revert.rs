@@ -82,6 +82,23 @@ fn a_checkpoint_of_another_branch_is_not_reverted_here() {
 }
 
 #[test]
+fn a_checkpoint_and_its_revert_apply_to_every_branch_that_has_its_messages() {
+    let mut chat = Chat::of("U300 A200 U100 A100 U100");
+    let main = chat.head();
+    let before = chat.freeze().id();
+    chat.fork_at(4);
+    chat.say("U100");
+    let side = chat.head();
+    let id = summarise(&mut chat);
+    chat.head = Some(main);
+    assert_ne!(chat.freeze().id(), before);
+    chat.head = Some(side);
+    chat.revert(id);
+    chat.head = Some(main);
+    assert_eq!(chat.freeze().id(), before);
+}
+
+#[test]
 fn what_was_masked_since_is_whole_again_and_what_was_before_stays_masked() {
     let mut chat = Chat::of("U100 A50 T1500 U100 A50 T60 A50 T60 A50 T60 U50");
     let mask = |chat: &mut Chat| {

@@ -16,7 +16,7 @@ pub(super) struct ActiveCheckpoint {
     session: String,
     /// The checkpoint's number; without it, the newest one in the context
     number: Option<u32>,
-    /// The branch
+    /// The branch; the change applies to every branch that has the summarised messages
     #[arg(long, default_value = MAIN_BRANCH)]
     pub(super) branch: String,
 }

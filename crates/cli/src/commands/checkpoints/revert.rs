@@ -14,9 +14,11 @@ use crate::show;
 use super::active::ActiveCheckpoint;
 
 const HELP: &str = "\
-The context of the branch becomes the one before the checkpoint, byte for byte, with all later
-messages. Automatic compaction then waits until the context is nearly full (95 % of the usable
-tokens); `unisono compact` works at any time.
+The messages and summaries that the checkpoint replaced return, unchanged and with all later
+messages, to the context of every branch that has the checkpoint in it. If it is the newest
+checkpoint of the named branch, messages of this branch that were masked or cut later are
+complete again. Automatic compaction of a branch whose newest checkpoint is reverted waits until
+the context is nearly full (95 % of the usable tokens); `unisono compact` works at any time.
 
 Examples:
   unisono checkpoints revert latest

@@ -10,7 +10,7 @@ use crate::problem::{Problem, Result};
 use crate::service::{self, all_branches, find_session};
 
 const HELP: &str = "\
-The branch shares all messages up to its start, and their summaries.
+The branch shares all messages up to its start, and their summaries, also those written later.
 
 Examples:
   unisono sessions branch latest what-if --at 42
