@@ -362,7 +362,8 @@ async fn logged_in(options: &Options) -> Result<(Client, Role)> {
             })
         }
     };
-    let client = connected.map_err(|error| not_connected(&error, &password_hint))?;
+    let user = config.get_user().unwrap_or_default();
+    let client = connected.map_err(|error| not_connected(&error, user, &password_hint))?;
     let role = check::server(&client, options.search_path()).await?;
     let prepared = client.batch_execute(SETTINGS);
     prepared.await.map_err(failed("prepare a connection"))?;
@@ -386,7 +387,7 @@ const PERMANENT: [&str; 2] = ["authentication error", "invalid configuration"];
 
 /// A refusal by the server is permanent, and so are a failed TLS handshake and a missing password. A
 /// server that starts, stops or has no free connection is temporarily unavailable.
-fn not_connected(error: &tokio_postgres::Error, password_hint: &str) -> Error {
+fn not_connected(error: &tokio_postgres::Error, user: &str, password_hint: &str) -> Error {
     let reason = DetailedError(error).to_string();
     if reason.ends_with("password missing") {
         return Error::Database {
@@ -405,7 +406,7 @@ fn not_connected(error: &tokio_postgres::Error, password_hint: &str) -> Error {
     if reason.starts_with("unsupported startup parameter") {
         return Error::Database {
             reason: format!(
-                "a pooler in front of it lets nobody in: {reason}; {}",
+                "a pooler in front of it refused the login of user `{user}`: {reason}; {}",
                 check::PATH_OF_ROLE
             ),
         };
@@ -413,7 +414,7 @@ fn not_connected(error: &tokio_postgres::Error, password_hint: &str) -> Error {
     let is_permanent = PERMANENT.iter().any(|part| text.contains(part));
     match is_permanent || ErrorKind::from(error) == ErrorKind::Refused {
         true => Error::Database {
-            reason: format!("it lets nobody in: {reason}"),
+            reason: format!("it refused the login of user `{user}`: {reason}"),
         },
         false => Error::Unreachable { reason },
     }

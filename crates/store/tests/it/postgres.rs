@@ -843,7 +843,8 @@ async fn a_role_is_let_in_by_the_password_of_a_file_and_by_no_other() {
     let text = refused.to_string();
     assert!(matches!(refused, Error::Database { .. }), "{text}");
     assert!(
-        text.contains("password authentication failed") && !text.contains("wr0ng"),
+        text.contains("it refused the login of user `keeper`: password authentication failed")
+            && !text.contains("wr0ng"),
         "{text}"
     );
     let none = Postgres::open(options(&url)).await.unwrap_err();
