@@ -2,16 +2,17 @@
 
 use crate::compaction::ratio;
 use crate::context::UsableTokens;
-use crate::harmless::is_harmful;
+use crate::harmless::{is_direction, is_harmful};
 use crate::usage::{Amounts, SummaryUsage};
 
-/// A text on one line, without [harmful](is_harmful) characters, cut to this number of characters.
+/// A text on one line, without [harmful](is_harmful) characters and those that [set its
+/// direction](is_direction), cut to this number of characters.
 pub fn line(text: &str, most: usize) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     let whole: String = words
         .join(" ")
         .chars()
-        .filter(|c| !is_harmful(*c))
+        .filter(|c| !is_harmful(*c) && !is_direction(*c))
         .collect();
     if whole.chars().count() <= most {
         return whole;
@@ -116,6 +117,9 @@ mod tests {
     fn what_is_long_is_cut_and_harmless() {
         assert_eq!(line("a  b\n\x1b[31mc", 20), "a b [31mc");
         assert_eq!(line("abcdef", 4), "abc…");
+        for c in "\u{61c}\u{200e}\u{200f}\u{202a}\u{202e}\u{2066}\u{2069}".chars() {
+            assert_eq!(line(&format!("a{c}b"), 20), "ab", "{c:?}");
+        }
     }
 
     #[test]

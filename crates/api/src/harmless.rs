@@ -9,13 +9,22 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 
 /// Whether a character controls its display: control characters except tabs and line breaks (ESC
-/// and the C1 controls included), and characters that set the text direction.
+/// and the C1 controls included), and characters that change the order of the text around them.
 pub const fn is_harmful(c: char) -> bool {
     match c {
         '\t' | '\n' => false,
         '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => true,
         _ => (c as u32) < 0x20 || (0x7f <= c as u32 && c as u32 <= 0x9f),
     }
+}
+
+/// Whether a character only sets the direction of text: the harmful ones that change its order, and
+/// marks, which right-to-left text needs. Lines such as titles are shown without any of them.
+pub const fn is_direction(c: char) -> bool {
+    matches!(
+        c,
+        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+    )
 }
 
 /// For a terminal: harmful characters are removed.

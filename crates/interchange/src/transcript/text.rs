@@ -13,6 +13,7 @@ mod speakers;
 mod time;
 mod whatsapp;
 
+use unisono_api::harmless::is_direction;
 use unisono_context::message::Part;
 use unisono_context::{AgentId, Role};
 
@@ -80,11 +81,6 @@ pub(super) fn role_of(name: &str) -> (Role, Option<AgentId>) {
 fn has_role(name: &str) -> bool {
     let (role, author) = role_of(name);
     role != Role::User || author.is_none()
-}
-
-/// Characters that only set the direction of a text.
-fn is_direction(c: char) -> bool {
-    matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// Whether the first line has a time and a speaker.
