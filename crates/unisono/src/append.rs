@@ -1,5 +1,6 @@
 //! Messages of clients that are appended without a turn.
 
+use unisono_api::harmless::is_direction;
 use unisono_api::message::{self as api, NewMessage, Part};
 use unisono_context::message::{self, Role};
 use unisono_context::{AgentId, Digest, MessageId, Timestamp};
@@ -24,8 +25,8 @@ pub enum Error {
     Both,
     /// The author is not a name.
     #[error(
-        "the author is not valid: use 1 to {AUTHOR_CHARS} characters without line ends and control \
-          characters"
+        "the author is not valid: use 1 to {AUTHOR_CHARS} characters without line ends, control \
+         characters and characters that set the direction of text"
     )]
     Author,
     /// The time cannot be read.
@@ -110,7 +111,8 @@ fn role(role: api::Role) -> Role {
 /// The author with this name.
 pub(crate) fn author(name: &str) -> Result<AgentId, Error> {
     let fits = name.chars().take(AUTHOR_CHARS + 1).count() <= AUTHOR_CHARS;
-    if name.trim().is_empty() || !fits || name.contains(char::is_control) {
+    let steers = |c: char| c.is_control() || is_direction(c);
+    if name.trim().is_empty() || !fits || name.contains(steers) {
         return Err(Error::Author);
     }
     Ok(AgentId::from(name.trim()))

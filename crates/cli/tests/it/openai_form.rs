@@ -105,6 +105,7 @@ fn a_name_that_cannot_be_an_author_is_refused() {
     let long = "x".repeat(201);
     for name in [
         json!("Ana\u{7}"),
+        json!("Ana\u{202e}"),
         json!("a\nb"),
         json!(" "),
         json!(long),

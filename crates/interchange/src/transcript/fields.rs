@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use unisono_api::harmless::is_direction;
 use unisono_context::message::ReportedUsage;
 use unisono_context::{AgentId, Timestamp, Tokens};
 
@@ -52,9 +53,10 @@ pub(super) fn seconds(object: &Object<'_>, key: &str) -> Option<Timestamp> {
         .then_some(Timestamp(ms as i64))
 }
 
-/// The author's `name`.
+/// The author's `name`; `None` also if characters set its direction.
 pub(super) fn author(object: &Object<'_>) -> Option<AgentId> {
-    named(&object.get("name")?.text().ok()?)
+    let name = object.get("name")?.text().ok()?;
+    named(&name).filter(|_| !name.contains(is_direction))
 }
 
 /// An author with this name; `None` if it is blank, longer than 200 characters, or has control

@@ -112,7 +112,7 @@ fn the_authored_subset_keeps_arguments_as_they_were_written() {
 
 #[test]
 fn people_keep_their_names_in_openais_messages() {
-    let text = r#"[{"role":"user","name":"Anna Müller","content":"Can we ship?"},{"role":"user","name":"bob","content":"No, Tuesday."},{"role":"user","name":" ","content":"?"},{"role":"user","name":"a\nb","content":"!"}]"#;
+    let text = r#"[{"role":"user","name":"Anna Müller","content":"Can we ship?"},{"role":"user","name":"bob","content":"No, Tuesday."},{"role":"user","name":" ","content":"?"},{"role":"user","name":"a\nb","content":"!"},{"role":"user","name":"a\u202eb","content":"."}]"#;
     let parsed = read(text.as_bytes(), &named()).unwrap();
     let authors: Vec<Option<&str>> = parsed
         .import
@@ -120,7 +120,10 @@ fn people_keep_their_names_in_openais_messages() {
         .iter()
         .map(|(_, message)| message.author.as_ref().map(|author| author.as_str()))
         .collect();
-    assert_eq!(authors, [Some("Anna Müller"), Some("bob"), None, None]);
+    assert_eq!(
+        authors,
+        [Some("Anna Müller"), Some("bob"), None, None, None]
+    );
 }
 
 #[test]
