@@ -157,7 +157,10 @@ fn import(drawn: Vec<Drawn>, labels: Vec<(Arc<str>, Arc<str>)>, system: Arc<str>
         title: "T \u{7f}\n".into(),
         system,
         settings: labels.iter().rev().step_by(2).cloned().collect(),
-        labels: labels.into_iter().collect(),
+        labels: labels
+            .into_iter()
+            .filter(|(name, _)| !name.is_empty())
+            .collect(),
         messages,
         branches,
         retired: checkpoints.iter().skip(2).map(|c| c.id).collect(),
