@@ -69,9 +69,10 @@ fn whole(daemon: &Daemon, path: &str) -> String {
 
 #[test]
 fn a_call_with_long_arguments_is_shown_in_parts_and_no_page_of_it_is_large() {
-    let texts: Vec<String> = (1..=3)
-        .map(|n| format!("{}end of {n}", noise(60_000, n)))
-        .collect();
+    // Together they fit the window of the model.
+    let texts: Vec<String> = [(60_000, 1), (20_000, 2), (20_000, 3)]
+        .map(|(bytes, n)| format!("{}end of {n}", noise(bytes, n)))
+        .to_vec();
     let calls: Vec<(&str, Value)> = texts
         .iter()
         .map(|text| ("files__send", json!({"text": text})))
