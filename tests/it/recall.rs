@@ -43,14 +43,15 @@ fn may_recall(id: &str) -> Definition {
 /// Begins a branch at the third message.
 async fn fork_at_third(session: &Handle, branch: &str) {
     let third = |state: &unisono_session::State| {
-        let head = state.tree().head("main").unwrap();
-        state.tree().node_at(head, Ordinal(3)).unwrap().message.id
+        let head = state.tree().head("main").expect("a branch");
+        let node = state.tree().node_at(head, Ordinal(3));
+        node.expect("three messages").message.id
     };
     let fork = Input::Fork {
         branch: branch.into(),
-        at: session.inspect(third).await.unwrap(),
+        at: session.inspect(third).await.expect("it is open"),
     };
-    session.request(fork).await.unwrap();
+    session.request(fork).await.expect("it begins");
 }
 
 #[tokio::test(flavor = "multi_thread")]

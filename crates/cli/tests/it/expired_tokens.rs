@@ -11,6 +11,9 @@ use crate::http::{Daemon, Reply};
 use crate::people::{Caller, caller};
 use crate::support::{PATIENCE, Place};
 
+/// The method, path, headers and body of a request.
+type Row<'a> = (&'a str, &'a str, &'a [(&'a str, &'a str)], Option<Value>);
+
 const A2A: [(&str, &str); 1] = [("A2A-Version", "1.0")];
 
 fn message(n: usize) -> Value {
@@ -50,7 +53,7 @@ fn every_door_refuses_an_expired_token_and_says_why() {
     let responses = json!({"model": "team", "input": "When?"});
     let events = format!("{at}/events?after=0");
     let (turns, chats) = (format!("{at}/turns"), format!("{at}/chat"));
-    let rows: [(&str, &str, &[(&str, &str)], Option<Value>); 14] = [
+    let rows: [Row<'_>; 14] = [
         ("GET", "/v1/sessions", &[], None),
         ("GET", &events, &[], None),
         ("GET", "/v1/archive", &[], None),

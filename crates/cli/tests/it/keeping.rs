@@ -126,7 +126,7 @@ fn a_label_without_a_name_is_refused_wherever_it_comes_from() {
     let mut head: Value = serde_json::from_str(head).unwrap();
     head["labels"] = labels;
     head["id"] = json!("0192aaaa-0000-7000-8000-000000000001");
-    place.write("unnamed.jsonl", &format!("{head}\n{rest}"));
+    place.write("unnamed.jsonl", format!("{head}\n{rest}"));
     let done = place.call(&["import", "unnamed.jsonl"]).expect(2);
     done.says(&["a label has no name"]);
 }
