@@ -493,7 +493,7 @@ test("an import that does not reach the daemon is said, and the file stays chose
     await page.getByText(/too large|larger than/).first().waitFor();
     await page.goto(`${place.address}/import`);
     await page.getByLabel("Files").setInputFiles(file(10));
-    await place.stop();
+    await place.halt();
     await page.getByRole("button", { name: "Import", exact: true }).click();
     await page.getByText("Not imported: the connection ended.").waitFor();
     assert.equal(await page.getByLabel("Files").evaluate((field) => field.files.length), 1);
