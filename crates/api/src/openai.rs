@@ -1,7 +1,7 @@
 //! OpenAI's chat completions and responses, as far as agents support them.
 //!
-//! Names and shapes are those of the public API reference. A field without which the answer would
-//! mean something else is refused if agents cannot carry it out. Other fields are ignored:
+//! Names and shapes are those of the public API reference. A field that agents cannot carry out is
+//! refused if the answer would mean something else without it. Other fields are ignored:
 //! `temperature`, `top_p` and similar parameters come from the agent's definition.
 
 mod responses;

@@ -44,7 +44,7 @@ fn small(daemon: &Daemon, path: &str) -> String {
     daemon.get(path).expect(200).text()
 }
 
-/// A text that has a page of its own, read part by part.
+/// Reads a text from its own page, part by part.
 fn whole(daemon: &Daemon, path: &str) -> String {
     let (mut text, mut next) = (String::new(), Some(path.to_owned()));
     while let Some(path) = next {

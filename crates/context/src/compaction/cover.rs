@@ -13,9 +13,9 @@ use super::{Cover, Mode, Plan, Step, keep, summary_cap};
 
 /// Below this size no summary is requested.
 pub(super) const SMALLEST_SUMMARY: Tokens = Tokens(32);
-/// The largest part of the new messages' tokens that the summary of a requested compaction may have
-/// for them: a person gives up the messages for more than a few tokens. It may have as many as the
-/// summaries that it replaces besides, so that requests in a row do not shorten it more and more.
+/// A requested summary has at most this part of the new messages' tokens: a person gives up the
+/// messages for more than a few tokens. The tokens of the summaries that it replaces are added, so that
+/// requests in a row do not shorten it more and more.
 const WORTHWHILE: Ppm = Ppm::percent(90);
 
 /// The limit that a step must reach.

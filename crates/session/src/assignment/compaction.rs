@@ -47,9 +47,9 @@ pub struct CompactionJob {
     /// The summaries that are read first, oldest first: those that a new summary replaces, or, for
     /// a regenerated summary, the ones before it.
     pub prior: Vec<Arc<Checkpoint>>,
-    /// The messages of which `prior` consists, oldest first: a summary of quotes is chosen from them
-    /// again, so that it keeps as much as one summary of all. Empty if a model or a person wrote any
-    /// of `prior`, or if the messages have too many tokens.
+    /// The messages that `prior` quotes from, oldest first. The summariser without a model reads them
+    /// again in place of `prior`. Empty if a model or a person wrote a summary in `prior` or one that
+    /// it replaced, or if the messages have more than 500,000 tokens.
     pub quoted: Vec<Arc<Message>>,
     /// The messages to summarise, mask or cut, oldest first.
     pub messages: Vec<Arc<Message>>,
@@ -217,7 +217,7 @@ impl State {
         nodes.map(|node| node.message.clone()).collect()
     }
 
-    /// Whether neither a model nor a person wrote these summaries, or one that they replaced.
+    /// Whether these summaries, and all that they replaced, consist of quotes.
     fn are_quotes(&self, prior: &[Arc<Checkpoint>]) -> bool {
         let mut open: Vec<&Arc<Checkpoint>> = prior.iter().collect();
         while let Some(checkpoint) = open.pop() {

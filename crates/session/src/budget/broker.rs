@@ -4,9 +4,9 @@
 //! or below the ceiling. To use more, it has the ceiling raised, which is recorded here before the
 //! session gets it. To return unused amounts, it has the ceiling lowered. Both requests contain
 //! absolute numbers, so a repetition changes nothing, and a crash between the two journals leaves a
-//! ceiling that is too high at worst, never too low. Work whose usage is only known afterwards, such as
-//! that of a coding agent, can exceed the ceiling: the session reports that at once, and the ceiling
-//! follows.
+//! ceiling that is too high at worst, never too low. Some usage is known only afterwards, such as that
+//! of a coding agent. It can exceed the ceiling: the session then reports it at once, and the broker
+//! raises the ceiling.
 //!
 //! With a period, the usage of earlier periods does not count. An unused grant of a session still
 //! counts until the session asks again.

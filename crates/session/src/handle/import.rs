@@ -157,7 +157,7 @@ fn knows_notes(state: &State, notes: &ImportNotes) -> bool {
         && tightened.all(|id| state.checkpoints.is_tightened(*id))
 }
 
-/// Refuses labels without a name and reserved ones in the conversation, and sets those of this
+/// Refuses labels of the conversation that are reserved or have no name, and sets those of this
 /// program. A session gets labels in no other way.
 fn set_labels(import: &mut Import) -> Result<(), Refusal> {
     if import.labels.contains_key("") {

@@ -9,7 +9,7 @@ use crate::members::append;
 use crate::postgres::{sql, store};
 
 const A: SessionId = SessionId::from_u128(0xA);
-/// Makes tables of the newest version those of an earlier one.
+/// Turns tables of the newest version into tables of an earlier one.
 const EARLIER: &str = "ALTER TABLE unisono_members DROP COLUMN refused; \
                        UPDATE unisono_schema SET version = 5";
 

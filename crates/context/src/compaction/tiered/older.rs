@@ -44,7 +44,7 @@ impl Entry<'_> {
         self.units.is_empty()
     }
 
-    /// Its tokens if it is summarised by itself.
+    /// The tokens of its summary, if it has one of its own.
     fn as_summary(&self, t: &Tiered<'_, '_>) -> Tokens {
         if self.is_summarised() {
             return self.tokens;
@@ -203,8 +203,8 @@ fn newest_within(t: &Tiered<'_, '_>) -> usize {
     newest.count()
 }
 
-/// One bulk of the oldest topics, as long as bulks of them by the usual number. If `all` topics
-/// become bulks, it has its part of the room that bulks have left, but at least that of one bulk.
+/// One bulk of the `count` oldest topics. It may have the tokens of the bulks that they would make by
+/// the usual number, within their share of the room left for bulks of `all` topics; at least `bulk_cap`.
 fn bulk(t: &Tiered<'_, '_>, count: usize, all: usize) -> Option<Plan> {
     let oldest = &t.older[..count];
     let cover = covering_all(t, oldest)?;

@@ -89,7 +89,7 @@ impl Spending {
     }
 }
 
-/// A reported cost, rounded up to a micro-dollar; none in another currency than that of the budgets.
+/// A reported cost, rounded up to a micro-dollar. None: it is in another currency than the budgets.
 fn dollars(cost: &protocol::Cost) -> Option<Cost> {
     let is_counted = cost.currency.eq_ignore_ascii_case(CURRENCY) && cost.amount.is_finite();
     let micro_dollars = (cost.amount * 1e6 - 1e-3).ceil();
