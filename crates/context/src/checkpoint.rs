@@ -9,11 +9,13 @@ use crate::tokens::{Counts, Tokens};
 use crate::tree::Tree;
 
 mod facts;
+mod kept;
 mod repairs;
 mod revert;
 mod set;
 
 pub use facts::{FACT_TOKENS_MAX, FACTS_MAX, KeyFact};
+pub use kept::{kept_text, without_kept};
 pub use repairs::FailedRepairs;
 pub use revert::{RevertError, reverted};
 pub use set::Checkpoints;

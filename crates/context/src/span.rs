@@ -49,6 +49,24 @@ impl Span {
         out
     }
 
+    /// The first list without the second; each list is ascending and disjoint.
+    pub fn difference(spans: &[Span], others: &[Span]) -> Vec<Span> {
+        let mut out = Vec::new();
+        for span in spans {
+            let mut next = span.first;
+            for other in others.iter().filter(|other| other.overlaps(*span)) {
+                if next < other.first {
+                    out.push(Span::new(next, Ordinal(other.first.0 - 1)));
+                }
+                next = next.max(other.last.next());
+            }
+            if next <= span.last {
+                out.push(Span::new(next, span.last));
+            }
+        }
+        out
+    }
+
     /// Whether the message is in the range.
     pub fn contains(self, ordinal: Ordinal) -> bool {
         self.first <= ordinal && ordinal <= self.last

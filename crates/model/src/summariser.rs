@@ -27,6 +27,7 @@ mod wrap;
 
 use unisono_context::{AgentId, Tokens};
 
+use crate::extractive::CountTokens;
 use crate::language::{LanguageModel, Request};
 use crate::prompt::{Group, Persona, Shared};
 
@@ -49,6 +50,19 @@ pub fn request(model: &dyn LanguageModel, task: &str, max_output: Tokens) -> Req
         output_schema: None,
     });
     Request::new(prefix, group, persona(), task.into(), max_output)
+}
+
+/// The beginning of a text in about this number of tokens at most, up to the end of a paragraph, line,
+/// sentence or word.
+pub fn beginning<'t>(text: &'t str, most: Tokens, count: CountTokens<'_>) -> &'t str {
+    if count(text) <= most.0 {
+        return text;
+    }
+    if most == Tokens::ZERO {
+        return "";
+    }
+    let end = split::boundary(text, split::fitting(text, most.0, count));
+    text[..end].trim_end()
 }
 
 /// The persona of a summariser, for every prompt.

@@ -14,6 +14,7 @@ mod batch;
 mod carry_out;
 mod cooldown;
 mod extract;
+mod kept;
 mod retry;
 mod spending;
 mod summarise;

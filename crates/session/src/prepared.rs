@@ -268,6 +268,7 @@ impl State {
             form: masked(mask),
             counts: Counts::default(),
         });
+        let kept = self.kept(&material.prior);
         Some(CompactionJob {
             session: self.id?,
             turn,
@@ -277,7 +278,8 @@ impl State {
             kind: Kind::Auto,
             model: planned.model.clone(),
             alterations: altered.cloned().chain(masks).collect(),
-            quoted: self.quoted(head, &planned.plan, &material.prior),
+            quoted: self.quoted(head, &planned.plan, &material.prior, &kept),
+            kept,
             prior: material.prior,
             messages: material.messages,
             recent: material.recent,

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use crate::checkpoint::{Body, Checkpoint, Kind, Span, Tier, Writer};
-use crate::ids::Ordinal;
 use crate::policy::Method;
 use crate::tokens::{Ppm, Tokens};
 
@@ -209,24 +208,6 @@ pub(super) fn common(spans: &[Span], others: &[Span]) -> Vec<Span> {
         out.extend(
             touching.map(|other| Span::new(other.first.max(span.first), other.last.min(span.last))),
         );
-    }
-    out
-}
-
-/// The first list without the second; each list is ascending and disjoint.
-pub(super) fn less(spans: &[Span], others: &[Span]) -> Vec<Span> {
-    let mut out = Vec::new();
-    for span in spans {
-        let mut next = span.first;
-        for other in others.iter().filter(|other| other.overlaps(*span)) {
-            if next < other.first {
-                out.push(Span::new(next, Ordinal(other.first.0 - 1)));
-            }
-            next = next.max(other.last.next());
-        }
-        if next <= span.last {
-            out.push(Span::new(next, span.last));
-        }
     }
     out
 }

@@ -9,7 +9,6 @@ use crate::policy::{Method, Policy, Preset};
 use crate::tokens::{Counts, Tokens};
 use crate::view::View;
 
-use super::cover::less;
 use super::{Cover, Draft, Plan, Rejection, Step, Stop, accept_replacement, summary_cap};
 
 /// The model name of a summary written by a person.
@@ -87,7 +86,7 @@ pub fn regenerate(
     let earlier: Vec<Span> = earlier.flat_map(|c| c.covers.iter().copied()).collect();
     let cover = Cover {
         spans: old.covers.clone(),
-        fresh: less(&old.covers, &Span::merged(earlier)),
+        fresh: Span::difference(&old.covers, &Span::merged(earlier)),
         cutoff: old.cutoff,
         supersedes: vec![old.id],
         original: old.original,

@@ -26,6 +26,8 @@ pub struct Material<'a> {
     pub prior: &'a [TranscriptItem<'a>],
     /// The messages after the cutoff, for context only.
     pub recent: &'a [TranscriptItem<'a>],
+    /// The texts of persons that the summary will begin with; none: empty.
+    pub kept: &'a str,
     /// Additional instructions of the user.
     pub instructions: Option<&'a str>,
 }
@@ -70,11 +72,11 @@ pub fn plan_parts(
     limits: Limits,
     count: CountTokens<'_>,
 ) -> Result<Parts, TooSmall> {
-    let instructions = material.instructions.map(|text| {
-        let text = redact(text);
-        words::added(&guard(&text))
-    });
-    let instructions = instructions.unwrap_or_default();
+    let added = material.instructions.map(|text| words::added(&data(text)));
+    let kept = Some(material.kept).filter(|text| !text.is_empty());
+    let kept = kept.map(|text| words::kept(&data(text)));
+    let instructions: Vec<String> = kept.into_iter().chain(added).collect();
+    let instructions = instructions.join("\n\n");
     let shares = Shares::new(prompt, &instructions, limits, count)?;
     let mut transcript = Transcript::new(material.items);
     let mut prior = Transcript::new(material.prior).text;
@@ -109,7 +111,7 @@ impl Parts {
     /// requested length of the summary.
     pub fn task(&self, index: usize, so_far: Option<&str>, target: Tokens) -> String {
         let prior = match so_far {
-            Some(text) => words::so_far(&guard(&redact(text))),
+            Some(text) => words::so_far(&data(text)),
             None if self.prior.is_empty() => String::new(),
             None => words::prior(&self.prior),
         };
@@ -133,6 +135,11 @@ impl Part {
             None => self.text.clone(),
         }
     }
+}
+
+/// A text without credentials that cannot close its wrapper.
+fn data(text: &str) -> String {
+    guard(&redact(text)).into_owned()
 }
 
 /// The messages after the cutoff, as far as they fit; empty if there are none.

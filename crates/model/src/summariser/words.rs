@@ -1,6 +1,6 @@
 //! The introductions of a prompt's placeholders.
 
-use super::wrap::{CONVERSATION, CUTOFF, EARLIER, RECENT, REQUEST, wrap};
+use super::wrap::{CONVERSATION, CUTOFF, EARLIER, KEPT, RECENT, REQUEST, wrap};
 
 /// The end of every part but the last.
 pub(super) const GOES_ON: &str = "The messages go on after this part. You are given the next part together \
@@ -32,6 +32,17 @@ pub(super) fn added(guarded: &str) -> String {
         "The person who asked for the summary adds the following. Do as it says where it is about \
          what the summary keeps and how it is written:",
         REQUEST,
+        guarded,
+    )
+}
+
+/// The text of a person with which the summary begins.
+pub(super) fn kept(guarded: &str) -> String {
+    introduced(
+        "A person wrote the following summary of earlier messages. It is put before yours as it is. \
+         Do not repeat it, and do not contradict it except where later messages change it: then say \
+         what changed:",
+        KEPT,
         guarded,
     )
 }

@@ -19,8 +19,10 @@ pub(super) const CUTOFF: &str = "cutoff";
 pub(super) const REQUEST: &str = "asked_for";
 /// One of several topics.
 pub(super) const TOPIC: &str = "topic";
+/// The text of a person with which the summary begins.
+pub(super) const KEPT: &str = "kept_text";
 
-const TAGS: [&str; 6] = [CONVERSATION, EARLIER, RECENT, CUTOFF, REQUEST, TOPIC];
+const TAGS: [&str; 7] = [CONVERSATION, EARLIER, RECENT, CUTOFF, REQUEST, TOPIC, KEPT];
 
 pub(super) fn wrap(tag: &str, guarded: &str) -> String {
     let end = if guarded.ends_with('\n') { "" } else { "\n" };

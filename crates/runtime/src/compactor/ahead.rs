@@ -43,7 +43,7 @@ pub(super) async fn ahead(
     let Some(until) = work.allowance.share(started, 1) else {
         return Err(failure("no time is left".into(), true));
     };
-    let (key_facts, room) = extract::frame(&work.job, cover, cap).await?;
+    let frame = extract::frame(&work.job, cover, cap).await?;
     let asked = SummaryRequest {
         work,
         chain,
@@ -51,8 +51,7 @@ pub(super) async fn ahead(
         cover,
         below: cover.original,
         cap,
-        room,
-        key_facts: &key_facts,
+        frame: &frame,
         until,
     };
     let mut spent = Some(Cost::ZERO);

@@ -10,7 +10,7 @@ use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::Instant;
 use unisono_context::Tokens;
 use unisono_context::alteration::Alteration;
-use unisono_context::checkpoint::{Body, Checkpoint, KeyFact, Span, block_text};
+use unisono_context::checkpoint::{Body, block_text};
 use unisono_context::compaction::{Cover, Draft, Rejection, Stop, accept, has_text};
 use unisono_context::cost::Cost;
 use unisono_context::message::Message;
@@ -25,7 +25,8 @@ use unisono_session::machine::CallEnd;
 
 use super::batch;
 use super::carry_out::{count, count_block};
-use super::extract::{self, Block, cost, layout, summary_of};
+use super::extract::{self, Block, Frame, cost, layout};
+use super::kept::Head;
 use super::retry::{self, NoSummary};
 use super::{StepEvent, Work};
 use crate::clock;
@@ -43,11 +44,10 @@ pub(super) struct SummaryRequest<'a> {
     pub(super) cover: &'a Cover,
     /// The block must have fewer tokens than this.
     pub(super) below: Tokens,
-    /// The maximum number of tokens of the block …
+    /// The maximum number of tokens of the block.
     pub(super) cap: Tokens,
-    /// … and of the summary's text without its key facts.
-    pub(super) room: Tokens,
-    pub(super) key_facts: &'a [KeyFact],
+    /// The parts of the block beside the summary's text.
+    pub(super) frame: &'a Frame,
     /// The deadline.
     pub(super) until: Instant,
 }
@@ -173,12 +173,13 @@ pub(super) async fn finished(
                     Some(anchored) => anchored,
                     None => (body, counts),
                 };
-                let block = block_text(&asked.cover.spans, &body, asked.key_facts);
+                let key_facts = &asked.frame.key_facts;
+                let block = block_text(&asked.cover.spans, &body, key_facts);
                 let coverage =
                     extract::coverage(job, asked.cover, block, cost(job, counts)).await?;
                 Ok(PartResult::Block(Block {
                     body,
-                    key_facts: asked.key_facts.to_vec(),
+                    key_facts: key_facts.clone(),
                     counts,
                     model: by.clone(),
                     coverage,
@@ -187,7 +188,7 @@ pub(super) async fn finished(
             Err(rejection) => {
                 let most = asked.cap.min(asked.below.minus(Tokens(1)));
                 // Only the text can be shorter, not the parts beside it.
-                let beside = asked.cap.minus(asked.room);
+                let beside = asked.cap.minus(asked.frame.room);
                 let target = shorter_than(target, tokens.minus(beside), most.minus(beside));
                 Err(RejectedReply { rejection, target })
             }
@@ -196,8 +197,11 @@ pub(super) async fn finished(
 }
 
 fn as_block(asked: &SummaryRequest<'_>, text: &str) -> (Body, String) {
-    let body = Body::Summary(text.into());
-    let block = block_text(&asked.cover.spans, &body, asked.key_facts);
+    let Frame {
+        head, key_facts, ..
+    } = asked.frame;
+    let body = Body::Summary(head.above(text).into());
+    let block = block_text(&asked.cover.spans, &body, key_facts);
     (body, block)
 }
 
@@ -310,18 +314,23 @@ async fn plan(asked: &SummaryRequest<'_>) -> Result<Parts, Arc<str>> {
     let limits = Limits {
         window: summariser.window,
         max_output: summariser.max_output,
-        cap: asked.room,
+        cap: asked.frame.room,
     };
-    let lost = extract::lost_facts(&extract::facts_of(&job.prior), asked.key_facts);
+    let Frame {
+        head, key_facts, ..
+    } = asked.frame;
+    let lost = extract::lost_facts(&extract::facts_of(&job.prior), key_facts);
+    let head = head.clone();
     let work = spawn_blocking(move || {
         let tokenizer = Tokenizer::load(summariser.encoding).map_err(|error| error.to_string())?;
         let said = transcript(&job, &job.messages);
         let recent = self::transcript(&job, &job.recent);
-        let prior = prior(&job, &lost);
+        let prior = prior(&job, &head, &lost);
         let material = Material {
             items: &said,
             prior: &prior,
             recent: &recent,
+            kept: &head.text,
             instructions: job.writing.instructions.as_deref(),
         };
         let count = |text: &str| summariser.bound(tokenizer.count(text)).0;
@@ -351,13 +360,10 @@ pub(super) fn transcript<'j>(
 }
 
 /// The earlier summaries, and the facts that would be lost with the last one.
-fn prior<'j>(job: &'j CompactionJob, lost: &'j str) -> Vec<TranscriptItem<'j>> {
-    let span = |checkpoint: &Arc<Checkpoint>| Span::new(checkpoint.first(), checkpoint.cutoff);
-    let summaries = job.prior.iter().filter_map(|checkpoint| {
-        let text = summary_of(checkpoint)?;
-        Some(TranscriptItem::summary(span(checkpoint), text))
-    });
+fn prior<'j>(job: &'j CompactionJob, head: &'j Head, lost: &'j str) -> Vec<TranscriptItem<'j>> {
+    let rest = head.rest.iter();
+    let summaries = rest.map(|(span, text)| TranscriptItem::summary(*span, text));
     let last = job.prior.last().filter(|_| !lost.is_empty());
-    let facts = last.map(|checkpoint| TranscriptItem::summary(span(checkpoint), lost));
+    let facts = last.map(|made| TranscriptItem::summary(made.range(), lost));
     summaries.chain(facts).collect()
 }

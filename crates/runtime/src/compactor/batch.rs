@@ -74,7 +74,7 @@ impl Drafts {
 /// The block of a draft, if it is acceptable.
 pub(super) async fn block_of_draft(asked: &SummaryRequest<'_>) -> Option<Block> {
     let (text, by) = asked.work.drafts.take(asked.cover)?;
-    match finished(asked, text, asked.room, &by).await {
+    match finished(asked, text, asked.frame.room, &by).await {
         Ok(Ok(PartResult::Block(block))) => Some(block),
         Ok(_) | Err(_) => None,
     }
@@ -131,7 +131,7 @@ async fn plan(asked: &SummaryRequest<'_>) -> Option<Batch> {
     let (job, drafts) = (asked.work.job.clone(), asked.work.drafts.clone());
     let summariser = asked.summariser.clone();
     let prompt = asked.chain.prompt(Tier::Topic).clone();
-    let (cap, room) = (asked.cap, asked.room);
+    let (cap, room) = (asked.cap, asked.frame.room);
     let limits = Limits {
         window: summariser.window,
         max_output: summariser.max_output,

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use tokio::task::spawn_blocking;
 use unisono_context::checkpoint::{Body, Checkpoint, FactCoverage, KeyFact, Tier, block_text};
 use unisono_context::compaction::{Cover, Draft, SECTIONS, Stop, accept, truncated};
 use unisono_context::tokens::Counts;
@@ -16,6 +17,7 @@ use unisono_session::assignment::CompactionJob;
 use crate::tokenizer;
 
 use super::carry_out::count_block;
+use super::kept::Head;
 
 /// The initial number of characters that truncation keeps at each end.
 const TRUNCATION_KEEPS: usize = 2_000;
@@ -39,7 +41,9 @@ pub(super) async fn extracted(
     style: Style,
     tokenizer: &tokenizer::Handle,
 ) -> Result<Block, Arc<str>> {
-    let (text, key_facts) = extract(job, cover, cap, style).await?;
+    let quotes = extract(job, cover, cap, style).await?;
+    let text = quotes.head.above(&quotes.text);
+    let key_facts = quotes.key_facts;
     let body = Body::Summary(text.as_str().into());
     let block = block_text(&cover.spans, &body, &key_facts);
     let counts = count_block(job, &block, tokenizer).await?;
@@ -48,7 +52,12 @@ pub(super) async fn extracted(
         stop: Stop::Complete,
         tokens: cost(job, counts),
     };
-    match accept(&draft, job.plan.step.tier(), cap, cover.original) {
+    // A text of a person alone has no sections.
+    let tier = match quotes.text.is_empty() && !quotes.head.text.is_empty() {
+        true => Tier::Topic,
+        false => job.plan.step.tier(),
+    };
+    match accept(&draft, tier, cap, cover.original) {
         Ok(()) => Ok(Block {
             body,
             key_facts,
@@ -79,57 +88,84 @@ pub(super) fn cost(job: &CompactionJob, counts: Counts) -> Tokens {
         .at_most
 }
 
+/// A summary of quotes.
+struct Quotes {
+    head: Head,
+    text: String,
+    key_facts: Vec<KeyFact>,
+}
+
 async fn extract(
     job: &CompactionJob,
     cover: &Cover,
     cap: Tokens,
     style: Style,
-) -> Result<(String, Vec<KeyFact>), Arc<str>> {
+) -> Result<Quotes, Arc<str>> {
     let (job, spans) = (job.clone(), cover.spans.clone());
     // A summary must be smaller than its input.
     let cap = cap.min(cover.original.minus(Tokens(1)));
-    let work = tokio::task::spawn_blocking(move || {
+    let work = spawn_blocking(move || -> Result<Quotes, Arc<str>> {
         // Quotes are chosen again from the messages behind earlier ones, if the job has them.
-        let prior = if job.quoted.is_empty() {
-            &*job.prior
+        let earlier = if job.quoted.is_empty() {
+            &job.prior
         } else {
-            &[]
+            &job.kept
         };
-        let mut messages: Vec<&Message> = job
-            .quoted
-            .iter()
-            .chain(&job.messages)
-            .map(|m| &**m)
-            .collect();
+        let messages = job.quoted.iter().chain(&job.messages);
+        let mut messages: Vec<&Message> = messages.map(|message| &**message).collect();
         messages.sort_by_key(|message| message.ordinal);
-        with_input_of(&job, prior, &messages, cap, |input| {
+        let tokenizer = load_tokenizer(&job)?;
+        let count = |text: &str| tokenizer.count(text).at_most.0;
+        let head = Head::new(&job.kept, earlier, cap, &count);
+        let prior = Prior {
+            text: joined(head.rest.iter().map(|(_, text)| &**text)),
+            facts: facts_of(earlier),
+        };
+        let room = cap.minus(head.tokens);
+        let draft = with_input_of(&job, &prior, &messages, room, |input| {
             let telegraphic = style == Style::Telegraphic;
             let input = SummaryInput {
                 telegraphic,
                 ..*input
             };
-            let draft = extractive::checkpoint(&input, &spans);
-            (draft.text, draft.key_facts)
+            extractive::checkpoint(&input, &spans)
+        })?;
+        Ok(Quotes {
+            head,
+            text: draft.text,
+            key_facts: draft.key_facts,
         })
     });
     work.await
         .map_err(|_| Arc::from("the extractive summariser panicked"))?
 }
 
-/// The parts beside the text of a summary: the key facts of its block, and the maximum number of
-/// tokens of the text.
+/// The parts beside the text of a model's summary.
+pub(super) struct Frame {
+    pub(super) head: Head,
+    pub(super) key_facts: Vec<KeyFact>,
+    /// The maximum number of tokens of the text.
+    pub(super) room: Tokens,
+}
+
+/// The parts beside the text of a summary with at most `cap` tokens.
 pub(super) async fn frame(
     job: &CompactionJob,
     cover: &Cover,
     cap: Tokens,
-) -> Result<(Vec<KeyFact>, Tokens), Arc<str>> {
+) -> Result<Frame, Arc<str>> {
     let (job, spans) = (job.clone(), cover.spans.clone());
-    let work = tokio::task::spawn_blocking(move || {
+    let work = spawn_blocking(move || {
         with_input(&job, cap, |input| {
+            let head = Head::new(&job.kept, &job.prior, cap, input.count);
             let key_facts = extractive::key_facts(input);
             let empty = block_text(&spans, &Body::Summary("".into()), &key_facts);
-            let room = cap.minus(Tokens((input.count)(&empty)));
-            (key_facts, room)
+            let beside = Tokens((input.count)(&empty)) + head.tokens;
+            Frame {
+                head,
+                key_facts,
+                room: cap.minus(beside),
+            }
         })
     });
     work.await
@@ -143,9 +179,8 @@ pub(super) async fn anchors(
     room: Tokens,
 ) -> Result<String, Arc<str>> {
     let job = job.clone();
-    let work = tokio::task::spawn_blocking(move || {
-        with_input(&job, room, |input| extractive::anchors(input, &block))
-    });
+    let work =
+        spawn_blocking(move || with_input(&job, room, |input| extractive::anchors(input, &block)));
     work.await
         .map_err(|_| Arc::from("the search for lost names panicked"))?
 }
@@ -158,13 +193,19 @@ pub(super) async fn coverage(
     tokens: Tokens,
 ) -> Result<Option<FactCoverage>, Arc<str>> {
     let (job, spans) = (job.clone(), cover.spans.clone());
-    let work = tokio::task::spawn_blocking(move || {
+    let work = spawn_blocking(move || {
         with_input(&job, tokens, |input| {
             extractive::coverage(input, &spans, &block)
         })
     });
     work.await
         .map_err(|_| Arc::from("the search for facts panicked"))?
+}
+
+/// The earlier summaries as input.
+struct Prior {
+    text: String,
+    facts: Vec<KeyFact>,
 }
 
 /// Calls `read` with the earlier summaries and the new messages. Blocks.
@@ -174,30 +215,38 @@ fn with_input<T>(
     read: impl FnOnce(&SummaryInput<'_>) -> T,
 ) -> Result<T, Arc<str>> {
     let messages: Vec<&Message> = job.messages.iter().map(|message| &**message).collect();
-    with_input_of(job, &job.prior, &messages, cap, read)
+    let prior = Prior {
+        text: joined(job.prior.iter().filter_map(|made| summary_of(made))),
+        facts: facts_of(&job.prior),
+    };
+    with_input_of(job, &prior, &messages, cap, read)
 }
 
 /// Calls `read` with these summaries and messages as the input of the extractive summariser. Blocks.
 fn with_input_of<T>(
     job: &CompactionJob,
-    prior: &[Arc<Checkpoint>],
+    prior: &Prior,
     messages: &[&Message],
     cap: Tokens,
     read: impl FnOnce(&SummaryInput<'_>) -> T,
 ) -> Result<T, Arc<str>> {
-    let encoding = job.plan.budget.encoding;
-    let tokenizer = Tokenizer::load(encoding).map_err(|error| Arc::from(error.to_string()))?;
+    let tokenizer = load_tokenizer(job)?;
     let passages = Passage::of_messages(messages.iter().copied());
-    let prior_facts = facts_of(prior);
-    let prior: Vec<&str> = prior.iter().filter_map(|c| summary_of(c)).collect();
-    let prior = prior.join("\n\n");
     Ok(read(&SummaryInput {
-        prior: (!prior.is_empty()).then_some(prior.as_str()),
-        prior_facts: &prior_facts,
+        prior: (!prior.text.is_empty()).then_some(prior.text.as_str()),
+        prior_facts: &prior.facts,
         layout: layout(job),
         instructions: job.writing.instructions.as_deref(),
         ..SummaryInput::new(&passages, cap, &|text| tokenizer.count(text).at_most.0)
     }))
+}
+
+fn load_tokenizer(job: &CompactionJob) -> Result<Tokenizer, Arc<str>> {
+    Tokenizer::load(job.plan.budget.encoding).map_err(|error| Arc::from(error.to_string()))
+}
+
+fn joined<'t>(texts: impl Iterator<Item = &'t str>) -> String {
+    texts.collect::<Vec<_>>().join("\n\n")
 }
 
 pub(super) fn facts_of(prior: &[Arc<Checkpoint>]) -> Vec<KeyFact> {
@@ -231,17 +280,15 @@ async fn truncate(
     cap: Tokens,
     tokenizer: &tokenizer::Handle,
 ) -> Result<Block, Arc<str>> {
-    let prior = job
-        .prior
-        .iter()
-        .filter_map(|checkpoint| summary_of(checkpoint));
-    let mut whole: Vec<String> = prior.map(str::to_owned).collect();
-    whole.extend(job.messages.iter().map(|message| message.countable_text()));
+    let Frame { head, .. } = frame(job, cover, cap).await?;
+    let prior = head.rest.iter().map(|(_, text)| text.clone());
+    let messages = job.messages.iter().map(|message| message.countable_text());
+    let whole: Vec<String> = prior.chain(messages).collect();
     let whole = whole.join("\n");
     let whole = redact(&whole);
     // A token has at least one byte.
     let bytes = |text: &str| Tokens(text.len() as u64);
-    let room = Tokens(cap.0 / TRUNCATION_FACTS_PART);
+    let room = Tokens(cap.minus(head.tokens).0 / TRUNCATION_FACTS_PART);
     let key_facts = KeyFact::carried_within(&facts_of(&job.prior), &[], room, bytes);
     let mut keep = TRUNCATION_KEEPS;
     while keep > 0 {
@@ -249,7 +296,7 @@ async fn truncate(
             SummaryLayout::Rolling => format!("## {}\n{}", SECTIONS[0], truncated(&whole, keep)),
             SummaryLayout::Paragraph => truncated(&whole, keep),
         };
-        let body = Body::Summary(text.into());
+        let body = Body::Summary(head.above(&text).into());
         let block = block_text(&cover.spans, &body, &key_facts);
         let counts = count_block(job, &block, tokenizer).await?;
         if cost(job, counts) <= cap {

@@ -178,7 +178,7 @@ async fn summarise_with_models(
     let (resting, asked): (Vec<_>, Vec<_>) = chain.models.iter().partition(|model| rests(model));
     let mut reasons: Vec<Arc<str>> = resting.into_iter().map(paused).collect();
     let BlockLimits { cap, below } = limits;
-    let (key_facts, room) = extract::frame(&work.job, cover, cap).await?;
+    let frame = extract::frame(&work.job, cover, cap).await?;
     let request = |summariser, until| SummaryRequest {
         work,
         chain,
@@ -186,8 +186,7 @@ async fn summarise_with_models(
         cover,
         below,
         cap,
-        room,
-        key_facts: &key_facts,
+        frame: &frame,
         until,
     };
     let first = chain.models.first();

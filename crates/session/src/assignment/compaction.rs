@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use unisono_context::alteration::Alteration;
 use unisono_context::checkpoint::{Checkpoint, Kind, Span};
-use unisono_context::compaction::{Cover, EXTRACTIVE, Plan, Step as PlanStep};
+use unisono_context::compaction::{Cover, EXTRACTIVE, PERSON, Plan, Step as PlanStep};
 use unisono_context::tokens::Count;
 use unisono_context::{
     CheckpointId, Encoding, Message, MessageId, Ordinal, SessionId, Tokens, TurnId,
@@ -47,9 +47,12 @@ pub struct CompactionJob {
     /// The summaries that are read first, oldest first: those that a new summary replaces, or, for
     /// a regenerated summary, the ones before it.
     pub prior: Vec<Arc<Checkpoint>>,
-    /// The messages that `prior` quotes from, oldest first. The summariser without a model reads them
-    /// again in place of `prior`. Empty if a model or a person wrote a summary in `prior` or one that
-    /// it replaced, or if the messages have more than 500,000 tokens.
+    /// The newest summaries that persons wrote, in `prior` or behind it, whose texts `prior` still has,
+    /// oldest first. Their texts are the head of the new summary.
+    pub kept: Vec<Arc<Checkpoint>>,
+    /// The messages after `kept` that `prior` quotes from, oldest first. The summariser without a model
+    /// reads them again in place of `prior`. Empty if another summary in `prior`, or one that it
+    /// replaced after `kept`, has no quotes, or if the messages have more than 500,000 tokens.
     pub quoted: Vec<Arc<Message>>,
     /// The messages to summarise, mask or cut, oldest first.
     pub messages: Vec<Arc<Message>>,
@@ -169,6 +172,7 @@ impl State {
         let later = ahead.iter().flat_map(|topic| &topic.messages);
         let shown = messages.iter().chain(&recent).chain(later);
         let altered = shown.filter_map(|said| self.alterations.get(said.ordinal, said.id));
+        let kept = self.kept(&prior);
         Some(CompactionJob {
             session: self.id?,
             turn: turn.accepted.id,
@@ -178,7 +182,8 @@ impl State {
             kind,
             model: turn.team.lead.model.clone(),
             alterations: altered.cloned().collect(),
-            quoted: self.quoted(head, plan, &prior),
+            quoted: self.quoted(head, plan, &prior, &kept),
+            kept,
             prior,
             messages,
             recent,
@@ -192,6 +197,23 @@ impl State {
 }
 
 impl State {
+    /// As [`CompactionJob::kept`].
+    pub(crate) fn kept(&self, prior: &[Arc<Checkpoint>]) -> Vec<Arc<Checkpoint>> {
+        let mut kept: Vec<Arc<Checkpoint>> = Vec::new();
+        for newest in prior {
+            let mut open = vec![newest];
+            while let Some(made) = open.pop() {
+                if &*made.model != PERSON {
+                    open.extend(self.replaced_by(made));
+                } else if made.id == newest.id || newest.keeps(made) {
+                    kept.push(made.clone());
+                }
+            }
+        }
+        kept.sort_by_key(|made| made.first());
+        kept
+    }
+
     /// As [`CompactionJob::quoted`]. The cost depends on its length, and on the number of summaries
     /// that quoted from it.
     pub(crate) fn quoted(
@@ -199,16 +221,21 @@ impl State {
         head: MessageId,
         plan: &Plan,
         prior: &[Arc<Checkpoint>],
+        kept: &[Arc<Checkpoint>],
     ) -> Vec<Arc<Message>> {
         if !matches!(plan.step, PlanStep::Summarise { .. }) {
             return Vec::new();
         }
-        let mut spans: Vec<Span> = prior.iter().flat_map(|c| &c.covers).copied().collect();
-        spans.sort_by_key(|span| span.first);
+        let covers = |all: &[Arc<Checkpoint>]| {
+            let spans = all.iter().flat_map(|made| &made.covers);
+            Span::merged(spans.copied().collect())
+        };
+        let spans = Span::difference(&covers(prior), &covers(kept));
         let encoding = plan.budget.encoding;
         let cost = |span: &Span| self.tree.cost(head, span.first..=span.last, encoding);
         let counted: Option<Count> = spans.iter().map(cost).sum();
-        if counted.is_none_or(|count| count.at_most > QUOTED_MAX) || !self.are_quotes(prior) {
+        let is_small = counted.is_some_and(|count| count.at_most <= QUOTED_MAX);
+        if !is_small || !self.are_quotes(prior, kept) {
             return Vec::new();
         }
         let nodes = spans
@@ -217,17 +244,30 @@ impl State {
         nodes.map(|node| node.message.clone()).collect()
     }
 
-    /// Whether these summaries, and all that they replaced, consist of quotes.
-    fn are_quotes(&self, prior: &[Arc<Checkpoint>]) -> bool {
+    /// Whether these summaries, and all that they replaced after the kept ones, consist of quotes.
+    fn are_quotes(&self, prior: &[Arc<Checkpoint>], kept: &[Arc<Checkpoint>]) -> bool {
         let mut open: Vec<&Arc<Checkpoint>> = prior.iter().collect();
-        while let Some(checkpoint) = open.pop() {
-            if &*checkpoint.model != EXTRACTIVE {
+        while let Some(made) = open.pop() {
+            if kept.iter().any(|kept| kept.id == made.id) {
+                continue;
+            }
+            if &*made.model != EXTRACTIVE {
                 return false;
             }
-            let replaced = checkpoint.supersedes.iter();
-            open.extend(replaced.filter_map(|id| self.checkpoints.get(*id)));
+            open.extend(self.replaced_by(made));
         }
         true
+    }
+
+    /// The summaries that one replaced. Imported data may be inconsistent; descending numbers
+    /// terminate.
+    fn replaced_by<'s>(
+        &'s self,
+        made: &'s Checkpoint,
+    ) -> impl Iterator<Item = &'s Arc<Checkpoint>> + 's {
+        let replaced = made.supersedes.iter();
+        let replaced = replaced.filter_map(move |id| self.checkpoints.get(*id));
+        replaced.filter(move |older| older.number < made.number)
     }
 }
 

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use unisono_context::checkpoint::{Body, Kind, RevertError, Span, Writer};
-use unisono_context::compaction::Step;
+use unisono_context::checkpoint::{Body, Kind, RevertError, Span, Writer, kept_text};
+use unisono_context::compaction::{EXTRACTIVE, Step};
 use unisono_context::tokens::{Count, Counts};
-use unisono_context::{Encoding, Ordinal};
+use unisono_context::{Encoding, Ordinal, Part};
 use unisono_session::assignment::CompactionJob;
 use unisono_session::event::{Outcome, SummaryOptions, Work};
 use unisono_session::machine::{NewTurn, StepResult, WrittenSummary};
@@ -114,6 +114,95 @@ fn a_summary_reads_the_messages_behind_earlier_quotes_again() {
         let quoted: Vec<u32> = job.quoted.iter().map(|message| message.ordinal.0).collect();
         assert_eq!(quoted, (1..read).collect::<Vec<_>>(), "{models:?}");
         assert!(new > 1, "{models:?}: {new}");
+    }
+}
+
+/// A compaction in turn `n` whose summary has this writer and this text.
+fn compacted_by(shell: &mut Shell, n: u64, model: &str, text: &str) -> CompactionJob {
+    shell.accept(manual(n));
+    let job = shell.job();
+    let (turn, step) = (job.turn, job.step);
+    let result = StepResult::Written(WrittenSummary {
+        model: model.into(),
+        body: Body::Summary(text.into()),
+        ..summary(20, &job.encodings)
+    });
+    shell.feed(Input::StepDone { turn, step, result }).unwrap();
+    shell.prepare();
+    job
+}
+
+/// Four turns with answers, from turn `n` on.
+fn answered(shell: &mut Shell, n: u64) {
+    for n in n..n + 4 {
+        let briefs = shell.dispatch(turn(n, team(agent("lead"), [])));
+        shell.finish(&briefs[0], "an answer");
+    }
+}
+
+#[test]
+fn a_persons_text_is_kept_and_the_messages_after_it_are_read_again() {
+    let newest = |shell: &Shell| shell.state().checkpoints().iter().last().unwrap().clone();
+    let kept = |job: &CompactionJob| job.kept.iter().map(|made| made.number).collect::<Vec<_>>();
+    let quotes = "## Context\nquotes";
+    let mut shell = Shell::with(40);
+    let job = compacted_by(&mut shell, 0, EXTRACTIVE, quotes);
+    assert!(kept(&job).is_empty());
+    shell.begin(edit(1, 0, "what matters", 30));
+    let edited = newest(&shell);
+    assert_eq!(edited.number, 2);
+    answered(&mut shell, 2);
+    let text = kept_text(edited.range(), "what matters", true);
+    let text = format!("{text}\n\n{quotes}");
+    let job = compacted_by(&mut shell, 6, EXTRACTIVE, &text);
+    assert_eq!((kept(&job), job.quoted.len()), (vec![2], 0));
+    answered(&mut shell, 7);
+
+    let mut shell = shell.recovered();
+    let job = compacted_by(&mut shell, 11, EXTRACTIVE, &text);
+    assert_eq!(kept(&job), [2], "behind the summary that replaced it");
+    let quoted: Vec<u32> = job.quoted.iter().map(|message| message.ordinal.0).collect();
+    let new = job.messages.first().unwrap().ordinal.0;
+    assert_eq!(quoted, (edited.cutoff.0 + 1..new).collect::<Vec<_>>());
+    assert!(!quoted.is_empty());
+    answered(&mut shell, 12);
+
+    // A person had a model write another text, without it.
+    compacted_by(&mut shell, 16, "test/model", quotes);
+    answered(&mut shell, 17);
+    let job = compacted_by(&mut shell, 21, EXTRACTIVE, quotes);
+    assert!(kept(&job).is_empty() && job.quoted.is_empty());
+
+    shell.begin(edit(22, 21, &text, 30));
+    let again = newest(&shell);
+    assert_eq!(again.text_to_keep(), format!("what matters\n\n{quotes}"));
+    answered(&mut shell, 23);
+    let (branch, at) = ("other".into(), shell.state().tree().head("main").unwrap());
+    shell.feed(Input::Fork { branch, at }).unwrap();
+    shell.accept(NewTurn {
+        branch: "other".into(),
+        ..manual(27)
+    });
+    assert_eq!(kept(&shell.job()), [again.number], "on another branch, too");
+    let job = compacted_by(&mut shell, 28, EXTRACTIVE, &text);
+    assert_eq!(
+        kept(&job),
+        [again.number],
+        "a later text replaces an earlier one"
+    );
+}
+
+#[test]
+fn more_than_half_a_million_tokens_behind_quotes_are_not_read_again() {
+    for (tokens, are_read) in [(499_000, true), (501_000, false)] {
+        let mut import = conversation(40);
+        let (_, long) = &mut import.messages[2];
+        long.parts = vec![Part::text("abc ".repeat(tokens))];
+        let mut shell = Shell::from_import(import);
+        compacted_by(&mut shell, 0, EXTRACTIVE, "## Context\nquotes");
+        answered(&mut shell, 1);
+        let job = compacted_by(&mut shell, 5, EXTRACTIVE, "## Context\nquotes");
+        assert_eq!(!job.quoted.is_empty(), are_read, "{tokens}");
     }
 }
 

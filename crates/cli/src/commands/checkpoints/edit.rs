@@ -19,7 +19,7 @@ use super::active::ActiveCheckpoint;
 const HELP: &str = "\
 The text may have at most the tokens of a summary of the preset (default: 2,048), and the context
 must stay within its target. The old summary is kept, and `checkpoints revert` brings it back. Key
-facts do not change.
+facts do not change. Later summaries begin with the text.
 
 Examples:
   unisono checkpoints edit latest                    in $VISUAL or $EDITOR

@@ -10,7 +10,7 @@ use unisono_context::{Encoding, Ordinal, Role, Tokens};
 use super::Talk;
 use crate::summariser::transcript::Transcript;
 use crate::summariser::{
-    Limits, Material, Parts, Prompt, Prompts, TranscriptItem, persona, plan_parts, wrap,
+    Limits, Material, Parts, Prompt, Prompts, TranscriptItem, beginning, persona, plan_parts, wrap,
 };
 use crate::tokenizer::Tokenizer;
 
@@ -209,6 +209,44 @@ fn a_long_earlier_summary_is_split_too() {
         all.starts_with("<#1–#9 summary>\n") && all.contains(&long) && all.ends_with("and then\n")
     );
     assert_within(&parts, LIMITS);
+}
+
+#[test]
+fn the_text_of_a_person_is_in_every_request() {
+    let long = "One of many sentences is said. ".repeat(4_000);
+    let talk = Talk::default().say(Role::User, &long);
+    let items = [TranscriptItem::message(talk.messages()[0])];
+    let material = Material {
+        items: &items,
+        kept: "The gate is shut. </kept_text>",
+        instructions: Some("Keep figures."),
+        ..Material::default()
+    };
+    let parts = plan_parts(&general(), &material, LIMITS, &count).unwrap();
+    assert!(parts.parts.len() > 2);
+    for index in 0..parts.parts.len() {
+        let so_far = (index > 0).then_some("## Context\n- It rains.");
+        let task = parts.task(index, so_far, parts.target);
+        let kept = "<kept_text>\nThe gate is shut. <\\/kept_text>\n</kept_text>\n\n";
+        let (_, rest) = task.split_once(kept).expect("the text");
+        assert!(rest.contains("<asked_for>\nKeep figures.\n</asked_for>"));
+    }
+    assert_within(&parts, LIMITS);
+}
+
+#[test]
+fn the_beginning_of_a_text_ends_with_a_line() {
+    let bytes = |text: &str| text.len() as u64;
+    let text = "One line.\nA second line.\nA third.";
+    let rows = [
+        (0, ""),
+        (28, "One line.\nA second line."),
+        (33, text),
+        (99, text),
+    ];
+    for (most, expected) in rows {
+        assert_eq!(beginning(text, Tokens(most), &bytes), expected, "{most}");
+    }
 }
 
 #[test]

@@ -168,6 +168,7 @@ fn data_is_wrapped_and_stays_data() {
             "## Context\n- They move house.",
         )],
         recent: &recent,
+        kept: "",
         instructions: Some("Keep figures. </asked_for>"),
     };
     let text = "Summarise.\n\n{{instructions}}\n\n{{prior}}\n\n{{conversation}}\n\n{{recent}}\n\n\

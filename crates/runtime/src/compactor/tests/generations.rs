@@ -1,8 +1,18 @@
-//! Summaries of quotes that replace each other.
+//! Summaries that replace each other, by persons, by models and of quotes.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use unisono_context::checkpoint::kept_text;
+use unisono_context::compaction::EXTRACTIVE;
 use unisono_context::policy::Method;
+use unisono_context::tokens::Counts;
 
 use super::*;
+
+const FILLER: &str = "Something else is said here about the matter at hand. ";
+/// The text of a person.
+const CORRECTED: &str = "## Context\nThe gate of hall 7 stays shut, whatever the plan says.";
 
 /// A session without summarisers that is compacted on request alone, by summaries of this size.
 async fn stage(cap: u64) -> Stage {
@@ -51,4 +61,112 @@ async fn requests_in_a_row_do_not_shorten_the_summary() {
     let smallest = sizes.iter().min().unwrap();
     assert!(smallest * 10 >= sizes[0] * 9, "{sizes:?}");
     stage.runtime.shutdown().await;
+}
+
+/// A session that is compacted on request alone, its summariser, which keeps nothing, and the switch
+/// that makes it fail.
+async fn forgetful_stage(cap: u64) -> (Stage, Scripted, Arc<AtomicBool>) {
+    let is_down = Arc::new(AtomicBool::new(false));
+    let down = is_down.clone();
+    let model = Scripted::by(move |_| match down.load(Ordering::SeqCst) {
+        true => Act::Fail("it broke".into()),
+        false => replied(GOOD, Stop::Complete),
+    });
+    let mut stage = Stage::with(&[&model], 40).await;
+    stage.policy.trigger = None;
+    stage.policy.method = Method::Summarise { cap: Tokens(cap) };
+    // Quotes in place of a summary stay.
+    stage.policy.quota = Some(ModelQuota::NONE);
+    (stage, model, is_down)
+}
+
+impl Stage {
+    async fn newest(&self) -> Arc<Checkpoint> {
+        self.checkpoints().await.pop().expect("a summary")
+    }
+
+    /// A person replaces the text of the newest summary.
+    async fn edit(&self, text: &str) -> Arc<Checkpoint> {
+        let work = TurnWork::Edit {
+            checkpoint: self.newest().await.id,
+            text: text.into(),
+            counts: Counts::default(),
+        };
+        let outcome = self.run(work).await;
+        assert!(matches!(outcome, Outcome::Compacted { .. }), "{outcome}");
+        self.newest().await
+    }
+
+    /// The summary by a model, or of quotes if it fails.
+    async fn summarise(&self) -> Arc<Checkpoint> {
+        let outcome = self.compact_by(None, SummaryFallback::Extractive).await;
+        assert!(matches!(outcome, Outcome::Compacted { .. }), "{outcome}");
+        self.newest().await
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_persons_text_is_the_head_of_the_next_ten_summaries() {
+    let (stage, model, is_down) = forgetful_stage(1_000).await;
+    stage.summarise().await;
+    let edited = stage.edit(CORRECTED).await;
+    let head = kept_text(edited.range(), CORRECTED, true);
+    let long = FILLER.repeat(20);
+    for n in 0..10 {
+        let by_model = n % 3 == 0;
+        is_down.store(!by_model, Ordering::SeqCst);
+        let input = format!("Order W-{n}042 of Marta is due on {n} March. {long}");
+        stage.answer(&input).await;
+        stage.answer("Please tell the carrier of it, too.").await;
+        let made = stage.summarise().await;
+        assert_eq!(&*made.model == EXTRACTIVE, !by_model);
+        let below = body_of(&made).strip_prefix(&*head);
+        let below = below.unwrap_or_else(|| panic!("{n}: {}", body_of(&made)));
+        assert!(
+            below.starts_with("\n\n") && below.contains("\n## "),
+            "{below}"
+        );
+        assert!(!below.contains("hall 7"), "once is enough: {below}");
+    }
+    let requests = model.requests();
+    let kept = format!("<kept_text>\n{head}\n</kept_text>");
+    let asked = requests
+        .iter()
+        .filter(|request| request.task.contains(&kept));
+    assert_eq!(asked.count(), requests.len() - 1, "all after the edit");
+
+    let again = stage.edit("## Context\nThe gate is open.").await;
+    stage.answer(&long).await;
+    stage.answer("And now?").await;
+    let made = stage.summarise().await;
+    let head = kept_text(again.range(), "## Context\nThe gate is open.", true);
+    assert!(body_of(&made).starts_with(&head), "{}", body_of(&made));
+    assert!(!body_of(&made).contains("hall 7"));
+    stage.runtime.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ten_summaries_after_a_persons_text_keep_what_one_keeps() {
+    let (often, once) = (stage(300).await, stage(300).await);
+    let long = FILLER.repeat(10);
+    for stage in [&often, &once] {
+        assert!(matches!(stage.compact().await, Outcome::Compacted { .. }));
+        stage.edit(CORRECTED).await;
+    }
+    for n in 0..10 {
+        let input = format!("Order W-{n}042 of Marta costs {n}95 EUR and is due on {n} March.");
+        for stage in [&often, &once] {
+            stage.answer(&input).await;
+            stage.answer(&long).await;
+        }
+        assert!(matches!(often.compact().await, Outcome::Compacted { .. }));
+    }
+    assert!(matches!(once.compact().await, Outcome::Compacted { .. }));
+    let (rolled, single) = (often.newest().await, once.newest().await);
+    assert_eq!(rolled.covers, single.covers);
+    assert_eq!(body_of(&rolled), body_of(&single));
+    assert_eq!(rolled.key_facts, single.key_facts);
+    assert!(body_of(&single).contains("W-"), "{}", body_of(&single));
+    often.runtime.shutdown().await;
+    once.runtime.shutdown().await;
 }
