@@ -9,6 +9,7 @@
 
 mod ahead;
 mod allowance;
+mod anchors;
 mod ask;
 mod batch;
 mod carry_out;

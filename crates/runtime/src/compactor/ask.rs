@@ -23,6 +23,7 @@ use unisono_model::tokenizer::Tokenizer;
 use unisono_session::assignment::CompactionJob;
 use unisono_session::machine::CallEnd;
 
+use super::anchors;
 use super::batch;
 use super::carry_out::{count, count_block};
 use super::extract::{self, Block, Frame, cost, layout};
@@ -32,9 +33,6 @@ use super::{StepEvent, Work};
 use crate::clock;
 use crate::reservation;
 use crate::summarisers::{Chain, Summariser};
-
-/// The part of a summary's cap for the list of facts that it lost.
-const ANCHORS_PART: u64 = 8;
 
 #[derive(Clone, Copy)]
 pub(super) struct SummaryRequest<'a> {
@@ -215,8 +213,7 @@ async fn with_lost_facts(
 ) -> Result<Option<(Body, Counts)>, Arc<str>> {
     let job = &asked.work.job;
     let most = asked.cap.min(asked.below.minus(Tokens(1)));
-    let room = most.minus(tokens).min(Tokens(asked.cap.0 / ANCHORS_PART));
-    let lines = extract::anchors(job, block, room).await?;
+    let lines = anchors::list(job, block, asked.cap, most.minus(tokens)).await?;
     if lines.is_empty() {
         return Ok(None);
     }

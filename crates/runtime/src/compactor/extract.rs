@@ -16,6 +16,7 @@ use unisono_session::assignment::CompactionJob;
 
 use crate::tokenizer;
 
+use super::anchors;
 use super::carry_out::count_block;
 use super::kept::Head;
 
@@ -42,7 +43,7 @@ pub(super) async fn extracted(
     tokenizer: &tokenizer::Handle,
 ) -> Result<Block, Arc<str>> {
     let quotes = extract(job, cover, cap, style).await?;
-    let text = quotes.head.above(&quotes.text);
+    let text = with_list(job, cover, cap, &quotes, tokenizer).await?;
     let key_facts = quotes.key_facts;
     let body = Body::Summary(text.as_str().into());
     let block = block_text(&cover.spans, &body, &key_facts);
@@ -70,6 +71,35 @@ pub(super) async fn extracted(
             truncate(job, cover, cap, tokenizer).await
         }
     }
+}
+
+/// The quotes below their head. If they stand for an earlier summary too, the names that they lost are
+/// below them, as far as these fit.
+async fn with_list(
+    job: &CompactionJob,
+    cover: &Cover,
+    cap: Tokens,
+    quotes: &Quotes,
+    tokenizer: &tokenizer::Handle,
+) -> Result<String, Arc<str>> {
+    let text = quotes.head.above(&quotes.text);
+    if quotes.head.rest.is_empty() || quotes.text.is_empty() {
+        return Ok(text);
+    }
+    let block = |text: &str| {
+        let body = Body::Summary(text.into());
+        block_text(&cover.spans, &body, &quotes.key_facts)
+    };
+    let most = cap.min(cover.original.minus(Tokens(1)));
+    let alone = block(&text);
+    let tokens = cost(job, count_block(job, &alone, tokenizer).await?);
+    let list = anchors::list(job, alone, cap, most.minus(tokens)).await?;
+    if list.is_empty() {
+        return Ok(text);
+    }
+    let listed = format!("{text}\n\n{list}");
+    let tokens = cost(job, count_block(job, &block(&listed), tokenizer).await?);
+    Ok(if tokens <= most { listed } else { text })
 }
 
 /// The layout of the summary: one paragraph for topics and bulks.
@@ -117,11 +147,19 @@ async fn extract(
         let tokenizer = load_tokenizer(&job)?;
         let count = |text: &str| tokenizer.count(text).at_most.0;
         let head = Head::new(&job.kept, earlier, cap, &count);
+        let list = match head.rest.is_empty() {
+            true => Tokens::ZERO,
+            false => anchors::reserve_below_quotes(&job.prior, cap, &count),
+        };
         let prior = Prior {
-            text: joined(head.rest.iter().map(|(_, text)| &**text)),
+            text: joined(
+                head.rest
+                    .iter()
+                    .map(|(_, text)| anchors::without_names(text)),
+            ),
             facts: facts_of(earlier),
         };
-        let room = cap.minus(head.tokens);
+        let room = cap.minus(head.tokens + list);
         let draft = with_input_of(&job, &prior, &messages, room, |input| {
             let telegraphic = style == Style::Telegraphic;
             let input = SummaryInput {
@@ -148,7 +186,8 @@ pub(super) struct Frame {
     pub(super) room: Tokens,
 }
 
-/// The parts beside the text of a summary with at most `cap` tokens.
+/// The parts beside the text of a summary with at most `cap` tokens. Names that earlier summaries list
+/// have room below it.
 pub(super) async fn frame(
     job: &CompactionJob,
     cover: &Cover,
@@ -158,9 +197,10 @@ pub(super) async fn frame(
     let work = spawn_blocking(move || {
         with_input(&job, cap, |input| {
             let head = Head::new(&job.kept, &job.prior, cap, input.count);
+            let list = anchors::reserve(&job.prior, cap, input.count);
             let key_facts = extractive::key_facts(input);
             let empty = block_text(&spans, &Body::Summary("".into()), &key_facts);
-            let beside = Tokens((input.count)(&empty)) + head.tokens;
+            let beside = Tokens((input.count)(&empty)) + head.tokens + list;
             Frame {
                 head,
                 key_facts,
@@ -170,19 +210,6 @@ pub(super) async fn frame(
     });
     work.await
         .map_err(|_| Arc::from("the search for key facts panicked"))?
-}
-
-/// The days, names and ids that a model's block lost, in at most this number of tokens.
-pub(super) async fn anchors(
-    job: &CompactionJob,
-    block: String,
-    room: Tokens,
-) -> Result<String, Arc<str>> {
-    let job = job.clone();
-    let work =
-        spawn_blocking(move || with_input(&job, room, |input| extractive::anchors(input, &block)));
-    work.await
-        .map_err(|_| Arc::from("the search for lost names panicked"))?
 }
 
 /// The share of the range's days, names and ids in a model's block, and in quotes of the same size.
@@ -217,6 +244,22 @@ fn with_input<T>(
     let messages: Vec<&Message> = job.messages.iter().map(|message| &**message).collect();
     let prior = Prior {
         text: joined(job.prior.iter().filter_map(|made| summary_of(made))),
+        facts: facts_of(&job.prior),
+    };
+    with_input_of(job, &prior, &messages, cap, read)
+}
+
+/// As [`with_input`], with the key facts of the earlier summaries as lines of them. Blocks.
+pub(super) fn with_blocks<T>(
+    job: &CompactionJob,
+    cap: Tokens,
+    read: impl FnOnce(&SummaryInput<'_>) -> T,
+) -> Result<T, Arc<str>> {
+    let messages: Vec<&Message> = job.messages.iter().map(|message| &**message).collect();
+    let summaries = job.prior.iter().filter(|made| summary_of(made).is_some());
+    let blocks: Vec<String> = summaries.map(|made| made.context_text()).collect();
+    let prior = Prior {
+        text: joined(blocks.iter().map(|block| &**block)),
         facts: facts_of(&job.prior),
     };
     with_input_of(job, &prior, &messages, cap, read)

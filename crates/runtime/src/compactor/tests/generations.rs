@@ -170,3 +170,38 @@ async fn ten_summaries_after_a_persons_text_keep_what_one_keeps() {
     often.runtime.shutdown().await;
     once.runtime.shutdown().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn names_that_a_model_drops_stay_below_all_later_summaries() {
+    const PEOPLE: [&str; 6] = ["Marta", "Ilja", "Bojan", "Wiebke", "Tadeo", "Yusra"];
+    let long = FILLER.repeat(10);
+    // A model writes (m), or quotes take its place (q).
+    for writers in ["mmmmmm", "mqmqmq", "mqqqqq", "mmmqqm"] {
+        let (stage, _, is_down) = forgetful_stage(1_000).await;
+        let mut names: Vec<String> = Vec::new();
+        for (n, writer) in writers.chars().enumerate() {
+            let (id, person) = (format!("W-{n}042"), PEOPLE[n]);
+            stage
+                .answer(&format!("Order {id} of {person} waits. {long}"))
+                .await;
+            stage
+                .answer(&format!("We ask {person} about it. {long}"))
+                .await;
+            stage.answer("Thanks.").await;
+            is_down.store(writer == 'q', Ordering::SeqCst);
+            let made = stage.summarise().await;
+            assert_eq!(&*made.model == EXTRACTIVE, writer == 'q');
+            names.push(id);
+            // A name that is only quoted has no place in the list yet.
+            let listed = body_of(&made).lines().last().unwrap();
+            let is_listed = listed.starts_with("Also named: ") && listed.contains(person);
+            names.extend(is_listed.then(|| person.to_owned()));
+            assert!(is_listed || writer == 'q', "{writers} {n}: {listed}");
+            let block = made.context_text();
+            for name in &names {
+                assert!(block.contains(&**name), "{writers} {n}: {name}: {block}");
+            }
+        }
+        stage.runtime.shutdown().await;
+    }
+}
