@@ -98,6 +98,7 @@ fn found(text: &str) -> impl Iterator<Item = (Range<usize>, Cues)> {
     let build = || {
         let phrases = PHRASES
             .iter()
+            .chain(&OTHER_LANGUAGES)
             .flat_map(|&(cue, bars)| bars.split('|').map(move |text| (text, cue)));
         Phrases::new(phrases)
     };
@@ -219,9 +220,80 @@ const PHRASES: [(Cues, &str); 16] = [
     ),
 ];
 
+/// German, Chinese and Japanese phrases of each cue. Chinese and Japanese have no words to keep apart.
+const OTHER_LANGUAGES: [(Cues, &str); 12] = [
+    (
+        Cues::DECISION,
+        "entschieden|entscheidung|beschlossen|beschluss|wir nehmen|nehmen wir|wir verwenden|\
+         wir wählen|gewählt|ausgewählt|geeinigt|vereinbart|abgemacht|festgelegt|wir bleiben bei|\
+         es bleibt bei|bleibt es bei|genehmigt|freigegeben|abgelehnt|verworfen|einverstanden|\
+         bestätigt|决定|決定|同意|批准|拒绝|承認",
+    ),
+    (
+        Cues::CONSTRAINT,
+        "muss|müssen|musst|darf nicht|dürfen nicht|darf nur|dürfen nur|niemals|höchstens|\
+         mindestens|spätestens|verboten|nicht erlaubt|erforderlich|zwingend|auf keinen fall|\
+         keinesfalls|ausnahmslos|ohne ausnahme|allergisch|必须|必須|不得|禁止|最多|至少|不能超过",
+    ),
+    (
+        Cues::DONE,
+        "erledigt|fertig|abgeschlossen|behoben|repariert|gelöst|bezahlt|gebucht|verschickt|\
+         abgeschickt|installiert|umgesetzt|getestet|geprüft|veröffentlicht|ausgeliefert|storniert|\
+         gekündigt|已完成|已修复|完了",
+    ),
+    (
+        Cues::PENDING,
+        "muss noch|müssen noch|noch zu tun|noch zu erledigen|steht noch aus|stehen noch aus|\
+         nächster schritt|nächste schritte|soll|sollen|sollte|sollten|zuständig|verantwortlich|\
+         übernimmt|kümmert sich|wartet auf|warten auf|geplant|fällig|in arbeit|待办|下一步|负责|\
+         予定|担当",
+    ),
+    (
+        Cues::PENDING.with(Cues::PROMISE),
+        "ich kümmere mich|kümmere ich mich|ich übernehme|übernehme ich|ich erledige|erledige ich|\
+         ich mache das|das mache ich|ich werde|werde ich|wir werden|werden wir",
+    ),
+    (
+        Cues::PENDING.with(Cues::DATE),
+        "bis montag|bis dienstag|bis mittwoch|bis donnerstag|bis freitag|bis samstag|bis sonntag|\
+         bis morgen|bis heute abend|bis ende|fällig am",
+    ),
+    (
+        Cues::OPEN,
+        "offene frage|offene fragen|offener punkt|offene punkte|unklar|ungeklärt|noch offen|\
+         unentschieden|noch nicht|noch nicht entschieden|nicht entschieden|weiß nicht|\
+         wissen nicht|weiß ich nicht|niemand weiß|keine ahnung|未决定|未定|待定|不清楚|不确定|\
+         未解决|未解決",
+    ),
+    (
+        Cues::GOAL,
+        "ziel|zweck|ich möchte|wir möchten|ich will|wir wollen|ich brauche|wir brauchen|ich suche|\
+         wir suchen|kannst du|können sie|könnten sie|ich heiße|ich bin|目标|目的",
+    ),
+    (
+        Cues::CAUSE,
+        "weil|deshalb|deswegen|daher|der grund|ursache|因为|由于|原因",
+    ),
+    (
+        Cues::RISK,
+        "risiko|risiken|gefahr|warnung|fehlgeschlagen|gescheitert|fehler|kaputt|störung|ausfall|\
+         probleme|zu langsam|风险|失败|故障|リスク|障害",
+    ),
+    (
+        Cues::CORRECTION,
+        "muss nicht mehr|müssen nicht mehr|darf nicht mehr|dürfen nicht mehr",
+    ),
+    (
+        Cues::NONE,
+        "muss nicht|müssen nicht|muss los|nicht fertig|nicht erledigt|kein problem|keine sorge",
+    ),
+];
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::extractive::fixture::{passages_of, pool_of};
+    use crate::extractive::section::Section;
 
     #[test]
     fn cues_need_whole_words() {
@@ -230,5 +302,55 @@ mod tests {
         assert!(!Cues::detect("mustard is undecidedly fine").intersects(Cues::CONSTRAINT));
         assert!(Cues::detect("who owns it?)").intersects(Cues::QUESTION));
         assert_eq!(Cues::detect("plain words here"), Cues::NONE);
+    }
+
+    #[test]
+    fn sentences_in_other_languages_have_the_headings_of_english_ones() {
+        let rows = [
+            ("We decided to take line 4.", Section::Decisions),
+            (
+                "Wir haben beschlossen, die Linie 4 zu nehmen.",
+                Section::Decisions,
+            ),
+            (
+                "Entschieden, wir nehmen den Anbieter aus Bern.",
+                Section::Decisions,
+            ),
+            ("Der Rat hat den Antrag abgelehnt.", Section::Decisions),
+            ("我们决定下周搬到三楼。", Section::Decisions),
+            ("会場は三階に決定しました。", Section::Decisions),
+            ("The ramp must be 90 cm wide.", Section::Constraints),
+            ("Die Rampe muss 90 cm breit sein.", Section::Constraints),
+            (
+                "Der Lift darf nicht nach 22 Uhr laufen.",
+                Section::Constraints,
+            ),
+            ("每人最多带两件行李。", Section::Constraints),
+            ("入館証が必須です。", Section::Constraints),
+            ("Todo for Marta, air the radiators.", Section::Pending),
+            ("TODO für Marta, die Heizung entlüften.", Section::Pending),
+            ("Marta schickt die Liste bis Freitag.", Section::Pending),
+            ("Das Dach muss noch gedeckt werden.", Section::Pending),
+            ("Ich kümmere mich um den Strom.", Section::Pending),
+            ("王明负责联系房东。", Section::Pending),
+            ("The invoice is paid.", Section::Work),
+            ("Die Rechnung ist bezahlt.", Section::Work),
+            ("合同已完成。", Section::Work),
+            ("It is unclear who has the keys.", Section::Questions),
+            ("Unklar ist, wer die Schlüssel hat.", Section::Questions),
+            ("Der Termin ist noch nicht entschieden.", Section::Questions),
+            ("开始时间未定。", Section::Questions),
+            ("The bread is in the oven.", Section::KeyPoints),
+            ("Das Brot ist im Ofen.", Section::KeyPoints),
+            ("Kein Problem, das muss nicht so sein.", Section::KeyPoints),
+        ];
+        let filler = ["It rains on the hill."; 8];
+        for (text, expected) in rows {
+            let passages = passages_of(["Hello."].into_iter().chain([text]).chain(filler));
+            let pool = pool_of(&passages);
+            let unit = pool.units.iter().find(|unit| unit.source == 1);
+            let section = Section::classify(unit.expect("a unit"), pool.sources);
+            assert_eq!(section, expected, "{text}");
+        }
     }
 }
