@@ -154,6 +154,22 @@ fn export_parts(directory: &Path) -> Vec<PathBuf> {
     parts
 }
 
+/// The number of group chats in the directory of ChatGPT's export, or beside its file. They are in a
+/// file of their own, which is not read.
+pub(crate) fn group_chats(files: &[String]) -> u64 {
+    let [only] = files else {
+        return 0;
+    };
+    let path = Path::new(only);
+    let is_export = path.ends_with("conversations.json") || is_part(path);
+    let directory = match path.parent() {
+        Some(parent) if is_export => parent,
+        _ => path,
+    };
+    let json = std::fs::read(directory.join("group_chats.json"));
+    json.map_or(0, |json| transcript::group_chats(&json))
+}
+
 /// Whether a file is named like a part of an export: `conversations-000.json`.
 fn is_part(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str());

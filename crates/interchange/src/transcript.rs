@@ -37,6 +37,7 @@ use unisono_context::{Digest, Timestamp};
 use unisono_session::machine::Import;
 
 pub use attachment::unfit;
+pub use chatgpt::group_chats;
 pub use several::{Conversation, list};
 pub use slack::join_channel;
 pub use write::{WriteError, write};

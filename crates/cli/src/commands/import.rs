@@ -111,6 +111,12 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         };
         return import_archive(app, &opened, &args.files[0]).await;
     }
+    let group_chats = conversation::group_chats(&args.files);
+    if group_chats > 0 {
+        let many = show::many(group_chats, "group chat");
+        app.out
+            .warn(format_args!("group_chats.json: left behind: {many}"));
+    }
     if args.list {
         return list(app, &args, source);
     }

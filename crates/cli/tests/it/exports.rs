@@ -135,6 +135,15 @@ fn an_export_of_one_conversation_is_that_of_a_later_export_too() {
     );
     let all = place.json(&["import", "export", "--all"]);
     assert_eq!((&all["imported"], &all["known"]), (&json!(0), &json!(2)));
+    // The chats with several people are in a file of their own, which is not read.
+    let chats = json!({"chats": [{"id": "g-1", "title": "Trip", "participants": ["a", "b"]}]});
+    place.write("export/group_chats.json", chats.to_string());
+    for file in ["export", "export/conversations.json"] {
+        place
+            .call(&["import", file, "--list"])
+            .expect(0)
+            .says(&["group_chats.json: left behind: 1 group chat"]);
+    }
     // So do the parts of a large export.
     let parts = [
         ("000", json!([one])),

@@ -31,6 +31,16 @@ pub(super) fn read<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result
     Ok(())
 }
 
+/// The number of chats with several people in `group_chats.json` of an export. They are not read.
+pub fn group_chats(json: &[u8]) -> u64 {
+    let text = std::str::from_utf8(json).unwrap_or_default();
+    let object = Value::parse(text.trim_start_matches('\u{feff}')).and_then(Value::object);
+    let chats = object
+        .ok()
+        .and_then(|object| object.get("chats")?.array().ok());
+    chats.map_or(0, |chats| chats.len() as u64)
+}
+
 /// The message of a node. The first node and deleted ones have none.
 fn node<'t>(value: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, Vec<DraftMessage>> {
     let node = value.object()?;
@@ -40,6 +50,9 @@ fn node<'t>(value: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, Vec<D
     let message = message.object()?;
     let metadata = message.get("metadata").map(Value::object).transpose()?;
     let content = message.get("content").map(Value::object).transpose()?;
+    if let Some(metadata) = &metadata {
+        count_drawn_images(metadata, draft);
+    }
     let parts = match &content {
         Some(content) => parts(content, metadata.as_ref(), draft)?,
         None => Vec::new(),
@@ -66,6 +79,22 @@ fn node<'t>(value: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, Vec<D
         is_loose: true,
         ..draft_message
     }])
+}
+
+/// Counts the images that a program of the model drew: the export has only their addresses.
+fn count_drawn_images(metadata: &Object<'_>, draft: &mut Draft<'_, '_, '_>) {
+    let result = metadata
+        .get("aggregate_result")
+        .and_then(|it| it.object().ok());
+    let made = result.and_then(|result| result.get("messages")?.array().ok());
+    for made in made.unwrap_or_default() {
+        if made
+            .object()
+            .is_ok_and(|made| made.get("image_url").is_some())
+        {
+            draft.omit("drawn image");
+        }
+    }
 }
 
 /// The message with its role, or a tool call or result.
@@ -136,7 +165,11 @@ fn parts<'t>(
                 parts.extend(quoted_page(content)?);
             }
             let keys = ["text", "result", "parts"];
-            match keys.into_iter().find_map(|key| content.get(key)) {
+            let given = keys.into_iter().filter_map(|key| content.get(key));
+            let given: Vec<Value<'t>> = given.collect();
+            let is_empty = |value: &&Value<'t>| matches!(value.raw(), "\"\"" | "[]");
+            let filled = given.iter().find(|value| !is_empty(value));
+            match filled.or(given.first()).copied() {
                 Some(text) if text.is_text() => parts.push(Part::text(text.text()?)),
                 Some(list) if list.is_array() => {
                     for value in list.array()? {
@@ -252,6 +285,9 @@ fn piece<'t>(
         return Ok(Some(Part::text(value.text()?)));
     }
     if !value.is_object() {
+        if !value.is_null() {
+            draft.omit("content piece");
+        }
         return Ok(None);
     }
     let object = value.object()?;

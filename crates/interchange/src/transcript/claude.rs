@@ -20,6 +20,9 @@ type Result<'t, T> = std::result::Result<T, Problem<'t>>;
 pub(super) fn read<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, ()> {
     let object = item.object()?;
     draft.import.title = object.opt_text("name")?.unwrap_or_default().into();
+    if fields::first_text(&object, &["summary"]).is_some() {
+        draft.omit("conversation summary");
+    }
     let current = object.opt_text("current_leaf_message_uuid")?;
     let mut nodes: Vec<Node<'t>> = Vec::new();
     for value in object.need("chat_messages")?.array()? {

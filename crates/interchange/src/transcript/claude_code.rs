@@ -166,7 +166,8 @@ fn queue_operation<'t>(object: &Object<'t>, draft: &mut Draft<'t, '_, '_>) -> Re
                 false => line_context.unsent.extend(text),
             }
         }
-        _ => {}
+        Some(other) => draft.omit(format!("{other:?} operation")),
+        None => draft.omit("operation"),
     }
     Ok(())
 }

@@ -35,6 +35,38 @@ const CONTEXT: [Note; 16] = [
     ("# Context from my IDE setup:", "## My request for Codex:"),
 ];
 
+/// The beginnings of the names of events that repeat what items say, or tell of progress.
+const REPEATED: [&str; 18] = [
+    "user_message",
+    "agent_message",
+    "agent_reasoning",
+    "task_",
+    "turn_",
+    "item_",
+    "raw_response_item",
+    "session_configured",
+    "context_compacted",
+    "exec_command_",
+    "mcp_tool_call_",
+    "dynamic_tool_call_",
+    "web_search_",
+    "patch_apply_",
+    "view_image_tool_call",
+    "image_generation_",
+    "terminal_interaction",
+    "thread_name_updated",
+];
+
+/// Counts the instructions of the program in a line about the session.
+fn count_instructions(session: &Object<'_>, draft: &mut Draft<'_, '_, '_>) {
+    let keys = ["instructions", "base_instructions"];
+    for given in keys.iter().filter_map(|key| session.get(key)) {
+        if given.raw() != "\"\"" {
+            draft.omit("program instruction");
+        }
+    }
+}
+
 /// Whether an object is a line of such a session.
 pub(super) fn is_line(object: &Object<'_>) -> bool {
     object.has("payload") && object.has("type")
@@ -53,6 +85,7 @@ pub(super) fn read<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result
     if is_older_line(&object) {
         let begun = fields::instant(&object, "timestamp");
         draft.line_context.begun = begun.or(draft.line_context.begun);
+        count_instructions(&object, draft);
         return Ok(());
     }
     let kind = object.text("type")?;
@@ -65,10 +98,13 @@ pub(super) fn read<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result
         "response_item" => push(item, &payload, at, draft)?,
         "event_msg" => match payload.opt_text("type")?.as_deref() {
             Some("thread_rolled_back") => take_back(payload.need("num_turns")?.number()?, draft),
-            _ => reported_usage(&payload, draft),
+            Some("token_count") => reported_usage(&payload, draft),
+            Some(known) if REPEATED.iter().any(|begin| known.starts_with(*begin)) => {}
+            Some(other) => draft.omit(format!("{other:?} event")),
+            None => draft.omit("event"),
         },
         "compacted" => draft.omit("compaction summary"),
-        "session_meta" => {}
+        "session_meta" => count_instructions(&payload, draft),
         other => draft.omit(format!("{other:?} line")),
     }
     Ok(())

@@ -331,10 +331,15 @@ fn response<'t>(answer: &Object<'t>, id: &str, is_error: bool) -> Result<'t, Par
     for value in answer.get("parts").map_or(Ok(Vec::new()), Value::array)? {
         let object = value.object()?;
         // A response in a response would nest without end.
-        if !object.has("functionResponse") {
-            let file = part(&object)?.ok();
-            lines.extend(file.map(|file| file.countable_text().into_owned()));
-        }
+        let file = match object.has("functionResponse") {
+            true => None,
+            false => part(&object)?.ok(),
+        };
+        lines.push(match file {
+            Some(file) => file.countable_text().into_owned(),
+            // In another form: nothing of a result is lost.
+            None => value.raw().to_owned(),
+        });
     }
     Ok(Part::ToolResult {
         call_id: if id.is_empty() { own.into() } else { id.into() },

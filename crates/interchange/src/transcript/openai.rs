@@ -34,10 +34,18 @@ pub(super) fn read<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result
 
 /// Whether a message has the model's reasoning, as DeepSeek's and OpenRouter's have.
 fn has_reasoning(object: &Object<'_>) -> bool {
-    ["reasoning_content", "reasoning"].into_iter().any(|key| {
+    let keys = ["reasoning_content", "reasoning"];
+    let has_text = keys.into_iter().any(|key| {
         let text = object.get(key).and_then(|value| value.text().ok());
         text.is_some_and(|text| !text.trim().is_empty())
-    })
+    });
+    has_text || !list(object, "reasoning_details").is_empty()
+}
+
+/// The values of a list; empty if there is none.
+fn list<'t>(object: &Object<'t>, key: &str) -> Vec<Value<'t>> {
+    let list = object.get(key).and_then(|list| list.array().ok());
+    list.unwrap_or_default()
 }
 
 fn message<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, DraftMessage> {
@@ -72,6 +80,11 @@ fn assistant<'t>(object: &Object<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'
     if has_reasoning(object) {
         draft.omit("reasoning block");
     }
+    for _ in list(object, "annotations") {
+        draft.omit("citation");
+    }
+    let images = list(object, "images").into_iter().map(part).collect();
+    parts.extend(draft.parts(images)?);
     let mut calls = Vec::new();
     for call in object
         .get("tool_calls")

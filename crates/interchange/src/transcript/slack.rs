@@ -73,6 +73,7 @@ fn message<'t>(
         let lost = object.get(key).map_or(Ok(Vec::new()), Value::array)?;
         lost.iter().for_each(|_| draft.omit(what));
     }
+    count_blocks(object, draft);
     if parts.is_empty() {
         draft.omit("empty message");
         return Ok(());
@@ -107,6 +108,18 @@ fn message<'t>(
         draft.line_context.threads.insert(ts, first);
     }
     Ok(())
+}
+
+/// Counts the blocks whose content is no text.
+fn count_blocks(object: &Object<'_>, draft: &mut Draft<'_, '_, '_>) {
+    let blocks = object.get("blocks").and_then(|list| list.array().ok());
+    for block in blocks.unwrap_or_default() {
+        let kind = block.object().ok().and_then(|block| block.get("type"));
+        let kind = kind.and_then(|kind| kind.text().ok()).unwrap_or_default();
+        if matches!(&*kind, "image" | "video" | "file" | "table") {
+            draft.omit(format!("{kind:?} block"));
+        }
+    }
 }
 
 /// Puts a note before the text, on its first line.

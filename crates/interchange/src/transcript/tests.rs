@@ -9,6 +9,7 @@ use super::*;
 mod above;
 mod captions;
 mod chatgpt;
+mod dropped;
 mod messages;
 mod sessions;
 mod slack;

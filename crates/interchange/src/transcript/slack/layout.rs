@@ -36,6 +36,10 @@ fn block(value: Value<'_>) -> String {
     match &*kind {
         "user" => return format!("<@{}>", own_text(&object, "user_id")),
         "emoji" => return format!(":{}:", own_text(&object, "name")),
+        "broadcast" => return format!("<!{}>", own_text(&object, "range")),
+        "channel" => return format!("<#{}>", own_text(&object, "channel_id")),
+        "usergroup" => return format!("<!{}>", own_text(&object, "usergroup_id")),
+        "date" => return own_text(&object, "fallback"),
         "link" => {
             let (url, label) = (own_text(&object, "url"), own_text(&object, "text"));
             return format!("<{url}|{label}>");
