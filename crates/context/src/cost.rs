@@ -51,9 +51,6 @@ impl fmt::Display for Cost {
 }
 
 /// Writes micro-dollars as dollars with at least two decimal places.
-///
-/// # Errors
-/// The formatter's own.
 pub fn write_micro_dollars(f: &mut fmt::Formatter<'_>, micro_dollars: u128) -> fmt::Result {
     const SCALE: u128 = 1_000_000;
     let fraction = format!("{:06}", micro_dollars % SCALE);

@@ -158,9 +158,6 @@ impl Tree {
 
     /// Records the count of a message; an existing count does not change. The prefix sum follows as
     /// soon as the previous message has one, so count a path from its oldest message on.
-    ///
-    /// # Errors
-    /// An unknown message.
     pub fn set_count(
         &mut self,
         id: MessageId,
@@ -306,9 +303,6 @@ impl Tree {
     }
 
     /// Starts or moves a branch: its head becomes `head`. O(log branches), copies nothing.
-    ///
-    /// # Errors
-    /// An unknown message.
     pub fn set_branch(&mut self, name: &str, head: MessageId) -> Result<(), Error> {
         if self.index(head).is_none() {
             return Err(Error::UnknownMessage(head));

@@ -300,9 +300,6 @@ pub fn read(mut bytes: &[u8], options: &Options, stamps: Stamps<'_>) -> Result<P
 
 /// Reads a conversation as [`read_from`] does, and computes the digest of its bytes. A conversation
 /// that is an element of a list has the digest of that element.
-///
-/// # Errors
-/// As [`read_from`].
 pub fn read_digested(
     input: impl Read,
     options: &Options,

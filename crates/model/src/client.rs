@@ -161,9 +161,6 @@ impl Client {
     }
 
     /// Like [`Client::new`], with limits and cool-downs that are shared with other programs.
-    ///
-    /// # Errors
-    /// As [`Client::new`].
     pub fn with_share(settings: Settings, share: LimitShare) -> Result<Client, Error> {
         settings.check()?;
         if let Some(warning) = settings.auth.key().and_then(provider::Key::warning) {

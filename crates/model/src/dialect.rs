@@ -236,9 +236,6 @@ impl Dialect {
     }
 
     /// As [`Dialect::parse_document`], of a model whose prompt ends with the tag that opens reasoning.
-    ///
-    /// # Errors
-    /// As there.
     pub fn parse_opened_document(self, body: &[u8]) -> Result<Reply, Failure> {
         match self {
             Dialect::OpenAiChat => openai_chat::parse_document(body, true),
@@ -260,9 +257,6 @@ impl Dialect {
     }
 
     /// Reads the answer to a count request: the tokens of the input.
-    ///
-    /// # Errors
-    /// It is not one.
     pub fn parse_token_count(self, body: &[u8]) -> Result<Tokens, Failure> {
         match self {
             Dialect::OpenAiChat => Err(Failure::missing("input_tokens")),

@@ -191,9 +191,6 @@ impl Models {
     }
 
     /// The model of that name.
-    ///
-    /// # Errors
-    /// There is no such model.
     pub fn get(&self, name: &str) -> Result<Arc<dyn LanguageModel>, UnknownModel> {
         if let Some(known) = self.known.get(name) {
             return Ok(known.clone());

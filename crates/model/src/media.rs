@@ -148,9 +148,6 @@ pub enum Error {
 
 /// Checks bytes against their declared media type, if any, and a limit of bytes. Returns their type
 /// and content.
-///
-/// # Errors
-/// Why they are no valid attachment.
 pub fn check(
     bytes: Arc<[u8]>,
     declared: Option<&str>,

@@ -202,9 +202,6 @@ async fn store_contents(
 }
 
 /// The files in the results of tools of a turn's runs, by digest.
-///
-/// # Errors
-/// As [`load`].
 pub async fn of_runs(journal: &Journal, replay: &Replay) -> Result<Files, String> {
     let mut files = Files::default();
     for run in replay.runs() {

@@ -196,9 +196,6 @@ pub(crate) struct Group(Option<Members>);
 impl Group {
     /// Starts a program. It inherits the variables in [`inherited`] and those that its command
     /// passes on.
-    ///
-    /// # Errors
-    /// It cannot be started.
     pub(crate) fn start(command: &Command) -> Result<(Group, Pipes), Error> {
         let failed = |source| Error::Spawn {
             program: command.program.clone(),

@@ -42,9 +42,6 @@ pub struct Runtime {
 
 impl Runtime {
     /// Starts the tree on a journal. Sessions with open turns continue when they are opened.
-    ///
-    /// # Errors
-    /// An actor could not be started.
     pub async fn start(
         journal: Journal,
         extensions: Extensions,

@@ -144,9 +144,6 @@ fn max_calls(ctx: &Ctx) -> usize {
 /// Makes the calls of a reply, up to the maximum number and without the call in which the reply was
 /// cut off, because its content is incomplete. The others get a result without being made, so that
 /// the exchange is complete.
-///
-/// # Errors
-/// See [`call_all`].
 pub(crate) async fn call_all_of(
     reply: &Reply,
     round: u32,

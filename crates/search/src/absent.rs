@@ -49,17 +49,11 @@ impl Search {
     pub fn removed(&self, _session: SessionId) {}
 
     /// Has nothing to wait for.
-    ///
-    /// # Errors
-    /// None.
     pub async fn settle(&self, _session: Option<SessionId>) -> Result<()> {
         Ok(())
     }
 
     /// Removes an index that another build made: it cannot remove one session from it.
-    ///
-    /// # Errors
-    /// The directory cannot be removed.
     pub async fn purge(&self) -> Result<()> {
         self.directory.as_deref().map_or(Ok(()), remove)
     }
@@ -107,9 +101,6 @@ impl Search {
 }
 
 /// Does nothing: this build cannot read an index.
-///
-/// # Errors
-/// None.
 pub fn compact(_directory: &Path) -> Result<()> {
     Ok(())
 }

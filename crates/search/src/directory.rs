@@ -6,10 +6,6 @@ use std::path::{Path, PathBuf};
 use crate::error::{Error, Result};
 
 /// Removes only the index of a directory: it is rebuilt from the journal.
-///
-/// # Errors
-///
-/// The directory cannot be removed.
 pub fn remove(dir: &Path) -> Result<()> {
     match fs::remove_dir_all(dir) {
         Err(source) if source.kind() != std::io::ErrorKind::NotFound => Err(Error::Directory {

@@ -333,9 +333,6 @@ pub struct Part {
 /// Reads up to `limit` matching entries before a position, newest first and not older than `since`.
 /// One call examines a bounded number of entries, so a part may have fewer than `limit` entries, or
 /// none, although it has a `next`.
-///
-/// # Errors
-/// The store fails, or an entry is unreadable.
 pub async fn read(
     journal: &Journal,
     before: Option<Position>,

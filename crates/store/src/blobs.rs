@@ -331,9 +331,6 @@ impl Journal {
     }
 
     /// The sessions that refer to a content.
-    ///
-    /// # Errors
-    /// The store fails.
     pub async fn blob_sessions(&self, digest: Digest) -> Result<Vec<Session>> {
         let sessions = sessions_of(self.engine().as_ref(), journal_of(&digest)).await?;
         let sessions = sessions.into_iter().filter(|session| !is_blob(*session));
@@ -341,9 +338,6 @@ impl Journal {
     }
 
     /// The number and size of all contents.
-    ///
-    /// # Errors
-    /// The store fails.
     pub async fn stored_blobs(&self) -> Result<BlobTotals> {
         let (mut stored, mut after) = (BlobTotals::default(), Some(BEFORE_FIRST));
         loop {
@@ -361,9 +355,6 @@ impl Journal {
 
     /// Deletes the contents without a session, an hour after they were last stored, and returns their
     /// number. It reads the references of every content.
-    ///
-    /// # Errors
-    /// The store accepts no writes or fails.
     pub async fn sweep_blobs(&self, now_unix_ms: u64) -> Result<usize> {
         let engine = self.engine().as_ref();
         let (mut removed, mut after) = (0, Some(BEFORE_FIRST));

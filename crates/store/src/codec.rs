@@ -75,9 +75,6 @@ pub(crate) fn take<T: DeserializeOwned>(bytes: &mut &[u8]) -> Result<T, String> 
 }
 
 /// Decodes a text from the front of these bytes, without a copy.
-///
-/// # Errors
-/// As [`take`].
 pub(crate) fn take_text<'a>(bytes: &mut &'a [u8]) -> Result<&'a str, String> {
     const LENGTH_BYTES: usize = size_of::<u64>();
     let mut deserializer = bincode::Deserializer::from_slice(bytes, options());

@@ -95,9 +95,6 @@ pub(crate) fn seal<T: Serialize>(kind: Kind, key: Key, row: &T) -> Result<Vec<u8
 }
 
 /// Frames a row and appends it to `bytes`; leaves `bytes` unchanged if that fails.
-///
-/// # Errors
-/// As [`seal`].
 pub(crate) fn seal_onto<T: Serialize>(
     bytes: &mut Vec<u8>,
     kind: Kind,

@@ -73,18 +73,12 @@ impl Grants {
     }
 
     /// Returns the content of the journal without claiming it.
-    ///
-    /// # Errors
-    /// The store failed; an entry cannot be read.
     pub async fn read(journal: &Journal) -> Result<Broker> {
         Ok(fold(journal, u64::MAX).await?.0)
     }
 
     /// Applies the entries that other programs wrote. After a refused append one read suffices: the refusal
     /// has shown the end, and the claim is still the last one.
-    ///
-    /// # Errors
-    /// The store failed; an entry cannot be read.
     pub async fn refresh(&mut self, broker: &mut Broker) -> Result<()> {
         let engine = self.journal.engine();
         let end = match self.end.take() {

@@ -21,9 +21,6 @@ pub(crate) const ID: SessionId = SessionId::from_u128(u128::MAX - 2);
 const TRIES: usize = 64;
 
 /// Returns the sessions of unfinished imports.
-///
-/// # Errors
-/// The engine's, or the list cannot be read.
 pub(crate) async fn unfinished(engine: &dyn Engine) -> Result<BTreeSet<SessionId>> {
     let Some(info) = engine.session(ID).await? else {
         return Ok(BTreeSet::new());
@@ -39,26 +36,17 @@ pub(crate) async fn unfinished(engine: &dyn Engine) -> Result<BTreeSet<SessionId
 }
 
 /// Adds these sessions to the list of unfinished imports.
-///
-/// # Errors
-/// The engine's.
 pub(crate) async fn begin(engine: &dyn Engine, sessions: &BTreeSet<SessionId>) -> Result<()> {
     change(engine, |list| list | sessions).await
 }
 
 /// Removes these sessions from the list of unfinished imports: they are complete, or deleted.
-///
-/// # Errors
-/// The engine's.
 pub(crate) async fn end(engine: &dyn Engine, sessions: &BTreeSet<SessionId>) -> Result<()> {
     change(engine, |list| list - sessions).await
 }
 
 /// Removes all sessions from the list, and adds this to the usage of deleted sessions, both in one
 /// write.
-///
-/// # Errors
-/// The engine's.
 pub(crate) async fn end_all(engine: &dyn Engine, deleted_usage: Option<Vec<u8>>) -> Result<()> {
     let deletion = Deletion {
         deleted_usage,
@@ -68,9 +56,6 @@ pub(crate) async fn end_all(engine: &dyn Engine, deleted_usage: Option<Vec<u8>>)
 }
 
 /// Deletes these sessions. They stay in the list unless all of them are deleted.
-///
-/// # Errors
-/// The engine's.
 pub(crate) async fn delete_all(engine: &dyn Engine, sessions: &BTreeSet<SessionId>) -> Result<()> {
     for &session in sessions {
         engine.delete_session(Deletion::of_session(session)).await?;
@@ -192,9 +177,6 @@ impl Imports {
 
     /// Waits until the import of a session has ended; deletes the session if the import was
     /// abandoned.
-    ///
-    /// # Errors
-    /// It cannot be deleted.
     pub(crate) async fn resolve(&self, engine: &Arc<dyn Engine>, session: SessionId) -> Result<()> {
         let mut changed = self.changed.subscribe();
         while self.hidden().under_way.contains(&session) {

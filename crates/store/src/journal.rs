@@ -207,9 +207,6 @@ impl Journal {
 
     /// As [`Journal::read`], limited to events of `bytes` together on disk; at least one event is
     /// returned if there is any.
-    ///
-    /// # Errors
-    /// As of [`Journal::read`].
     pub async fn read_within(
         &self,
         session: SessionId,
@@ -231,9 +228,6 @@ impl Journal {
     }
 
     /// Reads the first event of each of these sessions together; `None` for one without events.
-    ///
-    /// # Errors
-    /// As of [`Journal::read`], of any of them.
     pub async fn first_events(&self, sessions: &[SessionId]) -> Result<Vec<Option<Event>>> {
         let ids = sessions.iter().map(|&session| session.into()).collect();
         let firsts = self.engine.first_events(ids).await?;
@@ -246,17 +240,11 @@ impl Journal {
     }
 
     /// Whether the session has at least one event.
-    ///
-    /// # Errors
-    /// The store failed.
     pub async fn exists(&self, session: SessionId) -> Result<bool> {
         Ok(self.session(session).await?.is_some())
     }
 
     /// What the store knows of a session; none: it has no event.
-    ///
-    /// # Errors
-    /// The store failed.
     pub async fn session(&self, session: SessionId) -> Result<Option<SessionInfo>> {
         let id = engine::SessionId::from(session);
         let info = self.engine.session(id).await?;
@@ -270,9 +258,6 @@ impl Journal {
     /// Returns at most `limit` sessions in ascending order of their ids, starting after `after`. A
     /// session that was claimed and has no event yet is included, unless the journal is limited to
     /// one owner.
-    ///
-    /// # Errors
-    /// The store failed.
     pub async fn sessions(
         &self,
         after: Option<SessionId>,
@@ -301,9 +286,6 @@ impl Journal {
 
     /// Returns at most `limit` sessions in descending order of their ids, starting before `before`;
     /// the newest session has the largest id. Older pages take no more time than newer ones.
-    ///
-    /// # Errors
-    /// The store failed.
     pub async fn newest_sessions(
         &self,
         before: Option<SessionId>,
@@ -359,9 +341,6 @@ impl Journal {
     }
 
     /// Returns the usage of deleted sessions; nothing if the journal is limited to one owner.
-    ///
-    /// # Errors
-    /// The store failed, or an entry cannot be read.
     pub async fn deleted(&self) -> Result<DeletedUsage> {
         match self.only {
             Some(_) => Ok(DeletedUsage::default()),
@@ -370,9 +349,6 @@ impl Journal {
     }
 
     /// Returns the size of the store.
-    ///
-    /// # Errors
-    /// The store failed.
     pub async fn space(&self) -> Result<Space> {
         self.engine.space().await
     }
@@ -399,18 +375,12 @@ impl Journal {
     }
 
     /// Waits until writes are accepted, if the store could not be opened for writing.
-    ///
-    /// # Errors
-    /// The store is closed.
     pub async fn writable(&self) -> Result<()> {
         self.engine.writable().await
     }
 
     /// Closes the engine once all accepted writes have returned. Later calls fail with
     /// [`Error::Closed`].
-    ///
-    /// # Errors
-    /// The store failed.
     pub async fn close(&self) -> Result<()> {
         self.engine.close().await
     }

@@ -16,9 +16,6 @@ const FILE: u32 = 0o600;
 const OTHERS: u32 = 0o077;
 
 /// Creates a directory, and its missing parents.
-///
-/// # Errors
-/// As [`fs::create_dir_all`].
 pub fn create_dir_all(path: &Path) -> io::Result<()> {
     DirBuilder::new()
         .recursive(true)
@@ -36,9 +33,6 @@ pub fn create_new(path: &Path) -> io::Result<File> {
 }
 
 /// Creates a file, or truncates an existing one.
-///
-/// # Errors
-/// As [`File::create`].
 pub fn create(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(true).mode(FILE);
@@ -99,9 +93,6 @@ fn narrow_below(path: &Path) -> io::Result<u64> {
 
 /// The first file or directory below a directory to which group or others have permissions. The
 /// path itself may be a link; links below it are not followed.
-///
-/// # Errors
-/// A directory cannot be read.
 pub fn exposed(path: &Path) -> io::Result<Option<PathBuf>> {
     match fs::canonicalize(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),

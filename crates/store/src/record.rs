@@ -55,9 +55,6 @@ pub(crate) fn decode(payload: &[u8]) -> Result<event::Event, Fault> {
 }
 
 /// Encodes an entry of one of the store's own journals.
-///
-/// # Errors
-/// As [`encode`].
 pub(crate) fn encode_own<T: Layout>(value: &T) -> Result<Vec<u8>, String> {
     let mut payload = begun();
     value.put(&mut payload)?;
@@ -65,9 +62,6 @@ pub(crate) fn encode_own<T: Layout>(value: &T) -> Result<Vec<u8>, String> {
 }
 
 /// As [`encode_own`], with an error that names the entry.
-///
-/// # Errors
-/// As [`encode`].
 pub(crate) fn encode_entry<T: Layout>(
     value: &T,
     session: SessionId,
@@ -80,9 +74,6 @@ pub(crate) fn encode_entry<T: Layout>(
 }
 
 /// Decodes an entry of one of the store's own journals.
-///
-/// # Errors
-/// As [`decode`].
 pub(crate) fn decode_own<T: Layout>(payload: &[u8]) -> Result<T, Fault> {
     whole(body(payload)?)
 }

@@ -227,17 +227,11 @@ pub struct Starts(SharedJournal<Sources>);
 
 impl Starts {
     /// Reads the journal, without a claim.
-    ///
-    /// # Errors
-    /// The store fails, or an entry is unreadable.
     pub async fn open(journal: &Journal) -> Result<Starts> {
         SharedJournal::open(journal).await.map(Starts)
     }
 
     /// The content of the journal.
-    ///
-    /// # Errors
-    /// The store fails, or an entry is unreadable.
     pub async fn read(journal: &Journal) -> Result<Sources> {
         Ok(SharedJournal::open(journal).await?.into_state())
     }
@@ -259,9 +253,6 @@ impl Starts {
 
     /// Claims the journal if it is not claimed, and reads the new entries of other processes.
     /// Returns whether there were any.
-    ///
-    /// # Errors
-    /// The store accepts no writes or fails, or an entry is unreadable.
     pub async fn claim(&mut self) -> Result<bool> {
         self.0.claim().await
     }

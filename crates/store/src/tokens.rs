@@ -111,9 +111,6 @@ pub struct Tokens(SharedJournal<TokensByName>);
 
 impl Tokens {
     /// Reads the journal, without a claim.
-    ///
-    /// # Errors
-    /// The store fails, or an entry is unreadable.
     pub async fn open(journal: &Journal) -> Result<Tokens> {
         SharedJournal::open(journal).await.map(Tokens)
     }
@@ -124,17 +121,11 @@ impl Tokens {
     }
 
     /// Reads the new entries of other processes, and returns whether there were any.
-    ///
-    /// # Errors
-    /// The store fails, or an entry is unreadable.
     pub async fn refresh(&mut self) -> Result<bool> {
         self.0.refresh().await
     }
 
     /// Claims the journal if it is not claimed, and reads the new entries of other processes.
-    ///
-    /// # Errors
-    /// The store accepts no writes or fails, or an entry is unreadable.
     pub async fn claim(&mut self) -> Result<()> {
         self.0.claim().await.map(drop)
     }

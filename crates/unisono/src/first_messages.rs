@@ -38,10 +38,6 @@ impl FirstMessages {
     }
 
     /// The newest session whose id has these random bits. It may be deleted.
-    ///
-    /// # Errors
-    ///
-    /// The store fails.
     pub(crate) async fn session(
         &self,
         journal: &Journal,

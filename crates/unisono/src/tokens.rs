@@ -145,9 +145,6 @@ impl Local {
     }
 
     /// The owners to whom tokens belong.
-    ///
-    /// # Errors
-    /// The store fails.
     pub(crate) async fn owners_of_tokens(&self) -> Result<BTreeSet<Arc<str>>, Error> {
         let known = self.all_tokens().await?;
         Ok(known

@@ -24,9 +24,6 @@ pub(crate) struct TurnBudgets {
 
 impl TurnBudgets {
     /// Reads them.
-    ///
-    /// # Errors
-    /// The session cannot be opened.
     pub(crate) async fn read(
         session: &impl Inspect,
         trace: &Trace,

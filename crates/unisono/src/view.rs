@@ -14,9 +14,6 @@ pub trait Inspect: Sync {
     fn id(&self) -> SessionId;
 
     /// Inspects its state. Keep it short: other requests of the session wait.
-    ///
-    /// # Errors
-    /// The session cannot be opened.
     fn inspect<T: Send + 'static>(
         &self,
         look: impl Fn(&State) -> T + Clone + Send + 'static,

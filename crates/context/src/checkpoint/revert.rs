@@ -52,9 +52,6 @@ pub enum RevertError {
 
 impl Checkpoints {
     /// The checkpoint, if it is in the context of the branch that ends in `head`.
-    ///
-    /// # Errors
-    /// Why it is not.
     pub fn status(
         &self,
         tree: &Tree,

@@ -94,9 +94,6 @@ pub fn has_text(text: &str) -> Result<(), Rejection> {
 
 /// Checks a summary against its cap and its input. A summary of the conversation must have
 /// sections; summaries of topics and bulks are paragraphs.
-///
-/// # Errors
-/// The first reason to reject it.
 pub fn accept(draft: &Draft<'_>, tier: Tier, cap: Tokens, input: Tokens) -> Result<(), Rejection> {
     within_cap(draft, cap)?;
     if draft.tokens >= input {
@@ -127,9 +124,6 @@ pub fn accept(draft: &Draft<'_>, tier: Tier, cap: Tokens, input: Tokens) -> Resu
 /// Checks a text that replaces a summary (a repair, an edit, a regenerated summary) against its cap
 /// and against the target of the whole context, which has `context` tokens with it. It may be
 /// longer than the old summary.
-///
-/// # Errors
-/// The first reason to reject it.
 pub fn accept_replacement(
     draft: &Draft<'_>,
     cap: Tokens,

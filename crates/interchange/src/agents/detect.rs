@@ -28,9 +28,6 @@ const PLACES: [(&str, Format); 5] = [
 ];
 
 /// The files below a directory that may define agents, by name. Links are not followed.
-///
-/// # Errors
-/// The directory cannot be read.
 pub fn find(directory: &Path) -> io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     let own = directory.canonicalize()?;

@@ -25,9 +25,6 @@ pub struct Candidate {
 
 impl Candidate {
     /// The file at a path, or those that are found in the directory there.
-    ///
-    /// # Errors
-    /// It cannot be read.
     pub fn from_path(path: &Path) -> io::Result<Vec<Candidate>> {
         if !fs::metadata(path)?.is_dir() {
             let (path, named) = (path.to_owned(), true);

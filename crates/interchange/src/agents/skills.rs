@@ -115,9 +115,6 @@ impl Folder {
     }
 
     /// Copies the files to a folder that is not there. It is complete, or absent.
-    ///
-    /// # Errors
-    /// It cannot be written.
     pub(super) fn copy(&self, to: &Path) -> io::Result<()> {
         let above = to.parent().unwrap_or(Path::new(""));
         fs::create_dir_all(above)?;

@@ -39,9 +39,6 @@ const COMPRESSED: [(&[u8], &str); 3] = [
 ];
 
 /// Passes every piece of a file to the reader; `place` is the position of its beginning.
-///
-/// # Errors
-/// The file cannot be read.
 pub(super) fn read(
     input: &mut dyn BufRead,
     place: Place,

@@ -41,9 +41,6 @@ impl Conversation {
     }
 
     /// Its text, which can be read like a file with one conversation.
-    ///
-    /// # Errors
-    /// The file cannot be read.
     pub fn text(&self, file: &mut (impl Read + Seek)) -> io::Result<Vec<u8>> {
         file.seek(SeekFrom::Start(self.begin))?;
         let mut text = Vec::new();

@@ -78,9 +78,6 @@ impl Breaker {
     }
 
     /// Admits or rejects a request. The caller reports the result of each pass.
-    ///
-    /// # Errors
-    /// The breaker is open.
     pub fn admit(&mut self, now: Duration) -> Result<Pass, BreakerOpen> {
         self.check(now)?;
         match self.state {
@@ -94,9 +91,6 @@ impl Breaker {
     }
 
     /// Checks whether a request would be admitted now.
-    ///
-    /// # Errors
-    /// The breaker is open.
     pub fn check(&self, now: Duration) -> Result<(), BreakerOpen> {
         match self.state {
             State::Open(until) if now < until => Err(BreakerOpen { left: until - now }),

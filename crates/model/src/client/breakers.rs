@@ -97,9 +97,6 @@ impl Breakers {
     }
 
     /// Admits or rejects a request. The caller reports the result of each pass.
-    ///
-    /// # Errors
-    /// As [`Breakers::check`].
     pub fn admit(&mut self, now: Duration, model: &Arc<str>) -> Result<BreakerPasses, Failure> {
         self.check(now, model)?;
         // Both were checked, so neither rejects now.

@@ -54,9 +54,6 @@ impl HttpEndpoint {
 
     /// Sends the pieces of a document under an idempotency key, and returns the response. Dropping
     /// the future drops the connection.
-    ///
-    /// # Errors
-    /// There was no readable response.
     pub async fn send(&self, body: [Bytes; 2], key: &str) -> Result<Vec<u8>, Failure> {
         match self.exchange(body, key).await {
             Ok(document) => Ok(self.secrets.document(&document).into_owned()),
@@ -65,18 +62,12 @@ impl HttpEndpoint {
     }
 
     /// Fetches the document with GET.
-    ///
-    /// # Errors
-    /// There was no readable response.
     pub async fn fetch(&self) -> Result<Vec<u8>, Failure> {
         let request = self.http.get(self.settings.address.full_url());
         self.read(request.header(ACCEPT, ACCEPTED)).await
     }
 
     /// Sends a JSON document with these headers, and returns the response.
-    ///
-    /// # Errors
-    /// There was no readable response.
     pub async fn call(&self, headers: &[(&str, &str)], body: Vec<u8>) -> Result<Vec<u8>, Failure> {
         self.read(self.calling(headers, body).header(ACCEPT, ACCEPTED))
             .await

@@ -7,9 +7,6 @@ use unisono_context::call::{Reply, Stop};
 use super::{Error, LanguageModel, Request};
 
 /// Answers a request, up to the first of its stop texts.
-///
-/// # Errors
-/// As [`LanguageModel::complete`].
 pub async fn complete_up_to_stop(
     model: &dyn LanguageModel,
     mut request: Request,

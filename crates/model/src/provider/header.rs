@@ -49,9 +49,6 @@ pub enum Error {
 
 impl Header {
     /// A header with this name and value.
-    ///
-    /// # Errors
-    /// The header is invalid or cannot be set.
     pub fn new(name: &str, value: &str) -> Result<Header, Error> {
         let owned = || name.to_owned();
         let parsed =

@@ -77,9 +77,6 @@ pub enum Error {
 impl Key {
     /// The key in the first of these variables that is set and not empty; `None` if there is none.
     /// `variable` looks up a variable, like `std::env::var_os`.
-    ///
-    /// # Errors
-    /// The value is not a key.
     pub fn from_variables(
         names: &[&str],
         variable: impl Fn(&str) -> Option<OsString>,

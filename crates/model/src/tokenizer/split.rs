@@ -41,9 +41,6 @@ pub(super) struct Splitter {
 
 impl Splitter {
     /// Builds the automaton. Its states are built on demand in a [`Cache`].
-    ///
-    /// # Errors
-    /// The pattern is invalid.
     pub(super) fn new(encoding: Encoding) -> Result<Splitter, String> {
         let pattern = match encoding {
             Encoding::O200kBase => O200K_BASE,

@@ -10,9 +10,6 @@ use crate::session_port::{MessagePlace, RecallResults};
 
 impl Ctx {
     /// A complete message of the conversation by its ordinal, whether or not it is in the context.
-    ///
-    /// # Errors
-    /// The session is gone.
     pub async fn read_message(&self, ordinal: Ordinal) -> Result<Option<Arc<Message>>, Failure> {
         match self.assignment().head {
             Some(head) => self.port().read_message(head, ordinal).await,
@@ -22,9 +19,6 @@ impl Ctx {
 
     /// The complete result with this name, of which the agent got an excerpt; none if it got no
     /// such result.
-    ///
-    /// # Errors
-    /// The session is gone.
     pub async fn read_result(&self, name: &str) -> Result<Option<Arc<str>>, Failure> {
         self.port().read_result(self.run(), name.to_owned()).await
     }
@@ -44,9 +38,6 @@ impl Ctx {
     /// The messages of the conversation, up to the frozen head, that match a text best. Later
     /// messages and other branches do not affect this part; matches there are listed separately, as
     /// far as the recall scope permits. An error says why the search is impossible.
-    ///
-    /// # Errors
-    /// The session is gone.
     pub(crate) async fn recall(
         &self,
         text: &str,
@@ -59,9 +50,6 @@ impl Ctx {
     }
 
     /// The message at a place that is not on its branch; an error says why it cannot be read.
-    ///
-    /// # Errors
-    /// The session is gone.
     pub(crate) async fn read_outside_message(
         &self,
         place: MessagePlace,

@@ -133,9 +133,6 @@ impl Connection {
     }
 
     /// The current list of tools.
-    ///
-    /// # Errors
-    /// The failure of the server.
     pub(super) async fn list(&self) -> Result<Arc<[Tool]>, String> {
         let mut tools: Vec<Tool> = Vec::new();
         let mut cursor = None;
@@ -188,9 +185,6 @@ impl Connection {
     }
 
     /// Calls a tool. Dropping the future cancels the request at the server.
-    ///
-    /// # Errors
-    /// The failure of the server.
     pub(super) async fn call(
         &self,
         tool: Tool,

@@ -16,9 +16,6 @@ const EVENT_MAX: usize = 8 * 1024 * 1024;
 const CONNECT: Duration = Duration::from_secs(10);
 
 /// Connects to a server.
-///
-/// # Errors
-/// See [`connection::open`].
 pub(super) async fn open(
     (url, headers, token): (&Address, &[Header], Option<&Key>),
     trouble: ConnectionError,

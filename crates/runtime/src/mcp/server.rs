@@ -241,9 +241,6 @@ async fn open(
 }
 
 /// Connects to a server, lists its tools and closes the connection.
-///
-/// # Errors
-/// The failure of the server.
 pub(super) async fn list_once(server: &Server) -> Result<usize, String> {
     let limit = server.start_timeout;
     let cancelled = CancellationToken::new();

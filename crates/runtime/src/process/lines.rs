@@ -55,9 +55,6 @@ pub(crate) struct Lines {
 
 impl Lines {
     /// Starts the program.
-    ///
-    /// # Errors
-    /// It cannot be started.
     pub(crate) fn start(command: &Command) -> Result<(Lines, ChildStdin), Error> {
         let (group, pipes) = Group::start(command)?;
         let Pipes {

@@ -242,9 +242,6 @@ impl Handle {
 
     /// Inspects the session's state inside its actor: keep it short. Returns after everything that
     /// was seen is on disk.
-    ///
-    /// # Errors
-    /// The session cannot be opened.
     pub async fn inspect<T: Send + 'static>(
         &self,
         look: impl Fn(&State) -> T + Clone + Send + 'static,

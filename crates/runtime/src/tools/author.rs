@@ -10,9 +10,6 @@ use crate::agent::{Ctx, Failure};
 impl Ctx {
     /// Calls a tool that its definition allows, with arguments as JSON text. The result contains
     /// errors of the call. For `delegate`, see [`Ctx::delegate`].
-    ///
-    /// # Errors
-    /// The session is gone.
     pub async fn call_tool(&self, name: &str, arguments: &str) -> Result<ToolResult, Failure> {
         let call = ToolCall {
             id: name.into(),

@@ -176,10 +176,6 @@ pub(super) fn only_reads(body: &[u8]) -> bool {
 }
 
 /// Parses the parameters of a method.
-///
-/// # Errors
-///
-/// The first invalid field.
 pub(super) fn typed<T: DeserializeOwned>(params: Value) -> Result<T, Error> {
     let parsed = serde_path_to_error::deserialize(params);
     parsed.map_err(|error: serde_path_to_error::Error<serde_json::Error>| {

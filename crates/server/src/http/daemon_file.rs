@@ -33,10 +33,6 @@ impl DaemonInfo {
     }
 
     /// Writes the file, readable by its owner only.
-    ///
-    /// # Errors
-    ///
-    /// The file cannot be written.
     pub fn announce(&self, store: &Path) -> io::Result<DaemonFile> {
         let (path, text) = (store.join(NAME), serde_json::to_string(self)?);
         write_atomically(&path, &format!("{text}\n"))?;

@@ -57,9 +57,6 @@ enum Status {
 impl DegradedDisk {
     /// Opens the store in this directory as it is; `error` is the reason why it could not be opened
     /// for writing. Blocking: do not call it on an async thread.
-    ///
-    /// # Errors
-    /// As [`ReadOnlyDisk::open`].
     pub fn open(path: impl AsRef<Path>, error: &Error) -> Result<Self> {
         let root = path.as_ref().to_path_buf();
         let disk = ReadOnlyDisk::open(&root, error.to_string())?;

@@ -52,9 +52,6 @@ impl std::fmt::Display for Finding {
 ///
 /// A store that does not open, or that lost acknowledged data, is repaired by the opening, and
 /// [`Checkup::salvage`] has the result.
-///
-/// # Errors
-/// As [`crate::Disk::open`].
 pub fn doctor(path: impl AsRef<Path>) -> Result<Checkup> {
     let whole = open::open(path.as_ref())?;
     let mut checkup = check(&whole.trees)?;
@@ -65,9 +62,6 @@ pub fn doctor(path: impl AsRef<Path>) -> Result<Checkup> {
 
 /// As [`doctor`]. If that finds damage, saves all undamaged records into a fresh log, keeps the
 /// damaged log under `quarantine/`, and reports in [`Checkup::salvage`] what is lost. Blocking.
-///
-/// # Errors
-/// As [`crate::Disk::open`].
 pub fn repair(path: impl AsRef<Path>) -> Result<Checkup> {
     let root = path.as_ref();
     let mut checkup = doctor(root)?;

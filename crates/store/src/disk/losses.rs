@@ -114,9 +114,6 @@ fn stamp(store: &Path) -> Option<Stamp> {
 }
 
 /// Acknowledges all losses, so that they are no longer reported. Returns their number.
-///
-/// # Errors
-/// The file cannot be removed.
 pub fn acknowledge_losses(store: &Path) -> Result<usize> {
     let known = losses(store)?.len();
     match std::fs::remove_file(path(store)) {

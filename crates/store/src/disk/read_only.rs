@@ -66,9 +66,6 @@ impl ReadOnlyDisk {
     }
 
     /// Reads every session completely, and reports acknowledged data that cannot be read. Blocking.
-    ///
-    /// # Errors
-    /// The files cannot be read.
     pub fn check(&self) -> Result<Checkup> {
         let mut checkup = Checkup::default();
         for session in self.shared.rescue.known_sessions() {

@@ -10,9 +10,6 @@ use crate::error::Result;
 impl Journal {
     /// Returns at most `limit` sessions that a member of the cluster owns, in descending order of their
     /// ids, starting before `before`; none without a cluster.
-    ///
-    /// # Errors
-    /// The store failed.
     pub async fn sessions_of_member(
         &self,
         member: Uuid,

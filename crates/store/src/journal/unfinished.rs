@@ -20,9 +20,6 @@ impl Journal {
 
     /// Returns those of these sessions that may have open turns, read from the last event of each
     /// alone. A session whose last event does not say so is included.
-    ///
-    /// # Errors
-    /// As [`Journal::has_open_turns`].
     pub async fn unfinished_of(&self, sessions: Vec<SessionInfo>) -> Result<Vec<SessionId>> {
         let lasts = self.engine.last_events(sessions.clone()).await?;
         let unfinished = sessions.iter().zip(lasts);
@@ -32,9 +29,6 @@ impl Journal {
 
     /// Returns the sessions that may have open turns. Reads one event of each session, however long
     /// its journal is.
-    ///
-    /// # Errors
-    /// As [`Journal::has_open_turns`].
     pub async fn unfinished(&self) -> Result<Vec<SessionId>> {
         let (mut unfinished, mut after) = (Vec::new(), None);
         loop {

@@ -45,9 +45,6 @@ pub(crate) trait Layout: Sized {
     fn put(&self, to: &mut Vec<u8>) -> Result<(), String>;
 
     /// Decodes a value from the front of the bytes.
-    ///
-    /// # Errors
-    /// The fault of the bytes.
     fn take(from: &mut &[u8]) -> Result<Self, Fault>;
 }
 

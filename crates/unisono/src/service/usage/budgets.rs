@@ -64,10 +64,6 @@ pub(crate) async fn budgets(
 
 /// Warnings about the budgets of the session's owner and of the daemon that have less left than an
 /// estimate needs.
-///
-/// # Errors
-///
-/// As [`budgets`].
 pub(crate) async fn warnings(
     local: &Local,
     state: &State,
