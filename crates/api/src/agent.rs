@@ -278,8 +278,7 @@ pub struct Calibration {
 
 /// A turn to describe, and its settings.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "description", derive(utoipa::IntoParams))]
-#[cfg_attr(feature = "description", into_params(parameter_in = Query))]
+#[cfg_attr(feature = "description", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields)]
 pub struct AgentQuery {
     /// The session of the turn, whose settings apply; absent: a new one.

@@ -7,8 +7,7 @@ use serde_json::Value;
 
 /// Selects waiting calls.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "description", derive(utoipa::IntoParams))]
-#[cfg_attr(feature = "description", into_params(parameter_in = Query))]
+#[cfg_attr(feature = "description", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields)]
 pub struct ApprovalQuery {
     /// Only calls of this session.
@@ -87,8 +86,7 @@ pub struct Decide {
 /// A decision about a waiting call. The schema of `Decide`: it says which decisions need a text.
 /// The daemon reads `Decide`, whose errors name the field.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
-#[cfg_attr(feature = "description", schema(as = Decide))]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema), schema(as = Decide))]
 #[serde(untagged)]
 pub enum Decision {
     /// The call is made, repeated, or denied.

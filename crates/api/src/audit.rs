@@ -58,8 +58,7 @@ pub struct AuditEntry {
 
 /// A query for entries, newest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "description", derive(utoipa::IntoParams))]
-#[cfg_attr(feature = "description", into_params(parameter_in = Query))]
+#[cfg_attr(feature = "description", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields)]
 pub struct AuditQuery {
     /// Only entries since then: a date, an instant, or an age such as 12h or 7d.

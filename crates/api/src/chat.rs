@@ -13,8 +13,7 @@ use crate::usage::Amounts;
 
 /// The request of a chat. Other fields are ignored.
 #[derive(Clone, Debug, Deserialize)]
-#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
-#[cfg_attr(feature = "description", schema(as = UiChatRequest))]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema), schema(as = UiChatRequest))]
 #[serde(rename_all = "camelCase")]
 pub struct ChatRequest {
     /// The messages that the chat shows. The last one is the task, or has the decisions about calls
@@ -111,8 +110,7 @@ pub struct UiApproval {
 /// A part of an answer: the data of a server-sent event without a name. The stream ends with the
 /// line `[DONE]`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
-#[cfg_attr(feature = "description", schema(as = ChatPart))]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema), schema(as = ChatPart))]
 #[serde(
     tag = "type",
     rename_all = "kebab-case",
@@ -239,8 +237,7 @@ pub enum Part {
 
 /// Metadata of an answer.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
-#[cfg_attr(feature = "description", schema(as = ChatMetadata))]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema), schema(as = ChatMetadata))]
 pub struct Metadata {
     /// The session.
     pub session: String,

@@ -333,8 +333,7 @@ pub struct Models {
 
 /// An agent, or the team.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
-#[cfg_attr(feature = "description", schema(as = openai::Model))]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema), schema(as = openai::Model))]
 pub struct Model {
     /// Its name.
     pub id: String,

@@ -6,8 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// Selects a page of a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "description", derive(utoipa::IntoParams))]
-#[cfg_attr(feature = "description", into_params(parameter_in = Query))]
+#[cfg_attr(feature = "description", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields)]
 pub struct PageQuery {
     /// `next` of the previous page.

@@ -38,8 +38,7 @@ pub struct RunQuery {
 
 /// Selects a request, and a run to compare with.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "description", derive(utoipa::IntoParams))]
-#[cfg_attr(feature = "description", into_params(parameter_in = Query))]
+#[cfg_attr(feature = "description", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields)]
 pub struct WhyQuery {
     /// The request whose bytes are returned, from 1: the first.
@@ -56,8 +55,7 @@ pub struct WhyQuery {
 
 /// A name as a person writes it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "description", derive(utoipa::IntoParams))]
-#[cfg_attr(feature = "description", into_params(parameter_in = Query))]
+#[cfg_attr(feature = "description", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields)]
 pub struct LookupQuery {
     /// The id of a run or a turn, its beginning or at least four characters of its end; `latest`;

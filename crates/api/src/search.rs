@@ -8,8 +8,7 @@ use crate::session::main_branch;
 
 /// A search.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "description", derive(utoipa::IntoParams))]
-#[cfg_attr(feature = "description", into_params(parameter_in = Query))]
+#[cfg_attr(feature = "description", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields)]
 pub struct SearchQuery {
     /// Words, and among them: `"these in this order"`, `+required`, `-excluded`, `role:user`,

@@ -14,8 +14,7 @@ use crate::usage::Budget;
 
 /// Selects sessions of the list.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "description", derive(utoipa::IntoParams))]
-#[cfg_attr(feature = "description", into_params(parameter_in = Query))]
+#[cfg_attr(feature = "description", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields)]
 pub struct SessionQuery {
     /// Only sessions with this label: `name=value`, or `name` with any value. A page may then have
@@ -172,8 +171,7 @@ pub struct OpenRun {
 
 /// The format of an exported session.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "description", derive(utoipa::IntoParams))]
-#[cfg_attr(feature = "description", into_params(parameter_in = Query))]
+#[cfg_attr(feature = "description", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields)]
 pub struct ExportQuery {
     /// `unisono` (everything), `openai`, `anthropic` or `sharegpt` (one branch); default: `unisono`.
@@ -310,8 +308,7 @@ pub struct Link {
 
 /// Selects a page of a list of a branch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "description", derive(utoipa::IntoParams))]
-#[cfg_attr(feature = "description", into_params(parameter_in = Query))]
+#[cfg_attr(feature = "description", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields)]
 pub struct BranchPageQuery {
     /// The branch: `main`.
@@ -346,8 +343,7 @@ pub struct Branch {
 
 /// Selects a page of the tree of messages.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "description", derive(utoipa::IntoParams))]
-#[cfg_attr(feature = "description", into_params(parameter_in = Query))]
+#[cfg_attr(feature = "description", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields)]
 pub struct TreeQuery {
     /// Whether each message is a separate stretch.

@@ -127,8 +127,7 @@ pub struct TextSettings {
 
 /// An answer of the Responses API.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-#[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
-#[cfg_attr(feature = "description", schema(as = openai::Response))]
+#[cfg_attr(feature = "description", derive(utoipa::ToSchema), schema(as = openai::Response))]
 pub struct Response {
     /// Its id.
     pub id: String,
