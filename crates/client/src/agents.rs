@@ -17,13 +17,11 @@ impl Agents for Client {
             settings: self.with_flags(&query.settings),
             ..query.clone()
         };
-        self.json(self.request(Method::GET, "/v1/agents").query(&query))
-            .await
+        self.get_with("/v1/agents", &query).await
     }
 
     async fn agent(&self, agent: &str) -> Result<AgentDetail> {
-        self.json(self.request(Method::GET, &agent_path(agent)))
-            .await
+        self.get(&agent_path(agent)).await
     }
 
     async fn check_agent(&self, agent: &str, new: &NewAgentFile) -> Result<AgentCheck> {
@@ -46,7 +44,7 @@ impl Agents for Client {
     }
 
     async fn models(&self) -> Result<Vec<Model>> {
-        self.json(self.request(Method::GET, "/v1/models")).await
+        self.get("/v1/models").await
     }
 }
 

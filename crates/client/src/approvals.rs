@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 
 use async_trait::async_trait;
-use reqwest::Method;
 use unisono_api::Page;
 use unisono_api::approval::{Approval, ApprovalQuery, Decide, DecisionResult};
 use unisono_api::service::{Approvals, Result};
@@ -14,8 +13,7 @@ use crate::Client;
 #[async_trait]
 impl Approvals for Client {
     async fn approvals(&self, query: &ApprovalQuery) -> Result<Page<Approval>> {
-        self.json(self.request(Method::GET, "/v1/approvals").query(query))
-            .await
+        self.get_with("/v1/approvals", query).await
     }
 
     async fn count_approvals(&self, limit: NonZeroUsize) -> Result<usize> {

@@ -1,7 +1,6 @@
 //! The audit log.
 
 use async_trait::async_trait;
-use reqwest::Method;
 use unisono_api::Page;
 use unisono_api::audit::{AuditEntry, AuditQuery};
 use unisono_api::service::{Audit, Result};
@@ -11,7 +10,6 @@ use crate::Client;
 #[async_trait]
 impl Audit for Client {
     async fn audit(&self, query: &AuditQuery) -> Result<Page<AuditEntry>> {
-        self.json(self.request(Method::GET, "/v1/audit").query(query))
-            .await
+        self.get_with("/v1/audit", query).await
     }
 }

@@ -1,7 +1,6 @@
 //! The programs that use a store together.
 
 use async_trait::async_trait;
-use reqwest::Method;
 use unisono_api::Page;
 use unisono_api::cluster::{ClusterMember, Drain};
 use unisono_api::page::PageQuery;
@@ -13,8 +12,7 @@ use crate::Client;
 #[async_trait]
 impl Cluster for Client {
     async fn members(&self, query: &PageQuery) -> Result<Page<ClusterMember>> {
-        self.json(self.request(Method::GET, "/v1/cluster").query(query))
-            .await
+        self.get_with("/v1/cluster", query).await
     }
 
     async fn member_sessions(
@@ -22,8 +20,7 @@ impl Cluster for Client {
         member: &str,
         query: &PageQuery,
     ) -> Result<Page<SessionListItem>> {
-        let path = format!("/v1/cluster/{member}/sessions");
-        self.json(self.request(Method::GET, &path).query(query))
+        self.get_with(&format!("/v1/cluster/{member}/sessions"), query)
             .await
     }
 

@@ -1,7 +1,6 @@
 //! Checkpoints, compactions and topics.
 
 use async_trait::async_trait;
-use reqwest::Method;
 use unisono_api::Page;
 use unisono_api::compaction::{Checkpoint, CheckpointDetail, Compaction, Estimate, NewCompaction};
 use unisono_api::service::{Compactions, Result};
@@ -17,8 +16,7 @@ impl Compactions for Client {
         session: &str,
         query: &BranchPageQuery,
     ) -> Result<Page<Checkpoint>> {
-        let path = format!("/v1/sessions/{session}/checkpoints");
-        self.json(self.request(Method::GET, &path).query(query))
+        self.get_with(&format!("/v1/sessions/{session}/checkpoints"), query)
             .await
     }
 
@@ -29,13 +27,12 @@ impl Compactions for Client {
         branch: &str,
     ) -> Result<CheckpointDetail> {
         let path = format!("/v1/sessions/{session}/checkpoints/{number}");
-        let request = self.request(Method::GET, &path);
-        self.json(request.query(&[("branch", branch)])).await
+        self.get_with(&path, &[("branch", branch)]).await
     }
 
     async fn compaction(&self, session: &str, turn: &str) -> Result<Compaction> {
-        let path = format!("/v1/sessions/{session}/compactions/{turn}");
-        self.json(self.request(Method::GET, &path)).await
+        self.get(&format!("/v1/sessions/{session}/compactions/{turn}"))
+            .await
     }
 
     async fn estimate(&self, session: &str, new: &NewCompaction) -> Result<Estimate> {
@@ -48,8 +45,7 @@ impl Compactions for Client {
     }
 
     async fn topics(&self, session: &str, query: &BranchPageQuery) -> Result<Page<Topic>> {
-        let path = format!("/v1/sessions/{session}/topics");
-        self.json(self.request(Method::GET, &path).query(query))
+        self.get_with(&format!("/v1/sessions/{session}/topics"), query)
             .await
     }
 

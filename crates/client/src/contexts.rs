@@ -17,8 +17,7 @@ impl Contexts for Client {
             settings: self.with_flags(&query.settings),
             ..query.clone()
         };
-        let path = format!("/v1/sessions/{session}/context");
-        self.json(self.request(Method::GET, &path).query(&query))
+        self.get_with(&format!("/v1/sessions/{session}/context"), &query)
             .await
     }
 
@@ -27,19 +26,17 @@ impl Contexts for Client {
         session: &str,
         query: &BranchPageQuery,
     ) -> Result<Page<ContextSize>> {
-        let path = format!("/v1/sessions/{session}/context/history");
-        self.json(self.request(Method::GET, &path).query(query))
+        self.get_with(&format!("/v1/sessions/{session}/context/history"), query)
             .await
     }
 
     async fn snapshot(&self, session: &str, snapshot: &str) -> Result<Snapshot> {
-        let path = format!("/v1/sessions/{session}/snapshots/{snapshot}");
-        self.json(self.request(Method::GET, &path)).await
+        self.get(&format!("/v1/sessions/{session}/snapshots/{snapshot}"))
+            .await
     }
 
     async fn pins(&self, session: &str, query: &BranchPageQuery) -> Result<Pins> {
-        let path = format!("/v1/sessions/{session}/pins");
-        self.json(self.request(Method::GET, &path).query(query))
+        self.get_with(&format!("/v1/sessions/{session}/pins"), query)
             .await
     }
 

@@ -110,12 +110,29 @@ impl Client {
     }
 
     fn post(&self, path: &str, body: &impl Serialize) -> RequestBuilder {
+        self.with_body(Method::POST, path, body)
+    }
+
+    fn with_body(&self, method: Method, path: &str, body: &impl Serialize) -> RequestBuilder {
         // Serialising these types does not fail.
         let text = serde_json::to_string(body).unwrap_or_default();
-        let request = self.request(Method::POST, path);
+        let request = self.request(method, path);
         request
             .header(header::CONTENT_TYPE, "application/json")
             .body(text)
+    }
+
+    async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Error> {
+        self.json(self.request(Method::GET, path)).await
+    }
+
+    async fn get_with<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        query: &(impl Serialize + Sync),
+    ) -> Result<T, Error> {
+        let request = self.request(Method::GET, path);
+        self.json(request.query(query)).await
     }
 
     async fn json<T: DeserializeOwned>(&self, request: RequestBuilder) -> Result<T, Error> {

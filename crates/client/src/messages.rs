@@ -13,8 +13,7 @@ use crate::Client;
 #[async_trait]
 impl Messages for Client {
     async fn messages(&self, session: &str, query: &MessageQuery) -> Result<Page<Message>> {
-        let path = format!("/v1/sessions/{session}/messages");
-        self.json(self.request(Method::GET, &path).query(query))
+        self.get_with(&format!("/v1/sessions/{session}/messages"), query)
             .await
     }
 
@@ -43,8 +42,7 @@ impl Messages for Client {
     }
 
     async fn branches(&self, session: &str, query: &PageQuery) -> Result<Page<Branch>> {
-        let path = format!("/v1/sessions/{session}/branches");
-        self.json(self.request(Method::GET, &path).query(query))
+        self.get_with(&format!("/v1/sessions/{session}/branches"), query)
             .await
     }
 
@@ -54,14 +52,12 @@ impl Messages for Client {
     }
 
     async fn tree(&self, session: &str, query: &TreeQuery) -> Result<Page<BranchSegment>> {
-        let path = format!("/v1/sessions/{session}/tree");
-        self.json(self.request(Method::GET, &path).query(query))
+        self.get_with(&format!("/v1/sessions/{session}/tree"), query)
             .await
     }
 
     async fn tree_messages(&self, session: &str, query: &PageQuery) -> Result<Page<TreeMessage>> {
-        let path = format!("/v1/sessions/{session}/tree/messages");
-        self.json(self.request(Method::GET, &path).query(query))
+        self.get_with(&format!("/v1/sessions/{session}/tree/messages"), query)
             .await
     }
 }

@@ -28,23 +28,21 @@ impl Runs for Client {
     }
 
     async fn run(&self, session: &str, run: &str) -> Result<RunDetail> {
-        let path = format!("/v1/sessions/{session}/runs/{run}");
-        self.json(self.request(Method::GET, &path)).await
+        self.get(&format!("/v1/sessions/{session}/runs/{run}"))
+            .await
     }
 
     async fn why(&self, session: &str, run: &str, query: &WhyQuery) -> Result<Why> {
-        let path = format!("/v1/sessions/{session}/runs/{run}/request");
-        self.json(self.request(Method::GET, &path).query(query))
+        self.get_with(&format!("/v1/sessions/{session}/runs/{run}/request"), query)
             .await
     }
 
     async fn replay(&self, session: &str, turn: &str) -> Result<Replay> {
-        let path = format!("/v1/sessions/{session}/turns/{turn}/replay");
-        self.json(self.request(Method::GET, &path)).await
+        self.get(&format!("/v1/sessions/{session}/turns/{turn}/replay"))
+            .await
     }
 
     async fn lookup(&self, query: &LookupQuery) -> Result<LookupResult> {
-        self.json(self.request(Method::GET, "/v1/lookup").query(query))
-            .await
+        self.get_with("/v1/lookup", query).await
     }
 }

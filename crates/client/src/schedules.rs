@@ -11,8 +11,7 @@ use crate::Client;
 #[async_trait]
 impl Schedules for Client {
     async fn schedules(&self, query: &PageQuery) -> Result<Page<Schedule>> {
-        self.json(self.request(Method::GET, "/v1/schedules").query(query))
-            .await
+        self.get_with("/v1/schedules", query).await
     }
 
     async fn run_schedule(&self, name: &str) -> Result<ScheduledTurn> {

@@ -1,7 +1,6 @@
 //! Full-text search.
 
 use async_trait::async_trait;
-use reqwest::Method;
 use unisono_api::search::{SearchQuery, SearchResults};
 use unisono_api::service::{Result, Search};
 
@@ -14,7 +13,6 @@ impl Search for Client {
             Some(session) => format!("/v1/sessions/{session}/search"),
             None => "/v1/search".to_owned(),
         };
-        self.json(self.request(Method::GET, &path).query(query))
-            .await
+        self.get_with(&path, query).await
     }
 }

@@ -15,13 +15,11 @@ use crate::{Client, Error};
 #[async_trait]
 impl Sessions for Client {
     async fn sessions(&self, query: &SessionQuery) -> Result<Page<SessionListItem>> {
-        self.json(self.request(Method::GET, "/v1/sessions").query(query))
-            .await
+        self.get_with("/v1/sessions", query).await
     }
 
     async fn session(&self, session: &str) -> Result<Session> {
-        self.json(self.request(Method::GET, &format!("/v1/sessions/{session}")))
-            .await
+        self.get(&format!("/v1/sessions/{session}")).await
     }
 
     async fn create_session(&self, new: NewSession) -> Result<Session> {

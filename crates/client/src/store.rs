@@ -23,8 +23,7 @@ impl Store for Client {
     }
 
     async fn losses(&self, query: &LossQuery) -> Result<Page<Loss>> {
-        self.json(self.request(Method::GET, "/v1/losses").query(query))
-            .await
+        self.get_with("/v1/losses", query).await
     }
 
     async fn acknowledge_losses(&self) -> Result<AcknowledgedLosses> {
@@ -33,7 +32,7 @@ impl Store for Client {
     }
 
     async fn health(&self) -> Result<Vec<HealthCheck>> {
-        self.json(self.request(Method::GET, "/v1/health")).await
+        self.get("/v1/health").await
     }
 
     async fn archive(&self, file: &Path) -> Result<ArchiveCounts> {

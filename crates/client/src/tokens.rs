@@ -11,8 +11,7 @@ use crate::Client;
 #[async_trait]
 impl Tokens for Client {
     async fn tokens(&self, query: &PageQuery) -> Result<Page<Token>> {
-        self.json(self.request(Method::GET, "/v1/tokens").query(query))
-            .await
+        self.get_with("/v1/tokens", query).await
     }
 
     async fn create_token(&self, new: &NewToken) -> Result<CreatedToken> {

@@ -37,25 +37,23 @@ impl Turns for Client {
     }
 
     async fn turns(&self, session: &str, query: &PageQuery) -> Result<Page<Turn>> {
-        let path = format!("/v1/sessions/{session}/turns");
-        self.json(self.request(Method::GET, &path).query(query))
+        self.get_with(&format!("/v1/sessions/{session}/turns"), query)
             .await
     }
 
     async fn ended_turns(&self, session: &str, query: &PageQuery) -> Result<Page<EndedTurn>> {
-        let path = format!("/v1/sessions/{session}/ended-turns");
-        self.json(self.request(Method::GET, &path).query(query))
+        self.get_with(&format!("/v1/sessions/{session}/ended-turns"), query)
             .await
     }
 
     async fn turn(&self, session: &str, turn: &str) -> Result<Turn> {
-        let path = format!("/v1/sessions/{session}/turns/{turn}");
-        self.json(self.request(Method::GET, &path)).await
+        self.get(&format!("/v1/sessions/{session}/turns/{turn}"))
+            .await
     }
 
     async fn timeline(&self, session: &str, turn: &str) -> Result<Timeline> {
-        let path = format!("/v1/sessions/{session}/turns/{turn}/timeline");
-        self.json(self.request(Method::GET, &path)).await
+        self.get(&format!("/v1/sessions/{session}/turns/{turn}/timeline"))
+            .await
     }
 
     async fn follow(
