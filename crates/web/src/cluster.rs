@@ -61,7 +61,7 @@ pub(crate) async fn show_member(
     let body = html! { div id="live" data-every=(EVERY) {
         h1 { (title) }
         @if let Some(known) = known { p class="quiet" { (counted(known.sessions, "session")) } }
-        @if part.items.is_empty() { p class="quiet" { "No session is here. A session on which no program works has no owner." } }
+        @if part.items.is_empty() { p class="quiet" { "No session is here. A session on which no program works is in no list." } }
         @else { (sessions(&part.items)) }
         p class="links" {
             @if let Some(next) = &part.next { a href={ (path(&member)) "?cursor=" (encoded(next)) } { "Older sessions" } }

@@ -17,8 +17,8 @@ pub trait Cluster {
     /// `unavailable`: the database does not answer.
     async fn members(&self, query: &PageQuery) -> Result<Page<ClusterMember>>;
 
-    /// The sessions that a program owns, the newest first. A session on which no program works has no
-    /// owner.
+    /// The sessions that a program owns, the newest first. A session on which no program works is
+    /// in no list.
     ///
     /// # Errors
     /// `not_found`: no program of the cluster has that id; `unavailable`: the database does not answer.

@@ -30,7 +30,7 @@ a new id; its address stays.
 JSON: as for `unisono cluster list`, of that program.";
 
 const SESSIONS_HELP: &str = "\
-The newest session comes first. A session on which no program works has no owner. MEMBER is the
+The newest session comes first. A session on which no program works is in no list. MEMBER is the
 address, the id, or the start or end of the id.
 
 JSON: as for `unisono sessions list`.";

@@ -46,8 +46,8 @@ async fn list(
     Ok(Json(shared.local.members(&query).await?))
 }
 
-/// The sessions that a program owns, the newest first. A session on which no program works has no
-/// owner.
+/// The sessions that a program owns, the newest first. A session on which no program works is
+/// in no list.
 #[utoipa::path(
     get, path = "/v1/cluster/{member}/sessions", tag = "cluster",
     params(("member" = String, Path, description = "The program's id"), PageQuery),
