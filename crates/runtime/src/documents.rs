@@ -147,14 +147,14 @@ impl Reader {
             return Ok(text);
         }
         let place = self.running.begin(until, permit);
-        let (told, answer) = oneshot::channel();
+        let (sender, answer) = oneshot::channel();
         let read = self.read.clone();
         let thread = std::thread::Builder::new().name("document".to_owned());
         let begun = thread.spawn(move || {
             let text = read(&bytes);
             drop(bytes);
             // Nobody waits any more if it is late.
-            let _ = told.send(text);
+            let _ = sender.send(text);
             drop(place);
         });
         begun.map_err(|error| Error::Unreadable(error.to_string()))?;

@@ -157,10 +157,10 @@ impl FollowedTurn<'_> {
         FollowedTurn { watch, ..self }
     }
 
-    /// Reports the notices about its models that are not in `told`, and adds them.
-    pub(crate) fn report_notices(&self, out: &Out, told: &mut BTreeSet<String>) {
+    /// Reports the notices about its models that are not in `reported`, and adds them.
+    pub(crate) fn report_notices(&self, out: &Out, reported: &mut BTreeSet<String>) {
         for notice in &self.notices {
-            if told.insert(notice.clone()) {
+            if reported.insert(notice.clone()) {
                 out.warn(notice);
             }
         }

@@ -1,5 +1,5 @@
-//! The state that clients of several programs share: the number of programs that divide a provider's
-//! limits, and the providers and models that all programs pause after one was told to wait (a hold).
+//! The state that clients of several programs share: the number of programs that divide a
+//! provider's limits, and the holds: the providers and models that all programs pause.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};

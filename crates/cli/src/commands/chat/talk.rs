@@ -53,7 +53,7 @@ pub(super) struct Talk<'t> {
     branch: String,
     workers: Workers,
     /// The reported notices about models.
-    told_notices: BTreeSet<String>,
+    reported_notices: BTreeSet<String>,
     left: bool,
 }
 
@@ -79,7 +79,7 @@ impl<'t> Talk<'t> {
             session: None,
             branch: args.branch.clone(),
             workers: args.workers.clone(),
-            told_notices: BTreeSet::new(),
+            reported_notices: BTreeSet::new(),
             left: false,
         }
     }
@@ -230,7 +230,7 @@ impl<'t> Talk<'t> {
         };
         let config = &setup.loaded.config;
         let followed = self.turns.ask(&session, &self.new_turn(text)).await?;
-        followed.report_notices(&self.app.out, &mut self.told_notices);
+        followed.report_notices(&self.app.out, &mut self.reported_notices);
         let mut followed = followed.notifying(&config.compaction);
         let mut answer = Answer::new(&self.app.out, input);
         let limits = Limits::cancelling(Some(config.turn.timeout()), interrupts);
