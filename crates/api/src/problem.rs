@@ -63,26 +63,40 @@ impl Code {
         Code::DiskFull,
     ];
 
+    /// Its name in JSON, its HTTP status and its title.
+    const fn facts(self) -> (&'static str, u16, &'static str) {
+        match self {
+            Code::InvalidRequest => ("invalid_request", 400, "the request is invalid"),
+            Code::Unauthorized => ("unauthorized", 401, "a valid token is missing"),
+            Code::Forbidden => {
+                let title = "the request is not allowed from this origin or for this token";
+                ("forbidden", 403, title)
+            }
+            Code::NotFound => ("not_found", 404, "not found"),
+            Code::MethodNotAllowed => {
+                let title = "this address does not take that method";
+                ("method_not_allowed", 405, title)
+            }
+            Code::Conflict => ("conflict", 409, "the current state does not allow this"),
+            Code::TooLarge => ("too_large", 413, "the body is too large"),
+            Code::UnsupportedMediaType => ("unsupported_media_type", 415, "the body must be JSON"),
+            Code::Refused => ("refused", 422, "the request is refused"),
+            Code::BudgetExceeded => ("budget_exceeded", 402, "the budget is used up"),
+            Code::ProviderRejected => {
+                let title = "the model's provider rejects the request";
+                ("provider_rejected", 424, title)
+            }
+            Code::KeyReused => ("key_reused", 422, "the key was used for another request"),
+            Code::Busy => ("busy", 429, "too many requests wait"),
+            Code::Failed => ("failed", 500, "the request failed"),
+            Code::Unavailable => ("unavailable", 503, "temporarily unavailable"),
+            Code::DiskFull => ("disk_full", 507, "the disk of the store is full"),
+        }
+    }
+
     /// Its name in JSON.
     pub const fn name(self) -> &'static str {
-        match self {
-            Code::InvalidRequest => "invalid_request",
-            Code::Unauthorized => "unauthorized",
-            Code::Forbidden => "forbidden",
-            Code::NotFound => "not_found",
-            Code::MethodNotAllowed => "method_not_allowed",
-            Code::Conflict => "conflict",
-            Code::TooLarge => "too_large",
-            Code::UnsupportedMediaType => "unsupported_media_type",
-            Code::Refused => "refused",
-            Code::BudgetExceeded => "budget_exceeded",
-            Code::ProviderRejected => "provider_rejected",
-            Code::KeyReused => "key_reused",
-            Code::Busy => "busy",
-            Code::Failed => "failed",
-            Code::Unavailable => "unavailable",
-            Code::DiskFull => "disk_full",
-        }
+        self.facts().0
     }
 
     /// The code with that name.
@@ -92,45 +106,12 @@ impl Code {
 
     /// Its HTTP status.
     pub const fn status(self) -> u16 {
-        match self {
-            Code::InvalidRequest => 400,
-            Code::Unauthorized => 401,
-            Code::BudgetExceeded => 402,
-            Code::Forbidden => 403,
-            Code::NotFound => 404,
-            Code::MethodNotAllowed => 405,
-            Code::Conflict => 409,
-            Code::TooLarge => 413,
-            Code::UnsupportedMediaType => 415,
-            Code::Refused | Code::KeyReused => 422,
-            Code::ProviderRejected => 424,
-            Code::Busy => 429,
-            Code::Failed => 500,
-            Code::Unavailable => 503,
-            Code::DiskFull => 507,
-        }
+        self.facts().1
     }
 
     /// A title for people, the same for every error of this kind.
     pub const fn title(self) -> &'static str {
-        match self {
-            Code::InvalidRequest => "the request is invalid",
-            Code::Unauthorized => "a valid token is missing",
-            Code::Forbidden => "the request is not allowed from this origin or for this token",
-            Code::NotFound => "not found",
-            Code::MethodNotAllowed => "this address does not take that method",
-            Code::Conflict => "the current state does not allow this",
-            Code::TooLarge => "the body is too large",
-            Code::UnsupportedMediaType => "the body must be JSON",
-            Code::Refused => "the request is refused",
-            Code::BudgetExceeded => "the budget is used up",
-            Code::ProviderRejected => "the model's provider rejects the request",
-            Code::KeyReused => "the key was used for another request",
-            Code::Busy => "too many requests wait",
-            Code::Failed => "the request failed",
-            Code::Unavailable => "temporarily unavailable",
-            Code::DiskFull => "the disk of the store is full",
-        }
+        self.facts().2
     }
 
     /// The remedy, for the page of the code.
