@@ -18,6 +18,7 @@ pub mod cost;
 pub mod digest;
 pub mod ids;
 pub mod message;
+mod names;
 pub mod policy;
 pub mod snapshot;
 mod span;

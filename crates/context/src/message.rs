@@ -25,24 +25,12 @@ pub enum Role {
     Tool,
 }
 
-impl Role {
-    /// The wire name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Role::System => "system",
-            Role::User => "user",
-            Role::Assistant => "assistant",
-            Role::Tool => "tool",
-        }
-    }
-
-    /// The role of that wire name.
-    pub fn from_name(name: &str) -> Option<Role> {
-        [Role::System, Role::User, Role::Assistant, Role::Tool]
-            .into_iter()
-            .find(|role| role.name() == name)
-    }
-}
+crate::names!(Role {
+    System = "system",
+    User = "user",
+    Assistant = "assistant",
+    Tool = "tool",
+});
 
 impl fmt::Display for Role {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

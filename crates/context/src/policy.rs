@@ -27,34 +27,14 @@ pub enum Preset {
     Tiered,
 }
 
-impl Preset {
-    /// All presets.
-    pub const ALL: [Preset; 6] = [
-        Preset::Off,
-        Preset::Truncate,
-        Preset::Checkpoint,
-        Preset::Retention,
-        Preset::Progressive,
-        Preset::Tiered,
-    ];
-
-    /// The name used in configuration and on disk.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Preset::Off => "off",
-            Preset::Truncate => "truncate",
-            Preset::Checkpoint => "checkpoint",
-            Preset::Retention => "retention",
-            Preset::Progressive => "progressive",
-            Preset::Tiered => "tiered",
-        }
-    }
-
-    /// The preset of that name.
-    pub fn from_name(name: &str) -> Option<Preset> {
-        Preset::ALL.into_iter().find(|preset| preset.name() == name)
-    }
-}
+crate::names!(Preset {
+    Off = "off",
+    Truncate = "truncate",
+    Checkpoint = "checkpoint",
+    Retention = "retention",
+    Progressive = "progressive",
+    Tiered = "tiered",
+});
 
 impl fmt::Display for Preset {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -96,26 +96,16 @@ pub enum Encoding {
     Cl100kBase,
 }
 
-impl Encoding {
-    /// All encodings, in the order of [`Encoding::index`].
-    pub const ALL: [Encoding; 2] = [Encoding::O200kBase, Encoding::Cl100kBase];
+// In the order of `Encoding::index`.
+crate::names!(Encoding {
+    O200kBase = "o200k_base",
+    Cl100kBase = "cl100k_base",
+});
 
+impl Encoding {
     /// Position in per-encoding tables.
     pub const fn index(self) -> usize {
         self as usize
-    }
-
-    /// The name used by the model catalogue and on disk.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Encoding::O200kBase => "o200k_base",
-            Encoding::Cl100kBase => "cl100k_base",
-        }
-    }
-
-    /// The encoding of that name.
-    pub fn from_name(name: &str) -> Option<Encoding> {
-        Encoding::ALL.into_iter().find(|e| e.name() == name)
     }
 }
 

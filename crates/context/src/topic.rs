@@ -27,25 +27,12 @@ pub enum EndedBy {
     Person,
 }
 
-impl EndedBy {
-    /// All of them, the strongest first.
-    pub const ALL: [EndedBy; 4] = [
-        EndedBy::Phrase,
-        EndedBy::Silence,
-        EndedBy::Share,
-        EndedBy::Person,
-    ];
-
-    /// Its name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            EndedBy::Phrase => "phrase",
-            EndedBy::Silence => "silence",
-            EndedBy::Share => "share",
-            EndedBy::Person => "person",
-        }
-    }
-}
+crate::names!(EndedBy.name {
+    Phrase = "phrase",
+    Silence = "silence",
+    Share = "share",
+    Person = "person",
+});
 
 /// A decided end of a topic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -53,34 +53,14 @@ pub enum Format {
     CrewAi,
 }
 
-impl Format {
-    /// Every format.
-    pub const ALL: [Format; 6] = [
-        Format::Claude,
-        Format::Codex,
-        Format::Copilot,
-        Format::OpenCode,
-        Format::Gemini,
-        Format::CrewAi,
-    ];
-
-    /// The name used on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Format::Claude => "claude",
-            Format::Codex => "codex",
-            Format::Copilot => "copilot",
-            Format::OpenCode => "opencode",
-            Format::Gemini => "gemini",
-            Format::CrewAi => "crewai",
-        }
-    }
-
-    /// The format with this name.
-    pub fn from_name(name: &str) -> Option<Format> {
-        Format::ALL.into_iter().find(|format| format.name() == name)
-    }
-}
+unisono_context::names!(Format {
+    Claude = "claude",
+    Codex = "codex",
+    Copilot = "copilot",
+    OpenCode = "opencode",
+    Gemini = "gemini",
+    CrewAi = "crewai",
+});
 
 /// A converted agent.
 #[derive(Clone, Debug, PartialEq, Eq)]

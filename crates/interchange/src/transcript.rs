@@ -74,22 +74,21 @@ pub enum Format {
     Text,
 }
 
-impl Format {
-    /// All formats.
-    pub const ALL: [Format; 11] = [
-        Format::Unisono,
-        Format::OpenAi,
-        Format::ShareGpt,
-        Format::Anthropic,
-        Format::ChatGpt,
-        Format::Claude,
-        Format::ClaudeCode,
-        Format::Codex,
-        Format::GeminiCli,
-        Format::Slack,
-        Format::Text,
-    ];
+unisono_context::names!(Format {
+    Unisono = "unisono",
+    OpenAi = "openai",
+    ShareGpt = "sharegpt",
+    Anthropic = "anthropic",
+    ChatGpt = "chatgpt",
+    Claude = "claude",
+    ClaudeCode = "claude-code",
+    Codex = "codex",
+    GeminiCli = "gemini-cli",
+    Slack = "slack",
+    Text = "text",
+});
 
+impl Format {
     /// The formats that can be written.
     pub const WRITTEN: [Format; 4] = [
         Format::Unisono,
@@ -97,28 +96,6 @@ impl Format {
         Format::ShareGpt,
         Format::Anthropic,
     ];
-
-    /// The name used on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Format::Unisono => "unisono",
-            Format::OpenAi => "openai",
-            Format::ShareGpt => "sharegpt",
-            Format::Anthropic => "anthropic",
-            Format::ChatGpt => "chatgpt",
-            Format::Claude => "claude",
-            Format::ClaudeCode => "claude-code",
-            Format::Codex => "codex",
-            Format::GeminiCli => "gemini-cli",
-            Format::Slack => "slack",
-            Format::Text => "text",
-        }
-    }
-
-    /// The format with this name.
-    pub fn from_name(name: &str) -> Option<Format> {
-        Format::ALL.into_iter().find(|format| format.name() == name)
-    }
 }
 
 impl fmt::Display for Format {

@@ -134,31 +134,20 @@ pub enum DecodedEvent<'a> {
     End,
 }
 
-impl Dialect {
-    /// All dialects.
-    pub const ALL: [Dialect; 4] = [
-        Dialect::OpenAiChat,
-        Dialect::OpenAiResponses,
-        Dialect::Anthropic,
-        Dialect::Gemini,
-    ];
+unisono_context::names!(Dialect {
+    OpenAiChat = "openai-chat",
+    OpenAiResponses = "openai-responses",
+    Anthropic = "anthropic",
+    Gemini = "gemini",
+});
 
+impl Dialect {
     /// The rule by which its provider counts attachments.
     pub const fn attachment_rule(self) -> Rule {
         match self {
             Dialect::OpenAiChat | Dialect::OpenAiResponses => Rule::OpenAi,
             Dialect::Anthropic => Rule::Anthropic,
             Dialect::Gemini => Rule::Gemini,
-        }
-    }
-
-    /// The name in configuration.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Dialect::OpenAiChat => "openai-chat",
-            Dialect::OpenAiResponses => "openai-responses",
-            Dialect::Anthropic => "anthropic",
-            Dialect::Gemini => "gemini",
         }
     }
 

@@ -36,21 +36,15 @@ pub enum Kind {
     Pdf,
 }
 
+unisono_context::names!(Kind.mime {
+    Png = "image/png",
+    Jpeg = "image/jpeg",
+    Gif = "image/gif",
+    Webp = "image/webp",
+    Pdf = "application/pdf",
+});
+
 impl Kind {
-    /// All kinds.
-    pub const ALL: [Kind; 5] = [Kind::Png, Kind::Jpeg, Kind::Gif, Kind::Webp, Kind::Pdf];
-
-    /// Its media type.
-    pub const fn mime(self) -> &'static str {
-        match self {
-            Kind::Png => "image/png",
-            Kind::Jpeg => "image/jpeg",
-            Kind::Gif => "image/gif",
-            Kind::Webp => "image/webp",
-            Kind::Pdf => "application/pdf",
-        }
-    }
-
     /// The kind of a media type; ignores its parameters.
     pub fn of_mime(mime: &str) -> Option<Kind> {
         let name = mime.split(';').next().unwrap_or_default().trim();

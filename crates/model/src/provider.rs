@@ -212,32 +212,15 @@ impl Settings {
     }
 }
 
+unisono_context::names!(Kind {
+    OpenAi = "openai",
+    Anthropic = "anthropic",
+    Gemini = "gemini",
+    Azure = "azure",
+    Compatible = "openai-compatible",
+});
+
 impl Kind {
-    /// All of them.
-    pub const ALL: [Kind; 5] = [
-        Kind::OpenAi,
-        Kind::Anthropic,
-        Kind::Gemini,
-        Kind::Azure,
-        Kind::Compatible,
-    ];
-
-    /// The name in the configuration and in the catalogue.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Kind::OpenAi => "openai",
-            Kind::Anthropic => "anthropic",
-            Kind::Gemini => "gemini",
-            Kind::Azure => "azure",
-            Kind::Compatible => "openai-compatible",
-        }
-    }
-
-    /// The kind of that name.
-    pub fn from_name(name: &str) -> Option<Kind> {
-        Kind::ALL.into_iter().find(|kind| kind.name() == name)
-    }
-
     /// The default address, if there is one.
     pub const fn address(self) -> Option<&'static str> {
         match self {

@@ -36,27 +36,13 @@ pub enum Category {
     Task,
 }
 
-impl Category {
-    /// All categories, in display order.
-    pub const ALL: [Category; 5] = [
-        Category::Fact,
-        Category::Decision,
-        Category::Constraint,
-        Category::Name,
-        Category::Task,
-    ];
-
-    /// The name in probe files.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Category::Fact => "fact",
-            Category::Decision => "decision",
-            Category::Constraint => "constraint",
-            Category::Name => "name",
-            Category::Task => "task",
-        }
-    }
-}
+unisono_context::names!(Category.name {
+    Fact = "fact",
+    Decision = "decision",
+    Constraint = "constraint",
+    Name = "name",
+    Task = "task",
+});
 
 impl fmt::Display for Category {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -92,42 +92,21 @@ pub enum ToolKind {
     Other,
 }
 
+unisono_context::names!(ToolKind {
+    Read = "read",
+    Edit = "edit",
+    Delete = "delete",
+    Move = "move",
+    Search = "search",
+    Execute = "execute",
+    Think = "think",
+    Fetch = "fetch",
+    Other = "other",
+});
+
 impl ToolKind {
-    /// Every kind.
-    pub const ALL: [ToolKind; 9] = [
-        ToolKind::Read,
-        ToolKind::Edit,
-        ToolKind::Delete,
-        ToolKind::Move,
-        ToolKind::Search,
-        ToolKind::Execute,
-        ToolKind::Think,
-        ToolKind::Fetch,
-        ToolKind::Other,
-    ];
     /// The kinds that are allowed if a definition lists none.
     pub const DEFAULT: [ToolKind; 3] = [ToolKind::Read, ToolKind::Search, ToolKind::Think];
-
-    /// The name in the protocol and in definitions.
-    pub const fn name(self) -> &'static str {
-        match self {
-            ToolKind::Read => "read",
-            ToolKind::Edit => "edit",
-            ToolKind::Delete => "delete",
-            ToolKind::Move => "move",
-            ToolKind::Search => "search",
-            ToolKind::Execute => "execute",
-            ToolKind::Think => "think",
-            ToolKind::Fetch => "fetch",
-            ToolKind::Other => "other",
-        }
-    }
-
-    /// The kind with this name.
-    pub fn from_name(name: &str) -> Option<ToolKind> {
-        let mut all = ToolKind::ALL.into_iter();
-        all.find(|kind| kind.name() == name)
-    }
 }
 
 impl AgentKind {

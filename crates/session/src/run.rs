@@ -197,47 +197,25 @@ pub enum RunCause {
     Stuck,
 }
 
+unisono_context::names!(RunCause.code {
+    Panic = "panic",
+    Timeout = "timeout",
+    Spawn = "spawn_failed",
+    Exit = "exit_failure",
+    BadOutput = "bad_output",
+    Model = "model_failed",
+    Busy = "busy",
+    BadInput = "bad_input",
+    SnapshotMismatch = "snapshot_mismatch",
+    Unavailable = "provider_unavailable",
+    Rejected = "provider_rejected",
+    Overflow = "context_overflow",
+    Refused = "refused",
+    Budget = "budget_exceeded",
+    Stuck = "stuck",
+});
+
 impl RunCause {
-    /// All causes.
-    pub const ALL: [RunCause; 15] = [
-        RunCause::Panic,
-        RunCause::Timeout,
-        RunCause::Spawn,
-        RunCause::Exit,
-        RunCause::BadOutput,
-        RunCause::Model,
-        RunCause::Busy,
-        RunCause::BadInput,
-        RunCause::SnapshotMismatch,
-        RunCause::Unavailable,
-        RunCause::Rejected,
-        RunCause::Overflow,
-        RunCause::Refused,
-        RunCause::Budget,
-        RunCause::Stuck,
-    ];
-
-    /// The stable code.
-    pub const fn code(self) -> &'static str {
-        match self {
-            RunCause::Panic => "panic",
-            RunCause::Timeout => "timeout",
-            RunCause::Spawn => "spawn_failed",
-            RunCause::Exit => "exit_failure",
-            RunCause::BadOutput => "bad_output",
-            RunCause::Model => "model_failed",
-            RunCause::Busy => "busy",
-            RunCause::BadInput => "bad_input",
-            RunCause::SnapshotMismatch => "snapshot_mismatch",
-            RunCause::Unavailable => "provider_unavailable",
-            RunCause::Rejected => "provider_rejected",
-            RunCause::Overflow => "context_overflow",
-            RunCause::Refused => "refused",
-            RunCause::Budget => "budget_exceeded",
-            RunCause::Stuck => "stuck",
-        }
-    }
-
     /// The code and a reason, for texts that show the reason without its cause: partial answers.
     pub fn describe(self, reason: &str) -> Arc<str> {
         format!("{}: {reason}", self.code()).into()

@@ -25,25 +25,13 @@ pub enum Contract {
     AtMostOnce,
 }
 
+unisono_context::names!(Contract {
+    Pure = "pure",
+    Idempotent = "idempotent",
+    AtMostOnce = "at_most_once",
+});
+
 impl Contract {
-    /// All contracts.
-    pub const ALL: [Contract; 3] = [Contract::Pure, Contract::Idempotent, Contract::AtMostOnce];
-
-    /// The name in the configuration.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Contract::Pure => "pure",
-            Contract::Idempotent => "idempotent",
-            Contract::AtMostOnce => "at_most_once",
-        }
-    }
-
-    /// The contract with this name.
-    pub fn from_name(name: &str) -> Option<Contract> {
-        let mut all = Contract::ALL.into_iter();
-        all.find(|contract| contract.name() == name)
-    }
-
     /// Whether a call of unknown outcome may be made again.
     pub const fn is_repeatable(self) -> bool {
         !matches!(self, Contract::AtMostOnce)

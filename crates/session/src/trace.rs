@@ -105,36 +105,16 @@ pub enum RunStatus {
     Cancelled,
 }
 
+unisono_context::names!(RunStatus {
+    Running = "running",
+    Waiting = "waiting",
+    Done = "done",
+    Partial = "partial",
+    Failed = "failed",
+    Cancelled = "cancelled",
+});
+
 impl RunStatus {
-    /// All statuses.
-    pub const ALL: [RunStatus; 6] = [
-        RunStatus::Running,
-        RunStatus::Waiting,
-        RunStatus::Done,
-        RunStatus::Partial,
-        RunStatus::Failed,
-        RunStatus::Cancelled,
-    ];
-
-    /// The stable name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            RunStatus::Running => "running",
-            RunStatus::Waiting => "waiting",
-            RunStatus::Done => "done",
-            RunStatus::Partial => "partial",
-            RunStatus::Failed => "failed",
-            RunStatus::Cancelled => "cancelled",
-        }
-    }
-
-    /// The status of that name.
-    pub fn from_name(name: &str) -> Option<RunStatus> {
-        RunStatus::ALL
-            .into_iter()
-            .find(|status| status.name() == name)
-    }
-
     /// Whether a run with this status is open.
     pub const fn is_open(self) -> bool {
         matches!(self, RunStatus::Running | RunStatus::Waiting)

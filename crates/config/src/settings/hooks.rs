@@ -66,12 +66,11 @@ impl Reader<'_> {
     fn hook_rule(&mut self, name: &str, own: &Hook) -> Option<HookRule> {
         let mut events = Vec::new();
         for text in &own.on {
-            let known = HookEvent::ALL.into_iter();
-            match known.clone().find(|event| event.name() == text) {
+            match HookEvent::from_name(text) {
                 Some(event) => events.push(event),
                 None => {
-                    let names: Vec<&str> = known.map(HookEvent::name).collect();
-                    let problem = format!("`{text}` is unknown; use one of: {}", names.join(", "));
+                    let names = HookEvent::ALL.map(HookEvent::name).join(", ");
+                    let problem = format!("`{text}` is unknown; use one of: {names}");
                     self.fault(&["hooks", name, "on"], problem);
                     return None;
                 }

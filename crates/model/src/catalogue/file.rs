@@ -309,10 +309,7 @@ fn seconds<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Er
 
 fn dialect<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Dialect>, D::Error> {
     let name = String::deserialize(from)?;
-    let found = Dialect::ALL
-        .into_iter()
-        .find(|dialect| dialect.name() == name);
-    found.map(Some).ok_or_else(|| {
+    Dialect::from_name(&name).map(Some).ok_or_else(|| {
         let known = Dialect::ALL.map(Dialect::name).join(", ");
         D::Error::custom(format!("unknown dialect `{name}`; known are: {known}"))
     })

@@ -29,27 +29,13 @@ pub enum Baseline {
     TfIdfMmr,
 }
 
-impl Baseline {
-    /// All of them.
-    pub const ALL: [Baseline; 5] = [
-        Baseline::Tail,
-        Baseline::HeadTail,
-        Baseline::Random,
-        Baseline::LexRank,
-        Baseline::TfIdfMmr,
-    ];
-
-    /// The display name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Baseline::Tail => "tail",
-            Baseline::HeadTail => "head+tail",
-            Baseline::Random => "random",
-            Baseline::LexRank => "LexRank",
-            Baseline::TfIdfMmr => "TF-IDF with MMR",
-        }
-    }
-}
+unisono_context::names!(Baseline.name {
+    Tail = "tail",
+    HeadTail = "head+tail",
+    Random = "random",
+    LexRank = "LexRank",
+    TfIdfMmr = "TF-IDF with MMR",
+});
 
 /// The tokens of a baseline's text of at most `cap` tokens, and its report.
 pub fn measure(

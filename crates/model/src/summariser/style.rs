@@ -16,30 +16,14 @@ pub enum Style {
     Telegraphic,
 }
 
+unisono_context::names!(Style {
+    Standard = "standard",
+    Detailed = "detailed",
+    Concise = "concise",
+    Telegraphic = "telegraphic",
+});
+
 impl Style {
-    /// All of them.
-    pub const ALL: [Style; 4] = [
-        Style::Standard,
-        Style::Detailed,
-        Style::Concise,
-        Style::Telegraphic,
-    ];
-
-    /// The name used in configuration.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Style::Standard => "standard",
-            Style::Detailed => "detailed",
-            Style::Concise => "concise",
-            Style::Telegraphic => "telegraphic",
-        }
-    }
-
-    /// The style with this name.
-    pub fn from_name(name: &str) -> Option<Style> {
-        Style::ALL.into_iter().find(|style| style.name() == name)
-    }
-
     /// The maximum length of a summary in this style, for writers with and without a prompt.
     pub const fn scaled(self, cap: Tokens) -> Tokens {
         match self {

@@ -19,27 +19,15 @@ pub enum HookEvent {
     TurnEnded,
 }
 
+unisono_context::names!(HookEvent {
+    TurnAccepted = "turn_accepted",
+    BeforeCompaction = "before_compaction",
+    AfterCompaction = "after_compaction",
+    BeforeToolCall = "before_tool_call",
+    TurnEnded = "turn_ended",
+});
+
 impl HookEvent {
-    /// All events.
-    pub const ALL: [HookEvent; 5] = [
-        HookEvent::TurnAccepted,
-        HookEvent::BeforeCompaction,
-        HookEvent::AfterCompaction,
-        HookEvent::BeforeToolCall,
-        HookEvent::TurnEnded,
-    ];
-
-    /// The name in the configuration.
-    pub const fn name(self) -> &'static str {
-        match self {
-            HookEvent::TurnAccepted => "turn_accepted",
-            HookEvent::BeforeCompaction => "before_compaction",
-            HookEvent::AfterCompaction => "after_compaction",
-            HookEvent::BeforeToolCall => "before_tool_call",
-            HookEvent::TurnEnded => "turn_ended",
-        }
-    }
-
     /// Whether hooks may deny the event.
     pub const fn may_deny(self) -> bool {
         matches!(self, HookEvent::TurnAccepted | HookEvent::BeforeToolCall)
