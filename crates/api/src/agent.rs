@@ -24,7 +24,6 @@ pub struct Agent {
     /// Where it is defined.
     pub origin: String,
     /// Its role in such a turn: `lead`, `delegate`, or `available` to the lead; absent: none.
-    #[serde(default)]
     pub role: Option<String>,
 }
 
@@ -234,7 +233,6 @@ pub struct Model {
     /// Input and output tokens together.
     pub window_tokens: u64,
     /// The window that its provider reported, if it differs: turns stay within it.
-    #[serde(default)]
     pub reported_window_tokens: Option<u64>,
     /// Maximum output tokens.
     pub max_output_tokens: u64,
@@ -243,13 +241,10 @@ pub struct Model {
     /// Whether that is only an estimate.
     pub estimated: bool,
     /// How the estimate compares with its replies; absent: there were no replies yet.
-    #[serde(default)]
     pub calibration: Option<Calibration>,
     /// Its retirement date.
-    #[serde(default)]
     pub retires: Option<String>,
     /// Its successor.
-    #[serde(default)]
     pub successor: Option<String>,
     /// Dollars per million input tokens; null: the price is unknown.
     pub input_usd_per_million: Option<String>,

@@ -79,7 +79,6 @@ pub struct Decide {
     /// The decision.
     pub decision: Verdict,
     /// For `deny`: the reason, for the model. For `done` and `failed`: the result, for the model.
-    #[serde(default)]
     pub text: Option<String>,
 }
 
@@ -103,7 +102,6 @@ pub struct CallVerdict {
     /// The decision.
     pub decision: CallVerdictKind,
     /// For `deny`: the reason, for the model.
-    #[serde(default)]
     pub text: Option<String>,
 }
 

@@ -23,18 +23,15 @@ pub struct ChatRequest {
     #[serde(default)]
     pub trigger: Trigger,
     /// The message to regenerate.
-    #[serde(default)]
     pub message_id: Option<String>,
     /// The branch of the first message of a chat; later messages continue after the previous
     /// answer.
     #[serde(default = "main_branch")]
     pub branch: String,
     /// The agent that answers; absent: as configured.
-    #[serde(default)]
     pub lead: Option<String>,
     /// Agents that work before it, each `agent` or `agent=task`; absent: as configured; empty: only
     /// the lead.
-    #[serde(default)]
     pub agents: Option<Vec<String>>,
     /// Settings for this turn only, by dotted key.
     #[serde(default)]
@@ -73,23 +70,18 @@ pub struct UiPart {
     /// `text`, `file`, `dynamic-tool`, `data-agent`, …
     pub r#type: String,
     /// The text of a `text`.
-    #[serde(default)]
     pub text: Option<String>,
     /// The content of a `file`: a `data:` URL, or an address at a host of
     /// `attachments.allowed_hosts`.
-    #[serde(default)]
     pub url: Option<String>,
     /// The name of a `file`.
-    #[serde(default)]
     pub filename: Option<String>,
     /// The type of a `file`.
     #[serde(default, rename = "mediaType")]
     pub media_type: Option<String>,
     /// The state of a tool call.
-    #[serde(default)]
     pub state: Option<String>,
     /// The decision about it.
-    #[serde(default)]
     pub approval: Option<UiApproval>,
 }
 
@@ -100,10 +92,8 @@ pub struct UiApproval {
     /// The call's id, as in `/v1/approvals`.
     pub id: String,
     /// Whether it may be made; absent: not decided.
-    #[serde(default)]
     pub approved: Option<bool>,
     /// The reason of a denial, for the model.
-    #[serde(default)]
     pub reason: Option<String>,
 }
 

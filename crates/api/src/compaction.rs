@@ -50,7 +50,6 @@ pub struct Checkpoint {
     #[serde(default)]
     pub tightened: bool,
     /// Tokens before divided by tokens after; null if the summary has no tokens.
-    #[serde(default)]
     pub compression_ratio: Option<f64>,
     /// When it was made; for a topic or a bulk, when it was sealed.
     #[cfg_attr(feature = "description", schema(format = "date-time"))]
@@ -59,7 +58,6 @@ pub struct Checkpoint {
     pub text: Option<String>,
     /// How many days, names and ids of its messages a model's summary keeps; null if no model wrote
     /// it, or the messages have none.
-    #[serde(default)]
     pub coverage: Option<FactCoverage>,
 }
 
@@ -198,7 +196,6 @@ pub struct Estimate {
     /// Maximum tokens of the context afterwards.
     pub estimated_tokens_after: u64,
     /// Tokens now divided by the maximum afterwards; null if that is zero.
-    #[serde(default)]
     pub estimated_compression_ratio: Option<f64>,
     /// The cost, in dollars; null if the price is unknown.
     pub estimated_cost_usd: Option<f64>,
@@ -228,7 +225,6 @@ pub struct NextTurn {
     /// Maximum tokens of the context afterwards.
     pub estimated_tokens_after: u64,
     /// Tokens before divided by the maximum afterwards; null if that is zero.
-    #[serde(default)]
     pub estimated_compression_ratio: Option<f64>,
     /// The steps, for people; empty: nothing is due.
     pub steps: Vec<String>,
@@ -254,7 +250,6 @@ pub struct Compaction {
     /// Tokens saved.
     pub tokens_saved: Option<u64>,
     /// Tokens before divided by tokens now; null if that is zero.
-    #[serde(default)]
     pub compression_ratio: Option<f64>,
     /// Why nothing changed, if the turn ended without a change.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -102,7 +102,6 @@ pub struct Context {
     #[serde(default)]
     pub pending_tokens: u64,
     /// The summary that is written ahead for the next compaction of the branch; null: none.
-    #[serde(default)]
     pub prepared: Option<PreparedSummary>,
     /// The provider's token count of the context and the lead's instructions, if it was requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]

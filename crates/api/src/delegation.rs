@@ -20,7 +20,6 @@ pub struct NewDelegation {
     #[serde(default = "main_branch")]
     pub branch: String,
     /// The agent that answers; absent: as configured.
-    #[serde(default)]
     pub lead: Option<String>,
     /// Whether to wait for the answer; otherwise it is accepted and can be followed.
     #[serde(default = "yes")]
@@ -35,7 +34,6 @@ pub struct Delegate {
     /// The agent.
     pub agent: String,
     /// Its own task; absent: the common task.
-    #[serde(default)]
     pub task: Option<String>,
 }
 

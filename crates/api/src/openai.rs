@@ -28,101 +28,74 @@ pub struct ChatRequest {
     #[cfg_attr(feature = "description", schema(value_type = Vec<Object>))]
     pub messages: Vec<Value>,
     /// Whether the answer is streamed.
-    #[serde(default)]
     pub stream: Option<bool>,
     /// Options of the stream.
-    #[serde(default)]
     pub stream_options: Option<StreamOptions>,
     /// Functions of the client for the agent. The client makes their calls and sends another
     /// request with the results. For one agent, not for the team.
-    #[serde(default)]
     #[cfg_attr(feature = "description", schema(value_type = Option<Vec<Object>>))]
     pub tools: Option<Vec<Value>>,
     /// `auto`, `none`, `required`, or one function.
-    #[serde(default)]
     #[cfg_attr(feature = "description", schema(value_type = Option<ToolChoice>))]
     pub tool_choice: Option<Value>,
     /// Whether one answer may have several calls for the client.
-    #[serde(default)]
     pub parallel_tool_calls: Option<bool>,
     /// `session`: the session to continue, as in the header `X-Unisono-Session`.
-    #[serde(default)]
     pub metadata: Option<BTreeMap<String, String>>,
     /// Number of answers, at most 1.
-    #[serde(default)]
     pub n: Option<u64>,
     /// The format of the answer: `text`, `json_object`, or `json_schema` with any schema, which
     /// replaces the agent's own (`output_schema`).
-    #[serde(default)]
     #[cfg_attr(feature = "description", schema(value_type = Option<Object>))]
     pub response_format: Option<Box<RawValue>>,
     /// Maximum tokens of a reply; the model's own limit applies too.
-    #[serde(default)]
     #[cfg_attr(feature = "description", schema(minimum = 1))]
     pub max_completion_tokens: Option<u64>,
     /// The earlier name of the same field.
-    #[serde(default)]
     #[cfg_attr(feature = "description", schema(minimum = 1))]
     pub max_tokens: Option<u64>,
     /// A text, or a list of texts, at which the reply ends; the reply does not contain them.
-    #[serde(default)]
     #[cfg_attr(feature = "description", schema(value_type = Option<Stop>))]
     pub stop: Option<Value>,
     /// Not supported: the earlier name of `tools`.
-    #[serde(default)]
     #[cfg_attr(feature = "description", schema(value_type = Option<Vec<Object>>))]
     pub functions: Option<Value>,
     /// Not supported: the earlier name of `tool_choice`.
-    #[serde(default)]
     #[cfg_attr(feature = "description", schema(value_type = Option<Object>))]
     pub function_call: Option<Value>,
     /// Only `false` is supported: an answer has no probabilities.
-    #[serde(default)]
     pub logprobs: Option<bool>,
     /// Only 0 is supported: an answer has no probabilities.
-    #[serde(default)]
     pub top_logprobs: Option<u64>,
     /// Only an empty object is supported.
-    #[serde(default)]
     #[cfg_attr(feature = "description", schema(value_type = Option<Object>))]
     pub logit_bias: Option<BTreeMap<String, Value>>,
     /// Only `text` is supported.
-    #[serde(default)]
     pub modalities: Option<Vec<String>>,
     /// Not supported: an answer is text.
-    #[serde(default)]
     #[cfg_attr(feature = "description", schema(value_type = Option<Object>))]
     pub audio: Option<Value>,
     /// Not supported: agents have tools of their own.
-    #[serde(default)]
     #[cfg_attr(feature = "description", schema(value_type = Option<Object>))]
     pub web_search_options: Option<Value>,
     /// Not supported: `max_completion_tokens` has the limit.
-    #[serde(default)]
     pub max_output_tokens: Option<u64>,
     /// Not supported: a message with the role `system` has them.
-    #[serde(default)]
     pub instructions: Option<String>,
     /// Not supported: `response_format` has the format.
-    #[serde(default)]
     #[cfg_attr(feature = "description", schema(value_type = Option<Object>))]
     pub text: Option<Value>,
     /// Not supported: a session continues a conversation.
-    #[serde(default)]
     pub previous_response_id: Option<String>,
     /// Not supported: a session continues a conversation.
-    #[serde(default)]
     #[cfg_attr(feature = "description", schema(value_type = Option<Object>))]
     pub conversation: Option<Value>,
     /// Not supported: templates are not kept.
-    #[serde(default)]
     #[cfg_attr(feature = "description", schema(value_type = Option<Object>))]
     pub prompt: Option<Value>,
     /// Only `false` is supported: a turn of a session runs in the background.
-    #[serde(default)]
     pub background: Option<bool>,
     /// Not supported: the definition of an agent limits its calls.
-    #[serde(default)]
     pub max_tool_calls: Option<u64>,
 }
 

@@ -332,7 +332,6 @@ pub struct Branch {
     /// The id of its last message.
     pub head: String,
     /// The id of the last message that an earlier branch has too; null: it begins at no other branch.
-    #[serde(default)]
     pub parent: Option<String>,
     /// Messages on it.
     pub messages: u32,
@@ -386,7 +385,6 @@ pub struct BranchSegment {
     /// Number of forks above it.
     pub depth: u32,
     /// The id of the message before it; null: it is a beginning.
-    #[serde(default)]
     pub parent: Option<String>,
     /// The id of its first message.
     pub first: String,
@@ -432,11 +430,9 @@ pub struct NewBranch {
 #[serde(deny_unknown_fields)]
 pub struct NewSession {
     /// A title for people.
-    #[serde(default)]
     pub title: Option<String>,
     /// The system text at the beginning of every agent's prompt; it replaces leading system
     /// messages.
-    #[serde(default)]
     pub system: Option<String>,
     /// Labels: platform, channel, owner. Empty names and names that begin with `unisono.` are
     /// refused.

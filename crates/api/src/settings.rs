@@ -19,10 +19,8 @@ pub struct Setting {
     /// Its origin: `defaults`, a file, `session`, a variable, a flag.
     pub origin: String,
     /// The line in that file, from 1.
-    #[serde(default)]
     pub line: Option<u32>,
     /// The column in that line, from 1.
-    #[serde(default)]
     pub column: Option<u32>,
     /// Whether it can be changed while the daemon runs; for a session: whether the session can
     /// override it.

@@ -36,11 +36,9 @@ pub struct NewTurn {
     #[serde(default = "main_branch")]
     pub branch: String,
     /// The agent that answers; absent: as configured.
-    #[serde(default)]
     pub lead: Option<String>,
     /// Agents that work before it, each `agent` or `agent=task`; absent: as configured; empty: only
     /// the lead.
-    #[serde(default)]
     pub agents: Option<Vec<String>>,
     /// Client functions for the lead, in OpenAI's format. The lead then works alone. A call of such
     /// a function ends the turn and is listed in its `calls`, for the client to make.

@@ -284,7 +284,6 @@ pub struct NewCheckpoint {
     #[serde(default)]
     pub prepared: bool,
     /// How many days, names and ids of its messages a model's summary keeps.
-    #[serde(default)]
     pub coverage: Option<FactCoverage>,
 }
 

@@ -232,7 +232,6 @@ fn with_text(
 #[derive(Debug, Deserialize)]
 pub(crate) struct DecisionForm {
     decision: Verdict,
-    #[serde(default)]
     text: Option<String>,
     back: String,
 }

@@ -74,7 +74,6 @@ pub struct Run {
     #[cfg_attr(feature = "description", schema(format = "date-time"))]
     pub opened_at: String,
     /// When it ended.
-    #[serde(default)]
     #[cfg_attr(feature = "description", schema(format = "date-time"))]
     pub ended_at: Option<String>,
     /// The duration of all attempts, in milliseconds.

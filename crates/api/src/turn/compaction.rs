@@ -14,24 +14,19 @@ pub struct NewCompaction {
     #[serde(default = "main_branch")]
     pub branch: String,
     /// Additional instructions for the summariser.
-    #[serde(default)]
     pub instructions: Option<String>,
     /// The summariser, instead of the configured ones: a model as `provider/model`, or
     /// `extractive`, which uses quotes.
-    #[serde(default)]
     pub summariser: Option<String>,
     /// What to do if no model writes an acceptable summary.
     #[serde(default)]
     pub on_failure: OnFailure,
     /// Number of newest messages that stay; without this and `keep_tokens`, all messages from the
     /// newest user message on.
-    #[serde(default)]
     pub keep_messages: Option<u32>,
     /// Tokens of the newest messages that stay.
-    #[serde(default)]
     pub keep_tokens: Option<u64>,
     /// Instead of all older messages, the topic of this message is summarised, if it has ended.
-    #[serde(default)]
     pub topic: Option<u32>,
     /// Instead of all older messages, the middle of the current topic is summarised.
     #[serde(default)]
@@ -41,7 +36,6 @@ pub struct NewCompaction {
     pub large_messages: bool,
     /// With `large_messages`: a message with more tokens than this is too large; absent: the share
     /// of a topic in the settings.
-    #[serde(default)]
     pub over_tokens: Option<u64>,
     /// Settings for this compaction only, as in a turn.
     #[serde(default, skip_serializing_if = "Settings::is_empty")]
@@ -122,11 +116,9 @@ pub struct EditSummary {
 #[serde(deny_unknown_fields)]
 pub struct RegenerateSummary {
     /// Additional instructions for the summariser.
-    #[serde(default)]
     pub instructions: Option<String>,
     /// The summariser, instead of the configured ones: a model as `provider/model`, or
     /// `extractive`, which uses quotes.
-    #[serde(default)]
     pub summariser: Option<String>,
     /// What to do if no model writes an acceptable summary.
     #[serde(default)]
@@ -150,7 +142,6 @@ pub struct RegenerateSummary {
 pub struct RetryCompaction {
     /// The summariser, instead of the configured ones: a model as `provider/model`, or
     /// `extractive`, which uses quotes.
-    #[serde(default)]
     pub summariser: Option<String>,
     /// What to do if no model writes an acceptable summary.
     #[serde(default)]

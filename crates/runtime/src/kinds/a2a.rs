@@ -149,9 +149,7 @@ struct RpcError {
 
 #[derive(Debug, Deserialize)]
 struct Response {
-    #[serde(default)]
     result: Option<Value>,
-    #[serde(default)]
     error: Option<RpcError>,
 }
 

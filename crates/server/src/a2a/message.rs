@@ -164,9 +164,7 @@ fn text((at, part): (usize, &Part)) -> Result<String, Error> {
 #[derive(Debug, Deserialize)]
 struct Answer {
     decision: String,
-    #[serde(default)]
     call: Option<String>,
-    #[serde(default)]
     text: Option<String>,
 }
 

@@ -37,7 +37,6 @@ struct Envelope {
     /// None if there is no `id`; an `id` may also be `null`.
     #[serde(default, deserialize_with = "present")]
     id: Option<Value>,
-    #[serde(default)]
     method: Option<Value>,
 }
 

@@ -45,7 +45,6 @@ struct Card {
 
 #[derive(Default, Deserialize)]
 struct Capabilities {
-    #[serde(default)]
     streaming: Option<bool>,
 }
 
