@@ -144,7 +144,7 @@ pub(crate) enum Command {
     Doctor(doctor::Args),
     /// Frees the disk space of deleted data
     Vacuum(vacuum::Args),
-    /// Commands for operators of a database
+    /// Prints the statements that create the tables of a database
     #[command(subcommand)]
     Store(store::Command),
     /// Creates, lists and revokes tokens of people and programs

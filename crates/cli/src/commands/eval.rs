@@ -10,7 +10,7 @@ use crate::problem::Result;
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
-    /// How much of a conversation each preset and summariser keeps, compared with simple baselines
+    /// Measures what each preset and summariser keeps, compared with simple baselines
     Compaction(compaction::Args),
 }
 
