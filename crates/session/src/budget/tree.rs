@@ -1,5 +1,7 @@
 //! The accounts of a session, its turns and their runs.
 
+mod cancelled;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -9,6 +11,7 @@ use unisono_context::{Digest, RunId, Tokens, TurnId};
 
 use super::{Amount, Caps, Level, Shortage, TurnCaps, describe_shortage, unknown_price};
 use crate::ids;
+use cancelled::CancelledCharge;
 
 /// The amounts that one level has in use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -80,14 +83,6 @@ struct RunAccount {
     /// Calls in progress, by number.
     calls: BTreeMap<u32, Reservation>,
     /// The charged amounts that were reported, without the worst cases that were charged instead.
-    reported: Amount,
-}
-
-/// The charge of a cancelled run whose late output may still arrive.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct CancelledCharge {
-    turn: TurnId,
-    charged: Amount,
     reported: Amount,
 }
 
@@ -328,40 +323,6 @@ impl Tree {
             };
             self.lost.insert(run, lost);
         }
-    }
-
-    /// Charges the late output of a cancelled run: its usage replaces the worst case. `whole`: the
-    /// usage is that of all calls of the run.
-    pub fn charge_late(&mut self, run: RunId, usage: &Usage, whole: bool) {
-        let Some(lost) = self.lost.get_mut(&run) else {
-            return;
-        };
-        let mut used = Amount::from_usage(usage);
-        if whole {
-            used = used - lost.reported;
-        }
-        let (turn, refund) = (lost.turn, lost.charged);
-        lost.charged = Amount::ZERO;
-        lost.reported = lost.reported + used;
-        self.above(turn, |account| {
-            account.spent = account.spent + used - refund
-        });
-    }
-
-    /// Charges a part of the usage of a call whose run was cancelled meanwhile. The rest of its
-    /// worst case stays charged.
-    pub fn charge_late_part(&mut self, run: RunId, usage: &Usage) {
-        let Some(lost) = self.lost.get_mut(&run) else {
-            return;
-        };
-        let used = Amount::from_usage(usage);
-        let rest = lost.charged - used;
-        let (turn, refund) = (lost.turn, lost.charged - rest);
-        lost.charged = rest;
-        lost.reported = lost.reported + used;
-        self.above(turn, |account| {
-            account.spent = account.spent + used - refund
-        });
     }
 
     /// Charges a reply to a request for a summary.

@@ -1,0 +1,50 @@
+//! The late output of cancelled runs.
+
+use unisono_context::call::Usage;
+use unisono_context::{RunId, TurnId};
+
+use super::{Amount, Tree};
+
+/// The charge of a cancelled run whose late output may still arrive.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct CancelledCharge {
+    pub(super) turn: TurnId,
+    pub(super) charged: Amount,
+    pub(super) reported: Amount,
+}
+
+impl Tree {
+    /// Charges the late output of a cancelled run: its usage replaces the worst case. `whole`: the
+    /// usage is that of all calls of the run.
+    pub fn charge_late(&mut self, run: RunId, usage: &Usage, whole: bool) {
+        let Some(lost) = self.lost.get_mut(&run) else {
+            return;
+        };
+        let mut used = Amount::from_usage(usage);
+        if whole {
+            used = used - lost.reported;
+        }
+        let (turn, refund) = (lost.turn, lost.charged);
+        lost.charged = Amount::ZERO;
+        lost.reported = lost.reported + used;
+        self.above(turn, |account| {
+            account.spent = account.spent + used - refund
+        });
+    }
+
+    /// Charges a part of the usage of a call whose run was cancelled meanwhile. The rest of its
+    /// worst case stays charged.
+    pub fn charge_late_part(&mut self, run: RunId, usage: &Usage) {
+        let Some(lost) = self.lost.get_mut(&run) else {
+            return;
+        };
+        let used = Amount::from_usage(usage);
+        let rest = lost.charged - used;
+        let (turn, refund) = (lost.turn, lost.charged - rest);
+        lost.charged = rest;
+        lost.reported = lost.reported + used;
+        self.above(turn, |account| {
+            account.spent = account.spent + used - refund
+        });
+    }
+}
