@@ -8,7 +8,6 @@ impl Client {
     /// Whether the daemon is ready; otherwise the reason.
     ///
     /// # Errors
-    ///
     /// The daemon cannot be reached.
     pub async fn ready(&self) -> Result<Result<(), String>, Error> {
         match self.send(self.request(Method::GET, "/readyz")).await {

@@ -35,7 +35,6 @@ impl Events {
     /// The next event; none after the daemon ended the stream.
     ///
     /// # Errors
-    ///
     /// The connection is lost, or an event is too large.
     pub(crate) async fn next(&mut self) -> Result<Option<ServerEvent>, Error> {
         loop {

@@ -25,7 +25,6 @@ impl Client {
     /// that names its own revision uses that.
     ///
     /// # Errors
-    ///
     /// The daemon cannot be reached, or rejects the message.
     pub async fn mcp(&self, message: &Value, revision: Option<&str>) -> Result<Messages, Error> {
         let own = message.pointer(REVISION).and_then(Value::as_str);

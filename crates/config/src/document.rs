@@ -151,7 +151,6 @@ impl FromIterator<Entry> for Table {
 /// Parses TOML.
 ///
 /// # Errors
-///
 /// The text is not TOML; the diagnostic has the position.
 pub fn from_toml(origin: crate::diagnostic::Origin, text: &str) -> Result<Table, Box<Diagnostic>> {
     toml_text::parse(origin, text)
@@ -160,7 +159,6 @@ pub fn from_toml(origin: crate::diagnostic::Origin, text: &str) -> Result<Table,
 /// Parses YAML: keys with values.
 ///
 /// # Errors
-///
 /// The text is not YAML, or not a table; the diagnostic has the position.
 pub fn from_yaml(origin: crate::diagnostic::Origin, text: &str) -> Result<Table, Box<Diagnostic>> {
     yaml_text::whole(origin, text)
@@ -169,7 +167,6 @@ pub fn from_yaml(origin: crate::diagnostic::Origin, text: &str) -> Result<Table,
 /// Parses Markdown with YAML front matter: the keys, and the text after them.
 ///
 /// # Errors
-///
 /// The front matter is missing or is not YAML; the diagnostic has the position.
 pub fn from_markdown(
     origin: crate::diagnostic::Origin,

@@ -60,7 +60,6 @@ impl Setup {
     /// Nothing is written.
     ///
     /// # Errors
-    ///
     /// There are errors that a person must correct; the list has the problem, the position and the
     /// fix.
     pub fn with_agent_draft(&self, file: PathBuf, text: String) -> Result<Setup, Diagnostics> {

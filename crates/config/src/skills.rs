@@ -299,7 +299,6 @@ pub fn describe(name: &str, description: &str) -> Result<String, String> {
 /// The text after the front matter of a `SKILL.md` of a tool server.
 ///
 /// # Errors
-///
 /// The front matter is missing, or differs from the one that the server listed.
 pub fn body_of(text: &str, listed: &serde_json::Value) -> Result<String, String> {
     let (table, body) =

@@ -90,7 +90,6 @@ impl Search {
     /// Reports that the build has no index.
     ///
     /// # Errors
-    ///
     /// Always [`Error::NotBuilt`].
     pub async fn condition(&self) -> Result<Condition> {
         Err(Error::NotBuilt)

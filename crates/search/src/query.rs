@@ -388,7 +388,6 @@ fn piece(text: &str) -> (&str, bool, &str) {
 /// Parses a role.
 ///
 /// # Errors
-///
 /// The name is unknown; the error lists the roles.
 pub fn role(name: &str) -> Result<Role, String> {
     let known = Role::from_name(&name.to_lowercase());

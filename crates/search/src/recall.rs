@@ -43,7 +43,6 @@ pub(crate) fn recall(
 /// names. Filters and operators are for people; here they are plain text.
 ///
 /// # Errors
-///
 /// The text is larger than a query may be.
 pub(crate) fn question(text: &str) -> Result<Query, TooLarge> {
     let parsed = Query::parse(&plain(text), Timestamp(0))?;

@@ -116,7 +116,6 @@ impl Search {
     /// Waits until everything on disk is searchable; for an index in memory, only this session.
     ///
     /// # Errors
-    ///
     /// The index cannot be written, or is closed.
     pub async fn settle(&self, session: Option<SessionId>) -> Result<()> {
         if self.shared.is_settled() {
@@ -139,7 +138,6 @@ impl Search {
     /// Removes all data of deleted sessions from the disk.
     ///
     /// # Errors
-    ///
     /// The index cannot be written, or is closed.
     pub async fn purge(&self) -> Result<()> {
         let (reply, purged) = oneshot::channel();
@@ -152,7 +150,6 @@ impl Search {
     /// future is dropped.
     ///
     /// # Errors
-    ///
     /// The index cannot be read, or is closed.
     pub async fn find(
         &self,
@@ -174,7 +171,6 @@ impl Search {
     /// ends when the future is dropped.
     ///
     /// # Errors
-    ///
     /// The question is larger than a query may be, or the index cannot be read, is closed, or is
     /// not up to date.
     pub async fn recall(&self, branch: &Branch, text: &str, limit: usize) -> Result<RecallResult> {
@@ -194,7 +190,6 @@ impl Search {
     /// dropped.
     ///
     /// # Errors
-    ///
     /// The question is larger than a query may be, or the index cannot be read, is closed, or is
     /// not up to date.
     pub async fn recall_in(
@@ -229,7 +224,6 @@ impl Search {
     /// The condition of the index, once it is up to date.
     ///
     /// # Errors
-    ///
     /// The index cannot be read or written, or is closed.
     pub async fn condition(&self) -> Result<Condition> {
         self.settle(None).await?;
@@ -300,7 +294,6 @@ impl Search {
 /// Frees the space of removed documents. Blocking; no other process may use the index.
 ///
 /// # Errors
-///
 /// It cannot be read or written.
 pub fn compact(directory: &Path) -> Result<()> {
     if !directory.exists() {

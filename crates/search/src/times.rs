@@ -17,7 +17,6 @@ pub enum Bound {
 /// `7d`, `2w`. Dates are in UTC.
 ///
 /// # Errors
-///
 /// The text has none of these forms.
 pub fn instant(text: &str, now: Timestamp, bound: Bound) -> Result<Timestamp, String> {
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();

@@ -29,7 +29,6 @@ impl TurnFollower {
     /// daemon owns the session; none: that is an error.
     ///
     /// # Errors
-    ///
     /// As [`Local::open`] and [`Local::follower`].
     pub(crate) async fn open(
         local: &Local,
@@ -53,7 +52,6 @@ impl TurnFollower {
     /// The next update; none after the end of the turn, or if the journal is not read any longer.
     ///
     /// # Errors
-    ///
     /// The session is gone, or its journal cannot be read.
     pub(crate) async fn next(&mut self) -> Result<Option<TurnUpdate>, Error> {
         let (follower, pauses) = match self {

@@ -470,7 +470,6 @@ pub fn policy(setup: &Setup, team: &Team) -> (Policy, Ppm) {
 /// Whether the requested summariser is available; without a request, nothing is checked.
 ///
 /// # Errors
-///
 /// The reason why it is not available.
 pub(crate) fn check_chosen(
     setup: &Setup,

@@ -137,7 +137,6 @@ impl Tasks {
     /// the same session for a day: the end of the session's id follows from the message.
     ///
     /// # Errors
-    ///
     /// The store fails.
     pub async fn session(
         &self,
@@ -182,7 +181,6 @@ impl Tasks {
     /// uses the store, or no session is found.
     ///
     /// # Errors
-    ///
     /// The store fails.
     pub async fn session_of_message(
         local: &Local,
@@ -200,7 +198,6 @@ impl Tasks {
     /// A page of the tasks, most recently changed first, and their total number.
     ///
     /// # Errors
-    ///
     /// `not_found`: the session; otherwise the store fails.
     pub async fn list(&self, local: &Local, query: &TaskQuery) -> Result<TaskPart, Error> {
         self.folds.list(local, query).await

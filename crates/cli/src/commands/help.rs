@@ -18,7 +18,6 @@ pub(crate) fn command() -> Command {
 /// Parses the command line of this process, and names its verb.
 ///
 /// # Errors
-///
 /// It is wrong, or requests help.
 pub(crate) fn parse() -> Result<(Cli, Verb), clap::Error> {
     let mut matches = command().try_get_matches()?;

@@ -47,7 +47,6 @@ impl Cron {
     /// Parses an expression.
     ///
     /// # Errors
-    ///
     /// The problem, for a person.
     pub fn parse(text: &str) -> Result<Cron, CronError> {
         let fields: Vec<&str> = text.split_whitespace().collect();

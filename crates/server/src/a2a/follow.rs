@@ -138,7 +138,6 @@ impl A2a {
     /// Reserves a place for a stream.
     ///
     /// # Errors
-    ///
     /// Too many streams are open.
     pub(super) fn reserve_stream(&self) -> Result<OwnedSemaphorePermit, Error> {
         let full = |_| {

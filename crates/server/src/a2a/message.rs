@@ -34,7 +34,6 @@ const CONTENTS: [&str; 4] = ["text", "raw", "url", "data"];
 /// Parses a request that sends a message.
 ///
 /// # Errors
-///
 /// The first invalid field. A part with several contents is invalid.
 pub(super) fn request(mut params: Value) -> Result<SendMessageRequest, Error> {
     check_contents(&params["message"]["parts"])?;

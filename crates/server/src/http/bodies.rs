@@ -50,7 +50,6 @@ impl Bodies {
     /// Reserves room for a body, part by part.
     ///
     /// # Errors
-    ///
     /// The declared length exceeds the limit of a body or the free room.
     pub(super) fn hold(&self, headers: &HeaderMap) -> Result<BodyPermit, ApiError> {
         let length = declared_length(headers).unwrap_or(0);

@@ -37,7 +37,6 @@ impl Rate {
     /// Counts a request at `now`.
     ///
     /// # Errors
-    ///
     /// The limit is reached; the time to wait.
     pub(super) fn take(&self, now: Instant) -> Result<(), Duration> {
         let Some(each) = self.each else {

@@ -120,7 +120,6 @@ async fn read(headers: &HeaderMap, body: Body, most: usize) -> Result<Vec<u8>, A
 /// The text of the body.
 ///
 /// # Errors
-///
 /// The body is not a single JSON object.
 fn object<'b>(headers: &HeaderMap, body: &'b [u8]) -> Result<&'b str, ApiError> {
     if !extract::is_json(headers) {

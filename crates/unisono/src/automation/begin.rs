@@ -53,7 +53,6 @@ impl Local {
     /// JSON text.
     ///
     /// # Errors
-    ///
     /// `key_reused`: the key was used with another body. The session does not exist, or the turn is
     /// refused.
     pub async fn begin_triggered(

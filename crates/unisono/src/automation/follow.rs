@@ -227,7 +227,6 @@ impl Local {
     /// Begins the turn of a schedule on request.
     ///
     /// # Errors
-    ///
     /// `conflict` while its previous turn is open; or the turn is refused.
     pub(crate) async fn begin_scheduled(&self, schedule: &Schedule) -> Result<Start, Error> {
         self.runtime()?;

@@ -210,7 +210,6 @@ async fn open_database(_: &str, _: &Config) -> Result<OpenedStore, unisono_store
 /// for writing as soon as possible. Logs this.
 ///
 /// # Errors
-///
 /// Another process has opened it, it cannot be read, or it is of a newer version.
 pub fn open_degraded(
     path: &Path,

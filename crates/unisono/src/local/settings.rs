@@ -100,7 +100,6 @@ impl Local {
     /// The changes are stored when it returns; with `dry_run` they are only checked.
     ///
     /// # Errors
-    ///
     /// A key cannot be changed, a value is invalid, or the file cannot be written; then nothing
     /// changes.
     pub async fn change_settings(

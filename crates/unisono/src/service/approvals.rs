@@ -278,7 +278,6 @@ impl Local {
     /// The session of a waiting call; none if the call does not wait.
     ///
     /// # Errors
-    ///
     /// The store fails.
     pub async fn session_of_call(&self, call: CallId) -> Result<Option<SessionId>, Error> {
         for session in self.sessions_to_search(call).await? {

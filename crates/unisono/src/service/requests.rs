@@ -31,7 +31,6 @@ const LARGE_LEAST: u64 = 64;
 /// The ask for a request to a session.
 ///
 /// # Errors
-///
 /// The request contradicts itself, a setting is invalid, or the session has no such checkpoint or
 /// turn.
 pub async fn read(

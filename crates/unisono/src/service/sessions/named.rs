@@ -51,7 +51,6 @@ pub(super) async fn find_named(
 /// The session with this id, or the only one whose id begins or ends with it.
 ///
 /// # Errors
-///
 /// No session or several sessions match.
 pub async fn find_only(local: &Local, name: &str) -> Result<SessionId, Error> {
     if let Ok(whole) = name.parse() {

@@ -28,7 +28,6 @@ pub(crate) type Status = (Option<Arc<str>>, BudgetStatus);
 /// `names` are further owners who may have usage.
 ///
 /// # Errors
-///
 /// The store failed, or the budgets granted to sessions cannot be read.
 pub(crate) async fn budgets(
     local: &Local,
