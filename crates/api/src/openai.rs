@@ -57,10 +57,10 @@ pub struct ChatRequest {
     /// A text, or a list of texts, at which the reply ends; the reply does not contain them.
     #[cfg_attr(feature = "description", schema(value_type = Option<Stop>))]
     pub stop: Option<Value>,
-    /// Not supported: the earlier name of `tools`.
+    /// Only an empty list is supported: the earlier name of `tools`.
     #[cfg_attr(feature = "description", schema(value_type = Option<Vec<Object>>))]
     pub functions: Option<Value>,
-    /// Not supported: the earlier name of `tool_choice`.
+    /// Only `none` is supported: the earlier name of `tool_choice`.
     #[cfg_attr(feature = "description", schema(value_type = Option<Object>))]
     pub function_call: Option<Value>,
     /// Only `false` is supported: an answer has no probabilities.
@@ -80,9 +80,9 @@ pub struct ChatRequest {
     pub web_search_options: Option<Value>,
     /// Not supported: `max_completion_tokens` has the limit.
     pub max_output_tokens: Option<u64>,
-    /// Not supported: a message with the role `system` has them.
+    /// Only an empty text is supported: a message with the role `system` has them.
     pub instructions: Option<String>,
-    /// Not supported: `response_format` has the format.
+    /// Not supported with a format other than `text`: `response_format` has the format.
     #[cfg_attr(feature = "description", schema(value_type = Option<Object>))]
     pub text: Option<Value>,
     /// Not supported: a session continues a conversation.
@@ -153,7 +153,7 @@ pub enum Input {
 pub struct StreamOptions {
     /// Whether its last chunk contains the usage.
     #[serde(default)]
-    pub include_usage: bool,
+    pub include_usage: Option<bool>,
 }
 
 /// An answer.

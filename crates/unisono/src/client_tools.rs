@@ -59,11 +59,6 @@ impl ClientToolRequest {
         }
     }
 
-    /// Whether any field is set.
-    pub fn is_given(&self) -> bool {
-        self.tools.as_ref().is_some_and(|tools| !tools.is_empty())
-    }
-
     /// The tools, and their options.
     ///
     /// # Errors

@@ -55,22 +55,22 @@ pub struct ResponseRequest {
     pub include: Option<Vec<String>>,
     /// Only 0 is supported: an answer has no probabilities.
     pub top_logprobs: Option<u64>,
-    /// Not supported: `text` has the format.
+    /// Only the format `text` is supported: `text` has the format.
     #[cfg_attr(feature = "description", schema(value_type = Option<Object>))]
     pub response_format: Option<Value>,
     /// Not supported: `max_output_tokens` has the limit.
     pub max_completion_tokens: Option<u64>,
     /// Not supported: `max_output_tokens` has the limit.
     pub max_tokens: Option<u64>,
-    /// Not supported: chat completions have it.
+    /// Only an empty list is supported: chat completions have it.
     #[cfg_attr(feature = "description", schema(value_type = Option<super::Stop>))]
     pub stop: Option<Value>,
     /// Only 1 is supported: an agent gives one answer.
     pub n: Option<u64>,
-    /// Not supported: the earlier name of `tools`.
+    /// Only an empty list is supported: the earlier name of `tools`.
     #[cfg_attr(feature = "description", schema(value_type = Option<Vec<Object>>))]
     pub functions: Option<Value>,
-    /// Not supported: the earlier name of `tool_choice`.
+    /// Only `none` is supported: the earlier name of `tool_choice`.
     #[cfg_attr(feature = "description", schema(value_type = Option<Object>))]
     pub function_call: Option<Value>,
     /// Only `false` is supported: an answer has no probabilities.

@@ -128,6 +128,7 @@ fn a_field_that_would_change_the_answer_is_refused_and_others_are_ignored() {
     let daemon = Daemon::start(&scene.place);
     for (path, field, value) in [
         (CHAT, "functions", json!([{"name": "weather"}])),
+        (CHAT, "functions", json!({})),
         (CHAT, "function_call", json!("auto")),
         (CHAT, "logprobs", json!(true)),
         (CHAT, "top_logprobs", json!(2)),
@@ -148,6 +149,7 @@ fn a_field_that_would_change_the_answer_is_refused_and_others_are_ignored() {
         (CHAT, "max_output_tokens", json!(20)),
         (CHAT, "instructions", json!("Be brief.")),
         (CHAT, "text", json!({"format": {"type": "json_object"}})),
+        (CHAT, "text", json!("json")),
         (CHAT, "previous_response_id", json!("resp_1")),
         (CHAT, "conversation", json!("conv_1")),
         (CHAT, "prompt", json!({"id": "pmpt_1"})),
@@ -184,6 +186,45 @@ fn a_field_that_would_change_the_answer_is_refused_and_others_are_ignored() {
         daemon.post(path, &asked(more)).expect(200);
     }
     assert_eq!(scene.sent().len(), 2);
+    daemon.stop();
+}
+
+#[test]
+fn a_value_that_asks_for_nothing_is_taken() {
+    let scene = Scene::scripted(Script::always(Act::answer(Answer::text("So."))));
+    let daemon = Daemon::start(&scene.place);
+    let both = json!({
+        "functions": [], "function_call": "none", "tools": [], "tool_choice": "none", "stop": [],
+        "n": 1, "logit_bias": {}, "logprobs": false, "top_logprobs": 0, "modalities": ["text"],
+        "audio": null, "web_search_options": null, "store": false, "metadata": {},
+        "stream_options": null, "service_tier": "auto", "parallel_tool_calls": true, "user": "ana",
+        "instructions": "", "text": {"format": {"type": "text"}}, "response_format": {"type": "text"},
+        "include": [], "background": false, "seed": 7,
+    });
+    let more = json!({
+        "tool_choice": "auto", "service_tier": "default", "text": {}, "modalities": [],
+        "stream_options": {"include_usage": null}, "store": true, "parallel_tool_calls": false,
+    });
+    for (path, wishes) in [CHAT, RESPONSES]
+        .into_iter()
+        .flat_map(|path| [(path, &both), (path, &more)])
+    {
+        for model in ["clerk", "team"] {
+            let mut body = asked(wishes.clone());
+            body["model"] = model.into();
+            let reply = daemon.post(path, &body).expect(200).json();
+            assert!(reply.to_string().contains("So."), "{reply}");
+        }
+    }
+    // A call is wanted, but there is nothing to call.
+    for model in ["clerk", "team"] {
+        let reply = daemon.post(
+            CHAT,
+            &asked(json!({"model": model, "tool_choice": "required"})),
+        );
+        let error = reply.expect(400).json()["error"].clone();
+        assert_eq!(error["param"], "tool_choice", "{error}");
+    }
     daemon.stop();
 }
 

@@ -173,7 +173,7 @@ async fn complete(
             id,
             model: request.model,
             created: now(),
-            usage: request.stream_options.unwrap_or_default().include_usage,
+            usage: request.stream_options.unwrap_or_default().include_usage == Some(true),
         };
         return Ok(named(
             answer::stream(shared, prepared, shape).await,
@@ -361,14 +361,14 @@ fn no_model(error: &AgentsError) -> FieldError {
 
 /// The ask for the team, or for a single agent with the client's tools.
 fn for_model(ask: Ask, model: &str, tools: ClientToolRequest) -> Result<Ask, FieldError> {
+    let (specs, client_options) = tools
+        .read()
+        .map_err(|wrong| FieldError::field(wrong.field, Code::InvalidRequest, wrong.detail))?;
     if model != TEAM {
-        let (specs, client_options) = tools
-            .read()
-            .map_err(|wrong| FieldError::field(wrong.field, Code::InvalidRequest, wrong.detail))?;
         let ask = ask.lead(model).agents(Vec::<String>::new());
         return Ok(ask.with_client_tools(specs, client_options));
     }
-    if tools.is_given() {
+    if !specs.is_empty() {
         let detail = "client tools work for a single agent: name an agent as the model";
         return Err(FieldError::field("tools", Code::InvalidRequest, detail));
     }

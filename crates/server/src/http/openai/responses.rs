@@ -94,7 +94,8 @@ fn conversation(request: &ResponseRequest) -> Result<Conversation, FieldError> {
             })?,
         _ => return Err(input("input must be a text or a list of items")),
     };
-    if let Some(text) = &request.instructions {
+    let instructions = request.instructions.as_ref();
+    if let Some(text) = instructions.filter(|text| !text.is_empty()) {
         messages.retain(|message| message["role"] != "system");
         messages.insert(0, json!({"role": "system", "content": text}));
     }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use unisono_api::Code;
 use unisono_api::openai::{ChatRequest, ResponseRequest};
 
@@ -32,10 +32,14 @@ type Unsupported = (&'static str, bool, &'static str);
 
 pub(super) fn check_chat(request: &ChatRequest) -> Result<(), FieldError> {
     check(&[
-        ("functions", request.functions.is_some(), EARLIER_TOOLS),
+        (
+            "functions",
+            request.functions.as_ref().is_some_and(has_entries),
+            EARLIER_TOOLS,
+        ),
         (
             "function_call",
-            request.function_call.is_some(),
+            asks_for_call(request.function_call.as_ref()),
             EARLIER_TOOLS,
         ),
         ("logprobs", request.logprobs == Some(true), PROBABILITIES),
@@ -74,12 +78,15 @@ fn check_fields_of_responses(request: &ChatRequest) -> Result<(), FieldError> {
         ),
         (
             "instructions",
-            request.instructions.is_some(),
+            request
+                .instructions
+                .as_ref()
+                .is_some_and(|text| !text.is_empty()),
             "is a field of responses: send a message with the role `system`",
         ),
         (
             "text",
-            request.text.is_some(),
+            request.text.as_ref().is_some_and(has_format),
             "is a field of responses: name the format in `response_format`",
         ),
         (
@@ -125,7 +132,10 @@ fn check_fields_of_chat(request: &ResponseRequest) -> Result<(), FieldError> {
     check(&[
         (
             "response_format",
-            request.response_format.is_some(),
+            request
+                .response_format
+                .as_ref()
+                .is_some_and(asks_for_format),
             "is a field of chat completions: name the format in `text.format`",
         ),
         (
@@ -140,7 +150,7 @@ fn check_fields_of_chat(request: &ResponseRequest) -> Result<(), FieldError> {
         ),
         (
             "stop",
-            request.stop.is_some(),
+            request.stop.as_ref().is_some_and(has_entries),
             "is a field of chat completions: send the request there",
         ),
         (
@@ -148,10 +158,14 @@ fn check_fields_of_chat(request: &ResponseRequest) -> Result<(), FieldError> {
             request.n.is_some_and(|answers| answers != 1),
             "asks for several answers, but an agent gives one",
         ),
-        ("functions", request.functions.is_some(), EARLIER_TOOLS),
+        (
+            "functions",
+            request.functions.as_ref().is_some_and(has_entries),
+            EARLIER_TOOLS,
+        ),
         (
             "function_call",
-            request.function_call.is_some(),
+            asks_for_call(request.function_call.as_ref()),
             EARLIER_TOOLS,
         ),
         ("logprobs", request.logprobs == Some(true), PROBABILITIES),
@@ -172,6 +186,26 @@ fn check_fields_of_chat(request: &ResponseRequest) -> Result<(), FieldError> {
             SEARCH,
         ),
     ])
+}
+
+/// Whether a value has entries; one that is no list is refused as one that has.
+fn has_entries(list: &Value) -> bool {
+    list.as_array().is_none_or(|list| !list.is_empty())
+}
+
+fn asks_for_call(choice: Option<&Value>) -> bool {
+    choice.is_some_and(|choice| choice != "none")
+}
+
+/// Whether text settings have a format; a value that is no object is refused as one that has.
+fn has_format(text: &Value) -> bool {
+    let settings = text.as_object();
+    settings.is_none_or(|settings| settings.get("format").is_some_and(asks_for_format))
+}
+
+/// Whether a format is another one than the text that every agent answers with.
+fn asks_for_format(format: &Value) -> bool {
+    !format.is_null() && *format != json!({"type": "text"})
 }
 
 fn has_biases(biases: Option<&BTreeMap<String, Value>>) -> bool {
