@@ -21,7 +21,7 @@ use unisono_api::session::{
 use unisono_api::store::LostEvents;
 use unisono_api::{Code, Page};
 use unisono_context::SessionId;
-use unisono_interchange::transcript::{self, Format, Stamps};
+use unisono_interchange::transcript::{self, Format, LineError, Stamps};
 use unisono_runtime::clock;
 use unisono_session::Fact;
 use unisono_session::machine::Import;
@@ -293,6 +293,8 @@ fn plain(labels: &BTreeMap<Arc<str>, Arc<str>>) -> BTreeMap<String, String> {
 
 /// The title of a session without a title and without text.
 const UNTITLED: &str = "untitled";
+/// Maximum number of listed problems of a conversation; the others are counted.
+const LISTED_PROBLEMS: usize = 10;
 
 /// The conversation of a request, with at most `most` messages.
 pub fn import(new: NewSession, most: u32) -> Result<Import, Error> {
@@ -319,7 +321,7 @@ pub fn import(new: NewSession, most: u32) -> Result<Import, Error> {
 
 /// OpenAI's chat messages as a conversation.
 fn conversation(messages: Vec<Box<RawValue>>, most: u32) -> Result<Import, Error> {
-    let text = around(messages);
+    let (text, first_lines) = around(messages);
     let options = transcript::Options {
         name: UNTITLED.to_owned(),
         format: Some(Format::OpenAi),
@@ -336,27 +338,40 @@ fn conversation(messages: Vec<Box<RawValue>>, most: u32) -> Result<Import, Error
         Ok(parsed) => Ok(parsed.import),
         Err(error @ transcript::Error::TooMany { .. }) => Err(too_many(&error)),
         Err(transcript::Error::Bad { lines, .. }) => {
-            let reasons: Vec<&str> = lines.iter().map(|line| line.reason.as_str()).collect();
-            Err(Error::new(
-                Code::Refused,
-                format!("messages: {}", reasons.join("; ")),
-            ))
+            Err(Error::new(Code::Refused, problems(&lines, &first_lines)))
         }
         Err(error) => Err(Error::new(Code::Refused, error.to_string())),
     }
 }
 
-/// The text of an object around messages. The messages are freed one after the other.
-fn around(messages: Vec<Box<RawValue>>) -> String {
-    let mut text = String::from(r#"{"messages":["#);
+/// The text of an object around messages, and the line at which each message begins. The messages
+/// are freed one after the other.
+fn around(messages: Vec<Box<RawValue>>) -> (String, Vec<u32>) {
+    let (mut text, mut line) = (String::from(r#"{"messages":["#), 1_u32);
+    let mut first_lines = Vec::with_capacity(messages.len());
     for (index, message) in messages.into_iter().enumerate() {
-        if index > 0 {
-            text.push(',');
-        }
+        text.push_str(if index > 0 { ",\n" } else { "\n" });
+        line = line.saturating_add(1);
+        first_lines.push(line);
         text.push_str(message.get());
+        let more = message.get().bytes().filter(|byte| *byte == b'\n').count();
+        line = line.saturating_add(u32::try_from(more).unwrap_or(u32::MAX));
     }
     text.push_str("]}");
-    text
+    (text, first_lines)
+}
+
+/// The problems of a conversation, each with the number of its message.
+fn problems(lines: &[LineError], first_lines: &[u32]) -> String {
+    let problem = |line: &LineError| {
+        let number = first_lines.partition_point(|first| *first <= line.line);
+        format!("message {number}: {}", line.reason)
+    };
+    let mut listed: Vec<String> = lines.iter().take(LISTED_PROBLEMS).map(problem).collect();
+    if let Some(more @ 1..) = lines.len().checked_sub(LISTED_PROBLEMS) {
+        listed.push(format!("and {more} more"));
+    }
+    format!("messages: {}", listed.join("; "))
 }
 
 /// The error for a conversation with too many messages, with the setting of the limit.
@@ -379,6 +394,44 @@ fn lost_of(losses: &[Loss], session: SessionId) -> Option<LostEvents> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn said(messages: &[&str]) -> NewSession {
+        let messages = messages.iter().map(|text| (*text).to_owned());
+        let messages = messages.map(|text| RawValue::from_string(text).unwrap());
+        NewSession {
+            messages: messages.collect(),
+            ..NewSession::default()
+        }
+    }
+
+    #[test]
+    fn a_message_that_is_not_taken_is_named_by_its_number() {
+        let user = "{\n  \"role\": \"user\",\n  \"content\": \"Which day?\"\n}";
+        let empty = r#"{"role": "assistant", "content": null}"#;
+        let unknown = "{\n\"role\": \"clerk\", \"content\": \"So.\"}";
+        for (messages, told) in [
+            (
+                vec![user, empty],
+                "messages: message 2: the message has no content",
+            ),
+            (
+                vec![empty, user],
+                "messages: message 1: the message has no content",
+            ),
+            (
+                vec![user, user, unknown],
+                "messages: message 3: unknown role \"clerk\"",
+            ),
+        ] {
+            let error = import(said(&messages), 100).unwrap_err().to_string();
+            assert!(error.starts_with(told), "{error}");
+        }
+        let error = import(said(&[empty; 12]), 100).unwrap_err().to_string();
+        assert!(
+            error.contains("; message 10: ") && error.ends_with("; and 2 more"),
+            "{error}"
+        );
+    }
 
     #[test]
     fn a_session_is_meant_by_a_beginning_or_an_end_of_its_id() {
