@@ -1,6 +1,6 @@
 //! Creating, loading and listing sessions; selecting the lead of a session.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, VecDeque};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -31,14 +31,41 @@ const LEAD_SETTING: &str = "turn.lead";
 const AGENTS_SETTING: &str = "turn.agents";
 /// Sessions of one part of a list.
 const PART: usize = 50;
+/// Maximum number of closed sessions that are remembered.
+const CLOSED: usize = 1_024;
+/// Maximum bytes of the id of a session; a longer text is no id.
+const ID_BYTES: usize = 64;
 
 pub(crate) struct Sessions {
     service: Arc<dyn Service>,
     servers: ToolServers,
     /// The working directory of sessions that no editor began.
     directory: PathBuf,
-    /// The sessions that the client has closed.
-    closed: HashSet<String>,
+    closed: ClosedSessions,
+}
+
+/// The newest sessions that the client has closed, oldest first.
+#[derive(Debug, Default)]
+struct ClosedSessions(VecDeque<String>);
+
+impl ClosedSessions {
+    fn contains(&self, session: &str) -> bool {
+        self.0.iter().any(|closed| closed == session)
+    }
+
+    fn insert(&mut self, session: &str) {
+        if session.len() > ID_BYTES || self.contains(session) {
+            return;
+        }
+        if self.0.len() == CLOSED {
+            self.0.pop_front();
+        }
+        self.0.push_back(session.to_owned());
+    }
+
+    fn remove(&mut self, session: &str) {
+        self.0.retain(|closed| closed != session);
+    }
 }
 
 impl Sessions {
@@ -47,7 +74,7 @@ impl Sessions {
             service,
             servers: ToolServers::default(),
             directory,
-            closed: HashSet::new(),
+            closed: ClosedSessions::default(),
         }
     }
 
@@ -126,7 +153,7 @@ impl Sessions {
 
     pub(crate) fn close(&mut self, session: &str) {
         self.servers.disconnect(session);
-        self.closed.insert(session.to_owned());
+        self.closed.insert(session);
     }
 
     pub(crate) async fn list(&self, params: ListSessions) -> Result<Value, Error> {
@@ -242,4 +269,24 @@ fn without(agents: &str, lead: &str) -> Option<Value> {
         let others = agents.iter().filter(|agent| !is_lead(agent));
         others.copied().collect()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn closed_sessions_are_remembered_up_to_a_limit() {
+        let mut closed = ClosedSessions::default();
+        for session in 0..CLOSED + 2 {
+            closed.insert(&session.to_string());
+            closed.insert(&session.to_string());
+        }
+        assert_eq!(closed.0.len(), CLOSED);
+        assert!(!closed.contains("1") && closed.contains("2"));
+        closed.remove("2");
+        assert!(!closed.contains("2"));
+        closed.insert(&"x".repeat(ID_BYTES + 1));
+        assert_eq!(closed.0.len(), CLOSED - 1);
+    }
 }
