@@ -268,36 +268,48 @@ fn read(bytes: &[u8]) -> Result<HookReply, String> {
         Some(Value::String(text)) => Ok(Some(text.as_str())),
         Some(_) => Err(format!("`{name}` of its answer is not a text")),
     };
-    let reason = sent("reason")?.map(|reason| cut(reason, REASON_CHARS).into());
-    let (deny, reason) = match sent("decision")? {
-        None | Some("allow") => (None, reason),
-        Some("deny") => (reason.or(Some("it gave no reason".into())), None),
+    match sent("decision")? {
+        None | Some("allow") => {}
+        Some("deny") => return Ok(denial(&object)),
         Some(other) => {
             return Err(format!(
                 "it decided {:?}; there are: allow, deny",
                 cut(other, 40)
             ));
         }
-    };
-    // A denial counts, whatever stands beside it.
-    if let (None, Some(key)) = (
-        &deny,
-        object.keys().find(|key| !KEYS.contains(&key.as_str())),
-    ) {
+    }
+    if let Some(key) = object.keys().find(|key| !KEYS.contains(&key.as_str())) {
         let (key, known) = (cut(key, 40), KEYS.join(", "));
         return Err(format!(
             "its answer has the unknown key {key:?}; known are: {known}"
         ));
     }
-    let instructions = sent("instructions")?.map(str::trim);
-    let instructions = instructions.filter(|text| !text.is_empty());
     Ok(HookReply {
-        deny,
+        deny: None,
         pin: pins(object.get("pin"))?,
-        instructions: instructions.map(|text| cut(text, INSTRUCTION_CHARS).into()),
-        reason,
+        instructions: sent("instructions")?.and_then(instructions),
+        reason: sent("reason")?.map(|reason| cut(reason, REASON_CHARS).into()),
         stderr: None,
     })
+}
+
+/// A denial. It counts whatever stands beside it: an invalid value there has no effect.
+fn denial(object: &Map<String, Value>) -> HookReply {
+    let sent = |name: &str| object.get(name).and_then(Value::as_str);
+    let reason = sent("reason").filter(|reason| !reason.trim().is_empty());
+    let reason = reason.unwrap_or("it gave no reason");
+    HookReply {
+        deny: Some(cut(reason, REASON_CHARS).into()),
+        pin: pins(object.get("pin")).unwrap_or_default(),
+        instructions: sent("instructions").and_then(instructions),
+        ..HookReply::default()
+    }
+}
+
+/// Instructions for the summariser; none if the text is blank.
+fn instructions(text: &str) -> Option<Arc<str>> {
+    let text = text.trim();
+    (!text.is_empty()).then(|| cut(text, INSTRUCTION_CHARS).into())
 }
 
 /// Messages by their numbers or ids.
@@ -428,6 +440,11 @@ mod tests {
             ),
             ("{\"decision\":\"deny\",\"reason\":\"no\"}", Ok(deny("no"))),
             ("{\"decision\":\"deny\"}", Ok(deny("it gave no reason"))),
+            ("{\"decision\":\"deny\",\"reason\":\" \"}", Ok(deny("it gave no reason"))),
+            ("{\"decision\":\"deny\",\"reason\":5}", Ok(deny("it gave no reason"))),
+            ("{\"decision\":\"deny\",\"reason\":\"no\",\"pin\":3}", Ok(deny("no"))),
+            ("{\"decision\":\"deny\",\"reason\":\"no\",\"instructions\":[]}", Ok(deny("no"))),
+            ("{\"reason\":5}", Err("`reason`")),
             (
                 "{\"pin\":[3],\"instructions\":\" Keep names. \"}",
                 Ok(HookReply {
@@ -477,10 +494,12 @@ mod tests {
             }),
             timeout: Duration::from_millis(300),
         };
-        let table: [(&str, &[&str], &str); 4] = rows! {
+        let table: [(&str, &[&str], &str); 6] = rows! {
             ("/nowhere/at-all", &[], "could not start"),
             ("sh", &["-c", "echo no; echo why >&2; exit 3"], "exit status: 3: why"),
             ("sh", &["-c", "sleep 600"], "longer than 300 ms"),
+            ("sh", &["-c", "echo '{\"decision\":\"allow\"}'; kill -9 $$"], "signal: 9"),
+            ("/etc/passwd", &[], "could not start"),
             ("sh", &["-c", "head -c 100000 /dev/zero"], "65536 bytes"),
         };
         for (name, args, expected) in table {
