@@ -26,8 +26,9 @@ pub(super) const BASE: &str = "/v1/triggers/";
 const BODY_BYTES: usize = 131_072;
 /// Characters of the longest key of a request.
 const KEY_CHARS: usize = 128;
-/// The headers with the key of a request: our own, Standard Webhooks', GitHub's.
-const KEYS: [&str; 3] = ["idempotency-key", "webhook-id", "x-github-delivery"];
+/// The headers with the key of a request: Standard Webhooks', our own, GitHub's. The first one is
+/// signed: a copy of a signed request cannot become another request by another header.
+const KEYS: [&str; 3] = ["webhook-id", "idempotency-key", "x-github-delivery"];
 /// The secret for unknown triggers, so that the comparison takes the same time.
 const NOBODY: &str = "0123456789abcdef0123456789abcdef";
 
@@ -38,7 +39,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
 /// Begins the turn of a trigger. The request proves its knowledge of the trigger's secret by
 /// `Authorization: Bearer <secret>`, by `X-Hub-Signature-256: sha256=<HMAC-SHA256 of the body>` as
 /// GitHub signs, or by `webhook-id`, `webhook-timestamp` and `webhook-signature` as Standard
-/// Webhooks does. Requests with the same `Idempotency-Key`, `webhook-id` or `X-GitHub-Delivery`
+/// Webhooks does. Requests with the same `webhook-id`, `Idempotency-Key` or `X-GitHub-Delivery`
 /// refer to the same turn; with another body they are refused.
 #[utoipa::path(
     post, path = "/v1/triggers/{trigger}", tag = "triggers",
@@ -203,6 +204,9 @@ mod tests {
         );
         let both = [("x-github-delivery", "2"), ("idempotency-key", "1")];
         assert_eq!(of(&both), Some(Some("1".to_owned())));
+        // The signed one counts, whatever an attacker adds.
+        let copied = [("webhook-id", "msg_1"), ("idempotency-key", "2")];
+        assert_eq!(of(&copied), Some(Some("msg_1".to_owned())));
         assert_eq!(of(&[("webhook-id", " ")]), None);
         assert_eq!(of(&[("webhook-id", &"x".repeat(129))]), None);
     }
