@@ -10,6 +10,8 @@ mod pages;
 
 use std::sync::Arc;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use unisono_context::attachment::{Content, Extent};
 
 /// The longest edge of an image, in pixels. No provider accepts a longer one.
@@ -193,6 +195,17 @@ pub fn check(
         return Err(Error::Pixels { width, height });
     }
     Ok((kind, Content::new(bytes, Extent::Pixels { width, height })))
+}
+
+/// The bytes of a base64 text; none if it is invalid. White space has no meaning in it: many programs
+/// break it into lines (RFC 2045, section 6.8).
+pub fn decode_base64(text: &str) -> Option<Vec<u8>> {
+    let is_space = |byte: &u8| byte.is_ascii_whitespace();
+    if !text.as_bytes().iter().any(is_space) {
+        return STANDARD.decode(text).ok();
+    }
+    let text: Vec<u8> = text.bytes().filter(|byte| !is_space(byte)).collect();
+    STANDARD.decode(text).ok()
 }
 
 /// The size of an image, and whether it is animated.

@@ -143,8 +143,10 @@ impl<'g> NewContent<'g> {
         let name = || self.filename.to_owned();
         let bytes: Arc<[u8]> = match self.data {
             Some(data) => {
-                let decoded = STANDARD.decode(data.trim());
-                decoded.map_err(|_| AttachmentError::Base64(name()))?.into()
+                let decoded = media::decode_base64(data);
+                decoded
+                    .ok_or_else(|| AttachmentError::Base64(name()))?
+                    .into()
             }
             None => {
                 let digest = self.digest.unwrap_or_default();

@@ -3,8 +3,6 @@
 
 use std::sync::Arc;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use unisono_context::message::Part;
 use unisono_model::media::{self, Kind, LARGEST};
 
@@ -45,13 +43,13 @@ pub(super) fn checked(filename: &str, mime: &str, data: &str) -> Result<Part, St
     if data.is_empty() || !(is_known || mime == BYTES || mime.contains('*')) {
         return Ok(note());
     }
-    let checked = match STANDARD.decode(data.trim()) {
-        Ok(bytes) => {
+    let checked = match media::decode_base64(data) {
+        Some(bytes) => {
             let bytes: Arc<[u8]> = bytes.into();
             let checked = media::check(bytes.clone(), Some(mime), LARGEST);
             checked.map_err(|error| error.to_string())
         }
-        Err(_) => Err("its data are not base64".to_owned()),
+        None => Err("its data are not base64".to_owned()),
     };
     match checked {
         Ok((kind, content)) => Ok(Part::Attachment {
@@ -102,6 +100,17 @@ pub(super) fn base64_bytes(data: &str) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_image_in_lines_of_base64_is_kept() {
+        let data = "R0lGODlhAQABAIAAAAAAAP///yH5\r\nBAEAAAAALAAAAAABAAEAAAIBRAA7\n";
+        let url = format!("data:image/gif;charset=utf-8;base64,{data}");
+        assert_eq!(unfit(&url), None);
+        let part = of_url(&url, "image");
+        assert!(part.file().is_some(), "{part:?}");
+        let wrong = unfit("data:image/gif;base64,R0lG%%%").unwrap();
+        assert!(wrong.contains("are not base64"), "{wrong}");
+    }
 
     #[test]
     fn the_scheme_of_a_data_url_is_of_any_case() {

@@ -144,6 +144,17 @@ fn what_is_not_taken_is_refused_with_its_reason() {
 }
 
 #[test]
+fn a_file_is_read_from_base64_in_lines() {
+    for text in ["AQIDBA==", " AQID\r\nBA==\n", "AQ\tID\nBA\n=="] {
+        assert_eq!(decode_base64(text), Some(vec![1, 2, 3, 4]), "{text:?}");
+    }
+    for text in ["AQIDBA", "AQ-_", "A\u{a0}QID", "%%%"] {
+        assert_eq!(decode_base64(text), None, "{text:?}");
+    }
+    assert_eq!(decode_base64(" \n"), Some(Vec::new()));
+}
+
+#[test]
 fn a_length_that_is_a_lie_ends_the_walk() {
     let mut lying = png_of(9, 9, b"");
     lying[8..12].copy_from_slice(&u32::MAX.to_be_bytes());

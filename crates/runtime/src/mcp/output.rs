@@ -3,8 +3,6 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 use unisono_context::attachment::AttachedFile;
 use unisono_model::media;
@@ -122,8 +120,8 @@ impl Reading {
             let max_bytes = self.max_bytes;
             return Err(media::Error::TooLarge { bytes, max_bytes }.to_string());
         }
-        let decoded = STANDARD.decode(data.trim());
-        let bytes: Arc<[u8]> = decoded.map_err(|_| "it is not base64")?.into();
+        let decoded = media::decode_base64(data);
+        let bytes: Arc<[u8]> = decoded.ok_or("it is not base64")?.into();
         let size_bytes = bytes.len() as u64;
         let checked = media::check(bytes, mime, self.max_bytes);
         let (kind, content) = checked.map_err(|error| error.to_string())?;
@@ -188,6 +186,8 @@ pub(crate) fn truncate_middle(text: &Arc<str>, chars: usize) -> Arc<str> {
 mod tests {
     //! Results as texts.
 
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
     use serde_json::json;
 
     use super::*;

@@ -6,8 +6,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use rmcp::ServiceError;
 use rmcp::model::{
     PaginatedRequestParams, ReadResourceRequestParams, ResourceContents, SKILL_MD, Skill,
@@ -16,6 +14,7 @@ use rmcp::model::{
 use serde_json::Value;
 use unisono_context::Digest;
 use unisono_context::digest::Hasher;
+use unisono_model::media::decode_base64;
 
 use super::connection::Connection;
 use super::{Handle, NO_ANSWER, ServerFault, Servers, within};
@@ -265,8 +264,8 @@ async fn bytes(connection: &Connection, uri: &str) -> Result<Vec<u8>, String> {
     match contents.into_iter().find(of_file) {
         Some(ResourceContents::TextResourceContents { text, .. }) => Ok(text.into_bytes()),
         Some(ResourceContents::BlobResourceContents { blob, .. }) => {
-            let wrong = |_| format!("returns {uri} in invalid base64");
-            STANDARD.decode(blob).map_err(wrong)
+            let wrong = || format!("returns {uri} in invalid base64");
+            decode_base64(&blob).ok_or_else(wrong)
         }
         _ => Err(format!("gives no content for {uri}")),
     }
