@@ -39,7 +39,7 @@ pub enum Error {
     #[error("it has {0} streams, at most {MAX_STREAMS} are read")]
     Streams(usize),
     /// It needs a password.
-    #[error("it is encrypted")]
+    #[error("it needs a password")]
     Encrypted,
     /// It took too long.
     #[error("it was not read within {} s", TIME.as_secs())]
@@ -86,7 +86,9 @@ pub fn text(bytes: &[u8]) -> Result<String, Error> {
     }
     let mut out = String::new();
     let mut has_text = false;
-    for (number, page) in document.get_pages().into_iter().take(MAX_PAGES) {
+    let pages = document.get_pages();
+    let left = pages.len().saturating_sub(MAX_PAGES);
+    for (number, page) in pages.into_iter().take(MAX_PAGES) {
         if began.elapsed() > TIME {
             return Err(Error::Slow);
         }
@@ -100,8 +102,11 @@ pub fn text(bytes: &[u8]) -> Result<String, Error> {
                 .find(|at| out.is_char_boundary(*at));
             out.truncate(end.unwrap_or_default());
             out.push_str("\n[the rest is left out]");
-            break;
+            return Ok(out);
         }
+    }
+    if left > 0 {
+        out.push_str(&format!("[{left} more pages are left out]"));
     }
     match has_text {
         true => Ok(out),
@@ -129,7 +134,9 @@ fn page_text(
 #[cfg(feature = "pdf")]
 mod tests {
     use lopdf::content::{Content, Operation};
-    use lopdf::{Document, Object, Stream, dictionary};
+    use lopdf::{
+        Document, EncryptionState, EncryptionVersion, Object, Permissions, Stream, dictionary,
+    };
 
     use super::*;
 
@@ -197,6 +204,41 @@ mod tests {
         let read = text(&file).unwrap();
         let at = |said: &str| read.find(said).unwrap_or_else(|| panic!("{said}: {read}"));
         assert!(at("[page 1]") < at("We ship on Friday.") && at("[page 2]") < at("Nine orders."));
+    }
+
+    #[test]
+    fn pages_that_are_not_read_are_counted() {
+        let file = bytes(document(vec![page_content("Hello."); MAX_PAGES + 2], 1));
+        let read = text(&file).unwrap();
+        assert!(
+            read.contains(&format!("[page {MAX_PAGES}]\nHello.")),
+            "{read}"
+        );
+        assert!(read.ends_with("[2 more pages are left out]"), "{read}");
+    }
+
+    #[test]
+    fn an_encrypted_document_is_read_if_it_opens_without_a_password() {
+        for (user_password, expected) in [("", Ok(())), ("open", Err(Error::Encrypted))] {
+            let mut document = document(vec![page_content("We ship on Friday.")], 1);
+            let id = Object::string_literal("0123456789abcdef");
+            document.trailer.set("ID", vec![id.clone(), id]);
+            let version = EncryptionVersion::V2 {
+                document: &document,
+                owner_password: "owner",
+                user_password,
+                key_length: 128,
+                permissions: Permissions::all(),
+            };
+            let state = EncryptionState::try_from(version).unwrap();
+            document.encrypt(&state).unwrap();
+            let read = text(&bytes(document));
+            let is_read = read
+                .as_ref()
+                .is_ok_and(|text| text.contains("We ship on Friday."));
+            assert_eq!(is_read, expected.is_ok(), "{read:?}");
+            assert_eq!(read.map(drop), expected);
+        }
     }
 
     #[test]
