@@ -184,6 +184,29 @@ fn a_body_that_is_no_object_or_too_long_begins_nothing() {
 }
 
 #[test]
+fn a_session_that_does_not_exist_is_told_to_who_knows_the_secret() {
+    for session in ["dead-beef", "01921111-0000-7000-8000-000000000002"] {
+        let place = place();
+        let target = format!("session = {session:?}\ntask = ");
+        place.set_config(place.config().replace("task = ", &target));
+        let daemon = Daemon::start(&place);
+        let secret = format!("Bearer {SECRET}");
+        let keyed = [("Authorization", secret.as_str()), ("Idempotency-Key", "1")];
+        // The request may come again, as its sender does after an error.
+        for _ in 0..2 {
+            let missing = post(&daemon, "deploy", &keyed, b"{}").expect(404);
+            assert!(missing.problem("not_found").contains(session));
+        }
+        let wrong = [("Authorization", "Bearer x")];
+        let refused = post(&daemon, "deploy", &wrong, b"{}").expect(401).text();
+        assert!(!refused.contains(session), "{refused}");
+        let sessions = daemon.get("/v1/sessions").expect(200).json();
+        assert_eq!(sessions["items"], serde_json::json!([]));
+        daemon.stop();
+    }
+}
+
+#[test]
 fn a_trigger_without_a_secret_is_told_with_its_place() {
     let table: [(&str, &str); 3] = [
         ("", "has no secret"),

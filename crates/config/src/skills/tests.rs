@@ -120,6 +120,19 @@ fn front_matter_that_is_not_yaml_is_read_line_by_line() {
 }
 
 #[test]
+fn a_mark_line_ends_and_keys_of_other_programs_change_nothing() {
+    let text = "\u{feff}---\r\nname: pdf\r\ndescription: Forms.\r\nlicense: MIT\r\n\
+                allowed-tools: Bash(git:*) Read\r\nmetadata:\r\n  version: \"1\"\r\n\
+                unknown: [1, 2]\r\n---\r\n\r\nDo it.\r\n";
+    let (_place, places) = place(&[("skills/pdf/SKILL.md", text)]);
+    let (skills, wrong) = read_all(&places);
+    assert!(wrong.is_empty(), "{wrong:?}");
+    let all: Vec<&str> = skills.iter().map(|skill| &*skill.description).collect();
+    assert_eq!(all, ["Forms."]);
+    assert_eq!(skills.instructions("pdf").unwrap(), "Do it.");
+}
+
+#[test]
 fn a_skill_is_in_its_folder_and_no_pipe() {
     let (place, places) = place(&[
         ("elsewhere/SKILL.md", &skill("linked", "D.")),
