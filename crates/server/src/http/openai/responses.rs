@@ -86,9 +86,12 @@ fn conversation(request: &ResponseRequest) -> Result<Conversation, FieldError> {
     unsupported::check_response(request)?;
     let mut messages = match &request.input {
         Value::String(text) => vec![json!({"role": "user", "content": text})],
-        Value::Array(items) => items
-            .iter()
-            .filter_map(|item| chat(item).transpose())
+        Value::Array(items) => (1_usize..)
+            .zip(items)
+            .filter_map(|(number, item)| {
+                let wrong = |why| input(format!("item {number}: {why}"));
+                chat(item).map_err(wrong).transpose()
+            })
             .try_fold(Vec::new(), |messages, next| {
                 Ok::<_, FieldError>(join_reply(messages, next?))
             })?,
@@ -147,7 +150,7 @@ fn input(detail: impl Into<String>) -> FieldError {
 }
 
 /// An item as a chat message; none for items of one model only.
-fn chat(item: &Value) -> Result<Option<Value>, FieldError> {
+fn chat(item: &Value) -> Result<Option<Value>, String> {
     let text = |key: &str| item[key].as_str().unwrap_or_default();
     match item["type"].as_str().unwrap_or("message") {
         "message" => {
@@ -174,14 +177,12 @@ fn chat(item: &Value) -> Result<Option<Value>, FieldError> {
             ))
         }
         "reasoning" => Ok(None),
-        other => Err(input(format!(
-            "an item of type {other:?} is not understood"
-        ))),
+        other => Err(format!("the type {other:?} is not understood")),
     }
 }
 
 /// The content of an item: a text, or parts if some are not text.
-fn content(content: &Value) -> Result<Value, FieldError> {
+fn content(content: &Value) -> Result<Value, String> {
     match content {
         Value::String(text) => Ok(text.as_str().into()),
         Value::Array(parts) => {
@@ -193,11 +194,11 @@ fn content(content: &Value) -> Result<Value, FieldError> {
                 None => parts.into(),
             })
         }
-        _ => Err(input("content must be a text or a list of parts")),
+        _ => Err("its content must be a text or a list of parts".to_owned()),
     }
 }
 
-fn part_of_content(part: &Value) -> Result<Value, FieldError> {
+fn part_of_content(part: &Value) -> Result<Value, String> {
     match part["type"].as_str() {
         Some("input_text" | "output_text" | "text") => {
             let text = part["text"].as_str().unwrap_or_default();
@@ -210,9 +211,9 @@ fn part_of_content(part: &Value) -> Result<Value, FieldError> {
         Some("input_file") => Ok(json!({"type": "file", "file": part})),
         other => {
             let kind = other.unwrap_or("nothing");
-            Err(input(format!(
+            Err(format!(
                 "content of type {kind:?} is not understood: text, images and files are"
-            )))
+            ))
         }
     }
 }
@@ -315,5 +316,41 @@ fn part(text: String) -> OutputText {
         kind: "output_text",
         text,
         annotations: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_item_that_is_not_understood_is_named_by_its_number() {
+        let user = json!({"role": "user", "content": "Which day?"});
+        let image = json!({"type": "input_video", "video_url": "x"});
+        for (item, told) in [
+            (
+                json!({"type": "item_reference", "id": "x"}),
+                "item 2: the type \"item_reference\"",
+            ),
+            (
+                json!({"role": "assistant", "content": null}),
+                "item 2: its content must be",
+            ),
+            (
+                json!({"role": "user", "content": [image]}),
+                "item 2: content of type \"input_video\"",
+            ),
+            (
+                json!({"type": "function_call_output", "call_id": "c"}),
+                "item 2: its content must be",
+            ),
+            (json!(7), "item 2: its content must be"),
+        ] {
+            let request = json!({"model": "facts", "input": [user, item]});
+            let request: ResponseRequest = serde_json::from_value(request).unwrap();
+            let refused = conversation(&request).err().unwrap().failure().error;
+            assert!(refused.message.starts_with(told), "{}", refused.message);
+            assert_eq!(refused.param.as_deref(), Some("input"));
+        }
     }
 }
