@@ -98,7 +98,10 @@ fn answer(request: &Request, task: &str, counter: &Counter) -> String {
     // A search also finds the turn's input.
     let shown: HashSet<Ordinal> = all.iter().map(|e| e.message().ordinal).collect();
     passages.retain(|passage| !shown.contains(&passage.ordinal));
-    passages.extend(quotable_passages(entries, &parts, &persona.agent));
+    let mut quotable = quotable_passages(entries, &parts, &persona.agent);
+    quotable.extend(request.snapshot.iter().flat_map(|s| document_passages(s)));
+    quotable.sort_by_key(|passage| passage.ordinal);
+    passages.extend(quotable);
     let answer = extractive::answer(&AnswerInput {
         passages: &passages,
         summaries: &blocks.iter().filter_map(summary).collect::<Vec<_>>(),
@@ -215,6 +218,24 @@ fn quotable_passages<'a>(
         }));
     }
     passages
+}
+
+/// The texts of the documents that the context shows, those of the task among them.
+fn document_passages(snapshot: &Snapshot) -> impl Iterator<Item = Passage<'_>> {
+    let shown = snapshot.entries().iter().filter(|e| e.shows_files());
+    shown.flat_map(move |entry| {
+        let message = entry.message();
+        let contents = message.parts.iter().filter_map(Part::content);
+        contents.filter_map(move |content| {
+            let text = snapshot.file_text(content)?;
+            Some(Passage::text(
+                message.ordinal,
+                message.role,
+                message.at,
+                &**text,
+            ))
+        })
+    })
 }
 
 /// Whether a part is a call to a delegate or its result.

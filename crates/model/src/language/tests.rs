@@ -2,7 +2,9 @@
 
 use std::task::{Context, Poll, Waker};
 
-use unisono_context::{AgentId, Role, Snapshot};
+use unisono_context::alteration::Form;
+use unisono_context::attachment::{Content, DocumentText, Extent, Files};
+use unisono_context::{AgentId, Digest, Part, Role, Snapshot};
 
 use super::scripted::{Act, Scripted};
 use super::*;
@@ -61,6 +63,40 @@ async fn the_embedded_model_quotes_the_context() {
     );
     let again = Extractive.complete(asked).await.unwrap();
     assert_eq!(again, reply, "it is deterministic");
+}
+
+#[tokio::test]
+async fn a_document_is_quoted_from_its_text() {
+    let text = "[page 1]\nThe billing job ships on Friday at 14:00.\n[page 2]\nNine orders.";
+    let digest = Digest::of_bytes(text.as_bytes());
+    let tokens = Tokens(20);
+    let plan = Part::Attachment {
+        filename: "plan.pdf".into(),
+        mime: "application/pdf".into(),
+        size_bytes: 8,
+        content: Some(Content {
+            text: Some(DocumentText { digest, tokens }),
+            ..Content::new(Arc::from(&b"%PDF-1.7"[..]), Extent::Pages(2))
+        }),
+    };
+    let task = "When does the billing job ship?";
+    let with_task = Chat::new(1).user(vec![Part::text(task), plan.clone()]);
+    let before = || {
+        Chat::new(1)
+            .user(vec![Part::text("Look at this plan."), plan.clone()])
+            .say(Role::Assistant, "Noted.")
+            .say(Role::User, task)
+    };
+    let cut = before().alter(1, Form::Cut { target_chars: 4 });
+    for (chat, is_quoted) in [(with_task, true), (before(), true), (cut, false)] {
+        let snapshot = chat.freeze();
+        let mut files = Files::default();
+        files.insert_text(digest, text.into());
+        snapshot.load(files);
+        let asked = request(Some(snapshot), task, Vec::new());
+        let answer = Extractive.complete(asked).await.unwrap().text;
+        assert_eq!(answer.contains("ships on Friday"), is_quoted, "{answer}");
+    }
 }
 
 #[tokio::test]
