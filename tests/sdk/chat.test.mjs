@@ -89,6 +89,14 @@ test("a message that is sent again has its turn; an answer given anew, or an edi
   assert.deepEqual(await history(place, session, chat.messages[3].metadata.branch), roles);
 });
 
+test("a greeting that the page shows is no answer", async () => {
+  const greeting = { id: "greeting", role: "assistant", parts: [{ type: "text", text: "Ask me anything." }] };
+  const { chat } = await chatOf(place, { body: { lead: "facts", agents: [] }, messages: [greeting] });
+  await chat.sendMessage({ text: "When does the orders database move?" });
+  assert.equal(chat.error, undefined);
+  assert.match(textOf(chat.messages[2]), /6 March/);
+});
+
 test("a task of another client keeps its author when its answer is given anew", async () => {
   const { chat, session } = await chatOf(place, { body: { lead: "facts", agents: [] } });
   const ask = (task) => place.ask("POST", `/v1/sessions/${session}/turns`, { lead: "facts", agents: [], ...task });

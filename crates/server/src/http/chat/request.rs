@@ -3,7 +3,7 @@
 use unisono::chat::CallAnswer;
 use unisono_api::chat::{ChatRequest, Trigger, UiMessage, UiPart};
 use unisono_api::turn::NewAttachment;
-use unisono_context::Digest;
+use unisono_context::{Digest, TurnId};
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Action {
@@ -74,7 +74,7 @@ fn task(request: &ChatRequest, last: &UiMessage, before: &[UiMessage]) -> Result
         .filter_map(file)
         .collect::<Result<_, _>>()?;
     let text = text(last, !files.is_empty())?;
-    let answered = before.iter().rfind(|message| message.role == "assistant");
+    let answered = before.iter().rfind(|message| is_answer(message));
     let after = answered.map(|message| message.id.clone());
     let redo = match request.trigger {
         Trigger::RegenerateMessage => request.message_id.as_deref().unwrap_or("again"),
@@ -108,6 +108,19 @@ fn task(request: &ChatRequest, last: &UiMessage, before: &[UiMessage]) -> Result
     })
 }
 
+/// Whether a message is the answer of a turn. A page may show others of its own, such as a greeting.
+fn is_answer(message: &UiMessage) -> bool {
+    message.role == "assistant" && message.id.parse::<TurnId>().is_ok()
+}
+
+/// The media type and the text of a `data:` URL in base64, without its scheme.
+fn in_base64(content: &str) -> Option<(&str, &str)> {
+    let (head, data) = content.split_once(',')?;
+    let (mime, coding) = head.rsplit_once(';')?;
+    let is_base64 = coding.trim().eq_ignore_ascii_case("base64");
+    is_base64.then_some((mime, data))
+}
+
 /// The file of a part, if any.
 fn file((at, part): (usize, &UiPart)) -> Option<Result<NewAttachment, String>> {
     if part.r#type != "file" {
@@ -128,9 +141,7 @@ fn file((at, part): (usize, &UiPart)) -> Option<Result<NewAttachment, String>> {
             }),
         });
     };
-    let parsed = content.split_once(',');
-    let parsed = parsed.and_then(|(head, data)| Some((head.strip_suffix(";base64")?, data)));
-    let Some((mime, data)) = parsed else {
+    let Some((mime, data)) = in_base64(content) else {
         let wrong = format!("messages: file {at} of the last one is not in base64");
         return Some(Err(wrong));
     };
@@ -196,6 +207,8 @@ mod tests {
         read(&serde_json::from_value(request).unwrap())
     }
 
+    const ANSWER: &str = "01921111-0000-7000-8000-000000000002";
+
     fn says(id: &str, role: &str, text: &str) -> Value {
         json!({"id": id, "role": role, "parts": [{"type": "text", "text": text}]})
     }
@@ -218,13 +231,13 @@ mod tests {
         let later = |trigger, id| {
             let said = [
                 says("m1", "user", "a"),
-                says("t1", "assistant", "b"),
+                says(ANSWER, "assistant", "b"),
                 says("m2", "user", "c"),
             ];
             asked(json!({"messages": said, "trigger": trigger, "messageId": id}))
         };
         let task = later("submit-message", Value::Null);
-        assert_eq!(task.after.as_deref(), Some("t1"));
+        assert_eq!(task.after.as_deref(), Some(ANSWER));
         let again = later("regenerate-message", json!("t2"));
         assert_ne!(task.key, again.key);
         assert_ne!(again.fork, later("regenerate-message", json!("t3")).fork);
@@ -241,6 +254,23 @@ mod tests {
             (third.key, third.fork),
             (format!("{key}-2"), format!("{fork}-2"))
         );
+    }
+
+    #[test]
+    fn a_message_that_the_page_shows_of_its_own_is_no_answer() {
+        let greeting = says("greeting", "assistant", "Ask me anything.");
+        let question = || says("m1", "user", "What is open?");
+        for (before, after) in [
+            (vec![greeting.clone()], None),
+            (vec![says(ANSWER, "assistant", "b"), greeting], Some(ANSWER)),
+        ] {
+            let messages = before.into_iter().chain([question()]);
+            let request = json!({"messages": messages.collect::<Vec<_>>()});
+            match act(request).unwrap() {
+                Action::Ask(task) => assert_eq!(task.after.as_deref(), after),
+                other => panic!("{other:?}"),
+            }
+        }
     }
 
     #[test]
@@ -263,7 +293,7 @@ mod tests {
         assert_eq!((&*first.filename, &*first.mime), ("a.png", "image/png"));
         assert_eq!((first.data.as_deref(), &first.url), (Some("AAAA"), &None));
         let mut upper = image.clone();
-        upper["url"] = "DATA:image/png;base64,AAAA".into();
+        upper["url"] = "DATA:image/png;BASE64,AAAA".into();
         assert_eq!(asked(json!([text, upper])).files, task.files[..1]);
         assert_eq!(second.url.as_deref(), Some("https://h/a.png"));
         assert_eq!(asked(json!([image])).text, "");
