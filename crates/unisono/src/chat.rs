@@ -33,6 +33,8 @@ pub enum Continuation {
     Branch(String),
     /// After this message, which is not the last one of any branch.
     Message(MessageId),
+    /// At the end of the branch of the turn, which has no answer: it is open, failed, or was cancelled.
+    Unanswered,
 }
 
 /// A person's reply to a waiting call.
@@ -62,7 +64,7 @@ impl CallAnswer {
 /// turn.
 ///
 /// # Errors
-/// `conflict`: the turn has not ended, is unknown, or has no answer.
+/// `conflict`: the turn is unknown.
 pub async fn continuation(
     session: &Handle,
     before: TurnId,
@@ -70,26 +72,26 @@ pub async fn continuation(
 ) -> Result<Continuation, Error> {
     let look = move |state: &State| {
         if let Some((_, turn)) = state.turn_by_key(&key) {
-            return Ok(Continuation::Turn(turn));
+            return Some(Continuation::Turn(turn));
         }
-        let ended = state
-            .ended_turn(before)
-            .ok_or(state.turn(before).is_some())?;
-        let answer = ended.answer.ok_or(false)?;
+        let answer = match state.ended_turn(before) {
+            Some(ended) => ended.answer,
+            None => state.turn(before).map(|_| None)?,
+        };
+        let Some(answer) = answer else {
+            return Some(Continuation::Unanswered);
+        };
         let ending = state.tree().branches().filter(|(_, head)| *head == answer);
         let names = ending.map(|(name, _)| name);
-        Ok(match names.max_by_key(|name| *name == MAIN) {
+        Some(match names.max_by_key(|name| *name == MAIN) {
             Some(name) => Continuation::Branch(name.to_owned()),
             None => Continuation::Message(answer),
         })
     };
-    session.inspect(look).await?.map_err(|is_open| {
-        let why = match is_open {
-            true => "has not ended",
-            false => "is not known, or has no answer",
-        };
-        let detail =
-            format!("messages: the answer before the last message is turn {before}, which {why}");
+    session.inspect(look).await?.ok_or_else(|| {
+        let detail = format!(
+            "messages: the answer before the last message is turn {before}, which is not known"
+        );
         Error::new(Code::Conflict, detail)
     })
 }

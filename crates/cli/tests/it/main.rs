@@ -123,4 +123,5 @@ mod tools;
 mod topics;
 mod trace;
 mod triggers;
+mod ui_chat;
 mod verbs;

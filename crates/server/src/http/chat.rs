@@ -145,6 +145,7 @@ async fn begin(
                     return Ok((shared.local.turn_of(&handle, turn).await?, follower));
                 }
                 Continuation::Branch(branch) => branch,
+                Continuation::Unanswered => shared.local.turn_of(&handle, before).await?.branch,
                 Continuation::Message(message) => {
                     let fork = NewBranch {
                         name: task.fork,

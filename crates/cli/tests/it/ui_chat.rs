@@ -1,0 +1,131 @@
+//! A chat of AI SDK UI that goes on behind an answer that failed, was cancelled, or is being written.
+
+use serde_json::{Value, json};
+use unisono_fake_provider::{Act, Answer, Gate, Script};
+
+use crate::client_tools::Scene;
+use crate::http::{Daemon, Events};
+
+fn asks(id: &str, text: &str) -> Value {
+    json!({"id": id, "role": "user", "parts": [{"type": "text", "text": text}]})
+}
+
+fn answer(turn: &Value) -> Value {
+    json!({"id": turn, "role": "assistant", "parts": []})
+}
+
+/// Sends the messages of a chat; its answer as it comes.
+fn chat(daemon: &Daemon, session: &str, messages: &[&Value]) -> Events {
+    let path = format!("/v1/sessions/{session}/chat");
+    let request = daemon.post(&path, &json!({"messages": messages}));
+    request.expect(200).events()
+}
+
+/// The next part of an answer.
+fn next(events: &mut Events) -> Value {
+    serde_json::from_str(&events.next().unwrap().data).unwrap()
+}
+
+/// The parts of an answer up to its end.
+fn rest(events: Events) -> Vec<Value> {
+    let parts = events.map(|event| event.data);
+    let parts = parts.take_while(|data| data != "[DONE]");
+    parts
+        .map(|data| serde_json::from_str(&data).unwrap())
+        .collect()
+}
+
+fn text(parts: &[Value]) -> String {
+    let texts = parts.iter().filter_map(|part| part["delta"].as_str());
+    texts.collect()
+}
+
+#[test]
+fn a_chat_goes_on_after_an_answer_that_failed_or_was_cancelled() {
+    let gate = Gate::new();
+    let held = gate.clone();
+    let scene = Scene::scripted(Script::by(move |request| {
+        let body = request.json().to_string();
+        let refusal = r#"{"error": {"message": "no", "type": "invalid_request_error"}}"#;
+        match body {
+            body if body.contains("Where, then?") => Act::answer(Answer::text("Three.")),
+            body if body.contains("And where?") => Act::from(Answer::text("Two.")).hold(&held),
+            body if body.contains("And which hour?") => Act::answer(Answer::text("One.")),
+            _ => Act::json(400, refusal),
+        }
+    }));
+    let daemon = Daemon::start(&scene.place);
+    let session = daemon.session(&json!({}));
+    let first = asks("m1", "Which day?");
+    let failed = rest(chat(&daemon, &session, &[&first]));
+    assert_eq!(failed.last().unwrap()["type"], "error", "{failed:?}");
+    let failed = answer(&failed[0]["messageId"]);
+
+    let second = asks("m2", "And which hour?");
+    let answered = rest(chat(&daemon, &session, &[&first, &failed, &second]));
+    assert_eq!(text(&answered), "One.", "{answered:?}");
+    assert_eq!(answered[0]["messageMetadata"]["branch"], "main");
+    let sent = scene.sent().pop().unwrap().to_string();
+    assert!(
+        sent.contains("Which day?") && sent.contains("And which hour?"),
+        "{sent}"
+    );
+
+    let answered = answer(&answered[0]["messageId"]);
+    let third = asks("m3", "And where?");
+    let mut open = chat(
+        &daemon,
+        &session,
+        &[&first, &failed, &second, &answered, &third],
+    );
+    let turn = next(&mut open)["messageId"].clone();
+    let path = format!(
+        "/v1/sessions/{session}/turns/{}/cancel",
+        turn.as_str().unwrap()
+    );
+    daemon.post(&path, &json!({})).expect(200);
+    assert_eq!(rest(open).last().unwrap()["type"], "abort");
+    gate.open();
+    let (cancelled, fourth) = (answer(&turn), asks("m4", "Where, then?"));
+    let last = [
+        &first, &failed, &second, &answered, &third, &cancelled, &fourth,
+    ];
+    let last = rest(chat(&daemon, &session, &last));
+    assert_eq!(last[0]["messageMetadata"]["branch"], "main");
+    assert_eq!(text(&last), "Three.", "{last:?}");
+    daemon.stop();
+}
+
+#[test]
+fn a_message_waits_for_the_answer_before_it_that_is_being_written() {
+    let gate = Gate::new();
+    let scene = Scene::scripted(Script::sequence([
+        Act::from(Answer::text("One.")).hold(&gate),
+        Act::answer(Answer::text("Two.")),
+    ]));
+    let daemon = Daemon::start(&scene.place);
+    let session = daemon.session(&json!({}));
+    let first = asks("m1", "Which day?");
+    let mut open = chat(&daemon, &session, &[&first]);
+    let turn = next(&mut open)["messageId"].clone();
+    // The page stops to read the answer.
+    drop(open);
+    let (left, second) = (answer(&turn), asks("m2", "And which hour?"));
+    let mut waiting = chat(&daemon, &session, &[&first, &left, &second]);
+    assert_ne!(next(&mut waiting)["messageId"], turn);
+    gate.open();
+    assert_eq!(text(&rest(waiting)), "Two.");
+    let sent = scene.sent().pop().unwrap().to_string();
+    assert!(
+        sent.contains("One.") && sent.contains("And which hour?"),
+        "{sent}"
+    );
+
+    // A turn of nowhere is no answer of this session.
+    let nowhere = answer(&json!("01921111-0000-7000-8000-000000000002"));
+    let path = format!("/v1/sessions/{session}/chat");
+    let messages = json!({"messages": [first, nowhere, asks("m3", "Who?")]});
+    let refused = daemon.post(&path, &messages).expect(409);
+    assert!(refused.problem("conflict").contains("is not known"));
+    daemon.stop();
+}
