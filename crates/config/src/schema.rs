@@ -224,10 +224,10 @@ fn fault(value: &Value, kind: Kind) -> Option<String> {
         (Kind::Share, Value::Integer(n)) => *n == 1,
         (Kind::Margin, Value::Float(x)) => *x >= 0.0 && *x < 1.0,
         (Kind::Margin, Value::Integer(n)) => *n == 0,
-        (Kind::Duration, Value::Integer(n)) => *n > 0,
+        (Kind::Duration, Value::Integer(n)) => duration_ms(&n.to_string()).is_some(),
         (Kind::Duration, Value::Text(text)) => duration_ms(text).is_some(),
         (Kind::DurationFrom(least), Value::Integer(n)) => {
-            u64::try_from(*n).is_ok_and(|n| n.saturating_mul(1_000) >= least)
+            duration_ms(&n.to_string()).is_some_and(|ms| ms >= least)
         }
         (Kind::DurationFrom(least), Value::Text(text)) => {
             duration_ms(text).is_some_and(|ms| ms >= least)

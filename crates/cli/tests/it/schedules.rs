@@ -304,7 +304,7 @@ fn the_page_shows_schedules_and_takes_orders() {
 
 #[test]
 fn a_schedule_that_is_wrong_is_told_with_its_place() {
-    let table: [(&str, &[&str]); 17] = rows! {
+    let table: [(&str, &[&str]); 19] = rows! {
         ("every = \"1h\"\nsession = \"nolabel\"", &["unisono.toml:", "`nolabel` is not a session"]),
         ("every = \"1h\"\nsession = \" \"", &["text that is not empty"]),
         ("every = \"1h\"\nsession = \"=x\"", &["unisono.toml:", "`=x` is not a session"]),
@@ -317,6 +317,8 @@ fn a_schedule_that_is_wrong_is_told_with_its_place() {
         ("cron = \"0 7 * * *\"\nevery = \"1h\"", &["both"]),
         ("", &["neither"]),
         ("every = \"10ms\"", &["once a second"]),
+        ("every = 0", &["must be a time such as"]),
+        ("every = 99999999999999", &["must be a time such as"]),
         ("every = \"1h\"\ntimezone = \"Berlin\"", &["time zone `Berlin`"]),
         ("every = \"1h\"\nmissed = \"maybe\"", &["run, skip"]),
         ("every = \"1h\"\nlead = \"nobody\"", &["schedules.beat.lead", "unknown agent `nobody`"]),
