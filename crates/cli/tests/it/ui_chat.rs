@@ -1,10 +1,12 @@
 //! A chat of AI SDK UI that goes on behind an answer that failed, was cancelled, or is being written.
 
 use serde_json::{Value, json};
-use unisono_fake_provider::{Act, Answer, Gate, Script};
+use unisono_fake_provider::{Act, Answer, Gate, Script, block_on};
 
 use crate::client_tools::Scene;
 use crate::http::{Daemon, Events};
+use crate::summaries;
+use crate::support::example;
 
 fn asks(id: &str, text: &str) -> Value {
     json!({"id": id, "role": "user", "parts": [{"type": "text", "text": text}]})
@@ -127,5 +129,22 @@ fn a_message_waits_for_the_answer_before_it_that_is_being_written() {
     let messages = json!({"messages": [first, nowhere, asks("m3", "Who?")]});
     let refused = daemon.post(&path, &messages).expect(409);
     assert!(refused.problem("conflict").contains("is not known"));
+    daemon.stop();
+}
+
+#[test]
+fn an_open_compaction_is_no_answer_that_comes_again() {
+    let gate = Gate::new();
+    let held = gate.clone();
+    let summary = move || Act::from(Answer::text(summaries::SUMMARY)).hold(&held);
+    let (place, provider) = summaries::place(summary);
+    let imported = place.keyed(&["import", &example(), "--json"]);
+    let imported = imported.expect(0).json();
+    let daemon = Daemon::keyed(&place);
+    let path = format!("/v1/sessions/{}", imported["session"].as_str().unwrap());
+    daemon.post(&format!("{path}/compactions"), &json!({"wait": false}));
+    block_on(provider.wait_for(1));
+    daemon.get(&format!("{path}/chat/any/stream")).expect(204);
+    gate.open();
     daemon.stop();
 }

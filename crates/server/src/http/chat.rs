@@ -102,10 +102,11 @@ async fn resume(
 ) -> Result<Response, ApiError> {
     let place = reserve_stream(&shared)?;
     let newest = shared.local.turns(&id, &PageQuery::default()).await?;
+    // A compaction is a turn without a task.
     let open = newest
         .items
         .into_iter()
-        .find(|turn| turn.ended_at.is_none());
+        .find(|turn| turn.ended_at.is_none() && turn.task.is_some());
     match open {
         Some(turn) => {
             let of = (
