@@ -569,6 +569,24 @@ fn a_model_that_takes_no_pdfs_gets_their_text() {
 }
 
 #[test]
+fn the_offline_model_quotes_the_text_of_a_pdf() {
+    let place = Place::with_config(
+        "[models]\ndefault = \"extractive\"\n[turn]\nlead = \"facts\"\nagents = []\n",
+    );
+    place.write("plan.pdf", pdf_that_says("We ship the orders on Friday."));
+    place.write("talk.jsonl", "{\"role\":\"user\",\"content\":\"Hello\"}\n");
+    let task = [
+        "--task",
+        "When do we ship the orders?",
+        "--attach",
+        "plan.pdf",
+    ];
+    let report = place.json(&[&["run", "talk.jsonl"][..], &task].concat());
+    let answer = report["answer"].as_str().unwrap();
+    assert!(answer.contains("on Friday"), "{answer}");
+}
+
+#[test]
 fn exports_of_other_formats_carry_the_contents() {
     let scene = scene();
     let daemon = Daemon::start(&scene.place);
