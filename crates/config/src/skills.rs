@@ -242,15 +242,16 @@ fn hidden(file: Place, used: &Skill, working: &Path) -> Diagnostic {
 fn read(folder: &Path, place: Place) -> Result<(Skill, Option<String>), String> {
     let text = main_file(folder).map_err(|wrong| format!("its file {wrong}"))?;
     let (table, _, error) = front_matter((*place.origin).clone(), &text)?;
-    let text = |key: &str| {
-        let text = table.get(key)?.value.as_text()?.trim();
-        (!text.is_empty()).then_some(text)
+    let text = |key: &str| match table.get(key).map(|node| &node.value) {
+        Some(Value::Text(text)) if !text.trim().is_empty() => Ok(text.trim()),
+        None | Some(Value::Null | Value::Text(_)) => Err(format!("it has no `{key}`")),
+        Some(_) => Err(format!("its `{key}` is not a text: put it in quotes")),
     };
-    let name = text("name").ok_or("it has no `name`")?;
+    let name = text("name")?;
     if folder.file_name().is_none_or(|folder| *folder != *name) {
         return Err(format!("its name {name:?} is not that of its folder"));
     }
-    let description = text("description").ok_or("it has no `description`")?;
+    let description = text("description")?;
     let skill = Skill {
         name: name.into(),
         description: describe(name, description)?.into(),

@@ -65,12 +65,17 @@ fn the_first_of_a_name_counts_and_the_list_is_sorted() {
 fn a_wrong_skill_is_left_out_with_a_reason() {
     let long = skill("long", &"word ".repeat(300));
     let huge = skill("huge", &"x".repeat(2_000_000));
-    let table: [(&str, &str, &str); 8] = [
+    let table: [(&str, &str, &str); 9] = [
         ("Upper", &skill("Upper", "D."), "lowercase letters"),
         ("a--b", &skill("a--b", "D."), "single `-` between them"),
         ("other", &skill("name", "D."), "is not that of its folder"),
         ("none", "---\nname: none\n---\nText", "no `description`"),
         ("unnamed", "---\ndescription: D.\n---\nText", "no `name`"),
+        (
+            "2026",
+            "---\nname: 2026\ndescription: D.\n---\n",
+            "`name` is not a text: put it in quotes",
+        ),
         ("plain", "Only text.", "front matter"),
         ("long", &long, "its description has 1499 characters"),
         ("huge", &huge, "longer than 1048576 bytes"),
