@@ -152,7 +152,6 @@ pub enum Input {
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct StreamOptions {
     /// Whether its last chunk contains the usage.
-    #[serde(default)]
     pub include_usage: Option<bool>,
 }
 
