@@ -1,12 +1,14 @@
-//! Durable appends of 64 sessions to PostgreSQL: the engine, a client for each session that inserts
-//! one row a transaction, and the engine on sled, in turns; and rounds of agents on both engines: the parts
-//! `appends` and `rounds`. The database is on the same cores.
+//! Durable appends of 64 sessions to PostgreSQL: the engine, `pgbench` and a client for each session that
+//! insert one row a transaction, and the engine on sled, in turns; and rounds of agents on both engines: the
+//! parts `appends` and `rounds`. The database is on the same cores.
 #![allow(
+    clippy::panic,
     clippy::unwrap_used,
     reason = "a measurement ends where it cannot go on"
 )]
 
 use std::path::Path;
+use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,6 +34,30 @@ const MESSAGES: u32 = 400;
 /// Rounds that are not counted, and those that are.
 const WARM_UP: usize = 3;
 const ROUNDS: usize = 30;
+
+/// A transaction of `pgbench`: a row as the engine's.
+const TRANSACTION: &str = "\
+\\set seq :seq + 1
+INSERT INTO rows VALUES (lpad(:client_id::text, 32, '0')::uuid, :seq, 0, :payload);
+";
+
+/// Transactions of each client of `pgbench` in a slice: about a second of work.
+const TRANSACTIONS: &str = "250";
+
+/// Lets `pgbench` insert rows for a slice; the answer is how many a second, without the time to connect.
+fn pgbench(server: &Server, script: &Path, slice: usize) -> f64 {
+    let payload = format!("payload=\\x{}", "61".repeat(EVENT_BYTES));
+    let mut command = Command::new(server.client_program("pgbench"));
+    command.args(["-n", "-M", "prepared", "-c", &WRITERS.to_string()]);
+    command.args(["-j", "2", "-t", TRANSACTIONS]);
+    command.args(["-D", &format!("seq={slice}000000"), "-D", &payload]);
+    let done = command.arg("-f").arg(script).arg(server.url("public"));
+    let done = done.output().unwrap();
+    let said = String::from_utf8_lossy(&done.stdout);
+    let rate = said.lines().find_map(|line| line.strip_prefix("tps = "));
+    let rate = rate.and_then(|rest| rest.split(' ').next()?.parse().ok());
+    rate.unwrap_or_else(|| panic!("{said}{}", String::from_utf8_lossy(&done.stderr)))
+}
 
 /// One connection that inserts a row at a time.
 struct Row {
@@ -60,8 +86,10 @@ async fn connect(server: &Server) -> Client {
 }
 
 async fn rows(server: &Server) -> Vec<Row> {
-    let table = "CREATE TABLE plain (session bigint, seq bigint, payload bytea, PRIMARY KEY (session, seq))";
-    connect(server).await.batch_execute(table).await.unwrap();
+    let tables = "\
+CREATE TABLE plain (session bigint, seq bigint, payload bytea, PRIMARY KEY (session, seq));
+CREATE TABLE rows (session uuid, seq bigint, checksum bigint, payload bytea, PRIMARY KEY (session, seq));";
+    connect(server).await.batch_execute(tables).await.unwrap();
     let mut rows = Vec::new();
     for session in 1..=WRITERS as i64 {
         let client = connect(server).await;
@@ -111,7 +139,7 @@ fn main() {
     if stub::serve_if_asked() {
         return;
     }
-    let server = Server::start(&["max_connections=120", "shared_buffers=128MB"]).unwrap();
+    let server = Server::start(&["max_connections=200", "shared_buffers=128MB"]).unwrap();
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(measure(&server));
 }
@@ -134,7 +162,7 @@ async fn measure(server: &Server) {
     }
 }
 
-/// Appends by the engine, by clients that insert a row each, and on sled, in turns.
+/// Appends by the engine, by `pgbench`, by clients that insert a row each, and on sled, in turns.
 async fn appends(table: &Table, server: &Server, dir: &Path) {
     let disk = Disk::open(dir.join("store")).unwrap().disk;
     let disk: Arc<dyn Engine> = Arc::new(disk);
@@ -143,26 +171,31 @@ async fn appends(table: &Table, server: &Server, dir: &Path) {
     let mut ours = Session::claim(&engine, WRITERS).await;
     let mut sled = Session::claim(&disk, WRITERS).await;
     let mut plain = rows(server).await;
+    let script = dir.join("rows.sql");
+    std::fs::write(&script, TRANSACTION).unwrap();
     let [mut by_ours, mut by_plain, mut by_sled] = [(); 3].map(|()| Side::default());
-    for _ in 0..SLICES {
+    let mut by_pgbench = 0.0;
+    for slice in 1..=SLICES {
         ours = by_ours.work(SLICE, ours).await;
+        by_pgbench += pgbench(server, &script, slice) / SLICES as f64;
         plain = by_plain.work(SLICE, plain).await;
         sled = by_sled.work(SLICE, sled).await;
     }
-    let ratio = by_ours.rate() / by_plain.rate();
-    table.row(
-        "one row a transaction, a connection each",
-        "",
-        &by_plain.shown(),
-        None,
-        true,
-    );
+    let pgbench = "pgbench, one row a transaction, a connection each";
+    table.note(pgbench, &format!("{by_pgbench:.0}/s"), None);
+    let ratio = by_ours.rate() / by_pgbench;
     table.row(
         "the engine",
         "≥ 3 × of these",
         &by_ours.shown(),
         Some(ratio),
         ratio >= 3.0,
+    );
+    let ratio = by_ours.rate() / by_plain.rate();
+    table.note(
+        "of a client that sends such rows without text",
+        &by_plain.shown(),
+        Some(ratio),
     );
     let ratio = by_ours.rate() / by_sled.rate();
     table.row(

@@ -242,12 +242,7 @@ impl Server {
     /// # Panics
     /// It is refused.
     pub fn ask(&self, query: &str) -> String {
-        let beside = self.programs.join("psql");
-        let client = match beside.is_file() {
-            true => beside,
-            false => PathBuf::from("psql"),
-        };
-        let asked = Command::new(client)
+        let asked = Command::new(self.client_program("psql"))
             .args(["-XAtq", "-h", "127.0.0.1", "-U", "unisono"])
             .args(["-d", &self.database, "-p", &self.port.to_string()])
             .args(["-c", query])
@@ -256,6 +251,15 @@ impl Server {
         let said = String::from_utf8_lossy(&asked.stderr);
         assert!(asked.status.success(), "{query}: {said}");
         String::from_utf8_lossy(&asked.stdout).trim_end().to_owned()
+    }
+
+    /// A client program of the server's installation, or the one on the `PATH`.
+    pub fn client_program(&self, name: &str) -> PathBuf {
+        let beside = self.programs.join(name);
+        match beside.is_file() {
+            true => beside,
+            false => PathBuf::from(name),
+        }
     }
 
     /// The port on loopback.
