@@ -161,7 +161,7 @@ fn fitting_input_is_one_part_with_prior_and_recent() {
         items: &items,
         prior: &prior,
         recent: &recent,
-        instructions: None,
+        ..Material::default()
     };
     let parts = plan_parts(&general(), &material, LIMITS, &count).unwrap();
     assert_eq!(parts.parts.len(), 1);
