@@ -162,11 +162,15 @@ impl Turn {
                 message_id,
             } => self.message(content, message_id),
             Update::Call(call) => {
-                self.last = self.text.len();
-                self.is_broken = true;
+                self.begin_call();
                 Ok(self.call(call))
             }
-            Update::CallChange(call) => Ok(self.call(call)),
+            Update::CallChange(call) => {
+                if self.is_new(&call.tool_call_id) {
+                    self.begin_call();
+                }
+                Ok(self.call(call))
+            }
             Update::Plan { entries } => {
                 let progress = plan(&entries);
                 self.report.set_plan(entries);
@@ -224,11 +228,23 @@ impl Turn {
         })
     }
 
+    /// Ends the text before a call.
+    fn begin_call(&mut self) {
+        self.last = self.text.len();
+        self.is_broken = true;
+    }
+
+    /// Whether a call begins with this message, and is tracked. Some agents report a call only when
+    /// they ask for permission, or when it has ended.
+    fn is_new(&self, id: &str) -> bool {
+        let has_room = self.calls.len() < TRACKED && id.len() <= ID_BYTES;
+        has_room && !self.calls.contains_key(id)
+    }
+
     fn call(&mut self, update: CallUpdate) -> Vec<Effect> {
         self.has_acted = true;
-        let is_known = self.calls.contains_key(&update.tool_call_id);
-        let has_room = self.calls.len() < TRACKED && update.tool_call_id.len() <= ID_BYTES;
-        if !is_known && !has_room {
+        let id = &update.tool_call_id;
+        if !self.is_new(id) && !self.calls.contains_key(id) {
             return Vec::new();
         }
         let call = self
@@ -288,6 +304,9 @@ impl Turn {
             }
         };
         let (call, options) = (permission.tool_call, permission.options);
+        if self.is_new(&call.tool_call_id) {
+            self.begin_call();
+        }
         let known = self.calls.get(&call.tool_call_id);
         let kind = match (&call.kind, known) {
             (Some(kind), _) => protocol::kind(kind),

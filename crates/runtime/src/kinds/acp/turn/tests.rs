@@ -131,6 +131,32 @@ fn the_answer_is_the_text_after_the_last_call() {
     }
 }
 
+/// Gemini CLI 0.61.0 sends no `tool_call`: it reports a call when it asks for permission, or when the
+/// call has ended.
+#[test]
+fn the_answer_does_not_begin_before_a_call_that_is_not_announced() {
+    let call = json!({"toolCallId": "write_file_0", "status": "pending",
+        "title": "Writing to a.txt", "kind": "edit", "locations": [{"path": "/w/a.txt"}],
+        "content": [{"type": "diff", "path": "/w/a.txt", "oldText": "", "newText": "hello\n",
+            "_meta": {"kind": "add"}}]});
+    let mut ended = call.clone();
+    ended["sessionUpdate"] = "tool_call_update".into();
+    ended["status"] = "completed".into();
+    for messages in [
+        vec![asks(call, &["allow_once"]), update(ended.clone())],
+        vec![update(ended)],
+    ] {
+        let mut turn = turn(&[ToolKind::Edit]);
+        turn.take(said("I begin with a tool.")).unwrap();
+        for message in messages {
+            turn.take(message).unwrap();
+        }
+        turn.take(said("Done.")).unwrap();
+        assert_eq!(turn.answer(), "Done.");
+        assert_eq!(turn.report().text, "I begin with a tool.");
+    }
+}
+
 #[test]
 fn a_call_is_journaled_once_when_it_has_ended() {
     let mut turn = turn(&[]);
