@@ -82,13 +82,16 @@ pub(super) struct PromptResult {
     pub(super) stop_reason: String,
 }
 
-/// The tokens of a prompt in its result. They are not in every version of the protocol.
+/// The tokens of a prompt in its result. They are not in every version of the protocol; Gemini CLI
+/// has them in an extension, with its own names.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct PromptTokens {
     /// All kinds of tokens together.
     pub(super) total_tokens: u64,
+    #[serde(alias = "input_tokens")]
     pub(super) input_tokens: u64,
+    #[serde(alias = "output_tokens")]
     pub(super) output_tokens: u64,
     pub(super) thought_tokens: Option<u64>,
     pub(super) cached_read_tokens: Option<u64>,
@@ -98,7 +101,9 @@ pub(super) struct PromptTokens {
 impl PromptTokens {
     /// The tokens in a result, if it has readable ones.
     pub(super) fn from_result(result: &Value) -> Option<PromptTokens> {
-        let usage = result.get("usage").filter(|usage| usage.is_object())?;
+        let extension = result.pointer("/_meta/quota/token_count");
+        let mut places = [result.get("usage"), extension].into_iter().flatten();
+        let usage = places.find(|usage| usage.is_object())?;
         PromptTokens::deserialize(usage).ok()
     }
 }

@@ -117,6 +117,8 @@ impl PromptTokens {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -138,6 +140,26 @@ mod tests {
             };
             let expected = expected.map(Cost::from_micro_dollars);
             assert_eq!(dollars(&cost), expected, "{amount} {currency}");
+        }
+    }
+
+    #[test]
+    fn tokens_are_in_the_result_or_in_the_extension_of_gemini_cli() {
+        let extension = json!({"stopReason": "end_turn", "_meta": {"quota": {
+            "token_count": {"input_tokens": 100, "output_tokens": 10},
+            "model_usage": [{"model": "auto"}]}}});
+        let mut both = extension.clone();
+        both["usage"] = json!({"totalTokens": 3, "inputTokens": 2, "outputTokens": 1});
+        for (result, expected) in [
+            (extension, Some((100, 10))),
+            (both, Some((2, 1))),
+            (json!({"_meta": {"quota": {"token_count": null}}}), None),
+            (json!({"usage": null}), None),
+            (json!(null), None),
+        ] {
+            let tokens = PromptTokens::from_result(&result);
+            let counted = tokens.map(|tokens| (tokens.usage().input.0, tokens.usage().output.0));
+            assert_eq!(counted, expected, "{result}");
         }
     }
 
