@@ -67,6 +67,10 @@ pub struct Acp {
     pub deny: Vec<ToolKind>,
     /// The effect of giving it the same task twice.
     pub contract: Contract,
+    /// Options of its session, such as its mode, with the values to set before it works.
+    pub options: BTreeMap<Arc<str>, Arc<str>>,
+    /// The id of the method by which it logs in, if it requires a login.
+    pub login: Option<Arc<str>>,
 }
 
 /// The kind of a coding agent's tool call, as the agent reports it.
@@ -335,7 +339,12 @@ impl Acp {
                 h.u64(*kind as u64);
             }
         }
-        h.u64(self.contract as u64)
+        h.u64(self.contract as u64);
+        if !self.options.is_empty() || self.login.is_some() {
+            map(h.str("options"), &self.options);
+            h.opt_str(self.login.as_deref());
+        }
+        h
     }
 }
 

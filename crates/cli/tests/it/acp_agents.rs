@@ -263,3 +263,36 @@ fn a_definition_with_an_unknown_kind_of_call_is_refused_where_it_stands() {
     );
     assert!(said.contains("`url` has no effect"), "{said}");
 }
+
+#[test]
+fn a_definition_has_the_options_and_the_login_of_a_coding_agent() {
+    let with = |keys: &str| {
+        Place::with_config(&format!(
+            "[agents.coder]\ndescription = \"Codes\"\ncommand = \"claude\"\n{keys}"
+        ))
+    };
+    let place = with("kind = \"acp\"\noptions = { mode = \"default\" }\nlogin = \"api-key\"\n");
+    let shown = place.json(&["agents", "show", "coder"]);
+    assert_eq!(
+        shown["acp"]["options"],
+        json!({"mode": "default"}),
+        "{shown}"
+    );
+    assert_eq!(shown["acp"]["login"], "api-key", "{shown}");
+    for (keys, code, problem) in [
+        (
+            "kind = \"acp\"\noptions = { mode = 1 }\n",
+            2,
+            "options.mode` must be text",
+        ),
+        (
+            "kind = \"command\"\nlogin = \"api-key\"\n",
+            0,
+            "`login` has no effect",
+        ),
+    ] {
+        let checked = with(keys).call(&["agents", "check"]).expect(code);
+        let said = format!("{}{}", checked.stdout, checked.stderr);
+        assert!(said.contains(problem), "{said}");
+    }
+}

@@ -1,8 +1,10 @@
 //! The keys of a coding agent.
 
+use std::sync::Arc;
+
 use unisono_session::agent::{Acp, AgentKind, ToolKind};
 
-use super::define::{no_address_keys, no_card_keys, no_model_keys, program};
+use super::define::{no_address_keys, no_card_keys, no_model_keys, program, texts_by_name};
 use super::files::Source;
 use super::http::contract;
 use crate::diagnostic::{Diagnostic, Diagnostics};
@@ -28,6 +30,8 @@ pub(super) fn coding_agent(source: &Source, found: &mut Diagnostics) -> Option<A
         allow: allow?,
         deny: deny?,
         contract: contract(source),
+        options: texts_by_name(source, "options"),
+        login: source.text("login").map(Arc::from),
     }))
 }
 

@@ -242,7 +242,8 @@ pub(super) fn no_remote_keys(source: &Source, kind: &str, found: &mut Diagnostic
 /// Warns of keys about coding agents, which agents of this kind do not have.
 pub(super) fn no_coding_keys(source: &Source, kind: &str, found: &mut Diagnostics) {
     let help = "set kind = \"acp\" to run a coding agent";
-    without_effect(source, &["worktree", "allow", "deny"], kind, help, found);
+    let keys = ["worktree", "allow", "deny", "options", "login"];
+    without_effect(source, &keys, kind, help, found);
 }
 
 /// Warns of keys that only apply to models.

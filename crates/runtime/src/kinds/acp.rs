@@ -9,6 +9,7 @@
 //! task again, `at_most_once` fails and names the working directory.
 
 mod journaled;
+mod options;
 mod peer;
 mod protocol;
 mod report;
@@ -240,18 +241,20 @@ impl RunningTry {
         let spending = self.spending.insert(Spending::begin(&self.ctx).await?);
         self.ctx.progress(format!("running {}", command.program));
         let peer = self.peer.insert(Peer::start(&command)?);
-        let session = peer.open(&self.place.directory).await?;
+        let session = peer.open(&self.place.directory, acp).await?;
         let assignment = self.ctx.assignment();
         let snapshot = assignment.snapshot.as_ref();
         let given = Prompt {
             snapshot: snapshot.map(|snapshot| snapshot.id().to_string()),
             shares: "text".to_owned(),
+            mode: session.mode().map(str::to_owned),
         };
         let name = journaled::step_name("prompt", self.number);
         self.ctx.step(&name, async { Ok(given) }).await?;
         self.is_prompted = true;
         let text = prompt(assignment, self.ctx.prefix()).concat();
         let text = String::from_utf8_lossy(&text);
+        let session = session.session_id;
         let params = json!({"sessionId": session, "prompt": [{"type": "text", "text": text}]});
         let id = peer.request(PROMPT, &params);
         self.working = Some(session.clone());

@@ -411,13 +411,18 @@ fn permissions_of_a_coding_agent_are_part_of_a_definitions_digest() {
         allow: vec![ToolKind::Read],
         deny: Vec::new(),
         contract: Contract::AtMostOnce,
+        options: BTreeMap::new(),
+        login: None,
     };
-    let mut all = vec![first.clone(); 6];
+    let mut all = vec![first.clone(); 9];
     all[1].command = command("/b");
     all[2].worktree = true;
     all[3].allow = vec![ToolKind::Edit];
     all[4].contract = Contract::Idempotent;
     all[5].deny = vec![ToolKind::Edit];
+    all[6].options = BTreeMap::from([("mode".into(), "default".into())]);
+    all[7].options = BTreeMap::from([("mode".into(), "plan".into())]);
+    all[8].login = Some("api-key".into());
     let digests = all.iter().map(|acp| {
         let kind = AgentKind::Acp(acp.clone());
         let definition = Definition { kind, ..agent("a") };

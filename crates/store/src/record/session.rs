@@ -133,7 +133,7 @@ layout! {
     struct Command { program, args, env, cwd; env_pass }
     struct Http { url, headers }
     struct A2a { url, headers, card_digest, contract }
-    struct Acp { command, worktree, allow, contract; deny }
+    struct Acp { command, worktree, allow, contract; deny, options, login }
     codes ToolKind {
         0 Read, 1 Edit, 2 Delete, 3 Move, 4 Search, 5 Execute, 6 Think, 7 Fetch, 8 Other
     }

@@ -181,13 +181,15 @@ fn whole(agent: &Agent, window: Tokens) -> serde_json::Value {
             allow,
             deny,
             contract,
+            options,
+            login,
         }) => {
             let names =
                 |kinds: &[ToolKind]| kinds.iter().map(|kind| kind.name()).collect::<Vec<_>>();
             let (allow, deny) = (names(allow), names(deny));
             value["acp"] = json!({"program": command.program, "args": command.args,
                 "cwd": command.cwd, "worktree": worktree, "allow": allow, "deny": deny,
-                "contract": contract.name()});
+                "contract": contract.name(), "options": options, "login": login});
         }
         AgentKind::Llm | AgentKind::Custom(_) | AgentKind::Pipeline => {}
     }

@@ -41,6 +41,8 @@ pub(crate) const AGENT: &[Key] = &[
     key("worktree", Kind::Flag),
     key("allow", Kind::Texts),
     key("deny", Kind::Texts),
+    key("options", Kind::TextMap),
+    key("login", Kind::Text),
 ];
 
 #[cfg(test)]

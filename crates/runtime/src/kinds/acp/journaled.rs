@@ -28,6 +28,9 @@ pub(super) struct Prompt {
     pub(super) snapshot: Option<String>,
     /// The part shared with the turn's other agents: `text`, never a provider's cache.
     pub(super) shares: String,
+    /// The mode of the agent's session; none: it has no modes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) mode: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

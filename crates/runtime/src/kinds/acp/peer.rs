@@ -8,12 +8,11 @@ use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::ChildStdin;
 use tokio::time::timeout;
-use unisono_session::agent::Command;
+use unisono_session::agent::{Acp, Command};
 use unisono_session::run::RunCause;
 
-use super::protocol::{
-    self, AUTH_REQUIRED, AuthMethod, Initialized, Message, NewSession, RpcError, VERSION,
-};
+use super::options::NewSession;
+use super::protocol::{self, AUTH_REQUIRED, AuthMethod, Initialized, Message, RpcError, VERSION};
 use crate::agent::Failure;
 use crate::kinds::command;
 use crate::process::lines::{Lines, NoLine, preview};
@@ -24,6 +23,8 @@ pub(super) const START_TIMEOUT: Duration = Duration::from_secs(120);
 const NOISE_LINES_MAX: u32 = 100;
 /// The maximum number of characters of a reason, which may contain text of the agent.
 const REASON_CHARS: usize = 4_000;
+/// The maximum number of methods to log in of a reason.
+const LOGINS_SHOWN: usize = 5;
 /// The maximum number of bytes that an agent leaves unread.
 const UNREAD_BYTES_MAX: usize = 1024 * 1024;
 
@@ -65,11 +66,23 @@ impl Peer {
         })
     }
 
-    /// Opens a session in this directory.
+    /// Opens a session in this directory, and sets its options.
     ///
     /// # Errors
-    /// The agent does not answer, speaks another version, or wants a login.
-    pub(super) async fn open(&mut self, directory: &str) -> Result<String, Failure> {
+    /// The agent does not answer, speaks another version, wants a login, or has other options.
+    pub(super) async fn open(&mut self, directory: &str, acp: &Acp) -> Result<NewSession, Failure> {
+        self.initialize().await?;
+        let mut session = self.new_session(directory, acp.login.as_deref()).await?;
+        for (option, value) in &acp.options {
+            let set = session.request(option, value);
+            let set = set.map_err(|wrong| self.failure(RunCause::BadInput, &wrong))?;
+            let result: Value = self.ask(set.method, &set.params).await?;
+            session.set(&set, result);
+        }
+        Ok(session)
+    }
+
+    async fn initialize(&mut self) -> Result<(), Failure> {
         let us = json!({"name": "unisono", "version": env!("CARGO_PKG_VERSION")});
         let capabilities =
             json!({"fs": {"readTextFile": false, "writeTextFile": false}, "terminal": false});
@@ -84,17 +97,58 @@ impl Peer {
             return Err(self.failure(RunCause::Rejected, &what));
         }
         self.logins = initialized.auth_methods.unwrap_or_default();
-        let params = json!({"cwd": directory, "mcpServers": []});
-        let session: NewSession = self.ask("session/new", &params).await?;
-        Ok(session.session_id)
+        Ok(())
     }
 
-    /// Sends a request and returns its result. Requests of the agent are refused meanwhile.
+    /// Opens a session; logs in by the method `login` if the agent requires it.
+    async fn new_session(
+        &mut self,
+        directory: &str,
+        login: Option<&str>,
+    ) -> Result<NewSession, Failure> {
+        let params = json!({"cwd": directory, "mcpServers": []});
+        match (self.answer("session/new", &params).await?, login) {
+            (Err(error), Some(login)) if error.code == AUTH_REQUIRED => {
+                self.log_in(login).await?;
+                self.ask("session/new", &params).await
+            }
+            (Err(error), _) => Err(self.refusal("session/new", &error)),
+            (Ok(result), _) => self.read("session/new", result),
+        }
+    }
+
+    async fn log_in(&mut self, login: &str) -> Result<(), Failure> {
+        if !self.logins.iter().any(|offered| offered.id == login) {
+            let what = format!("has no login `{login}`; it has {}", self.describe_logins());
+            return Err(self.failure(RunCause::BadInput, &what));
+        }
+        let params = json!({"methodId": login});
+        let result = self.answer("authenticate", &params).await?;
+        match result {
+            Ok(_) => Ok(()),
+            Err(error) => Err(self.refusal("authenticate", &error)),
+        }
+    }
+
+    /// Sends a request and returns its result.
     async fn ask<T: DeserializeOwned>(
         &mut self,
         method: &str,
         params: &Value,
     ) -> Result<T, Failure> {
+        match self.answer(method, params).await? {
+            Ok(result) => self.read(method, result),
+            Err(error) => Err(self.refusal(method, &error)),
+        }
+    }
+
+    /// Sends a request and returns its result or its error. Requests of the agent are refused
+    /// meanwhile.
+    async fn answer(
+        &mut self,
+        method: &str,
+        params: &Value,
+    ) -> Result<Result<Value, RpcError>, Failure> {
         let id = self.request(method, params);
         let answer = async {
             loop {
@@ -115,10 +169,10 @@ impl Peer {
             let what = format!("did not answer `{method}` within {wait} s{noise}");
             Err(self.failure(RunCause::Timeout, &what))
         })?;
-        match error {
-            Some(error) => Err(self.refusal(method, &error)),
-            None => self.read(method, result),
-        }
+        Ok(match error {
+            Some(error) => Err(error),
+            None => Ok(result),
+        })
     }
 
     /// Parses the result of a request.
@@ -141,18 +195,30 @@ impl Peer {
             let what = format!("refuses `{method}`: {}", error.text());
             return self.failure(RunCause::Rejected, &what);
         }
-        let names = self.logins.iter().map(|login| &*login.name);
-        let names: Vec<&str> = names.filter(|name| !name.is_empty()).take(5).collect();
-        let ways = match names.is_empty() {
+        let methods = match self.logins.is_empty() {
             true => String::new(),
-            false => format!(" ({})", names.join(", ")),
+            false => {
+                let logins = self.describe_logins();
+                format!(" and set `login` to one of its methods ({logins})")
+            }
         };
         let what = format!(
-            "wants a login{ways}: run it by hand once and log in, or pass its key on by name with \
-             `env_pass`; it says: {}",
+            "wants a login: run it by hand once and log in, or pass its key on by name with \
+             `env_pass`{methods}; it says: {}",
             error.text()
         );
         self.failure(RunCause::Rejected, &what)
+    }
+
+    /// The methods by which a client can log in, for an error text.
+    fn describe_logins(&self) -> String {
+        let each = self.logins.iter().take(LOGINS_SHOWN);
+        let each = each.map(|login| format!("`{}`: {}", login.id, login.name));
+        let each: Vec<String> = each.collect();
+        match each.is_empty() {
+            true => "none".to_owned(),
+            false => each.join(", "),
+        }
     }
 
     /// Queues a request; returns its number.

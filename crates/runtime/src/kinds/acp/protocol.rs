@@ -65,14 +65,9 @@ pub(super) struct Initialized {
 #[derive(Debug, Deserialize)]
 pub(super) struct AuthMethod {
     #[serde(default)]
+    pub(super) id: String,
+    #[serde(default)]
     pub(super) name: String,
-}
-
-/// The result of `session/new`.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct NewSession {
-    pub(super) session_id: String,
 }
 
 /// The result of `session/prompt`.

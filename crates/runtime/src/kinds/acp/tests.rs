@@ -36,6 +36,7 @@ def ask(kind, call="c1"):
 init = dict(protocolVersion=1, agentCapabilities={}, authMethods=[dict(id="x", name="Log in with X")])
 def on_init(id): send(id=id, result=init)
 def on_new(id, params): send(id=id, result=dict(sessionId="s1"))
+def on_other(id, method, params): pass
 def main(on_prompt):
     while True:
         message = read()
@@ -44,6 +45,7 @@ def main(on_prompt):
         elif method == "session/new": on_new(id, message["params"])
         elif method == "session/prompt":
             on_prompt(id, message["params"]["prompt"][0]["text"])
+        elif method and id is not None: on_other(id, method, message["params"])
 def end(id, reason="end_turn"): send(id=id, result=dict(stopReason=reason))
 "#;
 
@@ -72,6 +74,8 @@ fn program(command: Command) -> Acp {
         allow: ToolKind::DEFAULT.to_vec(),
         deny: Vec::new(),
         contract: Contract::AtMostOnce,
+        options: BTreeMap::new(),
+        login: None,
     }
 }
 
@@ -290,7 +294,11 @@ async fn a_program_that_is_not_an_agent_fails_with_a_reason() {
             "`initialize` with an invalid result",
         ),
         (script(old), RunCause::Rejected, "speaks version 7"),
-        (script(login), RunCause::Rejected, "wants a login (Log in with X): run it by hand"),
+        (
+            script(login),
+            RunCause::Rejected,
+            "`env_pass` and set `login` to one of its methods (`x`: Log in with X); it says: Auth",
+        ),
         (script(own), RunCause::Rejected, "Broken (-32603): {\"why\":\"disk\"}"),
     };
     for (acp, cause, says) in rows {
@@ -305,6 +313,67 @@ async fn a_program_that_is_not_an_agent_fails_with_a_reason() {
     nowhere.command.cwd = Some("/no/such/place".into());
     let failed = fails(&nowhere).await;
     assert_eq!(failed.cause, RunCause::BadInput, "{failed}");
+}
+
+/// A session as `claude-agent-acp` 0.101.0 opens it: in its mode `auto` the agent decides about its
+/// calls, and asks for no permission.
+const MODES: &str = r#"
+mode = dict(id="mode", name="Mode", category="mode", type="select", currentValue="auto",
+            options=[dict(value=value, name=value) for value in ("default", "auto")])
+def on_new(id, params): send(id=id, result=dict(sessionId="s1", configOptions=[mode]))
+def on_other(id, method, params):
+    assert (method, params["sessionId"]) == ("session/set_config_option", "s1"), method
+    mode["currentValue"] = params["value"]
+    send(id=id, result=dict(configOptions=[mode]))
+def on_prompt(id, text):
+    say(mode["currentValue"])
+    end(id)
+main(on_prompt)"#;
+
+#[tokio::test]
+async fn an_agent_works_in_the_mode_of_its_definition() {
+    let mut acp = script(MODES);
+    for (mode, expected) in [(None, "auto"), (Some("default"), "default")] {
+        let options = mode.map(|mode| ("mode".into(), mode.into()));
+        acp.options = options.into_iter().collect();
+        let asking = attempt(&acp);
+        assert_eq!(&*ask(&acp, &asking).await.unwrap().text, expected);
+        assert_eq!(step(&asking, "acp.prompt.1")["mode"], expected);
+    }
+    acp.options = BTreeMap::from([("mode".into(), "manual".into())]);
+    let asking = attempt(&acp);
+    let failed = ask(&acp, &asking).await.unwrap_err();
+    assert_eq!(failed.cause, RunCause::BadInput, "{failed}");
+    let offered = "no value `manual` of the option `mode`; it has `default`, `auto`";
+    assert!(failed.reason.contains(offered), "{failed}");
+    assert_eq!(names(&asking), ["acp.place.1"]);
+}
+
+/// As `codex-acp` 2.6.0 does: a key in its environment counts after `authenticate` only.
+const LOGIN: &str = r#"
+logins = []
+def on_new(id, params):
+    if logins: send(id=id, result=dict(sessionId="s1"))
+    else: send(id=id, error=dict(code=-32000, message="Authentication required"))
+def on_other(id, method, params):
+    logins.append("%s %s" % (method, params["methodId"]))
+    send(id=id, result={})
+def on_prompt(id, text):
+    say(", ".join(logins))
+    end(id)
+main(on_prompt)"#;
+
+#[tokio::test]
+async fn an_agent_logs_in_by_the_method_of_its_definition() {
+    let mut acp = script(LOGIN);
+    acp.login = Some("x".into());
+    let answer = ask(&acp, &attempt(&acp)).await.unwrap();
+    assert_eq!(&*answer.text, "authenticate x");
+    acp.login = Some("y".into());
+    let failed = fails(&acp).await;
+    assert_eq!(failed.cause, RunCause::BadInput, "{failed}");
+    let offered = "has no login `y`; it has `x`: Log in with X";
+    assert!(failed.reason.contains(offered), "{failed}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -204,16 +204,29 @@ fn session_facts() -> Samples {
             allow: vec![agent::ToolKind::Read, agent::ToolKind::Execute],
             deny: Vec::new(),
             contract: unisono_session::tool::Contract::AtMostOnce,
+            options: Default::default(),
+            login: None,
         })),
-        "defined_acp_deny": defined(agent::AgentKind::Acp(agent::Acp {
-            command: command(),
-            worktree: false,
-            allow: vec![agent::ToolKind::Read],
-            deny: vec![agent::ToolKind::Delete],
-            contract: unisono_session::tool::Contract::Idempotent,
+        "defined_acp_deny": defined(agent::AgentKind::Acp(denying())),
+        "defined_acp_options": defined(agent::AgentKind::Acp(agent::Acp {
+            options: [("mode".into(), "default".into())].into(),
+            login: Some("api-key".into()),
+            ..denying()
         })),
         "defined_pipeline": pipeline(),
         "defined_custom": defined(agent::AgentKind::Custom("echo".into())),
+    }
+}
+
+fn denying() -> agent::Acp {
+    agent::Acp {
+        command: command(),
+        worktree: false,
+        allow: vec![agent::ToolKind::Read],
+        deny: vec![agent::ToolKind::Delete],
+        contract: unisono_session::tool::Contract::Idempotent,
+        options: Default::default(),
+        login: None,
     }
 }
 

@@ -18,6 +18,8 @@ fn turn(allow: &[ToolKind]) -> Turn {
         allow: allow.to_vec(),
         deny: vec![ToolKind::Delete],
         contract: unisono_session::tool::Contract::AtMostOnce,
+        options: Default::default(),
+        login: None,
     };
     Turn::new("s".to_owned(), &acp)
 }

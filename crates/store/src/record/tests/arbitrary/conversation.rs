@@ -165,7 +165,9 @@ fn agent_kind() -> impl Strategy<Value = agent::AgentKind> {
             worktree: any::<bool>(),
             allow: kinds(),
             deny: kinds(),
-            contract: contract()
+            contract: contract(),
+            options: text_map(),
+            login: option::of(text())
         }
     };
     prop_oneof![
