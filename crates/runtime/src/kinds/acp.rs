@@ -8,6 +8,7 @@
 //! The effects of an interrupted prompt are unknown. The contract decides: `idempotent` gives the
 //! task again, `at_most_once` fails and names the working directory.
 
+mod ending;
 mod journaled;
 mod options;
 mod peer;
@@ -31,17 +32,17 @@ use unisono_session::assignment::RunAssignment;
 use unisono_session::run::{RunCause, ToolResult};
 
 use crate::agent::{Agent, Answer, Ctx, Failure, Task, request};
+use ending::FailedTry;
 pub(crate) use journaled::is_prompt_begun;
 use journaled::{AgentAnswer, NextAction, Place, Prompt};
 use peer::Peer;
-use protocol::{Message, PERMISSION, PromptResult, PromptTokens};
+use protocol::{Message, PERMISSION, PROMPT, PromptTokens};
 use spending::Spending;
 use turn::{Effect, JOURNALED, PermissionRequest, Turn};
 use worktree::Worktree;
 
 /// The time for an agent to stop its work before it is killed.
 const CANCEL_GRACE: Duration = Duration::from_secs(5);
-const PROMPT: &str = "session/prompt";
 
 /// Carries out definitions of kind `acp`.
 #[derive(Clone, Debug)]
@@ -67,7 +68,7 @@ impl Agent for AcpAgent {
             }
         }
         match journaled::next_action(steps, self.acp.contract) {
-            NextAction::Answered(answered) => answer(answered, &kept),
+            NextAction::Answered(answered) => ending::answer(answered, &kept),
             NextAction::Doubt { place, failed } => Err(self.unknown_outcome(place, failed, &kept)),
             NextAction::Prompt(number) => {
                 let place = self.prepare_place(&ctx, number).await?;
@@ -76,7 +77,7 @@ impl Agent for AcpAgent {
                 let left = visit.leave(worked).await;
                 left.and_then(|(answered, left)| {
                     kept.extend(left);
-                    answer(answered, &kept)
+                    ending::answer(answered, &kept)
                 })
             }
         }
@@ -142,25 +143,6 @@ impl AcpAgent {
     }
 }
 
-fn answer(answered: AgentAnswer, kept: &[String]) -> Result<Answer, Failure> {
-    let mut parts = vec![answered.text.trim().to_owned()];
-    parts.extend(kept.iter().cloned());
-    parts.retain(|part| !part.is_empty());
-    if parts.is_empty() {
-        let reason = match answered.rejected {
-            Some(call) => {
-                format!("the agent ended its turn without a text, and got no permission for {call}")
-            }
-            None => "the agent ended its turn without a text".to_owned(),
-        };
-        return Err(Failure::new(RunCause::BadOutput, reason));
-    }
-    Ok(Answer {
-        partial: answered.partial.map(Into::into),
-        ..Answer::text(parts.join("\n\n"))
-    })
-}
-
 /// The prompt in two pieces: the shared context in the same form as for all programs, then the
 /// instructions and the task.
 pub(crate) fn prompt(assignment: &RunAssignment, prefix: &Prefix) -> [Bytes; 2] {
@@ -184,22 +166,6 @@ pub(crate) fn prompt(assignment: &RunAssignment, prefix: &Prefix) -> [Bytes; 2] 
     }
     parts.push(format!("Your task:\n{}", assignment.task));
     [head.into(), parts.join("\n\n").into()]
-}
-
-/// A try without an answer.
-struct FailedTry {
-    failure: Failure,
-    /// Whether the agent did nothing, so that it may get the task again.
-    is_over: bool,
-}
-
-impl From<Failure> for FailedTry {
-    fn from(failure: Failure) -> FailedTry {
-        FailedTry {
-            failure,
-            is_over: false,
-        }
-    }
 }
 
 /// A running try: the program and its working directory. If it is dropped early, the agent's report
@@ -273,7 +239,7 @@ impl RunningTry {
         }
         let response = response?;
         self.working = None;
-        let answered = prompt_result(peer, &turn, response)?;
+        let answered = ending::prompt_result(peer, &turn, response)?;
         let name = journaled::step_name("answer", self.number);
         Ok(self.ctx.step(&name, async { Ok(answered) }).await?)
     }
@@ -401,39 +367,6 @@ async fn permission(
     let answer =
         answer.ok_or_else(|| Failure::new(RunCause::Panic, "no answer to a permission"))?;
     Ok((request, answer))
-}
-
-fn prompt_result(peer: &Peer, turn: &Turn, response: Message) -> Result<AgentAnswer, FailedTry> {
-    let ended = |failure| FailedTry {
-        failure,
-        is_over: !turn.has_acted(),
-    };
-    if let Some(error) = response.error {
-        return Err(ended(peer.refusal(PROMPT, &error)));
-    }
-    let PromptResult { stop_reason } = peer.read(PROMPT, response.result)?;
-    let partial = match &*stop_reason {
-        "end_turn" => None,
-        "max_tokens" => Some("the agent reached its limit of tokens"),
-        "max_turn_requests" => Some("the agent reached its limit of model calls"),
-        "refusal" => {
-            let failure = peer.failure(RunCause::Refused, "refuses to go on");
-            return Err(ended(failure));
-        }
-        "cancelled" => {
-            let failure = peer.failure(RunCause::Rejected, "cancelled the task by itself");
-            return Err(ended(failure));
-        }
-        other => {
-            let what = format!("ended its turn with an unknown stop reason: {other}");
-            return Err(peer.failure(RunCause::BadOutput, &what).into());
-        }
-    };
-    Ok(AgentAnswer {
-        text: turn.answer().to_owned(),
-        partial: partial.map(str::to_owned),
-        rejected: turn.rejected().map(str::to_owned),
-    })
 }
 
 /// Asks an agent to stop, cancels its requests for permission, and waits for it for a short time.

@@ -111,6 +111,8 @@ pub(super) struct SessionUpdate {
     pub(super) update: Value,
 }
 
+pub(super) const PROMPT: &str = "session/prompt";
+
 pub(super) const PERMISSION: &str = "session/request_permission";
 
 /// The notification that withdraws a request.

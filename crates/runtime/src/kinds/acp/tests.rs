@@ -246,6 +246,26 @@ async fn a_turn_without_a_text_names_the_call_that_was_rejected() {
 }
 
 #[tokio::test]
+async fn an_agent_that_ends_after_a_rejected_call_says_so() {
+    let why = "permission for `Do edit` (edit): refused";
+    // Qwen Code 0.24.4 says nothing more; the text before the call is no whole answer.
+    let acp = python("say('I begin.')\nask('edit')\nend(id)");
+    let answer = ask(&acp, &attempt(&acp)).await.unwrap();
+    assert_eq!(&*answer.text, "I begin.");
+    let partial = answer.partial.unwrap();
+    assert!(partial.contains(why), "{partial}");
+    // Codex (`codex-acp` 2.6.0) cancels its turn.
+    let acp = python("say('I begin.')\nask('edit')\nend(id, 'cancelled')");
+    let failed = fails(&acp).await;
+    assert_eq!(failed.cause, RunCause::Rejected, "{failed}");
+    assert!(failed.reason.contains(why), "{failed}");
+    // An agent that goes on without the call has answered.
+    let acp = python("ask('edit')\nsay('I cannot.')\nend(id)");
+    let answer = ask(&acp, &attempt(&acp)).await.unwrap();
+    assert_eq!((&*answer.text, answer.partial), ("I cannot.", None));
+}
+
+#[tokio::test]
 async fn each_stop_reason_has_its_ending() {
     for (reason, partial) in [
         ("max_tokens", "tokens"),

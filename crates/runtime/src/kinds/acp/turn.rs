@@ -92,10 +92,19 @@ impl Turn {
 
     /// The text after the last tool call, or the whole text if there is none after it.
     pub(super) fn answer(&self) -> &str {
-        match self.text.get(self.last..).unwrap_or_default().trim() {
+        match self.last_text() {
             "" => self.text.trim(),
             last => last,
         }
+    }
+
+    /// Whether there is a text after the last tool call.
+    pub(super) fn has_answer(&self) -> bool {
+        !self.last_text().is_empty()
+    }
+
+    fn last_text(&self) -> &str {
+        self.text.get(self.last..).unwrap_or_default().trim()
     }
 
     /// The reports besides the answer and the ended calls.
