@@ -217,7 +217,8 @@ impl Turn {
 
     fn add_text(&mut self, text: &str, message: Option<String>) -> Result<Vec<Effect>, String> {
         let before = self.text.len();
-        let is_other = message.is_some() && self.message.is_some() && message != self.message;
+        // A text without an id, such as a warning, is not a part of a message with one.
+        let is_other = message.is_some() && message != self.message;
         if (self.is_broken || is_other) && !self.text.is_empty() {
             self.text.push_str("\n\n");
         }

@@ -133,6 +133,26 @@ fn the_answer_is_the_text_after_the_last_call() {
     }
 }
 
+/// A warning of `claude-agent-acp` 0.101.0 has no id, unlike the messages of its model.
+#[test]
+fn a_message_with_another_id_begins_a_paragraph() {
+    let mut turn = turn(&[]);
+    for (text, id) in [
+        ("Warning: slow.", None),
+        ("", Some("m1")),
+        ("It is ", Some("m1")),
+        ("Friday.", Some("m1")),
+        (" Still.", None),
+        ("Bye.", Some("m2")),
+    ] {
+        let chunk = json!({"sessionUpdate": "agent_message_chunk", "messageId": id,
+            "content": {"type": "text", "text": text}});
+        turn.take(update(chunk)).unwrap();
+    }
+    let expected = "Warning: slow.\n\nIt is Friday. Still.\n\nBye.";
+    assert_eq!(turn.answer(), expected);
+}
+
 /// Gemini CLI 0.61.0 sends no `tool_call`: it reports a call when it asks for permission, or when the
 /// call has ended.
 #[test]
