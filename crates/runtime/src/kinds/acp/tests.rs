@@ -482,6 +482,13 @@ async fn a_worktree_is_kept_if_something_changed_in_it() {
     assert!(text.starts_with("Done.\n\nThe git worktree "), "{answer:?}");
     assert!(text.ends_with("is kept: 2 changed files."), "{answer:?}");
     let made = step(&asking, "acp.place.1");
+    assert_eq!(
+        made["directory"],
+        format!(
+            "{path}/sub",
+            path = made["worktree"]["path"].as_str().unwrap()
+        )
+    );
     let branch = made["worktree"]["branch"].as_str().unwrap();
     assert!(answer.text.contains(branch) && branch.starts_with("unisono/"));
     let path = made["worktree"]["path"].as_str().unwrap();

@@ -74,7 +74,8 @@ impl Worktree {
         let digits: String = id.chars().filter(|digit| *digit != '-').collect();
         let short = &digits[digits.len().saturating_sub(BRANCH_ID_DIGITS)..];
         let path = repository.join(DIRECTORY).join(format!("{id}{more}"));
-        let directory = path.join(below);
+        // Without a slash at the end.
+        let directory = path.join(below).components().collect();
         let worktree = Worktree {
             repository,
             path,
