@@ -76,7 +76,7 @@ browser DIR="":
     cargo build -p unisono-cli -p unisono-fake-provider
     npm ci --prefix tests/ui && npm ci --prefix tests/sdk
     UNISONO_SHOTS="{{DIR}}" node --test tests/ui/page.test.mjs tests/ui/texts.test.mjs tests/ui/workbench.test.mjs tests/ui/looking.test.mjs tests/ui/agents.test.mjs tests/ui/open.test.mjs tests/ui/sizes.test.mjs tests/ui/forms.test.mjs tests/ui/shifts.test.mjs
-    node --test tests/sdk/openai.test.mjs tests/sdk/chat.test.mjs tests/sdk/acp.test.mjs
+    node --test tests/sdk/openai.test.mjs tests/sdk/chat.test.mjs tests/sdk/acp.test.mjs tests/sdk/acp_agent.test.mjs
     python3 -m venv target/sdk && target/sdk/bin/pip install --quiet --requirement tests/sdk/requirements.txt
     target/sdk/bin/python tests/sdk/test_openai.py
 
