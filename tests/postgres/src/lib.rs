@@ -54,6 +54,13 @@ impl Server {
         shared.as_ref().map(|(server, _)| server)
     }
 
+    /// A database of its own, on the server that the tests of this process share; none where PostgreSQL is
+    /// not installed.
+    pub fn database() -> Option<Server> {
+        let shared = Server::shared()?;
+        Some(Server::with_database(shared.port, &shared.programs))
+    }
+
     /// One that runs already, with a new database for this process.
     fn running(address: &str) -> Server {
         let place = address.strip_prefix("postgres://unisono@127.0.0.1:");
@@ -61,13 +68,18 @@ impl Server {
         let Some(port) = port else {
             panic!("UNISONO_TEST_POSTGRES is not postgres://unisono@127.0.0.1:PORT/postgres");
         };
+        Server::with_database(port, Path::new(""))
+    }
+
+    /// One that runs already at that port, with a new database.
+    fn with_database(port: u16, programs: &Path) -> Server {
         let directory = own_directory("unisono-pg-");
         // It is random.
         let name = directory.path().file_name().unwrap().to_string_lossy();
         let database = name.into_owned();
         let mut server = Server {
             directory,
-            programs: PathBuf::new(),
+            programs: programs.to_owned(),
             port,
             database: "postgres".to_owned(),
             settings: Vec::new(),
@@ -141,7 +153,7 @@ impl Server {
                 "-c",
                 "logging_collector=off",
             ])
-            .args(["-c", "max_connections=60", "-c", "shared_buffers=16MB"])
+            .args(["-c", "max_connections=200", "-c", "shared_buffers=16MB"])
             .stderr(Stdio::piped())
             .stdout(Stdio::null())
             .stdin(Stdio::null());

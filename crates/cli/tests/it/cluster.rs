@@ -88,7 +88,7 @@ fn numbers(events: Events) -> Vec<u64> {
 
 #[test]
 fn a_session_is_worked_on_by_one_daemon_and_reached_through_all() {
-    let Some(server) = Server::start(&[]) else {
+    let Some(server) = Server::database() else {
         return;
     };
     let places = [machine(&server, TOKEN, ""), machine(&server, TOKEN, "")];
@@ -186,7 +186,7 @@ fn a_session_is_worked_on_by_one_daemon_and_reached_through_all() {
 
 #[test]
 fn open_turns_of_a_daemon_that_is_killed_go_on_at_another_with_the_same_bytes() {
-    let Some(server) = Server::start(&[]) else {
+    let Some(server) = Server::database() else {
         return;
     };
     let gate = Gate::new();
@@ -237,7 +237,7 @@ fn open_turns_of_a_daemon_that_is_killed_go_on_at_another_with_the_same_bytes() 
 
 #[test]
 fn a_turn_that_was_taken_over_is_taken_over_again_when_that_daemon_dies_too() {
-    let Some(server) = Server::start(&[]) else {
+    let Some(server) = Server::database() else {
         return;
     };
     let gate = Gate::new();
@@ -283,7 +283,7 @@ fn open_turns_wait_for_a_daemon_that_knows_their_provider() {
 /// Kills the daemon that works on a turn. `settings` gets the settings of a model. It returns
 /// the settings of the daemons that can run the turn, and of the daemon that has no API key.
 fn open_turns_wait(settings: impl Fn(String) -> (String, String)) {
-    let Some(server) = Server::start(&[]) else {
+    let Some(server) = Server::database() else {
         return;
     };
     let gate = Gate::new();
@@ -323,7 +323,7 @@ fn open_turns_wait(settings: impl Fn(String) -> (String, String)) {
 
 #[test]
 fn a_daemon_that_slept_writes_nothing_and_passes_requests_on() {
-    let Some(server) = Server::start(&[]) else {
+    let Some(server) = Server::database() else {
         return;
     };
     let gate = Gate::new();
@@ -375,7 +375,7 @@ fn a_daemon_that_slept_writes_nothing_and_passes_requests_on() {
 
 #[test]
 fn a_daemon_that_is_drained_hands_over_and_passes_everything_on() {
-    let Some(server) = Server::start(&[]) else {
+    let Some(server) = Server::database() else {
         return;
     };
     let gate = Gate::new();
@@ -445,7 +445,7 @@ pub(crate) fn turns(daemon: &Daemon, session: &str) -> Vec<Value> {
 
 #[test]
 fn turns_that_begin_by_themselves_begin_once_whoever_owns_their_session() {
-    let Some(server) = Server::start(&[]) else {
+    let Some(server) = Server::database() else {
         return;
     };
     let places = [0; 3].map(|_| machine(&server, TOKEN, BY_THEMSELVES));
@@ -505,7 +505,7 @@ fn turns_that_begin_by_themselves_begin_once_whoever_owns_their_session() {
 fn all_daemons_together_keep_to_one_budget() {
     const CAP: u64 = 100_000;
     const CALL: u64 = 3_007;
-    let Some(server) = Server::start(&[]) else {
+    let Some(server) = Server::database() else {
         return;
     };
     let used = Usage::new(CALL - 7, 7);
@@ -547,7 +547,7 @@ fn all_daemons_together_keep_to_one_budget() {
 
 #[test]
 fn settings_and_logins_hold_on_every_daemon() {
-    let Some(server) = Server::start(&[]) else {
+    let Some(server) = Server::database() else {
         return;
     };
     let places = [machine(&server, TOKEN, ""), machine(&server, TOKEN, "")];
@@ -606,7 +606,7 @@ fn agents_of(report: &Value) -> (bool, &str) {
 
 #[test]
 fn what_keeps_daemons_apart_is_said() {
-    let Some(server) = Server::start(&[]) else {
+    let Some(server) = Server::database() else {
         return;
     };
     let places = [machine(&server, TOKEN, ""), machine(&server, TOKEN, "")];

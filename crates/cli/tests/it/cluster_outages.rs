@@ -20,7 +20,7 @@ const OUTAGE: Duration = Duration::from_secs(7);
 
 #[test]
 fn a_run_waits_for_room_on_the_disk_of_the_database_without_asking_its_model() {
-    let Some(server) = Server::start(&[]) else {
+    let Some(server) = Server::database() else {
         return;
     };
     let gate = Gate::new();
@@ -170,7 +170,7 @@ fn faulty_daemons(place: &Place) -> Vec<String> {
 
 #[test]
 fn an_address_that_answers_nothing_holds_no_request() {
-    let Some(server) = Server::start(&[]) else {
+    let Some(server) = Server::database() else {
         return;
     };
     // Its connections are accepted by the system, and read by nobody.
@@ -208,7 +208,7 @@ fn updates(daemon: &Daemon, turn: &str) -> Vec<Event> {
 
 #[test]
 fn a_turn_is_followed_in_the_journal_while_its_owner_cannot_be_reached() {
-    let Some(server) = Server::start(&[]) else {
+    let Some(server) = Server::database() else {
         return;
     };
     let gate = Gate::new();
@@ -242,7 +242,7 @@ fn a_turn_is_followed_in_the_journal_while_its_owner_cannot_be_reached() {
 
 #[test]
 fn a_task_and_a_chat_are_followed_in_the_journal_while_their_owner_cannot_be_reached() {
-    let Some(server) = Server::start(&[]) else {
+    let Some(server) = Server::database() else {
         return;
     };
     let gate = Gate::new();
@@ -302,7 +302,7 @@ fn a_task_and_a_chat_are_followed_in_the_journal_while_their_owner_cannot_be_rea
 
 #[test]
 fn a_daemon_with_the_address_of_another_one_is_named() {
-    let Some(server) = Server::start(&[]) else {
+    let Some(server) = Server::database() else {
         return;
     };
     let first = steady_machine(&server, "");
@@ -325,7 +325,7 @@ fn a_daemon_with_the_address_of_another_one_is_named() {
 fn a_turn_that_takes_longer_than_a_probe_is_waited_for_at_another_daemon() {
     // Longer than the pause before the first probe.
     const LONG: Duration = Duration::from_secs(5);
-    let Some(server) = Server::start(&[]) else {
+    let Some(server) = Server::database() else {
         return;
     };
     let gate = Gate::new();

@@ -31,7 +31,7 @@ fn beats(daemon: &Daemon) -> String {
 
 #[test]
 fn a_pause_and_its_end_hold_at_the_daemon_that_owns_the_session() {
-    let Some(server) = Server::start(&[]) else {
+    let Some(server) = Server::database() else {
         return;
     };
     let places = [0; 2].map(|_| machine(&server, TOKEN, BY_THEMSELVES));
@@ -82,7 +82,7 @@ const BY_HAND: &str =
 
 #[test]
 fn of_runs_that_are_requested_at_the_same_time_one_begins() {
-    let Some(server) = Server::start(&[]) else {
+    let Some(server) = Server::database() else {
         return;
     };
     // The turn waits for its model.
@@ -103,7 +103,7 @@ fn of_runs_that_are_requested_at_the_same_time_one_begins() {
 
 #[test]
 fn a_request_that_comes_to_all_daemons_at_the_same_time_begins_one_turn() {
-    let Some(server) = Server::start(&[]) else {
+    let Some(server) = Server::database() else {
         return;
     };
     let places = [0; 3].map(|_| machine(&server, TOKEN, BY_THEMSELVES));

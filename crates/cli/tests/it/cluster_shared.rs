@@ -64,7 +64,7 @@ fn refusing(first: usize, refusal: fn() -> Act) -> Script {
 
 #[test]
 fn a_provider_that_tells_one_daemon_to_wait_is_left_alone_by_all() {
-    let Some(server) = Server::start(&[]) else {
+    let Some(server) = Server::database() else {
         return;
     };
     let limited = || {
@@ -92,7 +92,7 @@ fn a_provider_that_tells_one_daemon_to_wait_is_left_alone_by_all() {
 fn a_model_that_fails_at_one_daemon_is_left_alone_by_all() {
     // As many as a model may fail in a row.
     const FAILURES: usize = 5;
-    let Some(server) = Server::start(&[]) else {
+    let Some(server) = Server::database() else {
         return;
     };
     let overloaded = || Act::refuse(Refusal::Overloaded);
@@ -111,7 +111,7 @@ fn a_model_that_fails_at_one_daemon_is_left_alone_by_all() {
 
 /// Asks each daemon twice, in new sessions. Two calls at a time exceed the budget.
 fn ask_each(budget: &str, labels: &Value) {
-    let Some(server) = Server::start(&[]) else {
+    let Some(server) = Server::database() else {
         return;
     };
     let used = Usage::new(1_000, 7);
@@ -145,7 +145,7 @@ fn an_owners_budget_that_one_daemon_holds_and_does_not_use_is_had_by_another() {
 fn a_turn_waits_for_budget_while_another_daemon_waits_for_an_answer() {
     // Longer than four beats.
     const CALL: Duration = Duration::from_secs(5);
-    let Some(server) = Server::start(&[]) else {
+    let Some(server) = Server::database() else {
         return;
     };
     let used = Usage::new(1_000, 7);
@@ -180,7 +180,7 @@ fn a_turn_waits_for_budget_while_another_daemon_waits_for_an_answer() {
 #[test]
 fn a_daemon_with_many_waiting_turns_leaves_budget_to_another_one() {
     const MANY: usize = 12;
-    let Some(server) = Server::start(&[]) else {
+    let Some(server) = Server::database() else {
         return;
     };
     let used = Usage::new(100, 7);
@@ -217,7 +217,7 @@ fn a_large_call_of_one_daemon_gets_its_turn_beside_many_small_ones_of_another() 
     const MANY: usize = 10;
     // Long enough for all small calls, one after the other.
     const HELD: Duration = Duration::from_secs(6);
-    let Some(server) = Server::start(&[]) else {
+    let Some(server) = Server::database() else {
         return;
     };
     let gate = Gate::new();
@@ -272,7 +272,7 @@ fn calls_that_queue_at_two_daemons_do_not_wait_for_each_other() {
     // Whether the second daemon hears of the first one before its own call is a matter of milliseconds.
     const ROUNDS: usize = 3;
     const CALLS: usize = 4;
-    let Some(server) = Server::start(&[]) else {
+    let Some(server) = Server::database() else {
         return;
     };
     let gates: [Gate; ROUNDS] = std::array::from_fn(|_| Gate::new());
@@ -315,7 +315,7 @@ fn setting(daemon: &Daemon, key: &str) -> Value {
 
 #[test]
 fn settings_that_are_changed_at_the_same_time_are_all_kept() {
-    let Some(server) = Server::start(&[]) else {
+    let Some(server) = Server::database() else {
         return;
     };
     let places = [0; 3].map(|_| machine(&server, TOKEN, ""));
@@ -361,7 +361,7 @@ fn open(address: &str, path: &str) -> Reply {
 
 #[test]
 fn a_link_that_is_opened_at_two_daemons_at_the_same_time_lets_one_browser_in() {
-    let Some(server) = Server::start(&[]) else {
+    let Some(server) = Server::database() else {
         return;
     };
     let places = [0; 2].map(|_| machine(&server, TOKEN, ""));
@@ -388,7 +388,7 @@ fn a_link_that_is_opened_at_two_daemons_at_the_same_time_lets_one_browser_in() {
 
 #[test]
 fn a_daemon_that_is_let_in_again_while_it_drains_keeps_its_turns() {
-    let Some(server) = Server::start(&[]) else {
+    let Some(server) = Server::database() else {
         return;
     };
     let gate = Gate::new();
@@ -441,7 +441,7 @@ fn a_daemon_that_is_let_in_again_while_it_drains_keeps_its_turns() {
 
 #[test]
 fn settings_reach_a_daemon_that_waits_for_its_turns() {
-    let Some(server) = Server::start(&[]) else {
+    let Some(server) = Server::database() else {
         return;
     };
     let gate = Gate::new();
@@ -481,7 +481,7 @@ fn settings_reach_a_daemon_that_waits_for_its_turns() {
 
 #[test]
 fn a_first_message_of_a2a_is_one_task_whichever_daemon_gets_it_again() {
-    let Some(server) = Server::start(&[]) else {
+    let Some(server) = Server::database() else {
         return;
     };
     let (provider, settings) = provider(
@@ -531,7 +531,7 @@ fn a_first_message_of_a2a_is_one_task_whichever_daemon_gets_it_again() {
 
 #[test]
 fn callbacks_of_a_daemon_that_dies_are_told_by_who_takes_over() {
-    let Some(server) = Server::start(&[]) else {
+    let Some(server) = Server::database() else {
         return;
     };
     let gate = Gate::new();
@@ -571,7 +571,7 @@ fn callbacks_of_a_daemon_that_dies_are_told_by_who_takes_over() {
 
 #[test]
 fn callbacks_of_a_token_that_another_daemon_revokes_end() {
-    let Some(server) = Server::start(&[]) else {
+    let Some(server) = Server::database() else {
         return;
     };
     let gate = Gate::new();
@@ -645,7 +645,7 @@ fn encrypt(listener: std::net::TcpListener, daemon: &Daemon) {
 
 #[test]
 fn daemons_reach_each_other_by_tls_with_an_authority_of_their_own() {
-    let Some(server) = Server::start(&[]) else {
+    let Some(server) = Server::database() else {
         return;
     };
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

@@ -17,7 +17,7 @@ fn machine(server: &Server, more: &str) -> Place {
 
 #[test]
 fn sessions_in_a_database_are_those_of_every_machine() {
-    let Some(server) = Server::start(&[]) else {
+    let Some(server) = Server::database() else {
         return;
     };
     let (one, other) = (machine(&server, ""), machine(&server, ""));
@@ -92,7 +92,7 @@ fn a_role_that_may_not_vacuum_purges_nothing_and_is_told_before_a_session_is_del
 
 #[test]
 fn sessions_move_to_a_database_and_back_with_their_ids() {
-    let Some(server) = Server::start(&[]) else {
+    let Some(server) = Server::database() else {
         return;
     };
     let (here, there, back) = (Place::new(), machine(&server, ""), Place::new());
@@ -122,7 +122,7 @@ fn sessions_move_to_a_database_and_back_with_their_ids() {
 
 #[test]
 fn another_machine_takes_over_a_turn_whose_machine_is_gone() {
-    let Some(server) = Server::start(&[]) else {
+    let Some(server) = Server::database() else {
         return;
     };
     let gate = Gate::new();

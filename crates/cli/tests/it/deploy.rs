@@ -282,7 +282,7 @@ fn the_daemons_of_the_cluster_start_as_the_compose_file_says_and_find_each_other
         Some("./Caddyfile:/etc/caddy/Caddyfile:ro")
     );
 
-    let Some(server) = Server::start(&[]) else {
+    let Some(server) = Server::database() else {
         return;
     };
     let entry = daemon["entrypoint"].as_sequence().unwrap();
