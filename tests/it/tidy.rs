@@ -309,3 +309,39 @@ fn no_two_types_of_the_api_have_one_name() {
     }
     assert!(described > 60, "only {described} types were found");
 }
+
+/// The examples in a comment or a page: the language of each block of code.
+fn examples(file: &Path) -> Vec<String> {
+    let text = std::fs::read_to_string(file).expect("source");
+    let is_page = file.extension().is_some_and(|e| e == "md");
+    let lines = text.lines().filter_map(|line| match is_page {
+        true => Some(line),
+        false => {
+            let line = line.trim_start();
+            line.strip_prefix("//!").or(line.strip_prefix("///"))
+        }
+    });
+    let fences = lines.filter_map(|line| line.trim_start().strip_prefix("```"));
+    // Every second one ends a block.
+    fences.step_by(2).map(str::to_owned).collect()
+}
+
+#[test]
+fn a_crate_has_tests_of_its_documentation_if_that_has_examples() {
+    for entry in std::fs::read_dir(root().join("crates")).expect("crates") {
+        let directory = entry.expect("crate").path();
+        let mut files = vec![directory.join("README.md")];
+        sources(&directory.join("src"), &mut files);
+        let is_tested = |language: &String| match language.as_str() {
+            "" | "no_run" | "should_panic" => true,
+            other => other.starts_with("rust"),
+        };
+        let has_examples = files
+            .iter()
+            .flat_map(|file| examples(file))
+            .any(|it| is_tested(&it));
+        let manifest = std::fs::read_to_string(directory.join("Cargo.toml")).expect("manifest");
+        let has_tests = !manifest.contains("\ndoctest = false\n");
+        assert_eq!(has_examples, has_tests, "{}", directory.display());
+    }
+}
