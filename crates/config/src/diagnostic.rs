@@ -57,14 +57,6 @@ impl Place {
     pub fn file(path: &Path) -> Place {
         Place::of_origin(Origin::File(path.to_owned()))
     }
-
-    /// The position of the byte `offset` of `text`, which is the text of the origin.
-    pub fn in_text(origin: &Arc<Origin>, text: &str, offset: usize) -> Place {
-        Place {
-            origin: origin.clone(),
-            at: Some(line_and_column(text, offset)),
-        }
-    }
 }
 
 impl fmt::Display for Place {
@@ -76,17 +68,38 @@ impl fmt::Display for Place {
     }
 }
 
-/// Line and column of a byte, from 1, the column in characters.
-pub(crate) fn line_and_column(text: &str, offset: usize) -> (u32, u32) {
-    let mut end = offset.min(text.len());
-    while !text.is_char_boundary(end) {
-        end -= 1;
+/// The text of an origin. Its lines are found once, not for each position.
+pub(crate) struct Text<'t> {
+    origin: Arc<Origin>,
+    text: &'t str,
+    /// The first byte of each line.
+    lines: Vec<usize>,
+}
+
+impl<'t> Text<'t> {
+    pub(crate) fn new(origin: Origin, text: &'t str) -> Text<'t> {
+        let ends = text.match_indices('\n').map(|(at, _)| at + 1);
+        Text {
+            origin: Arc::new(origin),
+            text,
+            lines: std::iter::once(0).chain(ends).collect(),
+        }
     }
-    let before = &text[..end];
-    let line_start = before.rfind('\n').map_or(0, |at| at + 1);
-    let line = before.bytes().filter(|b| *b == b'\n').count() + 1;
-    let column = before[line_start..].chars().count() + 1;
-    (number(line), number(column))
+
+    /// The position of a byte.
+    pub(crate) fn place(&self, offset: usize) -> Place {
+        let mut end = offset.min(self.text.len());
+        while !self.text.is_char_boundary(end) {
+            end -= 1;
+        }
+        let line = self.lines.partition_point(|start| *start <= end);
+        let start = self.lines[line - 1];
+        let column = self.text[start..end].chars().count() + 1;
+        Place {
+            origin: self.origin.clone(),
+            at: Some((number(line), number(column))),
+        }
+    }
 }
 
 fn number(n: usize) -> u32 {
@@ -317,5 +330,32 @@ pub fn suggestion<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Optio
         Some(similar) => Some(format!("did you mean `{similar}`?")),
         None if known.is_empty() => None,
         None => Some(format!("known are: {}", known.join(", "))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_byte_has_a_line_and_a_column_in_characters() {
+        let text = Text::new(Origin::Defaults, "ab\nü=1\r\n\nx");
+        let places = [
+            (0, (1, 1)),
+            (2, (1, 3)),
+            (3, (2, 1)),
+            // In the middle of a character.
+            (4, (2, 1)),
+            (5, (2, 2)),
+            (8, (2, 5)),
+            (9, (3, 1)),
+            (10, (4, 1)),
+            (11, (4, 2)),
+            (99, (4, 2)),
+        ];
+        for (offset, at) in places {
+            assert_eq!(text.place(offset).at, Some(at), "{offset}");
+        }
+        assert_eq!(Text::new(Origin::Defaults, "").place(7).at, Some((1, 1)));
     }
 }

@@ -1,21 +1,16 @@
 //! TOML with the position of every key and value.
 
-use std::sync::Arc;
-
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::{Entry, Node, Table, Value};
-use crate::diagnostic::{Diagnostic, Origin, Place};
+use crate::diagnostic::{Diagnostic, Origin, Place, Text};
 
-struct Source<'t> {
-    origin: Arc<Origin>,
-    text: &'t str,
-}
+struct Source<'t>(Text<'t>);
 
 impl Source<'_> {
     fn place<T>(&self, spanned: &Spanned<T>) -> Place {
-        Place::in_text(&self.origin, self.text, spanned.span().start)
+        self.0.place(spanned.span().start)
     }
 
     fn table(&self, table: &DeTable<'_>) -> Result<Table, Box<Diagnostic>> {
@@ -69,13 +64,10 @@ impl Source<'_> {
 }
 
 pub(super) fn parse(origin: Origin, text: &str) -> Result<Table, Box<Diagnostic>> {
-    let source = Source {
-        origin: Arc::new(origin),
-        text,
-    };
+    let source = Source(Text::new(origin, text));
     let parsed = DeTable::parse(text).map_err(|error| {
         let offset = error.span().map_or(0, |span| span.start);
-        let place = Place::in_text(&source.origin, text, offset);
+        let place = source.0.place(offset);
         let problem = format!("this is not TOML: {}", error.message());
         Box::new(Diagnostic::error(place, problem))
     })?;

@@ -1,16 +1,14 @@
 //! Markdown with YAML front matter. Top-level keys of the front matter have their own line; nested
 //! values have the position of their top-level key.
 
-use std::sync::Arc;
-
 use super::{Entry, Node, Table, Value, yaml_size};
-use crate::diagnostic::{Diagnostic, Origin, Place};
+use crate::diagnostic::{Diagnostic, Origin, Place, Text};
 
 const FENCE: &str = "---";
 
 pub(super) fn parse(origin: Origin, text: &str) -> Result<(Table, &str), Box<Diagnostic>> {
-    let origin = Arc::new(origin);
-    let at = |offset: usize| Place::in_text(&origin, text, offset);
+    let positions = Text::new(origin, text);
+    let at = |offset: usize| positions.place(offset);
     let bare = text.trim_start_matches('\u{feff}');
     let Some((front, body)) = split(bare) else {
         let problem = "there is no front matter: the first line must be `---`, and another `---` must close it";
@@ -26,7 +24,7 @@ pub(super) fn parse(origin: Origin, text: &str) -> Result<(Table, &str), Box<Dia
 
 /// Front matter that is not YAML, line by line.
 pub(super) fn lines(origin: Origin, text: &str) -> Option<(Table, &str)> {
-    let origin = Arc::new(origin);
+    let positions = Text::new(origin, text);
     let (front, body) = split(text.trim_start_matches('\u{feff}'))?;
     let mut offset = front.as_ptr() as usize - text.as_ptr() as usize;
     let mut entries: Vec<Entry> = Vec::new();
@@ -34,7 +32,7 @@ pub(super) fn lines(origin: Origin, text: &str) -> Option<(Table, &str)> {
         let begins = line.split_once(':').filter(|(key, _)| is_key(key));
         match (begins, entries.last_mut()) {
             (Some((key, value)), _) => {
-                let place = Place::in_text(&origin, text, offset);
+                let place = positions.place(offset);
                 let node = Node {
                     value: Value::Text(unquoted(value.trim()).to_owned()),
                     place: place.clone(),
@@ -69,10 +67,8 @@ fn unquoted(text: &str) -> &str {
 }
 
 pub(super) fn whole(origin: Origin, text: &str) -> Result<Table, Box<Diagnostic>> {
-    let origin = Arc::new(origin);
-    table(text, "the file", &|offset| {
-        Place::in_text(&origin, text, offset)
-    })
+    let positions = Text::new(origin, text);
+    table(text, "the file", &|offset| positions.place(offset))
 }
 
 fn table(text: &str, what: &str, at: &dyn Fn(usize) -> Place) -> Result<Table, Box<Diagnostic>> {
