@@ -29,6 +29,14 @@ const SEEDS: [&str; 13] = [
     "---\ndescription: x\ntools: [recall]\n---\ntext",
 ];
 
+/// So many cases, or as many as `PROPTEST_CASES` says: `.ci/run` has more.
+pub(crate) fn cases(ordinary: u32) -> ProptestConfig {
+    match std::env::var_os("PROPTEST_CASES") {
+        Some(_) => ProptestConfig::default(),
+        None => ProptestConfig::with_cases(ordinary),
+    }
+}
+
 fn both(bytes: &[u8]) {
     for skip_bad in [false, true] {
         let options = Options {
@@ -65,7 +73,7 @@ fn damaged() -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2_000))]
+    #![proptest_config(cases(400))]
 
     #[test]
     fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
@@ -84,7 +92,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(150))]
+    #![proptest_config(cases(60))]
 
     #[test]
     fn any_settings_and_agents_are_read_or_refused(bytes in damaged(), toml in r#"(\[(log|run|compaction|agents\.x)\]\n|(level|agents|preset|target|lead) = ("a"|1|0\.5|\["x"\]|\{\})\n){0,8}"#) {

@@ -20,6 +20,7 @@ use unisono_context::{
 use unisono_interchange::transcript::{self, Format, Options};
 use unisono_session::machine::{Import, ImportNotes, Input, Machine};
 
+use crate::arbitrary::cases;
 use crate::transcript::read;
 
 const COUNT: Count = Count {
@@ -265,7 +266,7 @@ fn sorted(import: &Import) -> Vec<(Arc<str>, MessageId)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(cases(100))]
 
     #[test]
     fn unisono_loses_nothing(
