@@ -156,6 +156,8 @@ fn a_queued_turn_tells_of_the_call_that_it_waits_for() {
         told.data.contains(&call) && told.data.contains("denied"),
         "{told:?}"
     );
+    // The daemon would wait for the end of a turn that somebody follows.
+    drop(events);
     going.signal("KILL");
     daemon.stop();
 }
