@@ -34,12 +34,7 @@ fn script() -> Script {
 #[test]
 fn a_coordinator_asks_two_agents_over_http_and_joins_their_answers() {
     let file = example();
-    for (kind, model) in [
-        ("openai", "openai/gpt-4o"),
-        ("openai", "openai/gpt-5-mini"),
-        ("anthropic", "anthropic/claude-sonnet-4-5"),
-        ("gemini", "gemini/gemini-2.5-flash"),
-    ] {
+    for (kind, model) in providers::MODELS {
         let provider = FakeProvider::play_on_thread(script());
         let place = providers::place(kind, &provider);
         let args = [

@@ -213,6 +213,15 @@ impl Reply {
         }
     }
 
+    /// The branch that the first event of a chat names. The chat is followed to its end.
+    pub(crate) fn branch(self) -> String {
+        let mut events = self.events();
+        let start: Value = serde_json::from_str(&events.next().unwrap().data).unwrap();
+        events.for_each(drop);
+        let branch = &start["messageMetadata"]["branch"];
+        branch.as_str().unwrap().to_owned()
+    }
+
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let mut named = self.headers.iter().filter(|(known, _)| known == name);
         named.next().map(|(_, value)| value.as_str())

@@ -802,13 +802,8 @@ fn a_person_is_the_author_of_its_messages_and_only_a_program_names_other_people(
     let (first, second) = (json!("m1"), json!("m2"));
     let again = json!({"messages": [says(&first, "user"), says(&before, "assistant"), says(&second, "user")],
         "trigger": "regenerate-message", "messageId": of_eve, "lead": "quiet", "agents": []});
-    let mut events = ada
-        .post(&format!("{base}/chat"), &again)
-        .expect(200)
-        .events();
-    let start: Value = serde_json::from_str(&events.next().unwrap().data).unwrap();
-    events.for_each(drop);
-    let branch = start["messageMetadata"]["branch"].as_str().unwrap();
+    let chat = ada.post(&format!("{base}/chat"), &again).expect(200);
+    let branch = chat.branch();
     assert_ne!(branch, "main");
     let listed = ada.get(&format!("{messages}?branch={branch}"));
     let listed = listed.expect(200).json();

@@ -39,16 +39,19 @@ pub(crate) fn shared(requests: &[unisono_fake_provider::Recorded]) -> usize {
     requests.iter().map(|r| common(&r.body)).min().unwrap()
 }
 
+/// A provider of each dialect, and a model of it.
+pub(crate) const MODELS: [(&str, &str); 4] = [
+    ("openai", "openai/gpt-4o"),
+    ("openai", "openai/gpt-5-mini"),
+    ("anthropic", "anthropic/claude-sonnet-4-5"),
+    ("gemini", "gemini/gemini-2.5-flash"),
+];
+
 #[test]
 fn every_dialect_carries_a_whole_turn_on_one_shared_prefix() {
     let file = example();
-    for (kind, model) in [
-        ("openai", "openai/gpt-4o"),
-        ("openai", "openai/gpt-5-mini"),
-        ("anthropic", "anthropic/claude-sonnet-4-5"),
-        ("gemini", "gemini/gemini-2.5-flash"),
-        ("openai-compatible", "openai-compatible/qwen3"),
-    ] {
+    let compatible = ("openai-compatible", "openai-compatible/qwen3");
+    for (kind, model) in MODELS.into_iter().chain([compatible]) {
         let answer = Answer::text("The migration stands well.").in_pieces_of(5);
         let used = Usage::new(3_000, 7);
         let provider = FakeProvider::play_on_thread(Script::always(answer.usage(used)));

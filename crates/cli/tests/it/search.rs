@@ -5,6 +5,7 @@ use std::fs;
 use serde_json::Value;
 use unisono_fake_provider::{Act, Answer, FakeProvider, Script, block_on};
 
+use crate::providers::MODELS;
 use crate::support::{Place, example};
 
 fn hits(place: &Place, args: &[&str]) -> Vec<Value> {
@@ -185,12 +186,7 @@ fn the_index_is_made_anew_where_it_is_damaged_and_forgets_what_was_deleted() {
 #[test]
 fn an_agent_recalls_what_was_compacted_in_each_dialect() {
     let file = example();
-    for (kind, model) in [
-        ("openai", "openai/gpt-4o"),
-        ("openai", "openai/gpt-5-mini"),
-        ("anthropic", "anthropic/claude-sonnet-4-5"),
-        ("gemini", "gemini/gemini-2.5-flash"),
-    ] {
+    for (kind, model) in MODELS {
         let script = Script::by(|request| {
             let text = String::from_utf8_lossy(&request.body).into_owned();
             Act::answer(

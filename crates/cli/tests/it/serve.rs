@@ -77,13 +77,8 @@ fn a_task_keeps_its_author_when_its_answer_is_regenerated() {
         ];
         let body = json!({"messages": messages, "trigger": trigger, "messageId": message,
             "agents": []});
-        let mut events = daemon
-            .post(&format!("{at}/chat"), &body)
-            .expect(200)
-            .events();
-        let start: Value = serde_json::from_str(&events.next().unwrap().data).unwrap();
-        events.for_each(drop);
-        let branch = start["messageMetadata"]["branch"].as_str().unwrap();
+        let chat = daemon.post(&format!("{at}/chat"), &body).expect(200);
+        let branch = chat.branch();
         assert_ne!(branch, "main");
         let listed = daemon.get(&format!("{at}/messages?branch={branch}"));
         let listed = listed.expect(200).json();
