@@ -103,6 +103,8 @@ pub(crate) struct Plans {
     rounds: u64,
     made: u64,
     seed: u64,
+    /// One in so many commits is gone through: an odd number, as [`Plan::at_commit`] has two halves.
+    every: u64,
     /// The way and the turn whose commits are being gone through, and how many were; none: all were.
     at: Option<((Way, Shape), u64)>,
     /// How many commits a daemon makes, of both turns.
@@ -110,12 +112,13 @@ pub(crate) struct Plans {
 }
 
 impl Plans {
-    /// So many rounds, though not less than there are commits; with a seed, only that one.
-    pub(crate) fn new(rounds: u64, seed: Option<u64>) -> Plans {
+    /// So many rounds, though not less than one in `every` commits needs; with a seed, only that one.
+    pub(crate) fn new(rounds: u64, every: u64, seed: Option<u64>) -> Plans {
         Plans {
             rounds: seed.map_or(rounds, |_| 1),
             made: 0,
             seed: seed.unwrap_or(1),
+            every,
             at: seed.is_none().then_some((SWEPT[0], 0)),
             commits: 0,
         }
@@ -140,7 +143,7 @@ impl Iterator for Plans {
     fn next(&mut self) -> Option<Plan> {
         self.made += 1;
         if let Some((way, number)) = &mut self.at {
-            *number += 1;
+            *number += self.every;
             return Some(Plan::at_commit(*way, *number));
         }
         self.seed += 1;
