@@ -20,6 +20,7 @@ macro_rules! boxed {
 mod batch;
 mod check;
 mod error_kind;
+mod hosts;
 mod link;
 mod members;
 mod options;

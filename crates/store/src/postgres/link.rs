@@ -1,6 +1,6 @@
 //! A connection that is re-established when it breaks.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -9,12 +9,12 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_postgres::config::SslMode;
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{Client, NoTls, Row, Statement};
+use tokio_postgres::{Client, Config, NoTls, Row, Statement};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::check::{self, Role};
 use super::error_kind::{DetailedError, ErrorKind, failed, lost_statement, refused};
-use super::{Options, tls};
+use super::{Options, hosts, tls};
 use crate::error::{Error, Result};
 
 /// The pauses between attempts to connect; each is twice the one before it.
@@ -256,8 +256,7 @@ impl Link {
             }
             Err(_) => {
                 self.broke(session).await;
-                let reason = "it does not answer".to_owned();
-                Err(Error::Unreachable { reason })
+                Err(hangs())
             }
         }
     }
@@ -340,15 +339,43 @@ pub(super) async fn connect_first(options: &Options) -> Result<Client> {
 /// A server that accepts connections and hangs counts as unreachable.
 async fn opened(options: &Options) -> Result<(Client, Role)> {
     let opened = timeout(options.patience, logged_in(options)).await;
-    opened.unwrap_or_else(|_| {
-        Err(Error::Unreachable {
-            reason: "it does not answer".to_owned(),
-        })
-    })
+    opened.unwrap_or_else(|_| Err(hangs()))
+}
+
+fn hangs() -> Error {
+    Error::Unreachable {
+        reason: "it does not answer".to_owned(),
+    }
 }
 
 async fn logged_in(options: &Options) -> Result<(Client, Role)> {
+    let client = connected_to_a_host(options).await?;
+    let role = check::server(&client, options.search_path()).await?;
+    let prepared = client.batch_execute(SETTINGS);
+    prepared.await.map_err(failed("prepare a connection"))?;
+    Ok((client, role))
+}
+
+/// Connects to the first host that lets this program in. One that accepts connections and hangs leaves an
+/// equal share of the time to each of the later ones.
+async fn connected_to_a_host(options: &Options) -> Result<Client> {
     let (config, password_hint) = options.login()?;
+    let until = Instant::now() + options.patience;
+    let mut hosts = VecDeque::from(hosts::each_host(&config));
+    loop {
+        let shares = u32::try_from(hosts.len()).unwrap_or(u32::MAX).max(1);
+        let share = until.saturating_duration_since(Instant::now()) / shares;
+        let host = hosts.pop_front().unwrap_or_else(|| config.clone());
+        let connected = timeout(share, connected_to(&host, options, &password_hint));
+        match connected.await.unwrap_or_else(|_| Err(hangs())) {
+            Err(error) if hosts.is_empty() => return Err(error),
+            Err(error) => tracing::debug!(%error, "the next host of the database is tried"),
+            Ok(client) => return Ok(client),
+        }
+    }
+}
+
+async fn connected_to(config: &Config, options: &Options, password_hint: &str) -> Result<Client> {
     let connected = match config.get_ssl_mode() {
         SslMode::Disable => config.connect(NoTls).await.map(|(client, connection)| {
             drive(connection);
@@ -363,11 +390,7 @@ async fn logged_in(options: &Options) -> Result<(Client, Role)> {
         }
     };
     let user = config.get_user().unwrap_or_default();
-    let client = connected.map_err(|error| not_connected(&error, user, &password_hint))?;
-    let role = check::server(&client, options.search_path()).await?;
-    let prepared = client.batch_execute(SETTINGS);
-    prepared.await.map_err(failed("prepare a connection"))?;
-    Ok((client, role))
+    connected.map_err(|error| not_connected(&error, user, password_hint))
 }
 
 /// Runs the connection of a client until the client is dropped.

@@ -19,6 +19,8 @@ mod faults;
 #[cfg(feature = "postgres")]
 mod full_database;
 mod full_disk;
+#[cfg(feature = "postgres")]
+mod hosts;
 mod kill;
 #[cfg(feature = "postgres")]
 mod members;
