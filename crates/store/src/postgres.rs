@@ -186,10 +186,11 @@ impl Postgres {
         })
     }
 
-    /// The SQL statements that create the tables, to be run by a role that may do so.
+    /// The SQL statements that create the tables, or migrate those of an earlier version, to be run by a
+    /// role that may do so. On tables of a later version they fail, and nothing is changed.
     #[must_use]
     pub const fn schema() -> &'static str {
-        schema::DDL
+        schema::SCRIPT
     }
 
     fn check_open(&self) -> Result<()> {

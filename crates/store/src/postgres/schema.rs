@@ -33,7 +33,9 @@ FROM pg_class JOIN pg_namespace ON pg_namespace.oid = pg_class.relnamespace
 WHERE pg_class.oid = to_regclass('unisono_schema')";
 
 /// The statements that create the tables, or migrate those of an earlier version.
-pub(super) const DDL: &str = "\
+macro_rules! ddl {
+    () => {
+        "\
 CREATE TABLE IF NOT EXISTS unisono_schema (version integer PRIMARY KEY);
 CREATE TABLE IF NOT EXISTS unisono_sessions (
     session uuid PRIMARY KEY,
@@ -103,7 +105,29 @@ CREATE TABLE IF NOT EXISTS unisono_begun (
 );
 DELETE FROM unisono_schema;
 INSERT INTO unisono_schema (version) VALUES (6);
-";
+"
+    };
+}
+
+const DDL: &str = ddl!();
+
+/// The same for clients that run statements: all of them or none, one program at a time, and none on tables
+/// of a later version.
+pub(super) const SCRIPT: &str = concat!(
+    "\
+BEGIN;
+DO $$ BEGIN
+    PERFORM pg_advisory_xact_lock(33053971462450799);
+    CREATE TABLE IF NOT EXISTS unisono_schema (version integer PRIMARY KEY);
+    IF (SELECT max(version) FROM unisono_schema) > 6 THEN
+        RAISE EXCEPTION 'the tables of unisono have version %, these statements make version 6: nothing was \
+touched; use those of the newer version', (SELECT max(version) FROM unisono_schema);
+    END IF;
+END $$;
+",
+    ddl!(),
+    "COMMIT;\n"
+);
 
 pub(super) const TABLES: [&str; 9] = [
     "unisono_sessions",
@@ -265,4 +289,22 @@ fn not_made(error: tokio_postgres::Error) -> Error {
         return failed("make its tables")(error);
     };
     Error::Database { reason }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_statements_for_clients_name_the_lock_and_the_version_of_this_program() {
+        let parts = [
+            format!("pg_advisory_xact_lock({LOCK})"),
+            format!("> {VERSION} THEN"),
+            format!("make version {VERSION}:"),
+            format!("INSERT INTO unisono_schema (version) VALUES ({VERSION});"),
+        ];
+        for part in parts {
+            assert!(SCRIPT.contains(&part), "{part}");
+        }
+    }
 }

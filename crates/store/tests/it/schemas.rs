@@ -6,7 +6,7 @@ use unisono_store::{Engine, Error, SessionId};
 use unisono_test_postgres::Server;
 
 use crate::members::append;
-use crate::postgres::{sql, store};
+use crate::postgres::{client, sql, store};
 
 const A: SessionId = SessionId::from_u128(0xA);
 /// Turns tables of the newest version into tables of an earlier one.
@@ -78,4 +78,32 @@ async fn a_change_of_the_tables_that_the_database_cancels_can_be_tried_again() {
     let engine = opened(&url).await.unwrap();
     assert_eq!(engine.read(A, 1, 9).await.unwrap().len(), 1);
     engine.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_statements_for_clients_change_tables_of_an_earlier_version_and_none_of_a_later_one() {
+    let Some(server) = earlier("changed_by_hand").await else {
+        return;
+    };
+    let client = client(server, "changed_by_hand").await;
+    client.batch_execute(Postgres::schema()).await.unwrap();
+    let columns = "SELECT count(*) FROM pg_attribute WHERE attrelid = 'unisono_members'::regclass \
+                   AND attname = 'refused' AND NOT attisdropped";
+    let count: i64 = client.query_one(columns, &[]).await.unwrap().get(0);
+    assert_eq!(count, 1);
+    let later = "ALTER TABLE unisono_members DROP COLUMN refused; \
+                 UPDATE unisono_schema SET version = 99";
+    client.batch_execute(later).await.unwrap();
+    let refused = client.batch_execute(Postgres::schema()).await.unwrap_err();
+    let text = refused.as_db_error().unwrap().message();
+    assert!(
+        text.contains("version 99") && text.contains("newer version"),
+        "{text}"
+    );
+    client.batch_execute("ROLLBACK").await.unwrap();
+    let count: i64 = client.query_one(columns, &[]).await.unwrap().get(0);
+    assert_eq!(count, 0, "nothing is changed");
+    let version = "SELECT version FROM unisono_schema";
+    let version: i32 = client.query_one(version, &[]).await.unwrap().get(0);
+    assert_eq!(version, 99);
 }
