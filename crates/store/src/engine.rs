@@ -277,7 +277,8 @@ pub trait Engine: Send + Sync + 'static {
     /// it existed. When [`DELETED_USAGE`] itself is deleted, the usage passed here becomes its only
     /// entry.
     ///
-    /// Fails with `Conflict` if `expected_seq` is not its last event; nothing is written then.
+    /// Fails with `Conflict` if `expected_seq` is not its last event, and with `Owned` if another live
+    /// member of the cluster works on it; nothing is written then.
     fn delete_session(&self, deletion: Deletion) -> EngineFuture<'_, bool>;
 
     /// Returns the size of the store; zero for an engine without a disk.

@@ -364,22 +364,6 @@ impl Postgres {
         })
     }
 
-    async fn deleted(&self, deletion: Deletion) -> Result<bool> {
-        admit::check_deletion(&deletion)?;
-        self.check_open()?;
-        self.recent.forget(deletion.session);
-        // A transaction needs a connection of its own.
-        let mut client = link::connect(&self.options).await?;
-        let transaction = client.transaction().await.map_err(failed("begin"))?;
-        if !remove::session(&transaction, &deletion).await? {
-            return Ok(false);
-        }
-        let committed = transaction.commit().await;
-        self.recent.forget(deletion.session);
-        committed.map_err(failed("delete a session"))?;
-        Ok(true)
-    }
-
     async fn vacuumed(&self) -> Result<Vacuumed> {
         let before = self.measured().await?;
         let client = link::connect(&self.options).await?;

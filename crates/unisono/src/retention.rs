@@ -110,7 +110,7 @@ pub fn hourly() -> impl Stream<Item = Timestamp> {
 
 impl Local {
     /// Deletes the sessions that have not changed for this number of days, and logs them. Returns
-    /// their number.
+    /// their number. Leaves those that other programs own to them.
     ///
     /// # Errors
     /// The store failed.
@@ -122,7 +122,11 @@ impl Local {
             if !is_still_old(journal, &old).await? {
                 continue;
             }
-            self.discard(old.session).await?;
+            match self.discard(old.session).await {
+                // Its owner deletes it.
+                Err(error) if error.session_of_another().is_some() => continue,
+                discarded => discarded?,
+            };
             deleted += 1;
             let (session, title) = (old.session, &old.title);
             tracing::info!(%session, title, "a session is deleted: store.retention_days are over");

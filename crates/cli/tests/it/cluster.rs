@@ -185,6 +185,29 @@ fn a_session_is_worked_on_by_one_daemon_and_reached_through_all() {
 }
 
 #[test]
+fn a_session_of_a_daemon_is_not_deleted_by_a_command_on_another_machine() {
+    let Some(server) = Server::start(&[]) else {
+        return;
+    };
+    let [here, there] = [0; 2].map(|_| steady_machine(&server, ""));
+    let daemon = daemon(&there);
+    let id = session(&daemon, "The migration is on Friday.");
+    let path = format!("/v1/sessions/{id}");
+    let delete = ["sessions", "delete", &id, "--yes"];
+    let prune = ["sessions", "prune", "--older-than", "0m", "--yes"];
+    for command in [&delete[..], &prune] {
+        let refused = here.call(command);
+        assert_ne!(refused.code, Some(0), "{refused:?}");
+        refused.says(&["is owned by", "http://127.0.0.1:"]);
+    }
+    daemon.get(&path).expect(200);
+    // On its machine the daemon is asked.
+    there.call(&delete).expect(0);
+    daemon.get(&path).expect(404);
+    daemon.stop();
+}
+
+#[test]
 fn open_turns_of_a_daemon_that_is_killed_go_on_at_another_with_the_same_bytes() {
     let Some(server) = Server::database() else {
         return;

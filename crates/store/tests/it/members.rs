@@ -119,6 +119,41 @@ async fn a_session_belongs_to_the_program_that_claimed_it_while_that_one_lives()
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_session_of_a_live_program_is_deleted_by_that_one_alone() {
+    let Some(plain) = store("deleted_beside").await else {
+        return;
+    };
+    plain.close().await.unwrap();
+    let one = member("deleted_beside", LATE).await;
+    let other = member("deleted_beside", LATE).await;
+    let announcement = Announcement {
+        address: Some("http://127.0.0.1:1".to_owned()),
+        ..Announcement::default()
+    };
+    cluster(&one).announce(announcement).await.unwrap();
+    let claim = one.claim(A).await.unwrap();
+    one.append(append(claim.epoch, 0)).await.unwrap();
+    let deletion = || Deletion::of_session(A);
+    let refused = other.delete_session(deletion()).await.unwrap_err();
+    assert!(refused.is_owned_elsewhere(), "{refused}");
+    assert!(
+        refused.to_string().contains("http://127.0.0.1:1"),
+        "{refused}"
+    );
+    // Its owner goes on, and may delete it.
+    assert_eq!(one.append(append(claim.epoch, 1)).await.unwrap(), 2);
+    assert!(one.delete_session(deletion()).await.unwrap());
+    assert!(!other.delete_session(deletion()).await.unwrap());
+    // So may any program, if the owner is gone.
+    let claim = one.claim(A).await.unwrap();
+    one.append(append(claim.epoch, 0)).await.unwrap();
+    stop_beating("deleted_beside", &one).await;
+    assert!(other.delete_session(deletion()).await.unwrap());
+    one.close().await.unwrap();
+    other.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_newest_events_of_an_own_session_are_read_without_the_database() {
     let Some(plain) = store("recent").await else {
         return;

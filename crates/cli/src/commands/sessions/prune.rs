@@ -51,7 +51,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let service = app.changer().await?;
     let PruneCandidates { old, open } = older_than(&*service, before, &args.label).await?;
     let many = show::many(old.len() as u64, "session");
-    let mut gone = Vec::new();
+    let (mut gone, mut done) = (Vec::new(), Ok(()));
     if args.dry_run {
         gone = old;
     } else if !old.is_empty() {
@@ -62,14 +62,20 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
             return Ok(());
         }
         for old in old {
-            if is_deleted(&*service, &old).await? {
-                gone.push(old);
+            match is_deleted(&*service, &old).await {
+                Ok(true) => gone.push(old),
+                Ok(false) => {}
+                Err(error) => {
+                    done = Err(error);
+                    break;
+                }
             }
         }
     }
     service.close().await;
+    // Also what was deleted before an error.
     report(app, &args, before, &gone, open);
-    Ok(())
+    done
 }
 
 struct PruneCandidates {
