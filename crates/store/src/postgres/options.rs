@@ -238,11 +238,14 @@ fn unreadable(url: &str) -> String {
     };
     let names: Vec<&str> = keys.filter(is_name).collect();
     if let Some(unknown) = names.iter().find(|name| !PARAMETERS.contains(name)) {
-        let instead = match unknown.starts_with("ssl") {
-            true => {
+        let instead = match *unknown {
+            "sslcert" | "sslkey" | "sslpassword" => {
+                ", nor is a certificate of the client: let the role log in with a password"
+            }
+            "sslrootcert" => {
                 ": name the authorities in the variable SSL_CERT_FILE, and set sslmode=verify-full"
             }
-            false => "",
+            _ => "",
         };
         return format!("the parameter `{unknown}` is not supported{instead}");
     }
@@ -296,6 +299,10 @@ mod tests {
             (
                 "postgres://me:x@db/x?sslmode=verify-full&sslrootcert=/s3cret",
                 "`sslrootcert` is not supported: name the authorities in the variable SSL_CERT_FILE",
+            ),
+            (
+                "postgres://me:x@db/x?sslcert=/s3cret&sslkey=/s3cret",
+                "`sslcert` is not supported, nor is a certificate of the client",
             ),
             (
                 "postgres://me:x@db/x?sslmode=allow&password=s3cret",
