@@ -53,8 +53,9 @@ pub struct Member {
 pub struct Beat {
     /// Number of successful beats.
     pub count: u64,
-    /// How often the others considered it gone while it was alive. It owns the sessions that no other
-    /// member has claimed since.
+    /// How often the others considered it gone while it was alive: it owns the sessions that no other
+    /// member has claimed since. Or the database was set back to an earlier state: it has to claim all of
+    /// its sessions again.
     pub lapses: u64,
     /// Whether there are sessions of members that are gone, which are to be taken over. If this program
     /// was cut off itself, the others are not gone until one lease after its return.

@@ -68,6 +68,8 @@ pub(super) struct Membership {
     fenced: AtomicU64,
     /// The time at which the last successful beat began.
     seen: Mutex<Instant>,
+    /// The id under which the last successful beat was, and its time by the database's clock.
+    acknowledged: Mutex<Option<(Uuid, i64)>>,
     /// The last absence of this program. Before its first one: the absence of all members before it
     /// joined.
     absence: Mutex<Option<Absence>>,
@@ -105,6 +107,7 @@ impl Membership {
             beats: watch::Sender::default(),
             fenced: AtomicU64::new(0),
             seen: Mutex::new(Instant::now()),
+            acknowledged: Mutex::default(),
             absence: Mutex::default(),
             at_once: Notify::new(),
             is_short: AtomicBool::new(false),
@@ -230,9 +233,11 @@ impl Membership {
         };
         let announced = lock(&self.announced).clone();
         let is_short = self.is_short.load(Ordering::Relaxed);
-        let begun = Instant::now();
+        let (begun, last) = (Instant::now(), self.recorded_beat(id));
         let rows = self.renewed(id, drains, is_short, &announced).await?;
-        let kept = self.kept(&rows, id).await?;
+        self.record_beat(&rows, id);
+        let set_back = rows::set_back(&rows, id, last).filter(|_| self.id() == id);
+        let kept = self.kept(&rows, id, set_back).await?;
         let members = rows.iter().map(|row| self.known_by_beat(row, id));
         let members: Vec<MemberRow> = members.collect();
         self.probe_after(&members);
@@ -292,8 +297,25 @@ impl Membership {
     }
 
     /// The sessions that are still its own, if a beat is the first one after an absence. From that beat
-    /// on nobody takes them over.
-    async fn kept(&self, rows: &[Row], id: Uuid) -> Result<Option<Vec<SessionInfo>>> {
+    /// on nobody takes them over. None of them, if the database was set back: what this program knows is of
+    /// a later state.
+    async fn kept(
+        &self,
+        rows: &[Row],
+        id: Uuid,
+        set_back: Option<Duration>,
+    ) -> Result<Option<Vec<SessionInfo>>> {
+        if let Some(age) = set_back {
+            tracing::error!(
+                seconds = age.as_secs(),
+                "the database was set back to an earlier state: what was written since is lost, and this \
+                 program reads its sessions again"
+            );
+            // Those that were alive then have time to come back.
+            let now = Instant::now();
+            self.note_absence(now.checked_sub(age).unwrap_or(now));
+            return Ok(Some(Vec::new()));
+        }
         if !self.returned(rows, id) {
             return Ok(None);
         }
@@ -312,10 +334,16 @@ impl Membership {
         if self.holds_lease() && own.is_some_and(|own| own.member.is_alive) {
             return false;
         }
-        let (seen, mut absence) = (*lock(&self.seen), lock(&self.absence));
-        let now = Instant::now();
-        *absence = Some(Absence::new(*absence, seen, now, self.takeover_after));
+        let seen = *lock(&self.seen);
+        self.note_absence(seen);
         true
+    }
+
+    /// Records that no program could send a beat since then.
+    fn note_absence(&self, since: Instant) {
+        let mut absence = lock(&self.absence);
+        let now = Instant::now();
+        *absence = Some(Absence::new(*absence, since, now, self.takeover_after));
     }
 
     fn learnt(
@@ -347,7 +375,7 @@ impl Membership {
             tracing::warn!(
                 kept = mine.len(),
                 lost = before - mine.len(),
-                "this program was cut off from the others for longer than `cluster.takeover_after`"
+                "the others may have taken over sessions of this program"
             );
         }
         mine.is_draining = beat.is_draining;

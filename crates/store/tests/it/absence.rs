@@ -1,4 +1,4 @@
-//! Programs that are cut off from the database for longer than a lease.
+//! Programs that are cut off from the database for longer than a lease, or whose database is set back.
 
 use std::time::{Duration, Instant};
 
@@ -11,6 +11,17 @@ use crate::postgres::{own_server, sql};
 const A: SessionId = SessionId::from_u128(0xA);
 const LEASE: Duration = Duration::from_secs(3);
 
+/// Adds a program with a session, whose last beat was when that of this one was.
+fn with_another(id: &str) -> String {
+    format!(
+        "INSERT INTO unisono_members SELECT '00000000-0000-0000-0000-00000000000b', instance, 'other', \
+         version, 'http://127.0.0.1:1', token, agents, false, joined_unix_ms, beat_unix_ms \
+         FROM unisono_members WHERE member = '{id}'; \
+         INSERT INTO unisono_sessions SELECT '00000000-0000-0000-0000-00000000000b', 1, 0, 0, false, \
+         0, 0, '00000000-0000-0000-0000-00000000000b'"
+    )
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn who_was_cut_off_keeps_its_sessions_and_gives_the_others_time_to_come_back() {
     let Some(server) = own_server(&[]).await else {
@@ -22,14 +33,7 @@ async fn who_was_cut_off_keeps_its_sessions_and_gives_the_others_time_to_come_ba
     let claim = one.claim(A).await.unwrap();
     one.append(append(claim.epoch, 0)).await.unwrap();
     // Another program that is alive, with a session, and does not come back. One that left before.
-    let id = own_id(&one).await;
-    let statements = format!(
-        "INSERT INTO unisono_members SELECT '00000000-0000-0000-0000-00000000000b', instance, 'other', \
-         version, 'http://127.0.0.1:1', token, agents, false, joined_unix_ms, beat_unix_ms \
-         FROM unisono_members WHERE member = '{id}'; \
-         INSERT INTO unisono_sessions SELECT '00000000-0000-0000-0000-00000000000b', 1, 0, 0, false, \
-         0, 0, '00000000-0000-0000-0000-00000000000b'"
-    );
+    let statements = with_another(&own_id(&one).await);
     sql(&server, "talks", &statements).await;
     let crashed = server.clone();
     tokio::task::spawn_blocking(move || crashed.crash())
@@ -96,4 +100,38 @@ async fn who_starts_after_an_outage_gives_the_others_time_to_come_back() {
         [A]
     );
     two.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_finds_the_database_set_back_reads_its_sessions_again() {
+    let Some(server) = own_server(&[]).await else {
+        return;
+    };
+    let options = Options::new(&server.url("talks"), None).unwrap();
+    let one = Postgres::open(options.member(LEASE)).await.unwrap();
+    let claim = one.claim(A).await.unwrap();
+    for seq in 0..2 {
+        one.append(append(claim.epoch, seq)).await.unwrap();
+    }
+    // The first beat does not show what it wrote.
+    beat(&one, |beat| beat.count > 2).await;
+    // A minute ago there was one event, and another program.
+    let statements = format!(
+        "UPDATE unisono_sessions SET last_seq = 1; DELETE FROM unisono_events WHERE seq = 2; \
+         UPDATE unisono_members SET beat_unix_ms = beat_unix_ms - 60000; {}",
+        with_another(&own_id(&one).await)
+    );
+    let back = Instant::now();
+    sql(&server, "talks", &statements).await;
+    beat(&one, |beat| beat.lapses > 0).await;
+    assert!(cluster(&one).holds_lease() && !cluster(&one).is_own(A));
+    assert_eq!(one.read(A, 1, 9).await.unwrap().len(), 1);
+    let again = one.claim(A).await.unwrap();
+    assert_eq!((again.epoch, again.last_seq), (claim.epoch + 1, 1));
+    assert_eq!(one.append(append(again.epoch, 1)).await.unwrap(), 2);
+    // The other program has time to come back.
+    beat(&one, |beat| beat.has_gone).await;
+    assert!(back.elapsed() >= LEASE, "{:?}", back.elapsed());
+    assert_eq!(cluster(&one).take_over(9).await.unwrap().len(), 1);
+    one.close().await.unwrap();
 }

@@ -1,4 +1,5 @@
-//! The time during which this program was cut off from the database. Without I/O.
+//! The time during which this program was cut off from the database, or the database was set back by. Without
+//! I/O.
 
 use std::time::Duration;
 

@@ -50,6 +50,18 @@ impl Membership {
         rows
     }
 
+    /// Records the beat that returned these rows. The first beat of a program returns no row of its own.
+    pub(super) fn record_beat(&self, rows: &[Row], id: Uuid) {
+        let at = rows.first().and_then(|row| row.get::<_, Option<i64>>(21));
+        *lock(&self.acknowledged) = at.map(|at| (id, at));
+    }
+
+    /// The time of the last recorded beat under that id.
+    pub(super) fn recorded_beat(&self, id: Uuid) -> Option<i64> {
+        let recorded = lock(&self.acknowledged).filter(|(of, _)| *of == id);
+        recorded.map(|(_, at)| at)
+    }
+
     /// The member of a row, without what only a beat returns.
     pub(super) fn known(&self, row: &Row, id: Uuid) -> MemberRow {
         let age = Duration::from_millis(unsigned(row, 7));
@@ -93,4 +105,12 @@ impl Membership {
             ..self.known(row, id)
         }
     }
+}
+
+/// How old the beat is that the database has of a program, if it has lost a later one that it acknowledged:
+/// it was set back to an earlier state.
+pub(super) fn set_back(rows: &[Row], id: Uuid, acknowledged: Option<i64>) -> Option<Duration> {
+    let own = rows.iter().find(|row| row.get::<_, Uuid>(0) == id)?;
+    let last: i64 = own.get(20);
+    (last < acknowledged?).then(|| Duration::from_millis(unsigned(own, 7)))
 }

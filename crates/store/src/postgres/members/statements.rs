@@ -9,7 +9,8 @@ macro_rules! now {
 /// Renews a member's row. Returns all rows as they were before, the sum of the versions of all shared
 /// documents and of the journal of tokens ($11), the pauses of other members, in milliseconds, the
 /// last entry of the journal of automatic starts ($12), who is about to free budget, how long members have
-/// been waiting for budget ($14), in milliseconds, and whose writes are refused.
+/// been waiting for budget ($14), in milliseconds, whose writes are refused, the times of the last beats, and
+/// that of this one.
 pub(super) const BEAT: &str = concat!(
     "WITH beat AS (
     INSERT INTO unisono_members AS me (member, instance, name, version, address, token, agents,
@@ -30,6 +31,7 @@ pub(super) const BEAT: &str = concat!(
         joined_unix_ms = CASE WHEN me.instance = excluded.instance THEN me.joined_unix_ms
                               ELSE excluded.joined_unix_ms END,
         beat_unix_ms = excluded.beat_unix_ms
+    RETURNING beat_unix_ms
 ), held AS MATERIALIZED (
     SELECT provider, model, until_unix_ms - ",
     now!(),
@@ -48,7 +50,7 @@ SELECT member, name, version, address, token, agents, joined_unix_ms, ",
     (SELECT array_agg(remaining) FROM held),
     coalesce((SELECT last_seq FROM unisono_sessions WHERE session = $12), 0), spending, ",
     now!(),
-    " - short_unix_ms, refused
+    " - short_unix_ms, refused, beat_unix_ms, (SELECT beat_unix_ms FROM beat)
 FROM unisono_members"
 );
 
