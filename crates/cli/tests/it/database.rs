@@ -203,6 +203,8 @@ fn a_database_is_asked_by_tls_and_verified_where_that_is_set() {
     listed(&full, Some(AUTHORITY)).expect(0);
     let unknown = listed(&full, None).expect(1);
     unknown.says(&["certificate", "SSL_CERT_FILE"]);
+    let missing = listed(&full, Some("/nowhere/authority.pem")).expect(1);
+    missing.says(&["SSL_CERT_FILE", "/nowhere/authority.pem"]);
     let other = full.replace("127.0.0.1", "localhost");
     listed(&other, Some(AUTHORITY))
         .expect(1)

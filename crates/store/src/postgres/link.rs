@@ -1,6 +1,7 @@
 //! A connection that is re-established when it breaks.
 
 use std::collections::{HashMap, VecDeque};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -445,6 +446,15 @@ fn not_connected(error: &tokio_postgres::Error, user: &str, password_hint: &str)
 
 /// Why there is no encrypted connection, and what to do.
 fn not_encrypted(reason: &str) -> String {
+    let authorities = std::env::var_os("SSL_CERT_FILE").map(PathBuf::from);
+    if let Some(file) = authorities.filter(|file| reason.contains("certificate") && !file.exists())
+    {
+        let file = file.display();
+        return format!(
+            "there is no encrypted connection to it: {reason}; the file {file}, which the variable \
+             SSL_CERT_FILE names, is not there"
+        );
+    }
     let advice = if reason.contains("certificate") {
         "; name the host in `store.url` as its certificate does, and the certificate's authority in the \
          variable SSL_CERT_FILE if this machine does not know it"
