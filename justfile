@@ -71,6 +71,10 @@ soak rounds="1000":
 soak-cluster rounds="1000":
     UNISONO_SOAK_ROUNDS={{rounds}} cargo test --release -p unisono-cli --test cluster
 
+# The tests of the store on the oldest and the newest PostgreSQL that it supports (from npm).
+postgres:
+    tests/postgres/versions.sh
+
 # The page in a real browser, and OpenAI's own clients against the daemon; screenshots go to DIR.
 browser DIR="":
     cargo build -p unisono-cli -p unisono-fake-provider

@@ -1,9 +1,10 @@
 //! A PostgreSQL server for tests: in a directory of its own, on loopback, ended with its test.
 //!
-//! `UNISONO_TEST_POSTGRES=postgres://unisono@127.0.0.1:PORT/postgres` names a running server, such as of
-//! another version, for the tests that share one. `unisono` must be a superuser there, all roles must be let
-//! in without a password, and `psql` must be installed here. `UNISONO_TEST_POSTGRES_REQUIRED=1` makes a
-//! test fail where PostgreSQL is not installed; else it says that it was skipped.
+//! Its programs, `initdb` and `postgres`, are the first ones on the `PATH`, or those of Debian's packages.
+//! `UNISONO_TEST_POSTGRES=postgres://unisono@127.0.0.1:PORT/postgres` names a running server for the tests
+//! that share one. `unisono` must be a superuser there, all roles must be let in without a password, and
+//! `psql` must be installed here. `UNISONO_TEST_POSTGRES_REQUIRED=1` makes a test fail where PostgreSQL is
+//! not installed; else it says that it was skipped.
 #![allow(
     clippy::panic,
     clippy::print_stderr,
