@@ -1,7 +1,7 @@
 //! The head of a summary: the texts of persons that wrote an earlier one.
 //!
-//! They stay as they are in all later summaries, up to half of the cap. Beyond it the end of a text is
-//! summarised like the text of any earlier summary.
+//! They stay as they are in all later summaries, up to half of the cap, or 100 tokens if that is more. Beyond
+//! it the end of a text is summarised like the text of any earlier summary.
 
 use std::sync::Arc;
 
@@ -14,6 +14,9 @@ use super::extract::summary_of;
 
 /// The part of a summary's cap for its head.
 const HEAD_PART: u64 = 2;
+/// The tokens that a head may have in a smaller cap, as far as the cap has them: a summary of few messages
+/// would end what its successors keep.
+const HEAD_LEAST: u64 = 100;
 
 /// The head of a summary, and the earlier summaries without it.
 #[derive(Clone, Debug, Default)]
@@ -35,7 +38,8 @@ impl Head {
         cap: Tokens,
         count: CountTokens<'_>,
     ) -> Head {
-        let share = Tokens(cap.0 / HEAD_PART / kept.len().max(1) as u64);
+        let room = (cap.0 / HEAD_PART).max(HEAD_LEAST.min(cap.0));
+        let share = Tokens(room / kept.len().max(1) as u64);
         let (mut texts, mut rest) = (Vec::new(), Vec::new());
         for made in kept {
             let (span, whole) = (made.range(), made.text_to_keep());
@@ -159,6 +163,16 @@ mod tests {
         assert_eq!(*span, person.range());
         assert_eq!(lines(&head.text) + lines(rest), 40);
         assert!(lines(&head.text) > 5);
+    }
+
+    #[test]
+    fn a_summary_of_few_messages_keeps_a_short_text() {
+        let person = summary(1, "Shut.");
+        let whole = kept_text(person.range(), "Shut.", true);
+        let kept = [person];
+        let head = |cap| Head::new(&kept, &kept, Tokens(cap), &bytes);
+        assert_eq!(head(whole.len() as u64).text, whole);
+        assert_eq!(head(whole.len() as u64 - 1).text, "");
     }
 
     #[test]
