@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use serde::de::value::SeqAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 
 /// Objects and arrays that fit in this many bytes stay on one line.
@@ -88,12 +89,7 @@ impl Json {
         }
         write_line(if has_name { context } else { &named }, &line, out);
         for (key, value) in members.iter().filter(|(_, value)| value.short().is_none()) {
-            let path = if named.is_empty() {
-                key.clone()
-            } else {
-                format!("{named} {key}")
-            };
-            value.write_lines(&path, out);
+            value.write_lines(format!("{named} {key}").trim_start(), out);
         }
     }
 
@@ -150,6 +146,14 @@ impl<'de> Deserialize<'de> for Json {
 
 struct JsonVisitor;
 
+macro_rules! plain_values {
+    ($($visit:ident: $value:ty),+) => {
+        $(fn $visit<E>(self, value: $value) -> Result<Json, E> {
+            Ok(Json::Plain(value.to_string()))
+        })+
+    };
+}
+
 impl<'de> Visitor<'de> for JsonVisitor {
     type Value = Json;
 
@@ -161,36 +165,10 @@ impl<'de> Visitor<'de> for JsonVisitor {
         Ok(Json::Plain("none".to_owned()))
     }
 
-    fn visit_bool<E>(self, value: bool) -> Result<Json, E> {
-        Ok(Json::Plain(value.to_string()))
-    }
+    plain_values!(visit_bool: bool, visit_i64: i64, visit_u64: u64, visit_f64: f64, visit_str: &str);
 
-    fn visit_i64<E>(self, value: i64) -> Result<Json, E> {
-        Ok(Json::Plain(value.to_string()))
-    }
-
-    fn visit_u64<E>(self, value: u64) -> Result<Json, E> {
-        Ok(Json::Plain(value.to_string()))
-    }
-
-    fn visit_f64<E>(self, value: f64) -> Result<Json, E> {
-        Ok(Json::Plain(value.to_string()))
-    }
-
-    fn visit_str<E>(self, value: &str) -> Result<Json, E> {
-        Ok(Json::Plain(value.to_owned()))
-    }
-
-    fn visit_string<E>(self, value: String) -> Result<Json, E> {
-        Ok(Json::Plain(value))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Json, A::Error> {
-        let mut items = Vec::new();
-        while let Some(item) = seq.next_element()? {
-            items.push(item);
-        }
-        Ok(Json::Array(items))
+    fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<Json, A::Error> {
+        Vec::deserialize(SeqAccessDeserializer::new(seq)).map(Json::Array)
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Json, A::Error> {

@@ -14,7 +14,8 @@ pub(in crate::extractive) struct Shape {
 /// Calls `found` with each word of a text.
 pub(in crate::extractive) fn words(text: &str, found: &mut impl FnMut(&str, Shape)) {
     let mut at = 0;
-    while let Some(start) = next_start(text, at) {
+    while let Some(start) = text[at..].find(char::is_alphanumeric) {
+        let start = at + start;
         let rest = &text[start..];
         if rest.starts_with(unspaced) {
             let end = rest.find(|c| !unspaced(c)).unwrap_or(rest.len());
@@ -32,27 +33,6 @@ pub(in crate::extractive) fn words(text: &str, found: &mut impl FnMut(&str, Shap
             let parts = word.split(['-', '\'', '’']).filter(|part| !part.is_empty());
             parts.for_each(|part| found(part, self::shape(part)));
         }
-    }
-}
-
-/// The beginning of the next word at or after `from`.
-fn next_start(text: &str, from: usize) -> Option<usize> {
-    let bytes = text.as_bytes();
-    let mut at = from;
-    loop {
-        let byte = *bytes.get(at)?;
-        if byte.is_ascii_alphanumeric() {
-            return Some(at);
-        }
-        if byte < 0x80 {
-            at += 1;
-            continue;
-        }
-        let c = text[at..].chars().next()?;
-        if c.is_alphanumeric() {
-            return Some(at);
-        }
-        at += c.len_utf8();
     }
 }
 
@@ -88,54 +68,23 @@ fn word_end(text: &str) -> (usize, bool) {
 }
 
 fn shape(word: &str) -> Shape {
-    if word.is_ascii() {
-        return ascii_shape(word.as_bytes());
-    }
     let mut shape = Shape {
         capital: word.starts_with(char::is_uppercase),
         ..Shape::default()
     };
+    // Most words have small ASCII letters only, but for the first one.
+    let mut others = word.bytes().skip(usize::from(shape.capital));
+    if others.all(|byte| byte.is_ascii_lowercase()) {
+        shape.letter = !word.is_empty();
+        return shape;
+    }
     let mut previous_small = false;
     for (index, c) in word.chars().enumerate() {
         shape.digit |= c.is_ascii_digit();
         shape.letter |= c.is_alphabetic();
         shape.joined |= matches!(c, '_' | '/' | '@' | '.');
-        let upper = c.is_uppercase();
-        shape.mixed |= upper && (previous_small || index == 1);
+        shape.mixed |= c.is_uppercase() && (previous_small || index == 1);
         previous_small = c.is_lowercase();
-    }
-    shape.joined &= shape.letter;
-    shape
-}
-
-/// [`shape`] of an ASCII word; most words are ASCII, and most of these are in lower case.
-fn ascii_shape(word: &[u8]) -> Shape {
-    let mut shape = Shape {
-        capital: word.first().is_some_and(u8::is_ascii_uppercase),
-        ..Shape::default()
-    };
-    let rest = &word[usize::from(shape.capital)..];
-    if rest.iter().all(u8::is_ascii_lowercase) {
-        shape.letter = !word.is_empty();
-        return shape;
-    }
-    let mut previous_small = false;
-    for (index, byte) in word.iter().enumerate() {
-        match byte {
-            b'a'..=b'z' => {
-                shape.letter = true;
-                previous_small = true;
-                continue;
-            }
-            b'A'..=b'Z' => {
-                shape.letter = true;
-                shape.mixed |= previous_small || index == 1;
-            }
-            b'0'..=b'9' => shape.digit = true,
-            b'_' | b'/' | b'@' | b'.' => shape.joined = true,
-            _ => {}
-        }
-        previous_small = false;
     }
     shape.joined &= shape.letter;
     shape
