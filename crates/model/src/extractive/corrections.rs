@@ -20,7 +20,7 @@ use super::readability::dangles;
 use super::split::Block;
 use super::terms::{Class, Marks, Term};
 pub(super) use choice::CorrectedChoice;
-use statement::Statement;
+use statement::{Kind, Statement};
 
 /// A change that names no subject ("it moved to 21 May") refers to one of so many messages before
 /// it.
@@ -117,7 +117,7 @@ impl<'p, 'a> LaterStatements<'p, 'a> {
             && (has_cue(unit)
                 || unit.cues.intersects(Cues::DATE)
                 || self.pool.has_class(index, Class::Number)
-                || statement::names_status(unit.text))
+                || unit.marks.intersects(Marks::STATUS))
     }
 
     fn newest_correction(
@@ -245,7 +245,7 @@ impl<'p, 'a> LaterStatements<'p, 'a> {
         let is_changed = is_same && is_certain() && later.changes_value_of(earlier);
         let is_by_another = || later.has_other_name_than(earlier) && shared > 1 && covers(0.0, 0.5);
         let contradicts = units[1].cues.intersects(Cues::CORRECTION);
-        let is_of_same = || !later.is_of_others_than(earlier);
+        let is_of_same = || !later.has_only_others(Kind::Name, earlier);
         if has_cue && is_changed && is_of_same() || contradicts && is_by_another() {
             return Some(match later.may_be_of_others_than(earlier) {
                 true => Strength::Completes,

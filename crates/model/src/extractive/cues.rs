@@ -6,8 +6,9 @@
 
 use std::borrow::Cow;
 use std::ops::Range;
-use std::sync::OnceLock;
+use std::sync::LazyLock;
 
+use super::days::has_word;
 use super::matcher::Phrases;
 
 /// A set of cues.
@@ -61,10 +62,9 @@ impl Cues {
             cues = cues.with(Cues::CORRECTION);
         }
         let end = text.trim_end_matches(['"', ')', '*', '_', '”', ' ']);
-        if end.ends_with(['?', '？']) {
-            cues.with(Cues::QUESTION)
-        } else {
-            cues
+        match end.ends_with(['?', '？']) {
+            true => cues.with(Cues::QUESTION),
+            false => cues,
         }
     }
 }
@@ -83,27 +83,19 @@ pub(super) fn without_phrases(text: &str, cues: Cues) -> Cow<'_, str> {
 fn contradicts(text: &str) -> bool {
     let mut words = text.split(|c: char| !c.is_alphanumeric() && c != '\'');
     let first = words.next().unwrap_or_default();
-    let begins_so = CONTRADICTING
-        .iter()
-        .any(|word| word.eq_ignore_ascii_case(first));
-    begins_so && words.filter(|word| !word.is_empty()).count() >= 3
+    has_word(CONTRADICTING, &first.to_lowercase())
+        && words.filter(|word| !word.is_empty()).count() >= 3
 }
 
 /// Words with which a contradiction begins.
-const CONTRADICTING: [&str; 6] = ["no", "nope", "actually", "nein", "doch", "nee"];
+const CONTRADICTING: &str = "no nope actually nein doch nee";
 
 /// The phrases in a text, each with its cue.
 fn found(text: &str) -> impl Iterator<Item = (Range<usize>, Cues)> {
-    static MATCHER: OnceLock<Option<Phrases<Cues>>> = OnceLock::new();
-    let build = || {
-        let phrases = PHRASES
-            .iter()
-            .chain(&OTHER_LANGUAGES)
-            .flat_map(|&(cue, bars)| bars.split('|').map(move |text| (text, cue)));
-        Phrases::new(phrases)
-    };
-    let phrases = MATCHER.get_or_init(build).iter();
-    phrases.flat_map(move |phrases| phrases.find(text))
+    static MATCHER: LazyLock<Option<Phrases<Cues>>> = LazyLock::new(|| {
+        Phrases::of_table(&[PHRASES.as_slice(), OTHER_LANGUAGES.as_slice()].concat())
+    });
+    MATCHER.iter().flat_map(move |phrases| phrases.find(text))
 }
 
 /// The phrases of each cue, separated by bars.

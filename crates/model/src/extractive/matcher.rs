@@ -23,6 +23,12 @@ impl<M: Copy> Phrases<M> {
         Some(Phrases { matcher, meanings })
     }
 
+    /// The phrases of each meaning are separated by bars.
+    pub(super) fn of_table(table: &[(M, &str)]) -> Option<Phrases<M>> {
+        let each = table.iter();
+        Phrases::new(each.flat_map(|&(of, bars)| bars.split('|').map(move |text| (text, of))))
+    }
+
     /// The places of the phrases in a text that are no parts of other words, with their meanings.
     pub(super) fn find(&self, text: &str) -> impl Iterator<Item = (Range<usize>, M)> {
         let found = self.matcher.find_iter(text);

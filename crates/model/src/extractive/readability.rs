@@ -1,17 +1,16 @@
 //! How readable a unit is outside its context.
 
 use super::cues::Cues;
+use super::days::has_word;
 use super::passage::PassageKind;
 use super::pool::{Pool, Unit};
 use super::split::Block;
 
 /// Words that refer to earlier text.
-const PRONOUNS: [&str; 21] = [
-    "it", "its", "it's", "he", "he's", "his", "she", "she's", "her", "they", "they're", "their",
-    "this", "that", "that's", "these", "those", "both", "which", "such", "them",
-];
+const PRONOUNS: &str = "it its it's he he's his she she's her they they're their this that that's \
+    these those both which such them";
 /// Words that continue earlier text; the rest may be understandable alone.
-const CONNECTIVES: [&str; 8] = ["and", "but", "so", "then", "also", "or", "because", "plus"];
+const CONNECTIVES: &str = "and but so then also or because plus";
 /// The minimum terms of a statement.
 const TERMS: usize = 3;
 /// A longer quote would be too long with another one.
@@ -38,14 +37,15 @@ pub(super) fn dangles(unit: &Unit<'_>) -> bool {
     if unit.kind != PassageKind::Text {
         return false;
     }
-    let mut words = unit.text.split_whitespace().map(bare);
-    let first = words.find(|word| !word.is_empty()).unwrap_or_default();
-    let first = first.to_lowercase().replace('’', "'");
-    if CONNECTIVES.contains(&first.as_str()) {
-        let next = words.next().unwrap_or_default().to_lowercase();
-        return PRONOUNS.contains(&next.replace('’', "'").as_str());
+    let words = unit.text.split_whitespace().map(bare);
+    let lower = |word: &str| word.to_lowercase().replace('’', "'");
+    let mut words = words.filter(|word| !word.is_empty()).map(lower);
+    let first = words.next().unwrap_or_default();
+    let refers = |word: &str| has_word(PRONOUNS, word);
+    match has_word(CONNECTIVES, &first) {
+        true => words.next().is_some_and(|next| refers(&next)),
+        false => refers(&first),
     }
-    PRONOUNS.contains(&first.as_str())
 }
 
 /// A word without the signs around it.

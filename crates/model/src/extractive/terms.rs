@@ -11,6 +11,7 @@ use std::sync::OnceLock;
 
 use rust_stemmers::{Algorithm, Stemmer};
 
+use super::days::has_word;
 pub(super) use words::{Shape, unspaced, words};
 
 /// A distinct stem, name, number or identifier.
@@ -42,48 +43,46 @@ impl Marks {
     /// `yesterday`, `last`, `May`.
     pub(super) const TIME: Marks = Marks(4);
 
+    /// The condition of something: `open`, `paid`.
+    pub(super) const STATUS: Marks = Marks(8);
+
     /// Whether it has any of `others`.
     pub(super) const fn intersects(self, others: Marks) -> bool {
         self.0 & others.0 != 0
     }
 
     fn detect(lower: &str) -> Marks {
-        const WORDS: [(Marks, &str); 3] = [
-            (
-                Marks::FIRST,
-                " i i'm i've i'd i'll my me mine we we're we've our us ",
-            ),
-            (
-                Marks::PAST,
-                " was were went had got did made took found lost bought told gave met came saw \
-                 felt began broke chose fell grew heard held kept knew left ran said sent sold \
-                 spent spoke taught thought understood won wrote became built ate ",
-            ),
-            (
-                Marks::TIME,
-                " yesterday ago last tonight monday tuesday wednesday thursday friday saturday \
-                 sunday january february march april june july august september october november \
-                 december tomorrow today weekend next week month year since until ",
-            ),
-        ];
-        let has = |list: &str| {
-            let found = list
-                .find(lower)
-                .is_some_and(|_| list.split(' ').any(|word| word == lower));
-            found && !lower.is_empty()
-        };
-        let mut marks = 0;
-        for (mark, list) in WORDS {
-            if has(list) {
-                marks |= mark.0;
-            }
-        }
-        if lower.len() > 4 && lower.ends_with("ed") && !lower.ends_with("eed") {
-            marks |= Marks::PAST.0;
-        }
-        Marks(marks)
+        let is_regular = lower.len() > 4 && lower.ends_with("ed") && !lower.ends_with("eed");
+        let lists = MARKING.iter().filter(|(_, list)| has_word(list, lower));
+        let marks = lists.fold(0, |marks, (mark, _)| marks | mark.0);
+        Marks(marks | if is_regular { Marks::PAST.0 } else { 0 })
     }
 }
+
+const MARKING: [(Marks, &str); 4] = [
+    (
+        Marks::FIRST,
+        "i i'm i've i'd i'll my me mine we we're we've our us",
+    ),
+    (
+        Marks::PAST,
+        "was were went had got did made took found lost bought told gave met came saw felt began \
+         broke chose fell grew heard held kept knew left ran said sent sold spent spoke taught \
+         thought understood won wrote became built ate",
+    ),
+    (
+        Marks::TIME,
+        "yesterday ago last tonight monday tuesday wednesday thursday friday saturday sunday \
+         january february march april june july august september october november december \
+         tomorrow today weekend next week month year since until",
+    ),
+    (Marks::STATUS, STATUSES),
+];
+/// Of two different conditions of one thing the newer is valid.
+pub(super) const STATUSES: &str = "open closed paid unpaid pending confirmed cancelled canceled \
+    approved rejected delayed shipped delivered returned broken repaired fixed finished free \
+    booked available unavailable online offline empty full offen geschlossen bezahlt unbezahlt \
+    bestätigt storniert genehmigt abgelehnt verspätet geliefert kaputt repariert fertig gebucht";
 
 /// All terms seen so far.
 pub(super) struct Vocabulary {

@@ -5,7 +5,7 @@ use crate::extractive::cues::{Cues, without_phrases};
 use crate::extractive::days::{WEEKDAYS, day_of_month, has_word, is_date_word, month};
 use crate::extractive::pool::Pool;
 use crate::extractive::question::is_common_word;
-use crate::extractive::terms::{Class, Term, is_stop_word, words};
+use crate::extractive::terms::{Class, STATUSES, Term, is_stop_word, words};
 
 /// The kind of a value. Only values of one kind contradict each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,63 +47,16 @@ pub(super) struct Statement {
 }
 
 /// Words beside a number that make it a time.
-const HOURS: [&str; 4] = ["am", "pm", "uhr", "o'clock"];
+const HOURS: &str = "am pm uhr o'clock";
 /// Currencies and shares, which are no subject.
-const UNITS: [&str; 15] = [
-    "eur", "euro", "euros", "usd", "dollar", "dollars", "gbp", "pound", "pounds", "chf", "franken",
-    "cent", "cents", "percent", "prozent",
-];
+const UNITS: &str = "eur euro euros usd dollar dollars gbp pound pounds chf franken cent cents \
+    percent prozent";
 /// Words before a value that deny it, words between both, and words before these that deny nothing.
-const NOT: [&str; 2] = ["not", "nicht"];
-const BEFORE_VALUE: [&str; 12] = [
-    "on", "at", "in", "for", "the", "am", "um", "im", "den", "dem", "der", "die",
-];
-const CONDITIONS: [&str; 6] = ["if", "why", "or", "wenn", "falls", "oder"];
+const NOT: &str = "not nicht";
+const BEFORE_VALUE: &str = "on at in for the am um im den dem der die";
+const CONDITIONS: &str = "if why or wenn falls oder";
 /// Words of a statement about how something is now.
-const NOW: [&str; 5] = ["now", "jetzt", "nun", "inzwischen", "mittlerweile"];
-/// The condition of something. Of two different ones the newer is valid.
-const STATUSES: [&str; 40] = [
-    "open",
-    "closed",
-    "paid",
-    "unpaid",
-    "pending",
-    "confirmed",
-    "cancelled",
-    "canceled",
-    "approved",
-    "rejected",
-    "delayed",
-    "shipped",
-    "delivered",
-    "returned",
-    "broken",
-    "repaired",
-    "fixed",
-    "finished",
-    "free",
-    "booked",
-    "available",
-    "unavailable",
-    "online",
-    "offline",
-    "empty",
-    "full",
-    "offen",
-    "geschlossen",
-    "bezahlt",
-    "unbezahlt",
-    "bestätigt",
-    "storniert",
-    "genehmigt",
-    "abgelehnt",
-    "verspätet",
-    "geliefert",
-    "kaputt",
-    "repariert",
-    "fertig",
-    "gebucht",
-];
+const NOW: &str = "now jetzt nun inzwischen mittlerweile";
 
 impl Statement {
     pub(super) fn new(pool: &Pool<'_>, unit: usize) -> Statement {
@@ -120,7 +73,7 @@ impl Statement {
             });
         });
         let mut statement = Statement {
-            says_now: all.iter().any(|word| NOW.contains(&&*word.text)),
+            says_now: all.iter().any(|word| has_word(NOW, &word.text)),
             ..Statement::default()
         };
         for at in 0..all.len() {
@@ -160,18 +113,11 @@ impl Statement {
     /// Whether both have a value of one kind, and no such value is in both. Names are no evidence: two
     /// people may do the same.
     pub(super) fn contradicts(&self, other: &Statement) -> bool {
-        let differ = |kind: Kind| {
-            let (own, others) = (self.values_of(kind), other.values_of(kind));
-            !others.is_empty() && own.iter().all(|one| !others.contains(one))
-        };
-        let kinds = self.values.iter().map(|(kind, _)| *kind);
-        let mut kinds = kinds.filter(|kind| *kind != Kind::Name);
         let names = other.values_of(Kind::Name);
-        let is_of_others = self
-            .values_of(Kind::Name)
-            .iter()
-            .any(|name| !names.contains(name));
-        !is_of_others && kinds.any(differ)
+        let mut own_names = self.values_of(Kind::Name).into_iter();
+        let mut kinds = self.values.iter().map(|(kind, _)| *kind);
+        own_names.all(|name| names.contains(&name))
+            && kinds.any(|kind| kind != Kind::Name && self.has_only_others(kind, other))
     }
 
     /// Whether it has another value of a kind, and at least as many of the kind as the other
@@ -188,24 +134,24 @@ impl Statement {
 
     /// Whether both have names, and it has one that the other statement does not have.
     pub(super) fn has_other_name_than(&self, other: &Statement) -> bool {
-        let others = other.values_of(Kind::Name);
-        let mut own = self.values_of(Kind::Name).into_iter();
-        !others.is_empty() && own.any(|name| !others.contains(&name))
+        self.has_other(Kind::Name, other)
     }
 
     /// Whether it has another day or weekday than the other statement.
     pub(super) fn has_other_day_than(&self, other: &Statement) -> bool {
-        [Kind::Day, Kind::Weekday].iter().any(|kind| {
-            let others = other.values_of(*kind);
-            let own = self.values_of(*kind);
-            !others.is_empty() && own.iter().any(|day| !others.contains(day))
-        })
+        self.has_other(Kind::Day, other) || self.has_other(Kind::Weekday, other)
     }
 
-    /// Whether both have names, but none in common.
-    pub(super) fn is_of_others_than(&self, other: &Statement) -> bool {
-        let (own, others) = (self.values_of(Kind::Name), other.values_of(Kind::Name));
-        !own.is_empty() && !others.is_empty() && !own.iter().any(|name| others.contains(name))
+    fn has_other(&self, kind: Kind, other: &Statement) -> bool {
+        let others = other.values_of(kind);
+        let mut own = self.values_of(kind).into_iter();
+        !others.is_empty() && own.any(|one| !others.contains(&one))
+    }
+
+    /// Whether both have values of a kind, but none in common.
+    pub(super) fn has_only_others(&self, kind: Kind, other: &Statement) -> bool {
+        let (own, others) = (self.values_of(kind), other.values_of(kind));
+        !own.is_empty() && !others.is_empty() && own.iter().all(|one| !others.contains(one))
     }
 
     /// Whether it may be about another person or thing: each has a name that the other does not have,
@@ -230,19 +176,11 @@ fn is_denied(all: &[Word], at: usize) -> bool {
         before.next_if(|word| word.has_digit);
     }
     while before
-        .next_if(|word| BEFORE_VALUE.contains(&&*word.text))
+        .next_if(|word| has_word(BEFORE_VALUE, &word.text))
         .is_some()
     {}
-    let is_not = before.next().is_some_and(|word| NOT.contains(&&*word.text));
-    is_not
-        && !before
-            .next()
-            .is_some_and(|word| CONDITIONS.contains(&&*word.text))
-}
-
-pub(super) fn names_status(text: &str) -> bool {
-    let mut words = text.split(|c: char| !c.is_alphanumeric());
-    words.any(|word| STATUSES.contains(&word))
+    let mut next_is = |list: &str| before.next().is_some_and(|word| has_word(list, &word.text));
+    next_is(NOT) && !next_is(CONDITIONS)
 }
 
 struct Word {
@@ -258,8 +196,8 @@ impl Word {
     }
 
     fn subject(&self) -> Option<Term> {
-        let lists: [&[&str]; 3] = [&UNITS, &HOURS, &NOW];
-        let is_value = lists.iter().any(|list| list.contains(&&*self.text));
+        let lists = [UNITS, HOURS, NOW];
+        let is_value = lists.iter().any(|list| has_word(list, &self.text));
         let is_subject = !self.is_common() && !is_value;
         self.term.filter(|_| is_subject)
     }
@@ -283,7 +221,7 @@ fn value(all: &[Word], at: usize) -> Option<Option<(Kind, String)>> {
     if has_word(WEEKDAYS, word) {
         return Some(Some((Kind::Weekday, word.to_owned())));
     }
-    if STATUSES.contains(&word) {
+    if has_word(STATUSES, word) {
         return Some(Some((Kind::Status, word.to_owned())));
     }
     if !all[at].has_digit {
@@ -301,7 +239,7 @@ fn value(all: &[Word], at: usize) -> Option<Option<(Kind, String)>> {
         return Some(None);
     }
     let is_time = word.contains(':')
-        || after.is_some_and(|after| HOURS.contains(&after))
+        || after.is_some_and(|after| has_word(HOURS, after))
         || word.ends_with("am")
         || word.ends_with("pm");
     if is_time {
@@ -309,11 +247,11 @@ fn value(all: &[Word], at: usize) -> Option<Option<(Kind, String)>> {
     }
     let beside = |at: Option<usize>| {
         at.and_then(|at| all.get(at))
-            .filter(|word| !word.is_common() && !NOT.contains(&&*word.text))
+            .filter(|word| !word.is_common() && !has_word(NOT, &word.text))
     };
     let unit = beside(Some(at + 1)).filter(|next| !next.has_digit);
     match unit {
-        Some(unit) if UNITS.contains(&&*unit.text) => Some(Some((Kind::Amount, word.to_owned()))),
+        Some(unit) if has_word(UNITS, &unit.text) => Some(Some((Kind::Amount, word.to_owned()))),
         Some(unit) => Some(Some((Kind::Number(unit.term), word.to_owned()))),
         // A number after a noun names one of several things: `plot 20`, `order 17`.
         None if beside(at.checked_sub(1)).is_some() => None,
