@@ -44,29 +44,17 @@ pub(super) fn outcome_lines(
         return vec![None; passages.len()];
     }
     let places = places(texts);
-    let mut calls: VecDeque<&str> = VecDeque::new();
-    let mut after_result = false;
-    let each = passages.iter().zip(texts).enumerate();
-    each.map(|(at, (passage, text))| {
-        if passage.kind == PassageKind::ToolCall {
-            if std::mem::take(&mut after_result) {
-                calls.clear();
-            }
-            calls.extend(text.split_once(": ").map(|(name, _)| name));
-        }
-        if !is_result(passage) {
-            return None;
-        }
-        after_result = true;
-        let pieces = pieces(text, at, &places);
-        let name = calls.pop_front().unwrap_or_default();
-        match pieces.is_empty() {
-            true => None,
-            false => {
-                let failed = if passage.is_failure { FAILED } else { "" };
-                Some(format!("{name}{GIVES}{failed}{}", pieces.join(", ")))
-            }
-        }
+    let each = passages.iter().zip(answered_calls(passages)).enumerate();
+    each.map(|(at, (passage, call))| {
+        let pieces = match is_result(passage) {
+            true => pieces(&texts[at], at, &places),
+            false => Vec::new(),
+        };
+        let name = call.and_then(|call| texts[call].split_once(": "));
+        let name = name.map_or("", |(name, _)| name);
+        let failed = if passage.is_failure { FAILED } else { "" };
+        let line = || format!("{name}{GIVES}{failed}{}", pieces.join(", "));
+        (!pieces.is_empty()).then(line)
     })
     .collect()
 }
@@ -74,26 +62,32 @@ pub(super) fn outcome_lines(
 /// Whether each passage is a call whose result is a failure. A quote of it would read as done.
 pub(super) fn failed_calls(passages: &[Passage<'_>]) -> Vec<bool> {
     let mut is_failed = vec![false; passages.len()];
+    for (passage, call) in passages.iter().zip(answered_calls(passages)) {
+        if let Some(call) = call {
+            is_failed[call] = passage.is_failure;
+        }
+    }
+    is_failed
+}
+
+/// The index of the call that each passage is the result of.
+fn answered_calls(passages: &[Passage<'_>]) -> Vec<Option<usize>> {
     // Calls of one message may have one id; a later message may use an id again.
     let mut unanswered: HashMap<&str, (Ordinal, VecDeque<usize>)> = HashMap::new();
-    for (at, passage) in passages.iter().enumerate() {
-        let Some(id) = passage.call_id else {
-            continue;
-        };
+    let each = passages.iter().enumerate();
+    each.map(|(at, passage)| {
         let new = || (passage.ordinal, VecDeque::new());
-        let (message, calls) = unanswered.entry(id).or_insert_with(new);
+        let (message, calls) = unanswered.entry(passage.call_id?).or_insert_with(new);
         if passage.kind != PassageKind::ToolCall {
-            if let Some(call) = calls.pop_front() {
-                is_failed[call] = passage.is_failure;
-            }
-            continue;
+            return calls.pop_front();
         }
         if *message != passage.ordinal {
             (*message, *calls) = new();
         }
         calls.push_back(at);
-    }
-    is_failed
+        None
+    })
+    .collect()
 }
 
 pub(super) fn is_outcome_line(quote: &str) -> bool {
@@ -274,6 +268,31 @@ mod tests {
         assert_eq!(lines(&parts), expected);
         assert!(expected.iter().all(|line| is_outcome_line(line)));
         assert!(!is_outcome_line("order: W-17, the way → home"));
+    }
+
+    #[test]
+    fn a_line_names_the_call_with_the_id_of_its_result() {
+        let call = |id: &str| Part::ToolCall {
+            id: id.into(),
+            name: id.into(),
+            arguments: "{}".into(),
+        };
+        let result = |id: &str, content: &str| Part::ToolResult {
+            call_id: id.into(),
+            content: content.into(),
+            is_error: false,
+        };
+        let parts = [
+            call("refund"),
+            call("update"),
+            result("update", r#"{"update_id":"UP-20-1A"}"#),
+            result("refund", r#"{"refund_id":"RF-20-1A"}"#),
+        ];
+        let expected = [
+            "update → update_id: UP-20-1A",
+            "refund → refund_id: RF-20-1A",
+        ];
+        assert_eq!(lines(&parts), expected);
     }
 
     #[test]
