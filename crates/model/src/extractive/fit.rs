@@ -13,12 +13,6 @@ use super::terms::Folded;
 
 /// The number of units after the first one that does not fit which are tried in the remaining room.
 const FILLERS: usize = 12;
-/// Estimated tokens around a quote.
-const LINE: f32 = 5.0;
-
-/// The number of interpolations; after them it bisects.
-const GUESSES: usize = 6;
-
 /// A layout that fits.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Fitted {
@@ -40,7 +34,7 @@ pub(super) fn fit(
     let mut room = cap;
     // The sum of the lines differs from the count of the whole by a few tokens.
     loop {
-        let units = beginning(pool, &chosen.units, room, &mut lines, lay_out);
+        let units = beginning(&chosen.units, room, &mut lines, lay_out);
         let units = fill(pool, chosen, units, room, &mut lines, lay_out);
         if units.is_empty() {
             return None;
@@ -58,37 +52,20 @@ pub(super) fn fit(
     }
 }
 
-/// Searches the longest fitting beginning by interpolation of estimates.
+/// The longest fitting beginning.
 fn beginning(
-    pool: &Pool<'_>,
     chosen: &[usize],
     room: u64,
     lines: &mut Lines<'_>,
     lay_out: &dyn Fn(&[usize]) -> String,
 ) -> Vec<usize> {
-    let mut estimates = vec![0.0_f32];
-    for &unit in chosen {
-        let last = estimates[estimates.len() - 1];
-        estimates.push(last + pool.units[unit].tokens + LINE);
-    }
     // The largest number of units known to fit, and the smallest known not to.
     let (mut low, mut high) = (0, chosen.len() + 1);
-    let (mut at, mut scale) = (0_usize, 0_u64);
-    let mut guesses = 0..GUESSES;
     while low + 1 < high {
-        let ahead = room as f32 - scale as f32;
-        let guess = match guesses.next() {
-            Some(_) => estimates
-                .partition_point(|&e| e - estimates[at] <= ahead)
-                .saturating_sub(1),
-            None => low.midpoint(high),
-        };
-        at = guess.clamp(low + 1, high - 1);
-        scale = lines.sum(&lay_out(&chosen[..at]));
-        if scale <= room {
-            low = at;
-        } else {
-            high = at;
+        let at = low.midpoint(high);
+        match lines.sum(&lay_out(&chosen[..at])) <= room {
+            true => low = at,
+            false => high = at,
         }
     }
     chosen[..low].to_vec()
@@ -133,30 +110,15 @@ impl<'a> Lines<'a> {
     }
 
     fn sum(&mut self, text: &str) -> u64 {
-        let mut sum = 0;
-        let mut rest = text;
-        while !rest.is_empty() {
-            let end = line_end(rest);
-            let (line, after) = rest.split_at(end);
-            rest = after;
-            sum += match self.known.get(line) {
-                Some(&tokens) => tokens,
-                None => {
-                    let tokens = (self.count)(line);
-                    self.known.insert(line.into(), tokens);
-                    tokens
-                }
-            };
-        }
-        sum
+        // Encodings join an empty line with the end of the line before it.
+        let lines = text.split_inclusive('\n').filter(|line| *line != "\n");
+        let tokens = lines.map(|line| match self.known.get(line) {
+            Some(&tokens) => tokens,
+            None => {
+                let tokens = (self.count)(line);
+                *self.known.entry(line.into()).or_insert(tokens)
+            }
+        });
+        tokens.sum()
     }
-}
-
-/// The end of a line with the empty lines after it: encodings join them.
-fn line_end(text: &str) -> usize {
-    let Some(end) = text.find('\n') else {
-        return text.len();
-    };
-    let empty = text[end..].bytes().take_while(|&b| b == b'\n').count();
-    end + empty
 }

@@ -29,6 +29,8 @@ pub(super) struct Quote<'a> {
     pub(super) text: &'a str,
 }
 
+const LAST: Ordinal = Ordinal(u32::MAX);
+
 /// Parses a line; `None` if it does not begin like a paragraph. Older versions stacked several
 /// beginnings: the first one has the covered messages.
 pub(super) fn parse(line: &str) -> Option<Paragraph<'_>> {
@@ -45,14 +47,7 @@ pub(super) fn parse(line: &str) -> Option<Paragraph<'_>> {
         last,
         days,
         // A merged paragraph may name its first message only.
-        quotes: quotes(
-            rest,
-            if last > first {
-                last
-            } else {
-                Ordinal(u32::MAX)
-            },
-        ),
+        quotes: quotes(rest, if last > first { last } else { LAST }),
     })
 }
 

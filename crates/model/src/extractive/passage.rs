@@ -191,12 +191,8 @@ fn reports_failure(text: &str) -> bool {
 
 /// JSON as `key: value` lines; a text that is not JSON stays as it is.
 fn flatten_json(text: &str) -> Cow<'_, str> {
-    let trimmed = text.trim_start();
-    let lines = if trimmed.starts_with(['{', '[']) {
-        json::lines(trimmed)
-    } else {
-        None
-    };
+    let json = Some(text.trim_start()).filter(|text| text.starts_with(['{', '[']));
+    let lines = json.and_then(json::lines);
     lines.map_or(Cow::Borrowed(text), Cow::Owned)
 }
 

@@ -33,13 +33,12 @@ pub(super) fn quote(pool: &Pool<'_>, units: &[usize], out: &mut String) {
         let unit = &pool.units[index];
         if let Some(previous) = previous {
             let next = previous.place + 1 == unit.place;
-            let announced = next && previous.text.ends_with(':');
-            let within_line = if unit.starts_line && !announced {
-                LINE_BREAK
-            } else {
-                " "
-            };
-            out.push_str(if next { within_line } else { GAP });
+            let is_line = unit.starts_line && !previous.text.ends_with(':');
+            out.push_str(match (next, is_line) {
+                (false, _) => GAP,
+                (true, true) => LINE_BREAK,
+                (true, false) => " ",
+            });
         }
         push_unit(pool, index, out);
         previous = Some(unit);

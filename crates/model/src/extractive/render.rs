@@ -138,17 +138,12 @@ pub(super) fn paragraph(pool: &Pool<'_>, chosen: &[usize], coverage: &Coverage) 
             push_quote(pool, &line.units, &mut text);
             continue;
         }
-        text.push_str(if text.is_empty() || speaker.is_some() {
-            ""
-        } else {
-            ":"
-        });
-        if speaker.is_some() && !ends_sentence(&text) {
-            text.push(END);
+        match speaker {
+            Some(_) if !ends_sentence(&text) => text.push(END),
+            None if !text.is_empty() => text.push(':'),
+            _ => {}
         }
-        if !text.is_empty() {
-            text.push(' ');
-        }
+        text.push_str(if text.is_empty() { "" } else { " " });
         if speaker != Some(first.speaker) && !first.speaker.is_empty() {
             let _ = write!(text, "{}: ", first.speaker);
         }

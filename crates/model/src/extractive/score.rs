@@ -183,44 +183,40 @@ fn is_record(text: &str, members: usize) -> bool {
 /// A factor for the function of a sentence. People are asked about themselves and about past
 /// events; work with an assistant, about decisions.
 fn cue_factor(unit: &Unit<'_>) -> f32 {
-    let mut factor = 1.0;
-    let named = unit.is_named();
-    if named && unit.kind == PassageKind::Text {
-        for mark in [Marks::FIRST, Marks::PAST, Marks::TIME] {
-            if unit.marks.intersects(mark) {
-                factor *= weights::PERSONAL;
-            }
-        }
-    }
-    if !named {
-        factor += weights::STRONG_CUE * unit.cues.count(STRONG) as f32;
-    }
-    if unit.kind == PassageKind::Text && unit.cues.intersects(Cues::FILLER) {
-        factor *= weights::FILLER;
-    }
-    if unit.cues.intersects(Cues::QUESTION) {
-        factor *= weights::QUESTION;
-    }
-    if announces(unit) {
-        factor *= weights::LEAD_IN;
-    }
-    factor
-        * match unit.demand {
-            Demand::None => 1.0,
-            Demand::Keep => weights::DEMANDS_TO_BE_KEPT,
-            Demand::Command => weights::COMMAND,
-        }
+    let is_text = unit.kind == PassageKind::Text;
+    let personal = [Marks::FIRST, Marks::PAST, Marks::TIME];
+    let personal = personal.iter().filter(|mark| unit.marks.intersects(**mark));
+    let of_speaker = match unit.is_named() {
+        true if is_text => weights::PERSONAL.powi(personal.count() as i32),
+        true => 1.0,
+        false => 1.0 + weights::STRONG_CUE * unit.cues.count(STRONG) as f32,
+    };
+    let of_demand = match unit.demand {
+        Demand::None => 1.0,
+        Demand::Keep => weights::DEMANDS_TO_BE_KEPT,
+        Demand::Command => weights::COMMAND,
+    };
+    of_speaker
+        * when(
+            is_text && unit.cues.intersects(Cues::FILLER),
+            weights::FILLER,
+        )
+        * when(unit.cues.intersects(Cues::QUESTION), weights::QUESTION)
+        * when(announces(unit), weights::LEAD_IN)
+        * of_demand
 }
 
 /// A factor for facts: a name together with a value or a date.
 fn fact_factor(pool: &Pool<'_>, index: usize) -> f32 {
     let has = |class| pool.has_class(index, class);
-    let value = pool.units[index].cues.intersects(Cues::DATE) || has(Class::Number);
-    if value && (has(Class::Name) || has(Class::Identifier)) {
-        weights::NAME_AND_VALUE
-    } else {
-        1.0
-    }
+    let has_value = pool.units[index].cues.intersects(Cues::DATE) || has(Class::Number);
+    let is_fact = has_value && (has(Class::Name) || has(Class::Identifier));
+    when(is_fact, weights::NAME_AND_VALUE)
+}
+
+/// The factor if something is so.
+pub(super) fn when(is_so: bool, factor: f32) -> f32 {
+    if is_so { factor } else { 1.0 }
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@
 //! only for the unit on top of the heap (M. Minoux, "Accelerated greedy algorithms", 1978), so no
 //! pairs of units are compared.
 
-use std::cmp::Ordering;
+use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet};
 
 use unisono_context::Ordinal;
@@ -17,6 +17,7 @@ use unisono_context::Ordinal;
 use super::demands::Demand;
 use super::passage::PassageKind;
 use super::pool::Pool;
+use super::score::when;
 
 /// The parts of a conversation among which the units are spread.
 const PARTS: usize = 8;
@@ -51,34 +52,9 @@ pub(super) struct Preference {
     pub(super) new: f32,
 }
 
-struct Candidate {
-    rate: f32,
-    unit: usize,
-    /// The number of chosen units when the rate was computed.
-    seen: usize,
-}
-
-impl Ord for Candidate {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.rate
-            .total_cmp(&other.rate)
-            .then(other.unit.cmp(&self.unit))
-    }
-}
-
-impl PartialOrd for Candidate {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Candidate {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl Eq for Candidate {}
+/// The bits of a rate, which are in the order of rates; the unit, the first one before others; and the
+/// number of chosen units when the rate was computed.
+type Candidate = (u32, Reverse<usize>, usize);
 
 /// The best units in the order of choice, until `budget` tokens are spent.
 pub(super) fn choose(
@@ -88,42 +64,35 @@ pub(super) fn choose(
     budget: f32,
 ) -> Vec<usize> {
     let mut state = State::new(pool, worth, preference, budget);
-    let mut heap: BinaryHeap<Candidate> = (0..pool.units.len())
-        .filter(|&unit| worth.units[unit] > 0.0)
-        .map(|unit| Candidate {
-            rate: state.rate(unit),
-            unit,
-            seen: 0,
-        })
+    let worthy = (0..pool.units.len()).filter(|&unit| worth.units[unit] > 0.0);
+    let mut heap: BinaryHeap<Candidate> = worthy
+        .map(|unit| (state.rate(unit).to_bits(), Reverse(unit), 0))
         .collect();
     let (mut chosen, mut spent) = (Vec::new(), 0.0);
     let (mut earlier, mut new) = (preference.earlier * budget, preference.new * budget);
     let mut waiting = Vec::new();
     while let Some(candidate) = heap.pop() {
-        if candidate.rate <= 0.0 || spent >= budget {
+        let (rate, Reverse(unit), seen) = candidate;
+        if rate == 0 || spent >= budget {
             break;
         }
-        if state.is_excluded(candidate.unit) {
+        if state.is_excluded(unit) {
             continue;
         }
-        let is_earlier = pool.units[candidate.unit].prior;
+        let is_earlier = pool.units[unit].prior;
         if is_earlier && earlier <= 0.0 && new > 0.0 {
             waiting.push(candidate);
             continue;
         }
-        if candidate.seen < chosen.len() {
-            let rate = state.rate(candidate.unit);
-            if heap.peek().is_some_and(|next| next.rate > rate) {
-                heap.push(Candidate {
-                    rate,
-                    unit: candidate.unit,
-                    seen: chosen.len(),
-                });
+        if seen < chosen.len() {
+            let rate = state.rate(unit).to_bits();
+            if heap.peek().is_some_and(|next| next.0 > rate) {
+                heap.push((rate, Reverse(unit), chosen.len()));
                 continue;
             }
         }
-        let cost = state.cost(candidate.unit);
-        if !state.demands.has_room(pool, candidate.unit, cost) {
+        let cost = state.cost(unit);
+        if !state.demands.has_room(pool, unit, cost) {
             continue;
         }
         spent += cost;
@@ -134,10 +103,10 @@ pub(super) fn choose(
         if new <= 0.0 {
             heap.extend(waiting.drain(..));
         }
-        state.take(candidate.unit);
-        chosen.push(candidate.unit);
+        state.take(unit);
+        chosen.push(unit);
     }
-    let last = waiting.iter().map(|candidate| candidate.unit);
+    let last = waiting.iter().map(|(_, Reverse(unit), _)| *unit);
     chosen.extend(last.filter(|unit| !state.is_excluded(*unit)));
     chosen
 }
@@ -261,12 +230,7 @@ impl<'p, 'a> State<'p, 'a> {
 
     fn cost(&self, unit: usize) -> f32 {
         let unit = &self.pool.units[unit];
-        let line = if self.from_source[unit.source] == 0 {
-            self.preference.line
-        } else {
-            1.0
-        };
-        unit.tokens + line
+        unit.tokens + when(self.from_source[unit.source] == 0, self.preference.line)
     }
 
     fn rate(&mut self, unit: usize) -> f32 {

@@ -38,15 +38,15 @@ pub(super) struct Span {
 /// The units of a text, in order.
 pub(super) fn split(text: &str) -> Vec<Span> {
     let mut out = Vec::new();
-    let mut fence: Option<&str> = None;
+    let mut is_fenced = false;
     let mut at = 0;
     for line in text.split_inclusive('\n') {
         let range = trim(text, at..at + line.len());
         at += line.len();
         let line = &text[range.clone()];
-        if let Some(marker) = ["```", "~~~"].into_iter().find(|m| line.starts_with(m)) {
-            fence = if fence.is_some() { None } else { Some(marker) };
-        } else if fence.is_some() {
+        if line.starts_with("```") || line.starts_with("~~~") {
+            is_fenced = !is_fenced;
+        } else if is_fenced {
             push_pieces(text, range, Block::Code, true, &mut out);
         } else if !line.is_empty() {
             split_line(text, range, &mut out);
@@ -72,10 +72,9 @@ fn split_line(text: &str, range: Range<usize>, out: &mut Vec<Span>) {
         return;
     }
     let marker = item_marker(line);
-    let block = if marker > 0 {
-        Block::Item
-    } else {
-        Block::Prose
+    let block = match marker {
+        0 => Block::Prose,
+        _ => Block::Item,
     };
     let body = trim(text, range.start + marker..range.end);
     for (index, sentence) in sentences(text, body).into_iter().enumerate() {
@@ -110,7 +109,7 @@ fn push_pieces(
     out: &mut Vec<Span>,
 ) {
     let mut rest = range;
-    while rest.len() > MAX_UNIT_BYTES {
+    while !rest.is_empty() {
         let piece = cut_to(text, rest.clone());
         rest = trim(text, piece.end..rest.end);
         out.push(Span {
@@ -119,13 +118,6 @@ fn push_pieces(
             starts_line,
         });
         starts_line = false;
-    }
-    if !rest.is_empty() {
-        out.push(Span {
-            range: rest,
-            block,
-            starts_line,
-        });
     }
 }
 

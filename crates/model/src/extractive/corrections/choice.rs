@@ -27,14 +27,11 @@ impl CorrectedChoice {
             let newer = correction.map(|one| [one.by, one.closest]);
             ranked.extend(newer.into_iter().flatten().map(|by| (2 * rank, by)));
             let is_outdated = correction.is_some_and(|one| one.strength == Strength::Replaces);
-            ranked.push((
-                if is_outdated {
-                    4 * rank + 3
-                } else {
-                    2 * rank + 1
-                },
-                unit,
-            ));
+            let place = match is_outdated {
+                true => 4 * rank + 3,
+                false => 2 * rank + 1,
+            };
+            ranked.push((place, unit));
         }
         ranked.sort_by_key(|(rank, _)| *rank);
         let mut seen = HashSet::new();
