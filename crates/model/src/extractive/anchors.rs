@@ -7,7 +7,7 @@ use unisono_context::Role;
 use unisono_context::checkpoint::{Body, FactCoverage, Span, block_text};
 
 use super::SummaryInput;
-use super::days::{DAYS, Days, QuotedDays, day_name, is_date_word, short_name};
+use super::days::{DAYS, Days, QuotedDays, day_name, has_word, is_date_word, short_name};
 use super::summary::{RedactedTexts, WeighedInput};
 use super::terms::{Class, Term, words};
 use crate::date::{Date, utc_date};
@@ -177,7 +177,9 @@ fn named(read: &WeighedInput<'_>, kept: &HashSet<Term>) -> HashMap<Term, NamedTe
     let mut other_ways: HashSet<Term> = HashSet::new();
     // Words that are written in small letters, too, begin a sentence or a title and are no names.
     let mut small: HashSet<Term> = HashSet::new();
-    let has_capital_nouns = is_german(read);
+    let common = read.pool.common_words();
+    // Every German noun has a capital letter.
+    let has_capital_nouns = common.is_some_and(|words| has_word(words, "und"));
     let mut place = 0;
     for unit in read.pool.units.iter().filter(|unit| !unit.is_outcome) {
         let is_shouted = is_shouted(unit.text);
@@ -262,18 +264,6 @@ fn is_shouted(text: &str) -> bool {
         small += usize::from(c.is_lowercase());
     }
     large > small
-}
-
-/// Whether a conversation is mostly in German, where every noun has a capital letter.
-fn is_german(read: &WeighedInput<'_>) -> bool {
-    let (mut german, mut english) = (0, 0);
-    for unit in &read.pool.units {
-        for word in unit.text.split_whitespace() {
-            german += usize::from(["der", "die", "und", "ist", "nicht", "ich"].contains(&word));
-            english += usize::from(["the", "and", "is", "not", "of", "to"].contains(&word));
-        }
-    }
-    german > english
 }
 
 /// A name or an id.

@@ -7,6 +7,7 @@ use unisono_context::{Ordinal, Role, Timestamp};
 use super::cues::Cues;
 use super::demands::Demand;
 use super::passage::{Passage, PassageKind};
+use super::question::common_words;
 use super::section::Section;
 use super::split::{Block, split};
 use super::telegraphic::DroppedWords;
@@ -85,6 +86,8 @@ impl<'a> Source<'a> {
 
 /// Sentences of a message with at most so many units have what any of them asks for.
 const SHORT_MESSAGE: usize = 8;
+/// The bytes of a conversation from which its language is detected.
+const SAMPLE_BYTES: usize = 20_000;
 
 /// All units with their terms.
 pub(super) struct Pool<'a> {
@@ -217,6 +220,18 @@ impl<'a> Pool<'a> {
     }
 
     /// The names, numbers and ids of a unit.
+    /// The common words of the language of most texts; `None` for English.
+    pub(super) fn common_words(&self) -> Option<&'static str> {
+        let mut sample = String::new();
+        for unit in &self.units {
+            if sample.len() > SAMPLE_BYTES {
+                break;
+            }
+            sample.extend([unit.text, " "]);
+        }
+        common_words(&sample)
+    }
+
     pub(super) fn specific_terms(&self, unit: usize) -> impl Iterator<Item = Term> {
         let terms = self.terms(unit).iter().copied();
         terms.filter(move |&term| {

@@ -1,13 +1,14 @@
 //! Days named by their distance: `yesterday`, `two days ago`, `last Friday`, `vor zwei Tagen`, `下周五`.
 
-mod phrases;
+use std::sync::OnceLock;
 
 use jiff::ToSpan;
-use jiff::civil::{Date, Weekday};
+use jiff::civil::Weekday::{self, Friday, Monday, Saturday, Sunday, Thursday, Tuesday, Wednesday};
 
-use phrases::phrases;
-
-use super::days::day_name;
+use super::days::{day_name, has_word};
+use super::matcher::Phrases;
+use super::telegraphic::quotation_after;
+use crate::date::Date;
 
 /// The meaning of a phrase relative to the date of its message.
 #[derive(Clone, Copy)]
@@ -43,11 +44,8 @@ impl Distance {
             Distance::Days(days) => from.checked_add(days.days()).ok()?,
             Distance::Before(weekday) => from.nth_weekday(-1, weekday).ok()?,
             Distance::WeekendBefore => {
-                let weeks = if from.weekday() == Weekday::Sunday {
-                    -2
-                } else {
-                    -1
-                };
+                let is_sunday = from.weekday() == Sunday;
+                let weeks = if is_sunday { -2 } else { -1 };
                 from.nth_weekday(weeks, Weekday::Saturday).ok()?
             }
             Distance::This(weekday) | Distance::After(weekday) => {
@@ -68,6 +66,110 @@ impl Distance {
         };
         Some(day_name(day))
     }
+}
+
+/// Phrases in English, German and Chinese.
+const NAMED: [(Distance, &str); 12] = [
+    (Distance::Days(-3), "大前天"),
+    (
+        Distance::Days(-2),
+        "the day before yesterday|day before yesterday|vorgestern|前天",
+    ),
+    (
+        Distance::Days(-1),
+        "yesterday|last night|gestern|letzte nacht|昨天|昨晚",
+    ),
+    (Distance::Days(1), "tomorrow|morgen|明天|明晚"),
+    // The search ignores the case of ASCII letters only.
+    (
+        Distance::Days(2),
+        "the day after tomorrow|day after tomorrow|übermorgen|Übermorgen|后天|後天",
+    ),
+    (Distance::Days(3), "大后天|大後天"),
+    (Distance::Days(-7), "a week ago|vor einer woche"),
+    (Distance::WeekendBefore, "last weekend|letztes wochenende"),
+    (Distance::Months(-1), "last month|letzten monat|上个月"),
+    (Distance::Months(1), "next month|nächsten monat|下个月"),
+    (Distance::Years(-1), "last year|letztes jahr|去年"),
+    (Distance::Years(1), "next year|nächstes jahr|明年"),
+];
+/// What stands before a weekday. Unlike `next Friday`, 下周五 is always of the week after.
+const BEFORE_WEEKDAYS: [(fn(Weekday) -> Distance, &str); 6] = [
+    (Distance::Before, "last |letzten "),
+    (Distance::This, "this |diesen "),
+    (Distance::After, "next |nächsten "),
+    (
+        |day| Distance::OfWeek(-1, day),
+        "上周|上週|上星期|上个星期|上礼拜|上个礼拜",
+    ),
+    (
+        |day| Distance::OfWeek(0, day),
+        "这周|这週|这星期|这个星期|这礼拜|这个礼拜|本周|本週|本星期|本个星期|本礼拜|本个礼拜",
+    ),
+    (
+        |day| Distance::OfWeek(1, day),
+        "下周|下週|下星期|下个星期|下礼拜|下个礼拜",
+    ),
+];
+const WEEKDAYS: [(Weekday, &str); 7] = [
+    (Monday, "monday|montag|一"),
+    (Tuesday, "tuesday|dienstag|二"),
+    (Wednesday, "wednesday|mittwoch|三"),
+    (Thursday, "thursday|donnerstag|四"),
+    (Friday, "friday|freitag|五"),
+    (Saturday, "saturday|samstag|六"),
+    (Sunday, "sunday|sonntag|日|天"),
+];
+/// Phrases of so many days or weeks, and the numbers from two on.
+const DAYS_AGO: &str = "{} days ago|vor {} tagen|{}天前|{} 天前";
+const WEEKS_AGO: &str = "{} weeks ago|vor {} wochen|{}周前";
+const NUMBERS: [&str; 9] = [
+    "two|zwei|两",
+    "three|drei|三",
+    "four|vier|四",
+    "five|fünf|五",
+    "six|sechs|六",
+    "seven|sieben|七",
+    "eight|acht|八",
+    "nine|neun|九",
+    "ten|zehn|十",
+];
+/// The largest number of days in digits.
+const MOST_DAYS: i64 = 99;
+
+/// All phrases. Parts of two languages may be in one, such as `last Montag`.
+fn phrases() -> Option<&'static Phrases<Distance>> {
+    static PHRASES: OnceLock<Option<Phrases<Distance>>> = OnceLock::new();
+    let build = || {
+        let mut all: Vec<(String, Distance)> = Vec::new();
+        for (distance, named) in NAMED {
+            all.extend(named.split('|').map(|phrase| (phrase.to_owned(), distance)));
+        }
+        for (distance, befores) in BEFORE_WEEKDAYS {
+            for (weekday, names) in WEEKDAYS {
+                for (before, name) in pairs(befores, names) {
+                    all.push((format!("{before}{name}"), distance(weekday)));
+                }
+            }
+        }
+        let mut ago = |phrases: &str, numbers: &str, days: i64| {
+            let each = pairs(phrases, numbers);
+            all.extend(each.map(|(phrase, n)| (phrase.replace("{}", n), Distance::Days(-days))));
+        };
+        for (numbers, n) in NUMBERS.iter().zip(2..) {
+            ago(DAYS_AGO, numbers, n);
+            ago(WEEKS_AGO, numbers, 7 * n);
+        }
+        (2..=MOST_DAYS).for_each(|n| ago(DAYS_AGO, &n.to_string(), n));
+        Phrases::new(all.into_iter())
+    };
+    PHRASES.get_or_init(build).as_ref()
+}
+
+/// Each of some phrases with each of others, both separated by bars.
+fn pairs<'a>(ones: &'a str, others: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
+    ones.split('|')
+        .flat_map(move |one| others.split('|').map(move |other| (one, other)))
 }
 
 /// The text with the day in brackets after each phrase that names one by its distance from `date`,
@@ -98,29 +200,17 @@ pub(super) fn resolved(text: &str, date: Date) -> Option<String> {
 }
 
 /// Words before a number of days or weeks that are part of it.
-const NUMERALS: [&str; 13] = [
-    "and", "or", "to", "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty",
-    "ninety", "hundred", "half",
-];
+const NUMERALS: &str =
+    "and or to twenty thirty forty fifty sixty seventy eighty ninety hundred half";
 
 /// Words after `Morgen` at the beginning of a sentence that make it a greeting: `Morgen zusammen`.
-const GREETED: [&str; 9] = [
-    "alle",
-    "allerseits",
-    "beisammen",
-    "euch",
-    "ihr",
-    "liebe",
-    "lieber",
-    "miteinander",
-    "zusammen",
-];
+const GREETED: &str = "alle allerseits beisammen euch ihr liebe lieber miteinander zusammen";
 
 /// The beginnings of a text that change the day before it: `two days ago yesterday`, `tomorrow week`.
 const MORE_DISTANCE: [&str; 4] = [" yesterday", " tomorrow", " last ", " week"];
 
 /// Words before `morgen` that make it a time of day.
-const BEFORE_MORNING: [&str; 6] = ["am", "gestern", "guten", "heute", "jeden", "seit"];
+const BEFORE_MORNING: &str = "am gestern guten heute jeden seit";
 
 /// The beginnings of a text that make the weekday before it one of an event: `of June`,
 /// `before Easter`.
@@ -132,29 +222,27 @@ const OF_AN_EVENT: [&str; 6] = [" before ", " of ", " vor ", " im ", " des ", " 
 fn is_part_of_another(before: &str, phrase: &str, follows: &str) -> bool {
     let last = before.trim_end().rsplit(|c: char| !c.is_alphanumeric());
     let last = last.into_iter().next().unwrap_or_default().to_lowercase();
-    let is_one_of = |words: &[&str]| words.contains(&last.as_str());
+    let is_one_of = |words: &str| has_word(words, &last);
     let is_counted = phrase.to_lowercase().ends_with("ago")
-        && (last.parse::<u64>().is_ok() || is_one_of(&NUMERALS));
-    let begins = |words: [&str; 4]| {
-        let first = phrase.split(' ').next().unwrap_or_default().to_lowercase();
-        words.contains(&first.as_str())
-    };
-    let is_named_by_an_event = begins(["last", "next", "letzten", "nächsten"])
-        && (is_one_of(&["the"]) || OF_AN_EVENT.iter().any(|of| follows.starts_with(of)));
+        && (last.parse::<u64>().is_ok() || is_one_of(NUMERALS));
+    let first = phrase.split(' ').next().unwrap_or_default().to_lowercase();
+    let is_named_by_an_event = has_word("last next letzten nächsten", &first)
+        && (last == "the" || OF_AN_EVENT.iter().any(|of| follows.starts_with(of)));
     let is_morning = match phrase {
         "Morgen" => !is_tomorrow(follows),
-        "morgen" => is_one_of(&BEFORE_MORNING),
+        "morgen" => is_one_of(BEFORE_MORNING),
         _ => false,
     };
     let is_counted_on = MORE_DISTANCE.iter().any(|more| follows.starts_with(more));
     before.ends_with(['-', '–', '/'])
         || is_title(before, phrase)
-        || is_quoted(before)
+        // It may be of another day.
+        || quotation_after(None, before).is_some()
         || is_named_by_an_event
         || is_counted
         || is_morning
         || is_counted_on
-        || is_one_of(&["from", "ago"])
+        || is_one_of("from ago")
         || follows.starts_with(" (")
         || follows.starts_with(" of ")
 }
@@ -178,7 +266,7 @@ fn is_tomorrow(follows: &str) -> bool {
     };
     let next = rest.split(|c: char| !c.is_alphanumeric()).next();
     let next = next.unwrap_or_default();
-    next.starts_with(|c: char| c.is_lowercase() || c.is_ascii_digit()) && !GREETED.contains(&next)
+    next.starts_with(|c: char| c.is_lowercase() || c.is_ascii_digit()) && !has_word(GREETED, next)
 }
 
 /// Whether a phrase with a capital letter stands within a sentence, as titles do.
@@ -187,17 +275,6 @@ fn is_title(before: &str, phrase: &str) -> bool {
     let begins_sentence =
         before.is_empty() || !before.ends_with(|c: char| c.is_alphanumeric() || c == ',');
     phrase.starts_with(char::is_uppercase) && !begins_sentence
-}
-
-/// Whether the text after `before` is in quotation marks: it may be of another day.
-fn is_quoted(before: &str) -> bool {
-    before.chars().fold(false, |is_open, c| match c {
-        // A German text closes with the mark that opens an English one.
-        '"' | '“' | '«' | '»' => !is_open,
-        '„' | '「' | '『' => true,
-        '”' | '」' | '』' => false,
-        _ => is_open,
-    })
 }
 
 #[cfg(test)]
@@ -327,6 +404,8 @@ mod tests {
             "The song is Yesterday by the Beatles",
             "She wrote \"come tomorrow\"",
             "Er schrieb „bis morgen“",
+            "Er schrieb »bis morgen«",
+            "Run `git log yesterday`",
         ];
         check(monday, rows, &others);
     }

@@ -111,7 +111,8 @@ impl<'a> WeighedInput<'a> {
                 pool.add_outcome(passage, outcome);
             }
         }
-        pool.dropped_words = input.telegraphic.then(|| DroppedWords::detect(&pool));
+        pool.dropped_words =
+            (input.telegraphic).then(|| DroppedWords::of_language(pool.common_words()));
         let ordinals = || input.passages.iter().map(|passage| passage.ordinal);
         let oldest = pool.units.iter().filter_map(|unit| unit.ordinal);
         let coverage = Coverage {

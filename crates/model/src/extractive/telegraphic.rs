@@ -2,11 +2,6 @@
 //! just`), and so does everything between quotation marks or backticks.
 
 use super::days::has_word;
-use super::pool::Pool;
-use super::question::common_words;
-
-/// The bytes of a conversation from which its language is detected.
-const SAMPLE_BYTES: usize = 20_000;
 
 /// The words of a language that telegraphic wording drops.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -65,22 +60,10 @@ const OTHERS: [(&str, DroppedWords); 4] = [
 ];
 
 impl DroppedWords {
-    /// Detects the language of a conversation and returns its words; none for a language without a
-    /// list.
-    pub(super) fn detect(pool: &Pool<'_>) -> DroppedWords {
-        let mut sample = String::new();
-        for unit in &pool.units {
-            if sample.len() > SAMPLE_BYTES {
-                break;
-            }
-            sample.push_str(unit.text);
-            sample.push(' ');
-        }
-        DroppedWords::detect_in(&sample)
-    }
-
-    fn detect_in(text: &str) -> DroppedWords {
-        let Some(common) = common_words(text) else {
+    /// The words of the language with these common words, `None` for English; none for a language
+    /// without a list.
+    pub(super) fn of_language(common: Option<&str>) -> DroppedWords {
+        let Some(common) = common else {
             return ENGLISH;
         };
         let own = OTHERS.iter().find(|(word, _)| has_word(common, word));
@@ -117,7 +100,7 @@ impl DroppedWords {
                 }
                 None => out.push_str(word),
             }
-            literal = literal_after(literal, word);
+            literal = quotation_after(literal, word);
             negated = has_word(self.negations, &lower)
                 || lower.ends_with("n't")
                 || lower.ends_with("n’t");
@@ -134,21 +117,26 @@ fn is_plain(word: &str) -> bool {
     !letters.is_empty() && letters.chars().all(char::is_lowercase)
 }
 
-/// The mark that ends the code or the quotation after a word, if the text is within one.
-fn literal_after(literal: Option<char>, word: &str) -> Option<char> {
-    word.chars().fold(literal, |literal, c| match (literal, c) {
+/// The mark that ends the code or the quotation in which a text ends, if it does; `open` is the mark of the
+/// one in which it begins.
+pub(super) fn quotation_after(open: Option<char>, text: &str) -> Option<char> {
+    text.chars().fold(open, |open, c| match (open, c) {
         (Some(end), c) if c == end => None,
         (None, '`' | '"') => Some(c),
         (None, '“') => Some('”'),
         (None, '„') => Some('“'),
         (None, '«') => Some('»'),
-        _ => literal,
+        (None, '»') => Some('«'),
+        (None, '「') => Some('」'),
+        (None, '『') => Some('』'),
+        _ => open,
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::extractive::question::common_words;
 
     #[test]
     fn articles_and_fillers_are_left_out() {
@@ -198,7 +186,8 @@ mod tests {
             ("Мы едем в Киев.", "Мы едем в Киев."),
         ];
         for (text, expected) in rows {
-            assert_eq!(DroppedWords::detect_in(text).remove_from(text), expected);
+            let words = DroppedWords::of_language(common_words(text));
+            assert_eq!(words.remove_from(text), expected);
         }
     }
 }
