@@ -42,13 +42,21 @@ mod telegraphic;
 mod terms;
 mod weights;
 
-use unisono_context::checkpoint::{FactCoverage, KeyFact, Span};
+use unisono_context::checkpoint::KeyFact;
 pub use unisono_context::compaction::EXTRACTIVE;
 use unisono_context::{Ordinal, Tokens};
 
+pub use anchors::{anchors, coverage};
+pub use answer::answer;
+pub use facts::facts_without_room;
 pub(crate) use passage::one_word;
 pub use passage::{Passage, PassageKind};
 pub(crate) use prior::is_call;
+pub(crate) use question::is_follow_up;
+pub use question::is_question;
+pub use section::section_titles;
+pub use summary::{checkpoint, key_facts, summarise};
+pub use synthesis::synthesise;
 
 /// Counts the tokens of a text.
 pub type CountTokens<'a> = &'a dyn Fn(&str) -> u64;
@@ -118,62 +126,6 @@ pub struct SummaryDraft {
     pub quoted: Vec<Ordinal>,
 }
 
-/// Whether a task has a subject of its own. "Sum up decisions and risks" has none: it only names
-/// categories that agents look for.
-pub fn is_question(task: &str) -> bool {
-    question::is_question(task)
-}
-
-/// Whether a task has only words that an earlier question explains: "And who does that?", "Why?".
-pub(crate) fn is_follow_up(task: &str) -> bool {
-    question::is_follow_up(task)
-}
-
-/// Summarises a conversation.
-pub fn summarise(input: &SummaryInput<'_>) -> SummaryDraft {
-    summary::summarise(input)
-}
-
-/// Summarises a conversation as a checkpoint's block: summary, key facts and their markup have at
-/// most the cap together, and no quote is in both. `covers` are the messages that the block
-/// replaces.
-///
-/// The text is empty if the cap leaves no room for a word of any message.
-pub fn checkpoint(input: &SummaryInput<'_>, covers: &[Span]) -> SummaryDraft {
-    summary::checkpoint(input, covers)
-}
-
-/// The key facts of a checkpoint whose summary another model writes: the ones that [`checkpoint`]
-/// would keep, in the same part of the cap.
-pub fn key_facts(input: &SummaryInput<'_>) -> Vec<KeyFact> {
-    summary::key_facts(input)
-}
-
-/// The key facts of earlier checkpoints that a new one does not carry only because it has no room for
-/// them. They are in no earlier summary.
-pub fn facts_without_room<'f>(prior: &'f [KeyFact], kept: &[KeyFact]) -> Vec<&'f KeyFact> {
-    facts::without_room(prior, kept)
-}
-
-/// The details of the input that are missing in another model's summary: a line of days, and one of
-/// names and ids with digits, the most important ones that fit the cap. Empty if nothing is missing
-/// or nothing fits. `text` is the summary with everything next to it.
-pub fn anchors(input: &SummaryInput<'_>, text: &str) -> String {
-    anchors::anchors(input, text)
-}
-
-/// The number of days, names and ids of the input in another model's block, and in the block that
-/// [`checkpoint`] would write within the cap, which is the size of the block. `None` if the input
-/// has none.
-pub fn coverage(input: &SummaryInput<'_>, covers: &[Span], block: &str) -> Option<FactCoverage> {
-    anchors::coverage(input, covers, block)
-}
-
-/// The headings of a rolling summary's sections, in order.
-pub fn section_titles() -> [&'static str; 8] {
-    section::Section::ALL.map(section::Section::title)
-}
-
 /// A summary that replaces older messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SummaryText<'a> {
@@ -213,11 +165,6 @@ pub struct Answer {
     pub quotes: Vec<Ordinal>,
 }
 
-/// Answers a task with quotes from the conversation.
-pub fn answer(input: &AnswerInput<'_>) -> Answer {
-    answer::answer(input)
-}
-
 /// The result of one delegate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DelegateAnswer<'a> {
@@ -238,9 +185,4 @@ pub struct SynthesisInput<'a> {
     pub cap: Tokens,
     /// The tokenizer of the reader.
     pub count: CountTokens<'a>,
-}
-
-/// Combines the delegates' answers: each quote once, by agent, and the missing results.
-pub fn synthesise(input: &SynthesisInput<'_>) -> Answer {
-    synthesis::synthesise(input)
 }

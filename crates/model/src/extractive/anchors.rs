@@ -27,8 +27,10 @@ const ID_MIN_CHARS: usize = 5;
 /// The minimum number of characters of such an id without a capital: a short hash of a commit.
 const HASH_MIN_CHARS: usize = 7;
 
-/// See [`super::anchors`].
-pub(super) fn anchors(input: &SummaryInput<'_>, text: &str) -> String {
+/// The details of the input that are missing in another model's summary: a line of days, and one of
+/// names and ids with digits, the most important ones that fit the cap. Empty if nothing is missing
+/// or nothing fits. `text` is the summary with everything next to it.
+pub fn anchors(input: &SummaryInput<'_>, text: &str) -> String {
     let texts = RedactedTexts::redacted(input);
     let mut read = WeighedInput::weighed(input, &texts);
     let days = lost_days(&read, text, input.cap.0);
@@ -51,12 +53,10 @@ pub(super) fn anchors(input: &SummaryInput<'_>, text: &str) -> String {
     }
 }
 
-/// See [`super::coverage`].
-pub(super) fn coverage(
-    input: &SummaryInput<'_>,
-    covers: &[Span],
-    block: &str,
-) -> Option<FactCoverage> {
+/// The number of days, names and ids of the input in another model's block, and in the block that
+/// [`super::checkpoint`] would write within the cap, which is the size of the block. `None` if the input
+/// has none.
+pub fn coverage(input: &SummaryInput<'_>, covers: &[Span], block: &str) -> Option<FactCoverage> {
     let texts = RedactedTexts::redacted(input);
     let mut read = WeighedInput::weighed(input, &texts);
     let none = HashSet::new();

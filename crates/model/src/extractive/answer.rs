@@ -18,6 +18,7 @@ use super::pool::Pool;
 use super::question::Relevance;
 use super::quote::{quotable_text, quote};
 use super::readability::{companion, is_readable};
+use super::score::when;
 use super::select::{Worth, choose};
 use super::summary::quoted;
 use super::weights::{self, relevance};
@@ -43,8 +44,8 @@ const CORRECTIONS: usize = 2;
 /// The maximum number of quotes; more would be a worse answer.
 const MAX_QUOTES: usize = 14;
 
-/// See [`super::answer`].
-pub(super) fn answer(input: &AnswerInput<'_>) -> Answer {
+/// Answers a task with quotes from the conversation.
+pub fn answer(input: &AnswerInput<'_>) -> Answer {
     let texts: Vec<Cow<'_, str>> = input.passages.iter().map(quotable_text).collect();
     let earlier: Vec<Cow<'_, str>> = input.summaries.iter().map(|s| redact(s.text)).collect();
     let mut pool = Pool::new();
@@ -351,21 +352,11 @@ fn worth(pool: &mut Pool<'_>, input: &AnswerInput<'_>, focus: &FocusList) -> Wor
             return 0.0;
         }
         let cues = pool.units[unit].cues;
-        let change = if cues.intersects(Cues::CHANGE) {
-            relevance::CHANGE
-        } else {
-            1.0
-        };
-        let aside = if cues.intersects(Cues::QUESTION) && !focus.asks_questions() {
-            relevance::UNASKED_QUESTION
-        } else {
-            1.0
-        };
+        let change = when(cues.intersects(Cues::CHANGE), relevance::CHANGE);
+        let is_aside = cues.intersects(Cues::QUESTION) && !focus.asks_questions();
+        let aside = when(is_aside, relevance::UNASKED_QUESTION);
         let wanted = relevance::LIKENESS * like[unit] + served * change + relevance::BASE;
-        let clear = match is_readable(pool, unit) {
-            true => 1.0,
-            false => relevance::UNREADABLE,
-        };
+        let clear = when(!is_readable(pool, unit), relevance::UNREADABLE);
         wanted * (relevance::WORTH_BASE + general[unit].sqrt()) * aside * clear
     };
     let units = (0..pool.units.len()).map(worth_of).collect();
@@ -430,10 +421,9 @@ fn lay_out(pool: &Pool<'_>, chosen: &[usize], leading: Option<usize>, title: &st
         if !first.speaker.is_empty() {
             let _ = write!(text, "{}: ", first.speaker.replace('\u{a0}', " "));
         }
-        let marks = if first.role == Role::Tool {
-            ("`", "`")
-        } else {
-            ("“", "”")
+        let marks = match first.role {
+            Role::Tool => ("`", "`"),
+            _ => ("“", "”"),
         };
         text.push_str(marks.0);
         quote(pool, &line.units, &mut text);

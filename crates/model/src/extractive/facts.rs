@@ -1,7 +1,5 @@
 //! Key facts: the few quotes that are kept verbatim from checkpoint to checkpoint.
 
-use std::cell::RefCell;
-use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use unisono_context::checkpoint::{FACT_TOKENS_MAX, FACTS_MAX, KeyFact};
@@ -37,19 +35,11 @@ pub(super) fn extract(
     room: Tokens,
     count: CountTokens<'_>,
 ) -> Vec<KeyFact> {
-    // Facts are limited twice but counted once.
-    let known = RefCell::new(HashMap::new());
-    let count = |text: &str| {
-        let mut known = known.borrow_mut();
-        *known
-            .entry(text.to_owned())
-            .or_insert_with(|| Tokens(count(text)))
-    };
+    let count = |text: &str| Tokens(count(text));
     let carried: Tokens = prior.iter().map(|fact| count(&format!("{fact}\n"))).sum();
     let left = room.minus(carried).max(Tokens(room.0 / NEW_PART));
-    let mut has_demand = prior
-        .iter()
-        .any(|fact| Demand::detect(&fact.text) != Demand::None);
+    let demands = |fact: &KeyFact| Demand::detect(&fact.text) != Demand::None;
+    let mut has_demand = prior.iter().any(demands);
     let best = chosen.iter().filter(|&&unit| {
         let demands = pool.units[unit].demand != Demand::None;
         // All that demand to be kept share one place.
@@ -62,9 +52,9 @@ pub(super) fn extract(
     KeyFact::carried_within(prior, &new, room, count)
 }
 
-/// The previous facts that were left out because there was no room for them: nothing newer replaces
-/// them.
-pub(super) fn without_room<'f>(prior: &'f [KeyFact], kept: &[KeyFact]) -> Vec<&'f KeyFact> {
+/// The key facts of earlier checkpoints that a new one does not carry only because it has no room for
+/// them. They are in no earlier summary.
+pub fn facts_without_room<'f>(prior: &'f [KeyFact], kept: &[KeyFact]) -> Vec<&'f KeyFact> {
     let valid = KeyFact::carried(prior, kept, |_| Tokens::ZERO);
     let is_dropped = |&fact: &&KeyFact| valid.contains(fact) && !kept.contains(fact);
     prior.iter().filter(is_dropped).collect()

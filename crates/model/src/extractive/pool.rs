@@ -183,28 +183,20 @@ impl<'a> Pool<'a> {
         if added.len() > SHORT_MESSAGE {
             return;
         }
-        let most = added
-            .iter()
-            .map(|unit| unit.demand)
-            .max()
-            .unwrap_or_default();
+        let most = added.iter().map(|unit| unit.demand).max();
+        let most = most.unwrap_or_default();
         added.iter_mut().for_each(|unit| unit.demand = most);
     }
 
     /// Stores the distinct terms of a text, sorted.
     fn read(&mut self, text: &str) -> ((u32, u32), Marks) {
-        let from = self.terms.len();
-        let marks = self.vocabulary.read(text, &mut self.terms);
-        self.terms[from..].sort_unstable();
-        let mut kept = from;
-        for index in from..self.terms.len() {
-            if kept == from || self.terms[index] != self.terms[kept - 1] {
-                self.terms[kept] = self.terms[index];
-                kept += 1;
-            }
-        }
-        self.terms.truncate(kept);
-        ((from as u32, kept as u32), marks)
+        let mut terms = Vec::new();
+        let marks = self.vocabulary.read(text, &mut terms);
+        terms.sort_unstable();
+        terms.dedup();
+        let from = self.terms.len() as u32;
+        self.terms.extend(terms);
+        ((from, self.terms.len() as u32), marks)
     }
 
     /// The distinct terms of a unit, sorted.
@@ -220,6 +212,14 @@ impl<'a> Pool<'a> {
     }
 
     /// The names, numbers and ids of a unit.
+    pub(super) fn specific_terms(&self, unit: usize) -> impl Iterator<Item = Term> {
+        let terms = self.terms(unit).iter().copied();
+        terms.filter(move |&term| {
+            let class = self.vocabulary.class(term);
+            matches!(class, Class::Name | Class::Number | Class::Identifier)
+        })
+    }
+
     /// The common words of the language of most texts; `None` for English.
     pub(super) fn common_words(&self) -> Option<&'static str> {
         let mut sample = String::new();
@@ -230,14 +230,6 @@ impl<'a> Pool<'a> {
             sample.extend([unit.text, " "]);
         }
         common_words(&sample)
-    }
-
-    pub(super) fn specific_terms(&self, unit: usize) -> impl Iterator<Item = Term> {
-        let terms = self.terms(unit).iter().copied();
-        terms.filter(move |&term| {
-            let class = self.vocabulary.class(term);
-            matches!(class, Class::Name | Class::Number | Class::Identifier)
-        })
     }
 
     /// The distinct terms of a text, sorted.

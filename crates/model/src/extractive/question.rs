@@ -241,11 +241,9 @@ fn related_terms(pool: &mut Pool<'_>, task: &str, language: Algorithm) -> Vec<(T
 
 /// Whether the shorter stem is the beginning or the end of the other, or both begin alike.
 fn is_related(one: &str, other: &str) -> bool {
-    let is_shorter = one.len() <= other.len();
-    let (short, long) = if is_shorter {
-        (one, other)
-    } else {
-        (other, one)
+    let (short, long) = match one.len() <= other.len() {
+        true => (one, other),
+        false => (other, one),
     };
     let alike = short.bytes().zip(long.bytes()).take_while(|(a, b)| a == b);
     let common = alike.count();
@@ -286,15 +284,16 @@ pub(super) fn statements(task: &str) -> Vec<&str> {
     sentences.filter(|sentence| !asks(sentence)).collect()
 }
 
-/// See [`super::is_question`].
-pub(super) fn is_question(task: &str) -> bool {
+/// Whether a task has a subject of its own. "Sum up decisions and risks" has none: it only names
+/// categories that agents look for.
+pub fn is_question(task: &str) -> bool {
     let mut pool = Pool::new();
     let focus_terms = focus_terms(&mut pool);
     has_own_words(&mut pool, task, &focus_terms)
 }
 
-/// See [`super::is_follow_up`].
-pub(super) fn is_follow_up(task: &str) -> bool {
+/// Whether a task has only words that an earlier question explains: "And who does that?", "Why?".
+pub(crate) fn is_follow_up(task: &str) -> bool {
     let mut others = words(task).filter(|word| {
         !is_stop_word(word)
             && !INTERROGATIVES.contains(&word.as_str())

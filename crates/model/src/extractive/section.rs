@@ -20,29 +20,21 @@ pub(super) enum Section {
     Questions,
 }
 
-impl Section {
-    pub(super) const ALL: [Section; 8] = [
-        Section::Context,
-        Section::KeyPoints,
-        Section::Technical,
-        Section::Decisions,
-        Section::Work,
-        Section::Pending,
-        Section::Constraints,
-        Section::Questions,
-    ];
+/// The heading of each section, in order.
+const TITLES: [(Section, &str); 8] = [
+    (Section::Context, "Context"),
+    (Section::KeyPoints, "Key points"),
+    (Section::Technical, "Technical details"),
+    (Section::Decisions, "Decisions and outcomes"),
+    (Section::Work, "Work done (with evidence)"),
+    (Section::Pending, "Pending work and next step"),
+    (Section::Constraints, "Constraints (verbatim)"),
+    (Section::Questions, "Unresolved questions"),
+];
 
-    pub(super) const fn title(self) -> &'static str {
-        match self {
-            Section::Context => "Context",
-            Section::KeyPoints => "Key points",
-            Section::Technical => "Technical details",
-            Section::Decisions => "Decisions and outcomes",
-            Section::Work => "Work done (with evidence)",
-            Section::Pending => "Pending work and next step",
-            Section::Constraints => "Constraints (verbatim)",
-            Section::Questions => "Unresolved questions",
-        }
+impl Section {
+    pub(super) fn title(self) -> &'static str {
+        TITLES[self as usize].1
     }
 
     /// The weight of a unit's vote if several share a line.
@@ -58,60 +50,47 @@ impl Section {
     /// The section with this heading, possibly written by a model.
     pub(super) fn from_title(title: &str) -> Option<Section> {
         let title = title.trim().trim_end_matches(':').to_lowercase();
-        Section::ALL
-            .into_iter()
-            .find(|section| section.title().to_lowercase() == title)
+        let mut all = TITLES.into_iter();
+        let found = all.find(|(_, known)| known.to_lowercase() == title);
+        found.map(|(section, _)| section)
     }
 
     /// The section of a unit. A question before the last quarter of the conversation was most
     /// likely answered, so it is not an open one.
     pub(super) fn classify(unit: &Unit<'_>, sources: usize) -> Section {
-        if let Some(section) = unit
-            .section
-            .filter(|section| *section != Section::KeyPoints)
-        {
+        if let Some(section) = unit.section.filter(|one| *one != Section::KeyPoints) {
             return section;
         }
         let cues = unit.cues;
-        let recent = is_recent(unit, sources);
+        let has = |cue: Cues| cues.intersects(cue);
         // A request in the form of a question is not an open question.
-        let asks =
-            cues.intersects(Cues::QUESTION) && !cues.intersects(Cues::GOAL.with(Cues::OFFER));
-        let is_text = unit.kind == PassageKind::Text;
-        let settled = cues.intersects(Cues::DECISION.with(Cues::DONE));
-        let due = cues.intersects(Cues::PENDING)
-            && cues.intersects(Cues::DATE.with(Cues::PROMISE))
-            && !settled;
-        if (cues.intersects(Cues::OPEN) && !due) || (recent && asks) {
-            Section::Questions
-        } else if unit.source == 0 && is_text {
-            Section::Context
-        } else if !is_text {
-            let done = unit.kind == PassageKind::ToolResult && cues.intersects(Cues::DONE);
-            if done {
-                Section::Work
-            } else {
+        let asks = has(Cues::QUESTION) && !has(Cues::GOAL.with(Cues::OFFER));
+        let is_settled = has(Cues::DECISION.with(Cues::DONE));
+        let is_due = has(Cues::PENDING) && has(Cues::DATE.with(Cues::PROMISE)) && !is_settled;
+        let is_open = has(Cues::OPEN) && !is_due || asks && is_recent(unit, sources);
+        match unit.kind {
+            _ if is_open => Section::Questions,
+            PassageKind::ToolResult if has(Cues::DONE) => Section::Work,
+            PassageKind::ToolCall | PassageKind::ToolResult | PassageKind::Attachment => {
                 Section::Technical
             }
-        } else if due {
-            Section::Pending
-        } else if cues.intersects(Cues::CONSTRAINT)
-            && !cues.intersects(Cues::DECISION)
-            && by_user(unit)
-        {
-            Section::Constraints
-        } else if cues.intersects(Cues::DECISION) {
-            Section::Decisions
-        } else if cues.intersects(Cues::DONE) {
-            Section::Work
-        } else if cues.intersects(Cues::PENDING) {
-            Section::Pending
-        } else if matches!(unit.block, Block::Code | Block::Row) {
-            Section::Technical
-        } else {
-            Section::KeyPoints
+            PassageKind::Text if unit.source == 0 => Section::Context,
+            PassageKind::Text if is_due => Section::Pending,
+            PassageKind::Text if has(Cues::DECISION) => Section::Decisions,
+            PassageKind::Text if has(Cues::CONSTRAINT) && by_user(unit) => Section::Constraints,
+            PassageKind::Text if has(Cues::DONE) => Section::Work,
+            PassageKind::Text if has(Cues::PENDING) => Section::Pending,
+            PassageKind::Text if matches!(unit.block, Block::Code | Block::Row) => {
+                Section::Technical
+            }
+            PassageKind::Text => Section::KeyPoints,
         }
     }
+}
+
+/// The headings of a rolling summary's sections, in order.
+pub fn section_titles() -> [&'static str; 8] {
+    TITLES.map(|(_, title)| title)
 }
 
 /// Whether it is in the last quarter of the conversation.

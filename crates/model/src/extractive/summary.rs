@@ -1,7 +1,7 @@
 //! Summaries: read, weigh, choose, lay out, and fit to the cap by exact counts.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fmt::Write as _;
 
 use unisono_context::checkpoint::{Body, KeyFact, Span, block_text};
@@ -31,8 +31,8 @@ const LAST_TRIES: usize = 20;
 const FACTS_PART: u64 = 12;
 const FACTS_MIN: Tokens = Tokens(42);
 
-/// See [`super::summarise`].
-pub(super) fn summarise(input: &SummaryInput<'_>) -> SummaryDraft {
+/// Summarises a conversation.
+pub fn summarise(input: &SummaryInput<'_>) -> SummaryDraft {
     let texts = RedactedTexts::redacted(input);
     let read = WeighedInput::weighed(input, &texts);
     let chosen = read.choose(input);
@@ -50,14 +50,19 @@ pub(super) fn summarise(input: &SummaryInput<'_>) -> SummaryDraft {
     }
 }
 
-/// See [`super::checkpoint`].
-pub(super) fn checkpoint(input: &SummaryInput<'_>, covers: &[Span]) -> SummaryDraft {
+/// Summarises a conversation as a checkpoint's block: summary, key facts and their markup have at
+/// most the cap together, and no quote is in both. `covers` are the messages that the block
+/// replaces.
+///
+/// The text is empty if the cap leaves no room for a word of any message.
+pub fn checkpoint(input: &SummaryInput<'_>, covers: &[Span]) -> SummaryDraft {
     let texts = RedactedTexts::redacted(input);
     WeighedInput::weighed(input, &texts).checkpoint(input, covers)
 }
 
-/// See [`super::key_facts`].
-pub(super) fn key_facts(input: &SummaryInput<'_>) -> Vec<KeyFact> {
+/// The key facts of a checkpoint whose summary another model writes: the ones that [`checkpoint`]
+/// would keep, in the same part of the cap.
+pub fn key_facts(input: &SummaryInput<'_>) -> Vec<KeyFact> {
     let texts = RedactedTexts::redacted(input);
     let read = WeighedInput::weighed(input, &texts);
     read.checkpoint_facts(input, &read.choose(input))
@@ -134,7 +139,7 @@ impl<'a> WeighedInput<'a> {
         }
         let mut chosen = self.choose(input);
         let mut key_facts = self.checkpoint_facts(input, &chosen);
-        let dropped = facts::without_room(input.prior_facts, &key_facts);
+        let dropped = facts::facts_without_room(input.prior_facts, &key_facts);
         if !dropped.is_empty() {
             self.add_facts(input, &dropped);
             chosen = self.choose(input);
@@ -237,22 +242,18 @@ impl<'a> WeighedInput<'a> {
         chosen: &CorrectedChoice,
         cap: u64,
     ) -> Option<Fitted> {
-        let may_be_quoted = |unit: &usize| !self.pool.units[*unit].is_failed_call;
-        let any = (0..self.pool.units.len())
-            .filter(|unit| !chosen.units.contains(unit))
-            .filter(may_be_quoted);
+        let others = (0..self.pool.units.len())
+            .filter(|unit| !chosen.units.contains(unit) && !self.pool.units[*unit].is_failed_call);
         let is_valid = |unit: &usize| !chosen.lacks_correction(*unit, &[]);
         let valid = chosen.units.iter().copied().filter(is_valid);
-        let best = valid.chain(any).take(LAST_TRIES);
-        let first = best.clone().next()?;
+        let best: Vec<usize> = valid.chain(others).take(LAST_TRIES).collect();
+        let first = *best.first()?;
         let longest = self.pool.units[first].text.len();
         let shorter = std::iter::successors(Some(longest), |bytes| Some(bytes * 3 / 4));
-        best.map(|unit| (unit, usize::MAX))
-            .chain(
-                shorter
-                    .take_while(|&bytes| bytes > 0)
-                    .map(|bytes| (first, bytes)),
-            )
+        let cut = shorter.take_while(|&bytes| bytes > 0);
+        let whole = best.iter().map(|&unit| (unit, usize::MAX));
+        whole
+            .chain(cut.map(|bytes| (first, bytes)))
             .find_map(|(unit, bytes)| self.single_quote(input, unit, bytes, cap))
     }
 
@@ -306,11 +307,7 @@ fn before(input: &SummaryInput<'_>) -> Ordinal {
 
 /// The ordinals of units, each once, in order.
 pub(super) fn quoted(pool: &Pool<'_>, units: &[usize]) -> Vec<Ordinal> {
-    let mut quoted: Vec<Ordinal> = units
-        .iter()
-        .filter_map(|&u| pool.units[u].ordinal)
-        .collect();
-    quoted.sort_unstable();
-    quoted.dedup();
-    quoted
+    let quoted = units.iter().filter_map(|&unit| pool.units[unit].ordinal);
+    let quoted: BTreeSet<Ordinal> = quoted.collect();
+    quoted.into_iter().collect()
 }

@@ -30,8 +30,8 @@ struct Item<'a> {
     heading: &'a str,
 }
 
-/// See [`super::synthesise`].
-pub(super) fn synthesise(input: &SynthesisInput<'_>) -> Answer {
+/// Combines the delegates' answers: each quote once, by agent, and the missing results.
+pub fn synthesise(input: &SynthesisInput<'_>) -> Answer {
     let unknown = |one: &DelegateAnswer<'_>| one.result.is_ok_and(|text| text.trim() == UNKNOWN);
     if !input.results.is_empty() && input.results.iter().all(unknown) {
         let tokens = Tokens((input.count)(UNKNOWN));
@@ -57,10 +57,9 @@ pub(super) fn synthesise(input: &SynthesisInput<'_>) -> Answer {
     let (mut low, mut high) = (0, order.len());
     while low < high {
         let middle = (low + high).div_ceil(2);
-        if fits(middle).is_some() {
-            low = middle;
-        } else {
-            high = middle - 1;
+        match fits(middle) {
+            Some(_) => low = middle,
+            None => high = middle - 1,
         }
     }
     let Some((text, tokens)) = fits(low) else {
@@ -194,12 +193,10 @@ fn lay_out(input: &SynthesisInput<'_>, items: &[Item<'_>], chosen: &[usize]) -> 
             };
             let _ = writeln!(text, "\n## {title} ({})", result.agent);
             for item in section {
-                let day = if item.day.is_empty() {
-                    String::new()
-                } else {
-                    format!(" ({})", item.day)
+                let _ = match item.day {
+                    "" => writeln!(text, "- {}", item.text),
+                    day => writeln!(text, "- {} ({day})", item.text),
                 };
-                let _ = writeln!(text, "- {}{day}", item.text);
             }
         }
     }
