@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use unisono_api::PageQuery;
 use unisono_api::agent::AgentQuery;
-use unisono_api::service::Service;
+use unisono_api::service::{self, Service};
 use unisono_api::session::{NewSession as New, SessionListItem, SessionQuery, main_branch};
 use unisono_api::settings::Changes;
 use unisono_api::turn::Turn;
@@ -33,8 +33,6 @@ const AGENTS_SETTING: &str = "turn.agents";
 const PART: usize = 50;
 /// Maximum number of closed sessions that are remembered.
 const CLOSED: usize = 1_024;
-/// Maximum bytes of the id of a session; a longer text is no id.
-const ID_BYTES: usize = 64;
 
 pub(crate) struct Sessions {
     service: Arc<dyn Service>,
@@ -54,7 +52,7 @@ impl ClosedSessions {
     }
 
     fn insert(&mut self, session: &str) {
-        if session.len() > ID_BYTES || self.contains(session) {
+        if !is_id(session) || self.contains(session) {
             return;
         }
         if self.0.len() == CLOSED {
@@ -80,6 +78,7 @@ impl Sessions {
 
     /// Whether the client may use a session: not after it closed it.
     pub(crate) fn check_open(&self, session: &str) -> Result<(), Error> {
+        check_id(session)?;
         match self.closed.contains(session) {
             false => Ok(()),
             true => Err(Error::invalid(format!(
@@ -123,6 +122,7 @@ impl Sessions {
         client: &Client,
     ) -> Result<Value, Error> {
         check_directory(&params.cwd)?;
+        check_id(&params.session_id)?;
         replay::replay(&*self.service, &params.session_id, has_open_turn, client).await?;
         self.resume(params).await
     }
@@ -141,6 +141,7 @@ impl Sessions {
 
     pub(crate) async fn resume(&mut self, params: LoadSession) -> Result<Value, Error> {
         check_directory(&params.cwd)?;
+        check_id(&params.session_id)?;
         let servers = tool_servers::read(params.mcp_servers, &params.cwd)?;
         let options = self.options(&params.session_id).await?;
         let session = params.session_id.as_str();
@@ -234,6 +235,24 @@ impl Sessions {
     }
 }
 
+/// Whether a text can be the id of a session. To a client, an id of another form is an id, too: it
+/// may have it from another agent. So such a session does not exist; the request is not invalid.
+fn check_id(session: &str) -> Result<(), Error> {
+    match is_id(session) {
+        true => Ok(()),
+        false => Err(service::Error::not_found("session", format_args!("{session:?}")).into()),
+    }
+}
+
+/// Whether a text has the form of an id: hexadecimal digits in groups of 8, 4, 4, 4 and 12.
+fn is_id(text: &str) -> bool {
+    let is_placed = |(at, byte): (usize, u8)| match at {
+        8 | 13 | 18 | 23 => byte == b'-',
+        _ => byte.is_ascii_hexdigit(),
+    };
+    text.len() == 36 && text.bytes().enumerate().all(is_placed)
+}
+
 fn check_directory(directory: &Path) -> Result<(), Error> {
     match directory.is_absolute() {
         true => Ok(()),
@@ -275,18 +294,33 @@ fn without(agents: &str, lead: &str) -> Option<Value> {
 mod tests {
     use super::*;
 
+    fn id(number: usize) -> String {
+        format!("01a00000-0000-7000-8000-{number:012x}")
+    }
+
     #[test]
     fn closed_sessions_are_remembered_up_to_a_limit() {
         let mut closed = ClosedSessions::default();
         for session in 0..CLOSED + 2 {
-            closed.insert(&session.to_string());
-            closed.insert(&session.to_string());
+            closed.insert(&id(session));
+            closed.insert(&id(session));
         }
         assert_eq!(closed.0.len(), CLOSED);
-        assert!(!closed.contains("1") && closed.contains("2"));
-        closed.remove("2");
-        assert!(!closed.contains("2"));
-        closed.insert(&"x".repeat(ID_BYTES + 1));
+        assert!(!closed.contains(&id(1)) && closed.contains(&id(2)));
+        closed.remove(&id(2));
+        assert!(!closed.contains(&id(2)));
+        closed.insert("of another agent");
         assert_eq!(closed.0.len(), CLOSED - 1);
+    }
+
+    #[test]
+    fn an_id_has_the_digits_of_a_uuid_in_its_groups() {
+        let (ours, upper) = (id(10), id(10).to_uppercase());
+        assert!(is_id(&ours) && is_id(&upper));
+        let longer = format!("{ours}0");
+        for other in ["", "sess_1", &ours[1..], &longer, &ours.replace('-', "_")] {
+            assert!(!is_id(other), "{other}");
+        }
+        assert!(!is_id(&ours.replace('a', "g")));
     }
 }

@@ -290,6 +290,8 @@ fn an_editor_of_a_daemon_sees_who_works_on_what() {
 
 /// No session has this id.
 const UNKNOWN: &str = "01a00000-0000-7000-8000-000000000000";
+/// The id of another agent's session, as long as one of unisono.
+const FOREIGN: &str = "01a00000_0000_7000_8000_000000000000";
 
 #[test]
 fn what_is_wrong_is_an_error_of_the_protocol_and_the_next_request_is_answered() {
@@ -305,11 +307,14 @@ fn what_is_wrong_is_an_error_of_the_protocol_and_the_next_request_is_answered() 
         ("session/prompt", prompt(UNKNOWN, "?"), -32002, "session"),
         ("session/load", json!({"sessionId": UNKNOWN, "cwd": "/w", "mcpServers": []}), -32002, "session"),
         ("session/resume", json!({"sessionId": UNKNOWN, "cwd": "/w", "mcpServers": []}), -32002, "session"),
-        ("session/prompt", prompt("nothing", "?"), -32602, "nothing"),
+        ("session/prompt", prompt(FOREIGN, "?"), -32002, FOREIGN),
+        ("session/prompt", prompt("nothing", "?"), -32002, "nothing"),
+        ("session/load", json!({"sessionId": "nothing", "cwd": "/w", "mcpServers": []}), -32002, "nothing"),
+        ("session/resume", json!({"sessionId": "nothing", "cwd": "/w", "mcpServers": []}), -32002, "nothing"),
         (
-            "session/load",
-            json!({"sessionId": "nothing", "cwd": "/w", "mcpServers": []}),
-            -32602,
+            "session/set_config_option",
+            json!({"sessionId": "nothing", "configId": "lead", "value": "lead"}),
+            -32002,
             "nothing",
         ),
         ("session/new", json!({"cwd": "w", "mcpServers": []}), -32602, "absolute"),
