@@ -93,8 +93,10 @@ const NAMED: [(Distance, &str); 12] = [
     (Distance::Years(-1), "last year|letztes jahr|去年"),
     (Distance::Years(1), "next year|nächstes jahr|明年"),
 ];
+type OfWeekday = fn(Weekday) -> Distance;
+
 /// What stands before a weekday. Unlike `next Friday`, 下周五 is always of the week after.
-const BEFORE_WEEKDAYS: [(fn(Weekday) -> Distance, &str); 6] = [
+const BEFORE_WEEKDAYS: [(OfWeekday, &str); 6] = [
     (Distance::Before, "last |letzten "),
     (Distance::This, "this |diesen "),
     (Distance::After, "next |nächsten "),
