@@ -308,8 +308,8 @@ async fn an_owner_sees_the_sessions_of_all_programs_at_once() {
     assert_eq!(listed(other).await, [1, 3, 4, 11, 14]);
     // The id of a deleted session may come again, with another owner.
     let four = unisono_context::SessionId::from_u128(4);
-    assert!(one.delete(four).await.unwrap());
-    assert_eq!(listed(other).await, [1, 3, 11, 14]);
+    assert!(other.delete(four).await.unwrap());
+    assert_eq!(listed(one).await, [1, 3, 11, 14]);
     create(other, 4, "bob").await;
     assert_eq!(listed(one).await, [1, 3, 11, 14]);
     assert_eq!(listed(other).await, [1, 3, 11, 14]);
