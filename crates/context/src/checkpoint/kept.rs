@@ -9,7 +9,7 @@ use super::{Body, Checkpoint};
 /// The beginning of a mark. Readers of summaries skip lines that begin so.
 const MARK: &str = "[summary of ";
 const BEGIN: &str = ", as a person wrote it]";
-/// The end of a text of which all was kept, or only the beginning.
+/// How the last mark ends: below a whole text, and below the beginning of one.
 const ENDS: [&str; 2] = [
     " ends]",
     " ends; the rest had no room and is condensed with the messages]",

@@ -220,7 +220,7 @@ fn quotable_passages<'a>(
     passages
 }
 
-/// The texts of the documents that the context shows, those of the task among them.
+/// The texts of the documents in the context and in the task.
 fn document_passages(snapshot: &Snapshot) -> impl Iterator<Item = Passage<'_>> {
     let shown = snapshot.entries().iter().filter(|e| e.shows_files());
     shown.flat_map(move |entry| {

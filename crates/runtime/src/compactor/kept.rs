@@ -1,7 +1,7 @@
 //! The head of a summary: the texts of persons that wrote an earlier one.
 //!
-//! They stay as they are in all later summaries, up to half of the cap, or 100 tokens if that is more. Beyond
-//! it the end of a text is summarised like the text of any earlier summary.
+//! All later summaries keep them unchanged, up to half of the cap, or up to 100 tokens if that is more. The
+//! rest of a longer text is summarised like the text of any earlier summary.
 
 use std::sync::Arc;
 

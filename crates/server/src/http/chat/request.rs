@@ -108,7 +108,7 @@ fn task(request: &ChatRequest, last: &UiMessage, before: &[UiMessage]) -> Result
     })
 }
 
-/// Whether a message is the answer of a turn. A page may show others of its own, such as a greeting.
+/// Whether a message is the answer of a turn. A page may add others, such as a greeting.
 fn is_answer(message: &UiMessage) -> bool {
     message.role == "assistant" && message.id.parse::<TurnId>().is_ok()
 }

@@ -14,8 +14,8 @@ pub(super) struct CancelledCharge {
 }
 
 impl Tree {
-    /// Charges the late output of a cancelled run: its usage replaces the worst case. `whole`: the
-    /// usage is that of all calls of the run.
+    /// Charges the late output of a cancelled run: its usage replaces the worst case. `whole`:
+    /// `usage` covers all calls of the run.
     pub fn charge_late(&mut self, run: RunId, usage: &Usage, whole: bool) {
         let Some(lost) = self.lost.get_mut(&run) else {
             return;

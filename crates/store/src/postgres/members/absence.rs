@@ -1,5 +1,5 @@
-//! The time during which this program was cut off from the database, or the database was set back by. Without
-//! I/O.
+//! The time without beats of this program: it had no database, or the database was set back to an earlier
+//! state. Without I/O.
 
 use std::time::Duration;
 
