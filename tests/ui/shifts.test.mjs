@@ -30,8 +30,9 @@ const scroll = (page, part) => page.evaluate((part) => {
   }
 }, part);
 
-// The pages of a session and of a turn, in each size and scrolled to the beginning, the middle and the end.
-async function opened(place, session, turn) {
+// The pages of a session and of a turn, in each size and scrolled to the beginning, the middle and the end;
+// by a browser that is so many times slower.
+async function opened(place, session, turn, slower = 1) {
   const all = [];
   for (const [size, viewport] of Object.entries(SIZES)) {
     for (const part of [0, 0.5, 1]) {
@@ -42,6 +43,8 @@ async function opened(place, session, turn) {
   }
   return Promise.all(all.map(async ({ viewport, part, name, path }) => {
     const page = await enter(browser, place, { viewport });
+    const tools = await page.context().newCDPSession(page);
+    await tools.send("Emulation.setCPUThrottlingRate", { rate: slower });
     await page.goto(place.address + path);
     await page.waitForLoadState("load");
     await scroll(page, part);
@@ -97,7 +100,8 @@ test("while a call waits for a person, and when it is approved", async () => {
 });
 
 test("while three agents stream, word by word and in a few large pieces", async () => {
-  for (const pace of [{ tokens: 500, perSecond: 50 }, { tokens: 3, perSecond: 1, text: "word ".repeat(500) }]) {
+  // What comes before its place is on the page is much, where a browser is slow.
+  for (const pace of [{ tokens: 500, perSecond: 50, slower: 3 }, { tokens: 3, perSecond: 1, text: "word ".repeat(500) }]) {
     const provider = await streaming(pace);
     const budgets = "[budget.session]\nmax_tokens = 100_000_000\n[budget.turn]\nmax_tokens = 20_000_000\n[budget.run]\nmax_tokens = 5_000_000\n";
     const place = await new Place(team(provider.address) + budgets).serve();
@@ -106,8 +110,8 @@ test("while three agents stream, word by word and in a few large pieces", async 
       // Of the second one the page has an earlier turn.
       await place.ask("POST", `/v1/sessions/${session}/turns`, { task: "When is the move?" });
       const { turn } = await place.ask("POST", `/v1/sessions/${session}/turns`, { task: "And who moves?", wait: false });
-      const all = await opened(place, session, turn);
-      for (const { page } of all) await page.locator(`#turn-${turn} > header .state.answered`).waitFor({ state: "attached", timeout: 60_000 });
+      const all = await opened(place, session, turn, pace.slower);
+      for (const { page } of all) await page.locator(`#turn-${turn} > header .state.answered`).waitFor({ state: "attached", timeout: 120_000 });
       await still(all, `streamed-${pace.tokens}`);
       // The budgets of the turn and of its session, and that of each run.
       for (const { page } of all.filter(({ name }) => name.startsWith("turn"))) assert.equal(await page.locator(".budgets li").count(), 6);

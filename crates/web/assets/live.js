@@ -53,8 +53,8 @@ function replace(run, text) {
   pour();
 }
 
-// Text that comes in a burst is shown a few lines a frame, or a part of it where it is long: a text that
-// grows by many lines at once would move what is around it.
+// Text that comes in a burst, or before its place is on the page, is shown a few lines a frame, or a part
+// of it where it is long: a text that grows by many lines at once would move what is around it.
 const PIECE = 160;
 const PARTS = 16;
 let pouring = 0;
@@ -63,13 +63,14 @@ function pour() {
     pouring = 0;
     for (const [run, one] of streamed) {
       const from = one.shown;
-      if (from === one.text.length) continue;
+      const places = shownOf(run);
+      if (from === one.text.length || places.length === 0) continue;
       one.shown = from + Math.max(PIECE, Math.ceil((one.text.length - from) / PARTS));
       // Not in the middle of a character.
       if ((one.text.charCodeAt(one.shown) & 0xfc00) === 0xdc00) one.shown += 1;
       one.shown = Math.min(one.shown, one.text.length);
       const piece = one.text.slice(from, one.shown);
-      for (const place of shownOf(run)) {
+      for (const place of places) {
         if (from === 0) place.textContent = piece;
         else place.append(piece);
       }
@@ -232,6 +233,7 @@ function render(fresh, taken = null) {
   for (const [run, { text, shown }] of streamed) {
     for (const place of shownOf(run)) if (place.textContent === "") place.textContent = text.slice(0, shown);
   }
+  pour();
   offerCopies();
   watchOlder();
 }
