@@ -24,13 +24,18 @@ pub(crate) fn machine(server: &Server, token: &str, more: &str) -> Place {
     place
 }
 
-/// [`machine`] for a test in which no daemon is gone: on a busy machine beats may come late.
-pub(crate) fn steady_machine(server: &Server, more: &str) -> Place {
+/// [`machine`] whose turns are taken over after that time.
+pub(crate) fn lasting_machine(server: &Server, takeover_after: &str, more: &str) -> Place {
     let place = machine(server, TOKEN, more);
     let settings = place.config();
     let after = |time: &str| format!("takeover_after = \"{time}\"");
-    place.set_config(settings.replace(&after("2s"), &after("10s")));
+    place.set_config(settings.replace(&after("2s"), &after(takeover_after)));
     place
+}
+
+/// [`machine`] for a test in which no daemon is gone: on a busy machine beats may come late.
+pub(crate) fn steady_machine(server: &Server, more: &str) -> Place {
+    lasting_machine(server, "10s", more)
 }
 
 /// A model whose answers wait for a gate.
