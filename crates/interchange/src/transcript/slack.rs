@@ -64,15 +64,7 @@ fn message<'t>(
     }
     let name = author(object, draft)?;
     let mut parts = parts(object, draft)?;
-    let has_text = text_of(object, "text")?.is_some_and(|text| !text.trim().is_empty());
-    let lost = [
-        ("reactions", "reaction", true),
-        ("attachments", "link preview", has_text),
-    ];
-    for (key, what, _) in lost.into_iter().filter(|(_, _, is_lost)| *is_lost) {
-        let lost = object.get(key).map_or(Ok(Vec::new()), Value::array)?;
-        lost.iter().for_each(|_| draft.omit(what));
-    }
+    count_lost(object, draft)?;
     count_blocks(object, draft);
     if parts.is_empty() {
         draft.omit("empty message");
@@ -106,6 +98,19 @@ fn message<'t>(
         let by = name.map_or_else(String::new, |name| format!(" by {name}"));
         let first = format!("#{number}{by}");
         draft.line_context.threads.insert(ts, first);
+    }
+    Ok(())
+}
+
+/// Counts the reactions, and the previews of links in a message with a text.
+fn count_lost<'t>(object: &Object<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, ()> {
+    let reactions = object
+        .get("reactions")
+        .map_or(Ok(Vec::new()), Value::array)?;
+    reactions.iter().for_each(|_| draft.omit("reaction"));
+    if text_of(object, "text")?.is_some_and(|text| !text.trim().is_empty()) {
+        let previews = layout::previews(object);
+        (0..previews).for_each(|_| draft.omit("link preview"));
     }
     Ok(())
 }
@@ -148,13 +153,17 @@ fn author<'t>(object: &Object<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, 
     Ok(known.or(text_of(object, "username")?).or(bot).or(id))
 }
 
-/// The text of a message, or of its blocks and attachments, and a note for each of its files.
+/// The text of a message, or of its blocks; the texts of its attachments; and a note for each of its
+/// files.
 fn parts<'t>(object: &Object<'t>, draft: &Draft<'t, '_, '_>) -> Result<'t, Vec<Part>> {
     let mut parts = Vec::new();
     let text = object.opt_text("text")?.unwrap_or_default();
     let text = match text.trim().is_empty() {
         true => layout::text(object).into(),
-        false => text,
+        false => match layout::attached_text(object) {
+            attached if attached.is_empty() => text,
+            attached => format!("{text}\n{attached}").into(),
+        },
     };
     if !text.trim().is_empty() {
         parts.push(Part::text(plain_text(&text, &|id| {

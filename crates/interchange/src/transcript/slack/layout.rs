@@ -1,28 +1,74 @@
-//! The texts of messages without one of their own: apps write theirs in blocks and attachments.
+//! The texts that apps write in blocks and attachments, and forwarded messages.
 
 use super::{Object, Value};
 
-/// The texts of the blocks and the attachments, one per line, in the notation of Slack's texts.
+/// The texts of the blocks and the attachments, one per line, in the notation of Slack's texts: the
+/// text of a message without one of its own.
 pub(super) fn text(object: &Object<'_>) -> String {
     let mut lines: Vec<String> = list(object, "blocks").map(block).collect();
-    for attached in list(object, "attachments") {
-        let Ok(attached) = attached.object() else {
-            continue;
-        };
-        let before = lines.len();
-        lines.extend(["pretext", "title", "text"].map(|key| own_text(&attached, key)));
-        lines.extend(list(&attached, "fields").map(|field| match field.object() {
-            Ok(field) => {
-                let (title, value) = (own_text(&field, "title"), own_text(&field, "value"));
-                format!("{title}: {value}")
-            }
-            Err(_) => String::new(),
-        }));
-        lines.extend(list(&attached, "blocks").map(block));
-        if lines.iter().skip(before).all(String::is_empty) {
-            lines.push(own_text(&attached, "fallback"));
-        }
+    for attached in objects(object) {
+        lines.extend(attached_lines(&attached));
     }
+    joined(lines)
+}
+
+/// The texts of the attachments of a message with a text of its own, without the previews of links.
+pub(super) fn attached_text(object: &Object<'_>) -> String {
+    let attached = objects(object).filter(|attached| !is_preview(attached));
+    joined(
+        attached
+            .flat_map(|attached| attached_lines(&attached))
+            .collect(),
+    )
+}
+
+/// The number of previews of links.
+pub(super) fn previews(object: &Object<'_>) -> usize {
+    objects(object).filter(is_preview).count()
+}
+
+fn objects<'t>(object: &Object<'t>) -> impl Iterator<Item = Object<'t>> + use<'t> {
+    list(object, "attachments").filter_map(|attached| attached.object().ok())
+}
+
+/// Whether an attachment shows the target of a link in the text. Those of apps are their texts, and a
+/// forwarded message is what the sender wants to show.
+fn is_preview(attached: &Object<'_>) -> bool {
+    let links = ["from_url", "original_url", "app_unfurl_url"];
+    !is_true(attached, "is_share") && links.iter().any(|key| attached.get(key).is_some())
+}
+
+fn is_true(object: &Object<'_>, key: &str) -> bool {
+    object.get(key).is_some_and(|value| value.raw() == "true")
+}
+
+/// Slack's words for an attachment that has no text.
+const NO_PREVIEW: &str = "[no preview available]";
+
+fn attached_lines(attached: &Object<'_>) -> Vec<String> {
+    let is_forwarded = is_true(attached, "is_share") || is_true(attached, "is_msg_unfurl");
+    let author = match own_text(attached, "author_name") {
+        name if is_forwarded && !name.is_empty() => format!("[forwarded from {name}]"),
+        name => name,
+    };
+    let own = |key| own_text(attached, key);
+    let mut lines = vec![own("pretext"), author, own("title"), own("text")];
+    lines.extend(list(attached, "fields").map(|field| match field.object() {
+        Ok(field) => {
+            let (title, value) = (own_text(&field, "title"), own_text(&field, "value"));
+            format!("{title}: {value}")
+        }
+        Err(_) => String::new(),
+    }));
+    lines.extend(list(attached, "blocks").map(block));
+    if lines.iter().all(String::is_empty) {
+        let fallback = own("fallback");
+        lines.extend((fallback != NO_PREVIEW).then_some(fallback));
+    }
+    lines
+}
+
+fn joined(mut lines: Vec<String>) -> String {
     lines.retain(|line| !line.trim().is_empty());
     lines.join("\n")
 }

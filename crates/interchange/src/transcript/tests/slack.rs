@@ -90,7 +90,7 @@ fn apps_write_in_blocks_and_attachments() {
                 {"type":"text","text":"ask "},{"type":"user","user_id":"U2"},
                 {"type":"link","url":"https://a.b","text":"here"},{"type":"emoji","name":"smile"}]}]},
             {"type":"section","text":{"type":"mrkdwn","text":"*Deploy* done"}},{"type":"divider"}]},
-        {"type":"message","user":"U2","text":"see","ts":"3.1","attachments":[{"text":"a preview"}]},
+        {"type":"message","user":"U2","text":"see","ts":"3.1","attachments":[{"text":"a preview","from_url":"https://a.b"}]},
         {"type":"message","user":"U2","text":"","ts":"4.1","blocks":[{"type":"divider"}]}
     ]"#;
     let parsed = read_as(text.as_bytes(), &Options::default()).unwrap();
@@ -107,6 +107,29 @@ fn apps_write_in_blocks_and_attachments() {
     let left: Vec<_> = parsed.dropped_content.into_iter().collect();
     let expected = [("empty message", 1), ("link preview", 1)];
     assert_eq!(left, expected.map(|(what, count)| (what.into(), count)));
+}
+
+#[test]
+fn texts_of_apps_and_forwarded_messages_stand_behind_the_text() {
+    let text = r#"[
+        {"type":"message","bot_id":"B1","username":"Tide","text":"A warning:","ts":"1.1","attachments":[
+            {"title":"Storm","text":"Water at 4 m","fields":[{"title":"From","value":"18:00"}],"fallback":"x"},
+            {"fallback":"[no preview available]"}]},
+        {"type":"message","user":"U2","text":"Read this.","ts":"2.1","attachments":[
+            {"author_name":"Ada","text":"We move on Friday.","is_msg_unfurl":true,"is_share":true,"from_url":"https://a.b"},
+            {"title":"A page","text":"about boats","original_url":"https://c.d"}]},
+        {"type":"message","user":"U2","text":"","ts":"3.1","attachments":[
+            {"author_name":"Ada","text":"At noon.","is_share":true,"from_url":"https://a.b"}]}
+    ]"#;
+    let outline = outline_of(text.as_bytes(), None);
+    for expected in [
+        r#"Text("A warning:\nStorm\nWater at 4 m\nFrom: 18:00")"#,
+        r#"Text("Read this.\n[forwarded from Ada]\nWe move on Friday.")"#,
+        r#"Text("[forwarded from Ada]\nAt noon.")"#,
+        "left behind 1 link preview\n",
+    ] {
+        assert!(outline.contains(expected), "{expected}: {outline}");
+    }
 }
 
 #[test]
