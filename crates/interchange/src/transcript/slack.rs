@@ -6,8 +6,8 @@ mod names;
 
 use std::collections::HashMap;
 
-use unisono_context::Timestamp;
 use unisono_context::message::Part;
+use unisono_context::{AgentId, Role, Timestamp};
 
 use super::Error;
 use super::attachment::attachment;
@@ -78,7 +78,7 @@ fn message<'t>(
             None => draft.omit("thread link"),
         }
     }
-    let (role, author) = role_of(name.as_deref().unwrap_or_default());
+    let (role, author) = role_and_author(object, name.as_deref().unwrap_or_default());
     let at = fields::seconds(object, "ts");
     if let (None, Some(ts)) = (at, object.get("ts")) {
         let reason = "`ts` is not a time; the message gets that of a message beside it";
@@ -100,6 +100,20 @@ fn message<'t>(
         draft.line_context.threads.insert(ts, first);
     }
     Ok(())
+}
+
+/// An app with the name of a model is the assistant. Everyone else is a person, whatever the name.
+fn role_and_author(object: &Object<'_>, name: &str) -> (Role, Option<AgentId>) {
+    let is_posted = object
+        .get("subtype")
+        .is_some_and(|subtype| subtype.raw() == "\"bot_message\"");
+    let has_app = ["bot_id", "bot_profile"]
+        .iter()
+        .any(|key| object.get(key).is_some());
+    match role_of(name) {
+        (Role::Assistant, _) if is_posted || has_app => (Role::Assistant, None),
+        _ => (Role::User, fields::named(name)),
+    }
 }
 
 /// Counts the reactions, and the previews of links in a message with a text.

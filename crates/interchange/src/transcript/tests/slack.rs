@@ -133,6 +133,23 @@ fn texts_of_apps_and_forwarded_messages_stand_behind_the_text() {
 }
 
 #[test]
+fn a_person_with_the_name_of_a_model_is_a_person() {
+    let said = |who: &str| format!(r#"{{"type":"message",{who},"text":"Hi","ts":"1.1"}}"#);
+    let people = r#"{"id":"U1","profile":{"display_name":"Claude"}},
+        {"id":"U2","profile":{"display_name":"System"}},{"id":"U3","profile":{"display_name":"Me"}}"#;
+    for (who, expected) in [
+        (r#""user":"U1""#, "user Claude\n"),
+        (r#""user":"U2""#, "user System\n"),
+        (r#""user":"U3""#, "user Me\n"),
+        (r#""user":"U1","bot_id":"B1""#, "assistant\n"),
+        (r#""username":"You","bot_id":"B1""#, "user You\n"),
+    ] {
+        let outline = outline_of(format!("[{people},{}]", said(who)).as_bytes(), None);
+        assert!(outline.contains(expected), "{who}: {outline}");
+    }
+}
+
+#[test]
 fn a_time_that_is_none_is_reported() {
     let list = r#"[{"type":"message","user":"U1","text":"hi","ts":"not a number"},
         {"type":"message","user":"U2","text":"ok","ts":"1717400000.1"}]"#;
