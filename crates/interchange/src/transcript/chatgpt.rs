@@ -164,7 +164,7 @@ fn parts<'t>(
             if matches!(&*kind, "tether_quote" | "sonic_webpage") {
                 parts.extend(quoted_page(content)?);
             }
-            let keys = ["text", "result", "parts"];
+            let keys = ["text", "result", "output_str", "parts"];
             let given = keys.into_iter().filter_map(|key| content.get(key));
             let given: Vec<Value<'t>> = given.collect();
             let is_empty = |value: &&Value<'t>| matches!(value.raw(), "\"\"" | "[]");
@@ -182,7 +182,7 @@ fn parts<'t>(
     }
     for part in &mut parts {
         if let Part::Text(text) = part
-            && text.contains(CITATION_BEGINS)
+            && text.contains(is_markup)
         {
             *text = without_citations(text, draft).into();
         }
@@ -238,6 +238,16 @@ const CITATION_BEGINS: char = '\u{e200}';
 const CITATION_ENDS: char = '\u{e201}';
 const FIELD_ENDS: char = '\u{e202}';
 
+/// Whether a character begins markup, or stands before or behind the words to which a citation
+/// belongs.
+fn is_markup(c: char) -> bool {
+    c == CITATION_BEGINS || is_highlight(c)
+}
+
+fn is_highlight(c: char) -> bool {
+    matches!(c, '\u{e203}'..='\u{e206}')
+}
+
 /// A text without citations, and with the words that other markup shows.
 fn without_citations(text: &str, draft: &mut Draft<'_, '_, '_>) -> String {
     let mut pieces = text.split(CITATION_BEGINS);
@@ -253,6 +263,7 @@ fn without_citations(text: &str, draft: &mut Draft<'_, '_, '_>) -> String {
         }
         out.push_str(after);
     }
+    out.retain(|c| !is_highlight(c));
     out
 }
 

@@ -21,7 +21,7 @@ fn words_of_people_and_of_the_model_are_read_and_others_reported() {
     let user = format!(r#""author":{{"role":"user"}},"metadata":{{{hidden}}}"#);
     let assistant = r#""author":{"role":"assistant"}"#;
     let tool = r#""author":{"role":"tool","name":"browser"}"#;
-    let rows: [(&str, &str, &str); 7] = rows! {
+    let rows: [(&str, &str, &str); 8] = rows! {
         (framed, &user, r#"Text("I bake.")"#),
         (framed, &user, r#"Text("Be short")"#),
         (framed, &own, r#"Text("I bake ```bread```.")"#),
@@ -35,6 +35,11 @@ fn words_of_people_and_of_the_model_are_read_and_others_reported() {
             r#"{"content_type":"tether_quote","url":"https://e.org","domain":"e.org","title":"Yeast","text":"It rises."}"#,
             tool,
             r#"Text("Yeast: https://e.org\nIt rises.")"#,
+        ),
+        (
+            r#"{"content_type":"citable_code_output","output_str":"Tide at 4"}"#,
+            tool,
+            "Text(\"Tide at 4\")",
         ),
         (r#"{"content_type":"text","parts":["Seen."]}"#, &user, "has no message"),
     };
@@ -50,6 +55,7 @@ fn words_of_markup_stay_and_the_rest_is_counted() {
     let assistant = r#""author":{"role":"assistant"}"#;
     let tool = r#""author":{"role":"tool","name":"dalle.text2im"}"#;
     let cited = r#"{"content_type":"text","parts":["A cat \ue200cite\ue202turn0search0\ue201. Yes.\ue200cite"]}"#;
+    let marked = r#"{"content_type":"text","parts":["\ue203It rises.\ue204\ue206 \ue200cite\ue202turn0search0\ue201 \ue203So?\ue204"]}"#;
     let linked = r#"{"content_type":"text","parts":["To \ue200entity\ue202[\"city\",\"Bergen\",\"x\"]\ue201, \ue200entity\ue202Oslo\ue201 \ue200cite\ue202turn0search0\ue201 by \ue200url\ue202boat\ue202https://e.org/\ue201 or \ue200link_title\ue202train\ue202turn0search1\ue201."]}"#;
     let drawn = r#"{"content_type":"multimodal_text","parts":[{"content_type":"image_asset_pointer",
         "asset_pointer":"file-service://f","metadata":{"dalle":{"prompt":"a lighthouse"}}}]}"#;
@@ -57,6 +63,7 @@ fn words_of_markup_stay_and_the_rest_is_counted() {
     for (content, others, expected) in [
         (cited, assistant, "A cat. Yes.cite"),
         (cited, assistant, "left behind 2 citation\n"),
+        (marked, assistant, "Text(\"It rises. So?\")"),
         (linked, assistant, trip),
         (linked, assistant, "left behind 1 citation\n"),
         (drawn, tool, "left behind 1 image prompt\n"),
