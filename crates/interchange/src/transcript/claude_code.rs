@@ -7,11 +7,13 @@
 //! Older versions write no attachments: there the text is only in the queue (`queue-operation`), which
 //! the model empties while it works.
 
+use std::collections::HashMap;
+
 use unisono_context::Role;
 use unisono_context::message::{Part, ReportedUsage};
 
 use super::anthropic;
-use super::draft::{Draft, DraftMessage, Parent};
+use super::draft::{Draft, DraftMessage, LineContext, Parent};
 use super::fields::{self, Note};
 use super::json::{Object, Value};
 use super::source::Problem;
@@ -248,6 +250,12 @@ fn dropped_content(
         places.any(|place| place.get(key).is_some_and(|value| value.raw() == "true"))
     };
     let is_sub_agent = says("isSidechain");
+    let is_main = object
+        .get("isSidechain")
+        .is_some_and(|value| value.raw() == "false");
+    if is_main && !is_sub_agent && draft.line_context.is_sub_agent == Some(true) {
+        leave_sub_agent(draft);
+    }
     // The file of a sub-agent has only its own lines.
     if is_sub_agent != *draft.line_context.is_sub_agent.get_or_insert(is_sub_agent) {
         return Some("sub-agent message".to_owned());
@@ -263,6 +271,26 @@ fn dropped_content(
     let mut modes = MODES.into_iter();
     let mode = modes.find(|(name, _)| mode.as_deref() == Some(*name));
     note.or(mode.map(|(_, what)| what.to_owned()))
+}
+
+/// Drops the messages so far: a sub-agent ran before the session's first message, as versions did that
+/// filled the provider's cache in advance.
+fn leave_sub_agent(draft: &mut Draft<'_, '_, '_>) {
+    let title = std::mem::take(&mut draft.import.title);
+    let dropped_content = std::mem::take(&mut draft.dropped_content);
+    let line_context = std::mem::take(&mut draft.line_context);
+    let messages = draft.import.messages.len();
+    draft.forget();
+    draft.import.title = title;
+    draft.dropped_content = dropped_content;
+    draft.line_context = LineContext {
+        turns: HashMap::new(),
+        turn_ends: Vec::new(),
+        request: None,
+        is_sub_agent: Some(false),
+        ..line_context
+    };
+    (0..messages).for_each(|_| draft.omit("sub-agent message"));
 }
 
 /// The modes of queued commands that are no messages of a person.

@@ -333,6 +333,36 @@ fn what_claude_code_adds_to_a_message_is_left_behind() {
 }
 
 #[test]
+fn a_sub_agent_before_the_first_message_of_claude_code_is_left_behind() {
+    let line = |kind: &str, n: u32, is_side: bool, text: &str| {
+        format!(
+            r#"{{"type":"{kind}","sessionId":"s","uuid":"u{n}","parentUuid":null,"isSidechain":{is_side},"message":{{"content":"{text}"}}}}"#
+        )
+    };
+    let title = r#"{"type":"summary","summary":"Locks","leafUuid":"u4"}"#.to_owned();
+    let warm = [
+        line("user", 1, true, "Warmup"),
+        line("assistant", 2, true, "I am ready."),
+    ];
+    let main = [
+        line("user", 3, false, "Open the lock."),
+        line("assistant", 4, false, "It is open."),
+    ];
+    let alone = outline_of(warm.join("\n").as_bytes(), None);
+    assert!(alone.contains("Warmup"), "{alone}");
+    let lines = [vec![title], warm.to_vec(), main.to_vec()].concat();
+    let outline = outline_of(lines.join("\n").as_bytes(), None);
+    assert_eq!(outline.matches("Text(").count(), 2, "{outline}");
+    for expected in [
+        "claude-code \"Locks\"\n",
+        "after -: 999999 user\n  Text(\"Open the lock.\")\n",
+        "left behind 2 sub-agent message\n",
+    ] {
+        assert!(outline.contains(expected), "{expected}: {outline}");
+    }
+}
+
+#[test]
 fn what_is_typed_while_claude_code_works_is_said_by_the_user() {
     let line = |kind: &str, n: u32, rest: &str| {
         let parent = n - 1;
