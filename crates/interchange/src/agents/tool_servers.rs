@@ -11,10 +11,12 @@ use super::rule::{SourceKey, id};
 use super::write::Draft;
 use unisono_config::document::Value;
 
-/// Approval modes that ask before a call.
-const ASK: [&str; 4] = ["untrusted", "on-request", "default", "ask"];
+/// Approval modes that ask before a call of a server's tool.
+const ASK: [&str; 5] = ["untrusted", "on-request", "default", "acceptEdits", "ask"];
+/// The approval mode that refuses every call that no rule allows.
+const REFUSE: &str = "dontAsk";
 /// Approval modes that never ask.
-const NEVER: [&str; 4] = ["never", "bypassPermissions", "dontAsk", "allow"];
+const NEVER: [&str; 3] = ["never", "bypassPermissions", "allow"];
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Servers<'s>(pub(super) &'s BTreeSet<String>);
@@ -99,6 +101,12 @@ impl Servers<'_> {
     pub(super) fn approval_mode(self, key: &SourceKey<'_>, draft: &mut Draft, otherwise: &str) {
         match key.value.as_text().map(str::trim) {
             Some(word) if ASK.contains(&word) => draft.approve_all = true,
+            Some(REFUSE) => {
+                draft.approve_all = true;
+                let how = "it refuses calls that no rule allows; here calls of servers' tools wait \
+                           for approval";
+                key.note_changed(draft, how);
+            }
             Some(word) if NEVER.contains(&word) => {}
             _ => key.note_lost(draft, otherwise),
         }
@@ -164,7 +172,43 @@ fn format_settings(defined: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+    use std::io;
+    use std::path::Path;
+
     use super::*;
+    use crate::agents::{Catalogue, LocalNames, read_text};
+
+    #[test]
+    fn a_mode_that_asks_or_refuses_asks_before_calls_of_servers() {
+        let catalogue = Catalogue::built_in().unwrap();
+        let servers = BTreeSet::from(["scales".to_owned()]);
+        let (none, refused) = (BTreeSet::new(), BTreeMap::new());
+        let known = LocalNames {
+            catalogue: &catalogue,
+            servers: &servers,
+            skills: &none,
+            refused_skills: &refused,
+            agents: &none,
+        };
+        let nothing = |_: &str| Err(io::Error::other("nothing is included"));
+        for (mode, is_asking) in [
+            ("default", true),
+            ("acceptEdits", true),
+            ("dontAsk", true),
+            ("bypassPermissions", false),
+        ] {
+            let text = format!(
+                "---\nname: a\ndescription: x\npermissionMode: {mode}\nmcpServers: scales\n---\nx"
+            );
+            let path = Path::new("x/.claude/agents/a.md");
+            let mut all = read_text(path, &text, None, known, &nothing).unwrap();
+            let agent = all.pop().unwrap().unwrap();
+            assert_eq!(agent.text.contains("scales__*"), is_asking, "{mode}");
+            assert!(agent.lost.is_empty(), "{mode}");
+            assert_eq!(agent.changed.is_empty(), mode != REFUSE, "{mode}");
+        }
+    }
 
     #[test]
     fn tools_of_servers_get_one_name() {
