@@ -22,6 +22,11 @@ pub(super) fn is_message(object: &Object<'_>) -> bool {
     let kind = object.get("type").and_then(|kind| kind.text().ok());
     match kind.as_deref() {
         Some("user" | "gemini") => object.has("content") && !object.has("message"),
+        // The program may have notices before the first message of a person.
+        Some("info" | "warning" | "error") => {
+            let keys = ["id", "timestamp", "content"];
+            keys.iter().all(|key| object.has(key)) && !object.has("role")
+        }
         Some(_) => false,
         None => object.has("parts") && object.has("role"),
     }

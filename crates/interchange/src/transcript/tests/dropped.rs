@@ -178,3 +178,19 @@ fn the_group_chats_of_an_export_are_counted() {
         assert_eq!(group_chats(text.as_bytes()), expected, "{text}");
     }
 }
+
+#[test]
+fn a_session_of_gemini_cli_may_begin_with_a_notice() {
+    let line = |id: &str, kind: &str, text: &str| {
+        let at = "2026-02-01T07:00:00.000Z";
+        format!(r#"{{"id":"{id}","timestamp":"{at}","type":"{kind}","content":"{text}"}}"#)
+    };
+    for kind in ["info", "warning", "error"] {
+        let messages = [line("n", kind, "Update!"), line("a", "user", "Prune now?")].join(",");
+        let session = format!(r#"{{"sessionId":"s","projectHash":"p","messages":[{messages}]}}"#);
+        let outline = outline_of(session.as_bytes(), None);
+        assert!(outline.starts_with("gemini-cli"), "{outline}");
+        assert!(outline.contains("Text(\"Prune now?\")"), "{outline}");
+        assert_eq!(dropped(&session), [format!("1 \"{kind}\" message")]);
+    }
+}
