@@ -78,6 +78,31 @@ fn stamps_are_parsed_in_several_notations() {
     }
 }
 
+#[test]
+fn a_recording_goes_on_after_its_first_23_minutes() {
+    let forms: [fn(&str, &str, &str) -> String; 4] = [
+        |at, name, said| format!("[{at}] {name}: {said}"),
+        |at, name, said| format!("{at} - {name}: {said}"),
+        |at, name, said| format!("{at} {name}: {said}"),
+        |at, name, said| format!("{name} ({at}): {said}"),
+    ];
+    for form in forms {
+        let lines = [
+            form("00:03", "Alice", "Shall we?"),
+            form("23:59", "Bob", "Yes."),
+            form("24:10", "Alice", "When?"),
+            form("75:40", "Bob", "On Friday."),
+        ];
+        let expected = [
+            "Alice: [00:03] Shall we?",
+            "Bob: [23:59] Yes.",
+            "Alice: [24:10] When?",
+            "Bob: [75:40] On Friday.",
+        ];
+        assert_eq!(authored(&lines.join("\n"), None), expected);
+    }
+}
+
 /// Times, authors and texts of a text's messages.
 fn said(text: &str) -> Vec<(i64, String, String)> {
     let options = Options {

@@ -7,7 +7,7 @@ use super::line::{SpeakerLine, SpeakerStyle, is_display_name, is_name, sender};
 use super::lines::{Line, lines};
 use super::names::{Form, form_of};
 use super::speakers::Speakers;
-use super::time::{DayOrder, is_elapsed, moment};
+use super::time::{DayOrder, moment, moment_or_elapsed};
 use super::{has_role, is_direction};
 
 /// The maximum size of a line with a name and a time.
@@ -91,7 +91,7 @@ fn time_of(text: &str) -> Option<&str> {
 }
 
 fn is_time(stamp: &str) -> bool {
-    moment(stamp, DayOrder::Unknown).is_some() || is_elapsed(stamp)
+    moment_or_elapsed(stamp, DayOrder::Unknown).is_some()
 }
 
 /// The name beside a time, without signs and words between them.

@@ -4,7 +4,7 @@ use jiff::civil::Date;
 use unicode_width::UnicodeWidthChar as _;
 use unisono_context::Timestamp;
 
-use super::time::{DayOrder, day_of_notice, moment};
+use super::time::{DayOrder, day_of_notice, moment, moment_or_elapsed};
 use super::{above, has_role, is_direction};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -193,7 +193,7 @@ fn stamp(line: &str) -> Option<(&str, &str)> {
         let (stamp, _) = line.split_once(end)?;
         let rest = line.get(stamp.len()..)?;
         let rest = rest.strip_prefix(" - ").unwrap_or(rest);
-        let is_time = moment(stamp, DayOrder::Unknown).is_some();
+        let is_time = moment_or_elapsed(stamp, DayOrder::Unknown).is_some();
         is_time.then_some((stamp, rest))
     });
     found.min_by_key(|(stamp, _)| stamp.len())
@@ -220,7 +220,7 @@ fn stamped(line: &str, order: DayOrder) -> Option<SpeakerLine<'_>> {
         });
     }
     let (stamp, rest) = stamp(line)?;
-    let at = moment(stamp, order)?;
+    let at = moment_or_elapsed(stamp, order)?;
     let rest = rest.trim_start_matches(|c: char| is_direction(c) || c.is_whitespace() || c == '~');
     let is_event = EVENTS.iter().any(|mark| rest.starts_with(mark));
     let named = in_angles(rest).or_else(|| before_colon(rest).filter(|_| !is_event));
@@ -248,7 +248,7 @@ const TIME_WORDS: usize = 6;
 /// A line with a time and a name without a sign between them.
 fn timed(line: &str, order: DayOrder) -> Option<SpeakerLine<'_>> {
     let (stamp, name, text) = before_name(line).or_else(|| behind_name(line))?;
-    let at = moment(stamp, order)?;
+    let at = moment_or_elapsed(stamp, order)?;
     let sender = sender(name);
     if sender.is_some() && text.trim().is_empty() {
         // It stands above its text.
@@ -280,7 +280,8 @@ fn before_name(line: &str) -> Option<(&str, &str, &str)> {
     }
     let ends = line.match_indices(char::is_whitespace);
     let ends = ends.map(|(end, _)| end).take(TIME_WORDS);
-    let stamps = ends.filter(|end| moment(&line[..*end], DayOrder::Unknown).is_some());
+    let is_time = |end: &usize| moment_or_elapsed(&line[..*end], DayOrder::Unknown).is_some();
+    let stamps = ends.filter(is_time);
     let (stamp, rest) = line.split_at(stamps.last()?);
     let (name, text) = before_colon(rest)?;
     Some((stamp, name.trim_start(), text))

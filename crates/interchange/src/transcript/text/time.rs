@@ -121,7 +121,7 @@ fn digit(c: char, zero: char) -> char {
 }
 
 /// Whether a text is a time since the beginning of a recording: `0:03`, `75:10`, `1:02:03`.
-pub(super) fn is_elapsed(text: &str) -> bool {
+fn is_elapsed(text: &str) -> bool {
     let is_digits = |part: &str| part.bytes().all(|c| c.is_ascii_digit());
     let Some((first, rest)) = text.split_once(':') else {
         return false;
@@ -130,6 +130,12 @@ pub(super) fn is_elapsed(text: &str) -> bool {
     let is_short = (1..=3).contains(&first.len()) && is_digits(first);
     let is_sixtieth = |part: &str| part.len() == 2 && is_digits(part) && part < "60";
     is_short && rest.clone().count() <= 2 && rest.all(is_sixtieth)
+}
+
+/// [`moment`], or a time since the beginning of a recording, which is no instant: after 23 minutes it
+/// is no time of day.
+pub(super) fn moment_or_elapsed(stamp: &str, order: DayOrder) -> Option<Option<Timestamp>> {
+    moment(stamp, order).or_else(|| is_elapsed(stamp.trim()).then_some(None))
 }
 
 fn is_date(text: &str) -> bool {
