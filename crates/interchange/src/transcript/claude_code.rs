@@ -37,7 +37,7 @@ pub(super) fn read<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result
     let object = item.object()?;
     let kind = object.text("type")?;
     if let "summary" | "ai-title" | "custom-title" = &*kind {
-        return read_title(&object, draft);
+        return read_title(&object, &kind, draft);
     }
     if kind == "queue-operation" {
         return queue_operation(&object, draft);
@@ -124,12 +124,43 @@ fn assign_turn<'t>(
     Ok(())
 }
 
-fn read_title<'t>(object: &Object<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, ()> {
+/// Notes a title. A person's own replaces one that the program made; both replace a summary.
+fn read_title<'t>(
+    object: &Object<'t>,
+    kind: &str,
+    draft: &mut Draft<'t, '_, '_>,
+) -> Result<'t, ()> {
     let keys = ["summary", "aiTitle", "customTitle"];
-    if let Some(title) = keys.into_iter().find_map(|key| object.get(key)) {
-        draft.import.title = title.text()?.into();
+    let title = keys.into_iter().find_map(|key| object.get(key));
+    let title = title.map(Value::text).transpose()?.unwrap_or_default();
+    if title.is_empty() {
+        return Ok(());
+    }
+    match kind {
+        "summary" => {
+            let end = object.opt_text("leafUuid")?.map(String::from);
+            draft.line_context.summaries.push((end, title.into()));
+        }
+        "custom-title" => {
+            draft.line_context.has_given_title = true;
+            draft.import.title = title.into();
+        }
+        _ if !draft.line_context.has_given_title => draft.import.title = title.into(),
+        _ => {}
     }
     Ok(())
+}
+
+/// Gives a session without a title the last summary of itself. Its file also has those of other
+/// sessions, which end with lines of other files.
+pub(super) fn name_by_summary(draft: &mut Draft<'_, '_, '_>) {
+    let summaries = std::mem::take(&mut draft.line_context.summaries);
+    let turns = &draft.line_context.turns;
+    let is_own = |end: &Option<String>| end.as_ref().is_none_or(|end| turns.contains_key(end));
+    let own = summaries.into_iter().rfind(|(end, _)| is_own(end));
+    if let Some((_, title)) = own.filter(|_| draft.import.title.is_empty()) {
+        draft.import.title = title.into();
+    }
 }
 
 /// Notes a change of the queue of texts that a person typed while the model worked. A text that left

@@ -338,6 +338,7 @@ impl<'i> Reader<'i> {
         gemini_cli::place_pending("", &mut Draft::new("", &mut self.builder));
         claude_code::place_typed("", &mut Draft::new("", &mut self.builder));
         claude_code::count_unsent(&mut Draft::new("", &mut self.builder));
+        claude_code::name_by_summary(&mut Draft::new("", &mut self.builder));
         if self.conversations > 1 {
             return Err(Refusal::Several(self.conversations));
         }

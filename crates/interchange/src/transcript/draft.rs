@@ -87,6 +87,11 @@ pub(super) struct LineContext {
     pub(super) unsent: Vec<String>,
     /// Whether a line was an attachment.
     pub(super) has_attachments: bool,
+    /// Summaries as titles, each with the last line of its conversation, in formats whose files have
+    /// those of other conversations.
+    pub(super) summaries: Vec<(Option<String>, String)>,
+    /// Whether a person gave the title.
+    pub(super) has_given_title: bool,
     /// The message that may be repeated.
     pub(super) pending: Option<Pending>,
     pub(super) next: Parent,

@@ -457,3 +457,27 @@ fn a_conversation_without_messages_names_the_first_bad_line() {
     let two = " besides 2 bad lines, the first at 3:1: no role";
     assert_eq!(left_out(&[bad(3), bad(4)]), two);
 }
+
+#[test]
+fn a_session_of_claude_code_has_no_title_of_another_one() {
+    let said = r#"{"type":"user","sessionId":"s","uuid":"u1","parentUuid":null,"message":{"content":"Hi"}}"#;
+    let summary = |title: &str, end: &str| {
+        format!(r#"{{"type":"summary","summary":"{title}","leafUuid":"{end}"}}"#)
+    };
+    let title = |kind: &str, key: &str, title: &str| {
+        format!(r#"{{"type":"{kind}","{key}":"{title}","sessionId":"s"}}"#)
+    };
+    let (own, other) = (summary("Own", "u1"), summary("Other", "x9"));
+    let made = title("ai-title", "aiTitle", "Made");
+    let given = title("custom-title", "customTitle", "Given");
+    for (lines, expected) in [
+        ([own.as_str(), other.as_str(), said], "Own"),
+        ([other.as_str(), other.as_str(), said], "talk"),
+        ([own.as_str(), said, made.as_str()], "Made"),
+        ([said, given.as_str(), made.as_str()], "Given"),
+    ] {
+        let outline = outline_of(lines.join("\n").as_bytes(), None);
+        let begins = format!("claude-code {expected:?}\n");
+        assert!(outline.starts_with(&begins), "{outline}");
+    }
+}
