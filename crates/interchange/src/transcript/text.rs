@@ -21,6 +21,7 @@ use super::draft::{Draft, DraftMessage};
 use super::fields;
 use super::source::Problem;
 use line::{SpeakerLine, SpeakerStyle};
+use lines::Line;
 use speakers::speakers;
 use time::DayOrder;
 
@@ -110,6 +111,7 @@ pub(super) fn read<'t>(text: &'t str, draft: &mut Draft<'t, '_, '_>) {
     };
     let mut current: Option<(&'t str, SpeakerLine<'t>, String)> = None;
     let mut day = None;
+    let chat = chat_name(&speakers.lines);
     for doubt in speakers.doubts {
         draft.warn(doubt);
     }
@@ -118,6 +120,8 @@ pub(super) fn read<'t>(text: &'t str, draft: &mut Draft<'t, '_, '_>) {
         match (start, &mut current) {
             (Some(start), _) => {
                 let start = start.on_day(&mut day);
+                let name = start.name.filter(|name| chat != Some(*name));
+                let start = SpeakerLine { name, ..start };
                 let body = start.text.to_owned();
                 push_message(current.replace((line, start, body)), draft);
             }
@@ -135,6 +139,22 @@ pub(super) fn read<'t>(text: &'t str, draft: &mut Draft<'t, '_, '_>) {
         }
     }
     push_message(current, draft);
+}
+
+/// The name of a chat with which an iPhone's export has its notices, as if the chat said them. The first
+/// is about encryption, and a mark of direction is before each of them.
+fn chat_name<'t>(lines: &[Line<'t>]) -> Option<&'t str> {
+    let first = lines.iter().find(|line| line.name().is_some())?;
+    let is_first = whatsapp::is_encryption_notice(first.spoken_text());
+    let name = first.name().filter(|_| is_first)?;
+    let begin = format!("{name}:");
+    let is_notice = |line: &Line<'t>| {
+        let behind = line.text.split_once(begin.as_str());
+        let is_marked = behind.is_some_and(|(_, said)| said.trim_start().starts_with(is_direction));
+        is_marked && whatsapp::attached(line.spoken_text()).is_none()
+    };
+    let mut own = lines.iter().filter(|line| line.name() == Some(name));
+    own.all(is_notice).then_some(name)
 }
 
 fn push_message<'t>(

@@ -189,6 +189,28 @@ fn all_dates_of_a_file_have_their_day_at_the_same_place() {
 }
 
 #[test]
+fn a_group_of_whatsapp_says_nothing() {
+    let line = |at: &str, name: &str, said: &str| format!("[12.03.24, {at}] {name}: {said}\n");
+    let notice = "\u{200e}Messages and calls are end-to-end encrypted.";
+    let text = [
+        line("09:15:02", "Harbour", notice),
+        line("09:15:03", "Harbour", "\u{200e}Ida added you"),
+        line("09:16:00", "Ida", "\u{200e}Location: the quay"),
+        line("09:17:00", "Tom", "Good."),
+        line("09:18:00", "Harbour", "\u{200e}You're now an admin"),
+        line("09:19:00", "Ida", "At 7."),
+    ];
+    let text = text.concat();
+    let expected = ["Ida: Location: the quay", "Tom: Good.", "Ida: At 7."];
+    assert_eq!(authored(&text, None), expected);
+    // The name of a chat of two is that of the other person.
+    let talk = text.replace("You're now an admin", "image omitted");
+    assert_eq!(authored(&talk, None).len(), 5);
+    let talk = text.replace("\u{200e}You're now", "You're now");
+    assert_eq!(authored(&talk, None).len(), 5);
+}
+
+#[test]
 fn what_whatsapp_writes_is_not_said_by_people() {
     let text = "13.11.24, 18:02 - Rolf: Kommst du?\n13.11.24, 18:05 - Ida: <Medien ausgeschlossen>\n\
         13.11.24, 18:06 - Rolf: Gleis 9 \u{200e}<This message was edited>\n\
