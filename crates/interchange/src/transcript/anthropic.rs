@@ -145,6 +145,11 @@ fn part<'t>(block: &Object<'t>) -> Result<'t, Option<std::result::Result<Part, S
             }
             Part::text(text)
         }
+        // Words that a person spoke, in exports of Claude.
+        "voice_note" => match block.opt_text("text")? {
+            Some(text) if !text.trim().is_empty() => Part::text(text),
+            _ => return Ok(Some(Err("voice note".to_owned()))),
+        },
         "thinking" | "redacted_thinking" => return Ok(Some(Err("reasoning block".to_owned()))),
         "image" | "document" | "audio" => file(block, &kind)?,
         call if call.ends_with("tool_use") => Part::ToolCall {

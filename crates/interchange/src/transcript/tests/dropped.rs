@@ -194,3 +194,16 @@ fn a_session_of_gemini_cli_may_begin_with_a_notice() {
         assert_eq!(dropped(&session), [format!("1 \"{kind}\" message")]);
     }
 }
+
+#[test]
+fn a_voice_note_in_an_export_of_claude_has_its_words() {
+    let export = |note: &str| {
+        format!(
+            r#"[{{"name":"x","chat_messages":[{{"uuid":"a","sender":"human","text":"","content":[
+                {{"type":"text","text":"Listen."}},{{"type":"voice_note"{note}}}]}}]}}]"#
+        )
+    };
+    let spoken = outline_of(export(r#","text":"The tide is low.""#).as_bytes(), None);
+    assert!(spoken.contains("Text(\"The tide is low.\")"), "{spoken}");
+    assert_eq!(dropped(&export("")), ["1 voice note"]);
+}
