@@ -51,6 +51,26 @@ fn the_sender_of_a_chat_in_zoom_is_the_speaker() {
 }
 
 #[test]
+fn a_day_without_a_year_stays_in_the_text() {
+    let chat = "[\u{200e}5/\u{200e}7 10:32 AM] Schmidt, Anna\nShall we?\n\
+        [Yesterday 9:15 PM] Okafor, Ben\nTo Tuesday.\n[10:43 AM] Schmidt, Anna\nFine.\n";
+    let expected = [
+        "Schmidt, Anna: [\u{200e}5/\u{200e}7 10:32 AM] Shall we?",
+        "Okafor, Ben: [Yesterday 9:15 PM] To Tuesday.",
+        "Schmidt, Anna: [10:43 AM] Fine.",
+    ];
+    assert_eq!(authored(chat, None), expected);
+    let one_line = "[07.05. 10:32] Anna: Shall we?\n[Gestern 21:15] Ben: To Tuesday.\n\
+        [10:43] Anna: Fine.\n";
+    let expected = [
+        "Anna: [07.05. 10:32] Shall we?",
+        "Ben: [Gestern 21:15] To Tuesday.",
+        "Anna: [10:43] Fine.",
+    ];
+    assert_eq!(authored(one_line, None), expected);
+}
+
+#[test]
 fn a_date_above_the_text_is_the_time_of_the_message() {
     for stamp in [
         "13/01/2024 10:02 pm",

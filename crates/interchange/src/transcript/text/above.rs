@@ -86,8 +86,9 @@ fn time_of(text: &str) -> Option<&str> {
     let inner = text.strip_prefix(['(', '[']);
     let inner = inner.and_then(|text| text.strip_suffix([')', ']']));
     let stamp = inner.unwrap_or(text).trim();
-    let is_digit = stamp.starts_with(|c: char| c.is_ascii_digit());
-    (is_digit && is_time(stamp)).then_some(stamp)
+    // `[Yesterday 10:32]`, but not `Anna 10:32`.
+    let is_begun = inner.is_some() || stamp.starts_with(|c: char| c.is_ascii_digit());
+    (is_begun && is_time(stamp)).then_some(stamp)
 }
 
 fn is_time(stamp: &str) -> bool {

@@ -142,8 +142,8 @@ fn is_date(text: &str) -> bool {
     date_numbers(text).is_some()
 }
 
-/// A time, possibly with a date: the inner value is the instant if there is a date. `None` if it is
-/// something else.
+/// A time, possibly with a date: the inner value is the instant if there is a date with a year. `None` if
+/// it is something else.
 pub(super) fn moment(stamp: &str, order: DayOrder) -> Option<Option<Timestamp>> {
     if stamp.len() > TIME_BYTES {
         return None;
@@ -170,12 +170,26 @@ pub(super) fn moment(stamp: &str, order: DayOrder) -> Option<Option<Timestamp>> 
         }
     }
     let time = clock(&time?, half)?;
-    if date.is_empty() {
+    if date.is_empty() || is_without_year(&date) {
         return Some(None);
     }
     let date = day(&date, half.is_some(), order)?;
     let zoned = date.to_datetime(time).to_zoned(TimeZone::UTC).ok()?;
     Some(Some(Timestamp(zoned.timestamp().as_millisecond())))
+}
+
+/// Words for days that depend on the day on which a chat was copied.
+const RELATIVE: [&str; 4] = ["gestern", "heute", "today", "yesterday"];
+
+/// Whether a date has no year, as in chats copied from Teams: `5/7`, `07.05.`, `yesterday`.
+fn is_without_year(date: &str) -> bool {
+    let numbers = date.trim_end_matches('.').split(['.', '/']);
+    let numbers: Option<Vec<u8>> = numbers.map(|number| number.parse().ok()).collect();
+    let is_day = matches!(
+        numbers.as_deref(),
+        Some([1..=12, 1..=31] | [1..=31, 1..=12])
+    );
+    is_day || RELATIVE.contains(&date)
 }
 
 /// `10:32`, `10:32:07`; `half` is whether it is after noon, for a 12-hour clock.
