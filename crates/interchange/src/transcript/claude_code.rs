@@ -7,6 +7,8 @@
 //! Older versions write no attachments: there the text is only in the queue (`queue-operation`), which
 //! the model empties while it works.
 
+mod teammates;
+
 use std::collections::HashMap;
 
 use unisono_context::Role;
@@ -52,15 +54,19 @@ pub(super) fn read<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result
         None => (object.need("message")?.object()?, "content"),
     };
     let parts = said_parts(message.need(key)?, &kind, draft)?;
-    if parts.is_empty() {
-        return inherit_turn(&object, draft);
-    }
     let is_result = |part: &Part| matches!(part, Part::ToolResult { .. });
     let (role, is_input) = match &*kind {
         "assistant" => (Role::Assistant, false),
         "user" => (Role::User, !parts.iter().any(is_result)),
         _ => (Role::User, false),
     };
+    let messages = match role {
+        Role::User => teammates::messages(parts, draft),
+        role => anthropic::runs(role, parts),
+    };
+    if messages.is_empty() {
+        return inherit_turn(&object, draft);
+    }
     if is_input || role == Role::Assistant {
         place_typed(item.raw(), draft);
     }
@@ -73,7 +79,7 @@ pub(super) fn read<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result
         _ => None,
     };
     let at = fields::instant(&object, "timestamp");
-    for message_part in anthropic::runs(role, parts) {
+    for message_part in messages {
         let message_part = DraftMessage {
             parent: std::mem::take(&mut parent),
             at,

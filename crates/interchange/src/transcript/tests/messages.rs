@@ -129,3 +129,29 @@ fn a_value_that_is_nested_too_deeply_is_a_bad_line() {
     let flat = format!(r#"[{{"role":"user","content":"{}"}}]"#, "[{".repeat(500));
     assert!(outline_of(flat.as_bytes(), None).contains("Text("));
 }
+
+#[test]
+fn messages_of_a_team_of_claude_code_are_those_of_its_agents() {
+    let scout = r#"<teammate-message teammate_id=\"scout\" summary=\"B > A\">\nAt lock B.\n</teammate-message>"#;
+    let smith = r#"<teammate-message teammate_id=\"smith\">{\"type\":\"idle_notification\"}</teammate-message>"#;
+    let user = |n: u32, text: &str| {
+        format!(
+            r#"{{"type":"user","sessionId":"s","uuid":"u{n}","message":{{"content":"{text}"}}}}"#
+        )
+    };
+    let sent = format!(r"Another Claude session sent a message:\n{scout}\n{smith}");
+    let question = format!("What does {scout} mean?");
+    let lines = [
+        user(1, "Find it."),
+        user(2, &sent),
+        user(3, smith),
+        user(4, &question),
+    ];
+    let lines = lines.join("\n");
+    let said = authored(&lines, None);
+    assert_eq!(said[..2], ["user: Find it.", "scout: At lock B."]);
+    assert!(said.len() == 3 && said[2].starts_with("user: What does <"));
+    let outline = outline_of(lines.as_bytes(), None);
+    let notes = "left behind 2 program note\n";
+    assert!(outline.contains(notes), "{outline}");
+}
