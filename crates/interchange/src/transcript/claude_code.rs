@@ -334,7 +334,7 @@ fn leave_sub_agent(draft: &mut Draft<'_, '_, '_>) {
 const MODES: [(&str, &str); 2] = [("bash", "command"), ("task-notification", "program note")];
 
 /// The beginnings of texts that the program writes as a user's message.
-const PROGRAM_TEXTS: [(&str, &str); 8] = [
+const PROGRAM_TEXTS: [(&str, &str); 9] = [
     ("<command-name>", "command"),
     ("<command-message>", "command"),
     ("<bash-input>", "command"),
@@ -343,6 +343,11 @@ const PROGRAM_TEXTS: [(&str, &str); 8] = [
     ("<bash-stderr>", "command output"),
     ("[Request interrupted by user", "interruption"),
     ("<task-notification>", "program note"),
+    // Older versions do not mark it.
+    (
+        "This session is being continued from a previous conversation",
+        "compaction summary",
+    ),
 ];
 
 /// The notes that the program and its editors write before a user's text.

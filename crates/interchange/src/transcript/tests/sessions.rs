@@ -266,6 +266,10 @@ fn what_claude_code_writes_itself_is_not_said_by_the_user() {
         said(6, "<local-command-stdout>Compacted</local-command-stdout>"),
         said(7, "What does <command-name> mean?"),
         said(
+            9,
+            "This session is being continued from a previous conversation. Summary: x",
+        ),
+        said(
             8,
             "<task-notification>\\n<status>completed</status>\\n</task-notification>\\nRead it.",
         ),
@@ -278,6 +282,7 @@ fn what_claude_code_writes_itself_is_not_said_by_the_user() {
         "assistant\n  Text(\"It is done.\")",
         "left behind 1 command\n",
         "left behind 1 command output\n",
+        "left behind 1 compaction summary\n",
         "left behind 1 interruption\n",
         "left behind 1 program note\n",
     ] {
