@@ -53,10 +53,22 @@ fn node<'t>(value: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, Vec<D
     if let Some(metadata) = &metadata {
         count_drawn_images(metadata, draft);
     }
-    let parts = match &content {
+    let mut parts = match &content {
         Some(content) => parts(content, metadata.as_ref(), draft)?,
         None => Vec::new(),
     };
+    // Exports of 2023 have custom instructions beside an empty text of the system.
+    let is_beside = metadata
+        .as_ref()
+        .is_some_and(|metadata| metadata.get("user_context_message_data").is_some());
+    let is_custom = parts.is_empty() && is_beside;
+    if let (Some(content), true) = (&content, is_custom) {
+        parts = custom_instructions(content, metadata.as_ref())?;
+        parts.retain(|part| !part.countable_text().trim().is_empty());
+        if parts.is_empty() {
+            draft.omit("hidden message");
+        }
+    }
     if parts.is_empty() {
         return Ok(Vec::new());
     }
@@ -67,7 +79,7 @@ fn node<'t>(value: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, Vec<D
     let kind = content.map(|content| content.opt_text("content_type"));
     let kind = kind.transpose()?.flatten().unwrap_or_default();
     // What a person or the model wrote for all conversations is hidden in each of them.
-    if is_hidden == Some(true) && !kind.ends_with("_editable_context") {
+    if is_hidden == Some(true) && !(is_custom || kind.ends_with("_editable_context")) {
         draft.omit("hidden message");
         return Ok(Vec::new());
     }
@@ -75,6 +87,10 @@ fn node<'t>(value: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, Vec<D
         return Ok(Vec::new());
     };
     Ok(vec![DraftMessage {
+        role: match is_custom {
+            true => Role::User,
+            false => draft_message.role,
+        },
         at: fields::seconds(&message, "create_time"),
         is_loose: true,
         ..draft_message
@@ -208,6 +224,13 @@ fn custom_instructions<'t>(
     let written = metadata.and_then(|metadata| metadata.get("user_context_message_data"));
     let written = written.map(Value::object).transpose()?;
     let mut parts = Vec::new();
+    if written
+        .as_ref()
+        .is_some_and(|written| written.fields().next().is_none())
+    {
+        // The person wrote none: the others are the program's.
+        return Ok(parts);
+    }
     for (key, framed) in [
         ("about_user_message", "user_profile"),
         ("about_model_message", "user_instructions"),

@@ -21,7 +21,12 @@ fn words_of_people_and_of_the_model_are_read_and_others_reported() {
     let user = format!(r#""author":{{"role":"user"}},"metadata":{{{hidden}}}"#);
     let assistant = r#""author":{"role":"assistant"}"#;
     let tool = r#""author":{"role":"tool","name":"browser"}"#;
-    let rows: [(&str, &str, &str); 8] = rows! {
+    let older = r#""author":{"role":"system"},"metadata":{"is_user_system_message":true,
+        "user_context_message_data":{"about_user_message":"I bake.","about_model_message":"Be short"}}"#;
+    let unwritten = format!(
+        r#""author":{{"role":"user"}},"metadata":{{{hidden},"user_context_message_data":{{}}}}"#
+    );
+    let rows: [(&str, &str, &str); 10] = rows! {
         (framed, &user, r#"Text("I bake.")"#),
         (framed, &user, r#"Text("Be short")"#),
         (framed, &own, r#"Text("I bake ```bread```.")"#),
@@ -41,6 +46,12 @@ fn words_of_people_and_of_the_model_are_read_and_others_reported() {
             tool,
             "Text(\"Tide at 4\")",
         ),
+        (
+            r#"{"content_type":"text","parts":[""]}"#,
+            older,
+            " user\n  Text(\"I bake.\")\n  Text(\"Be short\")\n",
+        ),
+        (framed, &unwritten, "has no message"),
         (r#"{"content_type":"text","parts":["Seen."]}"#, &user, "has no message"),
     };
     for (content, others, expected) in rows {
