@@ -246,6 +246,21 @@ fn the_name_of_a_chat_says_nothing() {
 }
 
 #[test]
+fn a_colon_in_a_quotation_ends_no_name() {
+    let text = "5/17/24, 10:31 - Rolf „Ro“ Ott: Hallo.\n5/17/24, 10:32 - Ida \"Dee\" Lund: Hi.\n\
+        5/17/24, 10:33 - Tom changed the name from \"Trip\" to \"Trip: May\"\n\
+        5/17/24, 10:34 - Tom: Done.\n5/17/24, 10:35 - Tom named it “Trip: June”\n\
+        5/17/24, 10:36 - Ida \"Dee\" Lund: Good.\n";
+    let expected = [
+        "Rolf „Ro“ Ott: Hallo.",
+        "Ida \"Dee\" Lund: Hi.",
+        "Tom: Done.",
+        "Ida \"Dee\" Lund: Good.",
+    ];
+    assert_eq!(authored(text, None), expected);
+}
+
+#[test]
 fn a_tab_stands_for_a_space() {
     for text in [
         "10:32:02\tAnn Lee: Hello all\n10:32:09\tBob Ray: Hi\n10:33:09\tAnn Lee: See x.example\n",

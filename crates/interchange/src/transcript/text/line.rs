@@ -224,7 +224,8 @@ fn stamped(line: &str, order: DayOrder) -> Option<SpeakerLine<'_>> {
     let rest = rest.trim_start_matches(|c: char| is_direction(c) || c.is_whitespace() || c == '~');
     let is_event = EVENTS.iter().any(|mark| rest.starts_with(mark));
     let named = in_angles(rest).or_else(|| before_colon(rest).filter(|_| !is_event));
-    let named = named.filter(|(name, _)| !name.is_empty() && name.chars().count() <= 60);
+    let fits = |name: &str| !name.is_empty() && name.chars().count() <= 60 && !is_quoting(name);
+    let named = named.filter(|(name, _)| fits(name));
     let (name, text) = match named {
         Some((name, text)) => (
             Some(name.trim_matches(|c: char| c.is_whitespace() || is_direction(c))),
@@ -240,6 +241,18 @@ fn stamped(line: &str, order: DayOrder) -> Option<SpeakerLine<'_>> {
         clock,
         text,
     })
+}
+
+/// Whether a quotation begins and does not end before the colon, as in the notice
+/// `Ana changed the name to "Trip: May"`.
+fn is_quoting(name: &str) -> bool {
+    let is_open = |begin: char, end: char| {
+        let last = name.rsplit_once(begin);
+        last.is_some_and(|(_, behind)| !behind.contains(end))
+    };
+    let is_odd = name.matches('"').count() % 2 == 1;
+    // German ends a quotation with the sign that begins an English one.
+    is_odd || is_open('„', '“') || !name.contains('„') && is_open('“', '”')
 }
 
 /// The maximum number of words of a time: `2024. 5. 7. 오후 10:32,`.
