@@ -76,7 +76,7 @@ pub(crate) struct State {
     guard: Option<DropGuard>,
     attempt: u64,
     history: History,
-    /// It accepts only the handshake of the previous revision.
+    /// It accepts only the handshake of the previous revision, as far as is known.
     use_legacy_handshake: bool,
 }
 
@@ -158,6 +158,8 @@ impl State {
                 self.open(myself);
             }
             Err(refused) => {
+                // It accepts neither handshake now, so nothing is known about the next attempt.
+                self.use_legacy_handshake = false;
                 let fault = self.args.server.fault(refused.reason.as_str());
                 for reply in self.waiting.drain(..) {
                     let _ = reply.send(Err(fault.clone()));
@@ -282,5 +284,49 @@ impl Actor for ToolServer {
             Msg::PauseEnded => state.on_pause_ended(&myself),
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::agent::fixture::sh;
+
+    /// A server that logs the first line that it gets, and ends.
+    fn dying(log: &str) -> Server {
+        Server {
+            name: "files".into(),
+            transport: ServerTransport::Program(sh(&format!("head -n 1 >> '{log}'"))),
+            start_timeout: Duration::from_secs(30),
+            timeout: Duration::from_secs(30),
+            tools: Vec::new(),
+            contracts: Vec::new(),
+            skills: false,
+        }
+    }
+
+    #[tokio::test]
+    async fn a_server_that_ended_at_its_start_is_asked_again_for_its_revisions() {
+        let directory = tempfile::tempdir().unwrap();
+        let log = directory.path().join("log");
+        let args = Args {
+            server: Arc::new(dying(log.to_str().unwrap())),
+            intensity: Intensity::default(),
+        };
+        let (actor, _) = ToolServer::spawn(None, ToolServer, args).await.unwrap();
+        for _ in 0..2 {
+            let (reply, connected) = oneshot::channel();
+            assert!(actor.send_message(Msg::Connect(reply)).is_ok());
+            connected.await.unwrap().unwrap_err();
+        }
+        actor.stop(None);
+        let log = std::fs::read_to_string(log).unwrap();
+        let methods = log.lines().map(|line| {
+            let message: serde_json::Value = serde_json::from_str(line).unwrap();
+            message["method"].as_str().unwrap().to_owned()
+        });
+        let methods: Vec<String> = methods.collect();
+        let once = ["server/discover", "initialize"];
+        assert_eq!(methods, [once, once].concat());
     }
 }
