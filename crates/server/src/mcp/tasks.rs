@@ -11,17 +11,18 @@ use rmcp::model::{
 use rmcp::service::RequestContext;
 use rmcp::{RoleServer, model::CallToolResult};
 use serde_json::Value;
-use unisono::{Error, Local};
+use unisono::{Error, Local, turn_view};
+use unisono_api::Code;
 use unisono_api::token::Scope;
 use unisono_api::turn::Turn;
-use unisono_context::TurnId;
+use unisono_context::{SessionId, TurnId};
 use unisono_runtime::{Error as RuntimeError, Handle};
 use unisono_session::Refusal;
 use unisono_session::run::calls::WaitingCall;
 
 use super::answer::TurnProgress;
 use super::tools::{ASK, COMPACT, DELEGATE, WAIT};
-use super::turns::{open_session, read, turn_id};
+use super::turns::{read, turn_id};
 use super::{Answer, waiting};
 use crate::audit::Note;
 
@@ -55,7 +56,7 @@ pub(super) async fn get(
 ) -> Result<GetTaskResult, ErrorData> {
     let (session, turn, tool) = find_turn(local, id).await?;
     let can_ask = can_ask && local.caller().allows(Scope::Approve);
-    let now = read(local, &session, turn).await.map_err(|_| unknown(id))?;
+    let now = read(local, &session, turn).await.map_err(failed)?;
     let waits = waiting::waiting(&session, turn).await.map_err(failed)?;
     let (payload, message) = payload(&session, now.clone(), tool, waits, can_ask)?;
     let mut task = task(id.to_owned(), &now, payload.status());
@@ -133,20 +134,23 @@ pub(super) async fn cancel(local: &Local, note: &Note, id: &str) -> Result<(), E
     }
 }
 
+/// Finds the turn of a task. A client takes the error of an unknown task for its end, so a session that
+/// cannot be read now is another error.
 async fn find_turn(local: &Local, id: &str) -> Result<(Handle, TurnId, &'static str), ErrorData> {
     let (session, turn, tool) = parse(id).ok_or_else(|| unknown(id))?;
-    let session = open_session(local, session).await.map_err(|reason| {
-        ErrorData::invalid_params(format!("task {id:?} is not found: {reason}"), None)
-    })?;
-    let known = read(local, &session, turn).await;
-    known.map_err(|_| unknown(id))?;
+    let opened = local.open(session).await;
+    let session = opened.map_err(|error| unread(id, &error))?;
+    let known = turn_view::turn(local.journal(), &session, turn).await;
+    let known = known.map_err(|error| unread(id, &error.into()))?;
+    known.ok_or_else(|| unknown(id))?;
     Ok((session, turn, tool))
 }
 
 /// The session, the turn and the tool that an id names.
-fn parse(id: &str) -> Option<(&str, TurnId, &'static str)> {
+fn parse(id: &str) -> Option<(SessionId, TurnId, &'static str)> {
     let (session, rest) = id.split_once('.')?;
     let (turn, tool) = rest.split_once('.')?;
+    let session = session.parse().ok()?;
     Some((session, turn_id(turn).ok()?, known_tool(tool)?))
 }
 
@@ -195,6 +199,34 @@ fn unknown(id: &str) -> ErrorData {
     ErrorData::invalid_params(format!("there is no task {id:?}"), None)
 }
 
+/// The error for a task whose session or turn cannot be read.
+fn unread(id: &str, error: &Error) -> ErrorData {
+    match error.code() {
+        Code::NotFound => unknown(id),
+        _ => failed(format!("task {id:?} cannot be read now: {error}")),
+    }
+}
+
 fn failed(reason: String) -> ErrorData {
     ErrorData::internal_error(reason, None)
+}
+
+#[cfg(test)]
+mod tests {
+    use rmcp::model::ErrorCode;
+
+    use super::*;
+
+    #[test]
+    fn a_task_that_cannot_be_read_now_is_not_unknown() {
+        let refused = |error: Error| unread("s.t.ask", &error);
+        let missing = refused(Error::not_found("session", "s"));
+        assert_eq!(missing, unknown("s.t.ask"));
+        assert_eq!(missing.code, ErrorCode::INVALID_PARAMS);
+        for code in [Code::Unavailable, Code::Failed, Code::Busy] {
+            let error = refused(Error::new(code, "another daemon has it"));
+            assert_eq!(error.code, ErrorCode::INTERNAL_ERROR);
+            assert!(error.message.contains("another daemon has it"));
+        }
+    }
 }
