@@ -1,6 +1,7 @@
 //! Contents of attachments on their way between messages and the store: a content is on disk before
 //! the message that names it is taken, and is loaded once for all agents of a turn.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use unisono_context::attachment::{Content, DocumentText, Extent, Files};
@@ -61,7 +62,8 @@ impl From<unisono_store::Error> for Error {
 }
 
 impl AttachmentLimits {
-    /// Whether contents of these sizes fit beside what a session and the store have.
+    /// Whether contents of these sizes fit beside what a session has. The store has `stored` bytes with
+    /// them.
     fn check(&self, sizes: &[u64], attached: u64, stored: u64) -> Result<(), Error> {
         let new = sizes
             .iter()
@@ -74,11 +76,7 @@ impl AttachmentLimits {
                 attached.saturating_add(new),
                 self.session,
             ),
-            (
-                "the store with its attachments",
-                stored.saturating_add(new),
-                self.store,
-            ),
+            ("the store with its attachments", stored, self.store),
         ];
         match rows.into_iter().find(|(_, bytes, most)| bytes > most) {
             Some((what, bytes, most)) => Err(Error::TooMuch { what, bytes, most }),
@@ -193,12 +191,30 @@ async fn store_contents(
     }
     let sizes: Vec<u64> = held.iter().map(|bytes| bytes.len() as u64).collect();
     let stored = journal.stored_blobs().await?.bytes;
-    limits.check(&sizes, attached, stored)?;
+    let most = sizes
+        .iter()
+        .fold(stored, |sum, size| sum.saturating_add(*size));
+    if limits.check(&sizes, attached, most).is_err() {
+        let new = new_bytes(journal, &held).await?;
+        limits.check(&sizes, attached, stored.saturating_add(new))?;
+    }
     for (content, bytes) in contents.iter_mut().zip(&held) {
         content.digest = journal.put_blob(bytes, Some(session)).await?;
         content.loaded.0 = None;
     }
     Ok(held)
+}
+
+/// The bytes of the contents that the store does not have, each once.
+async fn new_bytes(journal: &Journal, contents: &[Arc<[u8]>]) -> Result<u64, Error> {
+    let (mut new, mut seen) = (0_u64, BTreeSet::new());
+    for content in contents {
+        let digest = Digest::of_bytes(content);
+        if seen.insert(digest) && journal.blob(digest).await?.is_none() {
+            new = new.saturating_add(content.len() as u64);
+        }
+    }
+    Ok(new)
 }
 
 /// The files in the results of tools of a turn's runs, by digest.
@@ -248,9 +264,7 @@ pub async fn load(journal: &Journal, snapshot: &Snapshot) -> Result<(), String> 
 
 #[cfg(test)]
 mod tests {
-    //! Texts of documents that snapshots show.
-
-    use std::collections::BTreeSet;
+    //! Texts of documents that snapshots show, and the room of contents in the store.
 
     use unisono_context::alteration::Alterations;
     use unisono_context::attachment::LoadedBytes;
@@ -321,5 +335,36 @@ mod tests {
             ids.insert(snapshot.id().to_string());
         }
         assert_eq!(ids.len(), 3, "another text is another snapshot");
+    }
+
+    #[tokio::test]
+    async fn a_content_that_the_store_has_takes_no_more_room() {
+        let journal = Journal::new(Arc::new(Memory::new()));
+        let limits = AttachmentLimits {
+            store: 1_500,
+            ..AttachmentLimits::default()
+        };
+        let keep = async |contents: &[u8]| {
+            let content = |byte: &u8| {
+                let bytes: Arc<[u8]> = vec![*byte; 1_000].into();
+                Content {
+                    digest: Digest::of_bytes(&bytes),
+                    extent: Extent::Pages(1),
+                    loaded: LoadedBytes(Some(bytes)),
+                    text: None,
+                }
+            };
+            let mut contents: Vec<Content> = contents.iter().map(content).collect();
+            let contents = contents.iter_mut().collect();
+            let session = SessionId::from_u128(1);
+            store_contents(&journal, session, limits, contents, 0).await
+        };
+        // The same file twice, then once more.
+        keep(&[7, 7]).await.unwrap();
+        keep(&[7]).await.unwrap();
+        for contents in [&[8][..], &[7, 8]] {
+            let refused = keep(contents).await.unwrap_err();
+            assert!(matches!(refused, Error::TooMuch { .. }), "{refused}");
+        }
     }
 }
