@@ -145,7 +145,7 @@ impl Server {
     }
 
     /// Responds on standard output to the lines of standard input until they end or the program stops;
-    /// then it finishes current calls within the drain period.
+    /// in both cases it finishes current calls within the drain period.
     ///
     /// # Errors
     /// The client violates the protocol, or has disconnected.
@@ -156,7 +156,7 @@ impl Server {
         async move {
             self.can_request = true;
             let mut stopping = self.stopping.clone();
-            let service = self.clone().serve(stdio::Stdio::new(lines));
+            let service = self.clone().serve(stdio::Stdio::new(lines, self.drain));
             let running = tokio::select! {
                 started = service => started.map_err(|error| error.to_string())?,
                 () = stopped(&mut stopping) => return Ok(()),

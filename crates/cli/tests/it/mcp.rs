@@ -610,6 +610,24 @@ fn a_wait_that_is_taken_back_leaves_the_turn_alone() {
 }
 
 #[test]
+fn a_call_is_answered_with_its_progress_after_the_end_of_the_input() {
+    let scene = Scene::new();
+    let mut server = Spoken::greeted(scene.place.command(&["mcp"]));
+    let call = json!({"name": "ask", "_meta": {"progressToken": 1},
+        "arguments": {"task": "Which word?", "lead": "waits", "agents": []}});
+    server.send(&json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": call}));
+    heard(&scene.started);
+    server.close();
+    tell(&scene.word, "teapot");
+    let (answer, before) = server.answer(2);
+    let text = answer["result"]["content"][0]["text"].as_str().unwrap();
+    assert!(text.contains("teapot"), "{answer}");
+    let is_progress = |message: &Value| message["method"] == "notifications/progress";
+    assert!(before.iter().any(is_progress), "{before:?}");
+    server.end();
+}
+
+#[test]
 fn the_guard_stands_before_it() {
     let place = Place::new();
     let daemon = Daemon::start(&place);
