@@ -263,6 +263,7 @@ mod tests {
             assert_eq!(refused["id"], id, "{line}");
         }
     }
+
     #[tokio::test(start_paused = true)]
     async fn after_the_end_of_the_input_requests_have_time_for_their_answers() {
         let open = Unanswered::default();
