@@ -6,6 +6,8 @@ use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
 
 /// The buffer size of each read, in bytes.
 const READ: usize = 64 << 10;
+/// The byte order mark of UTF-8, with which some shells begin what they write to a program.
+const MARK: &[u8] = "\u{feff}".as_bytes();
 
 /// A line that has no text. The lines after it can be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,8 +61,8 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         }
     }
 
-    /// The next line without its end; none at the end of the input. Dropping the future loses
-    /// nothing.
+    /// The next line without its end and without a byte order mark; none at the end of the input.
+    /// Dropping the future loses nothing.
     ///
     /// # Errors
     /// The input cannot be read.
@@ -89,7 +91,10 @@ impl<R: AsyncRead + Unpin> Lines<R> {
     }
 
     fn take(&mut self) -> Result<String, BadLine> {
-        let line = std::mem::take(&mut self.line);
+        let mut line = std::mem::take(&mut self.line);
+        if line.starts_with(MARK) {
+            line.drain(..MARK.len());
+        }
         match std::mem::take(&mut self.is_skipped) {
             true => Err(BadLine::TooLong(self.longest)),
             false => String::from_utf8(line).map_err(|_| BadLine::NotUtf8),
@@ -123,6 +128,9 @@ mod tests {
                 text("two")
             ]
         );
+        let mut lines = Lines::new("\u{feff}{}\n\u{feff}".as_bytes(), 5);
+        assert_eq!(lines.next().await.unwrap(), Some(text("{}")));
+        assert_eq!(lines.next().await.unwrap(), Some(text("")));
         let mut lines = Lines::new([b'x'; 9].as_slice(), 5);
         assert_eq!(lines.next().await.unwrap(), Some(long));
         assert_eq!(lines.next().await.unwrap(), None);

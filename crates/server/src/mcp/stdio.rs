@@ -212,7 +212,7 @@ async fn write(output: Arc<Mutex<Stdout>>, mut line: Vec<u8>) -> io::Result<()> 
 /// # Errors
 /// The answer to a line that is not a message.
 fn message(line: &str) -> Result<Option<Message>, Value> {
-    let line = line.trim_start_matches('\u{feff}').trim();
+    let line = line.trim();
     if line.is_empty() {
         return Ok(None);
     }
@@ -245,7 +245,7 @@ mod tests {
     #[test]
     fn a_line_is_a_message_or_nothing_or_is_refused() {
         let ping = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}";
-        for line in [ping.to_owned(), format!("\u{feff}{ping}\r")] {
+        for line in [ping.to_owned(), format!("{ping}\r")] {
             assert!(message(&line).unwrap().is_some(), "{line}");
         }
         for line in ["", " \r", "{\"method\":\"$/progress\"}"] {
