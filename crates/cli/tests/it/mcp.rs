@@ -689,7 +689,18 @@ fn a_body_that_is_no_message_is_an_error_of_the_protocol() {
         assert_eq!(reply["error"]["code"], -32_600, "{message}: {reply}");
         assert_eq!(reply["id"], id, "{message}: {reply}");
     }
-    send(&json!({"jsonrpc": "2.0", "method": "notifications/x", "params": 5})).expect(202);
+    let told = json!({"jsonrpc": "2.0", "method": "notifications/x", "params": 5});
+    send(&told).expect(202);
+    let send_as = |kind: &str, body: &str| {
+        let headers = [headers[0], ("Content-Type", kind)];
+        daemon.send_as(&daemon.token, "POST", "/mcp", &headers, body.as_bytes())
+    };
+    let reply = send_as("Application/JSON; charset=utf-8", "{bad").expect(400);
+    assert_eq!(reply.json()["error"]["code"], -32_700);
+    // Another type is not read, so it is not taken for a message with an invalid part.
+    for kind in ["application/json-rpc", "application/jsonl"] {
+        send_as(kind, &told.to_string()).expect(415);
+    }
     daemon.stop();
 }
 

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use axum::body::{Body, to_bytes};
 use axum::extract::Request;
-use axum::http::header::CONTENT_TYPE;
 use axum::http::{Method, StatusCode};
 use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse as _, Response};
@@ -15,6 +14,7 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
 use super::Shared;
+use super::extract::is_json;
 use crate::mcp::Server;
 
 pub(super) const PATH: &str = "/mcp";
@@ -47,9 +47,7 @@ fn present<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Value>, D::Erro
 /// Answers a body that is no message with an error of JSON-RPC; the library answers it as a wrong
 /// content type.
 async fn checked(limit: usize, request: Request, next: Next) -> Response {
-    let kind = request.headers().get(CONTENT_TYPE);
-    let is_json = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
-    if request.method() != Method::POST || !is_json {
+    if request.method() != Method::POST || !is_json(request.headers()) {
         return next.run(request).await;
     }
     let (parts, body) = request.into_parts();
