@@ -14,6 +14,7 @@ pub struct Events {
     url: String,
     response: Response,
     buffer: BytesMut,
+    has_come: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,6 +30,7 @@ impl Events {
             url,
             response,
             buffer: BytesMut::new(),
+            has_come: false,
         }
     }
 
@@ -39,7 +41,9 @@ impl Events {
     pub(crate) async fn next(&mut self) -> Result<Option<ServerEvent>, Error> {
         loop {
             if let Some(block) = self.block() {
-                match parse_event(&block) {
+                let event = parse_event(&block);
+                self.has_come |= event.is_some() || block.starts_with(b":");
+                match event {
                     Some(event) => return Ok(Some(event)),
                     None => continue,
                 }
@@ -58,6 +62,11 @@ impl Events {
                 }
             }
         }
+    }
+
+    /// Whether an event has come, or a comment: the daemon sends one after some time without an event.
+    pub(crate) fn has_come(&self) -> bool {
+        self.has_come
     }
 
     /// The text up to the next empty line.

@@ -68,7 +68,6 @@ impl Turns for Client {
             client: self,
             path,
             after,
-            came: false,
         };
         Ok(Box::pin(stream::unfold(Some(following), step)))
     }
@@ -90,8 +89,6 @@ struct FollowedTurn<'c> {
     /// The last update of the journal that came, or the one to begin after.
     after: Option<u64>,
     events: Events,
-    /// Whether an event arrived on the current connection.
-    came: bool,
 }
 
 /// The next update, and the state after it; none after the last one.
@@ -109,24 +106,24 @@ async fn step(
 
 impl FollowedTurn<'_> {
     /// The next update. If the stream ends before the turn, a new stream continues after the last
-    /// update of the journal.
+    /// update of the journal, unless nothing came on the one that ended: a turn may wait for longer than
+    /// a proxy leaves a stream open.
     async fn next(&mut self) -> Result<TurnUpdate> {
         loop {
             let ended = match self.events.next().await {
                 Ok(Some(event)) => {
                     let update: TurnUpdate = serde_json::from_str(&event.data)
                         .map_err(|error| self.events.wrong(&error.to_string()))?;
-                    (self.came, self.after) = (true, update.seq.or(self.after));
+                    self.after = update.seq.or(self.after);
                     return Ok(update);
                 }
                 Ok(None) => self.events.wrong("a stream that ends before its turn"),
                 Err(error) => error,
             };
-            if !self.came {
+            if !self.events.has_come() {
                 return Err(ended);
             }
             self.events = self.client.turn_events(&self.path, self.after).await?;
-            self.came = false;
         }
     }
 }
@@ -179,18 +176,20 @@ mod tests {
         let stepped = |run: &str| TurnEvent::RunStepped {
             run: run.to_owned(),
         };
-        let bodies = vec![line(3, stepped("a")), line(5, stepped("b")), String::new()];
+        let silent = ":\n\n".to_owned();
+        let last = line(5, stepped("b"));
+        let bodies = vec![line(3, stepped("a")), silent, last, String::new()];
         let (url, asked) = answering(bodies);
         let client = Client::new(url, "token").unwrap();
         let mut updates = client.follow("s", "t", Some(0)).await.unwrap();
         for seq in [3, 5] {
             assert_eq!(updates.try_next().await.unwrap().unwrap().seq, Some(seq));
         }
-        // The third stream has no event: it is not retried forever.
+        // The last stream has nothing, not even a comment: it is not retried forever.
         updates.try_next().await.unwrap_err();
         assert_eq!(updates.try_next().await.unwrap(), None);
         let path = "/v1/sessions/s/turns/t/events";
-        let expected = [0, 3, 5].map(|after| format!("GET {path}?after={after} HTTP/1.1"));
+        let expected = [0, 3, 3, 5].map(|after| format!("GET {path}?after={after} HTTP/1.1"));
         assert_eq!(asked.join().unwrap(), expected);
     }
 }
