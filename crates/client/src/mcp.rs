@@ -95,7 +95,8 @@ impl Messages {
 fn named<'m>(method: &str, params: &'m Value) -> Option<&'m str> {
     let key = match method {
         "tools/call" | "prompts/get" => "name",
-        "resources/read" => "uri",
+        "resources/read" | "resources/subscribe" | "resources/unsubscribe" => "uri",
+        "tasks/get" | "tasks/update" | "tasks/cancel" => "taskId",
         _ => return None,
     };
     let name = params[key].as_str()?;
@@ -121,6 +122,17 @@ mod tests {
                 Some("unisono://s"),
             ),
             ("resources/read", json!({"name": "ask"}), None),
+            ("tasks/get", json!({"taskId": "s.t.ask"}), Some("s.t.ask")),
+            (
+                "tasks/update",
+                json!({"taskId": "s.t.ask"}),
+                Some("s.t.ask"),
+            ),
+            (
+                "tasks/cancel",
+                json!({"taskId": "s.t.ask"}),
+                Some("s.t.ask"),
+            ),
             ("tools/list", json!({"name": "ask"}), None),
             ("tools/call", json!({"name": "a\r\nb"}), None),
         ];

@@ -25,13 +25,19 @@ fn ask(daemon: &Daemon, method: &str, params: Value, able: Value) -> Value {
     ask_as(daemon, &daemon.token, method, params, able)
 }
 
-/// The same with another token.
-fn ask_as(daemon: &Daemon, token: &str, method: &str, mut params: Value, able: Value) -> Value {
+/// What a request of a client with these capabilities carries.
+fn able_to(able: Value, mut params: Value) -> Value {
     params["_meta"] = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
         "io.modelcontextprotocol/clientCapabilities": able,
     });
+    params
+}
+
+/// The same with another token.
+fn ask_as(daemon: &Daemon, token: &str, method: &str, params: Value, able: Value) -> Value {
+    let params = able_to(able, params);
     let name = params["name"].as_str().or(params["taskId"].as_str());
     let name = name.unwrap_or_default().to_owned();
     let message = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
@@ -130,6 +136,30 @@ fn a_task_is_cancelled() {
     let again = ask(&daemon, "tasks/cancel", json!({"taskId": id}), tasks());
     assert!(again["error"].is_null(), "{again}");
     gate.open();
+    daemon.stop();
+}
+
+#[test]
+fn a_task_is_looked_at_and_cancelled_on_standard_input_while_a_daemon_runs() {
+    let gate = Gate::new();
+    let (provider, place) = place(&gate, "");
+    let daemon = Daemon::keyed(&place);
+    let mut server = Spoken::started(place.command(&["mcp"]));
+    let mut ask = |id: u32, method: &str, params: Value| {
+        let (answer, _) = server.ask(id, method, able_to(tasks(), params));
+        answer["result"].clone()
+    };
+    let call = json!({"task": "Well?", "lead": "lead", "agents": []});
+    let task = ask(1, "tools/call", json!({"name": "ask", "arguments": call}));
+    let id = task["taskId"].as_str().unwrap();
+    block_on(provider.wait_for(1));
+    let working = ask(2, "tasks/get", json!({"taskId": id}));
+    assert_eq!(working["status"], "working", "{working}");
+    let cancelled = ask(3, "tasks/cancel", json!({"taskId": id}));
+    assert_eq!(cancelled["resultType"], "complete", "{cancelled}");
+    until(&daemon, id, "cancelled");
+    gate.open();
+    server.end();
     daemon.stop();
 }
 
