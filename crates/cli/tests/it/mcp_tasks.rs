@@ -20,11 +20,6 @@ fn place(gate: &Gate, more: &str) -> (FakeProvider, Place) {
     (provider, place)
 }
 
-/// A request of a client with these capabilities; what it is answered.
-fn ask(daemon: &Daemon, method: &str, params: Value, able: Value) -> Value {
-    ask_as(daemon, &daemon.token, method, params, able)
-}
-
 /// What a request of a client with these capabilities carries.
 fn able_to(able: Value, mut params: Value) -> Value {
     params["_meta"] = json!({
@@ -33,6 +28,11 @@ fn able_to(able: Value, mut params: Value) -> Value {
         "io.modelcontextprotocol/clientCapabilities": able,
     });
     params
+}
+
+/// A request of a client with these capabilities; what it is answered.
+fn ask(daemon: &Daemon, method: &str, params: Value, able: Value) -> Value {
+    ask_as(daemon, &daemon.token, method, params, able)
 }
 
 /// The same with another token.
