@@ -150,41 +150,27 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         return Ok(());
     }
     let request = TurnRequest::Compact(new);
-    let otherwise = FailureChoice {
-        asks: !args.yes && args.writer.is_open(),
-        request: request.clone(),
-    };
-    let next = |watch: &Watch| otherwise.next(app, watch);
+    let asks = !args.yes && args.writer.is_open();
     let at = (session.as_str(), args.branch.as_str());
-    let (watch, end) = follow_each(app, idle_store, at, request, &mut interrupts, next).await?;
+    let (watch, end) = follow_each(app, idle_store, at, &request, &mut interrupts, asks).await?;
     report(app, &watch, end)
 }
 
-/// The continuation after a summary could not be written.
-pub(crate) struct FailureChoice {
-    /// Whether a person may be asked.
-    pub(crate) asks: bool,
-    /// The request for the failed summary.
-    pub(crate) request: TurnRequest,
-}
-
-impl FailureChoice {
-    /// The next request; none: the compaction ends.
-    pub(crate) fn next(&self, app: &App, watch: &Watch) -> Result<Option<TurnRequest>> {
-        let Some((UNWRITTEN, reason)) = watch.error() else {
-            return Ok(None);
-        };
-        if !self.asks || !can_ask(&app.out) {
-            return Ok(None);
-        }
-        let mut again = self.request.clone();
-        match ask_fallback(&app.out, reason)? {
-            OnFailure::Leave => return Ok(None),
-            OnFailure::Retry => {}
-            OnFailure::Extractive => write_by_quotes(&mut again),
-        }
-        Ok(Some(again))
+/// The next request after a summary could not be written, if a person wants one.
+fn next_request(app: &App, watch: &Watch, failed: &TurnRequest) -> Result<Option<TurnRequest>> {
+    let Some((UNWRITTEN, reason)) = watch.error() else {
+        return Ok(None);
+    };
+    if !can_ask(&app.out) {
+        return Ok(None);
     }
+    let mut again = failed.clone();
+    match ask_fallback(&app.out, reason)? {
+        OnFailure::Leave => return Ok(None),
+        OnFailure::Retry => {}
+        OnFailure::Extractive => write_by_quotes(&mut again),
+    }
+    Ok(Some(again))
 }
 
 /// Asks for a summary without a model.
@@ -320,28 +306,18 @@ fn nothing(app: &App, session: &str, estimate: &Estimate) {
     }
 }
 
-/// Asks a session, on a branch, for a turn without agents and follows it to its end.
-pub(crate) async fn follow_one(
-    app: &App,
-    idle_store: IdleStore,
-    at: (&str, &str),
-    asked: TurnRequest,
-    interrupts: &mut Interrupts,
-) -> Result<(Watch, End)> {
-    follow_each(app, idle_store, at, asked, interrupts, |_| Ok(None)).await
-}
-
-/// As [`follow`], with the request after each failure.
+/// Asks a session, on a branch, for a turn without agents and follows it to its end. With `asks`, a
+/// person chooses how to continue after each summary that could not be written.
 pub(crate) async fn follow_each(
     app: &App,
     idle_store: IdleStore,
     at: (&str, &str),
-    asked: TurnRequest,
+    request: &TurnRequest,
     interrupts: &mut Interrupts,
-    next: impl Fn(&Watch) -> Result<Option<TurnRequest>>,
+    asks: bool,
 ) -> Result<(Watch, End)> {
     let turns = idle_store.work(app, None).await?;
-    let done = one_by_one(app, &turns, at, asked, interrupts, next).await;
+    let done = one_by_one(app, &turns, at, request, interrupts, asks).await;
     let end = done.as_ref().map_or(End::Ended, |(_, end)| *end);
     turns.stop(end).await;
     done
@@ -351,10 +327,11 @@ async fn one_by_one(
     app: &App,
     turns: &TurnService,
     (session, branch): (&str, &str),
-    mut asked: TurnRequest,
+    request: &TurnRequest,
     interrupts: &mut Interrupts,
-    next: impl Fn(&Watch) -> Result<Option<TurnRequest>>,
+    asks: bool,
 ) -> Result<(Watch, End)> {
+    let mut asked = request.clone();
     loop {
         let mut followed = turns.begin(session, &asked, branch).await?;
         let mut screen = Screen::new(&app.out);
@@ -362,7 +339,10 @@ async fn one_by_one(
         let end = follow(turns.service(), &mut followed, &mut screen, limits).await?;
         drop(screen);
         let watch = followed.leave();
-        match next(&watch)? {
+        if !asks {
+            return Ok((watch, end));
+        }
+        match next_request(app, &watch, request)? {
             Some(again) => asked = again,
             None => return Ok((watch, end)),
         }

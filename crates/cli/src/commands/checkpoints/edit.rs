@@ -9,7 +9,7 @@ use unisono_model::redact::redact;
 use unisono_store::private;
 
 use crate::app::App;
-use crate::commands::compact::{follow_one, report};
+use crate::commands::compact::{follow_each, report};
 use crate::conversation;
 use crate::live::Interrupts;
 use crate::problem::{Problem, Result};
@@ -65,7 +65,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         },
     };
     let at = (session.as_str(), args.active.branch.as_str());
-    let (watch, end) = follow_one(app, idle_store, at, asked, &mut interrupts).await?;
+    let (watch, end) = follow_each(app, idle_store, at, &asked, &mut interrupts, false).await?;
     report(app, &watch, end)
 }
 

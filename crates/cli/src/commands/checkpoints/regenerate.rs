@@ -4,8 +4,8 @@ use unisono_api::turn::{RegenerateSummary, Settings, TurnRequest};
 
 use crate::app::App;
 use crate::ask::confirmed;
-use crate::commands::compact::{FailureChoice, follow_each, report};
-use crate::live::{Interrupts, Watch};
+use crate::commands::compact::{follow_each, report};
+use crate::live::Interrupts;
 use crate::options::Writer;
 use crate::problem::Result;
 
@@ -57,12 +57,8 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
             wait: false,
         },
     };
-    let otherwise = FailureChoice {
-        asks: !args.yes && args.writer.is_open(),
-        request: request.clone(),
-    };
-    let next = |watch: &Watch| otherwise.next(app, watch);
+    let asks = !args.yes && args.writer.is_open();
     let at = (session.as_str(), args.active.branch.as_str());
-    let (watch, end) = follow_each(app, idle_store, at, request, &mut interrupts, next).await?;
+    let (watch, end) = follow_each(app, idle_store, at, &request, &mut interrupts, asks).await?;
     report(app, &watch, end)
 }

@@ -6,7 +6,7 @@ use unisono_api::turn::TurnRequest;
 
 use crate::app::App;
 use crate::ask::confirmed;
-use crate::commands::compact::follow_one;
+use crate::commands::compact::follow_each;
 use crate::live::{Interrupts, conclude};
 use crate::problem::{Problem, Result};
 use crate::show;
@@ -57,7 +57,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         },
     };
     let at = (session.as_str(), args.active.branch.as_str());
-    let (watch, end) = follow_one(app, idle_store, at, asked, &mut interrupts).await?;
+    let (watch, end) = follow_each(app, idle_store, at, &asked, &mut interrupts, false).await?;
     match watch.amounts() {
         Some(amounts) if watch.outcome() == Some("reverted") => {
             report(app, at, number, amounts);
