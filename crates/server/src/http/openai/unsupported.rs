@@ -30,46 +30,57 @@ const WITH_PROBABILITIES: &str = "message.output_text.logprobs";
 /// A field, whether the request needs it, and why it is refused.
 type Unsupported = (&'static str, bool, &'static str);
 
-pub(super) fn check_chat(request: &ChatRequest) -> Result<(), FieldError> {
-    check(&[
-        (
-            "functions",
-            request.functions.as_ref().is_some_and(has_entries),
-            EARLIER_TOOLS,
-        ),
-        (
-            "function_call",
-            asks_for_call(request.function_call.as_ref()),
-            EARLIER_TOOLS,
-        ),
-        ("logprobs", request.logprobs == Some(true), PROBABILITIES),
-        (
-            "top_logprobs",
-            request.top_logprobs.is_some_and(|count| count > 0),
-            PROBABILITIES,
-        ),
-        (
-            "logit_bias",
-            has_biases(request.logit_bias.as_ref()),
-            CHOICE_OF_TOKENS,
-        ),
-        (
-            "modalities",
-            is_not_text(request.modalities.as_deref()),
-            TEXT_ALONE,
-        ),
-        ("audio", request.audio.is_some(), TEXT_ALONE),
-        (
-            "web_search_options",
-            request.web_search_options.is_some(),
-            SEARCH,
-        ),
-    ])?;
-    check_fields_of_responses(request)
+/// The fields that both kinds of requests have.
+macro_rules! fields_of_both {
+    ($request:ident) => {
+        [
+            (
+                "functions",
+                $request.functions.as_ref().is_some_and(has_entries),
+                EARLIER_TOOLS,
+            ),
+            (
+                "function_call",
+                asks_for_call($request.function_call.as_ref()),
+                EARLIER_TOOLS,
+            ),
+            ("logprobs", $request.logprobs == Some(true), PROBABILITIES),
+            (
+                "top_logprobs",
+                $request.top_logprobs.is_some_and(|count| count > 0),
+                PROBABILITIES,
+            ),
+            (
+                "logit_bias",
+                has_biases($request.logit_bias.as_ref()),
+                CHOICE_OF_TOKENS,
+            ),
+            (
+                "modalities",
+                is_not_text($request.modalities.as_deref()),
+                TEXT_ALONE,
+            ),
+            ("audio", $request.audio.is_some(), TEXT_ALONE),
+            (
+                "web_search_options",
+                $request.web_search_options.is_some(),
+                SEARCH,
+            ),
+            (
+                "previous_response_id",
+                $request.previous_response_id.is_some(),
+                NOT_KEPT,
+            ),
+            ("conversation", $request.conversation.is_some(), NOT_KEPT),
+            ("prompt", $request.prompt.is_some(), TEMPLATE),
+            ("background", $request.background == Some(true), BACKGROUND),
+            ("max_tool_calls", $request.max_tool_calls.is_some(), CALLS),
+        ]
+    };
 }
 
-/// Refuses the fields of the other endpoint.
-fn check_fields_of_responses(request: &ChatRequest) -> Result<(), FieldError> {
+pub(super) fn check_chat(request: &ChatRequest) -> Result<(), FieldError> {
+    check(&fields_of_both!(request))?;
     check(&[
         (
             "max_output_tokens",
@@ -89,15 +100,6 @@ fn check_fields_of_responses(request: &ChatRequest) -> Result<(), FieldError> {
             request.text.as_ref().is_some_and(has_format),
             "is a field of responses: name the format in `response_format`",
         ),
-        (
-            "previous_response_id",
-            request.previous_response_id.is_some(),
-            NOT_KEPT,
-        ),
-        ("conversation", request.conversation.is_some(), NOT_KEPT),
-        ("prompt", request.prompt.is_some(), TEMPLATE),
-        ("background", request.background == Some(true), BACKGROUND),
-        ("max_tool_calls", request.max_tool_calls.is_some(), CALLS),
     ])
 }
 
@@ -105,31 +107,10 @@ pub(super) fn check_response(request: &ResponseRequest) -> Result<(), FieldError
     let include = request.include.as_deref().unwrap_or_default();
     check(&[
         (
-            "previous_response_id",
-            request.previous_response_id.is_some(),
-            NOT_KEPT,
-        ),
-        ("conversation", request.conversation.is_some(), NOT_KEPT),
-        ("background", request.background == Some(true), BACKGROUND),
-        ("prompt", request.prompt.is_some(), TEMPLATE),
-        ("max_tool_calls", request.max_tool_calls.is_some(), CALLS),
-        (
             "include",
             include.iter().any(|part| part == WITH_PROBABILITIES),
             PROBABILITIES,
         ),
-        (
-            "top_logprobs",
-            request.top_logprobs.is_some_and(|count| count > 0),
-            PROBABILITIES,
-        ),
-    ])?;
-    check_fields_of_chat(request)
-}
-
-/// Refuses the fields of the other endpoint.
-fn check_fields_of_chat(request: &ResponseRequest) -> Result<(), FieldError> {
-    check(&[
         (
             "response_format",
             request
@@ -158,34 +139,8 @@ fn check_fields_of_chat(request: &ResponseRequest) -> Result<(), FieldError> {
             request.n.is_some_and(|answers| answers != 1),
             "asks for several answers, but an agent gives one",
         ),
-        (
-            "functions",
-            request.functions.as_ref().is_some_and(has_entries),
-            EARLIER_TOOLS,
-        ),
-        (
-            "function_call",
-            asks_for_call(request.function_call.as_ref()),
-            EARLIER_TOOLS,
-        ),
-        ("logprobs", request.logprobs == Some(true), PROBABILITIES),
-        (
-            "logit_bias",
-            has_biases(request.logit_bias.as_ref()),
-            CHOICE_OF_TOKENS,
-        ),
-        (
-            "modalities",
-            is_not_text(request.modalities.as_deref()),
-            TEXT_ALONE,
-        ),
-        ("audio", request.audio.is_some(), TEXT_ALONE),
-        (
-            "web_search_options",
-            request.web_search_options.is_some(),
-            SEARCH,
-        ),
-    ])
+    ])?;
+    check(&fields_of_both!(request))
 }
 
 /// Whether a value has entries; one that is no list is refused as one that has.
