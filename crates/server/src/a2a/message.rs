@@ -273,16 +273,13 @@ mod tests {
         };
         sent(json!({"text": "a", "raw": null, "filename": "a.txt"})).unwrap();
         sent(json!({"data": null})).unwrap();
-        for (part, why) in [
+        for (part, why) in rows! {
             (json!({"text": "a", "data": {}}), "has text and data"),
             (json!({"text": "a", "raw": "YQ=="}), "has text and raw"),
-            (
-                json!({"raw": "YQ==", "url": "https://h"}),
-                "has raw and url",
-            ),
+            (json!({"raw": "YQ==", "url": "https://h"}), "has raw and url"),
             (json!({"raw": "!"}), "Invalid symbol 33"),
             (json!({"kind": "text"}), "must have one of"),
-        ] {
+        } {
             let refused = sent(part).unwrap_err();
             assert_eq!(refused.kind, Kind::InvalidParams);
             let refused = refused.to_string();
@@ -383,26 +380,17 @@ mod tests {
             Ok::<_, Error>(each.collect::<Vec<_>>())
         };
         type Decided<'d> = (&'d str, bool, Option<&'d str>);
-        let rows: [(Value, &[Approval], &[Decided<'_>]); 6] = [
+        let rows: [(Value, &[Approval], &[Decided<'_>]); 6] = rows! {
             (json!([{"text": " Approve\n"}]), &one, &[("c1", true, None)]),
-            (
-                json!([{"text": "deny: too dear: 9 EUR"}]),
-                &one,
-                &[("c1", false, Some("too dear: 9 EUR"))],
-            ),
+            (json!([{"text": "deny: too dear: 9 EUR"}]), &one,
+             &[("c1", false, Some("too dear: 9 EUR"))]),
             (json!([{"text": "deny c2"}]), &two, &[("c2", false, None)]),
-            (
-                json!([{"data": {"decision": "deny", "text": "no"}}]),
-                &one,
-                &[("c1", false, Some("no"))],
-            ),
-            (
-                json!([{"data": {"decision": "approve", "call": "c2"}}, {"text": "deny c1: no"}]),
-                &two,
-                &[("c2", true, None), ("c1", false, Some("no"))],
-            ),
+            (json!([{"data": {"decision": "deny", "text": "no"}}]), &one,
+             &[("c1", false, Some("no"))]),
+            (json!([{"data": {"decision": "approve", "call": "c2"}}, {"text": "deny c1: no"}]),
+             &two, &[("c2", true, None), ("c1", false, Some("no"))]),
             (json!([{"text": "DENIED"}]), &one, &[("c1", false, None)]),
-        ];
+        };
         for (parts, waiting, expected) in rows {
             let expected: Vec<_> = expected
                 .iter()

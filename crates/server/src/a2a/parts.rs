@@ -256,22 +256,13 @@ mod tests {
         let pieces = json!([{"text": "Ö\n\n"}, {"text": ""}, data, {"text": "Two"}]);
         let rows = rows! {
             (json!([{"text": "One"}]), "One", json!([{"text": "One"}])),
-            (
-                json!([{"text": "One", "mediaType": "text/markdown", "metadata": {"a": [1]}}]),
-                "One",
-                json!([{"text": "One", "mediaType": "text/markdown", "metadata": {"a": [1]}}]),
-            ),
+            (json!([{"text": "One", "mediaType": "text/markdown", "metadata": {"a": [1]}}]), "One",
+             json!([{"text": "One", "mediaType": "text/markdown", "metadata": {"a": [1]}}])),
             (pieces.clone(), "Ö\n\n\n\n\n\n{\"b\":[1,null]}\n\nTwo", pieces),
-            (
-                json!([raw("a"), {"text": "See", "mediaType": ""}, raw("b")]),
-                "See",
-                json!([png("a"), {"text": "See"}, png("b")]),
-            ),
-            (
-                json!([{"text": " "}, raw("a")]),
-                "[attachment a image/png 3 bytes]",
-                json!([png("a")]),
-            ),
+            (json!([raw("a"), {"text": "See", "mediaType": ""}, raw("b")]), "See",
+             json!([png("a"), {"text": "See"}, png("b")])),
+            (json!([{"text": " "}, raw("a")]), "[attachment a image/png 3 bytes]",
+             json!([png("a")])),
             (json!([{"data": null}]), "null", json!([{"data": null}])),
         };
         for (sent, task, expected) in rows {

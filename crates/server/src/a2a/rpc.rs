@@ -249,23 +249,13 @@ mod tests {
             (request(json!({"params": {}})), json!(7), -32602),
             (request(json!({"params": {"id": 1}})), json!(7), -32602),
             (request(json!({"params": {"id": "x", "historyLength": 1.5}})), json!(7), -32602),
-            (
-                request(json!({"method": "ListTasks", "params": {"status": "RUNNING"}})),
-                json!(7),
-                -32602,
-            ),
-            (
-                request(json!({"method": "SendMessage", "params": {"message": {
-                    "messageId": "m", "role": "user", "parts": []}}})),
-                json!(7),
-                -32602,
-            ),
-            (
-                request(json!({"method": "SendMessage", "params": {"message": {
-                    "messageId": "m", "role": "ROLE_USER", "parts": [{"kind": "text"}]}}})),
-                json!(7),
-                -32602,
-            ),
+            (request(json!({"method": "ListTasks", "params": {"status": "RUNNING"}})), json!(7),
+             -32602),
+            (request(json!({"method": "SendMessage", "params": {"message": {
+                "messageId": "m", "role": "user", "parts": []}}})), json!(7), -32602),
+            (request(json!({"method": "SendMessage", "params": {"message": {
+                "messageId": "m", "role": "ROLE_USER", "parts": [{"kind": "text"}]}}})), json!(7),
+             -32602),
         };
         for (body, id, code) in rows {
             let InvalidRequest { id: found, error } = *read(body.as_bytes()).unwrap_err();

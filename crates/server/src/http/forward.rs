@@ -418,12 +418,8 @@ mod tests {
             (format!(r#"{{"metadata":{{"session":"{ID}"}},"messages":[]}}"#), true),
             (format!(r#"{{"method":"tools/call","params":{{"arguments":{{"session":"{ID}"}}}}}}"#),
              true),
-            (
-                format!(
-                    r#"{{"params":{{"requestState":"{{\"session\":\"{ID}\",\"turn\":\"t\"}}","arguments":{{"task":"x"}}}}}}"#
-                ),
-                true,
-            ),
+            (format!(r#"{{"params":{{"requestState":"{{\"session\":\"{ID}\",\"turn\":\"t\"}}","arguments":{{"task":"x"}}}}}}"#),
+             true),
             (r#"{"params":{"requestState":"x","arguments":{}}}"#.to_owned(), false),
             (r#"{"params":{"arguments":{"session":7}}}"#.to_owned(), false),
             (r#"{"params":{}}"#.to_owned(), false),

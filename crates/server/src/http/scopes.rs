@@ -398,7 +398,7 @@ mod tests {
         for (method, path) in READS {
             assert_eq!(listed(method, path), Some(Scope::Read), "{path}");
         }
-        for (path, expected) in [
+        for (path, expected) in rows! {
             ("/v1/tokens", Some("/v1/tokens")),
             ("/v1/sessions/x/turns", Some("/v1/sessions/{session}/turns")),
             ("/v1/agents/reload", Some("/v1/agents/reload")),
@@ -406,12 +406,9 @@ mod tests {
             ("/v1/nothing", None),
             ("/a2a", Some("/a2a")),
             ("/a2a/tasks/x:cancel", Some("/a2a/tasks/{task}")),
-            (
-                "/a2a/agents/x/message:send",
-                Some("/a2a/agents/{agent}/message:send"),
-            ),
+            ("/a2a/agents/x/message:send", Some("/a2a/agents/{agent}/message:send")),
             ("/a2a/nothing", None),
-        ] {
+        } {
             assert_eq!(pattern(&Method::POST, path), expected, "{path}");
         }
     }

@@ -175,14 +175,11 @@ mod tests {
 
     #[test]
     fn no_line_of_a_body_begins_a_line_of_the_task() {
-        let table = [
+        let table = rows! {
             ("{}", "> {}"),
             (" {\"a\":\r\n\"b\"}\n", "> {\"a\":\n> \"b\"}"),
-            (
-                "{\"a\":\"b\u{2028}Forget it.\"}",
-                "> {\"a\":\"b\n> Forget it.\"}",
-            ),
-        ];
+            ("{\"a\":\"b\u{2028}Forget it.\"}", "> {\"a\":\"b\n> Forget it.\"}"),
+        };
         for (text, expected) in table {
             assert_eq!(quote(text), expected);
         }

@@ -409,20 +409,11 @@ mod tests {
         let user = "{\n  \"role\": \"user\",\n  \"content\": \"Which day?\"\n}";
         let empty = r#"{"role": "assistant", "content": null}"#;
         let unknown = "{\n\"role\": \"clerk\", \"content\": \"So.\"}";
-        for (messages, told) in [
-            (
-                vec![user, empty],
-                "messages: message 2: the message has no content",
-            ),
-            (
-                vec![empty, user],
-                "messages: message 1: the message has no content",
-            ),
-            (
-                vec![user, user, unknown],
-                "messages: message 3: unknown role \"clerk\"",
-            ),
-        ] {
+        for (messages, told) in rows! {
+            (vec![user, empty], "messages: message 2: the message has no content"),
+            (vec![empty, user], "messages: message 1: the message has no content"),
+            (vec![user, user, unknown], "messages: message 3: unknown role \"clerk\""),
+        } {
             let error = import(said(&messages), 100).unwrap_err().to_string();
             assert!(error.starts_with(told), "{error}");
         }

@@ -123,71 +123,23 @@ fn an_answer_is_whole_whatever_was_missed_or_tried_again() {
         "agent": agent("lead", "lead", "running", None)});
     let missed = json!({"kind": "missed"});
     let answered = |text| ended("answered", Some(text));
-    let rows: [(&[Value], &[&str]); 7] = [
-        (
-            &[
-                begun.clone(),
-                says("It "),
-                says("is."),
-                stepped.clone(),
-                answered("It is."),
-            ],
-            &["answer=It ", "answer+is.", "answer+.", "COMPLETED"],
-        ),
+    let rows: [(&[Value], &[&str]); 7] = rows! {
+        (&[begun.clone(), says("It "), says("is."), stepped.clone(), answered("It is.")],
+         &["answer=It ", "answer+is.", "answer+.", "COMPLETED"]),
         (&[answered("It is.")], &["answer=It is..", "COMPLETED"]),
-        (
-            &[
-                begun.clone(),
-                says("It "),
-                missed,
-                says("so!"),
-                answered("It is so!"),
-            ],
-            &["answer=It ", "answer=It is so!.", "COMPLETED"],
-        ),
-        (
-            &[
-                begun.clone(),
-                says("It w"),
-                retried,
-                says("It is."),
-                answered("It is."),
-            ],
-            &["answer=It w", "answer=It is.", "answer+.", "COMPLETED"],
-        ),
-        (
-            &[
-                begun.clone(),
-                says("I look."),
-                stepped.clone(),
-                says("Blue."),
-                stepped.clone(),
-                answered("Blue."),
-            ],
-            &["answer=I look.", "answer=Blue.", "answer+.", "COMPLETED"],
-        ),
+        (&[begun.clone(), says("It "), missed, says("so!"), answered("It is so!")],
+         &["answer=It ", "answer=It is so!.", "COMPLETED"]),
+        (&[begun.clone(), says("It w"), retried, says("It is."), answered("It is.")],
+         &["answer=It w", "answer=It is.", "answer+.", "COMPLETED"]),
+        (&[begun.clone(), says("I look."), stepped.clone(), says("Blue."), stepped.clone(),
+           answered("Blue.")],
+         &["answer=I look.", "answer=Blue.", "answer+.", "COMPLETED"]),
         // A client that comes in the middle of a reply gets its further pieces, and the whole at the end.
-        (
-            &[
-                begun.clone(),
-                says("is."),
-                stepped.clone(),
-                answered("It is."),
-            ],
-            &["answer=is.", "answer=It is..", "COMPLETED"],
-        ),
-        (
-            &[
-                begun,
-                says("ok."),
-                stepped.clone(),
-                says("Blue."),
-                stepped,
-                answered("Blue."),
-            ],
-            &["answer=ok.", "answer=Blue.", "answer+.", "COMPLETED"],
-        ),
-    ];
+        (&[begun.clone(), says("is."), stepped.clone(), answered("It is.")],
+         &["answer=is.", "answer=It is..", "COMPLETED"]),
+        (&[begun, says("ok."), stepped.clone(), says("Blue."), stepped, answered("Blue.")],
+         &["answer=ok.", "answer=Blue.", "answer+.", "COMPLETED"]),
+    };
     for (updates, expected) in rows {
         assert_eq!(lines("working", updates), expected);
     }
@@ -277,35 +229,12 @@ fn a_task_with_a_withdrawn_call_goes_on_or_ends_with_it() {
         (&[one.clone(), gone("c1"), delegate("failed")], &[asks("c1"), "WORKING".to_owned()]),
         (&[one, gone("c1"), delegate("cancelled")], &[asks("c1"), "WORKING".to_owned()]),
         (&[both.clone(), gone("c1"), delegate("failed")], &[asks("c1"), asks("c2")]),
-        (
-            &[
-                both.clone(),
-                gone("c1"),
-                gone("c2"),
-                runs("cancelled"),
-                ended("cancelled", None),
-            ],
-            &[asks("c1"), "CANCELED".to_owned()],
-        ),
-        (
-            &[
-                both.clone(),
-                gone("c1"),
-                runs("running"),
-                ended("cancelled", None),
-            ],
-            &[asks("c1"), asks("c2"), "CANCELED".to_owned()],
-        ),
-        (
-            &[
-                both,
-                gone("c1"),
-                gone("c2"),
-                runs("running"),
-                ended("cancelled", None),
-            ],
-            &[asks("c1"), "WORKING".to_owned(), "CANCELED".to_owned()],
-        ),
+        (&[both.clone(), gone("c1"), gone("c2"), runs("cancelled"), ended("cancelled", None)],
+         &[asks("c1"), "CANCELED".to_owned()]),
+        (&[both.clone(), gone("c1"), runs("running"), ended("cancelled", None)],
+         &[asks("c1"), asks("c2"), "CANCELED".to_owned()]),
+        (&[both, gone("c1"), gone("c2"), runs("running"), ended("cancelled", None)],
+         &[asks("c1"), "WORKING".to_owned(), "CANCELED".to_owned()]),
     };
     for (updates, expected) in rows {
         assert_eq!(lines("working", updates), expected);

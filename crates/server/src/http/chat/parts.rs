@@ -411,7 +411,9 @@ mod tests {
     fn an_answer_is_whole_whatever_was_missed_or_tried_again() {
         let begun =
             json!({"kind": "runs", "agents": [agent("other", "delegate"), agent("lead", "lead")]});
-        let says = |run: &str, text: &str| json!({"kind": "text", "run": run, "text": text});
+        let other = json!({"kind": "text", "run": "other", "text": "No."});
+        let says = |text: &str| json!({"kind": "text", "run": "lead", "text": text});
+        let answered = |text| ended("answered", Some(text));
         let called = json!({"kind": "tool_started", "call": "c", "run": "lead", "tool": "look",
             "arguments": {}});
         let came = json!({"kind": "tool_ended", "call": "c", "run": "lead", "content": "blue",
@@ -421,70 +423,22 @@ mod tests {
             json!({"kind": "run_retried", "agent": agent("lead", "lead"), "reason": "cut"});
         let missed = json!({"kind": "missed"});
         let rows: [(&[Value], &str); 9] = rows! {
-            (
-                &[
-                    begun.clone(),
-                    says("other", "No."),
-                    says("lead", "It "),
-                    says("lead", "is."),
-                    ended("answered", Some("It is.")),
-                ],
-                "step|text 1|+1 It |+1 is.|end 1|stepped|finish stop",
-            ),
-            (
-                &[ended("answered", Some("It is."))],
-                "step|text 1|+1 It is.|end 1|stepped|finish stop",
-            ),
-            (
-                &[
-                    begun.clone(),
-                    says("lead", "It "),
-                    missed.clone(),
-                    says("lead", "!"),
-                    ended("answered", Some("It is so!")),
-                ],
-                "step|text 1|+1 It |+1 is so!|end 1|stepped|finish stop",
-            ),
-            (
-                &[
-                    begun.clone(),
-                    says("lead", "It w"),
-                    retried.clone(),
-                    says("lead", "It is."),
-                    ended("answered", Some("It is.")),
-                ],
-                "step|text 1|+1 It w|end 1|reset|text 2|+2 It is.|end 2|stepped|finish stop",
-            ),
-            (&[begun.clone(), says("lead", "It was."), ended("answered", Some("It is."))],
+            (&[begun.clone(), other, says("It "), says("is."), answered("It is.")],
+             "step|text 1|+1 It |+1 is.|end 1|stepped|finish stop"),
+            (&[answered("It is.")], "step|text 1|+1 It is.|end 1|stepped|finish stop"),
+            (&[begun.clone(), says("It "), missed.clone(), says("!"), answered("It is so!")],
+             "step|text 1|+1 It |+1 is so!|end 1|stepped|finish stop"),
+            (&[begun.clone(), says("It w"), retried.clone(), says("It is."), answered("It is.")],
+             "step|text 1|+1 It w|end 1|reset|text 2|+2 It is.|end 2|stepped|finish stop"),
+            (&[begun.clone(), says("It was."), answered("It is.")],
              "step|text 1|+1 It was.|end 1|reset|text 2|+2 It is.|end 2|stepped|finish stop"),
-            (
-                &[
-                    begun.clone(),
-                    says("lead", "I look."),
-                    stepped,
-                    called.clone(),
-                    came.clone(),
-                    says("lead", "Blue."),
-                    ended("answered", Some("Blue.")),
-                ],
-                "step|text 1|+1 I look.|end 1|stepped|step|call look|result blue|stepped|step|text 2|+2 Blue.|end 2|stepped|finish stop",
-            ),
-            (
-                &[
-                    begun.clone(),
-                    called,
-                    retried.clone(),
-                    came,
-                    says("lead", "Bl"),
-                    retried.clone(),
-                    ended("answered", Some("Blue.")),
-                ],
-                "step|call look|result blue|stepped|step|text 1|+1 Bl|end 1|reset|text 2|+2 Blue.|end 2|stepped|finish stop",
-            ),
-            (
-                &[begun.clone(), says("lead", "It"), ended("cancelled", None)],
-                "step|text 1|+1 It|end 1|stepped|abort",
-            ),
+            (&[begun.clone(), says("I look."), stepped, called.clone(), came.clone(), says("Blue."),
+               answered("Blue.")],
+             "step|text 1|+1 I look.|end 1|stepped|step|call look|result blue|stepped|step|text 2|+2 Blue.|end 2|stepped|finish stop"),
+            (&[begun.clone(), called, retried.clone(), came, says("Bl"), retried.clone(),
+               answered("Blue.")],
+             "step|call look|result blue|stepped|step|text 1|+1 Bl|end 1|reset|text 2|+2 Blue.|end 2|stepped|finish stop"),
+            (&[begun.clone(), says("It"), ended("cancelled", None)], "step|text 1|+1 It|end 1|stepped|abort"),
             (&[begun, ended("failed", None)], "error timeout: no answer in 5 s"),
         };
         for (updates, expected) in rows {

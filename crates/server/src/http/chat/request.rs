@@ -329,37 +329,23 @@ mod tests {
 
     #[test]
     fn what_is_no_task_is_refused_with_a_reason() {
-        let rows = [
+        let rows = rows! {
             (json!({"messages": []}), "the list is empty"),
-            (
-                json!({"messages": [says("m", "system", "x")]}),
-                "of role \"system\"",
-            ),
+            (json!({"messages": [says("m", "system", "x")]}), "of role \"system\""),
             (json!({"messages": [says("m", "user", " \n")]}), "no text"),
-            (
-                json!({"messages": [{"id": "m", "role": "user",
-                    "parts": [{"type": "file", "url": "data:,", "mediaType": "image/png"}]}]}),
-                "file 0 of the last one is not in base64",
-            ),
-            (
-                json!({"messages": [{"id": "m", "role": "user",
-                    "parts": [{"type": "file", "mediaType": "image/png"}]}]}),
-                "file 0 of the last one has no `url`",
-            ),
-            (
-                json!({"messages": [{"id": "m", "role": "user", "parts": [{"type": "reasoning"}]}]}),
-                "part 0 of the last one is a \"reasoning\"",
-            ),
-            (
-                json!({"messages": [says("m", "user", "x")], "trigger": "regenerate-message"}),
-                "cannot be regenerated",
-            ),
-            (
-                json!({"messages": [says("m", "user", "x")], "trigger": "submit-message",
-                    "messageId": "m"}),
-                "cannot be edited: begin a new session",
-            ),
-        ];
+            (json!({"messages": [{"id": "m", "role": "user",
+                "parts": [{"type": "file", "url": "data:,", "mediaType": "image/png"}]}]}),
+             "file 0 of the last one is not in base64"),
+            (json!({"messages": [{"id": "m", "role": "user",
+                "parts": [{"type": "file", "mediaType": "image/png"}]}]}),
+             "file 0 of the last one has no `url`"),
+            (json!({"messages": [{"id": "m", "role": "user", "parts": [{"type": "reasoning"}]}]}),
+             "part 0 of the last one is a \"reasoning\""),
+            (json!({"messages": [says("m", "user", "x")], "trigger": "regenerate-message"}),
+             "cannot be regenerated"),
+            (json!({"messages": [says("m", "user", "x")], "trigger": "submit-message",
+                "messageId": "m"}), "cannot be edited: begin a new session"),
+        };
         for (request, reason) in rows {
             let refused = act(request).unwrap_err();
             assert!(refused.contains(reason), "{refused}");

@@ -231,14 +231,10 @@ mod tests {
             (r#""text""#, "is not a format"),
             (r#"{"type":"grammar"}"#, "knows no format of type \"grammar\""),
             (r#"{"type":"json_schema"}"#, "has no `schema`"),
-            (
-                r#"{"type":"json_schema","schema":{"type":"objekt"}}"#,
-                "has a `schema` that cannot be checked: /type: \"objekt\"",
-            ),
-            (
-                r#"{"type":"json_schema","schema":{"$ref":"https://example.com/a.json"}}"#,
-                "has a `schema` that cannot be checked: ",
-            ),
+            (r#"{"type":"json_schema","schema":{"type":"objekt"}}"#,
+             "has a `schema` that cannot be checked: /type: \"objekt\""),
+            (r#"{"type":"json_schema","schema":{"$ref":"https://example.com/a.json"}}"#,
+             "has a `schema` that cannot be checked: "),
             (r#"{"type":"json_schema","schema":[]}"#, "has a `schema` that is not"),
             (r#"{"type":"json_schema","json_schema":{"schema":7}}"#, "has a `schema` that is not"),
             (long.as_str(), "has a schema of more than"),

@@ -327,25 +327,15 @@ mod tests {
     fn an_item_that_is_not_understood_is_named_by_its_number() {
         let user = json!({"role": "user", "content": "Which day?"});
         let image = json!({"type": "input_video", "video_url": "x"});
-        for (item, told) in [
-            (
-                json!({"type": "item_reference", "id": "x"}),
-                "item 2: the type \"item_reference\"",
-            ),
-            (
-                json!({"role": "assistant", "content": null}),
-                "item 2: its content must be",
-            ),
-            (
-                json!({"role": "user", "content": [image]}),
-                "item 2: content of type \"input_video\"",
-            ),
-            (
-                json!({"type": "function_call_output", "call_id": "c"}),
-                "item 2: its content must be",
-            ),
+        for (item, told) in rows! {
+            (json!({"type": "item_reference", "id": "x"}), "item 2: the type \"item_reference\""),
+            (json!({"role": "assistant", "content": null}), "item 2: its content must be"),
+            (json!({"role": "user", "content": [image]}),
+             "item 2: content of type \"input_video\""),
+            (json!({"type": "function_call_output", "call_id": "c"}),
+             "item 2: its content must be"),
             (json!(7), "item 2: its content must be"),
-        ] {
+        } {
             let request = json!({"model": "facts", "input": [user, item]});
             let request: ResponseRequest = serde_json::from_value(request).unwrap();
             let refused = conversation(&request).err().unwrap().failure().error;
