@@ -158,20 +158,13 @@ mod tests {
 
     #[test]
     fn a_person_whose_token_ended_is_told_so() {
-        for (detail, shown) in [
-            (
-                "the token of this login is revoked; log in with another link",
-                "The token of this login is revoked; log in with another link.",
-            ),
-            (
-                "the token ada has expired; use another one",
-                "The token ada has expired; use another one.",
-            ),
-            (
-                "there is no `Authorization: Bearer <token>`",
-                "This browser is not logged in.",
-            ),
-        ] {
+        for (detail, shown) in rows! {
+            ("the token of this login is revoked; log in with another link",
+             "The token of this login is revoked; log in with another link."),
+            ("the token ada has expired; use another one",
+             "The token ada has expired; use another one."),
+            ("there is no `Authorization: Bearer <token>`", "This browser is not logged in."),
+        } {
             assert_eq!(why_not_logged_in(detail), shown);
         }
     }

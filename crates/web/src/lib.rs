@@ -9,6 +9,14 @@
 //! style. The page uses only the [`Service`] and its types. The server that mounts [`router`]
 //! authenticates browsers, and shows [`refused`] to the others.
 
+/// A table of a test: a row a line.
+#[cfg(test)]
+macro_rules! rows {
+    ($($row:expr),+ $(,)?) => {
+        [$($row),+]
+    };
+}
+
 mod agent_import;
 mod agent_list;
 mod agents;

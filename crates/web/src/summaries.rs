@@ -465,14 +465,11 @@ mod tests {
             checkpoints: checkpoints.to_vec(),
             messages,
         };
-        let rows = [
+        let rows = rows! {
             (effect(&[], 28), "Restore 28 messages"),
             (effect(&[1], 0), "Return to checkpoint 1"),
-            (
-                effect(&[1, 2], 1),
-                "Return to checkpoints 1, 2 and restore 1 message",
-            ),
-        ];
+            (effect(&[1, 2], 1), "Return to checkpoints 1, 2 and restore 1 message"),
+        };
         for (effect, expected) in rows {
             assert_eq!(restores(&effect), expected);
         }

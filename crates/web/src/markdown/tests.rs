@@ -17,30 +17,22 @@ fn shown(text: &str) -> String {
 
 #[test]
 fn texts_have_the_form_that_they_mean() {
-    for (text, html) in [
+    for (text, html) in rows! {
         ("a **b** `c`", "<p>a <strong>b</strong> <code>c</code></p>"),
         ("one\ntwo", "<p>one<br>two</p>"),
         ("## Risks", "<p class=\"heading level2\">Risks</p>"),
         ("3. x\n4. y", "<ol start=\"3\"><li>x</li><li>y</li></ol>"),
         ("- [x] done", "<ul><li>☑ done</li></ul>"),
-        (
-            "```rust\nlet a = 1 < 2;\n```",
-            "<div class=\"code\"><span class=\"language\">rust</span><pre><code>let a = 1 &lt; 2;\n</code></pre></div>",
-        ),
-        (
-            "[a](https://example.org/?a=1&b=2)",
-            "<p><a href=\"https://example.org/?a=1&amp;b=2\" rel=\"noopener nofollow noreferrer\">a</a></p>",
-        ),
-        (
-            "![map](https://example.org/x.png)",
-            "<p><a href=\"https://example.org/x.png\" rel=\"noopener nofollow noreferrer\">image: map</a></p>",
-        ),
-        (
-            "see #12, #99, a#3 and (#4)",
-            "<p>see <a href=\"/sessions/s/history#m12\">#12</a>, #99, a#3 and (<a href=\"/sessions/s/history#m4\">#4</a>)</p>",
-        ),
+        ("```rust\nlet a = 1 < 2;\n```",
+         "<div class=\"code\"><span class=\"language\">rust</span><pre><code>let a = 1 &lt; 2;\n</code></pre></div>"),
+        ("[a](https://example.org/?a=1&b=2)",
+         "<p><a href=\"https://example.org/?a=1&amp;b=2\" rel=\"noopener nofollow noreferrer\">a</a></p>"),
+        ("![map](https://example.org/x.png)",
+         "<p><a href=\"https://example.org/x.png\" rel=\"noopener nofollow noreferrer\">image: map</a></p>"),
+        ("see #12, #99, a#3 and (#4)",
+         "<p>see <a href=\"/sessions/s/history#m12\">#12</a>, #99, a#3 and (<a href=\"/sessions/s/history#m4\">#4</a>)</p>"),
         ("`#12`", "<p><code>#12</code></p>"),
-    ] {
+    } {
         assert_eq!(shown(text), html, "{text}");
     }
     let long = shown(&format!(
@@ -74,32 +66,15 @@ fn a_line_has_the_words_of_a_text_without_its_marks() {
 
 #[test]
 fn what_could_harm_is_text() {
-    for (text, html) in [
-        (
-            "<script>alert(1)</script>",
-            "&lt;script&gt;alert(1)&lt;/script&gt;",
-        ),
-        (
-            "a <img src=x onerror=alert(1)> b",
-            "<p>a &lt;img src=x onerror=alert(1)&gt; b</p>",
-        ),
-        (
-            "[x](javascript:alert(1))",
-            "<p>x <span class=\"quiet\">(javascript:alert(1))</span></p>",
-        ),
-        (
-            "[x](data:text/html,y)",
-            "<p>x <span class=\"quiet\">(data:text/html,y)</span></p>",
-        ),
-        (
-            "[x](//evil.example)",
-            "<p>x <span class=\"quiet\">(//evil.example)</span></p>",
-        ),
-        (
-            "<javascript:alert(1)>",
-            "<p>javascript:alert(1) <span class=\"quiet\">(javascript:alert(1))</span></p>",
-        ),
-    ] {
+    for (text, html) in rows! {
+        ("<script>alert(1)</script>", "&lt;script&gt;alert(1)&lt;/script&gt;"),
+        ("a <img src=x onerror=alert(1)> b", "<p>a &lt;img src=x onerror=alert(1)&gt; b</p>"),
+        ("[x](javascript:alert(1))", "<p>x <span class=\"quiet\">(javascript:alert(1))</span></p>"),
+        ("[x](data:text/html,y)", "<p>x <span class=\"quiet\">(data:text/html,y)</span></p>"),
+        ("[x](//evil.example)", "<p>x <span class=\"quiet\">(//evil.example)</span></p>"),
+        ("<javascript:alert(1)>",
+         "<p>javascript:alert(1) <span class=\"quiet\">(javascript:alert(1))</span></p>"),
+    } {
         assert_eq!(shown(text).trim_end_matches('\n'), html, "{text}");
     }
 }

@@ -114,15 +114,12 @@ mod tests {
         let reason = format!("agent a failed: <b>{}", "x".repeat(300));
         let error = json!({"code": "lead_failed", "reason": reason});
         let failed = turn(&error, &[delegate]);
-        for (turn, shows) in [
+        for (turn, shows) in rows! {
             (&goes_on, "1 of 2 runs ended"),
             (&pauses, "10:00</time>: busy"),
-            (
-                &failed,
-                "<summary class=\"trouble\">lead_failed: agent a failed: &lt;b&gt;x",
-            ),
+            (&failed, "<summary class=\"trouble\">lead_failed: agent a failed: &lt;b&gt;x"),
             (&failed, "Ask again"),
-        ] {
+        } {
             let line = line(turn, None).into_string();
             assert!(line.contains(shows), "{shows}: {line}");
         }
