@@ -60,6 +60,16 @@ fn cursor<P: FromStr>(cursor: Option<&str>) -> Result<Option<P>, Error> {
     cursor.map(read).transpose()
 }
 
+/// The two parts of a cursor, which a point separates.
+fn cursor_pair<A: FromStr, B: FromStr>(cursor: Option<&str>) -> Result<Option<(A, B)>, Error> {
+    let parts = |text: &str| {
+        let (first, second) = text.split_once('.')?;
+        Some((first.parse().ok()?, second.parse().ok()?))
+    };
+    let read = |text: &str| parts(text).ok_or_else(|| no_cursor(text));
+    cursor.map(read).transpose()
+}
+
 /// The error for a cursor that does not belong to the list.
 pub(crate) fn no_cursor(text: &str) -> Error {
     let detail = format!(

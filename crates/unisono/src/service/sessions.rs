@@ -30,7 +30,7 @@ use uuid::Uuid;
 
 use super::settings::of_new;
 use super::store::lost_events;
-use super::{cursor, id};
+use super::{cursor, cursor_pair, id};
 use crate::Local;
 use crate::error::Error;
 use crate::labels::Label;
@@ -48,7 +48,7 @@ impl Sessions for Local {
         let limit = Page::<()>::size(query.limit);
         let with = query.label.as_deref().map(label).transpose()?;
         if query.by_change && !query.open && query.id.is_none() {
-            let before = cursor(query.cursor.as_deref())?;
+            let before = cursor_pair(query.cursor.as_deref())?;
             return Ok(changed::sessions(self, before, limit, with.as_ref()).await?);
         }
         let before = cursor(query.cursor.as_deref())?;

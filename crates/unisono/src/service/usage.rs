@@ -4,8 +4,6 @@ pub(crate) mod budgets;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::{self, Display, Formatter};
-use std::str::FromStr;
 
 use async_trait::async_trait;
 use jiff::civil::Date;
@@ -19,7 +17,7 @@ use unisono_api::{Code, Page, PageQuery};
 use unisono_context::{SessionId, Timestamp};
 use unisono_session::usage::{Day, DeletedUsage, Ledger, UsageEntry, UsageSource};
 
-use super::{cursor, id};
+use super::{cursor_pair, id};
 use crate::Local;
 use crate::error::Error;
 use crate::history::usage::Fold;
@@ -35,14 +33,17 @@ impl Usage for Local {
     }
 
     async fn session_usage(&self, query: &PageQuery) -> service::Result<Page<SessionUsage>> {
-        let after: Option<Place> = cursor(query.cursor.as_deref())?;
+        let after = cursor_pair(query.cursor.as_deref())?;
+        let after: Option<Place> = after.map(|(tokens, session)| (Reverse(tokens), session));
         let folds = self.shared.usage_folds.all(self.journal()).await;
         let folds = folds.map_err(Error::from)?.into_iter();
         let mut all: Vec<(Place, SessionUsage)> = folds.filter_map(of_session).collect();
         all.retain(|(place, _)| after.is_none_or(|after| *place > after));
         all.sort_unstable_by_key(|(place, _)| *place);
         let limit = Page::<()>::size(query.limit);
-        let part = Page::first(all, limit, |(place, _)| place.to_string());
+        let part = Page::first(all, limit, |((tokens, session), _)| {
+            format!("{}.{session}", tokens.0)
+        });
         Ok(Page {
             items: part.items.into_iter().map(|(_, used)| used).collect(),
             next: part.next,
@@ -51,29 +52,7 @@ impl Usage for Local {
 }
 
 /// The position of a session in the list: the largest usage comes first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
-    tokens: Reverse<u64>,
-    session: SessionId,
-}
-
-impl Display for Place {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}", self.tokens.0, self.session)
-    }
-}
-
-impl FromStr for Place {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<Place, ()> {
-        let (tokens, session) = text.split_once('.').ok_or(())?;
-        Ok(Place {
-            tokens: Reverse(tokens.parse().map_err(|_| ())?),
-            session: session.parse().map_err(|_| ())?,
-        })
-    }
-}
+type Place = (Reverse<u64>, SessionId);
 
 impl Local {
     /// The requested part of the usage of one or all sessions, and of deleted ones.
@@ -267,10 +246,7 @@ fn date_of(day: Day) -> String {
 /// The usage of a session, if it has any.
 fn of_session((session, fold): (SessionId, Fold)) -> Option<(Place, SessionUsage)> {
     let amounts = values::amounts(&fold.ledger.total());
-    let place = Place {
-        tokens: Reverse(amounts.input_tokens + amounts.output_tokens),
-        session,
-    };
+    let tokens = amounts.input_tokens + amounts.output_tokens;
     (fold.ledger.entries().len() > 0).then(|| {
         let used = SessionUsage {
             session: session.to_string(),
@@ -278,6 +254,6 @@ fn of_session((session, fold): (SessionId, Fold)) -> Option<(Place, SessionUsage
             title: fold.title,
             amounts,
         };
-        (place, used)
+        ((Reverse(tokens), session), used)
     })
 }

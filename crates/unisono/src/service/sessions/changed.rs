@@ -1,8 +1,6 @@
 //! Sessions in the order of their last change.
 
 use std::cmp::Reverse;
-use std::fmt::{self, Display, Formatter};
-use std::str::FromStr;
 
 use unisono_api::Page;
 use unisono_api::session::SessionListItem;
@@ -15,38 +13,11 @@ use crate::Local;
 use crate::error::Error;
 use crate::labels::{Label, created_with};
 
-/// The position of a session in the list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
-    updated_unix_ms: u64,
-    session: SessionId,
-}
+/// The position of a session in the list: its last change, then its id.
+type Place = (u64, SessionId);
 
-impl Place {
-    fn of_session(found: &SessionInfo) -> Place {
-        Place {
-            updated_unix_ms: found.updated_unix_ms,
-            session: found.id(),
-        }
-    }
-}
-
-impl Display for Place {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}", self.updated_unix_ms, self.session)
-    }
-}
-
-impl FromStr for Place {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<Place, ()> {
-        let (updated, session) = text.split_once('.').ok_or(())?;
-        Ok(Place {
-            updated_unix_ms: updated.parse().map_err(|_| ())?,
-            session: session.parse().map_err(|_| ())?,
-        })
-    }
+fn place_of(found: &SessionInfo) -> Place {
+    (found.updated_unix_ms, found.id())
 }
 
 /// A page of the sessions, the most recently changed first: all sessions, or those with a label.
@@ -57,13 +28,15 @@ pub(super) async fn sessions(
     label: Option<&Label>,
 ) -> Result<Page<SessionListItem>, Error> {
     let mut left = everything(local).await?;
-    left.retain(|found| before.is_none_or(|before| Place::of_session(found) < before));
-    left.sort_unstable_by_key(|found| Reverse(Place::of_session(found)));
+    left.retain(|found| before.is_none_or(|before| place_of(found) < before));
+    left.sort_unstable_by_key(|found| Reverse(place_of(found)));
     if let Some(label) = label {
         // One more item shows whether there is a next page.
         left = labelled(local, left, label, limit + 1).await?;
     }
-    let part = Page::first(left, limit, |last| Place::of_session(last).to_string());
+    let part = Page::first(left, limit, |last| {
+        format!("{}.{}", last.updated_unix_ms, last.id())
+    });
     Ok(Page {
         items: list_items(local, part.items).await?,
         next: part.next,
