@@ -49,8 +49,18 @@ pub(crate) struct Counting {
 }
 
 impl Counting {
+    /// A store with the sessions 1 to 3, and a program that only reads it.
+    pub(crate) async fn with_three_sessions() -> (Arc<Counting>, Local) {
+        let engine = Arc::new(Counting::default());
+        for n in 1..=3 {
+            engine.add(SessionId::from_u128(n)).await;
+        }
+        let local = engine.reader();
+        (engine, local)
+    }
+
     /// A program that only reads the store.
-    pub(crate) fn reader(self: &Arc<Counting>) -> Local {
+    fn reader(self: &Arc<Counting>) -> Local {
         let opened = OpenedStore {
             journal: Journal::new(self.clone()),
             ..OpenedStore::nothing()

@@ -229,6 +229,18 @@ const MAX_MS: i64 = 100 * 366 * 24 * 60 * 60 * 1_000;
 mod tests {
     use super::*;
 
+    /// The token whose secret is its name.
+    fn token(name: &str, expires: Option<Timestamp>) -> Token {
+        Token {
+            name: name.into(),
+            digest: digest(name),
+            scope: tokens::Scope::Ask,
+            owner: None,
+            created: Timestamp(0),
+            expires,
+        }
+    }
+
     #[test]
     fn a_secret_is_long_random_and_recognised() {
         let [one, other] = [secret().unwrap(), secret().unwrap()];
@@ -238,38 +250,22 @@ mod tests {
 
     #[test]
     fn a_token_is_found_by_its_secret_alone() {
-        let token = |name: &str, expires| Token {
-            name: name.into(),
-            digest: digest(&format!("secret of {name}")),
-            scope: tokens::Scope::Ask,
-            owner: None,
-            created: Timestamp(0),
-            expires,
-        };
         let all = [token("a", None), token("b", Some(Timestamp(10)))];
         let known: TokensByName = all.map(|token| (token.name.clone(), token)).into();
         let table = Table::from_tokens(&known);
-        let found = table.of_secret("secret of a").unwrap();
+        let found = table.of_secret("a").unwrap();
         let caller = caller_of(found);
         assert_eq!(
             (caller.name(), caller.token()),
             (Some(&"a".into()), Some(found.digest))
         );
-        assert!(table.of_secret("secret of c").is_none() && table.of_secret("").is_none());
+        assert!(table.of_secret("c").is_none() && table.of_secret("").is_none());
         assert!(table.named("b").is_some() && table.named("c").is_none());
     }
 
     #[tokio::test]
     async fn a_token_is_valid_until_it_is_revoked_or_expires() {
         let local = crate::fixture::local([]).await;
-        let token = |name: &str, expires| Token {
-            name: name.into(),
-            digest: digest(name),
-            scope: tokens::Scope::Ask,
-            owner: None,
-            created: Timestamp(0),
-            expires,
-        };
         for token in [
             token("valid", None),
             token("long", Some(expiry(3_600))),

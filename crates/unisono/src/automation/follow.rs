@@ -340,6 +340,14 @@ mod tests {
         fixture::local(settings).await
     }
 
+    /// Records the start of a turn at this time.
+    async fn intend(local: &Local, schedule: &Schedule, at: Timestamp) -> Start {
+        let session = local.target(&schedule.task).await.unwrap();
+        let (source, key) = (of_schedule("beat"), "schedule:beat:then".into());
+        let start = local.intend_scheduled(&source, (&key, at), session, None);
+        start.await.unwrap().unwrap()
+    }
+
     #[tokio::test]
     async fn what_was_handed_in_and_not_written_down_is_the_same_turn() {
         for missed in ["run", "skip"] {
@@ -349,22 +357,18 @@ mod tests {
             // The schedule is new, then nothing is due.
             assert_eq!(local.follow_step(schedule).await.unwrap(), Duration::ZERO);
             assert_eq!(local.follow_step(schedule).await.unwrap(), LOOK);
-            let (source, at) = (of_schedule("beat"), Timestamp(clock::now().0 + 1));
-            let session = local.target(&schedule.task).await.unwrap();
-            let key = "schedule:beat:then".into();
-            let start = local.intend_scheduled(&source, (&key, at), session, None);
-            let start = start.await.unwrap().unwrap();
+            let start = intend(&local, schedule, Timestamp(clock::now().0 + 1)).await;
             // The process ends here: the turn is on disk, and its result is not recorded.
             let of = cause(schedule, &start);
             let first = local.hand_in(&of, &start).await.unwrap();
             local.follow_step(schedule).await.unwrap();
             let known = local.known_starts().await.unwrap();
-            let [start] = &known[&source].starts[..] else {
+            let [begun] = &known[&of_schedule("beat")].starts[..] else {
                 panic!("{known:?}");
             };
-            assert_eq!(start.progress, Progress::Started(first));
+            assert_eq!(begun.progress, Progress::Started(first));
             assert_eq!(local.follow_step(schedule).await.unwrap(), LOOK);
-            let (session, all) = (session.to_string(), Default::default());
+            let (session, all) = (start.session.to_string(), Default::default());
             let turns = local.turns(&session, &all).await.unwrap();
             assert_eq!(turns.items.len(), 1);
             local.shutdown().await;
@@ -377,16 +381,11 @@ mod tests {
         let setup = local.setup();
         let schedule = setup.loaded.automation.schedule("beat").unwrap();
         local.follow_step(schedule).await.unwrap();
-        let source = of_schedule("beat");
-        let now = clock::now();
-        let at = schedule.rule.next(now).unwrap();
-        let session = local.target(&schedule.task).await.unwrap();
-        let key = "schedule:beat:then".into();
-        let start = local.intend_scheduled(&source, (&key, at), session, None);
-        start.await.unwrap().unwrap();
+        let at = schedule.rule.next(clock::now()).unwrap();
+        intend(&local, schedule, at).await;
         let skipped = async || {
             let known = local.known_starts().await.unwrap();
-            known[&source].skipped.clone()
+            known[&of_schedule("beat")].skipped.clone()
         };
         // Another program has the session and does not begin the turn.
         local.skip_behind(schedule, at).await.unwrap();
@@ -407,11 +406,7 @@ mod tests {
             let setup = local.setup();
             let schedule = setup.loaded.automation.schedule("beat").unwrap();
             local.follow_step(schedule).await.unwrap();
-            let (source, at) = (of_schedule("beat"), Timestamp(clock::now().0 + 1));
-            let session = local.target(&schedule.task).await.unwrap();
-            let key = "schedule:beat:then".into();
-            let start = local.intend_scheduled(&source, (&key, at), session, None);
-            let start = start.await.unwrap().unwrap();
+            let start = intend(&local, schedule, Timestamp(clock::now().0 + 1)).await;
             let expected = match has_begun {
                 true => {
                     let begun = local.hand_in(&cause(schedule, &start), &start).await;
@@ -422,9 +417,9 @@ mod tests {
             local.pause(schedule, true).await.unwrap();
             assert_eq!(local.follow_step(schedule).await.unwrap(), Duration::ZERO);
             let known = local.known_starts().await.unwrap();
-            assert_eq!(known[&source].starts[0].progress, expected);
+            assert_eq!(known[&of_schedule("beat")].starts[0].progress, expected);
             assert_eq!(local.follow_step(schedule).await.unwrap(), LOOK);
-            let exists = local.journal().exists(session).await.unwrap();
+            let exists = local.journal().exists(start.session).await.unwrap();
             assert_eq!(exists, has_begun);
             local.shutdown().await;
         }

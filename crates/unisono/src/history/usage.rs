@@ -111,7 +111,6 @@ fn take(fold: &mut Fold, _: u64, event: &Event) {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
     use std::sync::atomic::Ordering;
 
     use unisono_context::SessionId;
@@ -120,11 +119,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_session_is_read_once_and_not_again_until_it_changes() {
-        let engine = Arc::new(Counting::default());
-        let local = engine.reader();
-        for n in 1..=3 {
-            engine.add(SessionId::from_u128(n)).await;
-        }
+        let (engine, local) = Counting::with_three_sessions().await;
         for (read, new) in [(3, None), (0, None), (1, Some(4))] {
             if let Some(new) = new {
                 engine.add(SessionId::from_u128(new)).await;

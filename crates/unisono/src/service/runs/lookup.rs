@@ -211,7 +211,6 @@ fn of_turn(session: SessionId, turn: TurnId) -> LookupMatch {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
     use std::sync::atomic::Ordering;
 
     use super::*;
@@ -219,11 +218,7 @@ mod tests {
 
     #[tokio::test]
     async fn each_session_is_read_once_and_only_the_named_one_if_there_is_one() {
-        let engine = Arc::new(Counting::default());
-        let local = engine.reader();
-        for n in 1..=3 {
-            engine.add(SessionId::from_u128(n)).await;
-        }
+        let (engine, local) = Counting::with_three_sessions().await;
         for (session, reads) in [(None, 3), (Some(SessionId::from_u128(2).to_string()), 1)] {
             engine.reads.store(0, Ordering::Relaxed);
             let query = LookupQuery {

@@ -90,7 +90,6 @@ pub(in crate::service) fn is_of_client(first: &Event) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
     use std::sync::atomic::Ordering;
 
     use super::*;
@@ -98,11 +97,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_session_with_a_complete_id_is_found_without_a_list() {
-        let engine = Arc::new(Counting::default());
-        let local = engine.reader();
-        for n in 1..=3 {
-            engine.add(SessionId::from_u128(n)).await;
-        }
+        let (engine, local) = Counting::with_three_sessions().await;
         let whole = SessionId::from_u128(2).to_string();
         let plain = whole.replace('-', "");
         let missing = SessionId::from_u128(9).to_string();
