@@ -121,6 +121,22 @@ impl Out {
         }
     }
 
+    /// Writes a result: as JSON, or as text.
+    pub(crate) fn result(&self, value: &impl Serialize, text: impl Display) {
+        match self.json {
+            true => self.json(value),
+            false => self.data(text),
+        }
+    }
+
+    /// Writes what a change has done: as JSON, or as a message.
+    pub(crate) fn outcome(&self, value: &impl Serialize, message: impl Display) {
+        match self.json {
+            true => self.json(value),
+            false => self.message(message),
+        }
+    }
+
     /// Writes a list: as JSON, or as a table with a row for each item; `none` is the message for an
     /// empty table.
     pub(crate) fn list<T: Serialize>(

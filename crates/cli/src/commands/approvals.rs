@@ -180,13 +180,9 @@ async fn decide(app: &App, name: &str, decide: Decide) -> Result<()> {
     let call = find(&*service, name).await?;
     let decided = service.decide(&call.call, &decide).await;
     let decided = decided.map_err(|error| hinted(error.into()))?;
-    if app.out.json {
-        app.out.json(&decided);
-    } else {
-        let (word, what) = (&decided.decision, line(&call));
-        app.out
-            .message(format_args!("{word}: {what}; {who} continues the turn"));
-    }
+    let (word, what) = (&decided.decision, line(&call));
+    let message = format!("{word}: {what}; {who} continues the turn");
+    app.out.outcome(&decided, message);
     service.close().await;
     Ok(())
 }

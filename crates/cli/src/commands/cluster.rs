@@ -101,15 +101,12 @@ async fn sessions(app: &App, service: &dyn Service, member: &str) -> Result<()> 
 async fn drain(app: &App, service: &dyn Service, args: Drain) -> Result<()> {
     let member = named(service, &args.member).await?.member;
     let member = service.drain(&member, !args.undo).await?;
-    if app.out.json {
-        app.out.json(&member);
-    } else if args.undo {
-        app.out
-            .message(format_args!("{} takes sessions again", member.name));
-    } else {
-        app.out
-            .message(format_args!("{} hands its sessions over", member.name));
-    }
+    let does = match args.undo {
+        true => "takes sessions again",
+        false => "hands its sessions over",
+    };
+    let message = format!("{} {does}", member.name);
+    app.out.outcome(&member, message);
     Ok(())
 }
 

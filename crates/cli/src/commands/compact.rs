@@ -292,18 +292,16 @@ fn by_itself(next: &NextTurn) -> String {
 }
 
 fn nothing(app: &App, session: &str, estimate: &Estimate) {
-    if app.out.json {
-        app.out.json(&json!({
-            "session": session, "state": "nothing_to_do", "checkpoint": null,
-            "messages": 0, "tokens_before": estimate.tokens_before,
-            "tokens_after": estimate.tokens_before,
-            "tokens_saved": 0, "compression_ratio": null, "preview": null,
-            "no_change_reason": estimate.no_change_reason,
-        }));
-    } else {
-        let why = estimate.no_change_reason.as_deref().unwrap_or_default();
-        app.out.message(format_args!("nothing to do: {why}"));
-    }
+    let report = json!({
+        "session": session, "state": "nothing_to_do", "checkpoint": null,
+        "messages": 0, "tokens_before": estimate.tokens_before,
+        "tokens_after": estimate.tokens_before,
+        "tokens_saved": 0, "compression_ratio": null, "preview": null,
+        "no_change_reason": estimate.no_change_reason,
+    });
+    let why = estimate.no_change_reason.as_deref().unwrap_or_default();
+    let message = format!("nothing to do: {why}");
+    app.out.outcome(&report, message);
 }
 
 /// Asks a session, on a branch, for a turn without agents and follows it to its end. With `asks`, a

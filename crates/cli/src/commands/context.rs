@@ -96,14 +96,11 @@ async fn next_turn(service: &dyn Service, context: &Context) -> String {
 /// Prints a context and what the next turn does about it; `full`: whole texts instead of their first
 /// line.
 pub(super) fn print(app: &App, title: &str, (context, next): (&Context, Option<&str>), full: bool) {
-    if app.out.json {
-        app.out.json(context);
-    } else {
-        let text = text::text((context, next), title, app.out.paint, full);
-        // Complete texts keep their line breaks.
-        app.out.data(match full {
-            true => text,
-            false => show::wrap(&text, 10),
-        });
-    }
+    let text = text::text((context, next), title, app.out.paint, full);
+    // Complete texts keep their line breaks.
+    let text = match full {
+        true => text,
+        false => show::wrap(&text, 10),
+    };
+    app.out.result(context, text);
 }

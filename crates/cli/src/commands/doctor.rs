@@ -103,8 +103,12 @@ fn checked(app: &App, setup: &Setup, checkup: &Checkup, repair: bool) -> Result<
             index_text(app, condition);
         }
     }
-    let works = around.iter().all(|check| check.result.is_ok());
-    match works && losses.is_empty() && is_whole(checkup) {
+    ending(losses.is_empty() && is_whole(checkup), &around)
+}
+
+/// Exits with a code if something is wrong, in the store or around it. It was already reported.
+fn ending(is_sound: bool, around: &[Check]) -> Result<()> {
+    match is_sound && around.iter().all(|check| check.result.is_ok()) {
         true => Ok(()),
         false => Err(Problem::silent(Exit::Failed)),
     }
@@ -140,22 +144,13 @@ fn fresh(app: &App, setup: &Setup) -> Result<()> {
         let none = "no store yet; `unisono run FILE` or `unisono import FILE` makes one";
         report_line(app, format_args!("{store}: {none}"));
     }
-    match around.iter().all(|check| check.result.is_ok()) {
-        true => Ok(()),
-        false => Err(Problem::silent(Exit::Failed)),
-    }
+    ending(true, &around)
 }
 
 fn acknowledge(app: &App, setup: &Setup, store: &Path) -> Result<()> {
     let losses = app.wait_for(acknowledge_losses(app, setup, store))?;
-    if app.out.json {
-        app.out.json(&json!({"acknowledged": losses}));
-    } else {
-        app.out.message(format_args!(
-            "acknowledged: {}",
-            show::many(losses, "lost range")
-        ));
-    }
+    let message = format!("acknowledged: {}", show::many(losses, "lost range"));
+    app.out.outcome(&json!({"acknowledged": losses}), message);
     Ok(())
 }
 
@@ -223,7 +218,6 @@ fn held(app: &App, setup: &Setup, client: &Client, checkup: Option<&Checkup>) ->
     let mut around = app.wait_for(around(setup, true))?;
     around.extend(app.wait_for(group::reach(setup, daemons))?);
     around.extend(same_agents);
-    let works = around.iter().all(|check| check.result.is_ok());
     let store = app::store_name(&setup.loaded.config.store);
     if app.out.json {
         app.out.json(&json!({
@@ -253,10 +247,8 @@ fn held(app: &App, setup: &Setup, client: &Client, checkup: Option<&Checkup>) ->
         }
     }
     let is_whole = checkup.is_none_or(|checkup| checkup.findings.is_empty());
-    match ready.is_ok() && works && losses.is_empty() && is_whole {
-        true => Ok(()),
-        false => Err(Problem::silent(Exit::Failed)),
-    }
+    let is_sound = ready.is_ok() && losses.is_empty() && is_whole;
+    ending(is_sound, &around)
 }
 
 async fn around(setup: &Setup, runs: bool) -> Result<Vec<Check>> {

@@ -104,18 +104,13 @@ fn write_new(file: &Path, bytes: &[u8]) -> Result<()> {
 
 async fn all(app: &App, service: &dyn Service, file: &Path) -> Result<()> {
     let moved = service.archive(file).await?;
-    if app.out.json {
-        app.out.json(&json!({
-            "file": file, "sessions": moved.sessions, "events": moved.events,
-            "checkpoints": moved.checkpoints,
-        }));
-    } else {
-        let (sessions, events) = (moved.sessions, show::many(moved.events, "event"));
-        let sessions = show::many(sessions, "session");
-        app.out.message(format_args!(
-            "wrote {sessions}, {events} to {}",
-            file.display()
-        ));
-    }
+    let report = json!({
+        "file": file, "sessions": moved.sessions, "events": moved.events,
+        "checkpoints": moved.checkpoints,
+    });
+    let sessions = show::many(moved.sessions, "session");
+    let events = show::many(moved.events, "event");
+    let message = format!("wrote {sessions}, {events} to {}", file.display());
+    app.out.outcome(&report, message);
     Ok(())
 }

@@ -267,18 +267,14 @@ async fn import_archive(app: &App, opened: &OpenedStore, file: &str) -> Result<(
         return Err(problem.hint("name its file"));
     }
     let moved = archive::import(opened.journal.engine().as_ref(), Path::new(file)).await?;
-    if app.out.json {
-        app.out.json(&json!({
-            "sessions": moved.sessions, "events": moved.events, "checkpoints": moved.checkpoints,
-            "skipped_tokens": moved.skipped_tokens,
-        }));
-    } else {
-        let sessions = show::many(moved.sessions, "session");
-        app.out.data(format_args!(
-            "imported {sessions}, {}",
-            show::many(moved.events, "event")
-        ));
-    }
+    let report = json!({
+        "sessions": moved.sessions, "events": moved.events, "checkpoints": moved.checkpoints,
+        "skipped_tokens": moved.skipped_tokens,
+    });
+    let sessions = show::many(moved.sessions, "session");
+    let events = show::many(moved.events, "event");
+    let text = format!("imported {sessions}, {events}");
+    app.out.result(&report, text);
     opened.journal.close().await?;
     if moved.skipped_tokens == 0 {
         return Ok(());

@@ -33,11 +33,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let found = args.within.work(&*service, &args.turn).await?;
     let replay = service.replay(&found.session, &found.turn).await?;
     service.close().await;
-    if app.out.json {
-        app.out.json(&replay);
-    } else {
-        app.out.data(text(app, &replay));
-    }
+    app.out.result(&replay, text(app, &replay));
     if replay.mismatches == 0 {
         return Ok(());
     }

@@ -118,15 +118,12 @@ async fn pause(app: &App, name: &str, paused: bool) -> Result<()> {
     // A missing store is created to record the pause.
     let service = app.maker(&setup).await?;
     let changed = service.pause_schedule(name, paused).await?;
-    if app.out.json {
-        app.out.json(&changed);
-    } else {
-        let next = match &changed.next_at {
-            Some(at) => format!("next at {} UTC", show::minute(at)),
-            None => format!("it is {}", changed.state),
-        };
-        app.out.message(format_args!("schedule {name}: {next}"));
-    }
+    let next = match &changed.next_at {
+        Some(at) => format!("next at {} UTC", show::minute(at)),
+        None => format!("it is {}", changed.state),
+    };
+    let message = format!("schedule {name}: {next}");
+    app.out.outcome(&changed, message);
     service.close().await;
     Ok(())
 }

@@ -39,13 +39,8 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
 }
 
 pub(super) fn report(app: &App, topic: &Topic) {
-    if app.out.json {
-        app.out.json(topic);
-        return;
-    }
     let (first, last) = (topic.first, topic.last);
     let many = show::many(u64::from(topic.messages), "message");
-    app.out.message(format_args!(
-        "sealed the topic of #{first}–#{last} ({many})"
-    ));
+    let message = format!("sealed the topic of #{first}–#{last} ({many})");
+    app.out.outcome(topic, message);
 }

@@ -112,12 +112,8 @@ async fn list(app: &App, service: &dyn Service) -> Result<()> {
 
 async fn revoke(app: &App, service: &dyn Service, name: &str) -> Result<()> {
     let revoked = service.revoke_token(name).await?;
-    if app.out.json {
-        app.out.json(&revoked);
-    } else {
-        app.out
-            .message(format_args!("token {} is revoked", revoked.name));
-    }
+    let message = format!("token {} is revoked", revoked.name);
+    app.out.outcome(&revoked, message);
     Ok(())
 }
 

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use serde_json::json;
+use unisono::service::store::vacuum_result;
 use unisono_api::service::Store as _;
 use unisono_api::store::VacuumResult;
 use unisono_config::setup::Setup;
@@ -29,45 +30,36 @@ pub(crate) fn run(app: &App, _: Args) -> Result<()> {
     }
     let store = app.store_path(&setup)?;
     let done = match unisono_store::vacuum(store) {
-        Ok(done) => done,
+        Ok(done) => {
+            compact_index(app, store)?;
+            app.wait_for(async {
+                app.record_maintenance(&setup).await;
+                Ok(())
+            })?;
+            vacuum_result(done)
+        }
         Err(error) => {
             let Some(running) = app.holder(&setup, &error) else {
                 return Err(error.into());
             };
             let client = app::client(&running)?;
-            let done = app.wait_for(async { Ok(client.vacuum().await?) })?;
-            let sessions = show::many(done.sessions, "session");
-            return report(app, &store.display().to_string(), &done, &sessions);
+            app.wait_for(async { Ok(client.vacuum().await?) })?
         }
     };
-    compact_index(app, store)?;
-    app.wait_for(async {
-        app.record_maintenance(&setup).await;
-        Ok(())
-    })?;
-    let done = VacuumResult {
-        before_bytes: done.before_bytes,
-        after_bytes: done.after_bytes,
-        sessions: done.sessions,
-        events: done.events,
-    };
     let sessions = show::many(done.sessions, "session");
-    report(app, &store.display().to_string(), &done, &sessions)
+    report(app, &store.display().to_string(), &done, &sessions);
+    Ok(())
 }
 
 /// Reports the result. `kept` is the number of kept sessions, or says that the database did it.
-fn report(app: &App, store: &str, done: &VacuumResult, kept: &str) -> Result<()> {
-    if app.out.json {
-        app.out.json(&json!({
-            "store": store, "before_bytes": done.before_bytes, "after_bytes": done.after_bytes,
-            "sessions": done.sessions, "events": done.events,
-        }));
-    } else {
-        let (before, after) = (show::size(done.before_bytes), show::size(done.after_bytes));
-        app.out
-            .data(format_args!("{store}: {before} → {after}, {kept}"));
-    }
-    Ok(())
+fn report(app: &App, store: &str, done: &VacuumResult, kept: &str) {
+    let json = json!({
+        "store": store, "before_bytes": done.before_bytes, "after_bytes": done.after_bytes,
+        "sessions": done.sessions, "events": done.events,
+    });
+    let (before, after) = (show::size(done.before_bytes), show::size(done.after_bytes));
+    let text = format!("{store}: {before} → {after}, {kept}");
+    app.out.result(&json, text);
 }
 
 async fn database(app: &App, setup: &Setup) -> Result<()> {
@@ -77,15 +69,11 @@ async fn database(app: &App, setup: &Setup) -> Result<()> {
         Place::Process(opened) => {
             let done = opened.journal.engine().vacuum(None).await?;
             opened.journal.close().await?;
-            VacuumResult {
-                before_bytes: done.before_bytes,
-                after_bytes: done.after_bytes,
-                sessions: done.sessions,
-                events: done.events,
-            }
+            vacuum_result(done)
         }
     };
-    report(app, &place, &done, "by the database")
+    report(app, &place, &done, "by the database");
+    Ok(())
 }
 
 /// Compacts the search index while no other process has the store open. The index can be rebuilt,

@@ -28,12 +28,7 @@ impl Store for Local {
             Ok(runtime) => runtime.purge().await.map_err(Error::from)?,
             Err(_) => self.journal().vacuum(None).await.map_err(Error::from)?,
         };
-        Ok(VacuumResult {
-            before_bytes: done.before_bytes,
-            after_bytes: done.after_bytes,
-            sessions: done.sessions,
-            events: done.events,
-        })
+        Ok(vacuum_result(done))
     }
 
     async fn losses(&self, query: &LossQuery) -> Result<Page<Loss>> {
@@ -79,6 +74,16 @@ impl Store for Local {
             Some(local) => local.shutdown().await,
             None => tracing::warn!("something still uses the store; it closes with the process"),
         }
+    }
+}
+
+/// The result of a vacuum.
+pub fn vacuum_result(done: unisono_store::Vacuumed) -> VacuumResult {
+    VacuumResult {
+        before_bytes: done.before_bytes,
+        after_bytes: done.after_bytes,
+        sessions: done.sessions,
+        events: done.events,
     }
 }
 

@@ -35,11 +35,8 @@ pub(crate) fn run(app: &App, args: Args) -> Result<()> {
         .find(|agent| agent.definition.id == definition.id);
     let agent = found.ok_or_else(|| Problem::usage(format!("unknown agent `{}`", args.agent)))?;
     let window = models::effective_limits(&agent.definition, &learnt_here(&setup)).window;
-    if app.out.json {
-        app.out.json(&whole(agent, window));
-    } else {
-        app.out.data(text(app, agent, window));
-    }
+    let text = text(app, agent, window);
+    app.out.result(&whole(agent, window), text);
     Ok(())
 }
 

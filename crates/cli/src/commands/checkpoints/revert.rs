@@ -85,15 +85,13 @@ fn question(number: u32, effect: &RevertEffect) -> Result<String> {
 }
 
 fn report(app: &App, (session, branch): (&str, &str), number: u32, (before, after): (u64, u64)) {
-    if app.out.json {
-        app.out.json(&json!({
-            "session": session, "branch": branch, "state": "reverted",
-            "checkpoint": number, "tokens_before": before, "tokens_after": after,
-        }));
-        return;
-    }
+    let report = json!({
+        "session": session, "branch": branch, "state": "reverted",
+        "checkpoint": number, "tokens_before": before, "tokens_after": after,
+    });
     let (before, after) = (show::number(before), show::number(after));
-    app.out.data(format_args!(
+    let text = format!(
         "reverted: {before} → {after} tokens; checkpoint {number} is kept, but not in the context"
-    ));
+    );
+    app.out.result(&report, text);
 }

@@ -11,13 +11,13 @@ use unisono_server::deployment::{self, Check};
 use unisono_store::{Checkup, Journal};
 
 use super::{
-    Args, FROM_A_BACKUP, agents, around, deployment as show_deployment, held, known_of_models,
-    report, text,
+    Args, FROM_A_BACKUP, agents, around, deployment as show_deployment, ending, held,
+    known_of_models, report, text,
 };
 use crate::app::{self, App};
 use crate::commands::cluster;
 use crate::place::Place;
-use crate::problem::{Exit, Problem, Result};
+use crate::problem::{Problem, Result};
 
 /// Checks the records in a database, also beside the daemon of this machine that uses it.
 pub(super) fn database(app: &App, setup: &Setup, args: &Args) -> Result<()> {
@@ -58,11 +58,7 @@ pub(super) fn database(app: &App, setup: &Setup, args: &Args) -> Result<()> {
         show_deployment(app, &around);
         text(app, &store, &checkup, &[], FROM_A_BACKUP);
     }
-    let works = around.iter().all(|check| check.result.is_ok());
-    match works && checkup.findings.is_empty() {
-        true => Ok(()),
-        false => Err(Problem::silent(Exit::Failed)),
-    }
+    ending(checkup.findings.is_empty(), &around)
 }
 
 /// Checks the records beside a daemon.

@@ -122,11 +122,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     if let Some(path) = &args.svg {
         write(path, &chart::svg(&report))?;
     }
-    if app.out.json {
-        app.out.json(&report.json());
-    } else {
-        app.out.data(table::tables(&report));
-    }
+    app.out.result(&report.json(), table::tables(&report));
     Ok(())
 }
 

@@ -111,13 +111,10 @@ impl Outcome {
 
     fn report(&self, app: &App) {
         let known = self.sessions.len() as u64 - self.imported;
-        if app.out.json {
-            app.out.json(&json!({
-                "imported": self.imported, "known": known, "left_out": self.left_out,
-                "conversations": self.sessions,
-            }));
-            return;
-        }
+        let json = json!({
+            "imported": self.imported, "known": known, "left_out": self.left_out,
+            "conversations": self.sessions,
+        });
         let mut report = format!("imported {}", show::many(self.imported, "conversation"));
         if known > 0 {
             let were = if known == 1 { "was" } else { "were" };
@@ -126,7 +123,7 @@ impl Outcome {
         if self.left_out > 0 {
             report += &format!(", {} left out", show::number(self.left_out));
         }
-        app.out.message(report);
+        app.out.outcome(&json, report);
     }
 }
 

@@ -41,22 +41,19 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     service.close().await;
     let cancelled = newly_ended(&before, &after);
     let ended = after.ended_at.is_some();
-    if app.out.json {
-        app.out.json(&json!({
-            "session": after.session, "turn": after.turn,
-            "cancelled": cancelled, "turn_ended": ended,
-        }));
-    } else {
-        let ids: Vec<String> = cancelled.iter().map(end).collect();
-        let rest = match ended {
-            true => format!("turn {} has ended", end(&after.turn)),
-            false if in_daemon => "the daemon continues the other runs".to_owned(),
-            false => "`unisono resume` continues the other runs".to_owned(),
-        };
-        let runs = show::many(ids.len() as u64, "run");
-        app.out
-            .message(format_args!("cancelled {runs} {}; {rest}", ids.join(", ")));
-    }
+    let report = json!({
+        "session": after.session, "turn": after.turn,
+        "cancelled": cancelled, "turn_ended": ended,
+    });
+    let ids: Vec<String> = cancelled.iter().map(end).collect();
+    let rest = match ended {
+        true => format!("turn {} has ended", end(&after.turn)),
+        false if in_daemon => "the daemon continues the other runs".to_owned(),
+        false => "`unisono resume` continues the other runs".to_owned(),
+    };
+    let (runs, ids) = (show::many(ids.len() as u64, "run"), ids.join(", "));
+    let message = format!("cancelled {runs} {ids}; {rest}");
+    app.out.outcome(&report, message);
     Ok(())
 }
 

@@ -37,11 +37,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let (session, run) = args.within.run(&*service, &args.run).await?;
     let detail = service.run(&session, &run).await?;
     service.close().await;
-    if app.out.json {
-        app.out.json(&detail);
-    } else {
-        app.out.data(text(app.out.paint, &detail));
-    }
+    app.out.result(&detail, text(app.out.paint, &detail));
     Ok(())
 }
 

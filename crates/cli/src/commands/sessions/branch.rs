@@ -51,16 +51,12 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let session = find_session(&*service, &args.session).await?.session;
     let new = new_branch(&*service, &session, &args).await?;
     let branch = service.fork(&session, &new).await?;
-    if app.out.json {
-        app.out.json(&json!({
-            "session": session, "branch": branch.name, "head": branch.head,
-            "messages": branch.messages,
-        }));
-    } else {
-        let (name, last) = (&branch.name, branch.messages);
-        app.out
-            .message(format_args!("branch {name} ends at #{last}"));
-    }
+    let (name, last) = (&branch.name, branch.messages);
+    let report = json!({
+        "session": session, "branch": name, "head": branch.head, "messages": last,
+    });
+    let message = format!("branch {name} ends at #{last}");
+    app.out.outcome(&report, message);
     service.close().await;
     Ok(())
 }

@@ -52,13 +52,9 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
             .warn("copies from repairs may remain in the directory `quarantine` of the store");
     }
     let id = session.session;
-    if app.out.json {
-        app.out
-            .json(&json!({"session": id, "deleted": true, "purged": args.purge}));
-    } else {
-        app.out
-            .message(format_args!("deleted session {id} with {messages}"));
-    }
+    let report = json!({"session": id, "deleted": true, "purged": args.purge});
+    let message = format!("deleted session {id} with {messages}");
+    app.out.outcome(&report, message);
     service.close().await;
     Ok(())
 }
