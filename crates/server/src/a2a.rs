@@ -178,7 +178,6 @@ impl A2a {
     }
 }
 
-/// All routes.
 pub(crate) fn routes<S: Clone + Send + Sync + 'static>(a2a: Arc<A2a>) -> Router<S> {
     let each = || {
         rest::routes()

@@ -264,7 +264,6 @@ pub(crate) async fn edit(
     Ok(layout(&name, &editing(&detail, &file, &draft, &html! {})))
 }
 
-/// An agent with its editable file.
 async fn editable(
     service: &dyn Service,
     name: &str,

@@ -39,7 +39,6 @@ pub(crate) fn cached_tokens(used: &Amounts) -> Markup {
     }
 }
 
-/// A cost in dollars.
 pub(crate) fn dollars(cost: Option<f64>) -> String {
     match cost {
         Some(0.0) => "free".to_owned(),

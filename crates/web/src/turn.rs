@@ -116,7 +116,6 @@ fn title(turn: &Turn) -> String {
     markdown::line(turn.task.as_deref().unwrap_or("Compaction"), 120)
 }
 
-/// The answer of a turn, if it has one.
 fn answer(turn: &Turn) -> Option<&str> {
     let answer = turn.answer.as_deref()?;
     (turn.calls.is_empty() || !answer.is_empty()).then_some(answer)

@@ -161,7 +161,6 @@ async fn find(service: &dyn Service, name: &str) -> Result<Approval> {
     only_match(name, "call that waits for a person", &all).map_err(hinted)
 }
 
-/// The problem with a hint.
 fn hinted(problem: Problem) -> Problem {
     match problem.hint {
         Some(_) => problem,

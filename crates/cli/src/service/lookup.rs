@@ -98,7 +98,6 @@ pub(crate) async fn runs_of(
     .await?)
 }
 
-/// The only one of the matches of a name.
 pub(crate) fn only_match<T: Clone>(name: &str, what: &str, found: &[T]) -> Result<T> {
     match found {
         [one] => Ok(one.clone()),

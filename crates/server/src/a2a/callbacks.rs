@@ -95,7 +95,6 @@ impl Callbacks {
         )
     }
 
-    /// Checks a callback.
     fn check(&self, config: &TaskPushNotificationConfig, field: &str) -> Result<Callback, Error> {
         let field = |name: &str| match field.is_empty() {
             true => name.to_owned(),
@@ -279,7 +278,6 @@ impl A2a {
         config
     }
 
-    /// A callback of a task.
     pub(super) async fn callback(
         &self,
         task: &str,

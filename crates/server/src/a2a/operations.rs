@@ -31,7 +31,6 @@ use crate::audit::Note;
 const USUAL_TASKS: usize = 50;
 const MAX_TASKS: usize = 100;
 
-/// The operation.
 #[derive(Debug)]
 pub(super) enum Operation {
     SendMessage(SendMessageRequest),

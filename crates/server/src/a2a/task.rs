@@ -200,7 +200,6 @@ pub(super) fn artifacts(turn: &Turn) -> Vec<Artifact> {
         .collect()
 }
 
-/// The answer of a turn that has one.
 pub(super) fn answer(turn: &Turn) -> Option<Artifact> {
     let text = turn.answer.as_ref()?;
     let lead = turn.runs.iter().find(|run| run.role == "lead");

@@ -31,7 +31,6 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(lookup))
 }
 
-/// Filters of runs across sessions.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
@@ -70,7 +69,6 @@ async fn all(
     Ok(Json(shared.local.runs(&query).await?))
 }
 
-/// Filters of runs of a session.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]

@@ -158,7 +158,6 @@ fn is_approved(answer: &ElicitResult) -> Option<bool> {
     }
 }
 
-/// The decision, if any.
 fn decision(answer: &ElicitResult) -> Option<CallDecision> {
     is_approved(answer).map(|approved| match approved {
         true => CallDecision::Approved,

@@ -28,7 +28,6 @@ pub(crate) enum Step {
     Wait(Option<Timestamp>),
 }
 
-/// The step of a schedule at `now`.
 pub(crate) fn decide(schedule: &Schedule, known: &Source, now: Timestamp) -> Step {
     if let Some(start) = known.intended() {
         // A person who asks for a turn gets it, also of a paused schedule.

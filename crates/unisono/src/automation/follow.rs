@@ -283,7 +283,6 @@ impl Local {
         Ok(())
     }
 
-    /// The newest start of a source.
     async fn newest(&self, source: &Arc<str>) -> Result<Option<Start>, Error> {
         self.record(source, |known| (known.starts.last().cloned(), None))
             .await

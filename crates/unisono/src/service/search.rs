@@ -97,7 +97,6 @@ impl Local {
     }
 }
 
-/// The results in a session, or in all sessions.
 async fn found(
     local: &Local,
     sought: &SearchQuery,

@@ -243,7 +243,6 @@ fn date_of(day: Day) -> String {
     instant.get(..10).unwrap_or(&instant).to_owned()
 }
 
-/// The usage of a session, if it has any.
 fn of_session((session, fold): (SessionId, Fold)) -> Option<(Place, SessionUsage)> {
     let amounts = values::amounts(&fold.ledger.total());
     let tokens = amounts.input_tokens + amounts.output_tokens;

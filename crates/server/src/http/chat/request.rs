@@ -121,7 +121,6 @@ fn in_base64(content: &str) -> Option<(&str, &str)> {
     is_base64.then_some((mime, data))
 }
 
-/// The file of a part, if any.
 fn file((at, part): (usize, &UiPart)) -> Option<Result<NewAttachment, String>> {
     if part.r#type != "file" {
         return None;

@@ -198,7 +198,6 @@ impl<S: Shape> Answer<S> {
     }
 }
 
-/// The answer of a turn, or its error.
 pub(super) fn answer_text(turn: Turn) -> Result<(Turn, String), FieldError> {
     if let Some(text) = turn.answer.clone() {
         return Ok((turn, text));

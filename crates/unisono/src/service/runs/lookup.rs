@@ -171,7 +171,6 @@ async fn read_trace(local: &Local, session: &SessionInfo) -> Result<Trace, histo
     Ok(trace)
 }
 
-/// The newest run of an agent.
 fn newest_of(trace: &Trace, agent: &str) -> Option<RunId> {
     let own = trace
         .runs()
