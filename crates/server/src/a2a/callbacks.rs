@@ -342,15 +342,12 @@ impl A2a {
             let (Some(task), Some(id)) = (task, registration.config.id.clone()) else {
                 continue;
             };
-            let callback = match callbacks.check(&registration.config, "") {
-                Ok(callback) => callback,
-                Err(error) => {
-                    tracing::warn!(%task, %error, "the deliveries to a callback cannot be resumed");
-                    continue;
-                }
-            };
-            match callbacks.keep(&(task, id.clone()), registration.clone()) {
-                Ok(stop) => self.deliver((task, id), registration, callback, stop),
+            let name = (task, id);
+            let kept = callbacks.check(&registration.config, "");
+            let kept = kept
+                .and_then(|callback| Ok((callback, callbacks.keep(&name, registration.clone())?)));
+            match kept {
+                Ok((callback, stop)) => self.deliver(name, registration, callback, stop),
                 Err(error) => {
                     tracing::warn!(%task, %error, "the deliveries to a callback cannot be resumed")
                 }

@@ -19,7 +19,7 @@ use utoipa_axum::routes;
 
 use super::extract::Query;
 use super::problem::ApiError;
-use super::{Shared, bodies};
+use super::{Shared, bodies, off_thread};
 use unisono::spool::{Spool, SpooledData};
 
 /// Bytes of a body per write.
@@ -206,15 +206,12 @@ async fn spooled(shared: &Shared, body: Body) -> Result<SpooledData, ApiError> {
 
 /// Appends a part to the spool, outside the async threads.
 async fn append_part(mut spool: Spool, mut part: Vec<u8>) -> Result<(Spool, Vec<u8>), ApiError> {
-    let writing = tokio::task::spawn_blocking(move || {
+    let written = off_thread(move || {
         spool.write_all(&part)?;
         part.clear();
         Ok((spool, part))
     });
-    let written = writing
-        .await
-        .map_err(|error| ApiError::new(Code::Failed, error.to_string()))?;
-    written.map_err(|error| not_kept(&error))
+    written.await?.map_err(|error| not_kept(&error))
 }
 
 fn not_kept(error: &io::Error) -> ApiError {

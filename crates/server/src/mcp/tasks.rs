@@ -22,7 +22,7 @@ use unisono_session::run::calls::WaitingCall;
 
 use super::answer::TurnProgress;
 use super::tools::{ASK, COMPACT, DELEGATE, WAIT};
-use super::turns::{read, turn_id};
+use super::turns::{decide, read, turn_id};
 use super::{Answer, waiting};
 use crate::audit::Note;
 
@@ -113,14 +113,8 @@ pub(super) async fn update(
         let Some((call, decision)) = decided else {
             continue;
         };
-        match local.decide_in(&session, call, decision).await {
-            // Another caller decided first.
-            Ok(())
-            | Err(Error::Runtime(RuntimeError::Refused(
-                Refusal::AlreadyDecided(_) | Refusal::UnknownCall(_),
-            ))) => {}
-            Err(error) => return Err(failed(error.to_string())),
-        }
+        let decided = decide(local, &session, call, decision).await;
+        decided.map_err(failed)?;
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use unisono_api::compaction::{NewCompaction, OnFailure};
-use unisono_api::session::MAIN_BRANCH;
+use unisono_api::session::{MAIN_BRANCH, main_branch};
 use unisono_api::token::Scope;
 use unisono_api::turn::Settings;
 
@@ -40,7 +40,7 @@ pub(super) fn name(name: &str) -> &'static str {
 pub(super) struct AskArgs {
     pub(super) task: String,
     pub(super) session: Option<String>,
-    #[serde(default = "main")]
+    #[serde(default = "main_branch")]
     pub(super) branch: String,
     pub(super) lead: Option<String>,
     pub(super) agents: Option<Vec<String>>,
@@ -53,7 +53,7 @@ pub(super) struct DelegateArgs {
     pub(super) tasks: Vec<TaskArgs>,
     pub(super) task: Option<String>,
     pub(super) session: Option<String>,
-    #[serde(default = "main")]
+    #[serde(default = "main_branch")]
     pub(super) branch: String,
 }
 
@@ -70,7 +70,7 @@ pub(super) struct TaskArgs {
 #[serde(deny_unknown_fields)]
 pub(super) struct CompactArgs {
     pub(super) session: String,
-    #[serde(default = "main")]
+    #[serde(default = "main_branch")]
     branch: String,
     instructions: Option<String>,
     summariser: Option<String>,
@@ -118,7 +118,7 @@ pub(super) struct WaitArgs {
 #[serde(deny_unknown_fields)]
 pub(super) struct RecallArgs {
     pub(super) session: String,
-    #[serde(default = "main")]
+    #[serde(default = "main_branch")]
     pub(super) branch: String,
     pub(super) query: Option<String>,
     pub(super) from: Option<u32>,
@@ -141,10 +141,6 @@ pub(super) struct ListArgs {
     pub(super) label: Option<String>,
     pub(super) cursor: Option<String>,
     pub(super) limit: Option<usize>,
-}
-
-fn main() -> String {
-    MAIN_BRANCH.to_owned()
 }
 
 pub(super) fn read<T: DeserializeOwned>(arguments: Value) -> Result<T, String> {

@@ -62,7 +62,11 @@ pub(super) async fn go_on(
     let turn = turn_id(&asked.turn)?;
     match reply {
         Some(Reply::Decided(decision)) => {
-            decide(local, &session, (call, decision), context).await?;
+            local.check_scope(Scope::Approve).map_err(|error| {
+                note(context).refused();
+                error.to_string()
+            })?;
+            decide(local, &session, call, decision).await?;
         }
         Some(_) => {
             // The call may have been decided elsewhere.
@@ -79,19 +83,14 @@ pub(super) async fn go_on(
     progress.into_answer(tool)
 }
 
-/// Decides about a call as the client's user did, if the caller may.
-async fn decide(
+/// Decides about a call as the client's user did, unless another caller has decided first.
+pub(super) async fn decide(
     local: &Local,
     session: &Handle,
-    (call, decision): (CallId, CallDecision),
-    context: &RequestContext<RoleServer>,
+    call: CallId,
+    decision: CallDecision,
 ) -> Result<(), String> {
-    local.check_scope(Scope::Approve).map_err(|error| {
-        note(context).refused();
-        error.to_string()
-    })?;
     match local.decide_in(session, call, decision).await {
-        // Another caller decided first.
         Ok(())
         | Err(Error::Runtime(RuntimeError::Refused(
             Refusal::AlreadyDecided(_) | Refusal::UnknownCall(_),
@@ -353,8 +352,7 @@ async fn held(
                     };
                     match waiting::ask_by_request(session, call, context, given_up).await {
                         Reply::Decided(decision) => {
-                            // Another caller may have decided first.
-                            if let Err(error) = local.decide_in(session, call.id, decision).await {
+                            if let Err(error) = decide(local, session, call.id, decision).await {
                                 tracing::debug!(call = %call.id, %error, "a call is not decided");
                             }
                             continue;

@@ -18,7 +18,7 @@ use unisono_context::TurnId;
 
 use super::{FieldError, PreparedRequest, follow};
 use crate::http::Shared;
-use crate::http::events::reserve_stream;
+use crate::http::events::{json, reserve_stream};
 use crate::http::problem::ApiError;
 use crate::waiting::waiting;
 
@@ -229,6 +229,5 @@ fn code_of_failure(turn: &Turn) -> Code {
 
 /// An event without a name.
 pub(super) fn data(what: &impl serde::Serialize) -> Event {
-    // Serialising these types does not fail.
-    Event::default().data(serde_json::to_string(what).unwrap_or_default())
+    Event::default().data(json(what))
 }
