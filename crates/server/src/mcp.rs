@@ -39,6 +39,7 @@ use unisono::Local;
 use unisono_api::token::Scope;
 
 use crate::audit::Note;
+use crate::turn_follower::stopped;
 
 pub use stdio::Line;
 pub use waiting::{approves, can_elicit, question};
@@ -286,12 +287,6 @@ async fn while_wanted(
 ) -> AnswerResult {
     let done = context.ct.run_until_cancelled(call).await;
     done.unwrap_or_else(|| Err("the call was cancelled".to_owned()))
-}
-
-/// Waits until the program stops.
-async fn stopped(stopping: &mut watch::Receiver<bool>) {
-    // A closed channel also means that the program stops.
-    let _ = stopping.wait_for(|stopping| *stopping).await;
 }
 
 /// Refuses a further page of a list that has only one.

@@ -17,6 +17,12 @@ use crate::forwarded::is_forwarded;
 /// The pause between two reads of a journal if nothing is new.
 const READ_EVERY: Duration = Duration::from_secs(1);
 
+/// Waits until the program stops.
+pub(crate) async fn stopped(stopping: &mut watch::Receiver<bool>) {
+    // A closed channel also means that the program stops.
+    let _ = stopping.wait_for(|stopping| *stopping).await;
+}
+
 pub(crate) enum TurnFollower {
     /// This daemon works on the session.
     Live(Box<Follower>),
@@ -107,8 +113,7 @@ impl Pauses {
         }
         tokio::select! {
             () = tokio::time::sleep(READ_EVERY) => true,
-            // A closed channel also means that the program stops.
-            _ = self.stopping.wait_for(|stopping| *stopping) => false,
+            () = stopped(&mut self.stopping) => false,
         }
     }
 }

@@ -32,6 +32,7 @@ use super::past_events::PastEvents;
 use super::problem::ApiError;
 use super::{Shared, query_numbers, turns};
 use crate::forwarded::is_forwarded;
+use crate::turn_follower::stopped;
 use unisono::follow::{JoinedText, event_to_api, progress_to_api};
 use unisono::local::Reload;
 use unisono::service::agents::reload_to_api;
@@ -363,11 +364,6 @@ fn text_delta((run, text): (RunId, String)) -> Next {
 /// The time that an event waits for further ones, for this number of followers.
 fn batch_delay(followers: usize) -> Duration {
     LATER_EACH.saturating_mul(u32::try_from(followers).unwrap_or(u32::MAX))
-}
-
-pub(super) async fn stopped(stopping: &mut watch::Receiver<bool>) {
-    // A closed channel also means that the program stops.
-    let _ = stopping.wait_for(|stopping| *stopping).await;
 }
 
 impl IntoResponse for Stream {

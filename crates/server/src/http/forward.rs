@@ -31,6 +31,7 @@ use super::problem::{self, ApiError};
 use super::{Shared, guard, mcp, openai, token};
 use crate::audit::Note;
 use crate::forwarded::{FORWARDED, is_forwarded};
+use crate::turn_follower::stopped;
 
 /// Headers of one connection or of one daemon, which are not forwarded.
 const LEFT_OUT: [HeaderName; 9] = [
@@ -254,15 +255,14 @@ fn until_stop(
         return answer;
     }
     let mut stopping = shared.stopping.clone();
-    let stopped = async move {
+    let end = async move {
         tokio::select! {
-            // A closed channel also means that the program stops.
-            _ = stopping.wait_for(|stopping| *stopping) => {}
+            () = stopped(&mut stopping) => {}
             () = lost => {}
         }
     };
     answer
-        .map(|body| Body::from_stream(body.into_data_stream().take_until(Box::pin(stopped))))
+        .map(|body| Body::from_stream(body.into_data_stream().take_until(Box::pin(end))))
         .into_response()
 }
 

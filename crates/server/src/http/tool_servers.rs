@@ -15,9 +15,10 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::Shared;
-use super::events::{KEEP_ALIVE, json, reserve_stream, stopped};
+use super::events::{KEEP_ALIVE, json, reserve_stream};
 use super::extract::{self, Path};
 use super::problem::ApiError;
+use crate::turn_follower::stopped;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new().routes(routes!(connect))
