@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::MissedTickBehavior;
+use unisono_config::settings::Audit as AuditSettings;
 use unisono_context::Timestamp;
 use unisono_runtime::clock;
 use unisono_store::Beat;
@@ -176,14 +177,19 @@ impl AuditLog {
     }
 }
 
+/// The entries that these settings keep.
+pub(crate) fn retention(settings: &AuditSettings) -> Retention {
+    Retention {
+        days: settings.keep_days,
+        entries: settings.max_entries,
+    }
+}
+
 impl Local {
     /// Starts to write the audit log by the settings, and to delete old entries.
     pub fn begin_audit(&self) {
         let settings = self.setup().loaded.config.audit.clone();
-        let retention = Retention {
-            days: settings.keep_days,
-            entries: settings.max_entries,
-        };
+        let retention = retention(&settings);
         let (orders, queue) = mpsc::channel(QUEUE);
         let omitted = Arc::new(Omitted::default());
         let log = Audit::new(&self.whole_journal(), retention);

@@ -215,10 +215,9 @@ impl Follower {
                 biased;
                 said = self.progress.recv(), if self.said.is_none() => match said {
                     Ok(said) => self.said = Some(said),
-                    Err(RecvError::Lagged(_)) => self.ready.push_back(TurnUpdate {
-                        seq: None,
-                        event: TurnEvent::Missed,
-                    }),
+                    Err(RecvError::Lagged(_)) => {
+                        self.ready.push_back(unnumbered(TurnEvent::Missed));
+                    }
                     Err(RecvError::Closed) => self.resubscribe().await?,
                 },
                 event = self.events.next() => match event? {
@@ -238,10 +237,7 @@ impl Follower {
     /// Reports that the first text of the lead's current reply was sent before.
     fn note_missed(&mut self, streaming: &[RunId]) {
         if streaming.iter().any(|run| self.fold.may_be_lead(*run)) {
-            self.ready.push_back(TurnUpdate {
-                seq: None,
-                event: TurnEvent::Missed,
-            });
+            self.ready.push_back(unnumbered(TurnEvent::Missed));
         }
     }
 
@@ -259,10 +255,8 @@ impl Follower {
         self.read(0, now).await?;
         self.ready.clear();
         // Without a number: a client that reconnects after it must get the end as well.
-        self.ready.push_front(TurnUpdate {
-            seq: None,
-            event: TurnEvent::State(self.fold.state()),
-        });
+        let state = TurnEvent::State(self.fold.state());
+        self.ready.push_front(unnumbered(state));
         Ok(())
     }
 
@@ -364,7 +358,7 @@ impl Follower {
             },
             Progress::Compaction { .. } => return,
         };
-        self.ready.push_back(TurnUpdate { seq: None, event });
+        self.ready.push_back(unnumbered(event));
     }
 
     /// The feed has ended if the session is gone permanently.
@@ -406,7 +400,10 @@ fn numbered(seq: u64, events: Vec<TurnEvent>) -> impl Iterator<Item = TurnUpdate
 
 fn text_update((run, text): (RunId, String)) -> TurnUpdate {
     let run = run.to_string();
-    let event = TurnEvent::Text { run, text };
+    unnumbered(TurnEvent::Text { run, text })
+}
+
+fn unnumbered(event: TurnEvent) -> TurnUpdate {
     TurnUpdate { seq: None, event }
 }
 

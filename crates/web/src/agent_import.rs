@@ -4,7 +4,6 @@
 use std::sync::Arc;
 
 use axum::extract::State;
-use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
 use unisono_api::agent::{
@@ -13,7 +12,7 @@ use unisono_api::agent::{
 use unisono_api::service::{self, Service};
 use unisono_api::{Code, Problem};
 
-use crate::error::PageError;
+use crate::error::{PageError, status};
 use crate::extract::{FormFile, FormWithFiles};
 use crate::layout::layout;
 use crate::parts::{counted, encoded, truncate};
@@ -96,10 +95,9 @@ pub(crate) async fn import(
     match service.import_agents(&new).await {
         Ok(report) => Ok(layout("Import agents", &preview(&new, &report))),
         Err(service::Error::Problem(problem)) if problem.code != Code::Forbidden => {
-            let status = StatusCode::from_u16(problem.status);
             let from = new.from.as_deref().unwrap_or_default();
             let page = layout("Import agents", &self::form(from, Some(&problem.detail)));
-            Ok((status.unwrap_or(StatusCode::BAD_REQUEST), page).into_response())
+            Ok((status(&problem), page).into_response())
         }
         Err(error) => Err(error.into()),
     }

@@ -17,7 +17,7 @@ use unisono_api::usage::{Amounts, UsageQuery};
 use unisono_api::{Code, Problem, fmt};
 
 use crate::diff;
-use crate::error::PageError;
+use crate::error::{PageError, status};
 use crate::extract::{Form, Path};
 use crate::layout::layout;
 use crate::message::continuation;
@@ -244,10 +244,6 @@ pub(crate) async fn attempt(
         }
         Err(error) => Err(error.into()),
     }
-}
-
-fn status(problem: &Problem) -> StatusCode {
-    StatusCode::from_u16(problem.status).unwrap_or(StatusCode::BAD_REQUEST)
 }
 
 /// The form that edits the file of an agent.

@@ -24,6 +24,22 @@ pub(crate) struct BranchQuery {
     pub(crate) branch: String,
 }
 
+/// A part of a list of a branch.
+#[derive(Debug, Deserialize)]
+pub(crate) struct PartQuery {
+    #[serde(default = "main_branch")]
+    pub(crate) branch: String,
+    pub(crate) cursor: Option<String>,
+}
+
+/// Messages of a branch, from one on if it is named.
+#[derive(Debug, Deserialize)]
+pub(crate) struct MessagesQuery {
+    #[serde(default = "main_branch")]
+    pub(crate) branch: String,
+    pub(crate) from: Option<u32>,
+}
+
 /// A session and the shown branch.
 pub(crate) struct BranchView {
     pub(crate) about: Session,

@@ -7,13 +7,11 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::response::Response;
 use maud::{Markup, html};
-use serde::Deserialize;
 use unisono_api::compaction::CheckpointDetail;
 use unisono_api::message::Message;
 use unisono_api::service::Service;
-use unisono_api::session::main_branch;
 
-use crate::branch_view::BranchView;
+use crate::branch_view::{BranchView, MessagesQuery};
 use crate::error::PageError;
 use crate::extract::{Path, Query};
 use crate::layout::layout;
@@ -33,19 +31,11 @@ const SHORT: usize = 4;
 /// A message, the number of its omitted bytes, and its shown sentences.
 type Marked<'m> = (&'m Message, usize, Vec<(SentenceStatus, &'m str)>);
 
-/// The query: a part of the original messages.
-#[derive(Debug, Deserialize)]
-pub(crate) struct CompareQuery {
-    #[serde(default = "main_branch")]
-    branch: String,
-    from: Option<u32>,
-}
-
 /// Shows the original messages of a checkpoint next to its summary.
 pub(crate) async fn show(
     State(service): State<Arc<dyn Service>>,
     Path((id, number)): Path<(String, String)>,
-    Query(query): Query<CompareQuery>,
+    Query(query): Query<MessagesQuery>,
 ) -> Result<Response, PageError> {
     let place = BranchView::load(&*service, &id, &query.branch).await?;
     let detail = service.checkpoint(&id, &number, &query.branch).await?;

@@ -6,13 +6,11 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::response::Response;
 use maud::{Markup, html};
-use serde::Deserialize;
 use unisono_api::context::{ContextMessage, Summary, Tool};
 use unisono_api::fmt;
 use unisono_api::service::Service;
-use unisono_api::session::main_branch;
 
-use crate::branch_view::BranchView;
+use crate::branch_view::{BranchView, MessagesQuery};
 use crate::error::PageError;
 use crate::extract::{Path, Query};
 use crate::layout::layout;
@@ -33,18 +31,10 @@ const ROOM: usize = 24 * 1024;
 const TOOLS: usize = 100;
 const SUMMARIES: usize = 60;
 
-#[derive(Debug, Deserialize)]
-pub(crate) struct ContextQuery {
-    #[serde(default = "main_branch")]
-    branch: String,
-    /// The first message; none: the page shows the newest ones.
-    from: Option<u32>,
-}
-
 pub(crate) async fn show(
     State(service): State<Arc<dyn Service>>,
     Path(id): Path<String>,
-    Query(which): Query<ContextQuery>,
+    Query(which): Query<MessagesQuery>,
 ) -> Result<Response, PageError> {
     let place = BranchView::load(&*service, &id, &which.branch).await?;
     let context = place.context(&*service).await?;

@@ -13,7 +13,7 @@ use unisono_api::search::{Hit, Neighbour, SearchQuery, SearchResults};
 use unisono_api::service::{self, Service};
 use unisono_api::session::{BranchSegment, MAIN_BRANCH, TreeQuery, main_branch};
 
-use crate::branch_view::BranchView;
+use crate::branch_view::{BranchView, PartQuery};
 use crate::error::{self, PageError};
 use crate::extract::{Path, Query};
 use crate::layout::{cut_title, layout};
@@ -215,19 +215,11 @@ const HEADS: usize = 2;
 /// Stretches per page.
 const STRETCHES: Option<NonZeroUsize> = NonZeroUsize::new(60);
 
-/// The query of the tree page.
-#[derive(Debug, Deserialize)]
-pub(crate) struct Part {
-    #[serde(default = "main_branch")]
-    branch: String,
-    cursor: Option<String>,
-}
-
 /// The tree of a session's messages, a part at a time.
 pub(crate) async fn tree(
     State(service): State<Arc<dyn Service>>,
     Path(id): Path<String>,
-    Query(part): Query<Part>,
+    Query(part): Query<PartQuery>,
 ) -> Result<Response, PageError> {
     let place = BranchView::load(&*service, &id, &part.branch).await?;
     let query = TreeQuery {

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use axum::extract::State;
-use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
 use maud::{Markup, html};
 use unisono_api::Problem;
@@ -12,7 +11,7 @@ use unisono_api::session::{Content, ConversationImport, FileConversation, Import
 
 use crate::assets::href;
 use crate::conversation_list;
-use crate::error::PageError;
+use crate::error::{PageError, status};
 use crate::extract::{FormFile, FormWithFiles};
 use crate::import_results::{self, FileResult, lines};
 use crate::layout::layout;
@@ -189,10 +188,10 @@ pub(crate) async fn import(
         }
         Ok(Outcome::Imported(all)) => Ok(imported_page(&all)),
         Err(service::Error::Problem(problem)) => {
-            let status = StatusCode::from_u16(problem.status);
+            let status = status(&problem);
             form_data.error = Some(refusal(*problem));
             let page = layout("Import", &form(&form_data));
-            Ok((status.unwrap_or(StatusCode::BAD_REQUEST), page).into_response())
+            Ok((status, page).into_response())
         }
         Err(error) => Err(error.into()),
     }

@@ -4,7 +4,6 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use axum::extract::State;
-use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
 use maud::{Markup, html};
 use serde::Deserialize;
@@ -21,7 +20,7 @@ use unisono_api::{Page, fmt};
 
 use crate::branch_view::{BranchQuery, BranchView, back};
 use crate::composer::{self, Draft};
-use crate::error::PageError;
+use crate::error::{PageError, status};
 use crate::extract::{FormFile, FormWithFiles, Path, Query};
 use crate::layout::{layout, wide};
 use crate::lists::NewestTopics;
@@ -110,8 +109,7 @@ async fn begin(
     let shown = SessionPage::read(service, &place).await?;
     draft.error = Some(problem.detail.clone());
     let mut response = wide(&place.about.title, &shown.page(&place, &draft));
-    let status = StatusCode::from_u16(problem.status);
-    *response.status_mut() = status.unwrap_or(StatusCode::BAD_REQUEST);
+    *response.status_mut() = status(&problem);
     Ok(response)
 }
 

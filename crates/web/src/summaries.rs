@@ -17,7 +17,7 @@ use unisono_api::service::Service;
 use unisono_api::session::{BranchPageQuery, main_branch};
 use unisono_api::turn::{Settings, Turn, TurnRequest};
 
-use crate::branch_view::{BranchQuery, BranchView};
+use crate::branch_view::{BranchQuery, BranchView, PartQuery};
 use crate::error::PageError;
 use crate::extract::{Form, Path, Query};
 use crate::layout::layout;
@@ -49,19 +49,11 @@ pub(crate) fn cards(place: &BranchView, all: &[Checkpoint], room: &TextLimit) ->
 /// Checkpoints per page.
 const LISTED: Option<NonZeroUsize> = NonZeroUsize::new(50);
 
-/// The query of the list of checkpoints.
-#[derive(Debug, Deserialize)]
-pub(crate) struct Part {
-    #[serde(default = "main_branch")]
-    branch: String,
-    cursor: Option<String>,
-}
-
 /// The checkpoints of a branch, a part at a time.
 pub(crate) async fn list(
     State(service): State<Arc<dyn Service>>,
     Path(id): Path<String>,
-    Query(part): Query<Part>,
+    Query(part): Query<PartQuery>,
 ) -> Result<Response, PageError> {
     let place = BranchView::load(&*service, &id, &part.branch).await?;
     let query = BranchPageQuery {

@@ -10,7 +10,7 @@ use unisono_session::State;
 use unisono_store::Journal;
 
 use super::fold::{Change, TurnFold};
-use super::{check_position, numbered};
+use super::{check_position, numbered, unnumbered};
 use crate::error::Error;
 use crate::view::View;
 use crate::{Local, history, turn_view};
@@ -67,10 +67,7 @@ impl Local {
         }
         if !follower.ended {
             // Its progress is not in the journal.
-            follower.ready.push_back(TurnUpdate {
-                seq: None,
-                event: TurnEvent::Missed,
-            });
+            follower.ready.push_back(unnumbered(TurnEvent::Missed));
         }
         Ok(follower)
     }

@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use futures_util::FutureExt as _;
 use unisono_search::Search;
-use unisono_store::audit::{Retention, record_opening};
+use unisono_store::audit::record_opening;
 use unisono_store::{DegradedDisk, Disk, Journal, Losses, Memory, ReadOnlyDisk, Salvage};
 
 use super::{repair_branches, settings};
+use crate::audit::retention;
 use unisono_config::settings::{Audit, Config, SearchIndex};
 use unisono_config::setup::Setup;
 
@@ -48,10 +49,7 @@ impl OpenedStore {
         if !settings.enabled {
             return;
         }
-        let retention = Retention {
-            days: settings.keep_days,
-            entries: settings.max_entries,
-        };
+        let retention = retention(settings);
         if let Some(salvage) = &self.salvage {
             let object = [("quarantine".into(), salvage.quarantine_name().into())].into();
             record_opening(&self.journal, "repair", object, retention).await;

@@ -8,10 +8,11 @@ use unisono_api::{Code, Page};
 use unisono_context::Timestamp;
 use unisono_runtime::clock;
 use unisono_search::{Bound, instant};
-use unisono_store::audit::{Action, Cause, Entry, Position, Retention, read};
+use unisono_store::audit::{Action, Cause, Entry, Position, read};
 
 use super::no_cursor;
 use crate::Local;
+use crate::audit::retention;
 use crate::error::Error;
 use crate::values;
 
@@ -20,11 +21,7 @@ impl Audit for Local {
     async fn audit(&self, query: &AuditQuery) -> service::Result<Page<AuditEntry>> {
         self.check_scope(Scope::Admin)?;
         let now = clock::now();
-        let settings = &self.setup().loaded.config.audit;
-        let retention = Retention {
-            days: settings.keep_days,
-            entries: settings.max_entries,
-        };
+        let retention = retention(&self.setup().loaded.config.audit);
         let since = parse_since(query, now)?.max(retention.oldest(now));
         let before = query.cursor.as_deref().map(position).transpose()?;
         let caller = query.caller.as_deref();

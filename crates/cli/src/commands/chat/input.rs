@@ -215,23 +215,19 @@ fn edited(wanted: &blocking::Receiver<InputRequest>, lines: &mpsc::Sender<io::Re
     };
     editor.set_helper(Some(Orders));
     while let Ok(wanted) = wanted.recv() {
-        match wanted {
-            InputRequest::Recall(said) => said.iter().for_each(|line| {
-                // An excess line is dropped.
-                let _ = editor.history_mut().add(line);
-            }),
-            InputRequest::Line(prompt) => {
-                let line = edit(&mut editor, prompt);
-                if lines.blocking_send(line).is_err() {
-                    return;
-                }
+        let line = match wanted {
+            InputRequest::Recall(said) => {
+                said.iter().for_each(|line| {
+                    // An excess line is dropped.
+                    let _ = editor.history_mut().add(line);
+                });
+                continue;
             }
-            InputRequest::Answer(prompt) => {
-                let line = edited_line(editor.readline(&prompt));
-                if lines.blocking_send(line).is_err() {
-                    return;
-                }
-            }
+            InputRequest::Line(prompt) => edit(&mut editor, prompt),
+            InputRequest::Answer(prompt) => edited_line(editor.readline(&prompt)),
+        };
+        if lines.blocking_send(line).is_err() {
+            return;
         }
     }
 }
