@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use unisono_config::paths::Home;
 use unisono_config::settings::{Override, Sources};
 use unisono_config::setup::Setup;
-use unisono_context::{SessionId, Timestamp};
+use unisono_context::{AgentId, Digest, RunId, SessionId, Timestamp, TurnId};
 use unisono_runtime::Extensions;
+use unisono_session::event::{OpenedRun, RunRole};
 use unisono_session::machine::Import;
 use unisono_session::{Input, Machine};
 use unisono_store::{
@@ -38,6 +39,19 @@ pub(crate) fn sources<const N: usize>(settings: [(&str, &str); N]) -> Sources {
 pub(crate) async fn local<const N: usize>(settings: [(&str, &str); N]) -> Local {
     let local = Local::builder().sources(sources(settings)).in_memory();
     local.start().await.unwrap()
+}
+
+/// The opening of a run of any agent.
+pub(crate) fn opened_run(id: RunId, turn: TurnId, role: RunRole) -> OpenedRun {
+    OpenedRun {
+        id,
+        turn,
+        role,
+        agent: AgentId::new("any"),
+        definition: Digest::of_bytes(b"definition"),
+        snapshot: None,
+        prefix: Digest::of_bytes(b"prefix"),
+    }
 }
 
 /// A store in memory that counts the reads of journals and the lists of sessions.

@@ -289,11 +289,12 @@ mod tests {
 
     use std::sync::Arc;
 
-    use unisono_context::{Digest, Timestamp, TurnId};
-    use unisono_session::event::{OpenedRun, RunRole};
+    use unisono_context::{Timestamp, TurnId};
+    use unisono_session::event::RunRole;
     use unisono_session::run::{AttemptTimes, Reply, Step};
 
     use super::*;
+    use crate::fixture::opened_run;
 
     fn used(input: u64, output: u64) -> Usage {
         Usage::free(Tokens(input), Tokens(output))
@@ -307,17 +308,9 @@ mod tests {
     }
 
     fn opened(run: u128) -> Fact {
-        Fact::RunOpened {
-            run: OpenedRun {
-                id: RunId::from_u128(run),
-                turn: TurnId::from_u128(9),
-                role: RunRole::Lead,
-                agent: unisono_context::AgentId::new("risks"),
-                definition: Digest::of_bytes(b"definition"),
-                snapshot: None,
-                prefix: Digest::of_bytes(b"prefix"),
-            },
-        }
+        let (run, turn) = (RunId::from_u128(run), TurnId::from_u128(9));
+        let run = opened_run(run, turn, RunRole::Lead);
+        Fact::RunOpened { run }
     }
 
     fn late(run: u128, late: LateOutput) -> Fact {

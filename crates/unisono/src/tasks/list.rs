@@ -338,13 +338,12 @@ impl Fold {
 
 #[cfg(test)]
 mod tests {
-    use unisono_context::{AgentId, Digest};
-    use unisono_session::event::{OpenedRun, Outcome};
+    use unisono_session::event::Outcome;
     use unisono_session::run::calls::{Approval, CallDecision, CallOutput, PlannedCall};
     use unisono_session::tool::Contract;
 
     use super::*;
-    use crate::fixture::local;
+    use crate::fixture::{local, opened_run};
 
     fn task(at: i64, turn: u128, status: Status) -> Task {
         let task = TaskId {
@@ -431,15 +430,7 @@ mod tests {
             RunId::from_u128(3),
         );
         let opened = |id: RunId, role: RunRole| Fact::RunOpened {
-            run: OpenedRun {
-                id,
-                turn,
-                role,
-                agent: AgentId::new("any"),
-                definition: Digest::of_bytes(b"definition"),
-                snapshot: None,
-                prefix: Digest::of_bytes(b"prefix"),
-            },
+            run: opened_run(id, turn, role),
         };
         let ended = |run: RunId, cause: RunCause| Fact::RunEnded {
             run,
@@ -505,15 +496,7 @@ mod tests {
             round: 1,
             index: 0,
         };
-        let opened = OpenedRun {
-            id: run,
-            turn,
-            role: RunRole::Lead,
-            agent: AgentId::new("any"),
-            definition: Digest::of_bytes(b"definition"),
-            snapshot: None,
-            prefix: Digest::of_bytes(b"prefix"),
-        };
+        let opened = opened_run(run, turn, RunRole::Lead);
         let changed = |approval: Option<Approval>, end: Fact| {
             let mut fold = Fold::default();
             for (turn, status) in [(turn, Status::Working), (queued, Status::Queued)] {

@@ -20,23 +20,19 @@ pub(crate) async fn run(app: &App, _: Args) -> Result<()> {
     let setup = app.setup(Vec::new())?;
     let service = app.configured(&setup)?;
     let agents = service.agents(&AgentQuery::default()).await?;
-    if app.out.json {
-        app.out.json(&agents);
-    } else {
-        let header = ["AGENT", "KIND", "MODEL", "FROM", "FOR"];
-        let rows = agents.into_iter().map(row).collect();
-        app.out.data(show::table(&header, &[], rows));
-    }
+    let header = ["AGENT", "KIND", "MODEL", "FROM", "FOR"];
+    let table = show::table(&header, &[], agents.iter().map(row).collect());
+    app.out.result(&agents, table);
     Ok(())
 }
 
-fn row(agent: Agent) -> Vec<String> {
+fn row(agent: &Agent) -> Vec<String> {
     let description = show::line(&agent.description, DESCRIPTION_CHARS);
     vec![
-        agent.agent,
-        agent.kind,
-        agent.model,
-        agent.origin,
+        agent.agent.clone(),
+        agent.kind.clone(),
+        agent.model.clone(),
+        agent.origin.clone(),
         description,
     ]
 }

@@ -348,10 +348,6 @@ impl<'t> Talk<'t> {
 
     fn list_branches(&self) -> Result<()> {
         self.session_id()?;
-        if self.app.out.json {
-            self.app.out.json(&self.branches());
-            return Ok(());
-        }
         let rows = self.branches().iter().map(|branch| {
             let mark = if branch.name == self.branch { "*" } else { "" };
             vec![
@@ -360,10 +356,8 @@ impl<'t> Talk<'t> {
                 show::number(branch.messages.into()),
             ]
         });
-        let rows = rows.collect();
-        self.app
-            .out
-            .data(show::table(&["", "BRANCH", "MESSAGES"], &[2], rows));
+        let table = show::table(&["", "BRANCH", "MESSAGES"], &[2], rows.collect());
+        self.app.out.result(&self.branches(), table);
         Ok(())
     }
 
@@ -404,11 +398,7 @@ impl<'t> Talk<'t> {
             .turns
             .agents(self.session(), &self.new_turn(""))
             .await?;
-        if self.app.out.json {
-            self.app.out.json(&agents);
-            return Ok(());
-        }
-        let rows = agents.into_iter().map(|agent| {
+        let rows = agents.iter().map(|agent| {
             let works = match agent.role.as_deref() {
                 Some("lead") => "answers",
                 Some("delegate") => "works",
@@ -416,12 +406,11 @@ impl<'t> Talk<'t> {
                 None => "",
             };
             let about = show::line(&agent.description, 80);
-            vec![agent.agent, works.to_owned(), agent.model, about]
+            let (name, model) = (agent.agent.clone(), agent.model.clone());
+            vec![name, works.to_owned(), model, about]
         });
-        let rows = rows.collect();
-        self.app
-            .out
-            .data(show::table(&["AGENT", "HERE", "MODEL", "FOR"], &[], rows));
+        let table = show::table(&["AGENT", "HERE", "MODEL", "FOR"], &[], rows.collect());
+        self.app.out.result(&agents, table);
         Ok(())
     }
 
