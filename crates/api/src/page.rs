@@ -52,6 +52,14 @@ impl<T> Page<T> {
         Page { items, next }
     }
 
+    /// The page with each item replaced by what `to_item` makes of it.
+    pub fn map<U>(self, to_item: impl FnMut(T) -> U) -> Page<U> {
+        Page {
+            items: self.items.into_iter().map(to_item).collect(),
+            next: self.next,
+        }
+    }
+
     /// All items of a list. `read` reads the page at a cursor; without one, the first page.
     ///
     /// # Errors

@@ -44,11 +44,7 @@ impl Approvals for Local {
         let part = Page::first(waiting, limit, |(_, last)| {
             Place::from_waiting(last).to_string()
         });
-        let items = part.items.iter();
-        Ok(Page {
-            items: items.map(|(session, one)| to_api(*session, one)).collect(),
-            next: part.next,
-        })
+        Ok(part.map(|(session, one)| to_api(session, &one)))
     }
 
     async fn count_approvals(&self, limit: NonZeroUsize) -> service::Result<usize> {

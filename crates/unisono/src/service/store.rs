@@ -42,10 +42,7 @@ impl Store for Local {
         all.sort_by_key(|(place, _)| Reverse(*place));
         let limit = Page::<()>::size(query.limit);
         let part = Page::first(all, limit, |(place, _)| place.to_string());
-        Ok(Page {
-            items: part.items.iter().map(|(_, lost)| loss(lost)).collect(),
-            next: part.next,
-        })
+        Ok(part.map(|(_, lost)| loss(&lost)))
     }
 
     async fn acknowledge_losses(&self) -> Result<AcknowledgedLosses> {

@@ -36,11 +36,7 @@ impl Tokens for Local {
         let left = known.values().filter(|token| *token.name > *after);
         let limit = Page::<()>::size(query.limit);
         let part = Page::first(left, limit, |last| format!("{AFTER}{}", last.name));
-        let items = part.items.into_iter();
-        Ok(Page {
-            items: items.map(|token| described(token, now)).collect(),
-            next: part.next,
-        })
+        Ok(part.map(|token| described(token, now)))
     }
 
     async fn create_token(&self, new: &NewToken) -> service::Result<CreatedToken> {

@@ -44,10 +44,7 @@ impl Usage for Local {
         let part = Page::first(all, limit, |((tokens, session), _)| {
             format!("{}.{session}", tokens.0)
         });
-        Ok(Page {
-            items: part.items.into_iter().map(|(_, used)| used).collect(),
-            next: part.next,
-        })
+        Ok(part.map(|(_, used)| used))
     }
 }
 

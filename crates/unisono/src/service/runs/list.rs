@@ -8,7 +8,6 @@ use unisono_api::{Code, Page};
 use unisono_context::{RunId, SessionId, TurnId};
 use unisono_session::State;
 use unisono_session::trace::RunStatus;
-use unisono_store::Journal;
 
 use super::super::{cursor, id, no_cursor};
 use crate::Local;
@@ -21,8 +20,6 @@ use crate::view::{Inspect as _, View};
 
 /// Maximum turns that are read for one page of all sessions.
 const TURNS: usize = 1_024;
-/// Sessions listed at a time.
-const SESSIONS: usize = 1_024;
 
 pub(super) async fn runs(local: &Local, query: &RunQuery) -> Result<Page<ListedRun>, Error> {
     let wanted = ListFilter::new(query)?;
@@ -111,8 +108,8 @@ async fn of_all(
     limit: usize,
 ) -> Result<Page<ListedRun>, Error> {
     let journal = local.journal();
-    let open = match wanted.is_open() {
-        true => Some(open_sessions(journal).await?),
+    let open: Option<BTreeSet<SessionId>> = match wanted.is_open() {
+        true => Some(journal.unfinished().await?.into_iter().collect()),
         false => None,
     };
     let is_agent = |run: &OpenedRun| {
@@ -156,23 +153,6 @@ async fn runs_of_opened(local: &Local, opened: &OpenedRun) -> Result<Vec<ListedR
     let trace = history::turns(local.journal(), &session, opened.accepted + 1, 1).await?;
     let turn = turn_view::of_turn(&trace, session.id(), opened.turn);
     Ok(runs_of(turn.into_iter().collect()).collect())
-}
-
-/// The sessions that may have open turns.
-async fn open_sessions(journal: &Journal) -> Result<BTreeSet<SessionId>, Error> {
-    let (mut open, mut after) = (BTreeSet::new(), None);
-    loop {
-        let page = journal.sessions(after, SESSIONS).await?;
-        let Some(last) = page.last() else {
-            return Ok(open);
-        };
-        after = Some(last.session.into());
-        for info in page.into_iter().filter(|info| info.last_seq > 0) {
-            if journal.has_open_turns(&info).await? != Some(false) {
-                open.insert(info.session.into());
-            }
-        }
-    }
 }
 
 /// The runs of a turn, the newest first, after one of them.
