@@ -290,13 +290,8 @@ impl Follower {
 
     fn apply(&mut self, event: &Event) -> Result<Option<Change>, history::Error> {
         let (session, seq) = (self.session.id(), self.fold.events() + 1);
-        self.fold
-            .apply(event)
-            .map_err(|error| history::Error::Unfit {
-                session,
-                seq,
-                error,
-            })
+        let applied = self.fold.apply(event);
+        applied.map_err(|error| history::unfit(session, seq, error))
     }
 
     fn take(&mut self, event: &Event) -> Result<(), Error> {

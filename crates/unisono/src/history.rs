@@ -6,6 +6,8 @@ pub mod runs;
 mod settled;
 pub mod usage;
 
+use std::fmt::Display;
+
 use unisono_context::attachment::Files;
 use unisono_context::{RunId, SessionId, TurnId};
 use unisono_runtime::Extensions;
@@ -42,6 +44,15 @@ pub enum Error {
         /// The reason.
         error: String,
     },
+}
+
+pub(crate) fn unfit(session: SessionId, seq: u64, error: impl Display) -> Error {
+    let error = error.to_string();
+    Error::Unfit {
+        session,
+        seq,
+        error,
+    }
 }
 
 /// Reads a session's events from the first on, until `take` stops.
@@ -94,19 +105,11 @@ pub async fn state_until(journal: &Journal, session: SessionId, last: u64) -> Re
     let mut state = State::default();
     for (seq, event) in span(journal, session, 1, last).await? {
         let applied = state.apply(&event);
-        applied.map_err(|error| Error::Unfit {
-            session,
-            seq,
-            error: error.to_string(),
-        })?;
+        applied.map_err(|error| unfit(session, seq, error))?;
     }
     match state.events() == last {
         true => Ok(state),
-        false => Err(Error::Unfit {
-            session,
-            seq: state.events() + 1,
-            error: "it is missing".to_owned(),
-        }),
+        false => Err(unfit(session, state.events() + 1, "it is missing")),
     }
 }
 
@@ -122,11 +125,7 @@ pub async fn catch_up(
     read_from(journal, session, state.events() + 1, |event| {
         let seq = state.events() + 1;
         let applied = state.apply(event);
-        applied.map_err(|error| Error::Unfit {
-            session,
-            seq,
-            error: error.to_string(),
-        })?;
+        applied.map_err(|error| unfit(session, seq, error))?;
         Ok(true)
     })
     .await
@@ -296,11 +295,7 @@ pub async fn replay(journal: &Journal, session: SessionId, turn: TurnId) -> Resu
     read(journal, session, |event| {
         let seq = replay.events() + 1;
         let taken = replay.take(event);
-        taken.map_err(|error| Error::Unfit {
-            session,
-            seq,
-            error: error.to_string(),
-        })
+        taken.map_err(|error| unfit(session, seq, error))
     })
     .await?;
     Ok(replay)

@@ -99,11 +99,7 @@ impl StoredFollower {
         history::read_from(&journal, session, self.fold.events() + 1, |event| {
             let seq = self.fold.events() + 1;
             let change = self.fold.apply(event);
-            let change = change.map_err(|error| history::Error::Unfit {
-                session,
-                seq,
-                error,
-            })?;
+            let change = change.map_err(|error| history::unfit(session, seq, error))?;
             match change.filter(|_| seq > after) {
                 Some(Change::Events(events)) => self.ready.extend(numbered(seq, events)),
                 Some(Change::Ended) => ending = Some(seq),

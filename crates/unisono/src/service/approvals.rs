@@ -260,13 +260,8 @@ impl Local {
             return Err(unisono_runtime::Error::UnknownSession(session).into());
         }
         let seq = events.len() as u64;
-        let unfit = |error: String| history::Error::Unfit {
-            session,
-            seq,
-            error,
-        };
         let recovered = Machine::recover(&events, clock::now());
-        let (machine, _) = recovered.map_err(|error| unfit(error.to_string()))?;
+        let (machine, _) = recovered.map_err(|error| history::unfit(session, seq, error))?;
         let state = Arc::new(machine.state().clone());
         Ok(View::Stored { id: session, state })
     }
