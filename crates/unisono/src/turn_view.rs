@@ -52,10 +52,8 @@ pub async fn turns(
     let count = |state: &State| state.ended_turns().len() + state.open_turns().count();
     let all = session.inspect(count).await?;
     if all == 0 {
-        return Ok(Page {
-            items: Vec::new(),
-            next: None,
-        });
+        let (items, next) = (Vec::new(), None);
+        return Ok(Page { items, next });
     }
     // One more item shows whether there is a next page.
     let trace = history::turns(journal, session, before, (limit + 1).min(all)).await?;
@@ -64,16 +62,8 @@ pub async fn turns(
         .map(|(id, turn)| (turn.accepted.0.seq, id, turn));
     let mut turns: Vec<_> = turns.filter(|(seq, ..)| *seq < before).collect();
     turns.sort_unstable_by_key(|(seq, ..)| std::cmp::Reverse(*seq));
-    let more = turns.len() > limit;
-    turns.truncate(limit);
-    let oldest = turns.last().map(|(seq, ..)| seq.to_string());
-    let items = turns.into_iter();
-    Ok(Page {
-        items: items
-            .map(|(_, id, turn)| to_api(&trace, session.id(), id, turn))
-            .collect(),
-        next: oldest.filter(|_| more),
-    })
+    let part = Page::first(turns, limit, |(seq, ..)| seq.to_string());
+    Ok(part.map(|(_, id, turn)| to_api(&trace, session.id(), id, turn)))
 }
 
 /// All turns of a trace, the oldest first.

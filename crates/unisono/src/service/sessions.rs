@@ -248,11 +248,7 @@ async fn labelled(
         let fits = |session: &SessionListItem| label.is_of(&session.labels);
         items.extend(list_items(local, found).await?.into_iter().filter(fits));
         if items.len() > limit {
-            items.truncate(limit);
-            let next = items
-                .last()
-                .map(|last: &SessionListItem| last.session.clone());
-            return Ok(Page { items, next });
+            return Ok(Page::first(items, limit, |last| last.session.clone()));
         }
     }
     let next = before.map(|before| before.to_string());
