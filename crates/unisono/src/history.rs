@@ -13,13 +13,13 @@ use unisono_context::{RunId, SessionId, TurnId};
 use unisono_runtime::Extensions;
 use unisono_runtime::replay::{self, RebuiltTurn};
 use unisono_session::{Event, Fact, Replay, State, Trace};
-use unisono_store::Journal;
+use unisono_store::{Journal, SessionInfo};
 
 use crate::models;
 use crate::view::Inspect;
 use unisono_config::setup::Setup;
 
-/// Events read at a time.
+/// Events or sessions read at a time.
 const PAGE: usize = 1_024;
 /// Number of events in the first read from the newest backwards; each further read doubles it.
 const NEWEST: usize = 32;
@@ -52,6 +52,22 @@ pub(crate) fn unfit(session: SessionId, seq: u64, error: impl Display) -> Error 
         session,
         seq,
         error,
+    }
+}
+
+/// All sessions of the store, the oldest first.
+pub(crate) async fn all_sessions(
+    journal: &Journal,
+) -> Result<Vec<SessionInfo>, unisono_store::Error> {
+    let (mut all, mut after) = (Vec::new(), None);
+    loop {
+        let page = journal.sessions(after, PAGE).await?;
+        let Some(last) = page.last() else {
+            return Ok(all);
+        };
+        after = Some(last.id());
+        // A claimed session without events does not exist.
+        all.extend(page.into_iter().filter(|info| info.last_seq > 0));
     }
 }
 

@@ -13,10 +13,9 @@ use unisono_context::{AgentId, RunId, SessionId, TurnId};
 use unisono_session::{Event, Fact};
 use unisono_store::{Journal, SessionInfo};
 
+use super::all_sessions;
 use super::folded::Folded;
 
-/// Sessions listed at a time.
-const PAGE: usize = 1_024;
 /// Milliseconds by which the clocks of the store and of events may differ.
 const CLOCKS_MS: u64 = 60_000;
 
@@ -111,7 +110,8 @@ impl RunIndex {
         only: Option<&BTreeSet<SessionId>>,
         wanted: impl Fn(&OpenedRun) -> bool,
     ) -> Result<Vec<OpenedRun>, unisono_store::Error> {
-        let sessions = newest_first(journal).await?;
+        let mut sessions = all_sessions(journal).await?;
+        sessions.sort_by_key(|info| std::cmp::Reverse(info.updated_unix_ms));
         let mut known = self.0.lock().await;
         if journal.owner().is_none() {
             let there: BTreeSet<SessionId> = sessions.iter().map(SessionInfo::id).collect();
@@ -189,23 +189,6 @@ impl SessionRuns {
 /// The latest time of the last event of a session.
 fn last_event(info: &SessionInfo) -> i64 {
     i64::try_from(info.updated_unix_ms.saturating_add(CLOCKS_MS)).unwrap_or(i64::MAX)
-}
-
-/// The sessions with events, the last changed one first.
-async fn newest_first(journal: &Journal) -> Result<Vec<SessionInfo>, unisono_store::Error> {
-    let mut all: Vec<SessionInfo> = Vec::new();
-    loop {
-        let last = all.last().map(SessionInfo::id);
-        let page = journal.sessions(last, PAGE).await?;
-        if page.is_empty() {
-            break;
-        }
-        all.extend(page);
-    }
-    // A claimed session without events does not exist.
-    all.retain(|info| info.last_seq > 0);
-    all.sort_by_key(|info| std::cmp::Reverse(info.updated_unix_ms));
-    Ok(all)
 }
 
 #[cfg(test)]

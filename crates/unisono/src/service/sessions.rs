@@ -184,20 +184,6 @@ fn most_messages(local: &Local, file: &ImportFile) -> Option<usize> {
         .then(|| usize::try_from(most).unwrap_or(usize::MAX))
 }
 
-/// All sessions of the store, the oldest first.
-async fn everything(local: &Local) -> Result<Vec<SessionInfo>, unisono_store::Error> {
-    let mut all = Vec::new();
-    let mut after = None;
-    loop {
-        let part = local.journal().sessions(after, PAGE).await?;
-        let Some(last) = part.last() else {
-            return Ok(all);
-        };
-        after = Some(last.id());
-        all.extend(part.into_iter().filter(|found| found.last_seq > 0));
-    }
-}
-
 /// A page of the sessions that may have open turns, the newest first.
 async fn unfinished(
     local: &Local,
@@ -219,8 +205,6 @@ async fn unfinished(
     })
 }
 
-/// Sessions that are read at a time.
-const PAGE: usize = 1_024;
 /// Maximum sessions that are examined for one page of a list with a label.
 const LOOKED_AT: usize = 4_096;
 

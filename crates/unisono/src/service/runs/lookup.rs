@@ -15,8 +15,6 @@ use crate::Local;
 use crate::error::Error;
 use crate::history;
 
-/// Sessions listed at a time.
-const PAGE: usize = 1_024;
 /// Maximum sessions whose journals are searched.
 const LOOKED_AT: usize = 10_000;
 /// Maximum runs and turns in a result.
@@ -65,14 +63,7 @@ async fn newest(local: &Local, only: Option<SessionId>) -> Result<Vec<SessionInf
         let info = info.ok_or(unisono_runtime::Error::UnknownSession(id))?;
         return Ok(vec![info]);
     }
-    let mut all = Vec::new();
-    let mut after = None;
-    loop {
-        let part = local.journal().sessions(after, PAGE).await?;
-        let Some(last) = part.last() else { break };
-        after = Some(last.id());
-        all.extend(part.into_iter().filter(|found| found.last_seq > 0));
-    }
+    let mut all = history::all_sessions(local.journal()).await?;
     all.sort_by_key(|found| Reverse((found.updated_unix_ms, found.id())));
     Ok(all)
 }

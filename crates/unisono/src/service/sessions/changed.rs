@@ -8,10 +8,14 @@ use unisono_context::SessionId;
 use unisono_session::Event;
 use unisono_store::SessionInfo;
 
-use super::{PAGE, everything, list_items};
+use super::list_items;
 use crate::Local;
 use crate::error::Error;
+use crate::history;
 use crate::labels::{Label, created_with};
+
+/// Sessions that are read at a time.
+const PAGE: usize = 1_024;
 
 /// The position of a session in the list: its last change, then its id.
 type Place = (u64, SessionId);
@@ -27,7 +31,7 @@ pub(super) async fn sessions(
     limit: usize,
     label: Option<&Label>,
 ) -> Result<Page<SessionListItem>, Error> {
-    let mut left = everything(local).await?;
+    let mut left = history::all_sessions(local.journal()).await?;
     left.retain(|found| before.is_none_or(|before| place_of(found) < before));
     left.sort_unstable_by_key(|found| Reverse(place_of(found)));
     if let Some(label) = label {

@@ -7,9 +7,9 @@ use unisono_context::SessionId;
 use unisono_session::{Event, Fact};
 use unisono_store::SessionInfo;
 
-use super::everything;
 use crate::Local;
 use crate::error::Error;
+use crate::history;
 use crate::labels::MCP_CHANNEL;
 
 /// Minimum number of characters of an id's end that identify it.
@@ -28,7 +28,7 @@ pub(super) async fn find_named(
         let found = local.journal().session(id).await?;
         return Ok(found.into_iter().collect());
     }
-    let mut all = everything(local).await?;
+    let mut all = history::all_sessions(local.journal()).await?;
     all.retain(|found| name == "latest" || is_meant(name, &found.id()));
     if name != "latest" {
         all.truncate(limit);
