@@ -10,10 +10,8 @@ use unisono_session::usage::Ledger;
 use unisono_session::{Event, Fact};
 use unisono_store::Journal;
 
+use super::all_sessions;
 use super::folded::Folded;
-
-/// Sessions listed at a time.
-const PAGE: usize = 1_024;
 
 /// The known usage of the sessions of a store.
 #[derive(Debug, Default)]
@@ -54,18 +52,13 @@ impl Folds {
         journal: &Journal,
     ) -> Result<Vec<(SessionId, Fold)>, unisono_store::Error> {
         let mut known = self.used.lock().await;
-        let (mut there, mut after) = (BTreeSet::new(), None);
-        loop {
-            let page = journal.sessions(after, PAGE).await?;
-            let Some(last) = page.last() else { break };
-            after = Some(last.session.into());
-            for info in &page {
-                let session = info.session.into();
-                // A failure keeps the folded events: the entry is in the map meanwhile.
-                let fold = known.entry(session).or_default();
-                fold.follow(journal, info, take).await?;
-                there.insert(session);
-            }
+        let mut there = BTreeSet::new();
+        let sessions = all_sessions(journal).await?;
+        for info in &sessions {
+            // A failure keeps the folded events: the entry is in the map meanwhile.
+            let fold = known.entry(info.id()).or_default();
+            fold.follow(journal, info, take).await?;
+            there.insert(info.id());
         }
         if journal.owner().is_none() {
             known.retain(|session, _| there.contains(session));
