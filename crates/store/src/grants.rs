@@ -27,6 +27,8 @@ pub struct Grants {
     last: u64,
     /// The end of the journal, if the last append was refused because another program had written to it.
     end: Option<u64>,
+    /// The [lapses] of this program when it last read the whole journal; `None` if it has to read it again.
+    lapses: Option<u64>,
 }
 
 impl Grants {
@@ -37,6 +39,7 @@ impl Grants {
     /// The store accepts no writes, or failed; an entry cannot be read.
     pub async fn open(journal: &Journal) -> Result<(Grants, Broker)> {
         let engine = journal.engine();
+        let lapses = Some(lapses(journal));
         let taken = match engine.cluster() {
             None => engine.claim(ID).await,
             Some(_) => join(engine.as_ref(), ID).await,
@@ -49,6 +52,7 @@ impl Grants {
                     epoch: None,
                     last: 0,
                     end: None,
+                    lapses,
                 };
                 return Ok((grants, broker));
             }
@@ -68,6 +72,7 @@ impl Grants {
             epoch: Some(claim.epoch),
             last: claim.last_seq,
             end: None,
+            lapses,
         };
         Ok((grants, broker))
     }
@@ -78,9 +83,18 @@ impl Grants {
     }
 
     /// Applies the entries that other programs wrote. After a refused append one read suffices: the refusal
-    /// has shown the end, and the claim is still the last one.
+    /// has shown the end, and the claim is still the last one. If the database may have been set back to an
+    /// earlier state, all entries are read again: some of the known ones may be lost.
     pub async fn refresh(&mut self, broker: &mut Broker) -> Result<()> {
         let engine = self.journal.engine();
+        let lapses = lapses(&self.journal);
+        if self.lapses != Some(lapses) {
+            let claim = join(engine.as_ref(), ID).await?;
+            *broker = fold(&self.journal, claim.last_seq).await?.0;
+            (self.epoch, self.last) = (Some(claim.epoch), claim.last_seq);
+            (self.end, self.lapses) = (None, Some(lapses));
+            return Ok(());
+        }
         let end = match self.end.take() {
             Some(end) => end,
             None if engine.cluster().is_none() => return Ok(()),
@@ -129,7 +143,9 @@ impl Grants {
                 Ok(())
             }
             Err(error) => {
-                if let Error::Conflict { last_seq, .. } = error {
+                if is_set_back(&error, self.last) {
+                    self.lapses = None;
+                } else if let Error::Conflict { last_seq, .. } = error {
                     self.end = Some(last_seq);
                 }
                 Err(error)
@@ -164,6 +180,18 @@ pub(crate) async fn join(engine: &dyn Engine, journal: SessionId) -> Result<Clai
         }),
         None => engine.claim(journal).await,
     }
+}
+
+/// How often this program may have lost what it knows of its sessions and of the store's own journals, as
+/// when the database was set back to an earlier state.
+pub(crate) fn lapses(journal: &Journal) -> u64 {
+    let cluster = journal.cluster();
+    cluster.map_or(0, |cluster| cluster.beats().borrow().lapses)
+}
+
+/// Whether a refused append shows that a journal ends before its `last` known entry.
+pub(crate) fn is_set_back(error: &Error, last: u64) -> bool {
+    matches!(error, Error::Conflict { last_seq, .. } if *last_seq < last)
 }
 
 /// Applies the entries from `next` to `last`, and returns the number of the journal's last entry.
@@ -204,7 +232,7 @@ mod tests {
 
     use super::*;
     use crate::disk::Disk;
-    use crate::engine::{self, EngineFuture, Event, SessionInfo};
+    use crate::engine::{self, Deletion, EngineFuture, Event, SessionInfo};
     use crate::memory::Memory;
 
     fn grant(n: u64) -> Grant {
@@ -299,5 +327,25 @@ mod tests {
         one.append(&[grant(4)]).await.unwrap();
         broker.apply(&grant(4));
         assert_eq!(Grants::read(&journal).await.unwrap(), broker);
+    }
+
+    #[tokio::test]
+    async fn a_journal_that_ends_before_a_known_entry_is_read_again() {
+        let journal = Journal::new(Arc::new(Memory::new()));
+        let (mut one, mut broker) = Grants::open(&journal).await.unwrap();
+        for n in 1..=3 {
+            one.append(&[grant(n)]).await.unwrap();
+            broker.apply(&grant(n));
+        }
+        let deletion = Deletion::of_session(ID);
+        journal.engine().delete_session(deletion).await.unwrap();
+        let (mut other, _) = Grants::open(&journal).await.unwrap();
+        other.append(&[grant(4)]).await.unwrap();
+        one.epoch = other.epoch;
+        let refused = one.append(&[grant(5)]).await;
+        assert!(matches!(refused, Err(Error::Conflict { .. })));
+        one.refresh(&mut broker).await.unwrap();
+        assert_eq!(broker, Grants::read(&journal).await.unwrap());
+        one.append(&[grant(5)]).await.unwrap();
     }
 }

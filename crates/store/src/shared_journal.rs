@@ -5,7 +5,7 @@
 
 use crate::engine::{Append, Checkpoint, SessionId};
 use crate::error::{Error, Record, Result};
-use crate::grants::join;
+use crate::grants::{is_set_back, join, lapses};
 use crate::journal::Journal;
 use crate::record;
 use crate::record::layout::Layout;
@@ -37,17 +37,21 @@ pub(crate) struct SharedJournal<S> {
     epoch: Option<u64>,
     last: u64,
     state: S,
+    /// The [lapses] of this program when it last read the whole journal; `None` if it has to read it again.
+    lapses: Option<u64>,
 }
 
 impl<S: State> SharedJournal<S> {
     /// Reads the journal, without a claim.
     pub(crate) async fn open(journal: &Journal) -> Result<Self> {
+        let lapses = Some(lapses(journal));
         let (state, last, _) = fold(journal).await?;
         Ok(Self {
             journal: journal.clone(),
             epoch: None,
             last,
             state,
+            lapses,
         })
     }
 
@@ -55,17 +59,24 @@ impl<S: State> SharedJournal<S> {
         &self.state
     }
 
-    /// The number of the last entry that was read or written.
-    pub(crate) fn last(&self) -> u64 {
-        self.last
+    /// Whether the entries up to this number were read or written, and no known entry may be lost since.
+    pub(crate) fn has_read(&self, last: u64) -> bool {
+        self.last >= last && self.lapses == Some(lapses(&self.journal))
     }
 
     pub(crate) fn into_state(self) -> S {
         self.state
     }
 
-    /// Reads the new entries of other processes, and returns whether there were any.
+    /// Reads the new entries of other processes, and returns whether there were any. If the database may
+    /// have been set back to an earlier state, all entries are read again.
     pub(crate) async fn refresh(&mut self) -> Result<bool> {
+        let lapses = lapses(&self.journal);
+        if self.lapses != Some(lapses) {
+            (self.state, self.last, _) = fold(&self.journal).await?;
+            self.lapses = Some(lapses);
+            return Ok(true);
+        }
         let last = read_after(&self.journal, &mut self.state, self.last).await?;
         let is_new = last != self.last;
         self.last = last;
@@ -125,6 +136,9 @@ impl<S: State> SharedJournal<S> {
             Err(error) => {
                 // The next append requires a new claim.
                 self.epoch = None;
+                if is_set_back(&error, self.last) {
+                    self.lapses = None;
+                }
                 Err(error)
             }
         }

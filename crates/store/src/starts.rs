@@ -246,9 +246,10 @@ impl Starts {
         self.0.state()
     }
 
-    /// The number of the last entry that this process has read or written.
-    pub fn last(&self) -> u64 {
-        self.0.last()
+    /// Whether this process has read or written the entries up to this number, and no known entry may be
+    /// lost since, as when the database was set back to an earlier state.
+    pub fn has_read(&self, last: u64) -> bool {
+        self.0.has_read(last)
     }
 
     /// Claims the journal if it is not claimed, and reads the new entries of other processes.

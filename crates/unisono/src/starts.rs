@@ -56,10 +56,10 @@ impl Local {
         }
     }
 
-    /// Whether the entries up to this number were read or written here.
+    /// Whether the entries up to this number were read or written here, and none of them may be lost since.
     pub(crate) async fn has_read_starts(&self, last: u64) -> bool {
         let held = self.shared.starts.starts.lock().await;
-        held.as_ref().is_some_and(|starts| starts.last() >= last)
+        held.as_ref().is_some_and(|starts| starts.has_read(last))
     }
 
     /// The recorded state of all sources, for reading only.

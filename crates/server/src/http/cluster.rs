@@ -113,13 +113,15 @@ async fn follow_shared(shared: Arc<Shared>) {
     let Some(mut beats) = shared.local.beats() else {
         return;
     };
-    let mut documents = 0;
+    let mut taken = (0, 0);
     // A closed channel means that the store is closed.
     while beats.changed().await.is_ok() {
         let beat = beats.borrow_and_update().clone();
         shared.local.share_limits(&beat);
-        if beat.documents != documents && take_documents(&shared).await {
-            documents = beat.documents;
+        // After a lapse the database may have been set back, and changed again since.
+        let current = (beat.documents, beat.lapses);
+        if current != taken && take_documents(&shared).await {
+            taken = current;
         }
     }
 }

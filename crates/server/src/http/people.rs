@@ -263,12 +263,16 @@ pub(super) async fn follow(shared: Arc<Shared>) {
     let mut read = None;
     // If the sender is gone, so is the store.
     while beats.changed().await.is_ok() {
-        let documents = beats.borrow_and_update().documents;
-        if read == Some(documents) {
+        let current = {
+            let beat = beats.borrow_and_update();
+            // After a lapse the database may have been set back, and changed again since.
+            (beat.documents, beat.lapses)
+        };
+        if read == Some(current) {
             continue;
         }
         match shared.local.take_tokens().await {
-            Ok(()) => read = Some(documents),
+            Ok(()) => read = Some(current),
             Err(error) => {
                 tracing::warn!(%error, "token changes of other programs cannot be read now; revoked tokens may still be accepted");
             }

@@ -1,9 +1,12 @@
 //! Programs that are cut off from the database for longer than a lease, or whose database is set back.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use unisono_context::{Digest, Timestamp};
 use unisono_store::postgres::{Options, Postgres};
-use unisono_store::{Engine, SessionId};
+use unisono_store::tokens::{Scope, Token, TokenFact, Tokens};
+use unisono_store::{Engine, Journal, SessionId};
 
 use crate::members::{append, beat, cluster, own_id};
 use crate::postgres::{own_server, sql};
@@ -134,4 +137,59 @@ async fn who_finds_the_database_set_back_reads_its_sessions_again() {
     assert!(back.elapsed() >= LEASE, "{:?}", back.elapsed());
     assert_eq!(cluster(&one).take_over(9).await.unwrap().len(), 1);
     one.close().await.unwrap();
+}
+
+fn created(name: &str) -> TokenFact {
+    TokenFact::Created {
+        token: Token {
+            name: name.into(),
+            digest: Digest::of_bytes(name.as_bytes()),
+            scope: Scope::Read,
+            owner: None,
+            created: Timestamp(1),
+            expires: None,
+        },
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_finds_the_database_set_back_reads_the_journals_of_all_programs_again() {
+    let Some(server) = own_server(&[]).await else {
+        return;
+    };
+    let options = || {
+        let options = Options::new(&server.url("talks"), None).unwrap();
+        options.member(LEASE)
+    };
+    let one = Arc::new(Postgres::open(options()).await.unwrap());
+    let journal = Journal::new(one.clone());
+    let mut tokens = Tokens::open(&journal).await.unwrap();
+    tokens.claim().await.unwrap();
+    for name in ["a", "b", "c"] {
+        tokens.append(created(name)).await.unwrap();
+    }
+    beat(&one, |beat| beat.count > 2).await;
+    // A minute ago there was one token. Another program writes as many entries as were lost.
+    let statements = "\
+        UPDATE unisono_sessions SET last_seq = 1; DELETE FROM unisono_events WHERE seq > 1; \
+        UPDATE unisono_members SET beat_unix_ms = beat_unix_ms - 60000";
+    sql(&server, "talks", statements).await;
+    let other = Journal::new(Arc::new(Postgres::open(options()).await.unwrap()));
+    let mut theirs = Tokens::open(&other).await.unwrap();
+    theirs.claim().await.unwrap();
+    let revoked = TokenFact::Revoked {
+        name: "a".into(),
+        at: Timestamp(2),
+    };
+    theirs.append(revoked).await.unwrap();
+    theirs.append(created("d")).await.unwrap();
+    beat(&one, |beat| beat.lapses > 0).await;
+    assert!(tokens.refresh().await.unwrap());
+    let names: Vec<&str> = tokens.known().keys().map(|name| &**name).collect();
+    assert_eq!(names, ["d"]);
+    tokens.claim().await.unwrap();
+    tokens.append(created("e")).await.unwrap();
+    assert!(theirs.refresh().await.unwrap() && theirs.known().contains_key("e"));
+    other.close().await.unwrap();
+    journal.close().await.unwrap();
 }
