@@ -1,8 +1,11 @@
-//! The hosts of an address, one after the other.
+//! The hosts of an address, and the addresses of their names, one after the other.
 //!
 //! The client limits only the time until a host accepts the connection. One that accepts it and then hangs
 //! would take the time of all others.
 
+use std::net::IpAddr;
+
+use tokio::net::lookup_host;
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, LoadBalanceHosts};
 use uuid::Uuid;
@@ -16,9 +19,41 @@ pub(super) fn each_host(config: &Config) -> Vec<Config> {
     if hosts < 2 || !is_even {
         return vec![config.clone()];
     }
-    let mut all: Vec<Config> = (0..hosts).map(|n| of_host(config, n)).collect();
+    let all = (0..hosts).map(|n| of_host(config, n)).collect();
+    in_order(config, all)
+}
+
+/// One configuration for each address of a host whose name has several, in the order in which they are tried.
+/// Any other host is left as it is: the client says why a name has no address.
+pub(super) async fn each_address(config: &Config) -> Vec<Config> {
+    let ([Host::Tcp(name)], []) = (config.get_hosts(), config.get_hostaddrs()) else {
+        return vec![config.clone()];
+    };
+    let port = config.get_ports().first().copied();
+    let found = lookup_host((name.as_str(), port.unwrap_or(5432))).await;
+    let addresses: Vec<IpAddr> = match found {
+        Ok(found) => found.map(|place| place.ip()).collect(),
+        Err(_) => Vec::new(),
+    };
+    of_addresses(config, &addresses)
+}
+
+fn of_addresses(config: &Config, addresses: &[IpAddr]) -> Vec<Config> {
+    if addresses.len() < 2 {
+        return vec![config.clone()];
+    }
+    let of_address = |address: &IpAddr| {
+        let mut one = config.clone();
+        one.hostaddr(*address);
+        one
+    };
+    in_order(config, addresses.iter().map(of_address).collect())
+}
+
+/// Begins with a random one, if the configuration says so.
+fn in_order(config: &Config, mut all: Vec<Config>) -> Vec<Config> {
     if config.get_load_balance_hosts() == LoadBalanceHosts::Random {
-        let random = Uuid::now_v7().as_u128() % hosts as u128;
+        let random = Uuid::now_v7().as_u128() % all.len().max(1) as u128;
         all.rotate_left(random as usize);
     }
     all
@@ -112,6 +147,28 @@ mod tests {
         };
         let each = ["one", "/run/db"].map(written);
         assert_eq!(each_host(&written("one,/run/db")), each);
+    }
+
+    #[test]
+    fn each_address_of_a_name_has_the_name_and_all_settings() {
+        let config = address("one:7", "");
+        let addresses = ["127.0.0.1", "::1"];
+        let each = addresses.map(|place| address("one:7", &format!("&hostaddr={place}")));
+        let addresses: [IpAddr; 2] = addresses.map(|place| place.parse().unwrap());
+        assert_eq!(of_addresses(&config, &addresses), each);
+        for addresses in [&addresses[..1], &[]] {
+            assert_eq!(of_addresses(&config, addresses), [config.clone()]);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_host_that_is_an_address_is_left_to_the_client() {
+        for (host, more) in [("[::1]:7", ""), ("one:7", "&hostaddr=127.0.0.1")] {
+            let config = address(host, more);
+            assert_eq!(each_address(&config).await, [config]);
+        }
+        let socket: Config = "host=/run/db user=me dbname=talks".parse().unwrap();
+        assert_eq!(each_address(&socket).await, [socket]);
     }
 
     #[test]

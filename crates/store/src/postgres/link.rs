@@ -357,17 +357,26 @@ async fn logged_in(options: &Options) -> Result<(Client, Role)> {
     Ok((client, role))
 }
 
-/// Connects to the first host that lets this program in. One that accepts connections and hangs leaves an
-/// equal share of the time to each of the later ones.
+/// Connects to the first host that lets this program in, or the first address of its name. One that accepts
+/// connections and hangs leaves an equal share of the time to each of the later ones.
 async fn connected_to_a_host(options: &Options) -> Result<Client> {
     let (config, password_hint) = options.login()?;
     let until = Instant::now() + options.patience;
     let mut hosts = VecDeque::from(hosts::each_host(&config));
     loop {
         let shares = u32::try_from(hosts.len()).unwrap_or(u32::MAX).max(1);
-        let share = until.saturating_duration_since(Instant::now()) / shares;
+        let now = Instant::now();
+        let end = now + until.saturating_duration_since(now) / shares;
         let host = hosts.pop_front().unwrap_or_else(|| config.clone());
-        let connected = timeout(share, connected_to(&host, options, &password_hint));
+        let addresses = timeout_at(end, hosts::each_address(&host)).await;
+        let addresses = addresses.unwrap_or_default();
+        if addresses.len() > 1 {
+            // Each of them is tried as a host.
+            let addresses = addresses.into_iter().rev();
+            addresses.for_each(|address| hosts.push_front(address));
+            continue;
+        }
+        let connected = timeout_at(end, connected_to(&host, options, &password_hint));
         match connected.await.unwrap_or_else(|_| Err(hangs())) {
             Err(error) if hosts.is_empty() => return Err(error),
             Err(error) => tracing::debug!(%error, "the next host of the database is tried"),
