@@ -261,7 +261,7 @@ impl State {
                 self.lose(error);
             }
             Err(error) => {
-                tracing::error!(session = %id, %error, "session cannot be opened");
+                self.log_failure(&error);
                 self.phase = Phase::Broken(error);
                 self.schedule_retry(myself);
             }

@@ -5,6 +5,20 @@ use unisono_context::Tokens;
 
 use crate::show;
 
+/// The reason of the last retry. The next one with the same reason is told in short.
+#[derive(Debug, Default)]
+pub(super) struct LastReason(String);
+
+impl LastReason {
+    /// What is told of the reason of a retry.
+    pub(super) fn tell<'r>(&mut self, reason: &'r str) -> &'r str {
+        match std::mem::replace(&mut self.0, reason.to_owned()) == reason {
+            true => "the same error again",
+            false => reason,
+        }
+    }
+}
+
 /// The pause before a summary is retried.
 pub(super) fn pause(ms: i64) -> String {
     let minutes = u64::try_from(ms).unwrap_or(0).div_ceil(60_000);
@@ -98,4 +112,17 @@ pub(super) fn context(before: Option<u64>, frozen: &FrozenContext) -> String {
         "{tokens}, {percent} % of the usable tokens: {}",
         parts.join(" and ")
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_that_is_repeated_is_told_in_short() {
+        let mut last = LastReason::default();
+        let told = ["a", "a", "a", "b", "a"].map(|reason| last.tell(reason));
+        let again = "the same error again";
+        assert_eq!(told, ["a", again, again, "b", "a"]);
+    }
 }

@@ -34,6 +34,7 @@ pub(crate) struct Screen<'o> {
     asks: bool,
     /// The messages that consecutive steps have cut, to be reported together.
     cuts: u64,
+    last_reason: notice::LastReason,
 }
 
 #[derive(Debug)]
@@ -70,6 +71,7 @@ impl<'o> Screen<'o> {
             person: Terminal::default(),
             asks: false,
             cuts: 0,
+            last_reason: notice::LastReason::default(),
         }
     }
 
@@ -176,7 +178,7 @@ impl<'o> Screen<'o> {
         self.step_done();
         let (word, text) = match pause_ms {
             Some(pause) => {
-                let pause = notice::pause(pause);
+                let (reason, pause) = (self.last_reason.tell(reason), notice::pause(pause));
                 ("retry", format!("{reason}; the next try is in {pause}"))
             }
             // The next update shows whether the run is retried, replaced or has failed.
@@ -331,6 +333,7 @@ impl<'o> Screen<'o> {
         let until = agent.pause.as_ref().map(|pause| show::second(&pause.until));
         let until = until.map(|until| format!("; the next attempt is not before {until} UTC"));
         let until = until.unwrap_or_default();
+        let reason = self.last_reason.tell(reason);
         self.headline(
             "retry",
             &self.paint.yellow(format_args!("{name}: {reason}{until}")),

@@ -56,7 +56,27 @@ pub(super) fn is_unanswered(error: &unisono_store::Error) -> bool {
     matches!(error, unisono_store::Error::Unreachable { .. })
 }
 
+/// Whether two tries failed in the same way.
+fn is_alike(before: &Error, now: &Error) -> bool {
+    match (before, now) {
+        (Error::Store(before), Error::Store(now)) if is_unanswered(before) => is_unanswered(now),
+        _ => before.to_string() == now.to_string(),
+    }
+}
+
 impl State {
+    /// Logs why the session cannot be opened, in short if the try before failed in the same way: while a
+    /// database is away, each session with open turns is tried again and again.
+    pub(super) fn log_failure(&self, error: &Error) {
+        let session = self.args.id;
+        match &self.phase {
+            Phase::Broken(before) if is_alike(before, error) => {
+                tracing::warn!(%session, "the session still cannot be opened");
+            }
+            _ => tracing::error!(%session, %error, "session cannot be opened"),
+        }
+    }
+
     /// Tries to make the session live again for a request. A try waits for the database: requests that
     /// came meanwhile do not wait once more.
     pub(super) async fn retry_for_request(&mut self, myself: &ActorRef<Msg>) {
@@ -99,5 +119,27 @@ impl State {
             // Already gone: the next opening tries.
             let _ = myself.send_message(Msg::RetryLoad);
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_database_that_does_not_answer_fails_in_one_way_whatever_it_says() {
+        let away = |reason: &str| {
+            let reason = reason.to_owned();
+            Error::from(unisono_store::Error::Unreachable { reason })
+        };
+        let full = |reason: &str| {
+            let reason = reason.to_owned();
+            Error::from(unisono_store::Error::DatabaseFull { reason })
+        };
+        assert!(is_alike(&away("refused"), &away("it does not answer")));
+        assert!(is_alike(&full("no space"), &full("no space")));
+        assert!(!is_alike(&away("refused"), &full("refused")));
+        assert!(!is_alike(&full("refused"), &away("refused")));
+        assert!(!is_alike(&full("no space"), &full("no inodes")));
     }
 }
