@@ -684,3 +684,34 @@ fn daemons_reach_each_other_by_tls_with_an_authority_of_their_own() {
         daemon.stop();
     }
 }
+
+#[test]
+fn old_sessions_that_another_daemon_works_on_are_left_to_it() {
+    let Some(server) = Server::database() else {
+        return;
+    };
+    let places = [steady_machine(&server, ""), steady_machine(&server, "")];
+    let one = daemon(&places[0]);
+    let (owned, idle) = (session(&one, "A talk."), session(&one, "Another."));
+    // Neither has changed for years, and no daemon works on the second one.
+    server.ask(&format!(
+        "UPDATE unisono_sessions SET updated_unix_ms = 0; \
+         UPDATE unisono_sessions SET owner = NULL WHERE session = '{idle}'"
+    ));
+    let settings = places[1].config();
+    let days = "[store]\nretention_days = 1\n";
+    places[1].set_config(settings.replace("[store]\n", days));
+    let other = daemon(&places[1]);
+    let is_deleted = |id: &str| {
+        let asked = format!("SELECT deleted FROM unisono_sessions WHERE session = '{id}'");
+        server.ask(&asked) == "t"
+    };
+    // They are looked at in the order of their ids.
+    until("no session is deleted", || is_deleted(&idle));
+    assert!(!is_deleted(&owned));
+    for daemon in [&one, &other] {
+        let found = daemon.get(&format!("/v1/sessions/{owned}")).expect(200);
+        assert_eq!(found.json()["messages"], 1);
+    }
+    [one, other].into_iter().for_each(Daemon::stop);
+}
