@@ -456,7 +456,9 @@ impl Engine for Postgres {
     }
 
     fn health(&self) -> Health {
-        match self.away.reason() {
+        // Its tables may be gone, or its role may have lost its rights.
+        let refused = || self.membership.as_ref()?.refusal();
+        match self.away.reason().or_else(refused) {
             Some(reason) => Health::Unreachable { reason },
             None => self.gate.health().unwrap_or(Health::Ok),
         }

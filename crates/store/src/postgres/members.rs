@@ -82,6 +82,8 @@ pub(super) struct Membership {
     is_spending: AtomicBool,
     /// Whether it has probed since another member's writes are refused.
     has_probed: AtomicBool,
+    /// Why the database refused the last beat.
+    refusal: Mutex<Option<String>>,
     beating: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -114,6 +116,7 @@ impl Membership {
             short_since: Mutex::default(),
             is_spending: AtomicBool::new(false),
             has_probed: AtomicBool::new(false),
+            refusal: Mutex::default(),
             beating: Mutex::default(),
         });
         membership.note_outage().await?;
@@ -217,10 +220,31 @@ impl Membership {
         loop {
             // Woken earlier if there is something to announce.
             let _ = timeout(pause, self.at_once.notified()).await;
-            pause = self.beat().await.unwrap_or_else(|error| {
-                tracing::debug!(%error, "a beat did not come through");
-                self.pause()
-            });
+            let beat = self.beat().await;
+            self.note_refusal(beat.as_ref().err());
+            pause = beat.unwrap_or_else(|_| self.pause());
+        }
+    }
+
+    /// Why the database refused the last beat, such as because its tables are gone.
+    pub(super) fn refusal(&self) -> Option<String> {
+        lock(&self.refusal).clone()
+    }
+
+    fn note_refusal(&self, error: Option<&Error>) {
+        if let Some(error) = error {
+            tracing::debug!(%error, "a beat did not come through");
+        }
+        let reason = error.and_then(|error| match error {
+            Error::Database { reason } => Some(reason.clone()),
+            _ => None,
+        });
+        let before = std::mem::replace(&mut *lock(&self.refusal), reason.clone());
+        if let (None, Some(reason)) = (before, reason) {
+            tracing::error!(
+                reason,
+                "the database refuses the heartbeats of this program"
+            );
         }
     }
 

@@ -1,11 +1,13 @@
 //! Where the tables are, and how they are changed beside other programs.
 
+use std::time::Duration;
+
 use tokio_postgres::NoTls;
 use unisono_store::postgres::{Options, Postgres};
-use unisono_store::{Engine, Error, SessionId};
+use unisono_store::{Engine, Error, Health, SessionId};
 use unisono_test_postgres::Server;
 
-use crate::members::append;
+use crate::members::{LATE, append, member};
 use crate::postgres::{client, sql, store};
 
 const A: SessionId = SessionId::from_u128(0xA);
@@ -106,4 +108,34 @@ async fn the_statements_for_clients_change_tables_of_an_earlier_version_and_none
     let version = "SELECT version FROM unisono_schema";
     let version: i32 = client.query_one(version, &[]).await.unwrap().get(0);
     assert_eq!(version, 99);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_whose_tables_are_gone_is_not_healthy_until_they_are_back() {
+    let Some(made) = store("tables_gone").await else {
+        return;
+    };
+    made.close().await.unwrap();
+    let server = Server::shared().unwrap();
+    let engine = member("tables_gone", LATE).await;
+    assert_eq!(engine.health(), Health::Ok);
+    let until = async |is_so: fn(&Health) -> bool| {
+        for _ in 0..300 {
+            if is_so(&engine.health()) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        panic!("{:?}", engine.health());
+    };
+    let gone = "ALTER TABLE unisono_members RENAME TO members_of_before";
+    sql(server, "tables_gone", gone).await;
+    until(|health| {
+        matches!(health, Health::Unreachable { reason } if reason.contains("does not exist"))
+    })
+    .await;
+    let back = "ALTER TABLE members_of_before RENAME TO unisono_members";
+    sql(server, "tables_gone", back).await;
+    until(|health| *health == Health::Ok).await;
+    engine.close().await.unwrap();
 }
