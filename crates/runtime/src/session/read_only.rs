@@ -56,6 +56,11 @@ pub(super) fn is_unanswered(error: &unisono_store::Error) -> bool {
     matches!(error, unisono_store::Error::Unreachable { .. })
 }
 
+/// Whether the database refused a statement.
+fn is_refused(error: &unisono_store::Error) -> bool {
+    matches!(error, unisono_store::Error::Database { .. })
+}
+
 /// Whether two tries failed in the same way.
 fn is_alike(before: &Error, now: &Error) -> bool {
     match (before, now) {
@@ -103,21 +108,20 @@ impl State {
         }
     }
 
-    /// Schedules another try, if turns wait for it.
+    /// Schedules another try, if turns wait for it. A session that the database has refused leaves memory, so
+    /// that the next request opens it: the cause may be gone by then, such as a missing right of the role.
     pub(super) fn schedule_retry(&self, myself: &ActorRef<Msg>) {
-        let is_tried = match &self.phase {
-            Phase::ReadOnly(shown) => shown.is_kept(),
-            Phase::Broken(why) => is_transient(why),
-            _ => false,
+        let next = match &self.phase {
+            Phase::ReadOnly(shown) if shown.is_kept() => Msg::RetryLoad,
+            Phase::Broken(why) if is_transient(why) => Msg::RetryLoad,
+            Phase::Broken(Error::Store(why)) if is_refused(why) => Msg::Leave,
+            _ => return,
         };
-        if !is_tried {
-            return;
-        }
         let myself = myself.clone();
         tokio::spawn(async move {
             tokio::time::sleep(RETRY_AFTER).await;
             // Already gone: the next opening tries.
-            let _ = myself.send_message(Msg::RetryLoad);
+            let _ = myself.send_message(next);
         });
     }
 }

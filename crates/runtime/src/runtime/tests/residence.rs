@@ -1,5 +1,9 @@
 //! Sessions in memory are limited, deleted ones leave, and followers keep none in memory.
 
+use std::sync::atomic::AtomicBool;
+
+use unisono_store::{Claim, Engine, EngineFuture};
+
 use super::*;
 use crate::ResidenceBounds;
 
@@ -150,5 +154,49 @@ async fn a_live_session_is_opened_without_looking_for_it_in_the_store() {
     left(&handle).await;
     let gone = runtime.open(id).await;
     assert!(matches!(gone, Err(Error::UnknownSession(_))), "{gone:?}");
+    runtime.shutdown().await;
+}
+
+/// Refuses claims while it is told to, as a database does whose role lacks a right.
+struct Refusing(Memory, AtomicBool);
+
+impl Engine for Refusing {
+    unisono_store::forward_engine!(
+        0: append, read, put_checkpoint, latest_checkpoint, session, sessions, delete_session, health,
+        close
+    );
+
+    fn claim(&self, session: unisono_store::SessionId) -> EngineFuture<'_, Claim> {
+        if self.1.load(Ordering::SeqCst) {
+            let reason = "permission denied".to_owned();
+            let refused = Err(unisono_store::Error::Database { reason });
+            return Box::pin(std::future::ready(refused));
+        }
+        self.0.claim(session)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_the_database_refused_is_opened_when_it_is_asked_for_later() {
+    let engine = Arc::new(Refusing(Memory::new(), AtomicBool::new(false)));
+    let options = Options {
+        passivate_after: Duration::from_millis(1),
+        ..Options::default()
+    };
+    let journal = Journal::new(engine.clone());
+    let started = Runtime::start(journal, Extensions::default(), Models::default(), options);
+    let runtime = started.await.unwrap();
+    let handle = runtime.create(conversation(4)).await.unwrap();
+    left(&handle).await;
+    engine.1.store(true, Ordering::SeqCst);
+    let refused = runtime.open(handle.id()).await;
+    assert!(matches!(refused, Err(Error::Store(_))), "{refused:?}");
+    engine.1.store(false, Ordering::SeqCst);
+    let opened = async {
+        while runtime.open(handle.id()).await.is_err() {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, opened).await.unwrap();
     runtime.shutdown().await;
 }
