@@ -355,11 +355,13 @@ impl Membership {
         }
         let mut rows = rows.iter().map(|row| self.known(row, id));
         let own = rows.find(|known| known.member.is_self && known.instance == self.instance);
-        if self.holds_lease() && own.is_some_and(|own| own.member.is_alive) {
+        let own = own.map(|known| known.member);
+        if self.holds_lease() && own.as_ref().is_some_and(|own| own.is_alive) {
             return false;
         }
+        let age = own.map(|own| own.beat_age).unwrap_or_default();
         let seen = *lock(&self.seen);
-        self.note_absence(seen);
+        self.note_absence(absence::began(seen, Instant::now(), age));
         true
     }
 

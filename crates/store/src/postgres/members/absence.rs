@@ -44,9 +44,37 @@ impl Absence {
     }
 }
 
+/// When an absence began: at the last beat by this program's own clock, or as long ago as that is by the
+/// database's clock. If that clock was set forward, the beats of all programs look as old, and all of them
+/// have time to come back.
+pub(super) fn began(seen: Instant, now: Instant, age: Duration) -> Instant {
+    now.checked_sub(age).map_or(seen, |began| began.min(seen))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_clock_that_was_set_forward_gives_all_programs_time_to_come_back() {
+        let lease = Duration::from_secs(10);
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let rows = [
+            // The last beat, the return, the age of that beat, and from which age on another is gone.
+            (200, 201, 1, 11),
+            (200, 201, 60, 70),
+            (140, 200, 60, 70),
+            // The database was set back meanwhile, or another program has this one's row.
+            (140, 200, 0, 70),
+        ];
+        for (seen, now, age, gone) in rows {
+            let age = Duration::from_secs(age);
+            let absence = Absence::new(None, began(at(seen), at(now), age), at(now), lease);
+            let lease = Absence::lease_of_others(Some(absence), at(now), lease);
+            assert_eq!(lease.as_secs(), gone, "{seen} {now} {age:?}");
+        }
+    }
 
     #[test]
     fn programs_that_were_alive_before_an_absence_have_one_lease_to_come_back() {
