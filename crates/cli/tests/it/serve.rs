@@ -185,11 +185,10 @@ fn every_event_is_told_once_also_across_a_restart() {
     let path = format!("/v1/sessions/{id}/turns");
     let accept = [("Accept", "text/event-stream")];
     let task = json!({"task": "When?", "agents": ["facts"]});
-    let streamed: Vec<_> = daemon
-        .request_with("POST", &path, &accept, Some(&task))
-        .expect(200)
-        .events()
-        .collect();
+    let reply = daemon.request_with("POST", &path, &accept, Some(&task));
+    let reply = reply.expect(200);
+    assert_eq!(reply.header("x-accel-buffering"), Some("no"));
+    let streamed: Vec<_> = reply.events().collect();
     let last = streamed.last().unwrap();
     assert_eq!(last.name, "turn");
     let turn: Value = serde_json::from_str(&last.data).unwrap();

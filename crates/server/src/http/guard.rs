@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use axum::body::{Body, HttpBody as _};
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::Response;
 use futures_util::{StreamExt as _, stream};
@@ -23,6 +23,9 @@ use crate::audit::Note;
 
 /// Paths that need no token and are answered under any load.
 pub(super) const OPEN: [&str; 2] = ["/healthz", "/readyz"];
+
+/// Has a proxy such as nginx pass each event on when it comes, and not collect them.
+const UNBUFFERED: (HeaderName, &str) = (HeaderName::from_static("x-accel-buffering"), "no");
 
 /// Lets a request through, or says why not in the shape its client knows.
 pub(super) async fn guard(
@@ -138,8 +141,7 @@ fn while_valid(
     cookies: Option<HeaderMap>,
     answered: Response,
 ) -> Response {
-    let kind = answered.headers().get(header::CONTENT_TYPE);
-    let is_events = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"));
+    let is_events = has_events(answered.headers());
     let is_complete = answered.body().size_hint().exact().is_some();
     if is_complete || token.is_none() && cookies.is_none() {
         return answered;
@@ -164,6 +166,12 @@ fn while_valid(
         }
     };
     answered.map(|body| until(body, ended, is_events))
+}
+
+/// Whether an answer is a stream of events.
+fn has_events(headers: &HeaderMap) -> bool {
+    let kind = headers.get(header::CONTENT_TYPE);
+    kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"))
 }
 
 /// A body up to an end that may come earlier. Events just end there. Anything else breaks off: its
@@ -262,6 +270,10 @@ async fn answer(request: Request, next: Next) -> Response {
         headers
             .entry(name)
             .or_insert(HeaderValue::from_static(value));
+    }
+    if has_events(headers) {
+        let (name, value) = UNBUFFERED;
+        headers.insert(name, HeaderValue::from_static(value));
     }
     response
 }
