@@ -12,7 +12,8 @@ use crate::record::layout::Layout;
 
 /// Entries per read.
 const PAGE: usize = 4_096;
-/// Entries after which a claim of the journal writes a checkpoint of the state.
+/// Entries after which a claim of the journal writes a checkpoint of the state: opening the journal takes time
+/// only for the entries since then.
 const FOLD_AFTER: u64 = 1_024;
 
 /// The state of a journal: the fold of its entries.
@@ -37,6 +38,8 @@ pub(crate) struct SharedJournal<S> {
     epoch: Option<u64>,
     last: u64,
     state: S,
+    /// The last entry that the checkpoint covers.
+    saved: u64,
     /// The [lapses] of this program when it last read the whole journal; `None` if it has to read it again.
     lapses: Option<u64>,
 }
@@ -45,12 +48,13 @@ impl<S: State> SharedJournal<S> {
     /// Reads the journal, without a claim.
     pub(crate) async fn open(journal: &Journal) -> Result<Self> {
         let lapses = Some(lapses(journal));
-        let (state, last, _) = fold(journal).await?;
+        let (state, last, saved) = fold(journal).await?;
         Ok(Self {
             journal: journal.clone(),
             epoch: None,
             last,
             state,
+            saved,
             lapses,
         })
     }
@@ -73,7 +77,7 @@ impl<S: State> SharedJournal<S> {
     pub(crate) async fn refresh(&mut self) -> Result<bool> {
         let lapses = lapses(&self.journal);
         if self.lapses != Some(lapses) {
-            (self.state, self.last, _) = fold(&self.journal).await?;
+            (self.state, self.last, self.saved) = fold::<S>(&self.journal).await?;
             self.lapses = Some(lapses);
             return Ok(true);
         }
@@ -88,28 +92,46 @@ impl<S: State> SharedJournal<S> {
     pub(crate) async fn claim(&mut self) -> Result<bool> {
         let engine = self.journal.engine().clone();
         if self.journal.cluster().is_some() {
-            self.epoch = Some(join(engine.as_ref(), S::ID).await?.epoch);
-            return self.refresh().await;
+            let epoch = join(engine.as_ref(), S::ID).await?.epoch;
+            self.epoch = Some(epoch);
+            let is_new = self.refresh().await?;
+            if self.is_long() {
+                // A checkpoint stays: it is made of what the store has now.
+                (self.state, self.last, self.saved) = fold::<S>(&self.journal).await?;
+                if let Err(error) = self.save(epoch).await {
+                    tracing::debug!(%error, "a journal of the store gets its checkpoint later");
+                }
+            }
+            return Ok(is_new);
         }
         if self.epoch.is_some() {
             return Ok(false);
         }
+        let before = self.last;
         let claim = engine.claim(S::ID).await?;
-        let (state, last, folded) = fold::<S>(&self.journal).await?;
-        if last - folded > FOLD_AFTER {
-            let checkpoint = Checkpoint {
-                seq: last,
-                state: record::encode_entry(&state.save(), S::ID, last)?,
-            };
-            engine
-                .put_checkpoint(S::ID, claim.epoch, checkpoint)
-                .await?;
-        }
-        let is_new = last != self.last;
+        (self.state, self.last, self.saved) = fold::<S>(&self.journal).await?;
+        self.save(claim.epoch).await?;
         self.epoch = Some(claim.epoch);
-        self.last = last;
-        self.state = state;
-        Ok(is_new)
+        Ok(self.last != before)
+    }
+
+    /// Whether there are many entries since the last checkpoint.
+    fn is_long(&self) -> bool {
+        self.last.saturating_sub(self.saved) > FOLD_AFTER
+    }
+
+    /// Writes a checkpoint of the state, if there are many entries since the last one.
+    async fn save(&mut self, epoch: u64) -> Result<()> {
+        if self.is_long() {
+            let checkpoint = Checkpoint {
+                seq: self.last,
+                state: record::encode_entry(&self.state.save(), S::ID, self.last)?,
+            };
+            let engine = self.journal.engine();
+            engine.put_checkpoint(S::ID, epoch, checkpoint).await?;
+            self.saved = self.last;
+        }
+        Ok(())
     }
 
     /// Appends an entry; it is on disk when this returns. The caller has claimed the journal.

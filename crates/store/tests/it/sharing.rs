@@ -3,15 +3,17 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use unisono_context::Timestamp;
+use unisono_context::{Digest, Timestamp};
 use unisono_session::{Event, Fact};
 use unisono_store::postgres::Postgres;
+use unisono_store::tokens::{Scope, Token, TokenFact, Tokens};
 use unisono_store::{
     Announcement, Cluster, Deletion, Engine, Error, Journal, ProviderPause, SessionId, SessionInfo,
 };
+use unisono_test_postgres::Server;
 
 use crate::members::{LATE, append, beat, cluster, member, own_id};
-use crate::postgres::store;
+use crate::postgres::{sql, store};
 
 const A: SessionId = SessionId::from_u128(0xA);
 
@@ -315,6 +317,38 @@ async fn an_owner_sees_the_sessions_of_all_programs_at_once() {
     assert_eq!(listed(other).await, [1, 3, 11, 14]);
     assert_eq!(of_bob(one).await, [2, 4, 5, 15]);
     assert_eq!(of_bob(other).await, [2, 4, 5, 15]);
+    for journal in journals {
+        journal.close().await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_long_journal_of_all_programs_is_read_from_a_checkpoint() {
+    let Some(engines) = two("long_journal").await else {
+        return;
+    };
+    let journals = engines.map(|engine| Journal::new(Arc::new(engine)));
+    let mut tokens = Tokens::open(&journals[0]).await.unwrap();
+    tokens.claim().await.unwrap();
+    for n in 0..1_030_u32 {
+        let token = Token {
+            name: format!("t{}", n % 10).into(),
+            digest: Digest::of_bytes(&n.to_be_bytes()),
+            scope: Scope::Read,
+            owner: None,
+            created: Timestamp(1),
+            expires: None,
+        };
+        tokens.append(TokenFact::Created { token }).await.unwrap();
+    }
+    tokens.claim().await.unwrap();
+    // The entries before the checkpoint are not read.
+    let server = Server::shared().unwrap();
+    let first = "DELETE FROM unisono_events WHERE seq < 1000";
+    sql(server, "long_journal", first).await;
+    let theirs = Tokens::open(&journals[1]).await.unwrap();
+    assert_eq!(theirs.known().len(), 10);
+    assert_eq!(theirs.known(), tokens.known());
     for journal in journals {
         journal.close().await.unwrap();
     }
