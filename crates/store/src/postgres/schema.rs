@@ -32,6 +32,11 @@ SELECT set_config('search_path', quote_ident(nspname), true)
 FROM pg_class JOIN pg_namespace ON pg_namespace.oid = pg_class.relnamespace
 WHERE pg_class.oid = to_regclass('unisono_schema')";
 
+/// Ends the wait of a transaction for another one that holds a table, such as a backup: meanwhile all programs
+/// that use the table would wait for this transaction. A limit that the operator has set stays.
+const WAIT_BRIEFLY: &str = "\
+SELECT set_config('lock_timeout', '2s', true) WHERE current_setting('lock_timeout') = '0'";
+
 /// The statements that create the tables, or migrate those of an earlier version.
 macro_rules! ddl {
     () => {
@@ -235,6 +240,9 @@ pub(super) async fn prepare(client: &mut Client) -> Result<()> {
             return Ok(());
         }
     }
+    // Another program that makes the tables is waited for as long as it takes.
+    let limited = transaction.execute(WAIT_BRIEFLY, &[]);
+    limited.await.map_err(failed("make its tables"))?;
     if let Err(error) = transaction.batch_execute(DDL).await {
         return Err(not_made(error));
     }
@@ -274,6 +282,12 @@ async fn version(client: &Client) -> Result<Option<i32>> {
 fn not_made(error: tokio_postgres::Error) -> Error {
     let code = error.code().cloned();
     let reason = DetailedError(&error).to_string();
+    if code == Some(SqlState::LOCK_NOT_AVAILABLE) {
+        let reason = format!(
+            "its tables have to be changed, and another transaction holds them, such as that of a backup: {reason}"
+        );
+        return Error::Unreachable { reason };
+    }
     let reason = if code == Some(SqlState::INSUFFICIENT_PRIVILEGE) {
         format!(
             "its tables are not there or of an earlier version, and this role may not change that \
