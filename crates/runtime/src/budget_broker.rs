@@ -13,6 +13,8 @@ mod beats;
 mod handle;
 mod other_programs;
 mod settle;
+#[cfg(test)]
+mod tests;
 mod waiting;
 
 use std::collections::{BTreeSet, HashMap};
@@ -176,6 +178,12 @@ impl State {
     async fn on_settle(&mut self, sessions: Vec<SessionId>) {
         for session in sessions {
             if !self.broker.holders().any(|holder| holder == session) {
+                continue;
+            }
+            // If a request has opened it meanwhile, its journal may lack what it reserves: it returns the
+            // rest by itself.
+            let holder = self.holders.get(&session);
+            if holder.is_some_and(|holder| (holder.recall.0)()) {
                 continue;
             }
             match session_use(&self.journal, session).await {
