@@ -18,6 +18,7 @@ macro_rules! boxed {
 }
 
 mod batch;
+mod cancel;
 mod check;
 mod error_kind;
 mod hosts;
@@ -269,7 +270,7 @@ impl Postgres {
                 [&session.0, &member, &lease_ms, &members::NOBODY, &others_ms];
             let claimed = held.query(CLAIM, &parameters);
             let Ok(claimed) = timeout_at(until, claimed).await else {
-                self.changes.broke(&held).await;
+                self.changes.abandon(&held).await;
                 return Err(self.unreachable("it does not answer"));
             };
             match claimed {

@@ -15,7 +15,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::check::{self, Role};
 use super::error_kind::{DetailedError, ErrorKind, failed, lost_statement, refused};
-use super::{Options, hosts, tls};
+use super::{Options, cancel, hosts, tls};
 use crate::error::{Error, Result};
 
 /// The pauses between attempts to connect; each is twice the one before it.
@@ -256,7 +256,7 @@ impl Link {
                 Err(failed("read")(error))
             }
             Err(_) => {
-                self.broke(session).await;
+                self.abandon(session).await;
                 Err(hangs())
             }
         }
@@ -290,6 +290,12 @@ impl Link {
         if matches!(kind, ErrorKind::Again | ErrorKind::LostStatement) {
             sleep(FIRST_PAUSE).await;
         }
+    }
+
+    /// Discards a session whose statement has no answer, and has the server end the statement.
+    pub(super) async fn abandon(&self, session: &Arc<Session>) {
+        self.broke(session).await;
+        cancel::cancel(&session.client, &self.options);
     }
 
     /// Discards a session whose connection broke.

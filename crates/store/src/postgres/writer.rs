@@ -243,7 +243,7 @@ async fn carry_out(
         Ok(Ok(())) => return,
         Ok(Err(error)) => error,
         Err(_) => {
-            link.broke(&session).await;
+            link.abandon(&session).await;
             let reason = format!("it has not answered for {} s", STUCK_AFTER.as_secs());
             return give_up(batch, &Error::Unreachable { reason });
         }

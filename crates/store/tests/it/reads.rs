@@ -1,4 +1,4 @@
-//! Which connections the reads of a PostgreSQL store use.
+//! Which connections the reads of a PostgreSQL store use, and what stays of a read without an answer.
 
 use std::future::poll_fn;
 use std::task::Poll;
@@ -55,4 +55,41 @@ async fn reads_share_a_connection_and_many_do_not_hold_up_another() {
     }
     engine.close().await.unwrap();
     owner.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_read_that_is_given_up_does_not_wait_at_the_server_any_longer() {
+    let Some(made) = store("given_up").await else {
+        return;
+    };
+    made.close().await.unwrap();
+    let server = Server::shared().unwrap();
+    let url = server.url("given_up") + "&application_name=given_up";
+    let options = Options::new(&url, None).unwrap();
+    let engine = Postgres::open(options.patience(Duration::from_secs(1)));
+    let engine = engine.await.unwrap();
+    let watching = client(server, "given_up").await;
+    let mut holding = client(server, "given_up").await;
+    let held = holding.transaction().await.unwrap();
+    let lock = "LOCK TABLE unisono_sessions IN ACCESS EXCLUSIVE MODE";
+    held.batch_execute(lock).await.unwrap();
+    for _ in 0..3 {
+        assert!(engine.session(A).await.is_err());
+    }
+    let waiting = "SELECT count(*) FROM pg_stat_activity \
+                   WHERE application_name = 'given_up' AND wait_event_type = 'Lock'";
+    let latest = Instant::now() + Duration::from_secs(30);
+    while watching
+        .query_one(waiting, &[])
+        .await
+        .unwrap()
+        .get::<_, i64>(0)
+        != 0
+    {
+        assert!(Instant::now() < latest, "each read stays at the server");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    held.commit().await.unwrap();
+    assert_eq!(engine.session(A).await.unwrap(), None);
+    engine.close().await.unwrap();
 }
