@@ -25,7 +25,7 @@ impl Absence {
     ) -> Absence {
         let joined = before.filter(|before| seen < before.until + lease);
         Absence {
-            since: joined.map_or(seen, |before| before.since),
+            since: joined.map_or(seen, |before| before.since.min(seen)),
             until: now,
         }
     }
@@ -74,6 +74,12 @@ mod tests {
             let lease = Absence::lease_of_others(Some(absence), at(now), lease);
             assert_eq!(lease.as_secs(), gone, "{seen} {now} {age:?}");
         }
+        // Right after another absence.
+        let before = Absence::new(None, at(190), at(201), lease);
+        let began = began(at(204), at(205), Duration::from_secs(60));
+        let absence = Absence::new(Some(before), began, at(205), lease);
+        let of_others = Absence::lease_of_others(Some(absence), at(205), lease);
+        assert_eq!(of_others.as_secs(), 70);
     }
 
     #[test]
