@@ -90,7 +90,9 @@ WHERE $2::uuid IS NULL
 ON CONFLICT (session) DO UPDATE SET epoch = known.epoch + 1, deleted = false,
     created_unix_ms =
         CASE WHEN known.deleted THEN excluded.created_unix_ms ELSE known.created_unix_ms END,
-    updated_unix_ms = excluded.updated_unix_ms, owner = excluded.owner
+    updated_unix_ms =
+        CASE WHEN known.deleted THEN excluded.updated_unix_ms ELSE known.updated_unix_ms END,
+    owner = excluded.owner
 WHERE known.deleted OR known.owner IS NULL OR excluded.owner IS NULL
     OR known.owner = excluded.owner
     OR known.owner <> $4 AND NOT EXISTS (SELECT FROM unisono_members AS other WHERE other.member = known.owner

@@ -1,6 +1,7 @@
 //! The tests that every engine must pass, run with each of them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use unisono_store::{
     Append, Checkpoint, Claim, DELETED_USAGE, Deletion, Disk, Engine, Error, Event, Health,
@@ -153,6 +154,7 @@ async fn events_come_back_as_written(engine: Subject) {
         (A, 3, 1, 8)
     );
     assert!(info.created_unix_ms > 0 && info.updated_unix_ms >= info.created_unix_ms);
+    tokio::time::sleep(Duration::from_millis(5)).await;
     assert_eq!(
         claim(&*engine, A).await,
         Claim {
@@ -160,6 +162,9 @@ async fn events_come_back_as_written(engine: Subject) {
             last_seq: 3
         }
     );
+    // A claim writes nothing to the session.
+    let claimed = engine.session(A).await.unwrap().unwrap();
+    assert_eq!(claimed.updated_unix_ms, info.updated_unix_ms);
 }
 
 async fn a_read_is_a_window(engine: Subject) {
