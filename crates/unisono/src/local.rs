@@ -111,6 +111,8 @@ pub(crate) struct Shared {
     journal: Journal,
     /// The runtime; none if sessions are only read.
     runtime: Option<Runtime>,
+    /// The async executor of the runtime.
+    executor: Option<tokio::runtime::Handle>,
     /// The search index, if sessions are only read; opened when it is used.
     search: OnceLock<Search>,
     /// Its directory; none: it is built in memory.
@@ -197,6 +199,7 @@ impl Local {
             reloads: watch::Sender::new(None),
             journal: opened.journal,
             runtime: None,
+            executor: None,
             search: OnceLock::new(),
             search_index: None,
             last_view: Mutex::default(),
@@ -274,6 +277,7 @@ impl Local {
             let runtime = runtime.await?;
             local.server_skills.connect(runtime.skill_reader());
             local.runtime = Some(runtime);
+            local.executor = tokio::runtime::Handle::try_current().ok();
             Ok(local.into())
         }
         // Callers' crates do not compile it again.

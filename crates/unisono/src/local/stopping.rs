@@ -37,14 +37,16 @@ impl Local {
 }
 
 /// A value that is dropped without [`Local::shutdown`] stops in the background and closes its
-/// store. If there is no async runtime any more, its actors have ended with it.
+/// store, also if it is dropped outside of an async executor. If its own executor has ended, so have
+/// its actors.
 impl Drop for Shared {
     fn drop(&mut self) {
         let Some(runtime) = self.runtime.take() else {
             return;
         };
         let (learnt, journal) = (self.learnt.clone(), self.journal.clone());
-        if let Ok(executor) = tokio::runtime::Handle::try_current() {
+        let executor = tokio::runtime::Handle::try_current().ok();
+        if let Some(executor) = executor.or_else(|| self.executor.take()) {
             executor.spawn(async move {
                 runtime.shutdown().await;
                 learnt.keep();

@@ -324,20 +324,43 @@ async fn a_program_that_drops_its_service_in_a_turn_frees_the_store_and_loses_no
     began.notified().await;
     let id = session.id();
     drop((local, session));
-    // The store is freed in the background.
-    let mut started = start(true).await;
-    for _ in 0..1_000 {
-        if started.is_ok() {
-            break;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-        started = start(true).await;
-    }
-    let local = started.unwrap();
+    let local = started_when_free(|| start(true)).await;
     let finished = local.resume(id).await.unwrap();
     assert_eq!(
         (finished[0].turn, &finished[0].outcome),
         (turn, &Outcome::Answered)
     );
     local.shutdown().await;
+}
+
+/// Starts a program as soon as its store is free, which happens in the background.
+async fn started_when_free<F, E>(start: impl Fn() -> F) -> Local
+where
+    F: Future<Output = Result<Local, E>>,
+    E: std::fmt::Debug,
+{
+    let mut started = start().await;
+    for _ in 0..1_000 {
+        if started.is_ok() {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        started = start().await;
+    }
+    started.unwrap()
+}
+
+#[test]
+fn a_program_that_drops_its_service_outside_of_its_executor_frees_the_store() {
+    let dir = tempfile::tempdir().unwrap();
+    let start = || {
+        let program = program(extensions()).store(dir.path().join("store"));
+        program.start()
+    };
+    let executor = tokio::runtime::Runtime::new().unwrap();
+    drop(executor.block_on(start()).unwrap());
+    executor.block_on(async {
+        let local = started_when_free(start).await;
+        local.shutdown().await;
+    });
 }
