@@ -1,10 +1,14 @@
 //! Agents that panic, fail, hang: each run ends in a recorded state and its siblings go on.
 
+use unisono_model::language::{Completion, LanguageModel, Request};
+use unisono_model::prompt::{Prefix, Shared};
 use unisono_session::agent::{Definition, OnFailure};
 use unisono_session::event::{Fact, Outcome};
 use unisono_session::run::{Ending, RunCause};
 use unisono_tests::agents::{Echo, Failing, Hanging, Panicking, Tally};
-use unisono_tests::scenario::{definition, facts_until_end, new_session, new_turn, until, wait};
+use unisono_tests::scenario::{
+    definition, facts_until_end, model_driven, new_session, new_turn, until, wait,
+};
 use unisono_tests::{Scenario, scenario};
 
 fn retrying(id: &str, retries: u32) -> Definition {
@@ -75,6 +79,37 @@ async fn a_panicking_agent_is_tried_again_and_its_siblings_are_unharmed() {
         [2, 3]
     );
     assert!(retried[0].1.contains("told to panic"), "{retried:?}");
+}
+
+/// Panics when it renders a context.
+struct Unrendered;
+
+impl LanguageModel for Unrendered {
+    fn render(&self, shared: &Shared<'_>) -> Prefix {
+        assert!(shared.snapshot.is_none(), "the model was told to panic");
+        Prefix::new("")
+    }
+
+    fn complete(&self, _: Request) -> Completion<'_> {
+        Box::pin(std::future::pending())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_model_that_panics_at_a_context_fails_the_turn_and_not_the_session() {
+    // A short context is rendered by the session, a long one on another thread.
+    for messages in [8, 200] {
+        let plan = scenario()
+            .messages(messages)
+            .model("test/scripted", Unrendered)
+            .led_by(model_driven("lead", &[]));
+        let (outcome, _) = run(&plan).await;
+        let Outcome::Failed { code, reason } = &outcome else {
+            panic!("{outcome:?}");
+        };
+        assert_eq!(&**code, "render_failed");
+        assert!(reason.contains("told to panic"), "{reason}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,5 +1,6 @@
 //! Failed attempts: the cause decides about another attempt.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use unisono_model::language::{Class, Error};
@@ -54,6 +55,13 @@ pub(crate) const fn cause_of_class(class: Class) -> RunCause {
         Class::BadReply | Class::TooLarge => RunCause::BadOutput,
         Class::Internal => RunCause::Model,
     }
+}
+
+/// The message of a panic.
+pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("it does not say why")
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
 //! Tools that are part of the program.
 
-use std::any::Any;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -12,6 +11,7 @@ use unisono_session::assignment::ToolJob;
 use unisono_session::run::calls::CallOutput;
 use unisono_session::tool::Contract;
 
+use crate::failure::panic_text;
 use crate::mcp::{ToolOffer, output};
 
 /// A tool implemented in Rust. Its calls are journaled, approved and repeated like those of
@@ -160,10 +160,4 @@ pub(crate) async fn call(tool: Arc<dyn AnyTool>, job: &ToolJob) -> CallOutput {
         output::truncate_middle(&content.into(), job.max_chars),
         is_error,
     )
-}
-
-fn panic_text(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("it does not say why")
 }

@@ -1,21 +1,24 @@
 //! Carries out effects, each in its own task that sends the result back to the session.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use ractor::ActorRef;
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use unisono_context::tokens::Count;
-use unisono_context::{Digest, Encoding, MessageId, Timestamp};
+use unisono_context::{Digest, Encoding, MessageId, Snapshot, Timestamp, Tokens};
 use unisono_session::assignment::{HookJob, RunAssignment};
 use unisono_session::machine::{AttemptEnd, Counted};
 use unisono_session::measure::MeasureRequest;
 use unisono_session::pending_effects::{CountRequest, RenderRequest};
 use unisono_session::run::RunCause;
-use unisono_session::{Effect, Input};
+use unisono_session::{Definition, Effect, Input};
 
 use crate::attachments;
 use crate::clock;
 use crate::concurrency::RunPermits;
+use crate::env::Env;
 use crate::measure;
 use crate::pool_port::{Attempt, AttemptReply};
 use crate::session_port::Port;
@@ -113,7 +116,7 @@ fn render(args: &Args, myself: &ActorRef<Msg>, request: RenderRequest) {
     let snapshot = request.snapshot.clone();
     let rendering = move |loaded: Result<(), String>| {
         let turn = request.turn;
-        let prefixes = loaded.map(|()| render::groups(&request, &env.models));
+        let prefixes = loaded.and_then(|()| render::try_groups(&request, &env.models));
         let prefixes = prefixes.map_err(Into::into);
         // A session that died meanwhile requests it again when it returns.
         let _ = myself.send_message(Msg::Rendered { turn, prefixes });
@@ -226,22 +229,19 @@ fn measure(args: &Args, myself: &ActorRef<Msg>, request: MeasureRequest) {
             snapshot,
             estimated,
         } = request;
-        let counted = async {
-            let model = env.models.get(&agent.model).map_err(|e| e.to_string())?;
-            // Without its attachments it would be counted too short.
-            attachments::load(&env.journal, &snapshot).await?;
-            let counted = measure::context(model.as_ref(), &agent, snapshot).await;
-            counted.map_err(|error| error.to_string())
-        };
-        let reported = match tokio::time::timeout(MEASURING, counted).await {
-            Ok(Ok(reported)) => reported,
-            Ok(Err(reason)) => {
-                tracing::warn!(model = &*agent.model, reason, "not counted by the provider");
-                None
-            }
-            Err(_) => None,
-        };
         let model = agent.model.clone();
+        // In a task of its own, because a model may panic. It ends with the timeout.
+        let mut counting = JoinSet::new();
+        counting.spawn(count_by_provider(env, agent, snapshot));
+        let counted = match tokio::time::timeout(MEASURING, counting.join_next()).await {
+            Ok(Some(Ok(counted))) => counted,
+            Ok(Some(Err(panicked))) => Err(panicked.to_string()),
+            Ok(None) | Err(_) => Ok(None),
+        };
+        let reported = counted.unwrap_or_else(|reason| {
+            tracing::warn!(model = &*model, reason, "not counted by the provider");
+            None
+        });
         let measured = Input::Measured {
             turn,
             model,
@@ -250,6 +250,18 @@ fn measure(args: &Args, myself: &ActorRef<Msg>, request: MeasureRequest) {
         };
         feed(&myself, measured);
     });
+}
+
+async fn count_by_provider(
+    env: Arc<Env>,
+    agent: Arc<Definition>,
+    snapshot: Arc<Snapshot>,
+) -> Result<Option<Tokens>, String> {
+    let model = env.models.get(&agent.model).map_err(|e| e.to_string())?;
+    // Without its attachments it would be counted too short.
+    attachments::load(&env.journal, &snapshot).await?;
+    let counted = measure::context(model.as_ref(), &agent, snapshot).await;
+    counted.map_err(|error| error.to_string())
 }
 
 fn wake(live: &mut Live, myself: &ActorRef<Msg>, at: Timestamp) {

@@ -1,6 +1,7 @@
 //! Renders a frozen context: once for all agents that read the same bytes.
 
 use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use unisono_context::{Digest, Snapshot, Tokens};
@@ -12,6 +13,7 @@ use unisono_session::agent::AgentKind;
 use unisono_session::pending_effects::RenderRequest;
 
 use crate::agent;
+use crate::failure::panic_text;
 
 /// The maximum size of a context that the session renders itself, which is faster than using
 /// another thread.
@@ -22,6 +24,15 @@ pub(crate) fn is_short(snapshot: &Snapshot) -> bool {
     let counts = snapshot.counts();
     let known = counts.iter().next();
     known.is_some_and(|(_, count)| count.tokens <= SHORT_CONTEXT)
+}
+
+/// As [`groups`]. An error says that a model panicked: the turn fails, and its session goes on.
+pub(crate) fn try_groups(
+    request: &RenderRequest,
+    models: &Models,
+) -> Result<HashMap<Digest, Prefix>, String> {
+    let rendered = catch_unwind(AssertUnwindSafe(|| groups(request, models)));
+    rendered.map_err(|panic| format!("a model panicked: {}", panic_text(panic.as_ref())))
 }
 
 /// One rendering per audience; its agents share the bytes.
