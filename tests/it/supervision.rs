@@ -2,6 +2,7 @@
 
 use unisono_model::language::{Completion, LanguageModel, Request};
 use unisono_model::prompt::{Prefix, Shared};
+use unisono_session::State;
 use unisono_session::agent::{Definition, OnFailure};
 use unisono_session::event::{Fact, Outcome};
 use unisono_session::run::{Ending, RunCause};
@@ -110,6 +111,30 @@ async fn a_model_that_panics_at_a_context_fails_the_turn_and_not_the_session() {
         assert_eq!(&**code, "render_failed");
         assert!(reason.contains("told to panic"), "{reason}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_inspection_that_panics_stops_nobody_else() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let tally = Tally::default();
+    let plan = scenario().lead(definition("lead"), Hanging(tally.clone()));
+    let world = plan.start(directory.path()).await;
+    let (handle, turn) = world.ask(&plan, "What is due when?").await;
+    until(|| tally.of("started") == 1).await;
+    let looking = handle.clone();
+    let looked = tokio::spawn(async move {
+        let look = |state: &State| assert_eq!(state.events(), 0, "told to panic");
+        looking.inspect(look).await
+    });
+    assert!(looked.await.expect_err("it panics").is_panic());
+    let open = handle
+        .inspect(move |state| state.turn(turn).is_some())
+        .await;
+    assert!(open.expect("inspected"));
+    assert_eq!((tally.of("started"), tally.of("dropped")), (1, 0));
+    handle.cancel(turn).await.expect("cancelled");
+    drop(handle);
+    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,5 +1,6 @@
 //! The handle of a session for clients.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -241,7 +242,7 @@ impl Handle {
     }
 
     /// Inspects the session's state inside its actor: keep it short. Returns after everything that
-    /// was seen is on disk.
+    /// was seen is on disk. A panic of `look` is passed on to the caller.
     pub async fn inspect<T: Send + 'static>(
         &self,
         look: impl Fn(&State) -> T + Clone + Send + 'static,
@@ -251,13 +252,18 @@ impl Handle {
         let make = move |reply| {
             let (look, seen) = (look.clone(), slot.clone());
             let look = move |state: &State| {
-                *seen.lock().unwrap_or_else(PoisonError::into_inner) = Some(look(state));
+                // A panic is the caller's: the session has other clients, and works.
+                let looked = catch_unwind(AssertUnwindSafe(|| look(state)));
+                *seen.lock().unwrap_or_else(PoisonError::into_inner) = Some(looked);
             };
             Msg::Inspect(Box::new(look), reply)
         };
         self.request_reply(make).await??;
-        let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
-        seen.take().ok_or(Error::Unavailable("session"))
+        let seen = seen.lock().unwrap_or_else(PoisonError::into_inner).take();
+        match seen.ok_or(Error::Unavailable("session"))? {
+            Ok(seen) => Ok(seen),
+            Err(panic) => resume_unwind(panic),
+        }
     }
 
     /// The session's durable events after sequence number `after` (0: all), and later ones.
