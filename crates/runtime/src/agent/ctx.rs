@@ -24,7 +24,6 @@ use super::request::reply_count;
 use super::spending::AuxiliaryUsageTotal;
 use super::waiting::Waiting;
 use crate::failure::{self, Failure};
-use crate::limit::Pause;
 use crate::reservation::{self, ReservedCall};
 use crate::session_port::Port;
 
@@ -62,8 +61,6 @@ struct Inner {
     port: Port,
     models: Models,
     waiting: Waiting,
-    /// Pauses the watchdog until the model begins to reply.
-    unanswered: Mutex<Option<Pause>>,
     /// The number of model calls of this attempt, recorded replies included.
     calls: AtomicU32,
     /// The number of rounds that the author's code delegated in this attempt.
@@ -98,7 +95,6 @@ impl Ctx {
         let inner = Inner {
             calls,
             auxiliary: AuxiliaryUsageTotal::from_steps(&assignment.steps),
-            unanswered: Mutex::default(),
             assignment,
             prefix,
             cancelled,
@@ -223,11 +219,16 @@ impl Ctx {
             ctx.report_spent(number, AuxiliaryUsage { usage, fallback });
         });
         self.progress(format!("asking {}", self.definition().model));
-        // Until the reply begins, the model's own timeouts limit the wait.
-        let waiting = self.inner.waiting.watchdog.pause();
-        *lock(&self.inner.unanswered) = Some(waiting);
+        // Until the reply begins, the model's own timeouts limit the wait. An agent may have several
+        // requests at once, and give one up.
+        let waiting = Arc::new(Mutex::new(Some(self.inner.waiting.watchdog.pause())));
+        let (ctx, begun) = (self.clone(), Arc::downgrade(&waiting));
+        request.listener = request.listener.with_activity(move || {
+            ctx.inner.waiting.watchdog.renew();
+            drop(begun.upgrade().and_then(|waiting| lock(&waiting).take()));
+        });
         let replied = complete_up_to_stop(&*model, request).await;
-        drop(self.begun_to_reply());
+        drop(waiting);
         match replied {
             Ok(reply) => Ok(Ok(PaidReply { reply, call })),
             Err(error) => {
@@ -235,10 +236,6 @@ impl Ctx {
                 Ok(Err(error))
             }
         }
-    }
-
-    fn begun_to_reply(&self) -> Option<Pause> {
-        lock(&self.inner.unanswered).take()
     }
 
     /// The number of the next model call.

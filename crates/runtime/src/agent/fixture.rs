@@ -58,6 +58,7 @@ pub(crate) struct Attempt {
     pub(crate) call_cap: CallCap,
     pub(crate) results: Vec<DelegateResult>,
     pub(crate) limit: Limit,
+    pub(crate) watchdog: Watchdog,
 }
 
 /// A session port that records its calls.
@@ -349,6 +350,7 @@ impl Attempt {
             call_cap: CallCap::default(),
             results: Vec::new(),
             limit: Limit::new(),
+            watchdog: Watchdog::new(),
         }
     }
 
@@ -424,7 +426,7 @@ impl Attempt {
             self.models.clone(),
             Waiting::new(
                 self.limit.clone(),
-                Watchdog::new(),
+                self.watchdog.clone(),
                 None,
                 Default::default(),
             ),

@@ -1,9 +1,11 @@
-//! Durable steps.
+//! Durable steps, and requests to the model.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use unisono_model::language::{Completion, LanguageModel, Models, Reply, Request};
 use unisono_session::agent::AgentKind;
 use unisono_session::run::{RunCause, Step};
 
@@ -100,4 +102,48 @@ async fn a_recorded_result_of_another_type_is_an_error() {
     let text = &failure.reason;
     assert!(text.contains("step \"scan\": recorded result"), "{failure}");
     assert_eq!(ran.into_inner(), 0);
+}
+
+/// Replies to the task `quick` at once, and to any other after a while.
+struct Slow;
+
+const WHILE: Duration = Duration::from_secs(60);
+
+impl LanguageModel for Slow {
+    fn complete(&self, request: Request) -> Completion<'_> {
+        Box::pin(async move {
+            if &*request.task != "quick" {
+                tokio::time::sleep(WHILE).await;
+            }
+            Ok(Reply::text("done"))
+        })
+    }
+}
+
+fn slow_attempt() -> Attempt {
+    let mut attempt = attempt();
+    let model = attempt.definition.model.clone();
+    attempt.models = Models::default().with(model, Slow);
+    attempt
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_with_an_unanswered_request_is_not_stuck() {
+    let attempt = slow_attempt();
+    let ctx = attempt.ctx();
+    let asked = async { tokio::join!(ctx.ask_model("quick"), ctx.ask_model("slow")) };
+    tokio::select! {
+        (quick, slow) = asked => assert!(quick.is_ok() && slow.is_ok()),
+        () = attempt.watchdog.expired(WHILE / 4) => panic!("its second request waits"),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_that_gives_up_a_request_may_be_stuck() {
+    let attempt = slow_attempt();
+    let ctx = attempt.ctx();
+    let asked = tokio::time::timeout(WHILE / 2, ctx.ask_model("slow")).await;
+    assert!(asked.is_err());
+    let stuck = attempt.watchdog.expired(WHILE / 4);
+    assert!(tokio::time::timeout(WHILE, stuck).await.is_ok());
 }

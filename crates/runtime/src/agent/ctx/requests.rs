@@ -48,11 +48,6 @@ impl Ctx {
             }
         });
         let ctx = self.clone();
-        let listener = listener.with_activity(move || {
-            ctx.inner.waiting.watchdog.renew();
-            drop(ctx.begun_to_reply());
-        });
-        let ctx = self.clone();
         let listener = listener.with_cache_ready(move || {
             ctx.inner.cache_ready.get_or_init(clock::now);
         });
