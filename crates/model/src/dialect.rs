@@ -15,6 +15,7 @@ mod anthropic;
 mod borrowed;
 mod calls;
 mod contents;
+mod counts;
 mod exchange;
 #[cfg(test)]
 mod fixture;

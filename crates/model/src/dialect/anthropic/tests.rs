@@ -310,6 +310,14 @@ fn a_whole_reply() {
 }
 
 #[test]
+fn a_usage_with_fractions_and_impossible_numbers_loses_no_reply() {
+    let body = r#"{"content":[{"type":"text","text":"yes"}],"stop_reason":"end_turn",
+        "usage":{"input_tokens":12.0,"cache_read_input_tokens":-1,"output_tokens":3}}"#;
+    let reply = DIALECT.parse_document(body.as_bytes()).unwrap();
+    assert_eq!((&*reply.text, reply.usage), ("yes", usage(12, 3, 0, 0)));
+}
+
+#[test]
 fn counts() {
     assert_eq!(
         DIALECT.parse_token_count(br#"{"input_tokens":403}"#),

@@ -11,6 +11,7 @@ use unisono_context::call::Usage;
 use super::refusal::Problem;
 use crate::dialect::Failure;
 use crate::dialect::borrowed::Str;
+use crate::dialect::counts::tokens;
 
 #[derive(Deserialize)]
 pub(super) struct Event<'a> {
@@ -131,9 +132,13 @@ pub(super) struct Details<'a> {
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct Counts {
     /// Neither read from a cache nor written to one.
+    #[serde(default, deserialize_with = "tokens")]
     pub(super) input_tokens: Option<u64>,
+    #[serde(default, deserialize_with = "tokens")]
     pub(super) cache_read_input_tokens: Option<u64>,
+    #[serde(default, deserialize_with = "tokens")]
     pub(super) cache_creation_input_tokens: Option<u64>,
+    #[serde(default, deserialize_with = "tokens")]
     pub(super) output_tokens: Option<u64>,
 }
 

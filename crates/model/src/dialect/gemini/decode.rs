@@ -13,6 +13,7 @@ use unisono_context::call::{Reply, Stop, ToolCall, Usage};
 
 use super::refusal::{self, Problem};
 use crate::dialect::borrowed::Str;
+use crate::dialect::counts::tokens_or_zero;
 use crate::dialect::{Decoded, DecodedEvent, Failure, refusal as shared};
 use crate::language::Class;
 use crate::sse;
@@ -106,10 +107,15 @@ struct Feedback<'a> {
 #[serde(rename_all = "camelCase", default)]
 struct Counts {
     /// Including those read from a cache.
+    #[serde(deserialize_with = "tokens_or_zero")]
     prompt_token_count: u64,
+    #[serde(deserialize_with = "tokens_or_zero")]
     cached_content_token_count: u64,
+    #[serde(deserialize_with = "tokens_or_zero")]
     candidates_token_count: u64,
+    #[serde(deserialize_with = "tokens_or_zero")]
     thoughts_token_count: u64,
+    #[serde(deserialize_with = "tokens_or_zero")]
     tool_use_prompt_token_count: u64,
 }
 

@@ -326,6 +326,20 @@ fn a_whole_reply() {
 }
 
 #[test]
+fn a_usage_that_is_no_number_loses_no_reply() {
+    let most = u64::MAX.to_string();
+    for (given, input) in [("12.0", 12), ("-5", 0), ("null", 0), (&*most, 0)] {
+        let body = format!(
+            r#"{{"candidates":[{{"content":{{"parts":[{{"text":"yes"}}]}},"finishReason":"STOP"}}],
+                "usageMetadata":{{"promptTokenCount":{given},"candidatesTokenCount":3}}}}"#
+        );
+        let reply = DIALECT.parse_document(body.as_bytes()).unwrap();
+        let expected = ("yes", usage(input, 3, 0, 0));
+        assert_eq!((&*reply.text, reply.usage), expected, "{given}");
+    }
+}
+
+#[test]
 fn counts() {
     assert_eq!(
         DIALECT.parse_token_count(br#"{"totalTokens":31}"#),

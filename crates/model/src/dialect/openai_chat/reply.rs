@@ -12,6 +12,7 @@ use unisono_context::call::{self, Reply, Stop, ToolCall};
 
 use crate::dialect::Failure;
 use crate::dialect::borrowed::Str;
+use crate::dialect::counts::tokens;
 use crate::prompt::json::Json;
 use crate::think::ThinkSplitter;
 
@@ -81,14 +82,6 @@ struct Details {
     /// LiteLLM's name for tokens written.
     #[serde(default, deserialize_with = "tokens")]
     cache_creation_tokens: Option<u64>,
-}
-
-/// A number of tokens. Some servers write it with a fraction. Any other value is ignored, and the
-/// reply is used.
-fn tokens<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
-    let value = serde_json::Value::deserialize(from)?;
-    let rounded = |number: f64| (0.0..1e15).contains(&number).then_some(number as u64);
-    Ok(value.as_u64().or_else(|| rounded(value.as_f64()?)))
 }
 
 impl<'a> Delta<'a> {

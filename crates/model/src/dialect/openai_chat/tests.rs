@@ -375,7 +375,14 @@ fn a_total_that_counts_reasoning_is_believed() {
 
 #[test]
 fn a_usage_that_is_no_number_loses_no_reply() {
-    for (prompt, input) in [("12.0", 12), ("-5", 0), ("\"12\"", 0), ("null", 0)] {
+    let most = u64::MAX.to_string();
+    for (prompt, input) in [
+        ("12.0", 12),
+        ("-5", 0),
+        ("\"12\"", 0),
+        ("null", 0),
+        (&*most, 0),
+    ] {
         let body = format!(
             r#"{{"choices":[{{"finish_reason":"stop","message":{{"content":"yes"}}}}],
                 "usage":{{"prompt_tokens":{prompt},"completion_tokens":3}}}}"#

@@ -10,6 +10,7 @@ use unisono_context::call::{self, Reply, Stop, ToolCall};
 
 use crate::dialect::Failure;
 use crate::dialect::borrowed::Str;
+use crate::dialect::counts::tokens;
 use crate::dialect::openai_chat::reply::unique;
 use crate::dialect::refusal::unreadable;
 
@@ -42,14 +43,18 @@ struct Part<'a> {
 
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 pub(super) struct Usage {
+    #[serde(default, deserialize_with = "tokens")]
     input_tokens: Option<u64>,
     input_tokens_details: Option<Details>,
+    #[serde(default, deserialize_with = "tokens")]
     output_tokens: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 struct Details {
+    #[serde(default, deserialize_with = "tokens")]
     cached_tokens: Option<u64>,
+    #[serde(default, deserialize_with = "tokens")]
     cache_write_tokens: Option<u64>,
 }
 

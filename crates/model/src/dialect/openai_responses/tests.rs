@@ -261,6 +261,21 @@ fn servers_with_ways_of_their_own() {
 }
 
 #[test]
+fn a_usage_that_is_no_number_loses_no_reply() {
+    let most = u64::MAX.to_string();
+    for (given, input) in [("12.0", 12), ("-5", 0), ("\"12\"", 0), (&*most, 0)] {
+        let body = format!(
+            r#"{{"status":"completed","output":[{{"type":"message","content":[{{"text":"yes"}}]}}],
+                "usage":{{"input_tokens":{given},"output_tokens":3,
+                "input_tokens_details":{{"cached_tokens":-1}}}}}}"#
+        );
+        let reply = RESPONSES.parse_document(body.as_bytes()).unwrap();
+        let expected = ("yes", usage(input, 3, 0, 0));
+        assert_eq!((&*reply.text, reply.usage), expected, "{given}");
+    }
+}
+
+#[test]
 fn what_a_reply_lacks_is_named() {
     for (body, field) in rows! {
         ("{}", "output"),
