@@ -25,7 +25,7 @@ mod tree;
 
 pub use broker::{Broker, Grant, OwnerBudget, OwnerBudgets, SessionUse};
 pub use left::BudgetStatus;
-pub(crate) use tree::usage_or_worst_case;
+pub(crate) use tree::{rest_or_worst_case, usage_or_worst_case};
 pub use tree::{Account, Reservation, ReservationRequest, RunEnd, Tree, Verdict};
 
 /// The error code of everything that ends because a budget is exhausted.

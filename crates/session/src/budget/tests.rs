@@ -198,16 +198,20 @@ fn the_end_of_a_call_determines_its_charge() {
         account.spent.tokens.0
     };
     type EndOf<'e> = (&'e str, &'e dyn Fn(&mut Tree), u64);
-    let table: [EndOf<'_>; 9] = rows! {
+    let table: [EndOf<'_>; 11] = rows! {
         ("a reply that is a step", &|t| t.charge_reply(run(1), &used(7)), 7),
         ("one with unknown usage", &|t| t.charge_reply(run(1), &used(0)), 100),
         ("the run's answer", &|t| t.end(run(1), RunEnd::Finished(&used(9))), 9),
+        ("the run's answer with unknown usage",
+         &|t| t.end(run(1), RunEnd::Finished(&used(0))), 100),
         ("not sent", &|t| t.settle(run(1), 1, Amount::ZERO, true), 0),
         ("an attempt that was lost", &|t| t.lose_attempt(run(1)), 100),
         ("a run that failed in it", &|t| t.end(run(1), RunEnd::Failed), 100),
         ("cancelled", &|t| t.end(run(1), RunEnd::Cancelled), 100),
         ("cancelled, with a reply that came late",
          &|t| { t.end(run(1), RunEnd::Cancelled); t.charge_late(run(1), &used(30), false); }, 30),
+        ("cancelled, with a late reply of unknown usage",
+         &|t| { t.end(run(1), RunEnd::Cancelled); t.charge_late(run(1), &used(0), false); }, 100),
         (
             "cancelled, with an answer that came late",
             &|t| {

@@ -299,14 +299,7 @@ impl Tree {
         };
         let freed = known.take_calls();
         let used = match how {
-            RunEnd::Finished(all) => {
-                let rest = Amount::from_usage(all) - known.reported;
-                Amount {
-                    // An unknown cost counts as the worst case of the last call.
-                    cost: all.cost.map_or(freed.cost, |_| rest.cost),
-                    ..rest
-                }
-            }
+            RunEnd::Finished(all) => rest_or_worst_case(all, known.reported, freed),
             RunEnd::Failed | RunEnd::Cancelled => freed,
         };
         self.charge(run, used, freed);
@@ -450,6 +443,20 @@ pub(crate) fn usage_or_worst_case(usage: &Usage, worst: Amount) -> Amount {
             used.tokens
         },
         cost: usage.cost.unwrap_or(worst.cost),
+    }
+}
+
+/// The part of a run's usage that was not reported before, or the worst case of its last call if the
+/// provider did not report the usage of that one.
+pub(crate) fn rest_or_worst_case(all: &Usage, reported: Amount, worst: Amount) -> Amount {
+    let rest = Amount::from_usage(all) - reported;
+    Amount {
+        tokens: if rest.tokens == Tokens::ZERO {
+            worst.tokens
+        } else {
+            rest.tokens
+        },
+        cost: all.cost.map_or(worst.cost, |_| rest.cost),
     }
 }
 

@@ -1,8 +1,8 @@
 //! Reserves a model call of a run or of a turn's summariser, and settles ended calls.
 
-use unisono_context::RunId;
+use unisono_context::{RunId, Tokens};
 
-use crate::budget::{Amount, Reservation, ReservationRequest, Verdict};
+use crate::budget::{Amount, Reservation, ReservationRequest, Verdict, usage_or_worst_case};
 use crate::event::Fact;
 use crate::fold;
 use crate::input::CallEnd;
@@ -75,7 +75,10 @@ pub(super) fn settle(
         return Ok(());
     };
     let (used, reported) = match end {
-        CallEnd::Used(usage) => (Amount::from_usage(usage), true),
+        CallEnd::Used(usage) => (
+            usage_or_worst_case(usage, reserved.amount),
+            usage.input + usage.output > Tokens::ZERO,
+        ),
         CallEnd::Unsent => (Amount::ZERO, true),
         CallEnd::Lost => (reserved.amount, false),
     };

@@ -3,9 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use unisono_context::call::Usage;
-
-use crate::budget::{Amount, usage_or_worst_case};
+use crate::budget::{Amount, rest_or_worst_case, usage_or_worst_case};
 use crate::event::{Fact, LateOutput};
 use crate::run::{Ending, Step};
 
@@ -61,13 +59,7 @@ impl Charge {
     fn end(&mut self, ending: &Ending) {
         let worst = self.take_calls();
         let rest = match ending {
-            Ending::Finished { usage, .. } => {
-                let rest = Amount::from_usage(usage) - self.reported;
-                Amount {
-                    cost: usage.cost.map_or(worst.cost, |_| rest.cost),
-                    ..rest
-                }
-            }
+            Ending::Finished { usage, .. } => rest_or_worst_case(usage, self.reported, worst),
             Ending::Failed { .. } | Ending::Cancelled => worst,
         };
         self.charged = self.charged + rest;
@@ -78,19 +70,24 @@ impl Charge {
 
     fn take_late(&mut self, late: &LateOutput) {
         match late {
-            LateOutput::Reply(reply) => self.replace(&reply.usage, Amount::ZERO, Amount::ZERO),
-            LateOutput::Answer { usage, .. } => self.replace(usage, self.reported, Amount::ZERO),
+            LateOutput::Reply(reply) => {
+                let used = rest_or_worst_case(&reply.usage, Amount::ZERO, self.replaceable);
+                self.replace(used, Amount::ZERO);
+            }
+            LateOutput::Answer { usage, .. } => {
+                let used = rest_or_worst_case(usage, self.reported, self.replaceable);
+                self.replace(used, Amount::ZERO);
+            }
             LateOutput::Spent(spent) => {
-                let rest = self.replaceable - Amount::from_usage(&spent.usage);
-                self.replace(&spent.usage, Amount::ZERO, rest);
+                let used = Amount::from_usage(&spent.usage);
+                self.replace(used, self.replaceable - used);
             }
             LateOutput::Named { .. } | LateOutput::Incomplete { .. } => {}
         }
     }
 
-    /// Charges a usage without the part `known` in place of the worst case, of which `rest` stays.
-    fn replace(&mut self, usage: &Usage, known: Amount, rest: Amount) {
-        let used = Amount::from_usage(usage) - known;
+    /// Charges this amount in place of the worst case, of which `rest` stays.
+    fn replace(&mut self, used: Amount, rest: Amount) {
         self.charged = self.charged + used - (self.replaceable - rest);
         self.reported = self.reported + used;
         self.replaceable = rest;

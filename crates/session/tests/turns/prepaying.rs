@@ -146,6 +146,34 @@ fn a_request_that_fails_later_keeps_its_prepaid_cost() {
 }
 
 #[test]
+fn calls_of_unknown_usage_count_as_their_worst_cases() {
+    let unknown = Usage {
+        cost: None,
+        ..Usage::NONE
+    };
+    let (mut shell, run) = asking(agent("lead"));
+    let (attempt, call, end) = (1, 1, CallEnd::Used(unknown));
+    let settled = Input::Settle {
+        run,
+        attempt,
+        call,
+        end,
+    };
+    shell.feed(settled).unwrap();
+    assert_eq!(account(&shell), (amount(1_000), Amount::ZERO));
+    let (mut shell, run) = asking(agent("lead"));
+    let end = AttemptEnd::Finished {
+        text: "done".into(),
+        calls: Vec::new(),
+        partial: None,
+        usage: unknown,
+        attempt_times: unisono_session::run::AttemptTimes::default(),
+    };
+    shell.feed(Input::RunEnded { run, attempt, end }).unwrap();
+    assert_eq!(account(&shell), (amount(1_000), Amount::ZERO));
+}
+
+#[test]
 fn a_run_cancelled_before_its_reply_keeps_its_prepaid_cost() {
     let (mut shell, run) = asking(agent("lead"));
     prepay(&mut shell, run, 1, 300);

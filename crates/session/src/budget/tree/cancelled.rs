@@ -3,7 +3,7 @@
 use unisono_context::call::Usage;
 use unisono_context::{RunId, TurnId};
 
-use super::{Amount, Tree};
+use super::{Amount, Tree, rest_or_worst_case};
 
 /// The charge of a cancelled run whose late output may still arrive.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -14,16 +14,14 @@ pub(super) struct CancelledCharge {
 }
 
 impl Tree {
-    /// Charges the late output of a cancelled run: its usage replaces the worst case. `whole`:
-    /// `usage` covers all calls of the run.
+    /// Charges the late output of a cancelled run: its usage replaces the worst case, if it is known.
+    /// `whole`: `usage` covers all calls of the run.
     pub fn charge_late(&mut self, run: RunId, usage: &Usage, whole: bool) {
         let Some(lost) = self.lost.get_mut(&run) else {
             return;
         };
-        let mut used = Amount::from_usage(usage);
-        if whole {
-            used = used - lost.reported;
-        }
+        let known = if whole { lost.reported } else { Amount::ZERO };
+        let used = rest_or_worst_case(usage, known, lost.charged);
         let (turn, refund) = (lost.turn, lost.charged);
         lost.charged = Amount::ZERO;
         lost.reported = lost.reported + used;
