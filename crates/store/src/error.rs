@@ -323,8 +323,13 @@ impl Error {
     /// Whether the same process may retry the write later, after it has read the current state.
     #[must_use]
     pub fn is_transient(&self) -> bool {
-        let passes = matches!(self, Self::Unwritable { .. } | Self::Unreachable { .. });
-        passes || self.is_disk_full()
+        matches!(self, Self::Unwritable { .. }) || self.is_unanswered() || self.is_disk_full()
+    }
+
+    /// Whether the database or the disk did not answer in time. A write may have been done.
+    #[must_use]
+    pub fn is_unanswered(&self) -> bool {
+        matches!(self, Self::Unreachable { .. } | Self::TimedOut { .. })
     }
 
     /// Whether another program has to work on the session.

@@ -261,6 +261,7 @@ fn store_code(error: &unisono_store::Error) -> Code {
         unisono_store::Error::ReadOnly { .. }
         | unisono_store::Error::Unwritable { .. }
         | unisono_store::Error::Unreachable { .. }
+        | unisono_store::Error::TimedOut { .. }
         // Another program works on the session: asked again, the request comes to that one.
         | unisono_store::Error::Owned { .. }
         | unisono_store::Error::Waiting { .. }

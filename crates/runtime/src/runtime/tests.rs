@@ -3,6 +3,7 @@
 mod gathering;
 mod residence;
 mod stopping;
+mod unanswered;
 mod workers;
 
 use std::sync::atomic::{AtomicU32, Ordering};

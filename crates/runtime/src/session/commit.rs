@@ -18,7 +18,7 @@ use crate::concurrency::ConcurrencyLimits;
 use crate::error::Error;
 
 use super::budget_queue::BudgetQueue;
-use super::read_only::{ReadOnlySession, can_be_read, is_unanswered};
+use super::read_only::{ReadOnlySession, can_be_read};
 use super::rounds::Rounds;
 use super::unanswered;
 use super::{DrainGuard, Live, Msg, Phase, State};
@@ -65,8 +65,8 @@ pub(super) async fn load(
         return Ok(live(claim, machine, reaction));
     }
     let claim = match journal.claim(id).await {
-        // Reading would wait for the database once more.
-        Err(error) if is_unanswered(&error) => return Err(error.into()),
+        // Reading would wait for the store once more.
+        Err(error) if error.is_unanswered() => return Err(error.into()),
         Err(error) if can_be_read(&error) => {
             if matches!(now, Phase::ReadOnly(_)) {
                 return Ok(Loaded::Unchanged);

@@ -51,11 +51,6 @@ pub(super) fn can_be_read(error: &unisono_store::Error) -> bool {
     error.is_transient() || matches!(error, unisono_store::Error::ReadOnly { .. })
 }
 
-/// Whether the database did not answer.
-pub(super) fn is_unanswered(error: &unisono_store::Error) -> bool {
-    matches!(error, unisono_store::Error::Unreachable { .. })
-}
-
 /// Whether the database refused a statement.
 fn is_refused(error: &unisono_store::Error) -> bool {
     matches!(error, unisono_store::Error::Database { .. })
@@ -64,7 +59,7 @@ fn is_refused(error: &unisono_store::Error) -> bool {
 /// Whether two tries failed in the same way.
 fn is_alike(before: &Error, now: &Error) -> bool {
     match (before, now) {
-        (Error::Store(before), Error::Store(now)) if is_unanswered(before) => is_unanswered(now),
+        (Error::Store(before), Error::Store(now)) if before.is_unanswered() => now.is_unanswered(),
         _ => before.to_string() == now.to_string(),
     }
 }
@@ -82,11 +77,11 @@ impl State {
         }
     }
 
-    /// Tries to make the session live again for a request. A try waits for the database: requests that
+    /// Tries to make the session live again for a request. A try waits for the store: requests that
     /// came meanwhile do not wait once more.
     pub(super) async fn retry_for_request(&mut self, myself: &ActorRef<Msg>) {
         let is_unanswered = match &self.phase {
-            Phase::Broken(Error::Store(error)) => is_unanswered(error),
+            Phase::Broken(Error::Store(error)) => error.is_unanswered(),
             _ => false,
         };
         let tried = self.tried_at.map(|tried| tried.elapsed());

@@ -1,4 +1,4 @@
-//! An append that the database does not answer. The session keeps its state, its running calls and
+//! An append that the store does not answer. The session keeps its state, its running calls and
 //! their results, and appends again until there is an answer; requests of clients are refused
 //! meanwhile. Otherwise the results of calls that end during an outage would be lost.
 
@@ -12,13 +12,13 @@ use crate::error::Error;
 
 use super::{Live, Msg, Phase, State};
 
-/// The pause before another try. Each try waits for the database, too.
+/// The pause before another try. Each try waits for the store, too.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// Whether an append that failed is tried again. A session that has to be on disk before the program
 /// stops does not wait longer.
 pub(super) fn can_retry(live: &Live, error: &StoreError) -> bool {
-    matches!(error, StoreError::Unreachable { .. }) && live.drained.is_none()
+    error.is_unanswered() && live.drained.is_none()
 }
 
 /// The result of an append after an earlier try without an answer. Only this session appends under its

@@ -1,0 +1,87 @@
+//! A store that does not answer in time, such as a disk that is stuck.
+
+use unisono_store::{
+    Append, Claim, Engine, EngineFuture, Error as StoreError, SessionId as StoredId,
+};
+
+use super::*;
+
+/// A store in memory with faults.
+#[derive(Default)]
+struct Faulty {
+    memory: Memory,
+    /// The errors of the next claims.
+    claims: Mutex<Vec<StoreError>>,
+    /// The next appends without an answer, the last one first: whether they are written.
+    appends: Mutex<Vec<bool>>,
+}
+
+fn timed_out(doing: &'static str) -> StoreError {
+    StoreError::TimedOut {
+        doing,
+        after: PATIENCE,
+    }
+}
+
+impl Engine for Faulty {
+    unisono_store::forward_engine!(
+        memory: read, put_checkpoint, latest_checkpoint, session, sessions, delete_session, health,
+        close
+    );
+
+    fn claim(&self, session: StoredId) -> EngineFuture<'_, Claim> {
+        let fault = self.claims.lock().unwrap().pop();
+        match fault {
+            Some(error) => Box::pin(std::future::ready(Err(error))),
+            None => self.memory.claim(session),
+        }
+    }
+
+    fn append(&self, append: Append) -> EngineFuture<'_, u64> {
+        let fault = self.appends.lock().unwrap().pop();
+        Box::pin(async move {
+            match fault {
+                None => return self.memory.append(append).await,
+                Some(true) => {
+                    self.memory.append(append).await?;
+                }
+                Some(false) => {}
+            }
+            Err(timed_out("append"))
+        })
+    }
+}
+
+async fn start_on(store: &Arc<Faulty>, agent: &Gated, options: Options) -> Runtime {
+    let extensions = Extensions::default().agent("gated", agent.clone());
+    let journal = Journal::new(store.clone());
+    let started = Runtime::start(journal, extensions, Models::default(), options);
+    started.await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_result_is_kept_until_the_store_answers() {
+    let (store, agent) = (Arc::<Faulty>::default(), Gated::new());
+    let runtime = start_on(&store, &agent, Options::default()).await;
+    let (handle, id) = with_a_turn(&runtime, &agent).await;
+    store.appends.lock().unwrap().extend([true, false]);
+    agent.release();
+    assert_eq!(ended(&handle, id).await, Outcome::Answered);
+    assert!(store.appends.lock().unwrap().is_empty());
+    assert_eq!(agent.started.load(Ordering::SeqCst), 1);
+    runtime.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_turn_continues_when_its_session_can_be_claimed() {
+    let (store, agent) = (Arc::<Faulty>::default(), Gated::new());
+    let runtime = start_on(&store, &agent, Options::default()).await;
+    let (handle, id) = with_a_turn(&runtime, &agent).await;
+    store.claims.lock().unwrap().push(timed_out("claim"));
+    kill::<session::Msg>(&runtime);
+    agent.is_started().await;
+    assert!(store.claims.lock().unwrap().is_empty());
+    agent.release();
+    assert_eq!(ended(&handle, id).await, Outcome::Answered);
+    runtime.shutdown().await;
+}
