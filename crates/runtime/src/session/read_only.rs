@@ -51,11 +51,6 @@ pub(super) fn can_be_read(error: &unisono_store::Error) -> bool {
     error.is_transient() || matches!(error, unisono_store::Error::ReadOnly { .. })
 }
 
-/// Whether the database refused a statement.
-fn is_refused(error: &unisono_store::Error) -> bool {
-    matches!(error, unisono_store::Error::Database { .. })
-}
-
 /// Whether two tries failed in the same way.
 fn is_alike(before: &Error, now: &Error) -> bool {
     match (before, now) {
@@ -103,13 +98,14 @@ impl State {
         }
     }
 
-    /// Schedules another try, if turns wait for it. A session that the database has refused leaves memory, so
-    /// that the next request opens it: the cause may be gone by then, such as a missing right of the role.
+    /// Schedules another try, if turns wait for it. A session that cannot be opened for another reason leaves
+    /// memory, so that the next request opens it: the cause may be gone by then, such as too many open files
+    /// or a missing right of the role.
     pub(super) fn schedule_retry(&self, myself: &ActorRef<Msg>) {
         let next = match &self.phase {
             Phase::ReadOnly(shown) if shown.is_kept() => Msg::RetryLoad,
             Phase::Broken(why) if is_transient(why) => Msg::RetryLoad,
-            Phase::Broken(Error::Store(why)) if is_refused(why) => Msg::Leave,
+            Phase::Broken(_) => Msg::Leave,
             _ => return,
         };
         let myself = myself.clone();

@@ -1,4 +1,4 @@
-//! A store that does not answer in time, such as a disk that is stuck.
+//! A store that does not answer in time, such as a disk that is stuck, or that fails once.
 
 use unisono_store::{
     Append, Claim, Engine, EngineFuture, Error as StoreError, SessionId as StoredId,
@@ -83,5 +83,33 @@ async fn a_turn_continues_when_its_session_can_be_claimed() {
     assert!(store.claims.lock().unwrap().is_empty());
     agent.release();
     assert_eq!(ended(&handle, id).await, Outcome::Answered);
+    runtime.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_could_not_be_opened_is_opened_by_a_later_request() {
+    let options = Options {
+        passivate_after: Duration::from_millis(1),
+        ..Options::default()
+    };
+    let (store, agent) = (Arc::<Faulty>::default(), Gated::new());
+    let runtime = start_on(&store, &agent, options).await;
+    let id = runtime.create(conversation(4)).await.unwrap().id();
+    let too_many_files = StoreError::Io {
+        doing: "read",
+        path: "journal".into(),
+        source: std::io::Error::other("too many open files"),
+    };
+    store.claims.lock().unwrap().push(too_many_files);
+    // It leaves memory, cannot be opened, leaves again and is opened.
+    for is_opened in [false, true] {
+        let asked = async {
+            while runtime.open(id).await.is_ok() != is_opened {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        };
+        let asked = tokio::time::timeout(PATIENCE, asked).await;
+        asked.expect("it leaves memory");
+    }
     runtime.shutdown().await;
 }
