@@ -1,9 +1,9 @@
 //! The tree under failures: each kind of actor is killed at a known point, and the turn continues.
 
+mod faults;
 mod gathering;
 mod residence;
 mod stopping;
-mod unanswered;
 mod workers;
 
 use std::sync::atomic::{AtomicU32, Ordering};

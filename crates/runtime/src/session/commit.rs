@@ -7,7 +7,7 @@ use std::time::Duration;
 use ractor::ActorRef;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
-use unisono_context::{SessionId, TurnId};
+use unisono_context::{Role, SessionId, TurnId};
 use unisono_session::state::EndedTurn;
 use unisono_session::{Event, Fact, FoldError, Machine, Outbox, Reaction, State as SessionState};
 use unisono_store::{Claim, Journal};
@@ -214,8 +214,8 @@ impl State {
     }
 
     /// An append has ended: releases everything that waited for it. If another program claimed the
-    /// session, or the store is read-only, the session is restarted from its journal; after any
-    /// other failure it is unavailable.
+    /// session, the store is read-only, or a client's message is too large for it, the session is
+    /// restarted from its journal; after any other failure it is unavailable.
     pub(super) fn on_committed(
         &mut self,
         myself: &ActorRef<Msg>,
@@ -249,7 +249,8 @@ impl State {
                     error,
                     unisono_store::Error::Fenced { .. } | unisono_store::Error::Conflict { .. }
                 );
-                let again = fenced || can_be_read(&error);
+                let is_refused = is_too_large(&error, &live.in_flight);
+                let again = fenced || is_refused || can_be_read(&error);
                 let is_retried = unanswered::can_retry(live, &error);
                 let error = Error::from(error);
                 if is_retried && !self.args.env.is_stopping() {
@@ -272,6 +273,14 @@ impl State {
             }
         }
     }
+}
+
+/// Whether the store refused a message of a client because of its size. After a restart it is not sent
+/// again, while the large output of an agent may be.
+fn is_too_large(error: &unisono_store::Error, events: &[Event]) -> bool {
+    let mut messages = events.iter().filter_map(|event| event.fact.message());
+    matches!(error, unisono_store::Error::TooLarge { .. })
+        && messages.any(|message| message.role != Role::Assistant)
 }
 
 impl Live {

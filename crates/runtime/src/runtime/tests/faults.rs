@@ -1,4 +1,5 @@
-//! A store that does not answer in time, such as a disk that is stuck, or that fails once.
+//! A store that does not answer in time, such as a disk that is stuck, that fails once, or that
+//! refuses an append.
 
 use unisono_store::{
     Append, Claim, Engine, EngineFuture, Error as StoreError, SessionId as StoredId,
@@ -14,6 +15,8 @@ struct Faulty {
     claims: Mutex<Vec<StoreError>>,
     /// The next appends without an answer, the last one first: whether they are written.
     appends: Mutex<Vec<bool>>,
+    /// The largest append, in bytes.
+    limit: Option<usize>,
 }
 
 fn timed_out(doing: &'static str) -> StoreError {
@@ -39,7 +42,15 @@ impl Engine for Faulty {
 
     fn append(&self, append: Append) -> EngineFuture<'_, u64> {
         let fault = self.appends.lock().unwrap().pop();
+        let bytes: usize = append.payloads.iter().map(Vec::len).sum();
         Box::pin(async move {
+            if let Some(limit) = self.limit.filter(|limit| bytes > *limit) {
+                return Err(StoreError::TooLarge {
+                    what: "an append",
+                    size_bytes: bytes as u64,
+                    limit_bytes: limit as u64,
+                });
+            }
             match fault {
                 None => return self.memory.append(append).await,
                 Some(true) => {
@@ -111,5 +122,30 @@ async fn a_session_that_could_not_be_opened_is_opened_by_a_later_request() {
         let asked = tokio::time::timeout(PATIENCE, asked).await;
         asked.expect("it leaves memory");
     }
+    runtime.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_that_is_too_large_for_the_store_is_refused_alone() {
+    let store = Faulty {
+        limit: Some(100_000),
+        ..Faulty::default()
+    };
+    let (store, agent) = (Arc::new(store), Gated::new());
+    let runtime = start_on(&store, &agent, Options::default()).await;
+    let (handle, id) = with_a_turn(&runtime, &agent).await;
+    let large = NewTurn {
+        work: fixture::answering(&"large ".repeat(100_000)),
+        ..turn(&gated(), 0)
+    };
+    let refused = handle.accept(large).await.unwrap_err();
+    assert!(refused.to_string().contains("limit of 100000"), "{refused}");
+    // The session starts again without it.
+    agent.is_started().await;
+    agent.release();
+    assert_eq!(ended(&handle, id).await, Outcome::Answered);
+    let next = turn(&gated(), 0);
+    handle.accept(next.clone()).await.unwrap();
+    assert_eq!(ended(&handle, next.id).await, Outcome::Answered);
     runtime.shutdown().await;
 }
