@@ -348,7 +348,7 @@ impl State {
     }
 
     fn on_check_idle(&mut self, myself: &ActorRef<Msg>) {
-        if self.is_idle(self.idle_time()) {
+        if self.is_idle(self.idle_time()) && !self.is_tried_again() {
             self.yield_permits(myself)
         } else {
             self.schedule_idle_check(myself)

@@ -98,13 +98,21 @@ impl State {
         }
     }
 
+    /// Whether it tries to become live by itself: its turns may wait for that.
+    pub(super) fn is_tried_again(&self) -> bool {
+        match &self.phase {
+            Phase::ReadOnly(shown) => shown.is_kept(),
+            Phase::Broken(why) => is_transient(why),
+            _ => false,
+        }
+    }
+
     /// Schedules another try, if turns wait for it. A session that cannot be opened for another reason leaves
     /// memory, so that the next request opens it: the cause may be gone by then, such as too many open files
     /// or a missing right of the role.
     pub(super) fn schedule_retry(&self, myself: &ActorRef<Msg>) {
         let next = match &self.phase {
-            Phase::ReadOnly(shown) if shown.is_kept() => Msg::RetryLoad,
-            Phase::Broken(why) if is_transient(why) => Msg::RetryLoad,
+            _ if self.is_tried_again() => Msg::RetryLoad,
             Phase::Broken(_) => Msg::Leave,
             _ => return,
         };

@@ -98,6 +98,37 @@ async fn a_turn_continues_when_its_session_can_be_claimed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_session_whose_turn_waits_for_the_store_does_not_leave_memory() {
+    let options = Options {
+        passivate_after: Duration::from_millis(1),
+        ..Options::default()
+    };
+    let (store, agent) = (Arc::<Faulty>::default(), Gated::new());
+    let runtime = start_on(&store, &agent, options).await;
+    let (handle, id) = with_a_turn(&runtime, &agent).await;
+    let unwritable = StoreError::Unwritable {
+        reason: "for a while".into(),
+    };
+    // The last one first.
+    let faults = [timed_out("claim"), unwritable];
+    store.claims.lock().unwrap().extend(faults);
+    kill::<session::Msg>(&runtime);
+    let asked = async {
+        while !store.claims.lock().unwrap().is_empty() {
+            // A request has the store tried again.
+            let _ = handle.accept(turn(&gated(), 0)).await;
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    };
+    let asked = tokio::time::timeout(PATIENCE, asked).await;
+    asked.expect("the store is tried twice");
+    agent.is_started().await;
+    agent.release();
+    assert_eq!(ended(&handle, id).await, Outcome::Answered);
+    runtime.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_session_that_could_not_be_opened_is_opened_by_a_later_request() {
     let options = Options {
         passivate_after: Duration::from_millis(1),
