@@ -179,6 +179,8 @@ pub(crate) struct State {
     tried_at: Option<Instant>,
     /// Timers of the next idle check. They end with the actor: each keeps its mailbox in memory.
     idle_checks: JoinSet<()>,
+    /// The timer of the next try to load the session, in the same way.
+    retries: JoinSet<()>,
 }
 
 pub(crate) struct Live {
@@ -447,6 +449,7 @@ impl Actor for Session {
             phase: Phase::Loading,
             tried_at: None,
             idle_checks: JoinSet::new(),
+            retries: JoinSet::new(),
         })
     }
 

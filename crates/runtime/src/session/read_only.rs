@@ -107,17 +107,21 @@ impl State {
         }
     }
 
-    /// Schedules another try, if turns wait for it. A session that cannot be opened for another reason leaves
-    /// memory, so that the next request opens it: the cause may be gone by then, such as too many open files
-    /// or a missing right of the role.
-    pub(super) fn schedule_retry(&self, myself: &ActorRef<Msg>) {
+    /// Schedules another try, if turns wait for it, in place of an earlier one: each request of a client
+    /// is a try, too. A session that cannot be opened for another reason leaves memory, so that the next
+    /// request opens it: the cause may be gone by then, such as too many open files or a missing right of
+    /// the role.
+    pub(super) fn schedule_retry(&mut self, myself: &ActorRef<Msg>) {
+        self.retries.abort_all();
+        // Removes timers that have ended.
+        while self.retries.try_join_next().is_some() {}
         let next = match &self.phase {
             _ if self.is_tried_again() => Msg::RetryLoad,
             Phase::Broken(_) => Msg::Leave,
             _ => return,
         };
         let myself = myself.clone();
-        tokio::spawn(async move {
+        self.retries.spawn(async move {
             tokio::time::sleep(RETRY_AFTER).await;
             // Already gone: the next opening tries.
             let _ = myself.send_message(next);

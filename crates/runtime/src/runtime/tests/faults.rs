@@ -129,6 +129,35 @@ async fn a_session_whose_turn_waits_for_the_store_does_not_leave_memory() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn requests_during_an_outage_add_no_tries_after_them() {
+    let (store, agent) = (Arc::<Faulty>::default(), Gated::new());
+    let runtime = start_on(&store, &agent, Options::default()).await;
+    let (handle, id) = with_a_turn(&runtime, &agent).await;
+    let unwritable = || StoreError::Unwritable {
+        reason: "for a while".into(),
+    };
+    let faults = std::iter::repeat_with(unwritable).take(1_000);
+    store.claims.lock().unwrap().extend(faults);
+    kill::<session::Msg>(&runtime);
+    let mut refused = 0;
+    while refused < 40 {
+        // It may be killed only after the first of them.
+        let asked = handle.accept(turn(&gated(), 0)).await;
+        refused += u32::from(asked.is_err());
+    }
+    let left = || store.claims.lock().unwrap().len();
+    let before = left();
+    tokio::time::sleep(Duration::from_secs(7)).await;
+    let tries = before - left();
+    assert!((1..=3).contains(&tries), "{tries} tries");
+    store.claims.lock().unwrap().clear();
+    agent.is_started().await;
+    agent.release();
+    assert_eq!(ended(&handle, id).await, Outcome::Answered);
+    runtime.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_session_that_could_not_be_opened_is_opened_by_a_later_request() {
     let options = Options {
         passivate_after: Duration::from_millis(1),
