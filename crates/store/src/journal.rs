@@ -121,8 +121,8 @@ impl Journal {
     }
 
     /// Appends events, all or none, and returns the number of the last of them once they are on
-    /// disk. `open_turns` is the number of open turns of the session after them: see
-    /// [`Journal::has_open_turns`].
+    /// disk. `open_turns` is the number of open turns of the session after them, or [`usize::MAX`] if
+    /// it is not known: see [`Journal::has_open_turns`].
     ///
     /// The first events of a session may be a whole conversation. More than about 2 MiB are encoded
     /// and stored in parts, and the session is not visible before its last part is stored.

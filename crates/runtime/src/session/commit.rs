@@ -173,8 +173,11 @@ impl State {
         let events = live.in_flight.clone();
         let (journal, id) = (self.args.env.journal.clone(), self.args.id);
         let (epoch, expected) = (live.epoch, live.outbox.durable());
-        // These events are all decisions, so the state is the one after the last of them.
-        let open = live.machine.state().work_left();
+        // The state is the one after the last decision.
+        let open = match live.pending.is_empty() {
+            true => live.machine.state().work_left(),
+            false => usize::MAX,
+        };
         let myself = myself.clone();
         tokio::spawn(async move {
             let result = journal.append(id, epoch, expected, &events, open).await;
@@ -245,11 +248,12 @@ impl State {
                 Ok(())
             }
             Err(error) => {
-                let fenced = matches!(
-                    error,
-                    unisono_store::Error::Fenced { .. } | unisono_store::Error::Conflict { .. }
-                );
+                let fenced = is_fenced(&error);
                 let is_refused = is_too_large(&error, &live.in_flight);
+                if !is_refused && unanswered::can_divide(live, &error) {
+                    self.divide_append(myself);
+                    return Ok(());
+                }
                 let again = fenced || is_refused || can_be_read(&error);
                 let is_retried = unanswered::can_retry(live, &error);
                 let error = Error::from(error);
@@ -273,6 +277,14 @@ impl State {
             }
         }
     }
+}
+
+/// Whether another claim or another writer was first.
+fn is_fenced(error: &unisono_store::Error) -> bool {
+    matches!(
+        error,
+        unisono_store::Error::Fenced { .. } | unisono_store::Error::Conflict { .. }
+    )
 }
 
 /// Whether the store refused a message of a client because of its size. After a restart it is not sent

@@ -1,7 +1,9 @@
 //! An append that the store does not answer. The session keeps its state, its running calls and
 //! their results, and appends again until there is an answer; requests of clients are refused
-//! meanwhile. Otherwise the results of calls that end during an outage would be lost.
+//! meanwhile. Otherwise the results of calls that end during an outage would be lost. If these are too
+//! large for one append, they are appended in parts.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use ractor::ActorRef;
@@ -19,6 +21,11 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// stops does not wait longer.
 pub(super) fn can_retry(live: &Live, error: &StoreError) -> bool {
     error.is_unanswered() && live.drained.is_none()
+}
+
+/// Whether an append was refused because of its size, and has several events.
+pub(super) fn can_divide(live: &Live, error: &StoreError) -> bool {
+    matches!(error, StoreError::TooLarge { .. }) && live.in_flight.len() > 1
 }
 
 /// The result of an append after an earlier try without an answer. Only this session appends under its
@@ -60,6 +67,19 @@ impl State {
             // A session that has left reads its journal when it returns.
             let _ = myself.send_message(Msg::RetryAppend);
         });
+    }
+
+    /// Has the first half of the events in flight appended, and later the others.
+    pub(super) fn divide_append(&mut self, myself: &ActorRef<Msg>) {
+        let Phase::Live(live) = &mut self.phase else {
+            return;
+        };
+        let mut first = Arc::unwrap_or_clone(std::mem::take(&mut live.in_flight));
+        let mut rest = first.split_off(first.len() / 2);
+        rest.append(&mut live.pending);
+        live.pending = rest;
+        live.in_flight = Arc::new(first);
+        self.send_append(myself);
     }
 
     pub(super) fn on_retry_append(&mut self, myself: &ActorRef<Msg>) {

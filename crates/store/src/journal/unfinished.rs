@@ -9,7 +9,7 @@ use crate::record::{self, OpenTurns};
 
 impl Journal {
     /// Whether a session has open turns, read from its last event alone. `None` if that event does
-    /// not say so, because a repair cut the journal: fold the journal then.
+    /// not say so, because a repair cut the journal or its writer did not know: fold the journal then.
     ///
     /// # Errors
     /// The store failed, or the event cannot be read.

@@ -63,7 +63,7 @@ impl Engine for Faulty {
     }
 }
 
-async fn start_on(store: &Arc<Faulty>, agent: &Gated, options: Options) -> Runtime {
+async fn start_on<A: Agent + Clone>(store: &Arc<Faulty>, agent: &A, options: Options) -> Runtime {
     let extensions = Extensions::default().agent("gated", agent.clone());
     let journal = Journal::new(store.clone());
     let started = Runtime::start(journal, extensions, Models::default(), options);
@@ -182,6 +182,38 @@ async fn a_session_that_could_not_be_opened_is_opened_by_a_later_request() {
         let asked = tokio::time::timeout(PATIENCE, asked).await;
         asked.expect("it leaves memory");
     }
+    runtime.shutdown().await;
+}
+
+/// Answers at length when it is released.
+#[derive(Clone)]
+struct Lengthy(Gated);
+
+impl Agent for Lengthy {
+    async fn run(&self, task: Task, ctx: Ctx) -> Result<Answer, Failure> {
+        self.0.run(task, ctx).await?;
+        Ok(Answer::text("long ".repeat(6_000)))
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn results_that_are_too_large_together_are_stored_in_parts() {
+    let store = Faulty {
+        limit: Some(100_000),
+        ..Faulty::default()
+    };
+    let (store, agent) = (Arc::new(store), Gated::new());
+    let runtime = start_on(&store, &Lengthy(agent.clone()), Options::default()).await;
+    let handle = runtime.create(conversation(4)).await.unwrap();
+    let turn = turn(&gated(), 8);
+    handle.accept(turn.clone()).await.unwrap();
+    for _ in 0..8 {
+        agent.is_started().await;
+    }
+    // The others end before it is repeated.
+    store.appends.lock().unwrap().push(false);
+    agent.release();
+    assert_eq!(ended(&handle, turn.id).await, Outcome::Answered);
     runtime.shutdown().await;
 }
 
