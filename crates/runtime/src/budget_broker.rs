@@ -374,14 +374,22 @@ impl State {
         }
     }
 
+    /// Whether an append was refused because of unknown entries: of another program, or of an own append
+    /// that was written without an answer.
+    fn is_behind(&self, error: &unisono_store::Error) -> bool {
+        match error {
+            unisono_store::Error::Conflict { .. } => true,
+            unisono_store::Error::Fenced { .. } => self.journal.cluster().is_some(),
+            _ => false,
+        }
+    }
+
     /// Records a grant, if there is one. If another program got a grant meanwhile, the decision is
     /// repeated.
     async fn record_grant(
         &mut self,
         mut decide: impl FnMut(&Broker, &DaemonBudget) -> Option<Grant>,
     ) -> Result<Option<Grant>, unisono_store::Error> {
-        use unisono_store::Error;
-
         let mut tries = 0..DECISIONS_MAX;
         loop {
             let Some(grant) = decide(&self.broker, &self.rules) else {
@@ -392,9 +400,7 @@ impl State {
                     self.broker.apply(&grant);
                     return Ok(Some(grant));
                 }
-                Err(Error::Fenced { .. } | Error::Conflict { .. })
-                    if self.journal.cluster().is_some() && tries.next().is_some() =>
-                {
+                Err(error) if self.is_behind(&error) && tries.next().is_some() => {
                     self.grants.refresh(&mut self.broker).await?;
                 }
                 Err(error) => return Err(error),

@@ -82,9 +82,10 @@ impl Grants {
         Ok(fold(journal, u64::MAX).await?.0)
     }
 
-    /// Applies the entries that other programs wrote. After a refused append one read suffices: the refusal
-    /// has shown the end, and the claim is still the last one. If the database may have been set back to an
-    /// earlier state, all entries are read again: some of the known ones may be lost.
+    /// Applies the entries that other programs wrote, or that an own append without an answer did. After a
+    /// refused append one read suffices: the refusal has shown the end, and the claim is still the last one.
+    /// If the database may have been set back to an earlier state, all entries are read again: some of the
+    /// known ones may be lost.
     pub async fn refresh(&mut self, broker: &mut Broker) -> Result<()> {
         let engine = self.journal.engine();
         let lapses = lapses(&self.journal);

@@ -1,11 +1,14 @@
 //! A store that does not answer in time, such as a disk that is stuck, that fails once, or that
 //! refuses an append.
 
+use unisono_session::budget::broker::{DaemonBudget, SessionUse};
+use unisono_session::budget::{Amount, Caps};
 use unisono_store::{
     Append, Claim, Engine, EngineFuture, Error as StoreError, SessionId as StoredId,
 };
 
 use super::*;
+use crate::budget_broker::{self, BudgetBroker, BudgetRefusal, Recall};
 
 /// A store in memory with faults.
 #[derive(Default)]
@@ -240,4 +243,53 @@ async fn a_message_that_is_too_large_for_the_store_is_refused_alone() {
     handle.accept(next.clone()).await.unwrap();
     assert_eq!(ended(&handle, next.id).await, Outcome::Answered);
     runtime.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_grant_that_was_written_without_an_answer_prevents_no_later_one() {
+    let store = Arc::<Faulty>::default();
+    let caps = Caps {
+        tokens: Some(Tokens(10_000)),
+        ..Caps::NONE
+    };
+    let args = budget_broker::Args {
+        journal: Journal::new(store.clone()),
+        rules: DaemonBudget {
+            caps,
+            period_hours: None,
+        },
+        owners: Arc::default(),
+        is_restart: false,
+    };
+    let (broker, task) = Actor::spawn(None, BudgetBroker, args).await.unwrap();
+    let ask = async |session| {
+        let nothing = SessionUse {
+            spent: Amount::ZERO,
+            in_use: Amount::ZERO,
+        };
+        let request = budget_broker::Request {
+            session: SessionId::from_u128(session),
+            owner: None,
+            number: 1,
+            session_use: nothing,
+            needed: Amount {
+                tokens: Tokens(10),
+                ..Amount::ZERO
+            },
+            begun: false,
+            spending: false,
+            recall: Recall::new(|| true),
+        };
+        let (reply, answer) = oneshot::channel();
+        let raise = budget_broker::Msg::Raise(request, reply);
+        assert!(broker.send_message(raise).is_ok());
+        answer.await.unwrap()
+    };
+    store.appends.lock().unwrap().push(true);
+    let unanswered = ask(1).await;
+    assert!(matches!(unanswered, Err(BudgetRefusal::Failed(_))));
+    let granted = ask(2).await.unwrap();
+    assert!(granted.tokens >= Tokens(10));
+    broker.stop(None);
+    task.await.unwrap();
 }
