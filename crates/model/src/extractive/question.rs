@@ -6,7 +6,6 @@ mod messages;
 mod missing;
 
 use std::collections::{BTreeSet, HashSet};
-use std::sync::OnceLock;
 
 use expected::Expected;
 use messages::{Messages, named_years, names_speaker};
@@ -20,7 +19,7 @@ use super::days::has_word;
 use super::focus::Focus;
 use super::pool::{Pool, Unit};
 use super::split::split;
-use super::terms::{Term, is_stop_word};
+use super::terms::{self, Term, is_common_word, is_stop_word};
 use super::weights::question as weights;
 
 /// Words that ask.
@@ -81,26 +80,11 @@ pub(super) fn common_words(task: &str) -> Option<&'static str> {
         words.iter().filter(has).count()
     };
     let english = words.iter().filter(|word| is_stop_word(word)).count();
-    let most = common_word_lists().max_by_key(|list| times(list))?;
+    let most = terms::common_word_lists()
+        .skip(1)
+        .max_by_key(|list| times(list))?;
     let found = times(most);
     (found >= 2 && found >= english).then_some(most)
-}
-
-/// Whether a word is common in another language than English.
-pub(super) fn is_common_word(word: &str) -> bool {
-    static WORDS: OnceLock<HashSet<&str>> = OnceLock::new();
-    let words = || {
-        common_word_lists()
-            .flat_map(|list| list.split(' '))
-            .collect()
-    };
-    WORDS.get_or_init(words).contains(word)
-}
-
-/// The common words of other languages than English, one language an item.
-fn common_word_lists() -> impl Iterator<Item = &'static str> {
-    let lines = include_str!("question/common_words.txt").lines();
-    lines.filter(|line| !line.starts_with('#'))
 }
 
 /// What a conversation has of a question.

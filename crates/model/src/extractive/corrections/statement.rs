@@ -4,8 +4,7 @@ use crate::date::Date;
 use crate::extractive::cues::{Cues, without_phrases};
 use crate::extractive::days::{WEEKDAYS, day_of_month, has_word, is_date_word, month};
 use crate::extractive::pool::Pool;
-use crate::extractive::question::is_common_word;
-use crate::extractive::terms::{Class, STATUSES, Term, is_stop_word, words};
+use crate::extractive::terms::{Class, STATUSES, Term, is_common_word, is_stop_word, words};
 
 /// The kind of a value. Only values of one kind contradict each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,15 +4,14 @@ use std::collections::{HashMap, HashSet};
 
 use super::expected::asks_for_kind;
 use super::{
-    ASKING_VERBS, GENERAL_WORDS, REQUESTS, SAYING, WRITING_VERBS, common_words, is_common_word,
-    messages, words,
+    ASKING_VERBS, GENERAL_WORDS, REQUESTS, SAYING, WRITING_VERBS, common_words, messages, words,
 };
 use crate::date::utc_date;
 use crate::extractive::bm25::Query;
 use crate::extractive::days::{has_word, is_date_word};
 use crate::extractive::pool::Pool;
 use crate::extractive::split::split;
-use crate::extractive::terms::{self, Shape, Term, is_stop_word};
+use crate::extractive::terms::{self, Shape, Term, is_common_word, is_stop_word};
 
 /// A shorter number often counts what is wanted: `the 10 largest risks`.
 const LEAST_DIGITS: usize = 3;
