@@ -17,7 +17,7 @@ use super::passage::PassageKind;
 use super::pool::{Pool, Unit};
 use super::readability::dangles;
 use super::split::Block;
-use super::terms::{Class, Marks, Term};
+use super::terms::{Class, Term};
 use statement::{Kind, Statement};
 
 /// A change that names no subject ("it moved to 21 May") refers to one of so many messages before
@@ -164,7 +164,7 @@ impl<'p, 'a> LaterStatements<'p, 'a> {
             && (has_cue(unit)
                 || unit.cues.intersects(Cues::DATE)
                 || self.pool.has_class(index, Class::Number)
-                || unit.marks.intersects(Marks::STATUS))
+                || unit.cues.intersects(Cues::STATUS))
     }
 
     fn newest_correction(
@@ -360,8 +360,8 @@ fn ordinal(unit: &Unit<'_>) -> Ordinal {
 /// Whether two statements are about how something is. What happened is not changed by what happens
 /// later, unless it was a change; and a pronoun or two people may mean different things.
 fn describes_the_present(units: [&Unit<'_>; 2]) -> bool {
-    let is_personal = units.iter().any(|unit| unit.marks.intersects(Marks::FIRST));
-    let happened = |unit: &&Unit<'_>| unit.marks.intersects(Marks::PAST) && !has_cue(unit);
+    let is_personal = units.iter().any(|unit| unit.cues.intersects(Cues::FIRST));
+    let happened = |unit: &&Unit<'_>| unit.cues.intersects(Cues::PAST) && !has_cue(unit);
     let is_past = units.iter().any(happened);
     let is_of_one = units[0].speaker == units[1].speaker;
     !is_past && (is_of_one || !is_personal) && !units.iter().any(|unit| dangles(unit))

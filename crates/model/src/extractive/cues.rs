@@ -13,7 +13,7 @@ use super::matcher::Phrases;
 
 /// A set of cues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Cues(u16);
+pub(super) struct Cues(u32);
 
 impl Cues {
     pub(super) const NONE: Cues = Cues(0);
@@ -30,12 +30,20 @@ impl Cues {
     pub(super) const QUESTION: Cues = Cues(1 << 10);
     /// A decision that replaces an earlier one.
     pub(super) const CHANGE: Cues = Cues(1 << 11);
-    /// Something that was said before is no longer so.
-    pub(super) const CORRECTION: Cues = Cues(1 << 15);
-    /// An offer or a prompt without content.
-    pub(super) const OFFER: Cues = Cues(1 << 13);
     /// The speaker will do it.
     pub(super) const PROMISE: Cues = Cues(1 << 12);
+    /// An offer or a prompt without content.
+    pub(super) const OFFER: Cues = Cues(1 << 13);
+    /// Something that was said before is no longer so.
+    pub(super) const CORRECTION: Cues = Cues(1 << 14);
+    /// `I`, `my`, `we`: about the speaker.
+    pub(super) const FIRST: Cues = Cues(1 << 15);
+    /// A verb in the past tense.
+    pub(super) const PAST: Cues = Cues(1 << 16);
+    /// `yesterday`, `last`, `May`.
+    pub(super) const TIME: Cues = Cues(1 << 17);
+    /// The condition of something: `open`, `paid`.
+    pub(super) const STATUS: Cues = Cues(1 << 18);
 
     /// Whether it has any of `others`.
     pub(super) const fn intersects(self, others: Cues) -> bool {

@@ -11,7 +11,7 @@ use super::question::common_words;
 use super::section::Section;
 use super::split::{Block, split};
 use super::telegraphic::DroppedWords;
-use super::terms::{Class, Marks, Term, Vocabulary};
+use super::terms::{Class, Term, Vocabulary};
 
 /// A unit that can be quoted.
 #[derive(Clone, Debug)]
@@ -27,7 +27,6 @@ pub(super) struct Unit<'a> {
     common: Source<'a>,
     pub(super) block: Block,
     pub(super) cues: Cues,
-    pub(super) marks: Marks,
     /// What it or its message asks for.
     pub(super) demand: Demand,
     /// Estimated tokens.
@@ -156,7 +155,7 @@ impl<'a> Pool<'a> {
             *place += usize::from(!span.starts_line && !between.trim().is_empty());
             end = span.range.end;
             let text = &lines[span.range];
-            let (terms, marks) = self.read(text);
+            let (terms, of_words) = self.read(text);
             self.units.push(Unit {
                 text,
                 source: self.sources,
@@ -164,8 +163,7 @@ impl<'a> Pool<'a> {
                 starts_line: span.starts_line,
                 common: source,
                 block: span.block,
-                cues: Cues::detect(text),
-                marks,
+                cues: Cues::detect(text).with(of_words),
                 demand: match source.kind {
                     PassageKind::Text => Demand::detect(text),
                     _ => Demand::None,
@@ -188,15 +186,15 @@ impl<'a> Pool<'a> {
         added.iter_mut().for_each(|unit| unit.demand = most);
     }
 
-    /// Stores the distinct terms of a text, sorted.
-    fn read(&mut self, text: &str) -> ((u32, u32), Marks) {
+    /// Stores the distinct terms of a text, sorted. Returns their place and the cues of the words.
+    fn read(&mut self, text: &str) -> ((u32, u32), Cues) {
         let mut terms = Vec::new();
-        let marks = self.vocabulary.read(text, &mut terms);
+        let cues = self.vocabulary.read(text, &mut terms);
         terms.sort_unstable();
         terms.dedup();
         let from = self.terms.len() as u32;
         self.terms.extend(terms);
-        ((from, self.terms.len() as u32), marks)
+        ((from, self.terms.len() as u32), cues)
     }
 
     /// The distinct terms of a unit, sorted.

@@ -12,7 +12,7 @@ use super::pool::{Pool, Unit};
 use super::readability::announces;
 use super::select::Worth;
 use super::split::Block;
-use super::terms::{Class, Folded, Marks, Term};
+use super::terms::{Class, Folded, Term};
 use super::weights;
 
 /// Cues of information that must outlive the conversation.
@@ -184,8 +184,8 @@ fn is_record(text: &str, members: usize) -> bool {
 /// events; work with an assistant, about decisions.
 fn cue_factor(unit: &Unit<'_>) -> f32 {
     let is_text = unit.kind == PassageKind::Text;
-    let personal = [Marks::FIRST, Marks::PAST, Marks::TIME];
-    let personal = personal.iter().filter(|mark| unit.marks.intersects(**mark));
+    let personal = [Cues::FIRST, Cues::PAST, Cues::TIME];
+    let personal = personal.iter().filter(|cue| unit.cues.intersects(**cue));
     let of_speaker = match unit.is_named() {
         true if is_text => weights::PERSONAL.powi(personal.count() as i32),
         true => 1.0,

@@ -9,6 +9,7 @@ use std::sync::OnceLock;
 
 use rust_stemmers::{Algorithm, Stemmer};
 
+use super::cues::Cues;
 use super::days::has_word;
 
 /// A distinct stem, name, number or identifier.
@@ -28,52 +29,25 @@ pub(super) enum Class {
     Identifier,
 }
 
-/// Properties of a sentence that single words indicate.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Marks(u8);
-
-impl Marks {
-    /// `I`, `my`, `we`: about the speaker.
-    pub(super) const FIRST: Marks = Marks(1);
-    /// A verb in the past tense.
-    pub(super) const PAST: Marks = Marks(2);
-    /// `yesterday`, `last`, `May`.
-    pub(super) const TIME: Marks = Marks(4);
-
-    /// The condition of something: `open`, `paid`.
-    pub(super) const STATUS: Marks = Marks(8);
-
-    /// Whether it has any of `others`.
-    pub(super) const fn intersects(self, others: Marks) -> bool {
-        self.0 & others.0 != 0
-    }
-
-    fn detect(lower: &str) -> Marks {
-        let is_regular = lower.len() > 4 && lower.ends_with("ed") && !lower.ends_with("eed");
-        let lists = MARKING.iter().filter(|(_, list)| has_word(list, lower));
-        let marks = lists.fold(0, |marks, (mark, _)| marks | mark.0);
-        Marks(marks | if is_regular { Marks::PAST.0 } else { 0 })
-    }
-}
-
-const MARKING: [(Marks, &str); 4] = [
+/// The cues of single words. A word that ends like `walked` is a verb in the past tense, too.
+const MARKING: [(Cues, &str); 4] = [
     (
-        Marks::FIRST,
+        Cues::FIRST,
         "i i'm i've i'd i'll my me mine we we're we've our us",
     ),
     (
-        Marks::PAST,
+        Cues::PAST,
         "was were went had got did made took found lost bought told gave met came saw felt began \
          broke chose fell grew heard held kept knew left ran said sent sold spent spoke taught \
          thought understood won wrote became built ate",
     ),
     (
-        Marks::TIME,
+        Cues::TIME,
         "yesterday ago last tonight monday tuesday wednesday thursday friday saturday sunday \
          january february march april june july august september october november december \
          tomorrow today weekend next week month year since until",
     ),
-    (Marks::STATUS, STATUSES),
+    (Cues::STATUS, STATUSES),
 ];
 /// Of two different conditions of one thing the newer is valid.
 pub(super) const STATUSES: &str = "open closed paid unpaid pending confirmed cancelled canceled \
@@ -84,7 +58,7 @@ pub(super) const STATUSES: &str = "open closed paid unpaid pending confirmed can
 /// All terms seen so far.
 pub(super) struct Vocabulary {
     stemmer: Stemmer,
-    surfaces: HashMap<Box<str>, (Term, Marks), BuildHasherDefault<Folded>>,
+    surfaces: HashMap<Box<str>, (Term, Cues), BuildHasherDefault<Folded>>,
     stems: HashMap<Box<str>, Term, BuildHasherDefault<Folded>>,
     terms: Vec<Info>,
     buffer: String,
@@ -135,13 +109,13 @@ impl Vocabulary {
         words.map(|(word, (term, _))| (&**word, *term))
     }
 
-    /// Appends the terms of a text in order, without stop words. Returns the marks of its words.
-    pub(super) fn read(&mut self, text: &str, out: &mut Vec<Term>) -> Marks {
+    /// Appends the terms of a text in order, without stop words. Returns the cues of its words.
+    pub(super) fn read(&mut self, text: &str, out: &mut Vec<Term>) -> Cues {
         let mut first = true;
-        let mut all = Marks::default();
+        let mut all = Cues::NONE;
         words(text, &mut |word, shape| {
-            let (term, marks) = self.intern(word, shape);
-            all.0 |= marks.0;
+            let (term, cues) = self.intern(word, shape);
+            all = all.with(cues);
             let info = &mut self.terms[term as usize];
             match shape.capital {
                 true if !first => info.capital += 1,
@@ -166,7 +140,7 @@ impl Vocabulary {
         });
     }
 
-    fn intern(&mut self, word: &str, shape: Shape) -> (Term, Marks) {
+    fn intern(&mut self, word: &str, shape: Shape) -> (Term, Cues) {
         self.buffer.clear();
         if word.is_ascii() {
             self.buffer.push_str(word);
@@ -195,9 +169,12 @@ impl Vocabulary {
                 small: 0,
             });
         }
-        let marks = Marks::detect(lower);
-        self.surfaces.insert(lower.into(), (term, marks));
-        (term, marks)
+        let is_regular = lower.len() > 4 && lower.ends_with("ed") && !lower.ends_with("eed");
+        let of_end = if is_regular { Cues::PAST } else { Cues::NONE };
+        let lists = MARKING.iter().filter(|(_, list)| has_word(list, lower));
+        let cues = lists.fold(of_end, |all, (cue, _)| all.with(*cue));
+        self.surfaces.insert(lower.into(), (term, cues));
+        (term, cues)
     }
 }
 

@@ -8,7 +8,7 @@ use crate::extractive::cues::Cues;
 use crate::extractive::days::{has_word, is_date_word};
 use crate::extractive::pool::{Pool, Unit};
 use crate::extractive::relative;
-use crate::extractive::terms::{self, Class, Marks, Term};
+use crate::extractive::terms::{self, Class, Term};
 
 /// The kind of answer that a question expects.
 #[derive(Clone, Copy)]
@@ -95,7 +95,7 @@ impl Expected {
                     || unit.at.and_then(utc_date).is_some_and(names_day)
                     || words(unit.text).any(|word| word == "uhr" || is_date_word(&word))
             }
-            Expected::Person => unit.marks.intersects(Marks::FIRST) || has_new(Class::Name),
+            Expected::Person => unit.cues.intersects(Cues::FIRST) || has_new(Class::Name),
             Expected::Amount => {
                 has_new(Class::Number) || words(unit.text).any(|word| has_word(NUMERALS, &word))
             }
