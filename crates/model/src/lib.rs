@@ -17,8 +17,7 @@
 //! Everything except [`language`], [`remote`] and [`client`] is blocking and free of clocks and
 //! randomness; the runtime crate calls it on its own threads.
 
-/// A table of a test: a row a line.
-#[cfg(test)]
+/// A table: a row a line.
 macro_rules! rows {
     ($($row:expr),+ $(,)?) => {
         [$($row),+]

@@ -45,35 +45,27 @@ impl Cues {
     /// The condition of something: `open`, `paid`.
     pub(super) const STATUS: Cues = Cues(1 << 18);
 
-    /// Whether it has any of `others`.
     pub(super) const fn intersects(self, others: Cues) -> bool {
         self.0 & others.0 != 0
     }
 
-    /// Both together.
     #[must_use]
     pub(super) const fn with(self, other: Cues) -> Cues {
         Cues(self.0 | other.0)
     }
 
-    /// The number of cues in common with `others`.
+    /// The number of cues in common.
     pub(super) const fn count(self, others: Cues) -> u32 {
         (self.0 & others.0).count_ones()
     }
 
     pub(super) fn detect(text: &str) -> Cues {
-        let mut cues = Cues::NONE;
-        for (_, cue) in found(text) {
-            cues = cues.with(cue);
-        }
-        if contradicts(text) {
-            cues = cues.with(Cues::CORRECTION);
-        }
         let end = text.trim_end_matches(['"', ')', '*', '_', '”', ' ']);
-        match end.ends_with(['?', '？']) {
-            true => cues.with(Cues::QUESTION),
-            false => cues,
-        }
+        let question = end.ends_with(['?', '？']).then_some(Cues::QUESTION);
+        let correction = contradicts(text).then_some(Cues::CORRECTION);
+        let phrases = found(text).map(|(_, cue)| cue);
+        let all = phrases.chain(question).chain(correction);
+        all.fold(Cues::NONE, Cues::with)
     }
 }
 
@@ -100,194 +92,112 @@ const CONTRADICTING: &str = "no nope actually nein doch nee";
 
 /// The phrases in a text, each with its cue.
 fn found(text: &str) -> impl Iterator<Item = (Range<usize>, Cues)> {
-    static MATCHER: LazyLock<Option<Phrases<Cues>>> = LazyLock::new(|| {
-        Phrases::of_table(&[PHRASES.as_slice(), OTHER_LANGUAGES.as_slice()].concat())
-    });
+    static MATCHER: LazyLock<Option<Phrases<Cues>>> = LazyLock::new(|| Phrases::of_table(&PHRASES));
     MATCHER.iter().flat_map(move |phrases| phrases.find(text))
 }
 
-/// The phrases of each cue, separated by bars.
-const PHRASES: [(Cues, &str); 16] = [
-    (
-        Cues::DECISION.with(Cues::CHANGE),
-        "replaces|replaced by|reversed|reversing|reverse the decision|changed my mind|switch to|\
-         switching to|instead of|correction|no longer|supersedes|superseded|overruled|scrap that|\
-         change of plan|new date|postponed|moved to|not anymore|on second thought",
-    ),
-    (
-        Cues::DECISION,
-        "decided|decision|decide|we go with|we'll go with|go with|going with|agreed|\
-         we take|we'll take|let's take|\
-         agree on|let's use|we use|we'll use|will use|we keep|we'll keep|\
-         let's keep|let's go|chose|chosen|we choose|i choose|picked|rather than|\
-         settled|approved|approves|signed off|rejected|ruled out|dropped|\
-         we drop|stays|confirmed|i confirm|we confirm|final|\
-         we're going|preferred|prefer|we won't|leave it|\
-         in favour of|in favor of|plan is",
-    ),
-    (
-        Cues::CORRECTION,
-        "is now|are now|after all|instead|rescheduled|pushed back|brought forward|\
-         called off|changed to|changed from|raised to|reduced to|lowered to|abgesagt|verschoben|\
-         verlegt|vertagt|vorverlegt|umgebucht|stattdessen|anstatt|doch nicht|nicht mehr|geändert|\
-         korrektur|ist jetzt|sind jetzt|ist nun|sind nun|jetzt doch|nun doch|wir sind jetzt|\
-         doch am|doch erst|neuer termin|neues datum|fällt aus|ersetzt durch",
-    ),
-    (
-        Cues::CONSTRAINT,
-        "must|must not|mustn't|may not|cannot|can't|never|always|at most|at least|\
-         no more than|not more than|no later than|not allowed|not permitted|forbidden|\
-         required|requires|requirement|require|mandatory|only|maximum|minimum|limit|cap|\
-         budget|deadline|policy|constraint|rule|freeze|contractual|non-negotiable|\
-         no exceptions|out of scope|within|unless|except|has to|have to|do not|don't|\
-         without|per cent|allergic|at the latest",
-    ),
-    (
-        Cues::DONE,
-        "done|fixed|created|deployed|merged|finished|completed|ran|passed|updated|added|\
-         removed|renamed|moved|booked|cancelled|sent|installed|implemented|wrote|verified|\
-         tested|measured|restarted|rolled back|released|succeeded|shipped|found|resolved|\
-         closed|recorded|changed|paid",
-    ),
-    (
-        Cues::PENDING,
-        "todo|to do|next step|next steps|due|will|needs to|need to|assigned|owner|\
-         takes|takes over|remaining|follow up|follow-up|planned|scheduled|\
-         in progress|pending|blocks|blocked|waiting|responsible|should|before|until|\
-         deliver|is going to|remind|action|asks|decides whether|have to decide|has to decide|\
-         need to decide|must decide",
-    ),
-    (
-        Cues::PENDING.with(Cues::PROMISE),
-        "i'll|i will|i'm going to|we'll|i’ll|we’ll|i can take|i take",
-    ),
-    (
-        Cues::PENDING.with(Cues::DATE),
-        "by monday|by tuesday|by wednesday|by thursday|by friday|by saturday|by sunday|by mon|\
-         by tue|by wed|by thu|by fri|by tomorrow|by tonight|by noon|by the end of|due by|due on",
-    ),
-    (
-        Cues::OPEN,
-        "open question|open points|unclear|unknown|not sure|undecided|tbd|to be decided|\
-         don't know|do not know|nobody knows|no idea|still open|unresolved|open:|not yet|\
-         whether|wonder|i don't know|i don’t know|i do not know|we don't know|we don’t know",
-    ),
-    (
-        Cues::GOAL,
-        "goal|purpose|objective|aim|i want|we want|i need|we need|i'd like|i would like|\
-         background|we have to|i'm trying to|i am trying to|i'm looking|\
-         i am looking|looking for|looking to|could you|can you|the idea is|called|my name is|i am",
-    ),
-    (
-        Cues::DATE,
-        "monday|tuesday|wednesday|thursday|friday|saturday|sunday|january|february|march|\
-         april|june|july|august|september|october|november|december|tomorrow|today|tonight|\
-         next week|o'clock|a.m.|p.m.|weekend|noon|midnight|mon|tue|wed|thu|fri|jan|feb|apr|jun|\
-         jul|aug|sep|oct|nov|dec",
-    ),
-    (
-        Cues::CAUSE,
-        "because|since|due to|caused by|root cause|the reason|the cause|therefore|so that|\
-         turns out|turned out|means|that's why|explains|in total",
-    ),
-    (
-        Cues::RISK,
-        "risk|danger|warning|failed|fails|failure|error|broken|bug|incident|outage|leak|\
-         problem|issue|wrong|vulnerable|worries|concern|careful|regression|timeout|crash|\
-         lost|too slow|slower|slowed",
-    ),
-    (
-        Cues::FILLER,
-        "thanks|thank you|you're welcome|good morning|morning|haha|lol|sounds good|\
-         happy to help|great|no problem|no worries|sorry|of course|sure|hope|wow|good point|\
-         i understand|good question|fair enough|never mind|apologize|apologise",
-    ),
-    (
-        Cues::OFFER,
-        "let me know|please let me know|shall i|would you like|if you would like|if you'd like|\
-         is there anything else|anything else|have a great day|please hold|one moment|feel free|\
-         please confirm|please provide|can i help|can you help|can you assist|could you help|\
-         could you please provide",
-    ),
-    (
-        // Lack of knowledge or possession is no constraint.
-        Cues::NONE,
-        "i don't|i don’t|i do not|i can't|i can’t|i cannot|you don't|you don’t|they don't|\
-         they don’t|we don't have|don't remember|don't have|do not have|\
-         can't wait|can't believe|can't imagine|can't thank|can't go wrong|can't help|can't sleep|\
-         never know|never thought|always wanted|always here|always there|only want|\
-         don't worry|don't think|can't remember|cannot remember|if only|not only|let me|let's see|no decision",
-    ),
-];
-
-/// German, Chinese and Japanese phrases of each cue. Chinese and Japanese have no words to keep apart.
-const OTHER_LANGUAGES: [(Cues, &str); 12] = [
-    (
-        Cues::DECISION,
-        "entschieden|entscheidung|beschlossen|beschluss|wir nehmen|nehmen wir|wir verwenden|\
-         wir wählen|gewählt|ausgewählt|geeinigt|vereinbart|abgemacht|festgelegt|wir bleiben bei|\
-         es bleibt bei|bleibt es bei|genehmigt|freigegeben|abgelehnt|verworfen|einverstanden|\
-         bestätigt|决定|決定|同意|批准|拒绝|承認",
-    ),
-    (
-        Cues::CONSTRAINT,
-        "muss|müssen|musst|darf nicht|dürfen nicht|darf nur|dürfen nur|niemals|höchstens|\
-         mindestens|spätestens|verboten|nicht erlaubt|erforderlich|zwingend|auf keinen fall|\
-         keinesfalls|ausnahmslos|ohne ausnahme|allergisch|必须|必須|不得|禁止|最多|至少|不能超过",
-    ),
-    (
-        Cues::DONE,
-        "erledigt|fertig|abgeschlossen|behoben|repariert|gelöst|bezahlt|gebucht|verschickt|\
-         abgeschickt|installiert|umgesetzt|getestet|geprüft|veröffentlicht|ausgeliefert|storniert|\
-         gekündigt|已完成|已修复|完了",
-    ),
-    (
-        Cues::PENDING,
-        "muss noch|müssen noch|noch zu tun|noch zu erledigen|steht noch aus|stehen noch aus|\
-         nächster schritt|nächste schritte|soll|sollen|sollte|sollten|zuständig|verantwortlich|\
-         übernimmt|kümmert sich|wartet auf|warten auf|geplant|fällig|in arbeit|待办|下一步|负责|\
-         予定|担当",
-    ),
-    (
-        Cues::PENDING.with(Cues::PROMISE),
-        "ich kümmere mich|kümmere ich mich|ich übernehme|übernehme ich|ich erledige|erledige ich|\
-         ich mache das|das mache ich|ich werde|werde ich|wir werden|werden wir",
-    ),
-    (
-        Cues::PENDING.with(Cues::DATE),
-        "bis montag|bis dienstag|bis mittwoch|bis donnerstag|bis freitag|bis samstag|bis sonntag|\
-         bis morgen|bis heute abend|bis ende|fällig am",
-    ),
-    (
-        Cues::OPEN,
-        "offene frage|offene fragen|offener punkt|offene punkte|unklar|ungeklärt|noch offen|\
-         unentschieden|noch nicht|noch nicht entschieden|nicht entschieden|weiß nicht|\
-         wissen nicht|weiß ich nicht|niemand weiß|keine ahnung|未决定|未定|待定|不清楚|不确定|\
-         未解决|未解決",
-    ),
-    (
-        Cues::GOAL,
-        "ziel|zweck|ich möchte|wir möchten|ich will|wir wollen|ich brauche|wir brauchen|ich suche|\
-         wir suchen|kannst du|können sie|könnten sie|ich heiße|ich bin|目标|目的",
-    ),
-    (
-        Cues::CAUSE,
-        "weil|deshalb|deswegen|daher|der grund|ursache|因为|由于|原因",
-    ),
-    (
-        Cues::RISK,
-        "risiko|risiken|gefahr|warnung|fehlgeschlagen|gescheitert|fehler|kaputt|störung|ausfall|\
-         probleme|zu langsam|风险|失败|故障|リスク|障害",
-    ),
-    (
-        Cues::CORRECTION,
-        "muss nicht mehr|müssen nicht mehr|darf nicht mehr|dürfen nicht mehr",
-    ),
-    (
-        Cues::NONE,
-        "muss nicht|müssen nicht|muss los|nicht fertig|nicht erledigt|kein problem|keine sorge",
-    ),
-];
+/// The phrases of each cue in English, German, Chinese and Japanese, separated by bars. Chinese and
+/// Japanese have no words to keep apart.
+const PHRASES: [(Cues, &str); 16] = rows! {
+    (Cues::DECISION.with(Cues::CHANGE), "\
+        replaces|replaced by|reversed|reversing|reverse the decision|changed my mind|switch to|\
+        switching to|instead of|correction|no longer|supersedes|superseded|overruled|scrap that|\
+        change of plan|new date|postponed|moved to|not anymore|on second thought"),
+    (Cues::DECISION, "\
+        decided|decision|decide|we go with|we'll go with|go with|going with|agreed|we take|\
+        we'll take|let's take|agree on|let's use|we use|we'll use|will use|we keep|we'll keep|\
+        let's keep|let's go|chose|chosen|we choose|i choose|picked|rather than|settled|approved|\
+        approves|signed off|rejected|ruled out|dropped|we drop|stays|confirmed|i confirm|\
+        we confirm|final|we're going|preferred|prefer|we won't|leave it|in favour of|in favor of|\
+        plan is|entschieden|entscheidung|beschlossen|beschluss|wir nehmen|nehmen wir|wir verwenden|\
+        wir wählen|gewählt|ausgewählt|geeinigt|vereinbart|abgemacht|festgelegt|wir bleiben bei|\
+        es bleibt bei|bleibt es bei|genehmigt|freigegeben|abgelehnt|verworfen|einverstanden|\
+        bestätigt|决定|決定|同意|批准|拒绝|承認"),
+    (Cues::CORRECTION, "\
+        is now|are now|after all|instead|rescheduled|pushed back|brought forward|called off|\
+        changed to|changed from|raised to|reduced to|lowered to|abgesagt|verschoben|verlegt|\
+        vertagt|vorverlegt|umgebucht|stattdessen|anstatt|doch nicht|nicht mehr|geändert|korrektur|\
+        ist jetzt|sind jetzt|ist nun|sind nun|jetzt doch|nun doch|wir sind jetzt|doch am|doch erst|\
+        neuer termin|neues datum|fällt aus|ersetzt durch|muss nicht mehr|müssen nicht mehr|\
+        darf nicht mehr|dürfen nicht mehr"),
+    (Cues::CONSTRAINT, "\
+        must|must not|mustn't|may not|cannot|can't|never|always|at most|at least|no more than|\
+        not more than|no later than|not allowed|not permitted|forbidden|required|requires|\
+        requirement|require|mandatory|only|maximum|minimum|limit|cap|budget|deadline|policy|\
+        constraint|rule|freeze|contractual|non-negotiable|no exceptions|out of scope|within|unless|\
+        except|has to|have to|do not|don't|without|per cent|allergic|at the latest|muss|müssen|\
+        musst|darf nicht|dürfen nicht|darf nur|dürfen nur|niemals|höchstens|mindestens|spätestens|\
+        verboten|nicht erlaubt|erforderlich|zwingend|auf keinen fall|keinesfalls|ausnahmslos|\
+        ohne ausnahme|allergisch|必须|必須|不得|禁止|最多|至少|不能超过"),
+    (Cues::DONE, "\
+        done|fixed|created|deployed|merged|finished|completed|ran|passed|updated|added|removed|\
+        renamed|moved|booked|cancelled|sent|installed|implemented|wrote|verified|tested|measured|\
+        restarted|rolled back|released|succeeded|shipped|found|resolved|closed|recorded|changed|\
+        paid|erledigt|fertig|abgeschlossen|behoben|repariert|gelöst|bezahlt|gebucht|verschickt|\
+        abgeschickt|installiert|umgesetzt|getestet|geprüft|veröffentlicht|ausgeliefert|storniert|\
+        gekündigt|已完成|已修复|完了"),
+    (Cues::PENDING, "\
+        todo|to do|next step|next steps|due|will|needs to|need to|assigned|owner|takes|takes over|\
+        remaining|follow up|follow-up|planned|scheduled|in progress|pending|blocks|blocked|waiting|\
+        responsible|should|before|until|deliver|is going to|remind|action|asks|decides whether|\
+        have to decide|has to decide|need to decide|must decide|muss noch|müssen noch|noch zu tun|\
+        noch zu erledigen|steht noch aus|stehen noch aus|nächster schritt|nächste schritte|soll|\
+        sollen|sollte|sollten|zuständig|verantwortlich|übernimmt|kümmert sich|wartet auf|\
+        warten auf|geplant|fällig|in arbeit|待办|下一步|负责|予定|担当"),
+    (Cues::PENDING.with(Cues::PROMISE), "\
+        i'll|i will|i'm going to|we'll|i’ll|we’ll|i can take|i take|ich kümmere mich|\
+        kümmere ich mich|ich übernehme|übernehme ich|ich erledige|erledige ich|ich mache das|\
+        das mache ich|ich werde|werde ich|wir werden|werden wir"),
+    (Cues::PENDING.with(Cues::DATE), "\
+        by monday|by tuesday|by wednesday|by thursday|by friday|by saturday|by sunday|by mon|\
+        by tue|by wed|by thu|by fri|by tomorrow|by tonight|by noon|by the end of|due by|due on|\
+        bis montag|bis dienstag|bis mittwoch|bis donnerstag|bis freitag|bis samstag|bis sonntag|\
+        bis morgen|bis heute abend|bis ende|fällig am"),
+    (Cues::OPEN, "\
+        open question|open points|unclear|unknown|not sure|undecided|tbd|to be decided|don't know|\
+        do not know|nobody knows|no idea|still open|unresolved|open:|not yet|whether|wonder|\
+        i don't know|i don’t know|i do not know|we don't know|we don’t know|offene frage|\
+        offene fragen|offener punkt|offene punkte|unklar|ungeklärt|noch offen|unentschieden|\
+        noch nicht|noch nicht entschieden|nicht entschieden|weiß nicht|wissen nicht|weiß ich nicht|\
+        niemand weiß|keine ahnung|未决定|未定|待定|不清楚|不确定|未解决|未解決"),
+    (Cues::GOAL, "\
+        goal|purpose|objective|aim|i want|we want|i need|we need|i'd like|i would like|background|\
+        we have to|i'm trying to|i am trying to|i'm looking|i am looking|looking for|looking to|\
+        could you|can you|the idea is|called|my name is|i am|ziel|zweck|ich möchte|wir möchten|\
+        ich will|wir wollen|ich brauche|wir brauchen|ich suche|wir suchen|kannst du|können sie|\
+        könnten sie|ich heiße|ich bin|目标|目的"),
+    (Cues::DATE, "\
+        monday|tuesday|wednesday|thursday|friday|saturday|sunday|january|february|march|april|june|\
+        july|august|september|october|november|december|tomorrow|today|tonight|next week|o'clock|\
+        a.m.|p.m.|weekend|noon|midnight|mon|tue|wed|thu|fri|jan|feb|apr|jun|jul|aug|sep|oct|nov|\
+        dec"),
+    (Cues::CAUSE, "\
+        because|since|due to|caused by|root cause|the reason|the cause|therefore|so that|turns out|\
+        turned out|means|that's why|explains|in total|weil|deshalb|deswegen|daher|der grund|\
+        ursache|因为|由于|原因"),
+    (Cues::RISK, "\
+        risk|danger|warning|failed|fails|failure|error|broken|bug|incident|outage|leak|problem|\
+        issue|wrong|vulnerable|worries|concern|careful|regression|timeout|crash|lost|too slow|\
+        slower|slowed|risiko|risiken|gefahr|warnung|fehlgeschlagen|gescheitert|fehler|kaputt|\
+        störung|ausfall|probleme|zu langsam|风险|失败|故障|リスク|障害"),
+    (Cues::FILLER, "\
+        thanks|thank you|you're welcome|good morning|morning|haha|lol|sounds good|happy to help|\
+        great|no problem|no worries|sorry|of course|sure|hope|wow|good point|i understand|\
+        good question|fair enough|never mind|apologize|apologise"),
+    (Cues::OFFER, "\
+        let me know|please let me know|shall i|would you like|if you would like|if you'd like|\
+        is there anything else|anything else|have a great day|please hold|one moment|feel free|\
+        please confirm|please provide|can i help|can you help|can you assist|could you help|\
+        could you please provide"),
+    // Lack of knowledge or possession is no constraint.
+    (Cues::NONE, "\
+        i don't|i don’t|i do not|i can't|i can’t|i cannot|you don't|you don’t|they don't|\
+        they don’t|we don't have|don't remember|don't have|do not have|can't wait|can't believe|\
+        can't imagine|can't thank|can't go wrong|can't help|can't sleep|never know|never thought|\
+        always wanted|always here|always there|only want|don't worry|don't think|can't remember|\
+        cannot remember|if only|not only|let me|let's see|no decision|muss nicht|müssen nicht|\
+        muss los|nicht fertig|nicht erledigt|kein problem|keine sorge"),
+};
 
 #[cfg(test)]
 mod tests {
@@ -306,25 +216,16 @@ mod tests {
 
     #[test]
     fn sentences_in_other_languages_have_the_headings_of_english_ones() {
-        let rows = [
+        let rows = rows! {
             ("We decided to take line 4.", Section::Decisions),
-            (
-                "Wir haben beschlossen, die Linie 4 zu nehmen.",
-                Section::Decisions,
-            ),
-            (
-                "Entschieden, wir nehmen den Anbieter aus Bern.",
-                Section::Decisions,
-            ),
+            ("Wir haben beschlossen, die Linie 4 zu nehmen.", Section::Decisions),
+            ("Entschieden, wir nehmen den Anbieter aus Bern.", Section::Decisions),
             ("Der Rat hat den Antrag abgelehnt.", Section::Decisions),
             ("我们决定下周搬到三楼。", Section::Decisions),
             ("会場は三階に決定しました。", Section::Decisions),
             ("The ramp must be 90 cm wide.", Section::Constraints),
             ("Die Rampe muss 90 cm breit sein.", Section::Constraints),
-            (
-                "Der Lift darf nicht nach 22 Uhr laufen.",
-                Section::Constraints,
-            ),
+            ("Der Lift darf nicht nach 22 Uhr laufen.", Section::Constraints),
             ("每人最多带两件行李。", Section::Constraints),
             ("入館証が必須です。", Section::Constraints),
             ("Todo for Marta, air the radiators.", Section::Pending),
@@ -343,7 +244,7 @@ mod tests {
             ("The bread is in the oven.", Section::KeyPoints),
             ("Das Brot ist im Ofen.", Section::KeyPoints),
             ("Kein Problem, das muss nicht so sein.", Section::KeyPoints),
-        ];
+        };
         let filler = ["It rains on the hill."; 8];
         for (text, expected) in rows {
             let passages = passages_of(["Hello."].into_iter().chain([text]).chain(filler));

@@ -19,32 +19,23 @@ pub(super) enum Demand {
 
 /// The phrases of each demand, separated by bars, and the parts of other commands: names of summaries or of
 /// the program, and words that order.
-const PHRASES: [((Demand, Part), &str); 4] = [
-    (
-        (Demand::None, Part::Summary),
-        "all summaries|every summary|each summary|any summary|future summaries|the summariser|\
-         the summarizer|alle zusammenfassungen|allen zusammenfassungen|jede zusammenfassung|\
-         jeder zusammenfassung|所有摘要|每个摘要",
-    ),
-    (
-        (Demand::None, Part::Order),
-        "always|keep|must|never|remember|verbatim|merk|merke|muss|müssen|wörtlich|记住",
-    ),
-    (
-        (Demand::Keep, Part::Order),
-        "always remember:|remember this:|remember for ever|must be kept.|must always be kept|\
-         never be dropped|never be left out|never left out|never be forgotten|keep for ever|\
-         kept for ever|stays for ever|most important fact|always keep this|keep this line|\
-         keep this sentence|this line must|this sentence must|erhalten bleiben|merke dir:",
-    ),
-    (
-        (Demand::Command, Part::Order),
-        "ignore previous instructions|ignore all previous instructions|\
-         ignore the previous instructions|ignore prior instructions|ignore earlier instructions|\
-         ignoriere alle vorherigen anweisungen|ignoriere die vorherigen anweisungen|\
-         忽略之前的指令",
-    ),
-];
+const PHRASES: [((Demand, Part), &str); 4] = rows! {
+    ((Demand::None, Part::Summary), "\
+        all summaries|every summary|each summary|any summary|future summaries|the summariser|\
+        the summarizer|alle zusammenfassungen|allen zusammenfassungen|jede zusammenfassung|\
+        jeder zusammenfassung|所有摘要|每个摘要"),
+    ((Demand::None, Part::Order), "\
+        always|keep|must|never|remember|verbatim|merk|merke|muss|müssen|wörtlich|记住"),
+    ((Demand::Keep, Part::Order), "\
+        always remember:|remember this:|remember for ever|must be kept.|must always be kept|\
+        never be dropped|never be left out|never left out|never be forgotten|keep for ever|\
+        kept for ever|stays for ever|most important fact|always keep this|keep this line|\
+        keep this sentence|this line must|this sentence must|erhalten bleiben|merke dir:"),
+    ((Demand::Command, Part::Order), "\
+        ignore previous instructions|ignore all previous instructions|\
+        ignore the previous instructions|ignore prior instructions|ignore earlier instructions|\
+        ignoriere alle vorherigen anweisungen|ignoriere die vorherigen anweisungen|忽略之前的指令"),
+};
 
 /// A part of a command.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -22,86 +22,50 @@ pub(super) enum Focus {
     Wishes,
 }
 
-/// The keywords, separated by bars, the heading and the cues of each focus.
-const KNOWN: [(Focus, &str, &str, Cues); 8] = [
-    (
-        Focus::Decisions,
-        "decision|decide|agreed|agreement|outcome|chosen|chose",
-        "Decisions",
-        Cues::DECISION,
-    ),
-    (
-        Focus::Constraints,
-        "constraint|requirement|rule|limit|policy|policies|must",
-        "Constraints",
-        Cues::CONSTRAINT,
-    ),
-    (
-        Focus::Risks,
-        "risk|danger|concern|problem|incident|threat|go wrong|failure",
-        "Risks and problems",
-        Cues::RISK,
-    ),
-    (
-        Focus::Questions,
-        "open question|question|unresolved|unclear|unknown|open point",
-        "Open questions",
-        Cues::OPEN.with(Cues::QUESTION),
-    ),
-    (
-        Focus::Actions,
-        "action|task|todo|to do|next step|owner|who does|pending|plan",
-        "Actions and owners",
-        Cues::PENDING,
-    ),
-    (
-        Focus::Facts,
-        "fact|number|figure|name|date|detail|data|evidence",
-        "Facts and figures",
-        Cues::DATE,
-    ),
-    (
-        Focus::Causes,
-        "why|cause|reason|explain",
-        "Causes",
-        Cues::CAUSE,
-    ),
-    (
-        Focus::Wishes,
-        "want|wish|request|goal|purpose|asked for",
-        "What was wanted",
-        Cues::GOAL,
-    ),
-];
+/// The heading, the cues and the keywords of each focus, these separated by bars.
+const KNOWN: [(Focus, &str, Cues, &str); 8] = rows! {
+    (Focus::Decisions, "Decisions", Cues::DECISION,
+        "decision|decide|agreed|agreement|outcome|chosen|chose"),
+    (Focus::Constraints, "Constraints", Cues::CONSTRAINT,
+        "constraint|requirement|rule|limit|policy|policies|must"),
+    (Focus::Risks, "Risks and problems", Cues::RISK,
+        "risk|danger|concern|problem|incident|threat|go wrong|failure"),
+    (Focus::Questions, "Open questions", Cues::OPEN.with(Cues::QUESTION),
+        "open question|question|unresolved|unclear|unknown|open point"),
+    (Focus::Actions, "Actions and owners", Cues::PENDING,
+        "action|task|todo|to do|next step|owner|who does|pending|plan"),
+    (Focus::Facts, "Facts and figures", Cues::DATE,
+        "fact|number|figure|name|date|detail|data|evidence"),
+    (Focus::Causes, "Causes", Cues::CAUSE, "why|cause|reason|explain"),
+    (Focus::Wishes, "What was wanted", Cues::GOAL, "want|wish|request|goal|purpose|asked for"),
+};
 
 impl Focus {
     /// The focuses of a text, the most frequent first.
     pub(super) fn detect(text: &str) -> Vec<Focus> {
         let text = text.to_lowercase();
-        let mut found: Vec<(usize, Focus)> = KNOWN
+        let times = |words: &str| {
+            words
+                .split('|')
+                .map(|word| mentions(&text, word))
+                .sum::<usize>()
+        };
+        let found = KNOWN
             .iter()
-            .map(|(focus, words, ..)| {
-                (
-                    words.split('|').map(|word| mentions(&text, word)).sum(),
-                    *focus,
-                )
-            })
-            .filter(|(times, _)| *times > 0)
-            .collect();
+            .map(|(focus, .., words)| (times(words), *focus));
+        let mut found: Vec<(usize, Focus)> = found.filter(|(times, _)| *times > 0).collect();
         found.sort_by_key(|(times, _)| std::cmp::Reverse(*times));
         found.into_iter().map(|(_, focus)| focus).collect()
     }
 
     /// The keywords of all focuses: they say what to look for, not the subject.
     pub(super) fn words() -> impl Iterator<Item = &'static str> {
-        KNOWN.iter().flat_map(|(_, words, ..)| words.split('|'))
+        KNOWN.iter().flat_map(|(.., words)| words.split('|'))
     }
 
     pub(super) fn title(self) -> &'static str {
-        KNOWN
-            .iter()
-            .find(|known| known.0 == self)
-            .map_or("", |known| known.2)
+        let mut known = KNOWN.iter().filter(|known| known.0 == self);
+        known.next().map_or("", |known| known.1)
     }
 
     /// How well a unit matches, from 0 to 1.
@@ -111,12 +75,10 @@ impl Focus {
             let specific = pool.specific_terms(index).count();
             return (specific as f32 / weights::FULL_FACT).min(1.0);
         }
-        let cued = KNOWN
-            .iter()
-            .any(|known| known.0 == self && unit.cues.intersects(known.3));
+        let is_of = |known: &(Focus, _, Cues, _)| known.0 == self && unit.cues.intersects(known.2);
         // Tool output reports; it does not decide, promise or ask.
         let spoken = unit.kind == PassageKind::Text || matches!(self, Focus::Risks | Focus::Causes);
-        if !cued || !spoken {
+        if !KNOWN.iter().any(is_of) || !spoken {
             return 0.0;
         }
         let assistant = unit.role == Role::Assistant;

@@ -204,7 +204,7 @@ mod tests {
 
     #[test]
     fn quotes_of_messages_are_left_out_of_an_answer() {
-        let rows = [
+        let rows = rows! {
             (
                 "# What is left?\n\n## Answer (lead)\n\n**2026-03-11**\n- #12 Ana: “We ship.”\n- \
                  #13 tool: `ok`\n\nI would ask Ben.\n- risks: nothing beyond the above",
@@ -219,16 +219,13 @@ mod tests {
             ("No message has these words of the question: 1299.", ""),
             ("… done. - #141 user: “reverse path stays", ""),
             ("## Answer - #1 Ana: “We ship.”", ""),
-            (
-                "Look at - #12 Ana: “We ship” and wait.",
-                "Look at - #12 Ana: “We ship” and wait.",
-            ),
+            ("Look at - #12 Ana: “We ship” and wait.", "Look at - #12 Ana: “We ship” and wait."),
             (
                 "- #12 Ana: “We ship” is why Ben waits.\n- #13 is open.",
                 "- #12 Ana: “We ship” is why Ben waits.\n- #13 is open.",
             ),
             ("He said “- #1 no” once.", "He said “- #1 no” once."),
-        ];
+        };
         for (text, expected) in rows {
             assert_eq!(without_quotes(Cow::Borrowed(text)), expected, "{text}");
         }

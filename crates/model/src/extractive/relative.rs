@@ -69,22 +69,13 @@ impl Distance {
 }
 
 /// Phrases in English, German and Chinese.
-const NAMED: [(Distance, &str); 12] = [
+const NAMED: [(Distance, &str); 12] = rows! {
     (Distance::Days(-3), "大前天"),
-    (
-        Distance::Days(-2),
-        "the day before yesterday|day before yesterday|vorgestern|前天",
-    ),
-    (
-        Distance::Days(-1),
-        "yesterday|last night|gestern|letzte nacht|昨天|昨晚",
-    ),
+    (Distance::Days(-2), "the day before yesterday|day before yesterday|vorgestern|前天"),
+    (Distance::Days(-1), "yesterday|last night|gestern|letzte nacht|昨天|昨晚"),
     (Distance::Days(1), "tomorrow|morgen|明天|明晚"),
     // The search ignores the case of ASCII letters only.
-    (
-        Distance::Days(2),
-        "the day after tomorrow|day after tomorrow|übermorgen|Übermorgen|后天|後天",
-    ),
+    (Distance::Days(2), "the day after tomorrow|day after tomorrow|übermorgen|Übermorgen|后天|後天"),
     (Distance::Days(3), "大后天|大後天"),
     (Distance::Days(-7), "a week ago|vor einer woche"),
     (Distance::WeekendBefore, "last weekend|letztes wochenende"),
@@ -92,27 +83,18 @@ const NAMED: [(Distance, &str); 12] = [
     (Distance::Months(1), "next month|nächsten monat|下个月"),
     (Distance::Years(-1), "last year|letztes jahr|去年"),
     (Distance::Years(1), "next year|nächstes jahr|明年"),
-];
+};
 type OfWeekday = fn(Weekday) -> Distance;
 
 /// What stands before a weekday. Unlike `next Friday`, 下周五 is always of the week after.
-const BEFORE_WEEKDAYS: [(OfWeekday, &str); 6] = [
+const BEFORE_WEEKDAYS: [(OfWeekday, &str); 6] = rows! {
     (Distance::Before, "last |letzten "),
     (Distance::This, "this |diesen "),
     (Distance::After, "next |nächsten "),
-    (
-        |day| Distance::OfWeek(-1, day),
-        "上周|上週|上星期|上个星期|上礼拜|上个礼拜",
-    ),
-    (
-        |day| Distance::OfWeek(0, day),
-        "这周|这週|这星期|这个星期|这礼拜|这个礼拜|本周|本週|本星期|本个星期|本礼拜|本个礼拜",
-    ),
-    (
-        |day| Distance::OfWeek(1, day),
-        "下周|下週|下星期|下个星期|下礼拜|下个礼拜",
-    ),
-];
+    (|day| Distance::OfWeek(-1, day), "上周|上週|上星期|上个星期|上礼拜|上个礼拜"),
+    (|day| Distance::OfWeek(0, day), "这周|这週|这星期|这个星期|这礼拜|这个礼拜|本周|本週|本星期|本个星期|本礼拜|本个礼拜"),
+    (|day| Distance::OfWeek(1, day), "下周|下週|下星期|下个星期|下礼拜|下个礼拜"),
+};
 const WEEKDAYS: [(Weekday, &str); 7] = [
     (Monday, "monday|montag|一"),
     (Tuesday, "tuesday|dienstag|二"),
@@ -313,14 +295,11 @@ mod tests {
     #[test]
     fn a_sentence_may_begin_with_a_day_in_german() {
         let monday = jiff::civil::date(2023, 5, 8);
-        let rows = [
+        let rows = rows! {
             ("Übermorgen kommt Oma", "Übermorgen (10 May 2023) kommt Oma"),
             ("Morgen ist zu.", "Morgen (9 May 2023) ist zu."),
-            (
-                "Gut. Morgen um 9 geht es los",
-                "Gut. Morgen (9 May 2023) um 9 geht es los",
-            ),
-        ];
+            ("Gut. Morgen um 9 geht es los", "Gut. Morgen (9 May 2023) um 9 geht es los"),
+        };
         let others = [
             "Morgen!",
             "Morgen",

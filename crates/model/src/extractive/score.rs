@@ -17,6 +17,8 @@ use super::weights;
 
 /// Cues of information that must outlive the conversation.
 const STRONG: Cues = Cues::DECISION.with(Cues::CONSTRAINT).with(Cues::CHANGE);
+/// Cues of what people tell of themselves.
+const PERSONAL: Cues = Cues::FIRST.with(Cues::PAST).with(Cues::TIME);
 /// The minimum arguments of a call that is a record without an id, and members of a result that is
 /// one.
 const ARGUMENTS: usize = 3;
@@ -184,10 +186,8 @@ fn is_record(text: &str, members: usize) -> bool {
 /// events; work with an assistant, about decisions.
 fn cue_factor(unit: &Unit<'_>) -> f32 {
     let is_text = unit.kind == PassageKind::Text;
-    let personal = [Cues::FIRST, Cues::PAST, Cues::TIME];
-    let personal = personal.iter().filter(|cue| unit.cues.intersects(**cue));
     let of_speaker = match unit.is_named() {
-        true if is_text => weights::PERSONAL.powi(personal.count() as i32),
+        true if is_text => weights::PERSONAL.powi(unit.cues.count(PERSONAL) as i32),
         true => 1.0,
         false => 1.0 + weights::STRONG_CUE * unit.cues.count(STRONG) as f32,
     };

@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn articles_and_fillers_are_left_out() {
-        let rows = [
+        let rows = rows! {
             (
                 "The ferry to Oslo leaves at a quarter past six.",
                 "Ferry to Oslo leaves at quarter past six.",
@@ -154,14 +154,11 @@ mod tests {
                 "We saw The Hague and “The Matrix is a film”.",
                 "We saw The Hague and “The Matrix is a film”.",
             ),
-            (
-                "Run `cp the file` in a shell.",
-                "Run `cp the file` in shell.",
-            ),
+            ("Run `cp the file` in a shell.", "Run `cp the file` in shell."),
             ("The VAT_RATE is a constant.", "VAT_RATE is constant."),
             ("The", ""),
             ("Choose plan A, an exit.", "Choose plan A, exit."),
-        ];
+        };
         for (text, expected) in rows {
             assert_eq!(ENGLISH.remove_from(text), expected, "{text}");
             assert_eq!(ENGLISH.remove_from(expected), expected, "a second time");

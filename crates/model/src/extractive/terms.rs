@@ -30,25 +30,18 @@ pub(super) enum Class {
 }
 
 /// The cues of single words. A word that ends like `walked` is a verb in the past tense, too.
-const MARKING: [(Cues, &str); 4] = [
-    (
-        Cues::FIRST,
-        "i i'm i've i'd i'll my me mine we we're we've our us",
-    ),
-    (
-        Cues::PAST,
-        "was were went had got did made took found lost bought told gave met came saw felt began \
-         broke chose fell grew heard held kept knew left ran said sent sold spent spoke taught \
-         thought understood won wrote became built ate",
-    ),
-    (
-        Cues::TIME,
-        "yesterday ago last tonight monday tuesday wednesday thursday friday saturday sunday \
-         january february march april june july august september october november december \
-         tomorrow today weekend next week month year since until",
-    ),
+const MARKING: [(Cues, &str); 4] = rows! {
+    (Cues::FIRST, "i i'm i've i'd i'll my me mine we we're we've our us"),
+    (Cues::PAST, "\
+        was were went had got did made took found lost bought told gave met came saw felt began \
+        broke chose fell grew heard held kept knew left ran said sent sold spent spoke taught \
+        thought understood won wrote became built ate"),
+    (Cues::TIME, "\
+        yesterday ago last tonight monday tuesday wednesday thursday friday saturday sunday \
+        january february march april june july august september october november december tomorrow \
+        today weekend next week month year since until"),
     (Cues::STATUS, STATUSES),
-];
+};
 /// Of two different conditions of one thing the newer is valid.
 pub(super) const STATUSES: &str = "open closed paid unpaid pending confirmed cancelled canceled \
     approved rejected delayed shipped delivered returned broken repaired fixed finished free \

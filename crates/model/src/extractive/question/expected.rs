@@ -23,20 +23,16 @@ pub(super) enum Expected {
 }
 
 /// The words that ask for each kind, separated by bars.
-const ASKING: [(Expected, &str); 5] = [
+const ASKING: [(Expected, &str); 5] = rows! {
     (Expected::Time, "when|wann|what day|what time|which day"),
     (Expected::Person, "who|whom|whose|wer|wen|wem|wessen"),
-    (
-        Expected::Amount,
-        "how much|how many|how long|how old|how high|how large|how far|how often|wie viel|\
-         wie viele|wieviel|wie lange|wie hoch|wie teuer|wie alt|wie oft|wie weit",
-    ),
+    (Expected::Amount, "\
+        how much|how many|how long|how old|how high|how large|how far|how often|wie viel|wie viele|\
+        wieviel|wie lange|wie hoch|wie teuer|wie alt|wie oft|wie weit"),
     (Expected::Place, "where|wo|wohin|woher"),
-    (
-        Expected::Other,
-        "what|which|how|why|was|welche|welcher|welches|welchem|wie|warum|wieso|weshalb",
-    ),
-];
+    (Expected::Other, "\
+        what|which|how|why|was|welche|welcher|welches|welchem|wie|warum|wieso|weshalb"),
+};
 /// Words of a question about the past.
 const PAST: &str = "did was were had hat habe haben war waren wurde wurden";
 /// Numerals, and the words before a place.
@@ -46,16 +42,10 @@ const AT: &str = "in at from to into near im am aus nach bei zur zum auf an";
 const ARTICLES: &str = "the a our my der die das dem den einer einem";
 
 /// The words that name a kind, and the cues of the facts.
-const KINDS: [(&str, Cues); 2] = [
-    (
-        "date dates deadline deadlines daten termin termine",
-        Cues::DATE,
-    ),
-    (
-        "change changes changed postponed moved geändert verschoben",
-        Cues::CHANGE,
-    ),
-];
+const KINDS: [(&str, Cues); 2] = rows! {
+    ("date dates deadline deadlines daten termin termine", Cues::DATE),
+    ("change changes changed postponed moved geändert verschoben", Cues::CHANGE),
+};
 
 /// Whether a word in small letters asks for a kind of answer.
 pub(super) fn asks_for_kind(word: &str) -> bool {
