@@ -68,18 +68,14 @@ pub fn coverage(input: &SummaryInput<'_>, covers: &[Span], block: &str) -> Optio
     let mut given = |text: &str| {
         let terms: HashSet<Term> = read.pool.terms_of(text).into_iter().collect();
         let named = named.iter().filter(|term| terms.contains(term)).count();
-        saturated(named + given_days(&read, text).len())
+        (named + given_days(&read, text).len()) as u32
     };
     let coverage = FactCoverage {
         kept: given(block),
         quoted: given(&quotes),
-        facts: saturated(named.len() + days),
+        facts: (named.len() + days) as u32,
     };
     (coverage.facts > 0).then_some(coverage)
-}
-
-fn saturated(count: usize) -> u32 {
-    u32::try_from(count).unwrap_or(u32::MAX)
 }
 
 /// A line with the days of the conversation that are missing in a text.

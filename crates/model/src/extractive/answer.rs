@@ -11,6 +11,7 @@ use unisono_context::{Role, Tokens, attachment};
 use super::bm25::Query;
 use super::corrections::{Correction, Strength, corrections};
 use super::cues::Cues;
+use super::fit::Fitted;
 use super::focus::Focus;
 use super::outcomes::failed_calls;
 use super::passage::{Passage, PassageKind};
@@ -147,13 +148,6 @@ fn add_passages<'p>(
     unquoted
 }
 
-/// Quotes under a heading.
-struct Section {
-    text: String,
-    tokens: u64,
-    units: Vec<usize>,
-}
-
 /// The quotes that answer the question best, or a note that no message has its words; nothing if
 /// neither fits. If no message has some of them, a note says so above the nearest quotes.
 fn first_sections(
@@ -161,13 +155,13 @@ fn first_sections(
     found: &Relevance,
     room: u64,
     input: &AnswerInput<'_>,
-) -> Vec<Section> {
+) -> Vec<Fitted> {
     let cap = room.min(weights::question::TOKENS);
     if found.best() <= 0.0 {
         return note(UNKNOWN.to_owned(), input).into_iter().collect();
     }
     if found.missing.is_empty() {
-        let chosen = best_quotes(pool, &found.units, usize::MAX, cap);
+        let chosen = best_quotes(pool, found, usize::MAX, cap);
         let answer = section(pool, chosen, "Answer", cap, input);
         return answer.into_iter().collect();
     }
@@ -176,15 +170,15 @@ fn first_sections(
         return Vec::new();
     };
     let left = cap.saturating_sub(note.tokens + (input.count)(BETWEEN));
-    let chosen = best_quotes(pool, &found.units, NEAREST, left);
+    let chosen = best_quotes(pool, found, NEAREST, left);
     let nearest = section(pool, chosen, "Nearest messages", left, input);
     std::iter::once(note).chain(nearest).collect()
 }
 
 /// A section without quotes, if it fits.
-fn note(text: String, input: &AnswerInput<'_>) -> Option<Section> {
+fn note(text: String, input: &AnswerInput<'_>) -> Option<Fitted> {
     let tokens = (input.count)(&text);
-    (tokens <= input.cap.0).then(|| Section {
+    (tokens <= input.cap.0).then(|| Fitted {
         text,
         tokens,
         units: Vec::new(),
@@ -195,12 +189,11 @@ fn note(text: String, input: &AnswerInput<'_>) -> Option<Section> {
 /// and the unit that stands first.
 fn best_quotes(
     pool: &Pool<'_>,
-    found: &[f32],
+    found: &Relevance,
     most: usize,
     cap: u64,
 ) -> (Vec<usize>, Option<usize>) {
-    let best = found.iter().copied().fold(0.0, f32::max);
-    let least = best * weights::question::OF_THE_BEST;
+    let (least, found) = (found.best() * weights::question::OF_THE_BEST, &found.units);
     let answers = |&unit: &usize| found[unit] > least;
     let mut order: Vec<usize> = (0..found.len()).filter(answers).collect();
     order.sort_by(|&one, &other| found[other].total_cmp(&found[one]));
@@ -219,7 +212,10 @@ fn best_quotes(
         }
         chosen.push(unit);
     }
-    let corrections = newest_corrections(pool, &chosen);
+    // They may have no word of the question.
+    let mut corrections = corrections(pool, &chosen[..chosen.len().min(CORRECTED)]);
+    corrections.sort_unstable_by_key(|one| Reverse(one.by));
+    corrections.truncate(CORRECTIONS);
     let leading = chosen.first().map(|&best| {
         let replaces = |one: &&Correction| one.of == best && one.strength >= Strength::Differs;
         corrections.iter().find(replaces).map_or(best, |one| one.by)
@@ -231,15 +227,6 @@ fn best_quotes(
     by.dedup();
     chosen.splice(after..after, by);
     (chosen, leading)
-}
-
-/// The newest statements that change something in the best quotes; they may have no word of the
-/// question.
-fn newest_corrections(pool: &Pool<'_>, chosen: &[usize]) -> Vec<Correction> {
-    let mut found = corrections(pool, &chosen[..chosen.len().min(CORRECTED)]);
-    found.sort_unstable_by_key(|one| Reverse(one.by));
-    found.truncate(CORRECTIONS);
-    found
 }
 
 /// Whether another unit has the same words, or all of them in the same message, or is the same quote:
@@ -258,7 +245,7 @@ fn is_repetition(pool: &Pool<'_>, known: usize, unit: usize) -> bool {
 }
 
 /// The sections as one answer; without the last ones if they do not fit the cap.
-fn joined(pool: &Pool<'_>, mut sections: Vec<Section>, input: &AnswerInput<'_>) -> Answer {
+fn joined(pool: &Pool<'_>, mut sections: Vec<Fitted>, input: &AnswerInput<'_>) -> Answer {
     let (text, tokens) = loop {
         let texts: Vec<&str> = sections.iter().map(|section| &*section.text).collect();
         let text = match texts[..] {
@@ -320,10 +307,6 @@ impl FocusList {
         relevance::FIRST_FOCUS * first.serves(pool, unit)
             + relevance::OTHER_FOCUS * others.fold(0.0, f32::max)
     }
-
-    fn asks_questions(&self) -> bool {
-        self.focuses.contains(&Focus::Questions)
-    }
 }
 
 /// The weighted terms of the task and of the agent's instructions.
@@ -353,7 +336,8 @@ fn worth(pool: &mut Pool<'_>, input: &AnswerInput<'_>, focus: &FocusList) -> Wor
         }
         let cues = pool.units[unit].cues;
         let change = when(cues.intersects(Cues::CHANGE), relevance::CHANGE);
-        let is_aside = cues.intersects(Cues::QUESTION) && !focus.asks_questions();
+        let is_aside =
+            cues.intersects(Cues::QUESTION) && !focus.focuses.contains(&Focus::Questions);
         let aside = when(is_aside, relevance::UNASKED_QUESTION);
         let wanted = relevance::LIKENESS * like[unit] + served * change + relevance::BASE;
         let clear = when(!is_readable(pool, unit), relevance::UNREADABLE);
@@ -371,12 +355,12 @@ fn section(
     title: &str,
     room: u64,
     input: &AnswerInput<'_>,
-) -> Option<Section> {
+) -> Option<Fitted> {
     while !chosen.is_empty() {
         let text = lay_out(pool, &chosen, leading, title);
         let tokens = (input.count)(&text);
         if tokens <= room {
-            return Some(Section {
+            return Some(Fitted {
                 text,
                 tokens,
                 units: chosen,

@@ -284,13 +284,16 @@ impl<'p, 'a> LaterStatements<'p, 'a> {
             (false, true) => shared > 1 && covers(0.0, 0.5) || covers(0.5, 0.5),
             // Statements in similar words may be about different things.
             (false, false) => {
-                (later.has_other_day_than(earlier) || common().any(names_it))
+                (later.has_other(Kind::Day, earlier)
+                    || later.has_other(Kind::Weekday, earlier)
+                    || common().any(names_it))
                     && (covers(0.5, 1.0) || shared > 2 && covers(0.33, 1.0))
             }
         };
         let is_certain = || has_cue || describes_the_present(units) && later.contradicts(earlier);
         let is_changed = is_same && is_certain() && later.changes_value_of(earlier);
-        let is_by_another = || later.has_other_name_than(earlier) && shared > 1 && covers(0.0, 0.5);
+        let is_by_another =
+            || later.has_other(Kind::Name, earlier) && shared > 1 && covers(0.0, 0.5);
         let contradicts = units[1].cues.intersects(Cues::CORRECTION);
         let is_of_same = || !later.has_only_others(Kind::Name, earlier);
         if has_cue && is_changed && is_of_same() || contradicts && is_by_another() {

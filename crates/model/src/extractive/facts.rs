@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use unisono_context::checkpoint::{FACT_TOKENS_MAX, FACTS_MAX, KeyFact};
+use unisono_context::checkpoint::{FACTS_MAX, KeyFact};
 use unisono_context::{Ordinal, Role, Tokens};
 
 use super::CountTokens;
@@ -21,8 +21,6 @@ const TIMES: &str = "today tonight tomorrow yesterday week weekend mon tue wed t
 const CHINESE_TIMES: [&str; 5] = ["今天", "今晚", "周", "週", "星期"];
 const PERIODS: &str = "days weeks months tagen wochen monaten";
 
-/// The maximum tokens of key facts.
-pub(super) const ALL: Tokens = FACT_TOKENS_MAX;
 /// New facts get the room that the old ones leave, at least this part of it: each checkpoint may
 /// add something, and none replaces all earlier facts.
 const NEW_PART: u64 = 3;

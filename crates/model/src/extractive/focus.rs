@@ -44,16 +44,11 @@ impl Focus {
     /// The focuses of a text, the most frequent first.
     pub(super) fn detect(text: &str) -> Vec<Focus> {
         let text = text.to_lowercase();
-        let times = |words: &str| {
-            words
-                .split('|')
-                .map(|word| mentions(&text, word))
-                .sum::<usize>()
-        };
-        let found = KNOWN
-            .iter()
-            .map(|(focus, .., words)| (times(words), *focus));
-        let mut found: Vec<(usize, Focus)> = found.filter(|(times, _)| *times > 0).collect();
+        let found = KNOWN.iter().map(|(focus, .., words)| {
+            let times = words.split('|').map(|word| mentions(&text, word));
+            (times.sum::<usize>(), *focus)
+        });
+        let mut found: Vec<_> = found.filter(|(times, _)| *times > 0).collect();
         found.sort_by_key(|(times, _)| std::cmp::Reverse(*times));
         found.into_iter().map(|(_, focus)| focus).collect()
     }

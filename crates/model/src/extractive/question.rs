@@ -23,9 +23,7 @@ use super::terms::{self, Term, is_common_word, is_stop_word};
 use super::weights::question as weights;
 
 /// Words that ask.
-const INTERROGATIVES: [&str; 8] = [
-    "who", "whom", "what", "when", "where", "which", "why", "how",
-];
+const INTERROGATIVES: &str = "who whom what when where which why how";
 
 /// Words of tasks about the conversation as a whole ("What happened last week?"). They name no
 /// subject.
@@ -247,7 +245,7 @@ fn is_repeated(pool: &Pool<'_>, unit: usize, question: &[Term], requests: &[Term
     }
     let asks = |word: &str| {
         INTERROGATIVES
-            .iter()
+            .split(' ')
             .any(|one| word.eq_ignore_ascii_case(one))
     };
     text.split_whitespace().any(asks) && others.all(|term| requests.contains(term))
@@ -257,10 +255,8 @@ fn is_repeated(pool: &Pool<'_>, unit: usize, question: &[Term], requests: &[Term
 pub(super) fn statements(task: &str) -> Vec<&str> {
     let asks = |sentence: &str| {
         let begins_so = |word: String| {
-            INTERROGATIVES.contains(&word.as_str())
-                || [WRITING_VERBS, REQUESTS, ASKING_VERBS]
-                    .iter()
-                    .any(|list| has_word(list, &word))
+            let lists = [INTERROGATIVES, WRITING_VERBS, REQUESTS, ASKING_VERBS];
+            lists.iter().any(|list| has_word(list, &word))
         };
         sentence.ends_with('?') || words(sentence).next().is_some_and(begins_so)
     };
@@ -280,11 +276,11 @@ pub fn is_question(task: &str) -> bool {
 pub(crate) fn is_follow_up(task: &str) -> bool {
     let mut others = words(task).filter(|word| {
         !is_stop_word(word)
-            && !INTERROGATIVES.contains(&word.as_str())
+            && !has_word(INTERROGATIVES, word)
             && !has_word(FOLLOW_UP_WORDS, word)
             && !is_common_word(word)
     });
-    let asks = |word: String| INTERROGATIVES.contains(&word.as_str());
+    let asks = |word: String| has_word(INTERROGATIVES, &word);
     others.next().is_none() && (task.contains('?') || words(task).any(asks))
 }
 

@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use super::days::month;
+use super::days::{has_word, month};
 
 /// Longer units are cut, so that quotes are readable and the work per unit is bounded.
 const MAX_UNIT_BYTES: usize = 200;
@@ -234,33 +234,27 @@ fn sentence_ends(text: &str, before: Range<usize>, after: Range<usize>) -> bool 
 }
 
 /// Abbreviations of English and German.
-const ABBREVIATIONS: [&str; 83] = [
-    "e.g", "i.e", "eg", "ie", "etc", "vs", "cf", "ca", "approx", "incl", "excl", "resp", "nr",
-    "fig", "sec", "ch", "vol", "pp", "mr", "mrs", "ms", "dr", "prof", "st", "inc", "ltd", "co",
-    "corp", "jr", "sr", "dept", "max", "min", "z", "z.b", "d.h", "u.a", "o.ä", "bzw", "usw",
-    "evtl", "ggf", "inkl", "zzgl", "bspw", "vgl", "str", "tel", "abs", "art", "hr", "fr", "dipl",
-    "ing", "med", "phil", "ser", "abt", "bd", "hrsg", "geb", "gest", "verh", "ehem", "allg",
-    "tägl", "lt", "vorm", "nachm", "mio", "mrd", "std", "sek", "pkt", "nachf", "verw", "anm",
-    "jan", "feb", "aug", "okt", "nov", "dez",
-];
+const ABBREVIATIONS: &str = "e.g i.e eg ie etc vs cf ca approx incl excl resp nr fig sec ch vol pp \
+    mr mrs ms dr prof st inc ltd co corp jr sr dept max min z z.b d.h u.a o.ä bzw usw evtl ggf \
+    inkl zzgl bspw vgl str tel abs art hr fr dipl ing med phil ser abt bd hrsg geb gest verh ehem \
+    allg tägl lt vorm nachm mio mrd std sek pkt nachf verw anm jan feb aug okt nov dez";
 /// Words that are abbreviations before a number.
-const BEFORE_NUMBERS: [&str; 2] = ["no", "cat"];
+const BEFORE_NUMBERS: &str = "no cat";
 /// The ends of abbreviated compounds, such as `Seriennr.` and `Hauptstr.`
 const ENDS: [&str; 2] = ["nr", "str"];
 fn is_abbreviation(word: &str, next: char) -> bool {
     let mut letters = word.chars();
     let initial = matches!((letters.next(), letters.next()), (Some(c), None) if c.is_uppercase());
     let word = word.to_lowercase();
-    let is_known = if BEFORE_NUMBERS.contains(&word.as_str()) {
-        next.is_ascii_digit()
-    } else {
-        ABBREVIATIONS.contains(&word.as_str())
+    let is_known = match has_word(BEFORE_NUMBERS, &word) {
+        true => next.is_ascii_digit(),
+        false => has_word(ABBREVIATIONS, &word),
     };
     initial || is_known || ENDS.iter().any(|end| word.ends_with(end))
 }
 
 /// German words before a day; `am` is English, too.
-const BEFORE_DAYS: [&str; 7] = ["vom", "zum", "bis", "ab", "seit", "im", "den"];
+const BEFORE_DAYS: &str = "vom zum bis ab seit im den";
 
 /// Whether a number with a point is an ordinal: `am 14. Juni`, `im 3. Stock`, `am 3.7. Geburtstag`.
 fn is_ordinal(before: &str, word: &str, rest: &str) -> bool {
@@ -275,7 +269,7 @@ fn is_ordinal(before: &str, word: &str, rest: &str) -> bool {
     let previous = previous.unwrap_or_default().to_lowercase();
     let is_month = month(next.trim_matches(|c: char| !c.is_alphabetic())).is_some();
     let is_dotted = word.contains('.') && *previous == *"am";
-    BEFORE_DAYS.contains(&&*previous) || is_month || is_dotted
+    has_word(BEFORE_DAYS, &previous) || is_month || is_dotted
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeSet, HashSet};
 use std::fmt::Write as _;
 
-use unisono_context::checkpoint::{Body, KeyFact, Span, block_text};
+use unisono_context::checkpoint::{Body, FACT_TOKENS_MAX, KeyFact, Span, block_text};
 use unisono_context::{Ordinal, Tokens};
 
 use super::corrections::CorrectedChoice;
@@ -36,7 +36,7 @@ pub fn summarise(input: &SummaryInput<'_>) -> SummaryDraft {
     let texts = RedactedTexts::redacted(input);
     let read = WeighedInput::weighed(input, &texts);
     let chosen = read.choose(input);
-    let key_facts = read.facts(input, &chosen, facts::ALL);
+    let key_facts = read.facts(input, &chosen, FACT_TOKENS_MAX);
     let Fitted {
         units,
         text,

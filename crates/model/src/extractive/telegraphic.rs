@@ -20,44 +20,32 @@ const ENGLISH: DroppedWords = DroppedWords {
     negations: "not no never",
 };
 /// Other languages, each with a common word that only this one has.
-const OTHERS: [(&str, DroppedWords); 4] = [
-    (
-        "und",
-        DroppedWords {
-            articles: "der die das den dem des ein eine einen einem einer eines",
-            fillers: "halt eben mal wirklich eigentlich sehr ganz",
-            openings: "also ja na ach ok okay hm naja",
-            negations: "nicht kein keine keinen nie",
-        },
-    ),
-    (
-        "avec",
-        DroppedWords {
-            articles: "le la les un une des",
-            fillers: "vraiment très simplement",
-            openings: "bon ben alors ah oui ok",
-            negations: "pas jamais",
-        },
-    ),
-    (
-        "cuándo",
-        DroppedWords {
-            articles: "el la los las un una unos unas",
-            fillers: "realmente simplemente muy",
-            openings: "bueno pues ah sí ok",
-            negations: "no nunca",
-        },
-    ),
-    (
-        "het",
-        DroppedWords {
-            articles: "de het een",
-            fillers: "echt heel gewoon eigenlijk",
-            openings: "nou ja ok oké ach",
-            negations: "niet geen nooit",
-        },
-    ),
-];
+const OTHERS: [(&str, DroppedWords); 4] = rows! {
+    ("und", DroppedWords {
+        articles: "der die das den dem des ein eine einen einem einer eines",
+        fillers: "halt eben mal wirklich eigentlich sehr ganz",
+        openings: "also ja na ach ok okay hm naja",
+        negations: "nicht kein keine keinen nie",
+    }),
+    ("avec", DroppedWords {
+        articles: "le la les un une des",
+        fillers: "vraiment très simplement",
+        openings: "bon ben alors ah oui ok",
+        negations: "pas jamais",
+    }),
+    ("cuándo", DroppedWords {
+        articles: "el la los las un una unos unas",
+        fillers: "realmente simplemente muy",
+        openings: "bueno pues ah sí ok",
+        negations: "no nunca",
+    }),
+    ("het", DroppedWords {
+        articles: "de het een",
+        fillers: "echt heel gewoon eigenlijk",
+        openings: "nou ja ok oké ach",
+        negations: "niet geen nooit",
+    }),
+};
 
 impl DroppedWords {
     /// The words of the language with these common words, `None` for English; none for a language

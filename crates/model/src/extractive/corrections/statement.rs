@@ -77,7 +77,11 @@ impl Statement {
         };
         for at in 0..all.len() {
             match value(&all, at) {
-                Some(Some(value)) => statement.add(value, is_denied(&all, at)),
+                // The condition of something is a value also if it is denied.
+                Some(Some(value)) if value.0 != Kind::Status && is_denied(&all, at) => {
+                    statement.denied.push(value);
+                }
+                Some(Some(value)) => statement.values.push(value),
                 Some(None) => {}
                 None => statement.subject.extend(all[at].subject()),
             }
@@ -88,14 +92,6 @@ impl Statement {
         statement.subject.sort_unstable();
         statement.subject.dedup();
         statement
-    }
-
-    /// Adds a value. The condition of something is one also if it is denied.
-    fn add(&mut self, value: (Kind, String), is_denied: bool) {
-        match is_denied && value.0 != Kind::Status {
-            true => self.denied.push(value),
-            false => self.values.push(value),
-        }
     }
 
     /// The kind of a value of the other statement that it denies, if it has another one of that kind.
@@ -131,17 +127,8 @@ impl Statement {
         })
     }
 
-    /// Whether both have names, and it has one that the other statement does not have.
-    pub(super) fn has_other_name_than(&self, other: &Statement) -> bool {
-        self.has_other(Kind::Name, other)
-    }
-
-    /// Whether it has another day or weekday than the other statement.
-    pub(super) fn has_other_day_than(&self, other: &Statement) -> bool {
-        self.has_other(Kind::Day, other) || self.has_other(Kind::Weekday, other)
-    }
-
-    fn has_other(&self, kind: Kind, other: &Statement) -> bool {
+    /// Whether both have values of a kind, and it has one that the other statement does not have.
+    pub(super) fn has_other(&self, kind: Kind, other: &Statement) -> bool {
         let others = other.values_of(kind);
         let mut own = self.values_of(kind).into_iter();
         !others.is_empty() && own.any(|one| !others.contains(&one))
@@ -156,8 +143,8 @@ impl Statement {
     /// Whether it may be about another person or thing: each has a name that the other does not have,
     /// and another value differs too.
     pub(super) fn may_be_of_others_than(&self, other: &Statement) -> bool {
-        self.has_other_name_than(other)
-            && other.has_other_name_than(self)
+        self.has_other(Kind::Name, other)
+            && other.has_other(Kind::Name, self)
             && self.changes_value_of(other)
     }
 
