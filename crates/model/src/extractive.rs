@@ -55,6 +55,7 @@ pub(crate) use prior::is_call;
 pub(crate) use question::is_follow_up;
 pub use question::is_question;
 pub use section::section_titles;
+pub(crate) use split::unit_texts;
 pub use summary::{checkpoint, key_facts, summarise};
 pub use synthesis::synthesise;
 

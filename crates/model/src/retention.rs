@@ -16,7 +16,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::date::Date;
-use crate::extractive::baseline::sentences;
+use crate::extractive::unit_texts;
 
 pub use shown::{ShownMessage, join};
 
@@ -173,7 +173,7 @@ fn passages(text: &str) -> Vec<String> {
         } else if line.ends_with(':') && !line.contains(' ') {
             speaker = line;
         }
-        let sentences = sentences(line);
+        let sentences: Vec<&str> = unit_texts(line).collect();
         let pairs = sentences.windows(2).map(|pair| pair.join(" "));
         let single = sentences.first().filter(|_| sentences.len() == 1);
         let found = pairs.chain(single.map(ToString::to_string));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::split::split;
+use super::split::unit_texts;
 use super::terms::{Term, Vocabulary};
 
 /// LexRank's threshold for an edge, damping factor, and rounds.
@@ -12,27 +12,15 @@ const ROUNDS: usize = 30;
 /// MMR's balance between relevance and novelty.
 const LAMBDA: f32 = 0.7;
 
-pub(crate) fn sentences(text: &str) -> Vec<&str> {
-    split(text)
-        .into_iter()
-        .map(|span| &text[span.range])
-        .collect()
-}
-
 /// The sentences of the texts and their order by LexRank.
 pub(crate) fn lexrank<'a>(texts: &[&'a str]) -> (Vec<&'a str>, Vec<usize>) {
-    let sentences: Vec<&str> = texts.iter().flat_map(|text| sentences(text)).collect();
-    let vectors = tf_idf(&sentences);
-    let edges: Vec<Vec<usize>> = similarities(&vectors)
-        .into_iter()
-        .enumerate()
-        .map(|(i, row)| {
-            row.into_iter()
-                .filter(|&(j, s)| i != j && s >= EDGE)
-                .map(|(j, _)| j)
-                .collect()
-        })
-        .collect();
+    let sentences: Vec<&str> = texts.iter().flat_map(|text| unit_texts(text)).collect();
+    let near = similarities(&tf_idf(&sentences)).into_iter().enumerate();
+    let edges = near.map(|(i, row)| {
+        let near = row.into_iter().filter(|&(j, s)| i != j && s >= EDGE);
+        near.map(|(j, _)| j).collect()
+    });
+    let edges: Vec<Vec<usize>> = edges.collect();
     let n = sentences.len().max(1) as f32;
     let mut rank = vec![1.0 / n; sentences.len()];
     for _ in 0..ROUNDS {
@@ -44,7 +32,8 @@ pub(crate) fn lexrank<'a>(texts: &[&'a str]) -> (Vec<&'a str>, Vec<usize>) {
         }
         rank = next;
     }
-    let order = by_score(&rank);
+    let mut order: Vec<usize> = (0..rank.len()).collect();
+    order.sort_by(|&a, &b| rank[b].total_cmp(&rank[a]).then(a.cmp(&b)));
     (sentences, order)
 }
 
@@ -55,16 +44,9 @@ pub(crate) fn tf_idf_mmr(texts: &[&str]) -> Vec<usize> {
     for (term, weight) in vectors.iter().flatten() {
         *centroid.entry(*term).or_default() += weight;
     }
-    let length = centroid
-        .values()
-        .map(|w| w * w)
-        .sum::<f32>()
-        .sqrt()
-        .max(f32::MIN_POSITIVE);
-    let relevance: Vec<f32> = vectors
-        .iter()
-        .map(|v| v.iter().map(|(t, w)| w * centroid[t]).sum::<f32>() / length)
-        .collect();
+    let length = length_of(centroid.values());
+    let dot = |v: &Vec<(Term, f32)>| v.iter().map(|(t, w)| w * centroid[t]).sum::<f32>();
+    let relevance: Vec<f32> = vectors.iter().map(|v| dot(v) / length).collect();
     let near = similarities(&vectors);
     let mut nearest = vec![0.0_f32; texts.len()];
     let mut left: Vec<usize> = (0..texts.len()).collect();
@@ -86,72 +68,62 @@ pub(crate) fn tf_idf_mmr(texts: &[&str]) -> Vec<usize> {
 /// Unit vectors, sorted by term.
 fn tf_idf(texts: &[&str]) -> Vec<Vec<(Term, f32)>> {
     let mut vocabulary = Vocabulary::new();
-    let counts: Vec<BTreeMap<Term, f32>> = texts
-        .iter()
-        .map(|text| {
-            let mut terms = Vec::new();
-            vocabulary.read(text, &mut terms);
-            let mut counts = BTreeMap::new();
-            terms
-                .into_iter()
-                .for_each(|term| *counts.entry(term).or_default() += 1.0);
-            counts
-        })
-        .collect();
+    let counts = texts.iter().map(|text| {
+        let mut terms = Vec::new();
+        let mut counts: BTreeMap<Term, f32> = BTreeMap::new();
+        vocabulary.read(text, &mut terms);
+        for term in terms {
+            *counts.entry(term).or_default() += 1.0;
+        }
+        counts
+    });
+    let counts: Vec<BTreeMap<Term, f32>> = counts.collect();
     let mut texts_with = vec![0.0_f32; vocabulary.len()];
-    counts
-        .iter()
-        .flat_map(BTreeMap::keys)
-        .for_each(|&term| texts_with[term as usize] += 1.0);
+    for &term in counts.iter().flat_map(BTreeMap::keys) {
+        texts_with[term as usize] += 1.0;
+    }
     let all = texts.len() as f32;
     let weigh = |counts: BTreeMap<Term, f32>| {
         let idf = |term: Term| (all / texts_with[term as usize]).ln() + 0.1;
-        let mut vector: Vec<(Term, f32)> = counts
-            .into_iter()
-            .map(|(term, n)| (term, n * idf(term)))
-            .collect();
-        let length = vector.iter().map(|(_, w)| w * w).sum::<f32>().sqrt();
-        vector
-            .iter_mut()
-            .for_each(|(_, w)| *w /= length.max(f32::MIN_POSITIVE));
+        let weighed = counts.into_iter().map(|(term, n)| (term, n * idf(term)));
+        let mut vector: Vec<(Term, f32)> = weighed.collect();
+        let length = length_of(vector.iter().map(|(_, w)| w));
+        vector.iter_mut().for_each(|(_, w)| *w /= length);
         vector
     };
     counts.into_iter().map(weigh).collect()
+}
+
+/// The length of a vector, which is never zero.
+fn length_of<'w>(weights: impl Iterator<Item = &'w f32>) -> f32 {
+    let squares = weights.map(|w| w * w).sum::<f32>();
+    squares.sqrt().max(f32::MIN_POSITIVE)
 }
 
 /// For each vector the others that share a term with it, with their cosine.
 fn similarities(vectors: &[Vec<(Term, f32)>]) -> Vec<Vec<(usize, f32)>> {
     let mut postings: BTreeMap<Term, Vec<(usize, f32)>> = BTreeMap::new();
     for (index, vector) in vectors.iter().enumerate() {
-        vector
-            .iter()
-            .for_each(|&(t, w)| postings.entry(t).or_default().push((index, w)));
+        for &(term, weight) in vector {
+            postings.entry(term).or_default().push((index, weight));
+        }
     }
     let mut sums = vec![0.0_f32; vectors.len()];
-    vectors
-        .iter()
-        .map(|vector| {
-            let mut touched = Vec::new();
-            for (term, weight) in vector {
-                for &(other, w) in postings.get(term).into_iter().flatten() {
-                    if sums[other] == 0.0 {
-                        touched.push(other);
-                    }
-                    sums[other] += weight * w;
+    let each = vectors.iter().map(|vector| {
+        let mut touched = Vec::new();
+        for (term, weight) in vector {
+            for &(other, w) in postings.get(term).into_iter().flatten() {
+                if sums[other] == 0.0 {
+                    touched.push(other);
                 }
+                sums[other] += weight * w;
             }
-            touched.sort_unstable();
-            touched.dedup();
-            touched
-                .into_iter()
-                .map(|i| (i, std::mem::take(&mut sums[i])))
-                .collect()
-        })
-        .collect()
-}
-
-fn by_score(scores: &[f32]) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..scores.len()).collect();
-    order.sort_by(|&a, &b| scores[b].total_cmp(&scores[a]).then(a.cmp(&b)));
-    order
+        }
+        touched.sort_unstable();
+        touched.dedup();
+        let taken = touched.into_iter();
+        let taken = taken.map(|other| (other, std::mem::take(&mut sums[other])));
+        taken.collect::<Vec<_>>()
+    });
+    each.collect()
 }

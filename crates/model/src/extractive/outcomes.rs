@@ -219,51 +219,62 @@ mod tests {
 
     use super::*;
 
-    fn lines(parts: &[Part]) -> Vec<String> {
+    fn passages<'p>(parts: impl IntoIterator<Item = (u32, &'p Part)>) -> Vec<Passage<'p>> {
         let passage = |(n, part)| {
             let role = Role::Assistant;
             Passage::of_part(Ordinal(n), role, None, Timestamp(0), part)
         };
-        let passages: Vec<Passage<'_>> = (1..).zip(parts).filter_map(passage).collect();
-        let texts: Vec<Cow<'_, str>> = passages.iter().map(|p| p.text.clone()).collect();
-        outcome_lines(&passages, &texts)
-            .into_iter()
-            .flatten()
-            .collect()
+        parts.into_iter().filter_map(passage).collect()
     }
 
-    fn call(name: &str, arguments: &str) -> Part {
+    fn lines(parts: &[Part]) -> Vec<String> {
+        let passages = passages((1..).zip(parts));
+        let texts: Vec<Cow<'_, str>> = passages.iter().map(|p| p.text.clone()).collect();
+        let lines = outcome_lines(&passages, &texts);
+        lines.into_iter().flatten().collect()
+    }
+
+    fn call(id: &str, name: &str, arguments: &str) -> Part {
         Part::ToolCall {
-            id: "1".into(),
+            id: id.into(),
             name: name.into(),
             arguments: arguments.into(),
         }
     }
 
-    fn result(content: &str) -> Part {
+    fn result(id: &str, content: &str, is_error: bool) -> Part {
         Part::ToolResult {
-            call_id: "1".into(),
+            call_id: id.into(),
             content: content.into(),
-            is_error: false,
+            is_error,
         }
     }
 
     #[test]
     fn a_line_has_the_call_its_outcome_and_its_new_ids() {
+        let refund =
+            r#"{"order":"W4471902","refund_id":"RF-20-1A","status":"pending","amount":40}"#;
         let parts = [
-            call("refund", r#"{"order":"W4471902"}"#),
-            result(r#"{"order":"W4471902","refund_id":"RF-20-1A","status":"pending","amount":40}"#),
-            call("shell", r#"{"command":"git commit"}"#),
-            result("[main 9f3c1ab] Release the lock\n 3 files changed"),
-            call("shell", r#"{"command":"cargo test"}"#),
-            result("running 2 tests\nexit code: 101"),
-            call("shell", r#"{"command":"ls"}"#),
-            result("README\nsrc"),
+            call("1", "refund", r#"{"order":"W4471902"}"#),
+            result("1", refund, false),
+            call("1", "shell", r#"{"command":"git commit"}"#),
+            result(
+                "1",
+                "[main 9f3c1ab] Release the lock\n 3 files changed",
+                false,
+            ),
+            call("1", "shell", r#"{"command":"cargo test"}"#),
+            result("1", "running 2 tests\nexit code: 101", false),
+            call("1", "shell", r#"{"command":"ls"}"#),
+            result("1", "README\nsrc", false),
+            call("1", "update", "{}"),
+            result("1", "Reservation ZX12-4 cannot be changed.", true),
         ];
         let expected = [
             "refund → refund_id: RF-20-1A, status: pending",
             "shell → main 9f3c1ab",
             "shell → exit code: 101",
+            "update → failed: Reservation ZX12-4",
         ];
         assert_eq!(lines(&parts), expected);
         assert!(expected.iter().all(|line| is_outcome_line(line)));
@@ -272,21 +283,11 @@ mod tests {
 
     #[test]
     fn a_line_names_the_call_with_the_id_of_its_result() {
-        let call = |id: &str| Part::ToolCall {
-            id: id.into(),
-            name: id.into(),
-            arguments: "{}".into(),
-        };
-        let result = |id: &str, content: &str| Part::ToolResult {
-            call_id: id.into(),
-            content: content.into(),
-            is_error: false,
-        };
         let parts = [
-            call("refund"),
-            call("update"),
-            result("update", r#"{"update_id":"UP-20-1A"}"#),
-            result("refund", r#"{"refund_id":"RF-20-1A"}"#),
+            call("a", "refund", "{}"),
+            call("b", "update", "{}"),
+            result("b", r#"{"update_id":"UP-20-1A"}"#, false),
+            result("a", r#"{"refund_id":"RF-20-1A"}"#, false),
         ];
         let expected = [
             "update → update_id: UP-20-1A",
@@ -296,53 +297,22 @@ mod tests {
     }
 
     #[test]
-    fn the_line_of_a_failure_says_so() {
-        let failed = Part::ToolResult {
-            call_id: "1".into(),
-            content: "Reservation ZX12-4 cannot be changed.".into(),
-            is_error: true,
-        };
-        let parts = [call("update", "{}"), failed];
-        assert_eq!(lines(&parts), ["update → failed: Reservation ZX12-4"]);
-    }
-
-    #[test]
     fn each_failure_belongs_to_the_call_with_its_id() {
-        let of = |id: &str, part: Part| match part {
-            Part::ToolCall {
-                name, arguments, ..
-            } => Part::ToolCall {
-                id: id.into(),
-                name,
-                arguments,
-            },
-            Part::ToolResult { content, .. } => Part::ToolResult {
-                call_id: id.into(),
-                content,
-                is_error: false,
-            },
-            part => part,
-        };
         let parts = [
-            (1, of("a", call("refund", "{}"))),
-            (1, of("b", call("update", "{}"))),
-            (2, of("b", result("Error: no seat"))),
-            (2, of("a", result("ok"))),
+            (1, call("a", "refund", "{}")),
+            (1, call("b", "update", "{}")),
+            (2, result("b", "Error: no seat", false)),
+            (2, result("a", "ok", false)),
             // Not answered.
-            (3, of("a", call("look", "{}"))),
+            (3, call("a", "look", "{}")),
             // One message with two calls of one id.
-            (4, of("a", call("look", "{}"))),
-            (4, of("a", call("cancel", "{}"))),
-            (5, of("a", result("ok"))),
-            (5, of("a", result("Error: too late"))),
-            (6, of("c", result("Error: nobody asked"))),
+            (4, call("a", "look", "{}")),
+            (4, call("a", "cancel", "{}")),
+            (5, result("a", "ok", false)),
+            (5, result("a", "Error: too late", false)),
+            (6, result("c", "Error: nobody asked", false)),
         ];
-        let each = parts.iter().filter_map(|(n, part)| {
-            let role = Role::Assistant;
-            Passage::of_part(Ordinal(*n), role, None, Timestamp(0), part)
-        });
-        let passages: Vec<Passage<'_>> = each.collect();
-        let failed = failed_calls(&passages);
+        let failed = failed_calls(&passages(parts.iter().map(|(n, part)| (*n, part))));
         let places: Vec<usize> = (0..parts.len()).filter(|at| failed[*at]).collect();
         assert_eq!(places, [1, 6]);
     }
@@ -353,27 +323,18 @@ mod tests {
             .map(|n| format!("{{\"id\":\"W10{n:02}\"}}"))
             .collect();
         let parts = [
-            call("list", "{}"),
-            result(&format!("[{}]", all.join(","))),
-            call("show", r#"{"id":"W1007"}"#),
-            result(r#"{"status":"open"}"#),
+            call("1", "list", "{}"),
+            result("1", &format!("[{}]", all.join(",")), false),
+            call("1", "show", r#"{"id":"W1007"}"#),
+            result("1", r#"{"status":"open"}"#, false),
         ];
         assert_eq!(lines(&parts), ["list → id: W1007"]);
     }
 
     #[test]
     fn days_amounts_and_words_are_no_ids() {
-        for word in [
-            "2026-05-04",
-            "10:30",
-            "1,250",
-            "25kg",
-            "12.50",
-            "Monday",
-            "and/or",
-            "101",
-            "src/lib.rs:14",
-        ] {
+        let others = "2026-05-04 10:30 1,250 25kg 12.50 Monday and/or 101 src/lib.rs:14";
+        for word in others.split(' ') {
             assert_eq!(tokens(word).count(), 0, "{word}");
         }
         for word in ["9f3c1ab", "W-1742", "src/lib.rs", "card_4711", "252246"] {

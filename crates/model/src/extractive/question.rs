@@ -18,7 +18,7 @@ use super::cues::Cues;
 use super::days::has_word;
 use super::focus::Focus;
 use super::pool::{Pool, Unit};
-use super::split::split;
+use super::split::unit_texts;
 use super::terms::{self, Term, is_common_word, is_stop_word};
 use super::weights::question as weights;
 
@@ -260,8 +260,9 @@ pub(super) fn statements(task: &str) -> Vec<&str> {
         };
         sentence.ends_with('?') || words(sentence).next().is_some_and(begins_so)
     };
-    let sentences = split(task).into_iter().map(|span| &task[span.range]);
-    sentences.filter(|sentence| !asks(sentence)).collect()
+    unit_texts(task)
+        .filter(|sentence| !asks(sentence))
+        .collect()
 }
 
 /// Whether a task has a subject of its own. "Sum up decisions and risks" has none: it only names

@@ -54,6 +54,11 @@ pub(super) fn split(text: &str) -> Vec<Span> {
     out
 }
 
+/// The texts of the units.
+pub(crate) fn unit_texts(text: &str) -> impl Iterator<Item = &str> {
+    split(text).into_iter().map(move |span| &text[span.range])
+}
+
 fn split_line(text: &str, range: Range<usize>, out: &mut Vec<Span>) {
     let line = &text[range.clone()];
     if line.starts_with('#') && line.trim_start_matches('#').starts_with(' ') {
@@ -276,13 +281,6 @@ fn is_ordinal(before: &str, word: &str, rest: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn units(text: &str) -> Vec<&str> {
-        split(text)
-            .into_iter()
-            .map(|span| &text[span.range])
-            .collect()
-    }
-
     #[test]
     fn kinds_of_blocks_are_distinguished() {
         let text = "# Plan\n- [x] first. item\n2) second\n| a | b |\n|---|---|\n```rs\nlet x = 1;\n}\n```\nend";
@@ -308,15 +306,11 @@ mod tests {
     fn long_units_are_cut_at_clauses() {
         let clause = "a clause of some length that goes on, ";
         let text = clause.repeat(40);
-        let pieces = units(&text);
+        let pieces: Vec<&str> = unit_texts(&text).collect();
         assert!(pieces.iter().all(|piece| piece.len() <= MAX_UNIT_BYTES));
         assert!(pieces.iter().all(|piece| piece.starts_with("a clause")));
-        assert!(units(&"x".repeat(10_000)).len() > 20);
-        assert!(
-            units(&"語".repeat(10_000))
-                .iter()
-                .all(|p| p.len() <= MAX_UNIT_BYTES)
-        );
+        assert!(unit_texts(&"x".repeat(10_000)).count() > 20);
+        assert!(unit_texts(&"語".repeat(10_000)).all(|piece| piece.len() <= MAX_UNIT_BYTES));
     }
 
     #[test]

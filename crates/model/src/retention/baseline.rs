@@ -7,8 +7,7 @@ use std::collections::BTreeSet;
 
 use super::shown::{Piece, ShownMessage, join_pieces};
 use super::{Probe, Report, report};
-use crate::extractive::CountTokens;
-use crate::extractive::baseline as model;
+use crate::extractive::{CountTokens, baseline as model, unit_texts};
 
 /// The number of drawings of the random baseline.
 pub const SEEDS: u64 = 40;
@@ -96,10 +95,9 @@ fn keep_shown(
         Baseline::Random => fill(&pieces, shuffled(pieces.len(), seed), room()),
         Baseline::LexRank => {
             let (_, order) = model::lexrank(&texts);
-            let sentences = pieces.iter().flat_map(|piece| {
-                let sentences = model::sentences(piece.text).into_iter();
-                sentences.map(|text| Piece { text, ..*piece })
-            });
+            let sentences = pieces
+                .iter()
+                .flat_map(|piece| unit_texts(piece.text).map(|text| Piece { text, ..*piece }));
             fill(&sentences.collect::<Vec<_>>(), order, room())
         }
         Baseline::TfIdfMmr => fill(&pieces, model::tf_idf_mmr(&texts), room()),

@@ -10,7 +10,7 @@ use crate::date::utc_date;
 use crate::extractive::bm25::Query;
 use crate::extractive::days::{has_word, is_date_word};
 use crate::extractive::pool::Pool;
-use crate::extractive::split::split;
+use crate::extractive::split::unit_texts;
 use crate::extractive::terms::{self, Shape, Term, is_common_word, is_stop_word};
 
 /// A shorter number often counts what is wanted: `the 10 largest risks`.
@@ -39,8 +39,7 @@ pub(super) fn missing_words(
     let names_day = messages::names_day(task);
     let mut specific: Vec<String> = Vec::new();
     let mut others: Vec<String> = Vec::new();
-    for sentence in split(task) {
-        let sentence = &task[sentence.range];
+    for sentence in unit_texts(task) {
         // In a title all words begin like names.
         let mut starts = sentence.split_whitespace();
         let may_name = is_english && starts.any(|word| word.starts_with(char::is_lowercase));
