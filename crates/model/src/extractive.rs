@@ -46,7 +46,7 @@ use unisono_context::checkpoint::KeyFact;
 pub use unisono_context::compaction::EXTRACTIVE;
 use unisono_context::{Ordinal, Tokens};
 
-pub use anchors::{anchors, coverage};
+pub use anchors::{NAMED, anchors, coverage, has_name};
 pub use answer::answer;
 pub use facts::facts_without_room;
 pub(crate) use passage::one_word;

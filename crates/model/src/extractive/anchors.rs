@@ -13,7 +13,7 @@ use super::terms::{Class, Term, words};
 use crate::date::{Date, utc_date};
 
 /// Begins the line of names and ids.
-const NAMED: &str = "Also named: ";
+pub const NAMED: &str = "Also named: ";
 /// The maximum number of listed names and ids.
 const MAX_NAMES: usize = 40;
 /// The maximum number of listed speakers.
@@ -149,19 +149,19 @@ fn lost_speakers<'r>(
     }
     let mut speakers: Vec<(&str, usize)> = times.into_iter().collect();
     speakers.sort_by_key(|(_, times)| Reverse(*times));
-    let names = speakers
-        .into_iter()
-        .map(|(name, _)| name.replace('\u{a0}', " "));
-    let is_word = |at: usize, name: &str| {
-        let beside = [
-            text[..at].chars().next_back(),
-            text[at + name.len()..].chars().next(),
-        ];
-        !beside.into_iter().flatten().any(char::is_alphanumeric)
-    };
-    let lost =
-        names.filter(move |name| !text.match_indices(&**name).any(|(at, _)| is_word(at, name)));
+    let names = speakers.into_iter();
+    let names = names.map(|(name, _)| name.replace('\u{a0}', " "));
+    let lost = names.filter(move |name| !has_name(text, name));
     lost.take(MAX_SPEAKERS).map(|name| (name, 0))
+}
+
+/// Whether a text has a name that is not a part of a longer word.
+pub fn has_name(text: &str, name: &str) -> bool {
+    let joins = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
+    text.match_indices(name).any(|(at, _)| {
+        let (before, after) = (&text[..at], &text[at + name.len()..]);
+        !joins(before.chars().next_back()) && !joins(after.chars().next())
+    })
 }
 
 /// The names and ids of the input except those in `kept`: ids with digits, codes in capitals, and

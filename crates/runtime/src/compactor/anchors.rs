@@ -8,13 +8,11 @@ use std::sync::Arc;
 use tokio::task::spawn_blocking;
 use unisono_context::Tokens;
 use unisono_context::checkpoint::Checkpoint;
-use unisono_model::extractive::{self, CountTokens, SummaryInput};
+use unisono_model::extractive::{self, CountTokens, NAMED, SummaryInput, has_name};
 use unisono_session::assignment::CompactionJob;
 
 use super::extract::{summary_of, with_blocks};
 
-/// Begins the line of names and ids, as [`extractive::anchors`] writes it.
-const NAMED: &str = "Also named: ";
 /// The part of a summary's cap for the list …
 const LIST_PART: u64 = 4;
 /// … and for facts that no earlier list has.
@@ -77,7 +75,7 @@ pub(super) fn without_names(text: &str) -> &str {
 /// The earlier names that the block does not have, and the facts that it lost besides.
 fn lost(input: &SummaryInput<'_>, listed: &[&str], block: &str, room: Tokens) -> String {
     let mut earlier: Vec<&str> = listed.to_vec();
-    earlier.retain(|name| !has_word(block, name));
+    earlier.retain(|name| !has_name(block, name));
     let known = format!("{block}\n{}", line(earlier.iter().copied()));
     let added = extractive::anchors(input, &known);
     let new = names(&added);
@@ -125,15 +123,6 @@ fn names(text: &str) -> Vec<&str> {
     let listed = listed.strip_suffix('.').unwrap_or(listed);
     let names = listed.split(", ").filter(|name| !name.is_empty());
     names.collect()
-}
-
-/// Whether a text has a name that is not a part of a longer word.
-fn has_word(text: &str, name: &str) -> bool {
-    let joins = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
-    text.match_indices(name).any(|(at, _)| {
-        let (before, after) = (&text[..at], &text[at + name.len()..]);
-        !joins(before.chars().next_back()) && !joins(after.chars().next())
-    })
 }
 
 #[cfg(test)]
