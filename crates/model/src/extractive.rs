@@ -166,21 +166,21 @@ pub struct Answer {
     pub quotes: Vec<Ordinal>,
 }
 
-/// The result of one delegate.
+/// The answer of one delegate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DelegateAnswer<'a> {
     /// Its agent.
     pub agent: &'a str,
-    /// Its answer, or the reason why there is none.
-    pub result: Result<&'a str, &'a str>,
+    /// Its answer.
+    pub text: &'a str,
 }
 
-/// The results that a lead combines into one answer.
+/// The answers that a lead combines into one.
 #[derive(Clone, Copy)]
 pub struct SynthesisInput<'a> {
     /// The delegated task.
     pub task: &'a str,
-    /// The results, in the order of delegation.
+    /// The answers, in the order of delegation.
     pub results: &'a [DelegateAnswer<'a>],
     /// The maximum tokens of the answer.
     pub cap: Tokens,

@@ -30,20 +30,17 @@ struct Item<'a> {
     heading: &'a str,
 }
 
-/// Combines the delegates' answers: each quote once, by agent, and the missing results.
+/// Combines the delegates' answers: each quote once, by agent.
 pub fn synthesise(input: &SynthesisInput<'_>) -> Answer {
-    let unknown = |one: &DelegateAnswer<'_>| one.result.is_ok_and(|text| text.trim() == UNKNOWN);
+    let unknown = |one: &DelegateAnswer<'_>| one.text.trim() == UNKNOWN;
     if !input.results.is_empty() && input.results.iter().all(unknown) {
         let tokens = Tokens((input.count)(UNKNOWN));
-        let text = UNKNOWN.to_owned();
-        return match tokens <= input.cap {
-            true => Answer {
-                text,
-                tokens,
-                ..Answer::default()
-            },
-            false => Answer::default(),
-        };
+        let answer = (tokens <= input.cap).then(|| Answer {
+            text: UNKNOWN.to_owned(),
+            tokens,
+            ..Answer::default()
+        });
+        return answer.unwrap_or_default();
     }
     let items = distinct(read(input.results));
     let mut order: Vec<usize> = (0..items.len()).collect();
@@ -88,24 +85,17 @@ fn read<'a>(results: &[DelegateAnswer<'a>]) -> Vec<Item<'a>> {
     let mut items = Vec::new();
     for (agent, result) in results.iter().enumerate() {
         let (mut day, mut heading) = ("", "");
-        let lines = result.result.unwrap_or_default().lines().map(str::trim);
-        for (place, line) in lines
-            .filter(|line| !line.is_empty())
-            .take(MAX_LINES)
-            .enumerate()
-        {
-            if let Some(date) = line
-                .strip_prefix("**")
-                .and_then(|rest| rest.strip_suffix("**"))
-            {
+        let lines = result.text.lines().map(str::trim);
+        let lines = lines.filter(|line| !line.is_empty()).take(MAX_LINES);
+        for (place, line) in lines.enumerate() {
+            let bold = line.strip_prefix("**");
+            if let Some(date) = bold.and_then(|rest| rest.strip_suffix("**")) {
                 day = date;
             } else if line.starts_with('#') && ordinals(line).next().is_none() {
                 (heading, day) = (line.trim_start_matches('#').trim(), "");
             } else {
-                let text = line
-                    .strip_prefix("- ")
-                    .or(line.strip_prefix("* "))
-                    .unwrap_or(line);
+                let item = line.strip_prefix("- ").or(line.strip_prefix("* "));
+                let text = item.unwrap_or(line);
                 items.push(Item {
                     agent,
                     place,
@@ -175,16 +165,11 @@ fn ordinals(line: &str) -> impl Iterator<Item = Ordinal> + '_ {
 }
 
 fn lay_out(input: &SynthesisInput<'_>, items: &[Item<'_>], chosen: &[usize]) -> String {
-    let mut text = format!(
-        "# {}\n",
-        input.task.split_whitespace().collect::<Vec<_>>().join(" ")
-    );
+    let task: Vec<&str> = input.task.split_whitespace().collect();
+    let mut text = format!("# {}\n", task.join(" "));
     for (agent, result) in input.results.iter().enumerate() {
-        let mut own: Vec<&Item<'_>> = chosen
-            .iter()
-            .map(|&i| &items[i])
-            .filter(|item| item.agent == agent)
-            .collect();
+        let own = chosen.iter().map(|&index| &items[index]);
+        let mut own: Vec<&Item<'_>> = own.filter(|item| item.agent == agent).collect();
         own.sort_by_key(|item| item.place);
         for section in own.chunk_by(|one, next| one.heading == next.heading) {
             let title = match section[0].heading {
@@ -200,16 +185,9 @@ fn lay_out(input: &SynthesisInput<'_>, items: &[Item<'_>], chosen: &[usize]) -> 
             }
         }
     }
-    let silent = |agent: usize| !items.iter().any(|item| item.agent == agent);
-    let missing = input
-        .results
-        .iter()
-        .enumerate()
-        .filter_map(|(agent, result)| match result.result {
-            Err(reason) => Some(format!("- {}: {reason}", result.agent)),
-            Ok(_) if silent(agent) => Some(format!("- {}: {NOTHING_NEW}", result.agent)),
-            Ok(_) => None,
-        });
+    let is_silent = |agent: &usize| !items.iter().any(|item| item.agent == *agent);
+    let silent = (0..input.results.len()).filter(is_silent);
+    let missing = silent.map(|agent| format!("- {}: {NOTHING_NEW}", input.results[agent].agent));
     let missing: Vec<String> = missing.collect();
     if !missing.is_empty() {
         let _ = write!(text, "\n## Missing\n{}\n", missing.join("\n"));

@@ -85,8 +85,7 @@ fn reply(request: &Request) -> Reply {
 fn answer(request: &Request, task: &str, counter: &Counter) -> String {
     let missing = missing(&request.results);
     let cap = request.max_output.min(ANSWER_CAP);
-    let all = request.snapshot.as_deref();
-    let all = all.map_or(&[][..], Snapshot::entries);
+    let all = entries(request);
     let entries = evidence(all);
     let parts: Vec<Cow<'_, [Part]>> = entries.iter().map(Entry::parts).collect();
     let blocks = request
@@ -118,10 +117,7 @@ fn question_in_context(request: &Request) -> Cow<'_, str> {
     if !extractive::is_follow_up(&request.task) {
         return Cow::Borrowed(&request.task);
     }
-    let all = request.snapshot.as_deref();
-    let entries = evidence(all.map_or(&[][..], Snapshot::entries))
-        .iter()
-        .rev();
+    let entries = evidence(entries(request)).iter().rev();
     let by_user = entries.filter(|entry| entry.message().role == Role::User);
     let mut texts = by_user.map(|entry| Passage::text_of(entry.message()));
     let earlier = texts.find(|text| text.contains('?') && !extractive::is_follow_up(text));
@@ -129,6 +125,11 @@ fn question_in_context(request: &Request) -> Cow<'_, str> {
         Some(earlier) => Cow::Owned(format!("{earlier}\n{}", request.task)),
         None => Cow::Borrowed(&request.task),
     }
+}
+
+fn entries(request: &Request) -> &[Entry] {
+    let snapshot = request.snapshot.as_deref();
+    snapshot.map_or(&[][..], Snapshot::entries)
 }
 
 /// The messages that can answer the task: all except the turn's input, which is the last.
@@ -184,15 +185,10 @@ fn missing(results: &[DelegateResult]) -> String {
 }
 
 fn delegate_answer(delegated: &DelegateResult) -> Option<extractive::DelegateAnswer<'_>> {
-    match &delegated.outcome {
-        DelegateOutcome::Complete(text) | DelegateOutcome::Partial { text, .. } => {
-            Some(extractive::DelegateAnswer {
-                agent: delegated.agent.as_str(),
-                result: Ok(text),
-            })
-        }
-        DelegateOutcome::Failed(_) => None,
-    }
+    Some(extractive::DelegateAnswer {
+        agent: delegated.agent.as_str(),
+        text: delegated.outcome.answer()?,
+    })
 }
 
 /// The messages without answers that consist of quotes: those of leads with delegates, and those of

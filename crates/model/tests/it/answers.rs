@@ -200,7 +200,7 @@ fn a_quote_has_no_day_of_another_section() {
         "## Answer\n\n**2025-01-06**\n- #1 Ana: “We ship.”\n\n## Risks\n- #2 Ben: “It may rain.”";
     let results = [DelegateAnswer {
         agent: "risks",
-        result: Ok(text),
+        text,
     }];
     let text = synthesise(&SynthesisInput {
         task: "What is left?",

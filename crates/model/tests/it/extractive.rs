@@ -477,7 +477,7 @@ fn agents_that_all_found_nothing_are_one_line() {
     let nothing = "No message has the words of this question.";
     let results = ["risks", "facts"].map(|agent| DelegateAnswer {
         agent,
-        result: Ok(nothing),
+        text: nothing,
     });
     let answer = synthesise(&SynthesisInput {
         task: "Kangaroos?",
@@ -527,20 +527,9 @@ fn a_synthesis_drops_repetitions_and_names_what_is_missing() {
     let one = "## Decisions\n\n**2026-05-04**\n- #5 user: “Agreed, drip lines it is.”";
     let two =
         "## Risks\n\n- #5 user: “Agreed, drip lines it is.”\n- #9 user: “The pump is broken.”";
-    let results = [
-        DelegateAnswer {
-            agent: "decisions",
-            result: Ok(one),
-        },
-        DelegateAnswer {
-            agent: "risks",
-            result: Ok(two),
-        },
-        DelegateAnswer {
-            agent: "facts",
-            result: Err("timed out after 60 s"),
-        },
-    ];
+    let three = "- #5 user: “Agreed, drip lines it is.”";
+    let answers = [("decisions", one), ("risks", two), ("facts", three)];
+    let results = answers.map(|(agent, text)| DelegateAnswer { agent, text });
     let input = SynthesisInput {
         task: "What now?",
         results: &results,
@@ -715,8 +704,8 @@ proptest! {
         let text = ask(&passages, "find decisions and risks", &task, cap);
         prop_assert!(count(&text) <= cap);
         let results = [
-            DelegateAnswer { agent: "a", result: Ok(&text) },
-            DelegateAnswer { agent: "b", result: Err("lost") },
+            DelegateAnswer { agent: "a", text: &text },
+            DelegateAnswer { agent: "b", text: "lost" },
         ];
         let input = SynthesisInput { task: &task, results: &results, cap: Tokens(cap), count: &count };
         prop_assert!(count(&synthesise(&input).text) <= cap);
