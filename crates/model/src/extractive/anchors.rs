@@ -82,30 +82,27 @@ pub fn coverage(input: &SummaryInput<'_>, covers: &[Span], block: &str) -> Optio
 fn lost_days(read: &WeighedInput<'_>, text: &str, cap: u64) -> String {
     let days = &read.coverage.days;
     let given = given_days(read, text);
-    match given.len() == days.known.len() {
-        true => String::new(),
-        false => {
-            let said = read.pool.units.iter().filter(|unit| !unit.prior);
-            let said = QuotedDays::new(said.map(|unit| unit.at.and_then(utc_date)));
-            days.legend(&given, &said, cap)
-        }
+    if given.len() == days.known.len() {
+        return String::new();
     }
+    let said = read.pool.units.iter().filter(|unit| !unit.prior);
+    let said = QuotedDays::new(said.map(|unit| unit.at.and_then(utc_date)));
+    days.legend(&given, &said, cap)
 }
 
 fn given_days(read: &WeighedInput<'_>, text: &str) -> BTreeSet<Date> {
     let days = &read.coverage.days;
     let legends = text.lines().filter_map(|line| line.strip_prefix(DAYS));
     let listed: BTreeSet<Date> = legends.flat_map(|line| Days::parse(line).known).collect();
-    let given = days.known.iter().copied().filter(|day| {
-        if listed.contains(day) {
-            return true;
-        }
-        let short = short_name(*day, &mut Some(day.year()));
-        [day_name(*day), short, day.to_string()]
-            .iter()
-            .any(|name| has_day(text, name))
-    });
-    given.collect()
+    let is_named = |day: Date| {
+        let short = short_name(day, &mut Some(day.year()));
+        let mut names = [day_name(day), short, day.to_string()].into_iter();
+        names.any(|name| has_day(text, &name))
+    };
+    let given = days.known.iter().copied();
+    given
+        .filter(|day| listed.contains(day) || is_named(*day))
+        .collect()
 }
 
 /// Whether a text contains a day that is not the end of another one: `1 May` in `21 May`.
@@ -118,10 +115,8 @@ fn has_day(text: &str, name: &str) -> bool {
 fn lost_names(read: &mut WeighedInput<'_>, text: &str) -> Vec<(String, usize)> {
     let kept: HashSet<Term> = read.pool.terms_of(text).into_iter().collect();
     let weight = |term: Term| read.worth.terms.get(term as usize).copied().unwrap_or(0.0);
-    let mut named: Vec<(f32, NamedTerm)> = named(read, &kept)
-        .into_iter()
-        .map(|(term, one)| (weight(term), one))
-        .collect();
+    let named = named(read, &kept).into_iter();
+    let mut named: Vec<_> = named.map(|(term, one)| (weight(term), one)).collect();
     named.sort_by(|(a, one), (b, other)| b.total_cmp(a).then(one.place.cmp(&other.place)));
     let mut per_message: HashMap<usize, usize> = HashMap::new();
     named.retain(|(_, one)| {

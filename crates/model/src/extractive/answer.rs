@@ -246,27 +246,24 @@ fn is_repetition(pool: &Pool<'_>, known: usize, unit: usize) -> bool {
 
 /// The sections as one answer; without the last ones if they do not fit the cap.
 fn joined(pool: &Pool<'_>, mut sections: Vec<Fitted>, input: &AnswerInput<'_>) -> Answer {
-    let (text, tokens) = loop {
+    loop {
         let texts: Vec<&str> = sections.iter().map(|section| &*section.text).collect();
         let text = match texts[..] {
             [] => NOTHING.to_owned(),
             _ => texts.join(BETWEEN),
         };
         let tokens = (input.count)(&text);
-        match (tokens <= input.cap.0, sections.pop()) {
-            (true, last) => {
-                sections.extend(last);
-                break (text, tokens);
-            }
-            (false, Some(_)) => {}
-            (false, None) => return Answer::default(),
+        if tokens <= input.cap.0 {
+            let units: Vec<usize> = sections.into_iter().flat_map(|one| one.units).collect();
+            return Answer {
+                text,
+                tokens: Tokens(tokens),
+                quotes: quoted(pool, &units),
+            };
         }
-    };
-    let units: Vec<usize> = sections.into_iter().flat_map(|one| one.units).collect();
-    Answer {
-        text,
-        tokens: Tokens(tokens),
-        quotes: quoted(pool, &units),
+        if sections.pop().is_none() {
+            return Answer::default();
+        }
     }
 }
 

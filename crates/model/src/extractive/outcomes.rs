@@ -126,14 +126,10 @@ fn is_reference(token: &str) -> bool {
     if !has(|c| c.is_ascii_digit()) || token.parse::<Date>().is_ok() {
         return false;
     }
+    let is_part = |c: char| c.is_alphanumeric() || "-_.#".contains(c);
     match token.starts_with(|c: char| c.is_ascii_digit()) {
         true => is_id(token),
-        false => {
-            has_letter
-                && token
-                    .chars()
-                    .all(|c| c.is_alphanumeric() || "-_.#".contains(c))
-        }
+        false => has_letter && token.chars().all(is_part),
     }
 }
 
@@ -161,11 +157,8 @@ fn pieces<'t>(text: &'t str, at: usize, places: &HashMap<&str, (usize, usize)>) 
     found.sort_by_key(|(is_used, place, _)| (!is_used, *place));
     found.truncate(IDS);
     let outcome = outcome.filter(|(_, text)| is_exit(text) || !is_list && !found.is_empty());
-    let mut pieces: Vec<(usize, &str)> = found
-        .iter()
-        .map(|(_, place, piece)| (*place, *piece))
-        .chain(outcome)
-        .collect();
+    let ids = found.iter().map(|(_, place, piece)| (*place, *piece));
+    let mut pieces: Vec<(usize, &str)> = ids.chain(outcome).collect();
     pieces.sort_by_key(|(place, _)| *place);
     pieces.dedup();
     pieces.into_iter().map(|(_, piece)| piece).collect()
@@ -202,9 +195,8 @@ fn piece<'t>(member: &'t str, token: &str) -> &'t str {
         return member.get(..0).unwrap_or_default();
     };
     let before = member[..at].trim_end_matches(|c: char| !c.is_alphanumeric());
-    let word = before
-        .rfind(char::is_whitespace)
-        .map_or(0, |space| space + 1);
+    let space = before.rfind(char::is_whitespace);
+    let word = space.map_or(0, |space| space + 1);
     let joined = &member[word..at + token.len()];
     let joined = joined.trim_start_matches(|c: char| !c.is_alphanumeric());
     match joined.len() <= PIECE_BYTES && !joined.contains(['=', '{', '"']) {

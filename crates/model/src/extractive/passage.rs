@@ -132,11 +132,8 @@ impl<'a> Passage<'a> {
 /// A name as one word, so that a summary can be parsed: no-break spaces between its words, and without
 /// a number sign before it or a colon after it.
 pub(crate) fn one_word(name: &str) -> Cow<'_, str> {
-    let name = name
-        .trim()
-        .trim_start_matches(['#', '\\'])
-        .trim_end_matches(':')
-        .trim();
+    let name = name.trim().trim_start_matches(['#', '\\']);
+    let name = name.trim_end_matches(':').trim();
     if !name.contains(|c: char| c.is_alphanumeric() || !c.is_ascii()) {
         // Signs alone would not be read as a name.
         return Cow::Borrowed("someone");
@@ -154,11 +151,8 @@ fn flatten_part(part: &Part) -> (PassageKind, Cow<'_, str>) {
         Part::ToolCall {
             name, arguments, ..
         } => {
-            let arguments = flatten_json(arguments);
-            (
-                PassageKind::ToolCall,
-                Cow::Owned(format!("{name}: {arguments}")),
-            )
+            let text = format!("{name}: {}", flatten_json(arguments));
+            (PassageKind::ToolCall, Cow::Owned(text))
         }
         Part::ToolResult { content, .. } => (PassageKind::ToolResult, flatten_json(content)),
         Part::Attachment { .. } => (PassageKind::Attachment, part.countable_text()),

@@ -30,11 +30,8 @@ pub(super) fn add<'a>(
     let (mut first, mut days) = (None, Days::default());
     let (mut section, mut day, mut year) = (None, None, None);
     let (mut speaker, mut has_legend) = ("", false);
-    for line in summary
-        .lines()
-        .map(str::trim)
-        .filter(|line| !line.is_empty())
-    {
+    let lines = summary.lines().map(str::trim);
+    for line in lines.filter(|line| !line.is_empty()) {
         let name = line.trim_matches(['#', ' ', ':']);
         if let Some(date) = parse_short(name, &mut year) {
             day = midnight(date);
@@ -95,10 +92,7 @@ fn add_line<'a>(
     let at = said_on.and_then(midnight).or(at);
     let is_fact = number.is_some() && name.is_empty() && !line.starts_with('#');
     let names = pool.units.iter().map(|unit| unit.speaker);
-    let of_fact = match is_fact {
-        true => of_speaker(quote, names),
-        false => None,
-    };
+    let of_fact = is_fact.then(|| of_speaker(quote, names)).flatten();
     let (name, quote) = of_fact.unwrap_or((name, quote));
     add_quote(pool, (number, quote), name, section, at);
 }

@@ -184,10 +184,10 @@ fn query(pool: &mut Pool<'_>, task: &str, spoken: Term, focus_terms: &[Term]) ->
     if names.iter().any(|name| names_speaker(&asked, name)) {
         others.extend(pool.terms_of(SAYING));
     }
-    names
-        .iter()
-        .for_each(|name| others.extend(pool.terms_of(name)));
-    named_years(task).for_each(|year| others.extend(pool.terms_of(&year)));
+    let names = names.into_iter().map(str::to_owned);
+    for word in names.chain(named_years(task)) {
+        others.extend(pool.terms_of(&word));
+    }
     let language = common.map_or(Algorithm::English, |_| Algorithm::German);
     let mut terms = related_terms(pool, task, language);
     // A word of the question stands for itself, whatever else it is related to.
@@ -307,10 +307,8 @@ fn has_own_words(pool: &mut Pool<'_>, task: &str, focus_terms: &[Term]) -> bool 
     words.retain(|term| {
         focus_terms.contains(term) || !general.contains(term) && !common.contains(term)
     });
-    let of_focus = words
-        .iter()
-        .filter(|term| focus_terms.contains(term))
-        .count();
+    let is_of_focus = |term: &&Term| focus_terms.contains(*term);
+    let of_focus = words.iter().filter(is_of_focus).count();
     words.len() > of_focus && words.len() >= 2 * of_focus
 }
 

@@ -60,11 +60,7 @@ pub(super) fn push_unit(pool: &Pool<'_>, unit: usize, out: &mut String) {
     if let Some(dropped) = pool.dropped_words.filter(|_| prose) {
         text = dropped.remove_from(&text).into();
     }
-    push_normalised(&text, out);
-}
-
-/// Appends a text with each run of white space replaced by one space.
-fn push_normalised(text: &str, out: &mut String) {
+    // Each run of white space becomes one space.
     for (index, word) in text.split_whitespace().enumerate() {
         if index > 0 {
             out.push(' ');
@@ -123,10 +119,8 @@ fn without_quotes(text: Cow<'_, str>) -> Cow<'_, str> {
     if !text.lines().any(|line| is_quote(line) || is_note(line)) {
         return text;
     }
-    let own: Vec<&str> = text
-        .lines()
-        .filter(|line| !is_quote(line) && !is_heading_or_note(line.trim()))
-        .collect();
+    let is_own = |line: &&str| !is_quote(line) && !is_heading_or_note(line.trim());
+    let own: Vec<&str> = text.lines().filter(is_own).collect();
     Cow::Owned(own.join("\n"))
 }
 

@@ -166,10 +166,8 @@ pub(super) struct Line {
 pub(super) fn lines(pool: &Pool<'_>, chosen: &[usize]) -> Vec<Line> {
     let mut by_source: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     for &unit in chosen {
-        by_source
-            .entry(pool.units[unit].source)
-            .or_default()
-            .push(unit);
+        let line = by_source.entry(pool.units[unit].source);
+        line.or_default().push(unit);
     }
     let line = |mut units: Vec<usize>| {
         units.sort_unstable();
@@ -202,9 +200,8 @@ fn common_section(pool: &Pool<'_>, units: &[usize]) -> Section {
         let section = Section::classify(&pool.units[unit], pool.sources);
         *votes.entry(section).or_default() += section.weight();
     }
-    let most = votes
-        .into_iter()
-        .max_by_key(|&(section, votes)| (votes, section));
+    let votes = votes.into_iter();
+    let most = votes.max_by_key(|&(section, votes)| (votes, section));
     most.map_or(Section::KeyPoints, |(section, _)| section)
 }
 

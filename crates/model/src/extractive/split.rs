@@ -62,9 +62,8 @@ pub(crate) fn unit_texts(text: &str) -> impl Iterator<Item = &str> {
 fn split_line(text: &str, range: Range<usize>, out: &mut Vec<Span>) {
     let line = &text[range.clone()];
     if line.starts_with('#') && line.trim_start_matches('#').starts_with(' ') {
-        let range = cut_to(text, range);
         out.push(Span {
-            range,
+            range: cut_to(text, range),
             block: Block::Heading,
             starts_line: true,
         });
@@ -129,10 +128,9 @@ fn cut_to(text: &str, range: Range<usize>) -> Range<usize> {
     if range.len() <= MAX_UNIT_BYTES {
         return range;
     }
-    let limit = (0..=range.start + MAX_UNIT_BYTES)
-        .rev()
-        .find(|&at| text.is_char_boundary(at))
-        .unwrap_or(range.end);
+    let mut ends = (0..=range.start + MAX_UNIT_BYTES).rev();
+    let limit = ends.find(|&at| text.is_char_boundary(at));
+    let limit = limit.unwrap_or(range.end);
     let window = &text[range.start..limit];
     let least = window.len() / 3;
     let clause = ["; ", " — ", " – ", ": ", ", ", "，", "、"]
@@ -224,11 +222,8 @@ fn sentence_ends(text: &str, before: Range<usize>, after: Range<usize>) -> bool 
     if !before.ends_with('.') || before.ends_with("..") {
         return true;
     }
-    let word = before
-        .trim_end_matches('.')
-        .rsplit([' ', '(', '\t'])
-        .next()
-        .unwrap_or_default();
+    let mut words = before.trim_end_matches('.').rsplit([' ', '(', '\t']);
+    let word = words.next().unwrap_or_default();
     let next = rest.trim_start().chars().next().unwrap_or(' ');
     if is_abbreviation(word, next) || is_ordinal(before, word, rest) {
         return false;

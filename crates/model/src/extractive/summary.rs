@@ -292,10 +292,8 @@ impl<'a> WeighedInput<'a> {
 
 /// The worth of the units; terms of the instructions count more.
 fn worth(pool: &mut Pool<'_>, coverage: &Coverage, input: &SummaryInput<'_>) -> Worth {
-    let wanted = input
-        .instructions
-        .map(|text| pool.known(text))
-        .unwrap_or_default();
+    let wanted = input.instructions.map(|text| pool.known(text));
+    let wanted = wanted.unwrap_or_default();
     score::weigh(pool, &wanted, coverage.per_new_message(input))
 }
 

@@ -62,10 +62,8 @@ pub fn synthesise(input: &SynthesisInput<'_>) -> Answer {
     let Some((text, tokens)) = fits(low) else {
         return Answer::default();
     };
-    let quotes: BTreeSet<Ordinal> = order[..low]
-        .iter()
-        .flat_map(|&index| ordinals(&items[index].text))
-        .collect();
+    let quotes = order[..low].iter().map(|&index| &*items[index].text);
+    let quotes: BTreeSet<Ordinal> = quotes.flat_map(ordinals).collect();
     Answer {
         text,
         tokens: Tokens(tokens),
@@ -74,10 +72,8 @@ pub fn synthesise(input: &SynthesisInput<'_>) -> Answer {
 }
 
 fn rank_in_agent(items: &[Item<'_>], index: usize) -> usize {
-    items[..index]
-        .iter()
-        .filter(|item| item.agent == items[index].agent)
-        .count()
+    let is_of_same = |item: &&Item<'_>| item.agent == items[index].agent;
+    items[..index].iter().filter(is_of_same).count()
 }
 
 /// The lines of all answers, without headings.

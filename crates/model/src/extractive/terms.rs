@@ -351,11 +351,8 @@ fn pairs(run: &str, found: &mut impl FnMut(&str, Shape)) {
         letter: true,
         ..Shape::default()
     };
-    let starts: Vec<usize> = run
-        .char_indices()
-        .map(|(at, _)| at)
-        .chain([run.len()])
-        .collect();
+    let starts = run.char_indices().map(|(at, _)| at);
+    let starts: Vec<usize> = starts.chain([run.len()]).collect();
     if starts.len() == 2 {
         found(run, shape);
     }

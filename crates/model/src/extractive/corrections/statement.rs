@@ -195,10 +195,8 @@ fn value(all: &[Word], at: usize) -> Option<Option<(Kind, String)>> {
     let beside = |at: Option<usize>| at.and_then(|at| all.get(at)).map(|word| &*word.text);
     let (before, after) = (beside(at.checked_sub(1)), beside(Some(at + 1)));
     if let Some(month) = month(word) {
-        let day = before
-            .and_then(day_of_month)
-            .or(after.and_then(day_of_month));
-        return match day {
+        let [before, after] = [before, after].map(|word| word.and_then(day_of_month));
+        return match before.or(after) {
             Some(day) => Some(Some((Kind::Day, format!("{month:02}-{day:02}")))),
             // `may` is also a verb.
             None => (word.len() > 3).then_some(None),
@@ -217,10 +215,8 @@ fn value(all: &[Word], at: usize) -> Option<Option<(Kind, String)>> {
         let day = format!("{:02}-{:02}", date.month(), date.day());
         return Some(Some((Kind::Day, day)));
     }
-    let is_beside_month = [before, after]
-        .into_iter()
-        .flatten()
-        .any(|w| month(w).is_some());
+    let mut words_beside = [before, after].into_iter().flatten();
+    let is_beside_month = words_beside.any(|word| month(word).is_some());
     if is_beside_month && (day_of_month(word).is_some() || word.len() == 4) {
         return Some(None);
     }

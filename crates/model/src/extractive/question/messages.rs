@@ -211,11 +211,9 @@ pub(super) fn named_years(task: &str) -> impl Iterator<Item = String> {
 
 fn named_days(task: &str) -> Vec<NamedDay> {
     let is_part = |c: char| c.is_alphanumeric() || c == '-';
-    let words: Vec<String> = task
-        .split(|c: char| !is_part(c))
-        .filter(|word| !word.is_empty())
-        .map(str::to_lowercase)
-        .collect();
+    let words = task.split(|c: char| !is_part(c));
+    let words = words.filter(|word| !word.is_empty());
+    let words: Vec<String> = words.map(str::to_lowercase).collect();
     let mut named: Vec<NamedDay> = words.iter().filter_map(|word| iso_day(word)).collect();
     for (at, word) in words.iter().enumerate() {
         let Some(month) = month(word) else {

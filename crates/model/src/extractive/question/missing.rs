@@ -97,11 +97,8 @@ impl<'p, 'a> KnownWords<'p, 'a> {
         let mut speakers: HashSet<&str> = HashSet::new();
         // The last source with each word of the question, and their number.
         let mut times: HashMap<Term, (usize, usize)> = HashMap::new();
-        let said = pool
-            .units
-            .iter()
-            .enumerate()
-            .filter(|(at, _)| !repeats[*at]);
+        let units = pool.units.iter().enumerate();
+        let said = units.filter(|(at, _)| !repeats[*at]);
         let mut years: HashSet<i16> = HashSet::new();
         for (at, unit) in said {
             terms.extend(pool.terms(at));
@@ -114,10 +111,8 @@ impl<'p, 'a> KnownWords<'p, 'a> {
                 }
             }
         }
-        let said = pool
-            .vocabulary
-            .words()
-            .filter(|(_, term)| terms.contains(term));
+        let all = pool.vocabulary.words();
+        let said = all.filter(|(_, term)| terms.contains(term));
         let mut numbers: HashSet<String> = said.map(|(word, _)| digits(word)).collect();
         numbers.extend(years.iter().map(i16::to_string));
         let common = COMMON_LEAST.max(pool.sources / COMMON_PART);
