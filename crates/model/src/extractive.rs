@@ -75,7 +75,7 @@ pub enum SummaryLayout {
 /// The input of a summary.
 #[derive(Clone, Copy)]
 pub struct SummaryInput<'a> {
-    /// The messages, oldest first; see [`Passage::of_message`].
+    /// The messages, oldest first; see [`Passage::of_messages`].
     pub passages: &'a [Passage<'a>],
     /// The previous summary, by [`summarise`] or a model. Its lines compete with the new messages
     /// for room.

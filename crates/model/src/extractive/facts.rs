@@ -45,7 +45,11 @@ pub(super) fn extract(
         has_demand |= is_fact && demands;
         is_fact
     });
-    let new: Vec<KeyFact> = best.take(FACTS_MAX).map(|&unit| fact(pool, unit)).collect();
+    let new = best.take(FACTS_MAX).map(|&unit| KeyFact {
+        text: fact_text(pool, unit).into(),
+        ordinal: pool.units[unit].ordinal.unwrap_or(Ordinal::FIRST),
+    });
+    let new: Vec<KeyFact> = new.collect();
     let new = KeyFact::carried_within(&[], &new, left, count);
     KeyFact::carried_within(prior, &new, room, count)
 }
@@ -56,13 +60,6 @@ pub fn facts_without_room<'f>(prior: &'f [KeyFact], kept: &[KeyFact]) -> Vec<&'f
     let valid = KeyFact::carried(prior, kept, |_| Tokens::ZERO);
     let is_dropped = |&fact: &&KeyFact| valid.contains(fact) && !kept.contains(fact);
     prior.iter().filter(is_dropped).collect()
-}
-
-fn fact(pool: &Pool<'_>, unit: usize) -> KeyFact {
-    KeyFact {
-        text: fact_text(pool, unit).into(),
-        ordinal: pool.units[unit].ordinal.unwrap_or(Ordinal::FIRST),
-    }
 }
 
 /// The text of a unit as a fact: `Marta: I am allergic to nuts.`, or without the speaker if the

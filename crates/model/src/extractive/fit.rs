@@ -30,12 +30,23 @@ pub(super) fn fit(
     count: CountTokens<'_>,
     lay_out: &dyn Fn(&[usize]) -> String,
 ) -> Option<Fitted> {
-    let mut lines = Lines::new(count);
+    // Counts the distinct lines once.
+    let mut known: HashMap<Box<str>, u64, BuildHasherDefault<Folded>> = HashMap::default();
+    let mut size = |units: &[usize]| -> u64 {
+        let text = lay_out(units);
+        // Encodings join an empty line with the end of the line before it.
+        let lines = text.split_inclusive('\n').filter(|line| *line != "\n");
+        let tokens = lines.map(|line| match known.get(line) {
+            Some(&tokens) => tokens,
+            None => *known.entry(line.into()).or_insert(count(line)),
+        });
+        tokens.sum()
+    };
     let mut room = cap;
     // The sum of the lines differs from the count of the whole by a few tokens.
     loop {
-        let units = beginning(&chosen.units, room, &mut lines, lay_out);
-        let units = fill(pool, chosen, units, room, &mut lines, lay_out);
+        let units = beginning(&chosen.units, room, &mut size);
+        let units = fill(pool, chosen, units, room, &mut size);
         if units.is_empty() {
             return None;
         }
@@ -53,17 +64,12 @@ pub(super) fn fit(
 }
 
 /// The longest fitting beginning.
-fn beginning(
-    chosen: &[usize],
-    room: u64,
-    lines: &mut Lines<'_>,
-    lay_out: &dyn Fn(&[usize]) -> String,
-) -> Vec<usize> {
+fn beginning(chosen: &[usize], room: u64, size: &mut dyn FnMut(&[usize]) -> u64) -> Vec<usize> {
     // The largest number of units known to fit, and the smallest known not to.
     let (mut low, mut high) = (0, chosen.len() + 1);
     while low + 1 < high {
         let at = low.midpoint(high);
-        match lines.sum(&lay_out(&chosen[..at])) <= room {
+        match size(&chosen[..at]) <= room {
             true => low = at,
             false => high = at,
         }
@@ -76,49 +82,20 @@ fn fill(
     chosen: &CorrectedChoice,
     mut units: Vec<usize>,
     room: u64,
-    lines: &mut Lines<'_>,
-    lay_out: &dyn Fn(&[usize]) -> String,
+    size: &mut dyn FnMut(&[usize]) -> u64,
 ) -> Vec<usize> {
     let later = chosen.units.get(units.len() + 1..).unwrap_or_default();
-    let mut used = lines.sum(&lay_out(&units));
+    let mut used = size(&units);
     for &unit in later.iter().take(FILLERS) {
         let is_too_long = used as f32 + pool.units[unit].tokens > room as f32;
         if is_too_long || chosen.lacks_correction(unit, &units) {
             continue;
         }
         units.push(unit);
-        match lines.sum(&lay_out(&units)) {
+        match size(&units) {
             more if more <= room => used = more,
             _ => drop(units.pop()),
         }
     }
     units
-}
-
-/// Counts texts by their lines, each distinct line once.
-struct Lines<'a> {
-    count: CountTokens<'a>,
-    known: HashMap<Box<str>, u64, BuildHasherDefault<Folded>>,
-}
-
-impl<'a> Lines<'a> {
-    fn new(count: CountTokens<'a>) -> Lines<'a> {
-        Lines {
-            count,
-            known: HashMap::default(),
-        }
-    }
-
-    fn sum(&mut self, text: &str) -> u64 {
-        // Encodings join an empty line with the end of the line before it.
-        let lines = text.split_inclusive('\n').filter(|line| *line != "\n");
-        let tokens = lines.map(|line| match self.known.get(line) {
-            Some(&tokens) => tokens,
-            None => {
-                let tokens = (self.count)(line);
-                *self.known.entry(line.into()).or_insert(tokens)
-            }
-        });
-        tokens.sum()
-    }
 }

@@ -71,14 +71,6 @@ impl<'a> Passage<'a> {
         }
     }
 
-    /// The passages of a message, one per part, without empty ones.
-    pub fn of_message(message: &'a Message) -> Vec<Passage<'a>> {
-        let author = message.author.as_ref().map(AgentId::as_str);
-        let passage =
-            |part| Passage::of_part(message.ordinal, message.role, author, message.at, part);
-        message.parts.iter().filter_map(passage).collect()
-    }
-
     /// The passage of one part; `None` if it is empty.
     pub fn of_part(
         ordinal: Ordinal,
@@ -109,9 +101,16 @@ impl<'a> Passage<'a> {
         (!passage.text.trim().is_empty()).then_some(passage)
     }
 
-    /// The passages of a branch, oldest first.
+    /// The passages of messages, one per part, without empty ones.
     pub fn of_messages<I: IntoIterator<Item = &'a Message>>(messages: I) -> Vec<Passage<'a>> {
-        messages.into_iter().flat_map(Passage::of_message).collect()
+        let passages = messages.into_iter().flat_map(|message| {
+            let author = message.author.as_ref().map(AgentId::as_str);
+            let passage = move |part| {
+                Passage::of_part(message.ordinal, message.role, author, message.at, part)
+            };
+            message.parts.iter().filter_map(passage)
+        });
+        passages.collect()
     }
 
     /// The text of a message with JSON as `key: value` lines, for search results.

@@ -141,7 +141,9 @@ impl<'a> WeighedInput<'a> {
         let mut key_facts = self.checkpoint_facts(input, &chosen);
         let dropped = facts::facts_without_room(input.prior_facts, &key_facts);
         if !dropped.is_empty() {
-            self.add_facts(input, &dropped);
+            // As key facts they were left out of the earlier summary.
+            prior::add_facts(&mut self.pool, &dropped);
+            self.worth = worth(&mut self.pool, &self.coverage, input);
             chosen = self.choose(input);
         }
         self.exclude_facts(&mut chosen, &key_facts);
@@ -166,12 +168,6 @@ impl<'a> WeighedInput<'a> {
             }
             room = room.saturating_sub(over);
         }
-    }
-
-    /// Adds facts that are no longer carried. As key facts they were left out of the earlier summary.
-    fn add_facts(&mut self, input: &SummaryInput<'_>, facts: &[&'a KeyFact]) {
-        prior::add_facts(&mut self.pool, facts);
-        self.worth = worth(&mut self.pool, &self.coverage, input);
     }
 
     /// The units of a summary in the order of choice, more than fit the cap.
