@@ -418,6 +418,8 @@ mod tests {
             ["The premiere is on 14 November.", "Remember, the premiere is on 14 November."],
             ["The invoice is open.", "The shop is closed."],
             ["The hall has room for 120 guests.", "The garden was lovely in the sun."],
+            ["The dentist is on 4 May.", "If not Monday, the wedding is on Friday."],
+            ["The invoice costs 480 euros.", "The garden has 95 roses, not 480."],
         };
         for row in rows {
             assert_eq!(found(&row), [], "{row:?}");
@@ -447,22 +449,8 @@ mod tests {
         for row in rows {
             assert_eq!(found(&row), [(0, 1, Strength::Replaces)], "{row:?}");
         }
-        let without_subject = [
-            "We thought 4 May.",
-            "Small change: the wedding is on 11 May, not 4 May.",
-        ];
+        let without_subject = ["We thought 4 May.", rows[0][1]];
         assert_eq!(found(&without_subject), [(0, 1, Strength::Completes)]);
-    }
-
-    #[test]
-    fn what_denies_no_value_changes_nothing() {
-        let rows = rows! {
-            ["The dentist is on 4 May.", "If not Monday, the wedding is on Friday."],
-            ["The invoice costs 480 euros.", "The garden has 95 roses, not 480."],
-        };
-        for row in rows {
-            assert_eq!(found(&row), [], "{row:?}");
-        }
     }
 
     #[test]

@@ -44,9 +44,8 @@ impl Distance {
             Distance::Days(days) => from.checked_add(days.days()).ok()?,
             Distance::Before(weekday) => from.nth_weekday(-1, weekday).ok()?,
             Distance::WeekendBefore => {
-                let is_sunday = from.weekday() == Sunday;
-                let weeks = if is_sunday { -2 } else { -1 };
-                from.nth_weekday(weeks, Weekday::Saturday).ok()?
+                let weeks = if from.weekday() == Sunday { -2 } else { -1 };
+                from.nth_weekday(weeks, Saturday).ok()?
             }
             Distance::This(weekday) | Distance::After(weekday) => {
                 from.nth_weekday(1, weekday).ok()?

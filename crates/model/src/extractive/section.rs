@@ -68,6 +68,8 @@ impl Section {
         let is_settled = has(Cues::DECISION.with(Cues::DONE));
         let is_due = has(Cues::PENDING) && has(Cues::DATE.with(Cues::PROMISE)) && !is_settled;
         let is_open = has(Cues::OPEN) && !is_due || asks && is_recent(unit, sources);
+        let is_data = matches!(unit.block, Block::Code | Block::Row);
+        let is_demanded = has(Cues::CONSTRAINT) && matches!(unit.role, Role::User | Role::System);
         match unit.kind {
             _ if is_open => Section::Questions,
             PassageKind::ToolResult if has(Cues::DONE) => Section::Work,
@@ -77,12 +79,10 @@ impl Section {
             PassageKind::Text if unit.source == 0 => Section::Context,
             PassageKind::Text if is_due => Section::Pending,
             PassageKind::Text if has(Cues::DECISION) => Section::Decisions,
-            PassageKind::Text if has(Cues::CONSTRAINT) && by_user(unit) => Section::Constraints,
+            PassageKind::Text if is_demanded => Section::Constraints,
             PassageKind::Text if has(Cues::DONE) => Section::Work,
             PassageKind::Text if has(Cues::PENDING) => Section::Pending,
-            PassageKind::Text if matches!(unit.block, Block::Code | Block::Row) => {
-                Section::Technical
-            }
+            PassageKind::Text if is_data => Section::Technical,
             PassageKind::Text => Section::KeyPoints,
         }
     }
@@ -96,8 +96,4 @@ pub fn section_titles() -> [&'static str; 8] {
 /// Whether it is in the last quarter of the conversation.
 pub(super) fn is_recent(unit: &Unit<'_>, sources: usize) -> bool {
     unit.source + sources / 4 >= sources
-}
-
-fn by_user(unit: &Unit<'_>) -> bool {
-    matches!(unit.role, Role::User | Role::System)
 }
