@@ -92,7 +92,7 @@ pub(super) fn choose(
             }
         }
         let cost = state.cost(unit);
-        if !state.demands.has_room(pool, unit, cost) {
+        if !state.has_room(unit, cost) {
             continue;
         }
         spent += cost;
@@ -111,41 +111,6 @@ pub(super) fn choose(
     chosen
 }
 
-/// The room of the units that demand to be kept: their share of all texts, or one unit.
-struct DemandRoom {
-    left: f32,
-    has_one: bool,
-}
-
-impl DemandRoom {
-    fn new(pool: &Pool<'_>, budget: f32) -> DemandRoom {
-        let (mut all, mut demanded) = (0.0, 0.0);
-        for unit in &pool.units {
-            all += unit.tokens;
-            if unit.demand != Demand::None {
-                demanded += unit.tokens;
-            }
-        }
-        DemandRoom {
-            left: budget * demanded / f32::max(all, 1.0),
-            has_one: false,
-        }
-    }
-
-    /// Whether a unit may be chosen, and takes its room if so.
-    fn has_room(&mut self, pool: &Pool<'_>, unit: usize, cost: f32) -> bool {
-        if pool.units[unit].demand == Demand::None {
-            return true;
-        }
-        let has_room = !self.has_one || cost <= self.left;
-        if has_room {
-            self.left -= cost;
-            self.has_one = true;
-        }
-        has_room
-    }
-}
-
 struct State<'p, 'a> {
     pool: &'p Pool<'a>,
     worth: &'p Worth,
@@ -155,7 +120,9 @@ struct State<'p, 'a> {
     /// By source: units chosen.
     from_source: Vec<u16>,
     parts: Parts,
-    demands: DemandRoom,
+    /// The room of the units that demand to be kept, and whether one of them was chosen.
+    demand_room: f32,
+    has_demand: bool,
     /// The chosen texts.
     texts: HashSet<&'a str>,
 }
@@ -203,6 +170,13 @@ impl<'p, 'a> State<'p, 'a> {
         preference: Preference,
         budget: f32,
     ) -> State<'p, 'a> {
+        let (mut all, mut demanded) = (0.0, 0.0);
+        for unit in &pool.units {
+            all += unit.tokens;
+            if unit.demand != Demand::None {
+                demanded += unit.tokens;
+            }
+        }
         State {
             pool,
             worth,
@@ -210,7 +184,8 @@ impl<'p, 'a> State<'p, 'a> {
             left: vec![1.0; worth.terms.len()],
             from_source: vec![0; pool.sources],
             parts: Parts::new(pool, budget),
-            demands: DemandRoom::new(pool, budget),
+            demand_room: budget * demanded / f32::max(all, 1.0),
+            has_demand: false,
             texts: HashSet::new(),
         }
     }
@@ -226,6 +201,20 @@ impl<'p, 'a> State<'p, 'a> {
             PassageKind::Text | PassageKind::Attachment => self.preference.per_source,
         };
         self.from_source[unit.source] >= most
+    }
+
+    /// Whether a unit may be chosen, and takes its room if so. Those that demand to be kept have their
+    /// share of all texts, or one unit.
+    fn has_room(&mut self, unit: usize, cost: f32) -> bool {
+        if self.pool.units[unit].demand == Demand::None {
+            return true;
+        }
+        let has_room = !self.has_demand || cost <= self.demand_room;
+        if has_room {
+            self.demand_room -= cost;
+            self.has_demand = true;
+        }
+        has_room
     }
 
     fn cost(&self, unit: usize) -> f32 {
