@@ -249,7 +249,7 @@ impl<'p, 'a> LaterStatements<'p, 'a> {
         };
         match later.denied_value_of(earlier) {
             Some(_) if shares_subject() => Some(Strength::Replaces),
-            Some(kind) if kind.is_of_a_calendar() && denied - said <= NEAR => {
+            Some(Kind::Day | Kind::Weekday | Kind::Time) if denied - said <= NEAR => {
                 change().max(Some(Strength::Completes))
             }
             _ => change(),

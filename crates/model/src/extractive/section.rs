@@ -20,16 +20,16 @@ pub(super) enum Section {
     Questions,
 }
 
-/// The heading of each section, in order.
-const TITLES: [(Section, &str); 8] = [
-    (Section::Context, "Context"),
-    (Section::KeyPoints, "Key points"),
-    (Section::Technical, "Technical details"),
-    (Section::Decisions, "Decisions and outcomes"),
-    (Section::Work, "Work done (with evidence)"),
-    (Section::Pending, "Pending work and next step"),
-    (Section::Constraints, "Constraints (verbatim)"),
-    (Section::Questions, "Unresolved questions"),
+/// The heading of each section, in order, and the weight of a unit's vote if several share a line.
+const TITLES: [(Section, &str, usize); 8] = [
+    (Section::Context, "Context", 4),
+    (Section::KeyPoints, "Key points", 1),
+    (Section::Technical, "Technical details", 2),
+    (Section::Decisions, "Decisions and outcomes", 3),
+    (Section::Work, "Work done (with evidence)", 2),
+    (Section::Pending, "Pending work and next step", 2),
+    (Section::Constraints, "Constraints (verbatim)", 3),
+    (Section::Questions, "Unresolved questions", 3),
 ];
 
 impl Section {
@@ -37,22 +37,16 @@ impl Section {
         TITLES[self as usize].1
     }
 
-    /// The weight of a unit's vote if several share a line.
-    pub(super) const fn weight(self) -> usize {
-        match self {
-            Section::KeyPoints => 1,
-            Section::Technical | Section::Work | Section::Pending => 2,
-            Section::Decisions | Section::Constraints | Section::Questions => 3,
-            Section::Context => 4,
-        }
+    pub(super) fn weight(self) -> usize {
+        TITLES[self as usize].2
     }
 
     /// The section with this heading, possibly written by a model.
     pub(super) fn from_title(title: &str) -> Option<Section> {
         let title = title.trim().trim_end_matches(':').to_lowercase();
         let mut all = TITLES.into_iter();
-        let found = all.find(|(_, known)| known.to_lowercase() == title);
-        found.map(|(section, _)| section)
+        let found = all.find(|(_, known, _)| known.to_lowercase() == title);
+        found.map(|(section, ..)| section)
     }
 
     /// The section of a unit. A question before the last quarter of the conversation was most
@@ -90,7 +84,7 @@ impl Section {
 
 /// The headings of a rolling summary's sections, in order.
 pub fn section_titles() -> [&'static str; 8] {
-    TITLES.map(|(_, title)| title)
+    TITLES.map(|(_, title, _)| title)
 }
 
 /// Whether it is in the last quarter of the conversation.

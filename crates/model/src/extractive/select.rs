@@ -119,48 +119,17 @@ struct State<'p, 'a> {
     left: Vec<f32>,
     /// By source: units chosen.
     from_source: Vec<u16>,
-    parts: Parts,
+    /// The first message, and the number of messages.
+    first: u32,
+    messages: u32,
+    /// The tokens of a part of the conversation if all have the same, and those chosen from each.
+    share: f32,
+    parts: [f32; PARTS],
     /// The room of the units that demand to be kept, and whether one of them was chosen.
     demand_room: f32,
     has_demand: bool,
     /// The chosen texts.
     texts: HashSet<&'a str>,
-}
-
-/// The tokens chosen from each part of a conversation.
-struct Parts {
-    first: u32,
-    messages: u32,
-    /// The tokens of a part if all have the same.
-    share: f32,
-    tokens: [f32; PARTS],
-}
-
-impl Parts {
-    fn new(pool: &Pool<'_>, budget: f32) -> Parts {
-        let ordinals = || pool.units.iter().filter_map(|unit| unit.ordinal);
-        let first = ordinals().min().map_or(0, |ordinal| ordinal.0);
-        let last = ordinals().max().map_or(0, |ordinal| ordinal.0);
-        Parts {
-            first,
-            messages: last - first + 1,
-            share: (budget / PARTS as f32).max(1.0),
-            tokens: [0.0; PARTS],
-        }
-    }
-
-    /// The tokens of a message's part; `None` if the message is unknown.
-    fn tokens(&mut self, ordinal: Option<Ordinal>) -> Option<&mut f32> {
-        let before = u64::from(ordinal?.0 - self.first);
-        let part = before * PARTS as u64 / u64::from(self.messages);
-        self.tokens.get_mut(part as usize)
-    }
-
-    /// The chosen tokens of a message's part relative to its share.
-    fn filled(&mut self, ordinal: Option<Ordinal>) -> f32 {
-        let share = self.share;
-        self.tokens(ordinal).map_or(0.0, |tokens| *tokens / share)
-    }
 }
 
 impl<'p, 'a> State<'p, 'a> {
@@ -170,6 +139,9 @@ impl<'p, 'a> State<'p, 'a> {
         preference: Preference,
         budget: f32,
     ) -> State<'p, 'a> {
+        let ordinals = || pool.units.iter().filter_map(|unit| unit.ordinal);
+        let first = ordinals().min().map_or(0, |ordinal| ordinal.0);
+        let last = ordinals().max().map_or(0, |ordinal| ordinal.0);
         let (mut all, mut demanded) = (0.0, 0.0);
         for unit in &pool.units {
             all += unit.tokens;
@@ -183,7 +155,10 @@ impl<'p, 'a> State<'p, 'a> {
             preference,
             left: vec![1.0; worth.terms.len()],
             from_source: vec![0; pool.sources],
-            parts: Parts::new(pool, budget),
+            first,
+            messages: last - first + 1,
+            share: (budget / PARTS as f32).max(1.0),
+            parts: [0.0; PARTS],
             demand_room: budget * demanded / f32::max(all, 1.0),
             has_demand: false,
             texts: HashSet::new(),
@@ -222,7 +197,13 @@ impl<'p, 'a> State<'p, 'a> {
         unit.tokens + when(self.from_source[unit.source] == 0, self.preference.line)
     }
 
-    fn rate(&mut self, unit: usize) -> f32 {
+    /// The part of a message in the conversation; `None` if the message is unknown.
+    fn part(&self, ordinal: Option<Ordinal>) -> Option<usize> {
+        let before = u64::from(ordinal?.0 - self.first);
+        Some((before * PARTS as u64 / u64::from(self.messages)) as usize)
+    }
+
+    fn rate(&self, unit: usize) -> f32 {
         let (mut all, mut fresh) = (0.0, 0.0);
         for &term in self.pool.terms(unit) {
             let weight = self.worth.terms[term as usize];
@@ -231,7 +212,8 @@ impl<'p, 'a> State<'p, 'a> {
         }
         let novelty = if all > 0.0 { fresh / all } else { 1.0 };
         let worth = self.worth.units[unit] * novelty;
-        let filled = self.parts.filled(self.pool.units[unit].ordinal);
+        let part = self.part(self.pool.units[unit].ordinal);
+        let filled = part.map_or(0.0, |part| self.parts[part] / self.share);
         let spread = 1.0 + self.preference.spread * filled;
         worth / spread / self.cost(unit).powf(self.preference.power)
     }
@@ -242,8 +224,8 @@ impl<'p, 'a> State<'p, 'a> {
         }
         let unit = &self.pool.units[unit];
         self.texts.insert(unit.text);
-        if let Some(tokens) = self.parts.tokens(unit.ordinal) {
-            *tokens += unit.tokens;
+        if let Some(part) = self.part(unit.ordinal) {
+            self.parts[part] += unit.tokens;
         }
         let taken = &mut self.from_source[unit.source];
         *taken = taken.saturating_add(1);

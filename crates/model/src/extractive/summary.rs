@@ -1,7 +1,7 @@
 //! Summaries: read, weigh, choose, lay out, and fit to the cap by exact counts.
 
 use std::borrow::Cow;
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use unisono_context::checkpoint::{Body, FACT_TOKENS_MAX, KeyFact, Span, block_text};
@@ -100,8 +100,10 @@ impl<'a> WeighedInput<'a> {
         texts: &'a RedactedTexts<'_>,
     ) -> WeighedInput<'a> {
         let mut pool = Pool::new();
+        let first = input.passages.iter().map(|passage| passage.ordinal.0).min();
+        let before = Ordinal(first.map_or(u32::MAX, |first| first.saturating_sub(1)));
         let (covered, mut days) = match texts.earlier.as_deref() {
-            Some(summary) => prior::add(&mut pool, summary, before(input)),
+            Some(summary) => prior::add(&mut pool, summary, before),
             None => Default::default(),
         };
         let at = |passage: &Passage<'_>| passage.at.0.div_euclid(days::MS_PER_DAY);
@@ -146,7 +148,9 @@ impl<'a> WeighedInput<'a> {
             self.worth = worth(&mut self.pool, &self.coverage, input);
             chosen = self.choose(input);
         }
-        self.exclude_facts(&mut chosen, &key_facts);
+        let is_fact = |text: &str| key_facts.iter().any(|fact| *fact.text == *text);
+        let units = &mut chosen.units;
+        units.retain(|&unit| !is_fact(&facts::fact_text(&self.pool, unit)));
         let block = |text: String, facts: &[KeyFact]| {
             let text = block_text(covers, &Body::Summary(text.into()), facts);
             (input.count)(&text)
@@ -212,12 +216,6 @@ impl<'a> WeighedInput<'a> {
         let is_valid = |unit: &usize| !chosen.is_outdated(*unit);
         let valid: Vec<usize> = chosen.units.iter().copied().filter(is_valid).collect();
         facts::extract(&self.pool, &valid, input.prior_facts, room, input.count)
-    }
-
-    fn exclude_facts(&self, chosen: &mut CorrectedChoice, facts: &[KeyFact]) {
-        let carried: HashSet<&str> = facts.iter().map(|fact| &*fact.text).collect();
-        let units = &mut chosen.units;
-        units.retain(|&unit| !carried.contains(&*facts::fact_text(&self.pool, unit)));
     }
 
     fn text(&self, input: &SummaryInput<'_>, chosen: &CorrectedChoice, cap: u64) -> Fitted {
@@ -291,12 +289,6 @@ fn worth(pool: &mut Pool<'_>, coverage: &Coverage, input: &SummaryInput<'_>) -> 
     let wanted = input.instructions.map(|text| pool.known(text));
     let wanted = wanted.unwrap_or_default();
     score::weigh(pool, &wanted, coverage.per_new_message(input))
-}
-
-/// The last message that the previous summary may quote.
-fn before(input: &SummaryInput<'_>) -> Ordinal {
-    let first = input.passages.iter().map(|passage| passage.ordinal.0).min();
-    Ordinal(first.map_or(u32::MAX, |first| first.saturating_sub(1)))
 }
 
 /// The ordinals of units, each once, in order.

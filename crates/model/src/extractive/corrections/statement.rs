@@ -19,20 +19,6 @@ pub(super) enum Kind {
     Name,
 }
 
-impl Kind {
-    /// Whether it is a day or a time.
-    pub(super) fn is_of_a_calendar(self) -> bool {
-        matches!(self, Kind::Day | Kind::Weekday | Kind::Time)
-    }
-
-    /// Whether a value of this kind may be one of the other kind: the second number of `520 euros, not
-    /// 480` has no unit.
-    fn is_like(self, other: Kind) -> bool {
-        let is_number = |kind| matches!(kind, Kind::Number(_) | Kind::Amount);
-        self == other || is_number(self) && is_number(other)
-    }
-}
-
 /// What a statement is about, and its values.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Statement {
@@ -96,9 +82,12 @@ impl Statement {
 
     /// The kind of a value of the other statement that it denies, if it has another one of that kind.
     pub(super) fn denied_value_of(&self, other: &Statement) -> Option<Kind> {
+        let is_number = |kind| matches!(kind, Kind::Number(_) | Kind::Amount);
         let is_denied = |(kind, value): &&(Kind, String)| {
             let denied = self.denied.iter();
-            let mut same = denied.filter(|(own, denied)| own.is_like(*kind) && denied == value);
+            // The second number of `520 euros, not 480` has no unit.
+            let is_like = |own: Kind| own == *kind || is_number(own) && is_number(*kind);
+            let mut same = denied.filter(|(own, denied)| is_like(*own) && denied == value);
             same.next().is_some() && self.values_of(*kind).iter().any(|own| own != value)
         };
         let found = other.values.iter().find(is_denied);
