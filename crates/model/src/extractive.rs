@@ -14,14 +14,12 @@ mod bm25;
 mod corrections;
 mod cues;
 mod days;
-mod demands;
 mod facts;
 mod fit;
 #[cfg(test)]
 mod fixture;
 mod focus;
 mod json;
-mod matcher;
 mod outcomes;
 mod paragraph;
 mod passage;

@@ -6,9 +6,8 @@ use unisono_context::checkpoint::{FACTS_MAX, KeyFact};
 use unisono_context::{Ordinal, Role, Tokens};
 
 use super::CountTokens;
-use super::cues::Cues;
+use super::cues::{Cues, Demand};
 use super::days::{WEEKDAYS, day_name, has_word, month, parse_day};
-use super::demands::Demand;
 use super::passage::PassageKind;
 use super::pool::{Pool, Unit};
 use super::quote::push_unit;

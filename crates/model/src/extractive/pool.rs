@@ -4,8 +4,7 @@ use std::ops::Deref;
 
 use unisono_context::{Ordinal, Role, Timestamp};
 
-use super::cues::Cues;
-use super::demands::Demand;
+use super::cues::{Cues, Demand};
 use super::passage::{Passage, PassageKind};
 use super::question::common_words;
 use super::section::Section;

@@ -5,8 +5,8 @@ use std::sync::OnceLock;
 use jiff::ToSpan;
 use jiff::civil::Weekday::{self, Friday, Monday, Saturday, Sunday, Thursday, Tuesday, Wednesday};
 
+use super::cues::Phrases;
 use super::days::{day_name, has_word};
-use super::matcher::Phrases;
 use super::telegraphic::quotation_after;
 use crate::date::Date;
 

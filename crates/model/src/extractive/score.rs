@@ -5,8 +5,7 @@ use std::hash::BuildHasherDefault;
 
 use unisono_context::Role;
 
-use super::cues::Cues;
-use super::demands::Demand;
+use super::cues::{Cues, Demand};
 use super::passage::PassageKind;
 use super::pool::{Pool, Unit};
 use super::readability::announces;

@@ -14,7 +14,7 @@ use std::collections::{BinaryHeap, HashSet};
 
 use unisono_context::Ordinal;
 
-use super::demands::Demand;
+use super::cues::Demand;
 use super::passage::PassageKind;
 use super::pool::Pool;
 use super::score::when;

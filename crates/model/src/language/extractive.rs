@@ -281,10 +281,8 @@ impl Counter {
             return text;
         }
         let ends: Vec<usize> = text.char_indices().map(|(at, _)| at).collect();
-        let fits = |end: &usize| self.tokens(text.get(..*end).unwrap_or(text)) <= most;
-        let after = ends.partition_point(fits);
-        let end = ends.get(after.saturating_sub(1)).copied().unwrap_or(0);
-        text.get(..end).unwrap_or_default()
+        let fitting = ends.partition_point(|&end| self.tokens(&text[..end]) <= most);
+        fitting.checked_sub(1).map_or("", |last| &text[..ends[last]])
     }
 
     /// The tokens of the request: the context, counted when it was frozen, and the agent's own
