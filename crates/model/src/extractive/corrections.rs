@@ -391,16 +391,12 @@ mod tests {
         let rows = rows! {
             ["The premiere is on 14 November.", "The premiere moved to 21 November."],
             ["Die Premiere ist am 14. November.", "Die Premiere ist am 21. November."],
-            [
-                "Now the hall in Ghent has room for 120 guests.",
-                "Now the hall in Ghent has room for 95 guests.",
-            ],
+            ["Now the hall in Ghent has room for 120 guests.",
+             "Now the hall in Ghent has room for 95 guests."],
             ["The invoice of Feldkamp is open.", "The invoice of Feldkamp is paid."],
             ["My train leaves at 10:30.", "Correction: my train leaves at 11:15."],
-            [
-                "Der Termin beim Notar ist am Montag.",
-                "Der Termin beim Notar wurde auf Mittwoch verlegt.",
-            ],
+            ["Der Termin beim Notar ist am Montag.",
+             "Der Termin beim Notar wurde auf Mittwoch verlegt."],
         };
         for row in rows {
             let [(0, 1, strength)] = found(&row)[..] else {
@@ -428,24 +424,16 @@ mod tests {
 
     #[test]
     fn a_denied_value_is_changed() {
-        let rows = [
-            [
-                "The wedding was planned for 4 May in Ghent, with a band.",
-                "Small change: the wedding is on 11 May, not 4 May.",
-            ],
-            [
-                "The wedding was planned for 4 May in Ghent, with a band.",
-                "Our wedding is not on 4 May but on 11 May.",
-            ],
-            [
-                "Die Hochzeit war für den 4. Mai in Gent geplant.",
-                "Die Hochzeit ist am 11. Mai, nicht am 4. Mai.",
-            ],
-            [
-                "The hall in Ghent had room for 120 guests.",
-                "In the hall is room for 95 guests, not 120.",
-            ],
-        ];
+        let rows = rows! {
+            ["The wedding was planned for 4 May in Ghent, with a band.",
+             "Small change: the wedding is on 11 May, not 4 May."],
+            ["The wedding was planned for 4 May in Ghent, with a band.",
+             "Our wedding is not on 4 May but on 11 May."],
+            ["Die Hochzeit war für den 4. Mai in Gent geplant.",
+             "Die Hochzeit ist am 11. Mai, nicht am 4. Mai."],
+            ["The hall in Ghent had room for 120 guests.",
+             "In the hall is room for 95 guests, not 120."],
+        };
         for row in rows {
             assert_eq!(found(&row), [(0, 1, Strength::Replaces)], "{row:?}");
         }

@@ -214,10 +214,8 @@ mod tests {
             ("… done. - #141 user: “reverse path stays", ""),
             ("## Answer - #1 Ana: “We ship.”", ""),
             ("Look at - #12 Ana: “We ship” and wait.", "Look at - #12 Ana: “We ship” and wait."),
-            (
-                "- #12 Ana: “We ship” is why Ben waits.\n- #13 is open.",
-                "- #12 Ana: “We ship” is why Ben waits.\n- #13 is open.",
-            ),
+            ("- #12 Ana: “We ship” is why Ben waits.\n- #13 is open.",
+             "- #12 Ana: “We ship” is why Ben waits.\n- #13 is open."),
             ("He said “- #1 no” once.", "He said “- #1 no” once."),
         };
         for (text, expected) in rows {

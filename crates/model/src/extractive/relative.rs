@@ -264,12 +264,12 @@ fn is_title(before: &str, phrase: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// Each text with its days, and texts without any, all of one day.
-    fn check<const N: usize>(said: Date, resolved_texts: [(&str, &str); N], others: &[&str]) {
+    /// Each text with its days, and texts without any, separated by bars, all of one day.
+    fn check<const N: usize>(said: Date, resolved_texts: [(&str, &str); N], others: &str) {
         for (text, expected) in resolved_texts {
             assert_eq!(resolved(text, said).as_deref(), Some(expected));
         }
-        for text in others {
+        for text in others.split('|') {
             assert_eq!(resolved(text, said), None, "{text}");
         }
     }
@@ -299,14 +299,8 @@ mod tests {
             ("Morgen ist zu.", "Morgen (9 May 2023) ist zu."),
             ("Gut. Morgen um 9 geht es los", "Gut. Morgen (9 May 2023) um 9 geht es los"),
         };
-        let others = [
-            "Morgen!",
-            "Morgen",
-            "Morgen zusammen",
-            "Morgen, ist er da?",
-            "Der Morgen war kalt",
-        ];
-        check(monday, rows, &others);
+        let others = "Morgen!|Morgen|Morgen zusammen|Morgen, ist er da?|Der Morgen war kalt";
+        check(monday, rows, others);
     }
 
     #[test]
@@ -324,15 +318,8 @@ mod tests {
             ("12天前", "12天前 (28 April 2023)"),
             ("下个月", "下个月 (June 2023)"),
         ];
-        let others = [
-            "以前天天吃",
-            "目前天气很好",
-            "十三天前",
-            "他说「明天来」",
-            "明天 (11 May 2023)",
-            "今天",
-        ];
-        check(wednesday, rows, &others);
+        let others = "以前天天吃|目前天气很好|十三天前|他说「明天来」|明天 (11 May 2023)|今天";
+        check(wednesday, rows, others);
     }
 
     #[test]
@@ -355,38 +342,18 @@ mod tests {
             ("this Friday", "this Friday (12 May 2023)"),
             ("Diesen Freitag geht es", "Diesen Freitag (12 May 2023) geht es"),
             ("the day after tomorrow", "the day after tomorrow (10 May 2023)"),
-            (
-                "Yesterday's concert, and yesterday I slept",
-                "Yesterday's (7 May 2023) concert, and yesterday (7 May 2023) I slept",
-            ),
+            ("Yesterday's concert, and yesterday I slept",
+             "Yesterday's (7 May 2023) concert, and yesterday (7 May 2023) I slept"),
         };
-        let others = [
-            "yesterdays",
-            "yesterday (7 May 2023)",
-            "",
-            "twenty-two days ago",
-            "one year and two days ago",
-            "the last Friday of June",
-            "It's the last Tuesday before the freeze",
-            "the last Friday was quiet",
-            "last Saturday before the festival",
-            "next Friday",
-            "a week from tomorrow",
-            "pre-yesterday",
-            "a year ago tomorrow we married",
-            "a week ago yesterday",
-            "see you tomorrow week",
-            "this Monday",
-            "heute morgen, jeden morgen",
-            "Guten Morgen! Am Morgen",
-            "am letzten Freitag im Juni",
-            "vor zweiundzwanzig Tagen",
-            "The song is Yesterday by the Beatles",
-            "She wrote \"come tomorrow\"",
-            "Er schrieb „bis morgen“",
-            "Er schrieb »bis morgen«",
-            "Run `git log yesterday`",
-        ];
-        check(monday, rows, &others);
+        let others = "yesterdays|yesterday (7 May 2023)||twenty-two days ago|\
+            one year and two days ago|the last Friday of June|\
+            It's the last Tuesday before the freeze|the last Friday was quiet|\
+            last Saturday before the festival|next Friday|a week from tomorrow|pre-yesterday|\
+            a year ago tomorrow we married|a week ago yesterday|see you tomorrow week|this Monday|\
+            heute morgen, jeden morgen|Guten Morgen! Am Morgen|am letzten Freitag im Juni|\
+            vor zweiundzwanzig Tagen|The song is Yesterday by the Beatles|\
+            She wrote \"come tomorrow\"|Er schrieb „bis morgen“|Er schrieb »bis morgen«|\
+            Run `git log yesterday`";
+        check(monday, rows, others);
     }
 }

@@ -322,16 +322,14 @@ fn texts_that_demand_to_be_kept_take_a_bounded_share_and_one_key_fact() {
 /// message.
 #[test]
 fn a_question_about_when_something_happened_finds_a_message_without_a_date() {
-    let said = [
+    let said = rows! {
         ("Priya", "Saturday 22 June, eight in the morning."),
         ("Owen", "I told the landlord we leave."),
         ("Priya", "Great. I felt so relieved after you called."),
-        (
-            "Priya",
-            "The vet moved Pickle's operation from Tuesday to Thursday, Dr. Hannigan does it.",
-        ),
+        ("Priya",
+         "The vet moved Pickle's operation from Tuesday to Thursday, Dr. Hannigan does it."),
         ("Owen", "What is it for again?"),
-    ];
+    };
     let with_author = |(n, (author, text)): (u32, (&'static str, &'static str))| {
         let mut passage = passage(n, Role::User, text);
         passage.author = Some(author.into());
