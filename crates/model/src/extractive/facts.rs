@@ -102,13 +102,11 @@ fn day_of_time(unit: &Unit<'_>, quote: &str) -> Option<Date> {
 
 /// A fact's text without the day of its message, and that day.
 pub(super) fn without_day(text: &str) -> (&str, Option<Date>) {
-    let found = text
+    let rest = text
         .strip_prefix('[')
         .and_then(|rest| rest.split_once("] "));
-    match found.and_then(|(day, text)| Some((text, parse_day(day)?))) {
-        Some((text, day)) => (text, Some(day)),
-        None => (text, None),
-    }
+    let dated = rest.and_then(|(day, text)| Some((text, Some(parse_day(day)?))));
+    dated.unwrap_or((text, None))
 }
 
 /// Whether a unit states a requirement: a demand of the user, or a decision or prohibition about

@@ -70,15 +70,11 @@ impl Paragraph<'_> {
 fn beginning(text: &str) -> Option<(Ordinal, Ordinal, Days, &str)> {
     let (head, rest) = text.split_once(": ")?;
     let (range, days) = match head.split_once(", ") {
-        Some((range, days)) => (range, Some(days)),
-        None => (head, None),
+        Some((range, days)) => (range, days_of(days)?),
+        None => (head, Days::default()),
     };
     let (first, last) = range.split_once('–').unwrap_or((range, range));
     let (first, last) = (ordinal(first)?, ordinal(last)?);
-    let days = match days {
-        Some(days) => days_of(days)?,
-        None => Days::default(),
-    };
     Some((first, last, days, rest))
 }
 
@@ -95,8 +91,14 @@ fn days_of(text: &str) -> Option<Days> {
 /// than the number before it, and at most `last`.
 pub(super) fn quotes(text: &str, last: Ordinal) -> Vec<Quote<'_>> {
     let mut quotes = Vec::new();
-    let (mut begun, mut from) = (unnumbered(text), 0);
-    let mut at = 0;
+    // The first quote may have no number: `user: The budget holds.`
+    let speaker = text.split_once(": ").map(|(name, _)| name);
+    let mut begun = Quote {
+        speaker: speaker.filter(|name| Role::from_name(name).is_some()),
+        number: None,
+        text: "",
+    };
+    let (mut from, mut at) = (0, 0);
     for word in text.split(' ') {
         let (start, end) = (at, at + word.len());
         at = end + 1;
@@ -132,16 +134,6 @@ pub(super) fn quotes(text: &str, last: Ordinal) -> Vec<Quote<'_>> {
     }
     quotes.retain(|quote| !quote.text.is_empty());
     quotes
-}
-
-/// The first quote if it has no number: `user: The budget holds.`
-fn unnumbered(text: &str) -> Quote<'_> {
-    let speaker = text.split_once(": ").map(|(name, _)| name);
-    Quote {
-        speaker: speaker.filter(|name| Role::from_name(name).is_some()),
-        number: None,
-        text: "",
-    }
 }
 
 /// The end of a quote without the end of a sentence, if another quote follows.

@@ -121,10 +121,7 @@ impl<'a> Passage<'a> {
 
     /// The name of the speaker: the author, else the role.
     pub fn speaker(&self) -> &str {
-        match (&self.author, self.role) {
-            (Some(author), _) => author,
-            (None, role) => role.name(),
-        }
+        self.author.as_deref().unwrap_or(self.role.name())
     }
 }
 
@@ -165,12 +162,10 @@ fn reports_failure(text: &str) -> bool {
     if text.len() <= REFUSAL_BYTES && text.to_lowercase().contains(REFUSAL) {
         return true;
     }
-    let Some((word, rest)) = text.split_at_checked(ERROR.len()) else {
+    let parts = text.split_at_checked(ERROR.len());
+    let Some((_, rest)) = parts.filter(|(word, _)| word.eq_ignore_ascii_case(ERROR)) else {
         return false;
     };
-    if !word.eq_ignore_ascii_case(ERROR) {
-        return false;
-    }
     let Some(value) = rest.strip_prefix(':') else {
         let code = rest.strip_prefix(' ').unwrap_or_default();
         return rest.trim().is_empty() || code.starts_with(|c: char| c.is_ascii_digit());

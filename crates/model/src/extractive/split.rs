@@ -87,7 +87,7 @@ fn split_line(text: &str, range: Range<usize>, out: &mut Vec<Span>) {
 /// The length of a list marker: `- `, `* `, `3. `, `b) `, `- [x] `, `> `.
 fn item_marker(line: &str) -> usize {
     let bytes = line.as_bytes();
-    let mut at = match bytes {
+    let at = match bytes {
         [b'-' | b'*' | b'+' | b'>', b' ', ..] => 2,
         [c, b'.' | b')', b' ', ..] if c.is_ascii_digit() => 3,
         [c, b')', b' ', ..] if c.is_ascii_lowercase() => 3,
@@ -95,11 +95,10 @@ fn item_marker(line: &str) -> usize {
         _ if line.starts_with("• ") => "• ".len(),
         _ => return 0,
     };
-    let rest = &bytes[at.min(bytes.len())..];
-    if let [b'[', b' ' | b'x' | b'X', b']', b' ', ..] = rest {
-        at += 4;
+    match &bytes[at..] {
+        [b'[', b' ' | b'x' | b'X', b']', b' ', ..] => at + 4,
+        _ => at,
     }
-    at
 }
 
 /// Adds a unit, cut into pieces if it is too long.
