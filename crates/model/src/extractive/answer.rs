@@ -308,7 +308,7 @@ impl FocusList {
 
 /// The weighted terms of the task and of the agent's instructions.
 fn query(pool: &mut Pool<'_>, input: &AnswerInput<'_>) -> Query {
-    let focus_terms = question::focus_terms(pool);
+    let focus_terms = Focus::terms(pool);
     let persona = pool.known(input.persona).into_iter();
     let persona = persona.map(|term| (term, (term, relevance::PERSONA)));
     let task = pool.known(input.task).into_iter();

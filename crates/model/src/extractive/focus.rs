@@ -6,7 +6,7 @@ use super::cues::Cues;
 use super::passage::PassageKind;
 use super::pool::Pool;
 use super::section::is_recent;
-use super::terms::Class;
+use super::terms::{Class, Term};
 use super::weights::relevance as weights;
 
 /// A category to look for.
@@ -53,9 +53,10 @@ impl Focus {
         found.into_iter().map(|(_, focus)| focus).collect()
     }
 
-    /// The keywords of all focuses: they say what to look for, not the subject.
-    pub(super) fn words() -> impl Iterator<Item = &'static str> {
-        KNOWN.iter().flat_map(|(.., words)| words.split('|'))
+    /// The terms of the keywords of all focuses: they say what to look for, not the subject.
+    pub(super) fn terms(pool: &mut Pool<'_>) -> Vec<Term> {
+        let words = KNOWN.iter().flat_map(|(.., words)| words.split('|'));
+        words.flat_map(|word| pool.terms_of(word)).collect()
     }
 
     pub(super) fn title(self) -> &'static str {

@@ -109,7 +109,7 @@ pub(super) fn relevance(
 ) -> Option<Relevance> {
     // Terms that were only looked up are above.
     let spoken = pool.vocabulary.len() as Term;
-    let focus_terms = focus_terms(pool);
+    let focus_terms = Focus::terms(pool);
     if !has_own_words(pool, task, &focus_terms) {
         return None;
     }
@@ -269,7 +269,7 @@ pub(super) fn statements(task: &str) -> Vec<&str> {
 /// categories that agents look for.
 pub fn is_question(task: &str) -> bool {
     let mut pool = Pool::new();
-    let focus_terms = focus_terms(&mut pool);
+    let focus_terms = Focus::terms(&mut pool);
     has_own_words(&mut pool, task, &focus_terms)
 }
 
@@ -310,11 +310,4 @@ fn has_own_words(pool: &mut Pool<'_>, task: &str, focus_terms: &[Term]) -> bool 
     let is_of_focus = |term: &&Term| focus_terms.contains(*term);
     let of_focus = words.iter().filter(is_of_focus).count();
     words.len() > of_focus && words.len() >= 2 * of_focus
-}
-
-/// The terms of the focus keywords: they say little about the subject of a question.
-pub(super) fn focus_terms(pool: &mut Pool<'_>) -> Vec<Term> {
-    Focus::words()
-        .flat_map(|word| pool.terms_of(word))
-        .collect()
 }
