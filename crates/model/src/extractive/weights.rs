@@ -31,8 +31,7 @@ pub(super) const ANSWER: Preference = Preference {
     spread: 0.0,
     per_source: 3,
     per_tool: 2,
-    earlier: 1.0,
-    new: 0.0,
+    ..SUMMARY
 };
 /// The worth of a term, by class.
 pub(super) const WORD: f32 = 1.0;

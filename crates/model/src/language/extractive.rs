@@ -282,7 +282,8 @@ impl Counter {
         }
         let ends: Vec<usize> = text.char_indices().map(|(at, _)| at).collect();
         let fitting = ends.partition_point(|&end| self.tokens(&text[..end]) <= most);
-        fitting.checked_sub(1).map_or("", |last| &text[..ends[last]])
+        let last = fitting.checked_sub(1);
+        last.map_or("", |last| &text[..ends[last]])
     }
 
     /// The tokens of the request: the context, counted when it was frozen, and the agent's own
@@ -298,10 +299,8 @@ impl Counter {
         });
         let texts = own.into_iter().chain(task).chain(results);
         let own: Tokens = texts.map(|text: &Arc<str>| self.tokens(text)).sum();
-        own + request
-            .snapshot
-            .as_deref()
-            .map_or(Tokens::ZERO, |s| self.context(s))
+        let snapshot = request.snapshot.as_deref();
+        own + snapshot.map_or(Tokens::ZERO, |snapshot| self.context(snapshot))
     }
 
     fn context(&self, snapshot: &Snapshot) -> Tokens {
@@ -317,11 +316,10 @@ impl Counter {
         let texts = parts.iter().flat_map(|parts| parts.iter());
         let texts: Vec<_> = blocks.chain(texts.map(Part::countable_text)).collect();
         match &self.0 {
-            Some(tokenizer) => tokenizer
-                .count_many(&texts)
-                .into_iter()
-                .map(|c| c.tokens)
-                .sum(),
+            Some(tokenizer) => {
+                let counts = tokenizer.count_many(&texts).into_iter();
+                counts.map(|count| count.tokens).sum()
+            }
             None => texts.iter().map(|text| self.tokens(text)).sum(),
         }
     }
