@@ -60,9 +60,8 @@ pub(super) enum Strength {
 pub(super) fn corrections(pool: &Pool<'_>, of: &[usize]) -> Vec<Correction> {
     let later = LaterStatements::new(pool, of);
     let mut known = HashMap::new();
-    of.iter()
-        .filter_map(|&unit| later.newest_correction(unit, &mut known))
-        .collect()
+    let newest = |&unit: &usize| later.newest_correction(unit, &mut known);
+    of.iter().filter_map(newest).collect()
 }
 
 /// The units of a summary in the order of choice, with their corrections.
@@ -334,9 +333,8 @@ impl<'p, 'a> LaterStatements<'p, 'a> {
             let is_named = !unit.speaker.is_empty() && unit.is_named();
             is_named.then_some(unit.speaker)
         };
-        named(of)
-            .zip(named(by))
-            .is_some_and(|(one, other)| one != other)
+        let both = named(of).zip(named(by));
+        both.is_some_and(|(one, other)| one != other)
     }
 
     fn is_rare(&self, term: Term) -> bool {

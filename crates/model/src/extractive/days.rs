@@ -194,9 +194,8 @@ pub(super) fn parse_day(name: &str) -> Option<Date> {
     if !name.starts_with(|c: char| c.is_ascii_digit()) {
         return None;
     }
-    Date::strptime("%d %B %Y", name)
-        .or_else(|_| name.parse())
-        .ok()
+    let named = Date::strptime("%d %B %Y", name);
+    named.or_else(|_| name.parse()).ok()
 }
 
 pub(super) fn has_word(list: &str, word: &str) -> bool {

@@ -3,13 +3,10 @@
 //! Layouts of nearly the same units share nearly all their lines, so lines are counted once and
 //! summed; only the text that is kept is counted as a whole.
 
-use std::collections::HashMap;
-use std::hash::BuildHasherDefault;
-
 use super::CountTokens;
 use super::corrections::CorrectedChoice;
 use super::pool::Pool;
-use super::terms::Folded;
+use super::terms::FoldedMap;
 
 /// The number of units after the first one that does not fit which are tried in the remaining room.
 const FILLERS: usize = 12;
@@ -31,7 +28,7 @@ pub(super) fn fit(
     lay_out: &dyn Fn(&[usize]) -> String,
 ) -> Option<Fitted> {
     // Counts the distinct lines once.
-    let mut known: HashMap<Box<str>, u64, BuildHasherDefault<Folded>> = HashMap::default();
+    let mut known: FoldedMap<Box<str>, u64> = FoldedMap::default();
     let mut size = |units: &[usize]| -> u64 {
         let text = lay_out(units);
         // Encodings join an empty line with the end of the line before it.

@@ -300,9 +300,8 @@ fn words(text: &str) -> impl Iterator<Item = String> + '_ {
 fn has_own_words(pool: &mut Pool<'_>, task: &str, focus_terms: &[Term]) -> bool {
     let mut general = pool.terms_of(GENERAL_WORDS);
     general.extend(pool.terms_of(WRITING_VERBS));
-    let common = common_words(task)
-        .map(|words| pool.terms_of(words))
-        .unwrap_or_default();
+    let common = common_words(task).map(|words| pool.terms_of(words));
+    let common = common.unwrap_or_default();
     let mut words = pool.terms_of(task);
     words.retain(|term| {
         focus_terms.contains(term) || !general.contains(term) && !common.contains(term)

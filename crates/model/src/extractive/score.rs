@@ -1,8 +1,5 @@
 //! The worth of a unit by itself: its terms, its function, its speaker.
 
-use std::collections::HashMap;
-use std::hash::BuildHasherDefault;
-
 use unisono_context::Role;
 
 use super::cues::{Cues, Demand};
@@ -11,7 +8,7 @@ use super::pool::{Pool, Unit};
 use super::readability::announces;
 use super::select::Worth;
 use super::split::Block;
-use super::terms::{Class, Folded, Term};
+use super::terms::{Class, FoldedMap, Term};
 use super::weights;
 
 /// Cues of information that must outlive the conversation.
@@ -63,11 +60,8 @@ pub(super) fn weigh(pool: &Pool<'_>, wanted: &[Term], covered: f32) -> Worth {
 
 /// The number of units with the same text, for each text. Of earlier messages, whose copies are no
 /// longer known, a repeated text is assumed to have more of them.
-fn copies<'p>(
-    pool: &'p Pool<'_>,
-    covered: f32,
-) -> HashMap<&'p str, f32, BuildHasherDefault<Folded>> {
-    let mut copies = HashMap::default();
+fn copies<'p>(pool: &'p Pool<'_>, covered: f32) -> FoldedMap<&'p str, f32> {
+    let mut copies = FoldedMap::default();
     for unit in &pool.units {
         *copies.entry(unit.text).or_default() += 1.0;
     }
@@ -96,10 +90,8 @@ fn brevity(pool: &Pool<'_>) -> [(Role, f32); 2] {
     sides.map(|(role, tokens, messages)| {
         let own = tokens / f32::max(messages, 1.0);
         let ratio = mean / own.max(f32::MIN_POSITIVE);
-        (
-            role,
-            ratio.clamp(weights::BREVITY_MIN, weights::BREVITY_MAX),
-        )
+        let factor = ratio.clamp(weights::BREVITY_MIN, weights::BREVITY_MAX);
+        (role, factor)
     })
 }
 
@@ -195,11 +187,9 @@ fn cue_factor(unit: &Unit<'_>) -> f32 {
         Demand::Keep => weights::DEMANDS_TO_BE_KEPT,
         Demand::Command => weights::COMMAND,
     };
+    let is_filler = is_text && unit.cues.intersects(Cues::FILLER);
     of_speaker
-        * when(
-            is_text && unit.cues.intersects(Cues::FILLER),
-            weights::FILLER,
-        )
+        * when(is_filler, weights::FILLER)
         * when(unit.cues.intersects(Cues::QUESTION), weights::QUESTION)
         * when(announces(unit), weights::LEAD_IN)
         * of_demand
@@ -227,12 +217,8 @@ mod tests {
         let passages = passages_of(texts.iter().copied());
         let pool = pool_of(&passages);
         let weighed = weigh(&pool, &[], covered);
-        let terms: f32 = pool
-            .terms(0)
-            .iter()
-            .map(|&t| weighed.terms[t as usize])
-            .sum();
-        weighed.units[0] / terms
+        let terms = pool.terms(0).iter().map(|&t| weighed.terms[t as usize]);
+        weighed.units[0] / terms.sum::<f32>()
     }
 
     #[test]

@@ -51,8 +51,8 @@ pub(super) const STATUSES: &str = "open closed paid unpaid pending confirmed can
 /// All terms seen so far.
 pub(super) struct Vocabulary {
     stemmer: Stemmer,
-    surfaces: HashMap<Box<str>, (Term, Cues), BuildHasherDefault<Folded>>,
-    stems: HashMap<Box<str>, Term, BuildHasherDefault<Folded>>,
+    surfaces: FoldedMap<Box<str>, (Term, Cues)>,
+    stems: FoldedMap<Box<str>, Term>,
     terms: Vec<Info>,
     buffer: String,
 }
@@ -70,8 +70,8 @@ impl Vocabulary {
     pub(super) fn new() -> Vocabulary {
         Vocabulary {
             stemmer: Stemmer::create(Algorithm::English),
-            surfaces: HashMap::default(),
-            stems: HashMap::default(),
+            surfaces: FoldedMap::default(),
+            stems: FoldedMap::default(),
             terms: Vec::new(),
             buffer: String::new(),
         }
@@ -230,6 +230,8 @@ pub(super) fn common_word_lists() -> impl Iterator<Item = &'static str> {
 /// It is the same in every run; nothing depends on the order of a map.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Folded(u64);
+
+pub(super) type FoldedMap<K, V> = HashMap<K, V, BuildHasherDefault<Folded>>;
 
 impl Hasher for Folded {
     fn finish(&self) -> u64 {
