@@ -48,8 +48,7 @@ impl Json {
     fn write_lines(&self, context: &str, out: &mut String) {
         let start = out.len();
         if !context.is_empty() {
-            out.push_str(context);
-            out.push_str(": ");
+            out.extend([context, ": "]);
         }
         let limit = out.len() + INLINE_BYTES;
         if self.write_inline(limit, out) {
@@ -74,10 +73,8 @@ impl Json {
             (context, None) => context.to_owned(),
         };
         let (mut line, mut has_name) = (String::new(), false);
-        for (key, text) in members
-            .iter()
-            .filter_map(|(key, value)| Some((key, value.short()?)))
-        {
+        let each = members.iter();
+        for (key, text) in each.filter_map(|(key, value)| Some((key, value.short()?))) {
             if line.len() + key.len() + text.len() > INLINE_BYTES {
                 let context = if has_name { context } else { &named };
                 write_line(context, &std::mem::take(&mut line), out);
@@ -112,29 +109,24 @@ impl Json {
     /// longer than `limit`; a plain value always fits.
     fn write_inline(&self, limit: usize, out: &mut String) -> bool {
         match self {
-            Json::Plain(text) => out.push_str(text),
-            Json::Array(items) => {
-                for (index, item) in items.iter().enumerate() {
-                    out.push_str(if index > 0 { ", " } else { "" });
-                    if !item.write_inline(limit, out) || out.len() > limit {
-                        return false;
-                    }
-                }
+            Json::Plain(text) => {
+                out.push_str(text);
+                true
             }
-            Json::Object(members) => {
-                for (index, (key, value)) in members.iter().enumerate() {
-                    let nested = matches!(value, Json::Object(_));
-                    out.push_str(if index > 0 { ", " } else { "" });
-                    out.push_str(key);
-                    out.push_str(if nested { " (" } else { ": " });
-                    if !value.write_inline(limit, out) || out.len() > limit {
-                        return false;
-                    }
-                    out.push_str(if nested { ")" } else { "" });
-                }
-            }
+            Json::Array(items) => items.iter().enumerate().all(|(index, item)| {
+                out.push_str(if index > 0 { ", " } else { "" });
+                item.write_inline(limit, out) && out.len() <= limit
+            }),
+            Json::Object(members) => members.iter().enumerate().all(|(index, (key, value))| {
+                let nested = matches!(value, Json::Object(_));
+                out.push_str(if index > 0 { ", " } else { "" });
+                out.push_str(key);
+                out.push_str(if nested { " (" } else { ": " });
+                let fits = value.write_inline(limit, out) && out.len() <= limit;
+                out.push_str(if nested { ")" } else { "" });
+                fits
+            }),
         }
-        true
     }
 }
 
