@@ -97,18 +97,14 @@ fn given_days(read: &WeighedInput<'_>, text: &str) -> BTreeSet<Date> {
     let is_named = |day: Date| {
         let short = short_name(day, &mut Some(day.year()));
         let mut names = [day_name(day), short, day.to_string()].into_iter();
-        names.any(|name| has_day(text, &name))
+        // `1 May` may be the end of another day, `21 May`.
+        let is_end = |at: usize| text[..at].ends_with(|c: char| c.is_ascii_digit());
+        names.any(|name| text.match_indices(&*name).any(|(at, _)| !is_end(at)))
     };
     let given = days.known.iter().copied();
     given
         .filter(|day| listed.contains(day) || is_named(*day))
         .collect()
-}
-
-/// Whether a text contains a day that is not the end of another one: `1 May` in `21 May`.
-fn has_day(text: &str, name: &str) -> bool {
-    let mut places = text.match_indices(name);
-    places.any(|(at, _)| !text[..at].ends_with(|c: char| c.is_ascii_digit()))
 }
 
 /// Names and ids that are missing in a text, the most important first, each with its position.

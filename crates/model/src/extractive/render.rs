@@ -75,36 +75,28 @@ pub(super) fn rolling(pool: &Pool<'_>, chosen: &[usize], coverage: &Coverage, ca
         above = "\n";
         let said_on = first.ordinal.filter(|_| first.kind == PassageKind::Text);
         let is_of_same = speaker == Some(first.speaker) && !first.speaker.is_empty();
-        if let Some(ordinal) = said_on.filter(|_| is_of_same)
-            && ends_sentence(text.trim_end())
-        {
+        let continued = said_on.filter(|_| is_of_same && ends_sentence(text.trim_end()));
+        if let Some(ordinal) = continued {
             text.truncate(text.trim_end().len());
-            text.push_str(&before_quote(ordinal, message.replace(ordinal)));
-            push_quote(pool, &line.units, &mut text);
-            text.push('\n');
-            continue;
+            // A message may have several texts.
+            let _ = match message.replace(ordinal) == continued {
+                true => write!(text, "{GAP}"),
+                false => write!(text, " {ordinal} "),
+            };
+        } else {
+            (speaker, message) = (said_on.map(|_| first.speaker), said_on);
+            let _ = match (first.speaker, first.ordinal) {
+                ("", None) => write!(text, "- "),
+                ("", Some(ordinal)) => write!(text, "- {ordinal} "),
+                (speaker, None) => write!(text, "- {speaker}: "),
+                (speaker, Some(ordinal)) => write!(text, "- {speaker} {ordinal} "),
+            };
         }
-        (speaker, message) = (said_on.map(|_| first.speaker), said_on);
-        let _ = match (first.speaker, first.ordinal) {
-            ("", None) => write!(text, "- "),
-            ("", Some(ordinal)) => write!(text, "- {ordinal} "),
-            (speaker, None) => write!(text, "- {speaker}: "),
-            (speaker, Some(ordinal)) => write!(text, "- {speaker} {ordinal} "),
-        };
         push_quote(pool, &line.units, &mut text);
         text.push('\n');
     }
     text.truncate(text.trim_end().len());
     text
-}
-
-/// The number of a message before its quote, or the mark of a gap if the quote before it is of the same
-/// message: a message may have several texts.
-fn before_quote(message: Ordinal, last: Option<Ordinal>) -> String {
-    match last == Some(message) {
-        true => GAP.to_owned(),
-        false => format!(" {message} "),
-    }
 }
 
 /// Appends quotes. It escapes words in them that look like numbers of messages (`#12`).

@@ -45,7 +45,11 @@ pub fn synthesise(input: &SynthesisInput<'_>) -> Answer {
     let items = distinct(read(input.results));
     let mut order: Vec<usize> = (0..items.len()).collect();
     // Takes one line of each agent in turn, so that a small cap keeps something of each.
-    order.sort_by_key(|&index| (rank_in_agent(&items, index), items[index].agent));
+    order.sort_by_key(|&index| {
+        let of_agent = items[..index].iter().map(|item| item.agent);
+        let agent = items[index].agent;
+        (of_agent.filter(|one| *one == agent).count(), agent)
+    });
     let fits = |n: usize| {
         let text = lay_out(input, &items, &order[..n]);
         let tokens = (input.count)(&text);
@@ -69,11 +73,6 @@ pub fn synthesise(input: &SynthesisInput<'_>) -> Answer {
         tokens: Tokens(tokens),
         quotes: quotes.into_iter().collect(),
     }
-}
-
-fn rank_in_agent(items: &[Item<'_>], index: usize) -> usize {
-    let is_of_same = |item: &&Item<'_>| item.agent == items[index].agent;
-    items[..index].iter().filter(is_of_same).count()
 }
 
 /// The lines of all answers, without headings.
