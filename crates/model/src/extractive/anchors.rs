@@ -62,7 +62,7 @@ pub fn coverage(input: &SummaryInput<'_>, covers: &[Span], block: &str) -> Optio
     let none = HashSet::new();
     let named: Vec<Term> = named(&read, &none).into_keys().collect();
     let days = read.coverage.days.known.len();
-    let quotes = read.checkpoint(input, covers);
+    let quotes = read.checkpoint(covers);
     let body = Body::Summary(quotes.text.as_str().into());
     let quotes = block_text(covers, &body, &quotes.key_facts);
     let mut given = |text: &str| {

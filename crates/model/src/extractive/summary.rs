@@ -35,13 +35,13 @@ const FACTS_MIN: Tokens = Tokens(42);
 pub fn summarise(input: &SummaryInput<'_>) -> SummaryDraft {
     let texts = RedactedTexts::redacted(input);
     let read = WeighedInput::weighed(input, &texts);
-    let chosen = read.choose(input);
-    let key_facts = read.facts(input, &chosen, FACT_TOKENS_MAX);
+    let chosen = read.choose();
+    let key_facts = read.facts(&chosen, FACT_TOKENS_MAX);
     let Fitted {
         units,
         text,
         tokens,
-    } = read.text(input, &chosen, input.cap.0);
+    } = read.text(&chosen, input.cap.0);
     SummaryDraft {
         text,
         tokens: Tokens(tokens),
@@ -57,7 +57,7 @@ pub fn summarise(input: &SummaryInput<'_>) -> SummaryDraft {
 /// The text is empty if the cap leaves no room for a word of any message.
 pub fn checkpoint(input: &SummaryInput<'_>, covers: &[Span]) -> SummaryDraft {
     let texts = RedactedTexts::redacted(input);
-    WeighedInput::weighed(input, &texts).checkpoint(input, covers)
+    WeighedInput::weighed(input, &texts).checkpoint(covers)
 }
 
 /// The key facts of a checkpoint whose summary another model writes: the ones that [`checkpoint`]
@@ -65,7 +65,7 @@ pub fn checkpoint(input: &SummaryInput<'_>, covers: &[Span]) -> SummaryDraft {
 pub fn key_facts(input: &SummaryInput<'_>) -> Vec<KeyFact> {
     let texts = RedactedTexts::redacted(input);
     let read = WeighedInput::weighed(input, &texts);
-    read.checkpoint_facts(input, &read.choose(input))
+    read.checkpoint_facts(&read.choose())
 }
 
 /// The texts to quote from, without credentials.
@@ -89,6 +89,7 @@ impl<'a> RedactedTexts<'a> {
 
 /// All units with their worth.
 pub(super) struct WeighedInput<'a> {
+    input: SummaryInput<'a>,
     pub(super) pool: Pool<'a>,
     pub(super) worth: Worth,
     pub(super) coverage: Coverage,
@@ -128,6 +129,7 @@ impl<'a> WeighedInput<'a> {
             days,
         };
         WeighedInput {
+            input: *input,
             worth: worth(&mut pool, &coverage, input),
             pool,
             coverage,
@@ -135,18 +137,19 @@ impl<'a> WeighedInput<'a> {
     }
 
     /// See [`super::checkpoint`].
-    pub(super) fn checkpoint(&mut self, input: &SummaryInput<'a>, covers: &[Span]) -> SummaryDraft {
+    pub(super) fn checkpoint(&mut self, covers: &[Span]) -> SummaryDraft {
+        let input = self.input;
         if let Some(span) = covers.first() {
             self.coverage.first = Some(span.first);
         }
-        let mut chosen = self.choose(input);
-        let mut key_facts = self.checkpoint_facts(input, &chosen);
+        let mut chosen = self.choose();
+        let mut key_facts = self.checkpoint_facts(&chosen);
         let dropped = facts::facts_without_room(input.prior_facts, &key_facts);
         if !dropped.is_empty() {
             // As key facts they were left out of the earlier summary.
             prior::add_facts(&mut self.pool, &dropped);
-            self.worth = worth(&mut self.pool, &self.coverage, input);
-            chosen = self.choose(input);
+            self.worth = worth(&mut self.pool, &self.coverage, &input);
+            chosen = self.choose();
         }
         let is_fact = |text: &str| key_facts.iter().any(|fact| *fact.text == *text);
         let units = &mut chosen.units;
@@ -158,7 +161,7 @@ impl<'a> WeighedInput<'a> {
         let frame = block(String::new(), &key_facts);
         let mut room = input.cap.0.saturating_sub(frame);
         loop {
-            let fitted = self.text(input, &chosen, room);
+            let fitted = self.text(&chosen, room);
             let tokens = block(fitted.text.clone(), &key_facts);
             let over = tokens.saturating_sub(input.cap.0);
             if over == 0 || fitted.text.is_empty() {
@@ -175,21 +178,21 @@ impl<'a> WeighedInput<'a> {
     }
 
     /// The units of a summary in the order of choice, more than fit the cap.
-    fn choose(&self, input: &SummaryInput<'_>) -> CorrectedChoice {
-        let budget = input.cap.0 as f32 * MARGIN;
-        let chosen = choose(&self.pool, &self.worth, self.preference(input), budget);
+    fn choose(&self) -> CorrectedChoice {
+        let budget = self.input.cap.0 as f32 * MARGIN;
+        let chosen = choose(&self.pool, &self.worth, self.preference(), budget);
         CorrectedChoice::new(&self.pool, &chosen)
     }
 
     /// How units are chosen: beside an earlier summary, new messages get their share of the room before
     /// its other lines do. After that all compete.
-    fn preference(&self, input: &SummaryInput<'_>) -> Preference {
+    fn preference(&self) -> Preference {
         if !self.pool.units.iter().any(|unit| unit.prior) {
             return weights::SUMMARY;
         }
-        let new = match input.passages {
+        let new = match self.input.passages {
             [] => 0.0,
-            _ => (1.0 / self.coverage.per_new_message(input)).min(weights::NEW_PART),
+            _ => (1.0 / self.coverage.per_new_message(&self.input)).min(weights::NEW_PART),
         };
         Preference {
             spread: weights::ROLLING_SPREAD,
@@ -200,42 +203,33 @@ impl<'a> WeighedInput<'a> {
     }
 
     /// The facts in their part of a checkpoint's block.
-    fn checkpoint_facts(&self, input: &SummaryInput<'_>, chosen: &CorrectedChoice) -> Vec<KeyFact> {
-        match Tokens(input.cap.0 / FACTS_PART) {
+    fn checkpoint_facts(&self, chosen: &CorrectedChoice) -> Vec<KeyFact> {
+        match Tokens(self.input.cap.0 / FACTS_PART) {
             small if small < FACTS_MIN => Vec::new(),
-            room => self.facts(input, chosen, room),
+            room => self.facts(chosen, room),
         }
     }
 
-    fn facts(
-        &self,
-        input: &SummaryInput<'_>,
-        chosen: &CorrectedChoice,
-        room: Tokens,
-    ) -> Vec<KeyFact> {
+    fn facts(&self, chosen: &CorrectedChoice, room: Tokens) -> Vec<KeyFact> {
         let is_valid = |unit: &usize| !chosen.is_outdated(*unit);
         let valid: Vec<usize> = chosen.units.iter().copied().filter(is_valid).collect();
+        let input = &self.input;
         facts::extract(&self.pool, &valid, input.prior_facts, room, input.count)
     }
 
-    fn text(&self, input: &SummaryInput<'_>, chosen: &CorrectedChoice, cap: u64) -> Fitted {
-        let lay_out = |units: &[usize]| match input.layout {
+    fn text(&self, chosen: &CorrectedChoice, cap: u64) -> Fitted {
+        let lay_out = |units: &[usize]| match self.input.layout {
             SummaryLayout::Rolling => render::rolling(&self.pool, units, &self.coverage, cap),
             SummaryLayout::Paragraph => render::paragraph(&self.pool, units, &self.coverage),
         };
-        fit(&self.pool, chosen, cap, input.count, &lay_out)
-            .or_else(|| self.shortest_summary(input, chosen, cap))
-            .unwrap_or_default()
+        let fitted = fit(&self.pool, chosen, cap, self.input.count, &lay_out);
+        let fitted = fitted.or_else(|| self.shortest_summary(chosen, cap));
+        fitted.unwrap_or_default()
     }
 
     /// One quote under its heading, cut if necessary: better than nothing with a tiny cap, or if
     /// nothing seems worth a quote.
-    fn shortest_summary(
-        &self,
-        input: &SummaryInput<'_>,
-        chosen: &CorrectedChoice,
-        cap: u64,
-    ) -> Option<Fitted> {
+    fn shortest_summary(&self, chosen: &CorrectedChoice, cap: u64) -> Option<Fitted> {
         let others = (0..self.pool.units.len())
             .filter(|unit| !chosen.units.contains(unit) && !self.pool.units[*unit].is_failed_call);
         let is_valid = |unit: &usize| !chosen.lacks_correction(*unit, &[]);
@@ -246,22 +240,15 @@ impl<'a> WeighedInput<'a> {
         let shorter = std::iter::successors(Some(longest), |bytes| Some(bytes * 3 / 4));
         let cut = shorter.take_while(|&bytes| bytes > 0);
         let whole = best.iter().map(|&unit| (unit, usize::MAX));
-        whole
-            .chain(cut.map(|bytes| (first, bytes)))
-            .find_map(|(unit, bytes)| self.single_quote(input, unit, bytes, cap))
+        let mut tries = whole.chain(cut.map(|bytes| (first, bytes)));
+        tries.find_map(|(unit, bytes)| self.single_quote(unit, bytes, cap))
     }
 
     /// One quote of at most `bytes` bytes, if it fits the cap.
-    fn single_quote(
-        &self,
-        input: &SummaryInput<'_>,
-        index: usize,
-        bytes: usize,
-        cap: u64,
-    ) -> Option<Fitted> {
+    fn single_quote(&self, index: usize, bytes: usize, cap: u64) -> Option<Fitted> {
         let unit = &self.pool.units[index];
         let mut text = String::new();
-        if input.layout == SummaryLayout::Rolling {
+        if self.input.layout == SummaryLayout::Rolling {
             let section = Section::classify(unit, self.pool.sources);
             let _ = write!(text, "## {}\n- ", section.title());
         }
@@ -275,7 +262,7 @@ impl<'a> WeighedInput<'a> {
             text.truncate(start + kept);
             text.push_str(" …");
         }
-        let tokens = (input.count)(&text);
+        let tokens = (self.input.count)(&text);
         (tokens <= cap).then(|| Fitted {
             units: vec![index],
             text,
