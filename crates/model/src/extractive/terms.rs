@@ -139,8 +139,8 @@ impl Vocabulary {
             self.buffer.push_str(word);
             self.buffer.make_ascii_lowercase();
         } else {
-            self.buffer
-                .extend(word.chars().flat_map(char::to_lowercase));
+            let lower = word.chars().flat_map(char::to_lowercase);
+            self.buffer.extend(lower);
         }
         if let Some(&known) = self.surfaces.get(self.buffer.as_str()) {
             return known;
@@ -173,19 +173,8 @@ impl Vocabulary {
 
 /// Whether a word has an ending that the stemmer may remove; others are not changed by it.
 fn may_be_inflected(lower: &str) -> bool {
-    let ends = |endings: &[&str]| endings.iter().any(|ending| lower.ends_with(ending));
-    match lower.as_bytes().last() {
-        Some(b'd') => ends(&["ed"]),
-        Some(b'g') => ends(&["ing"]),
-        Some(b'l') => ends(&["al", "ful", "ll"]),
-        Some(b'r') => ends(&["er", "or"]),
-        Some(b't') => ends(&["nt"]),
-        Some(b'm') => ends(&["ism"]),
-        Some(b'c') => ends(&["ic"]),
-        Some(b'n') => ends(&["ion"]),
-        Some(b's' | b'y' | b'e' | b'i' | b'\'') => true,
-        _ => false,
-    }
+    let endings = "ed ing al ful ll er or nt ism ic ion s y e i '";
+    endings.split(' ').any(|ending| lower.ends_with(ending))
 }
 
 fn class_of(lower: &str, shape: Shape) -> Class {
