@@ -25,8 +25,8 @@ mod tree;
 
 pub use broker::{Broker, Grant, OwnerBudget, OwnerBudgets, SessionUse};
 pub use left::BudgetStatus;
-pub(crate) use tree::{rest_or_worst_case, usage_or_worst_case};
 pub use tree::{Account, Reservation, ReservationRequest, RunEnd, Tree, Verdict};
+pub(crate) use tree::{rest_or_worst_case, usage_or_worst_case};
 
 /// The error code of everything that ends because a budget is exhausted.
 pub const EXCEEDED: &str = "budget_exceeded";

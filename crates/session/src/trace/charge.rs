@@ -103,6 +103,7 @@ impl Charge {
 mod tests {
     use std::sync::Arc;
 
+    use unisono_context::call::Usage;
     use unisono_context::cost::Cost;
     use unisono_context::{Digest, RunId, Timestamp, Tokens, TurnId};
 

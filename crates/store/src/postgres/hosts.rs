@@ -157,7 +157,10 @@ mod tests {
         let addresses: [IpAddr; 2] = addresses.map(|place| place.parse().unwrap());
         assert_eq!(of_addresses(&config, &addresses), each);
         for addresses in [&addresses[..1], &[]] {
-            assert_eq!(of_addresses(&config, addresses), std::slice::from_ref(&config));
+            assert_eq!(
+                of_addresses(&config, addresses),
+                std::slice::from_ref(&config)
+            );
         }
     }
 
