@@ -300,7 +300,7 @@ fn a_token_of_one_owner_gets_nothing_of_another_over_mcp_openai_a2a_and_the_page
     for method in ["tasks/get", "tasks/cancel"] {
         let answer = bob.mcp(method, &json!({"taskId": format!("{session}.{turn}.ask")}));
         let why = answer["error"]["message"].as_str().unwrap_or_default();
-        assert!(why.contains("no session"), "{method}: {answer}");
+        assert!(why.contains("no task"), "{method}: {answer}");
     }
     for path in ["chat/completions", "responses"] {
         let body = json!({"model": "lead", "input": "Tell.", "metadata": {"session": session},

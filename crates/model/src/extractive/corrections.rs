@@ -263,10 +263,6 @@ impl<'p, 'a> LaterStatements<'p, 'a> {
     ) -> Option<Strength> {
         let units = [&self.pool.units[of], &self.pool.units[by]];
         let is_shared = |term: &&Term| later.subject.contains(term);
-        let names_it = |&term: &Term| {
-            let class = self.pool.vocabulary.class(term);
-            matches!(class, Class::Name | Class::Identifier)
-        };
         let common = || earlier.subject.iter().filter(is_shared);
         let shared = common().count();
         // Whether the common part is this share of both subjects.
@@ -285,7 +281,7 @@ impl<'p, 'a> LaterStatements<'p, 'a> {
             (false, false) => {
                 (later.has_other(Kind::Day, earlier)
                     || later.has_other(Kind::Weekday, earlier)
-                    || common().any(names_it))
+                    || common().any(|&term| self.is_name(term)))
                     && (covers(0.5, 1.0) || shared > 2 && covers(0.33, 1.0))
             }
         };
@@ -316,6 +312,11 @@ impl<'p, 'a> LaterStatements<'p, 'a> {
         let is_common = |term: Term| self.is_rare(term) && self.pool.terms(by).contains(&term);
         let is_related = distance <= 1 || self.pool.specific_terms(of).any(is_common);
         is_related.then_some(Strength::Related)
+    }
+
+    fn is_name(&self, term: Term) -> bool {
+        let class = self.pool.vocabulary.class(term);
+        matches!(class, Class::Name | Class::Identifier)
     }
 
     /// Whether the second unit begins a message, and the first one ends another.
