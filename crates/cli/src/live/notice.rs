@@ -5,17 +5,24 @@ use unisono_context::Tokens;
 
 use crate::show;
 
-/// The reason of the last retry. The next one with the same reason is told in short.
+/// The reason of the last retry. If the next reason begins in the same way, only what is new in it is
+/// shown: advice that was shown is not repeated.
 #[derive(Debug, Default)]
 pub(super) struct LastReason(String);
 
 impl LastReason {
-    /// What is told of the reason of a retry.
-    pub(super) fn tell<'r>(&mut self, reason: &'r str) -> &'r str {
-        match std::mem::replace(&mut self.0, reason.to_owned()) == reason {
-            true => "the same error again",
-            false => reason,
+    /// The text for the reason of a retry.
+    pub(super) fn text(&mut self, reason: &str) -> String {
+        let last = std::mem::replace(&mut self.0, reason.to_owned());
+        let mut known = last.split("; ");
+        let mut clauses = reason.split("; ");
+        if known.next() != clauses.next() {
+            return reason.to_owned();
         }
+        let known: Vec<&str> = known.collect();
+        let new = clauses.filter(|clause| !known.contains(clause));
+        let text: Vec<&str> = std::iter::once("the same error again").chain(new).collect();
+        text.join("; ")
     }
 }
 
@@ -119,10 +126,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reason_that_is_repeated_is_told_in_short() {
+    fn a_reason_that_is_repeated_is_shown_in_short() {
         let mut last = LastReason::default();
-        let told = ["a", "a", "a", "b", "a"].map(|reason| last.tell(reason));
         let again = "the same error again";
-        assert_eq!(told, ["a", again, again, "b", "a"]);
+        for (reason, text) in [
+            ("a", "a"),
+            ("a", again),
+            ("b; look there; after 1 s", "b; look there; after 1 s"),
+            (
+                "b; look there; after 2 s",
+                "the same error again; after 2 s",
+            ),
+            ("b; look there; after 2 s", again),
+            ("a; look there", "a; look there"),
+        ] {
+            assert_eq!(last.text(reason), text, "{reason}");
+        }
     }
 }

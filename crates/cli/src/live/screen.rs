@@ -178,7 +178,7 @@ impl<'o> Screen<'o> {
         self.step_done();
         let (word, text) = match pause_ms {
             Some(pause) => {
-                let (reason, pause) = (self.last_reason.tell(reason), notice::pause(pause));
+                let (reason, pause) = (self.last_reason.text(reason), notice::pause(pause));
                 ("retry", format!("{reason}; the next try is in {pause}"))
             }
             // The next update shows whether the run is retried, replaced or has failed.
@@ -333,7 +333,7 @@ impl<'o> Screen<'o> {
         let until = agent.pause.as_ref().map(|pause| show::second(&pause.until));
         let until = until.map(|until| format!("; the next attempt is not before {until} UTC"));
         let until = until.unwrap_or_default();
-        let reason = self.last_reason.tell(reason);
+        let reason = self.last_reason.text(reason);
         self.headline(
             "retry",
             &self.paint.yellow(format_args!("{name}: {reason}{until}")),

@@ -157,8 +157,8 @@ fn read_title<'t>(
     Ok(())
 }
 
-/// Gives a session without a title the last summary of itself. Its file also has those of other
-/// sessions, which end with lines of other files.
+/// Uses the last summary of a session as its title, if it has none. The file also has summaries of other
+/// sessions: their last lines are in other files.
 pub(super) fn name_by_summary(draft: &mut Draft<'_, '_, '_>) {
     let summaries = std::mem::take(&mut draft.line_context.summaries);
     let turns = &draft.line_context.turns;

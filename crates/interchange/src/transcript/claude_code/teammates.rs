@@ -14,8 +14,8 @@ const INTRODUCTION: &str = "Another Claude session sent a message:";
 /// The notices that agents send by themselves.
 const NOTICES: [&str; 2] = ["idle_notification", "teammate_terminated"];
 
-/// The messages of a user's parts. Those of other agents have these as authors; their notices are
-/// counted.
+/// The messages of a user's parts. A text that another agent sent has that agent as its author; notices of
+/// agents are counted.
 pub(super) fn messages(parts: Vec<Part>, draft: &mut Draft<'_, '_, '_>) -> Vec<DraftMessage> {
     let sent = match parts.as_slice() {
         [Part::Text(text)] => sent(text),

@@ -12,7 +12,7 @@ pub(super) fn text(object: &Object<'_>) -> String {
     joined(lines)
 }
 
-/// The texts of the attachments of a message with a text of its own, without the previews of links.
+/// The texts of a message's attachments, without the previews of links.
 pub(super) fn attached_text(object: &Object<'_>) -> String {
     let attached = objects(object).filter(|attached| !is_preview(attached));
     joined(
@@ -31,8 +31,8 @@ fn objects<'t>(object: &Object<'t>) -> impl Iterator<Item = Object<'t>> + use<'t
     list(object, "attachments").filter_map(|attached| attached.object().ok())
 }
 
-/// Whether an attachment shows the target of a link in the text. Those of apps are their texts, and a
-/// forwarded message is what the sender wants to show.
+/// Whether an attachment is a preview of a link in the text. Attachments of apps and forwarded messages are
+/// none.
 fn is_preview(attached: &Object<'_>) -> bool {
     let links = ["from_url", "original_url", "app_unfurl_url"];
     !is_true(attached, "is_share") && links.iter().any(|key| attached.get(key).is_some())
