@@ -216,7 +216,7 @@ impl State {
             Fact::ToolsCalled { run, round, calls } => self.tools_called(*run, *round, calls, at),
             Fact::ToolStarted { call } => self.start_call(*call),
             Fact::ToolTaskStarted { call, task } => self.set_call_task(*call, task),
-            Fact::ToolEnded { call, output } => self.end_call(*call, output),
+            Fact::ToolEnded { call, output } => self.end_call(*call, output, at),
             Fact::ToolsAnswered { run, round } => self.tools_answered(*run, *round),
             Fact::ToolInDoubt { call } => self.set_call_status(*call, CallStatus::InDoubt),
             Fact::ToolDecided { call, decision, .. } => self.tool_decided(*call, decision, at),

@@ -7,7 +7,7 @@ use unisono_context::{RunId, Timestamp};
 use crate::event::{Event, Fact, LateOutput};
 use crate::handle::Affected;
 use crate::pending_effects::{self, Effect, EffectKey};
-use crate::run::Step;
+use crate::run::{Run, Step};
 use crate::state::State;
 use crate::{fold, handle};
 
@@ -128,6 +128,7 @@ impl Machine {
         );
         // The workers of a cancelled run must be notified.
         let changes_due = changes_due || matches!(input, Input::CancelRun { .. });
+        let changes_due = changes_due || self.may_end_wait(&input);
         self.settle(&input);
         let late = self.late_fact(&input);
         let mut recorder = handle::Recorder::new(&mut self.state, now);
@@ -150,6 +151,18 @@ impl Machine {
             Affected::All => self.request_effects(now),
         };
         Ok(Reaction { events, effects })
+    }
+
+    /// Whether the input may end a wait for a person without a decision: the time limit of the turn
+    /// then begins again.
+    fn may_end_wait(&self, input: &Input) -> bool {
+        match input {
+            Input::RunEnded { run, .. } | Input::WithdrawPermissions { run, .. } => {
+                let run = self.state.runs.get(run);
+                run.is_some_and(Run::waits_for_person)
+            }
+            _ => false,
+        }
     }
 
     /// Marks the answered requests as settled: they need no cancellation, and an insufficient

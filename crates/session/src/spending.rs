@@ -186,11 +186,10 @@ impl State {
         if self.budget.has_call_under_way(run.id) {
             return true;
         }
-        let held = || run.open_calls().any(|(_, call)| call.waits_for_person());
         self.budget.keeps_last_call(run.id)
             && !waits(run.id)
             && run.awaited_children() == 0
-            && !held()
+            && !run.waits_for_person()
     }
 
     /// The deadline of a turn by its budgets, and the exceeded budget.
@@ -204,11 +203,10 @@ impl State {
     }
 
     /// The time at which a turn exceeds its limit, and the limit. None while a person must decide:
-    /// that time does not count, and the full limit applies again after the decision.
+    /// that time does not count, and the full limit applies again after it.
     pub(crate) fn turn_limit(&self, turn: &Turn) -> Option<(Timestamp, u64)> {
         let limit = self.budget.turn_caps(turn.accepted.id)?.limit_ms?;
-        let mut calls = self.runs_of(turn).flat_map(|run| run.open_calls());
-        if calls.any(|(_, call)| call.waits_for_person()) {
+        if self.runs_of(turn).any(Run::waits_for_person) {
             return None;
         }
         let from = turn.resumed_at.0.unwrap_or(turn.counts_from);

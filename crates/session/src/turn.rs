@@ -61,7 +61,7 @@ pub struct Turn {
     pub preamble: Preamble,
     /// The time of its start.
     pub started_at: Timestamp,
-    /// The start of its time limit: its start, or the last decision about one of its calls.
+    /// The start of its time limit: its start, or the last end of a wait for a person.
     pub counts_from: Timestamp,
     /// The time at which it was resumed after a restart; its limit begins again then.
     pub resumed_at: Cached<Timestamp>,

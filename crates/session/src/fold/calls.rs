@@ -60,10 +60,21 @@ impl State {
         Ok(())
     }
 
-    pub(super) fn end_call(&mut self, place: CallPlace, output: &CallOutput) -> Result<(), Error> {
+    pub(super) fn end_call(
+        &mut self,
+        place: CallPlace,
+        output: &CallOutput,
+        at: Timestamp,
+    ) -> Result<(), Error> {
         let kept = output.attached_bytes();
         self.attached_bytes = self.attached_bytes.saturating_add(kept);
-        self.set_call_status(place, CallStatus::Ended(output.clone()))
+        let call = self.call_mut(place)?;
+        let was_held = call.waits_for_person();
+        call.status = CallStatus::Ended(output.clone());
+        if was_held {
+            self.restart_limit(place.run, at)?;
+        }
+        Ok(())
     }
 
     pub(super) fn tool_decided(
@@ -73,12 +84,16 @@ impl State {
         at: Timestamp,
     ) -> Result<(), Error> {
         self.set_call_status(place, decision.status())?;
-        let turn = self.run_mut(place.run)?.turn;
-        if let Some(turn) = self.turns.get_mut(&turn) {
-            turn.counts_from = at;
-        }
+        self.restart_limit(place.run, at)?;
         let id = self.call_id(place);
         Arc::make_mut(&mut self.decided_calls).extend(id);
+        Ok(())
+    }
+
+    /// A call of an open run waits for a person no longer: the time limit of its turn begins again.
+    fn restart_limit(&mut self, run: RunId, at: Timestamp) -> Result<(), Error> {
+        let turn = self.run_mut(run)?.turn;
+        self.turn_mut(turn)?.counts_from = at;
         Ok(())
     }
 

@@ -320,10 +320,14 @@ impl State {
         at: Timestamp,
     ) -> Result<(), Error> {
         let run = self.run_mut(id)?;
+        let was_held = run.waits_for_person();
         run.ending = Some(ending.clone());
         let (turn_id, role) = (run.turn, run.role);
         let turn = self.turn_mut(turn_id)?;
         turn.open_runs = turn.open_runs.saturating_sub(1);
+        if was_held {
+            turn.counts_from = at;
+        }
         match role {
             RunRole::Lead => {}
             RunRole::Delegate { .. } => {

@@ -373,6 +373,12 @@ impl Run {
         self.calls.iter().find(|round| round.number == number)
     }
 
+    /// Whether one of its calls waits for a person.
+    pub(crate) fn waits_for_person(&self) -> bool {
+        let mut calls = self.open_calls();
+        calls.any(|(_, call)| call.waits_for_person())
+    }
+
     pub(crate) fn open_calls(&self) -> impl Iterator<Item = (CallPlace, &TrackedCall)> {
         let rounds = self.is_open().then_some(&self.calls);
         let rounds = rounds.into_iter().flatten();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use unisono_context::CallId;
 use unisono_session::assignment::RunAssignment;
-use unisono_session::machine::NewCall;
+use unisono_session::machine::{AttemptEnd, NewCall};
 use unisono_session::run::RunCause;
 use unisono_session::run::calls::{CallDecision, CallRoundStatus, CallStatus, Permission};
 use unisono_session::tool::{ApprovalRule, ToolRules};
@@ -19,13 +19,17 @@ fn run(rule: &str) -> (Shell, RunAssignment) {
     let mut lead = agent("lead");
     lead.retries = 1;
     let mut accepted = turn(1, team(lead, []));
-    accepted.rules = Arc::new(ToolRules {
+    accepted.rules = rules(rule);
+    let assignment = shell.dispatch(accepted).remove(0);
+    (shell, assignment)
+}
+
+fn rules(rule: &str) -> Arc<ToolRules> {
+    Arc::new(ToolRules {
         approvals: vec![ApprovalRule::parse(rule).unwrap()],
         approval_timeout_ms: Some(3_600_000),
         ..ToolRules::default()
-    });
-    let assignment = shell.dispatch(accepted).remove(0);
-    (shell, assignment)
+    })
 }
 
 fn ask(shell: &mut Shell, assignment: &RunAssignment, round: u32, permission: Permission) {
@@ -184,4 +188,43 @@ fn a_permission_is_withdrawn_with_the_program_that_asked() {
     ask(&mut shell, &assignment, 1, Permission::Unlisted);
     shell.feed(Input::Cancel { turn: turn_id(1) }).unwrap();
     assert!(waiting(&shell).is_empty());
+}
+
+#[test]
+fn the_limit_of_a_turn_begins_again_when_nobody_is_waited_for_any_more() {
+    const LIMIT: u32 = 5_000;
+    let ends: [fn(&RunAssignment) -> Input; 3] = [
+        |of| Input::WithdrawPermissions {
+            run: of.run,
+            attempt: of.attempt,
+            round: 1,
+        },
+        |of| Input::RunEnded {
+            run: of.run,
+            attempt: of.attempt,
+            end: AttemptEnd::failed(RunCause::Exit, "it went wrong"),
+        },
+        |of| Input::CancelRun { run: of.run },
+    ];
+    for end in ends {
+        let mut worker = agent("worker");
+        worker.retries = 1;
+        let mut accepted = turn(1, team(agent("lead"), [worker]));
+        accepted.rules = rules("execute");
+        accepted.caps.limit_ms = Some(LIMIT.into());
+        let mut shell = Shell::with(2);
+        let assignment = shell.dispatch(accepted).remove(0);
+        ask(&mut shell, &assignment, 1, Permission::Unlisted);
+        shell.now = shell.now.plus_ms(10 * i64::from(LIMIT));
+        shell.feed(Input::Tick).unwrap();
+        shell.waiting.clear();
+        shell.feed(end(&assignment)).unwrap();
+        assert!(shell.state().turn(turn_id(1)).is_some());
+        let limit = shell.now.plus_ms(LIMIT.into());
+        let wakes = |effect: &Effect| matches!(effect, Effect::Wake(at) if *at == limit);
+        assert!(shell.waiting.iter().any(wakes));
+        shell.now = limit;
+        shell.feed(Input::Tick).unwrap();
+        assert!(shell.state().turn(turn_id(1)).is_none());
+    }
 }
