@@ -28,7 +28,7 @@ const SPARE: u64 = 16;
 pub struct Grant {
     /// The session.
     pub session: SessionId,
-    /// The period of the decision; 0 if there are no periods.
+    /// The period of the decision, as [`DaemonBudget::period`]; 0 if there are no periods.
     pub period: u64,
     /// The total that it had spent when the period began, or when it first asked.
     pub base: Amount,
@@ -104,13 +104,15 @@ pub struct DaemonBudget {
 }
 
 impl DaemonBudget {
-    /// The period at a time.
+    /// The period at a time: the hour since 1970 in which it began. Periods of another length are
+    /// compared with it, too.
     pub fn period(&self, now: Timestamp) -> u64 {
         let Some(hours) = self.period_hours else {
             return 0;
         };
-        let length = i64::from(hours.max(1)) * 3_600_000;
-        u64::try_from(now.0.div_euclid(length)).unwrap_or(0)
+        let hours = i64::from(hours.max(1));
+        let number = now.0.div_euclid(hours * 3_600_000);
+        u64::try_from(number * hours).unwrap_or(0)
     }
 }
 

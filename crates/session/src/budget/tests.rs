@@ -493,6 +493,27 @@ fn small_requests_get_larger_grants_and_a_shortage_is_reported() {
 }
 
 #[test]
+fn a_budget_is_renewed_after_its_period_was_made_longer() {
+    let amount = |tokens| Amount {
+        tokens: Tokens(tokens),
+        cost: Cost::ZERO,
+    };
+    let raise = |broker: &Broker, period_hours, used, hour: i64| {
+        let rules = DaemonBudget {
+            caps: tokens(100),
+            period_hours: Some(period_hours),
+        };
+        let session = (SessionId::from_u128(1), None);
+        let amounts = (session_use(amount(used)), amount(100));
+        broker.raise(&rules, session, amounts, Timestamp(hour * 3_600_000))
+    };
+    let mut broker = Broker::default();
+    broker.apply(&raise(&broker, 1, 0, 50).unwrap());
+    raise(&broker, 24, 100, 51).unwrap_err();
+    raise(&broker, 24, 100, 72).unwrap();
+}
+
+#[test]
 fn a_shortage_ends_at_most_with_what_other_sessions_have_not_spent() {
     let rules = DaemonBudget {
         caps: tokens(10_000),
