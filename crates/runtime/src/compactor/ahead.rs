@@ -63,10 +63,13 @@ pub(super) async fn ahead(
             Ok(written(block, Writer::Model, spent, started, false))
         }
         Err(NoSummary {
-            reason, is_unsent, ..
+            reason,
+            is_unsent,
+            is_unreserved,
+            ..
         }) => {
             let is_busy = is_unsent && work.needs_idle_capacity();
-            if !is_busy {
+            if !is_busy && !is_unreserved {
                 work.record_outcome(model, false);
             }
             Err(failure(reason, is_busy))

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::{JoinSet, spawn_blocking};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 use unisono_context::Tokens;
 use unisono_context::alteration::Alteration;
 use unisono_context::checkpoint::{Body, block_text};
@@ -267,9 +267,9 @@ pub(super) async fn complete(
         ..request
     };
     let reserved = asked.work.reserve(asked.summariser, &**model, &request);
-    let reservation = reserved
-        .await
-        .map_err(|reason| format!("model {name}: {reason}"))?;
+    let reserved = timeout_at(asked.until, reserved).await;
+    let reserved = reserved.unwrap_or_else(|_| Err("its budget is in use".into()));
+    let reservation = reserved.map_err(|reason| NoSummary::unreserved(name, &reason))?;
     let model = model.clone();
     request.bounded = asked.work.job.bounded;
     request.patience = Some(match asked.work.needs_idle_capacity() {
@@ -295,6 +295,7 @@ pub(super) async fn complete(
                 reason: error.to_string().into(),
                 not_before: Some(Instant::now() + pause),
                 is_unsent,
+                is_unreserved: false,
             })
         }
         Some(Err(_)) | None => Err(format!("model {name}: its client panicked").into()),

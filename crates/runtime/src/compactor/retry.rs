@@ -21,12 +21,22 @@ pub(super) struct NoSummary {
     pub(super) not_before: Option<Instant>,
     /// Whether the last request was not sent.
     pub(super) is_unsent: bool,
+    /// Whether no budget allowed the last request: the model did not fail.
+    pub(super) is_unreserved: bool,
 }
 
 impl NoSummary {
     /// A model did not reply in time.
     pub(super) fn late(model: &str) -> NoSummary {
         NoSummary::from(format!("model {model}: no summary in time"))
+    }
+
+    /// A request to a model could not be reserved.
+    pub(super) fn unreserved(model: &str, reason: &str) -> NoSummary {
+        NoSummary {
+            is_unreserved: true,
+            ..NoSummary::from(format!("model {model}: {reason}"))
+        }
     }
 }
 
@@ -36,6 +46,7 @@ impl<T: Into<Arc<str>>> From<T> for NoSummary {
             reason: reason.into(),
             not_before: None,
             is_unsent: false,
+            is_unreserved: false,
         }
     }
 }
@@ -94,9 +105,8 @@ mod tests {
         let now = Instant::now();
         let allowance = Allowance::new(now, now, 30 * SECOND);
         let failed = |wait: Option<Duration>| NoSummary {
-            reason: "broken".into(),
             not_before: wait.map(|wait| now + wait),
-            is_unsent: false,
+            ..NoSummary::from("broken")
         };
         assert_eq!(
             decide_retry(&failed(None), &allowance, now),

@@ -213,10 +213,9 @@ async fn summarise_with_models(
         }
     }
     Err(NoSummary {
-        reason: reasons.join("; ").into(),
         // The earliest time at which one of them may be called.
         not_before: tries.into_iter().min().flatten(),
-        is_unsent: false,
+        ..NoSummary::from(reasons.join("; "))
     })
 }
 
@@ -230,7 +229,10 @@ async fn summarise_with_model(
         Ok(written) => written,
         Err(_) => Err(NoSummary::late(model)),
     };
-    work.record_outcome(model, written.is_ok());
+    // A model that may not be called for lack of budget did not fail.
+    if !matches!(&written, Err(failed) if failed.is_unreserved) {
+        work.record_outcome(model, written.is_ok());
+    }
     if let Err(NoSummary { reason, .. }) = &written {
         tracing::warn!(
             session = %work.job.session,

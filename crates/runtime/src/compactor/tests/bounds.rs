@@ -96,3 +96,20 @@ async fn nobody_stands_in_for_a_summariser_and_one_that_fails_rests() {
     assert!(stage.checkpoints().await.iter().all(|made| made.degraded));
     stage.runtime.shutdown().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_summariser_that_a_budget_does_not_allow_does_not_rest() {
+    let model = Scripted::by(|_| replied(GOOD, Stop::Complete));
+    let stage = Stage::with(&[&model], 60).await;
+    let long = "Something else is said here about the matter at hand. ".repeat(90);
+    for _ in 0..3 {
+        let mut turn = stage.turn(answering(&long));
+        turn.caps.session.tokens = Some(Tokens(1));
+        assert_eq!(stage.take(turn).await, Outcome::Answered);
+    }
+    assert!(model.requests().is_empty());
+    assert!(stage.checkpoints().await.iter().all(|made| made.degraded));
+    stage.answer(&long).await;
+    assert!(!model.requests().is_empty(), "it never failed");
+    stage.runtime.shutdown().await;
+}
