@@ -6,7 +6,7 @@ use std::sync::Arc;
 use unisono_context::{RunId, Timestamp};
 
 use super::{Moment, RunTrace};
-use crate::event::Fact;
+use crate::event::{Fact, HookPoint};
 use crate::run::calls::{CallPlace, PlannedCall};
 
 /// An event of a run other than its steps.
@@ -23,7 +23,7 @@ pub enum RunEvent {
     },
     /// The call was started.
     Started(CallPlace),
-    /// The call ended.
+    /// The call ended, also because a hook denied it.
     Ended(CallPlace),
     /// The outcome of the call is unknown, so it waits for a person.
     InDoubt(CallPlace),
@@ -118,6 +118,10 @@ impl RunEvent {
                 .collect(),
             Fact::ToolStarted { call } => one(call, RunEvent::Started),
             Fact::ToolEnded { call, .. } => one(call, RunEvent::Ended),
+            Fact::HookAnswered { place, answer, .. } => match &place.point {
+                HookPoint::Call(call) if answer.denied.is_some() => one(call, RunEvent::Ended),
+                HookPoint::Call(_) | HookPoint::Turn { .. } => Vec::new(),
+            },
             Fact::ToolInDoubt { call } => one(call, RunEvent::InDoubt),
             Fact::ToolDecided { call, decision, by } => {
                 let decision = RecordedDecision {

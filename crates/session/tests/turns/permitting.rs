@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use unisono_context::CallId;
 use unisono_session::assignment::RunAssignment;
+use unisono_session::event::HookReply;
 use unisono_session::machine::{AttemptEnd, NewCall};
 use unisono_session::run::RunCause;
 use unisono_session::run::calls::{CallDecision, CallRoundStatus, CallStatus, Permission};
-use unisono_session::tool::{ApprovalRule, ToolRules};
+use unisono_session::tool::{ApprovalRule, HookEvent, HookFailurePolicy, HookRule, ToolRules};
 use unisono_session::trace::{Trace, decisions};
 use unisono_session::{Effect, Fact, Input};
 
@@ -21,6 +22,24 @@ fn run(rule: &str) -> (Shell, RunAssignment) {
     let mut accepted = turn(1, team(lead, []));
     accepted.rules = rules(rule);
     let assignment = shell.dispatch(accepted).remove(0);
+    (shell, assignment)
+}
+
+/// A run whose call waits for a hook, and then for a person.
+fn asking_hook() -> (Shell, RunAssignment) {
+    let mut shell = Shell::with(2);
+    let mut accepted = turn(1, team(agent("lead"), []));
+    accepted.rules = Arc::new(ToolRules {
+        hooks: vec![HookRule {
+            name: "guard".into(),
+            events: vec![HookEvent::BeforeToolCall],
+            tools: Vec::new(),
+            on_failure: HookFailurePolicy::Ignore,
+        }],
+        ..(*rules("execute")).clone()
+    });
+    let assignment = shell.dispatch(accepted).remove(0);
+    ask(&mut shell, &assignment, 1, Permission::Unlisted);
     (shell, assignment)
 }
 
@@ -227,4 +246,23 @@ fn the_limit_of_a_turn_begins_again_when_nobody_is_waited_for_any_more() {
         shell.feed(Input::Tick).unwrap();
         assert!(shell.state().turn(turn_id(1)).is_none());
     }
+}
+
+#[test]
+fn a_call_that_a_hook_denies_waits_for_nobody() {
+    let (mut shell, assignment) = asking_hook();
+    let mut asked = shell.waiting.iter().filter_map(|effect| match effect {
+        Effect::AskHook(job) => Some(job.place),
+        _ => None,
+    });
+    let place = asked.next().unwrap();
+    let reply = Ok(HookReply {
+        deny: Some("not today".into()),
+        ..HookReply::default()
+    });
+    shell.feed(Input::HookAnswered { place, reply }).unwrap();
+    assert_eq!(answer(&shell, &assignment, 1), Some(false));
+    let mut trace = Trace::default();
+    shell.journal.iter().for_each(|event| trace.take(event));
+    assert_eq!(trace.run(assignment.run).unwrap().waits_for(), None);
 }
