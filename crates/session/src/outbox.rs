@@ -69,6 +69,9 @@ impl Outbox {
             Effect::CancelCall(place) => waiting
                 .map(|(_, effect)| effect)
                 .position(|effect| matches!(effect, Effect::CallTool(job) if job.place == *place)),
+            Effect::CancelHook(place) => waiting
+                .map(|(_, effect)| effect)
+                .position(|effect| matches!(effect, Effect::AskHook(job) if job.place == *place)),
             _ => None,
         };
         at.and_then(|at| self.waiting.remove(at)).is_some()

@@ -10,7 +10,7 @@ use unisono_session::run::RunCause;
 use unisono_session::run::calls::{CallDecision, CallRoundStatus, CallStatus, Permission};
 use unisono_session::tool::{ApprovalRule, HookEvent, HookFailurePolicy, HookRule, ToolRules};
 use unisono_session::trace::{Trace, decisions};
-use unisono_session::{Effect, Fact, Input};
+use unisono_session::{Effect, Fact, Input, Outbox};
 
 use crate::shell::{Shell, agent, team, turn, turn_id};
 
@@ -265,4 +265,19 @@ fn a_call_that_a_hook_denies_waits_for_nobody() {
     let mut trace = Trace::default();
     shell.journal.iter().for_each(|event| trace.take(event));
     assert_eq!(trace.run(assignment.run).unwrap().waits_for(), None);
+}
+
+#[test]
+fn a_hook_is_not_asked_about_a_call_that_ended_before_it_was_on_disk() {
+    let (mut shell, _) = asking_hook();
+    let asks = |effect: &mut Effect| matches!(effect, Effect::AskHook(_));
+    let asked: Vec<Effect> = shell.waiting.extract_if(.., asks).collect();
+    let mut outbox = Outbox::new(0);
+    assert!(outbox.put(1, asked).is_empty());
+    shell.feed(Input::Cancel { turn: turn_id(1) }).unwrap();
+    let cancels = |effect: &mut Effect| matches!(effect, Effect::CancelHook(_));
+    let cancelled: Vec<Effect> = shell.waiting.extract_if(.., cancels).collect();
+    assert_eq!(cancelled.len(), 1);
+    assert!(outbox.put(2, cancelled).is_empty());
+    assert!(outbox.committed(2).is_empty());
 }
