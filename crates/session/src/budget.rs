@@ -297,7 +297,7 @@ pub fn describe_shortage(short: &Shortage) -> Arc<str> {
 }
 
 /// The reason why a model without a price cannot be called.
-fn unknown_price(model: &str, level: Level) -> Arc<str> {
+pub fn unknown_price(model: &str, level: Level) -> Arc<str> {
     let level = level.name();
     format!(
         "the price of model {model} is not known, and the {level}'s budget caps the \

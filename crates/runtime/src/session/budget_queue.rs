@@ -8,7 +8,7 @@ use ractor::ActorRef;
 use tokio::sync::oneshot;
 use unisono_context::{RunId, TurnId};
 use unisono_session::budget::{
-    Amount, Level, Reservation, ReservationRequest, SessionUse, Verdict,
+    Amount, Level, Reservation, ReservationRequest, SessionUse, Verdict, unknown_price,
 };
 use unisono_session::run::RunCause;
 use unisono_session::{Event, Fact, Input, OWNER, State as SessionState};
@@ -17,6 +17,7 @@ use crate::budget_broker::{self, BudgetRefusal};
 use crate::clock;
 use crate::error::Error;
 use crate::failure::Failure;
+use crate::options::Options;
 
 use super::{Live, Msg, Phase, State};
 
@@ -218,7 +219,12 @@ impl State {
                 .budget_broker
                 .as_ref()
                 .map(|_| budget_queue.ceiling);
-            match decide(state, queued, &budget_queue.queue, ceiling) {
+            let options = &self.args.env.options;
+            let decision = match unpriced_failure(options, state, &queued.ask) {
+                Some(failure) => QueueDecision::Refuse(failure),
+                None => decide(state, queued, &budget_queue.queue, ceiling),
+            };
+            match decision {
                 QueueDecision::Wait(Level::Session | Level::Owner | Level::Daemon) => return,
                 QueueDecision::Wait(Level::Turn) => {
                     blocked.extend(turn);
@@ -385,6 +391,23 @@ impl BudgetQueue {
             let _ = reply.send(Err(failure));
         }
     }
+}
+
+/// The failure of a call of unknown price, if the daemon or the session's owner has a limit of cost.
+/// The session itself refuses it for all levels below.
+fn unpriced_failure(
+    options: &Options,
+    state: &SessionState,
+    ask: &ReservationRequest,
+) -> Option<Failure> {
+    let rules = options.budget.filter(|_| ask.is_unpriced())?;
+    let owner = owner_of(state).map(|owner| options.budget_owners.owner_budget(&owner));
+    let level = match owner.is_some_and(|owner| owner.caps.cost.is_some()) {
+        true => Level::Owner,
+        false => rules.caps.cost.map(|_| Level::Daemon)?,
+    };
+    let why = unknown_price(&ask.model, level);
+    Some(Failure::new(RunCause::Budget, why))
 }
 
 /// The current decision about a call. `ceiling`: set if the daemon's budget is limited.

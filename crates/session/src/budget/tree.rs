@@ -50,6 +50,13 @@ pub struct ReservationRequest {
     pub short: Option<Arc<str>>,
 }
 
+impl ReservationRequest {
+    /// Whether a price is unknown.
+    pub fn is_unpriced(&self) -> bool {
+        self.cost.is_none() || matches!(self.last, Some((_, None)))
+    }
+}
+
 /// The reservation of one call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reservation {
@@ -173,8 +180,7 @@ impl Tree {
         let Some(known) = self.runs.get(&run) else {
             return Verdict::Refused("the run is not open".into());
         };
-        let unpriced = ask.cost.is_none() || matches!(ask.last, Some((_, None)));
-        if let Some(level) = self.capped_cost(run).filter(|_| unpriced) {
+        if let Some(level) = self.capped_cost(run).filter(|_| ask.is_unpriced()) {
             return Verdict::Refused(unknown_price(&ask.model, level));
         }
         // A repeated request is granted once.

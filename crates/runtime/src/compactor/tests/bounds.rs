@@ -2,6 +2,8 @@
 
 use unisono_context::policy::Tiers;
 use unisono_model::language::Fallback;
+use unisono_session::budget::Caps;
+use unisono_session::budget::broker::DaemonBudget;
 
 use super::*;
 
@@ -111,5 +113,29 @@ async fn a_summariser_that_a_budget_does_not_allow_does_not_rest() {
     assert!(stage.checkpoints().await.iter().all(|made| made.degraded));
     stage.answer(&long).await;
     assert!(!model.requests().is_empty(), "it never failed");
+    stage.runtime.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_summariser_without_a_price_is_not_called_if_the_daemon_caps_the_cost() {
+    let model = Scripted::by(|_| replied(GOOD, Stop::Complete));
+    let caps = Caps {
+        cost: Some(Cost::from_micro_dollars(5_000_000)),
+        ..Caps::NONE
+    };
+    let budget = DaemonBudget {
+        caps,
+        period_hours: None,
+    };
+    let options = Options {
+        budget: Some(budget),
+        ..Options::default()
+    };
+    let clients = Models::default().with("test/a", model.clone());
+    let stage = Stage::of_options(clients, 1, 60, 16_000, options).await;
+    stage.answer("what is due?").await;
+    assert!(model.requests().is_empty());
+    let made = stage.checkpoints().await;
+    assert!(made.iter().all(|made| made.degraded) && !made.is_empty());
     stage.runtime.shutdown().await;
 }
