@@ -367,6 +367,7 @@ impl Actor for Supervisor {
                 }
             }
             Msg::PoolOf { key, reply } => drop(reply.send(state.on_pool_of(key).await)),
+            Msg::Restart(child) if !state.is_missing(&child) => {}
             Msg::Restart(child) => {
                 if let Err(error) = state.start(child.clone()).await {
                     tracing::error!(?child, %error, "an actor could not be started again");

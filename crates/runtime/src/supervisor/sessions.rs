@@ -59,6 +59,20 @@ impl State {
         }
     }
 
+    /// Whether a child that was lost is still to be started again: its session may have been forgotten
+    /// meanwhile, and opened again.
+    pub(super) fn is_missing(&self, child: &Child) -> bool {
+        let is_wanted = match child {
+            Child::Session(id) => self.sessions.contains_key(id),
+            Child::Tokenizer
+            | Child::Compactor
+            | Child::BudgetBroker
+            | Child::Pool(_)
+            | Child::ToolServer(_) => true,
+        };
+        is_wanted && !self.actors.values().any(|known| known == child)
+    }
+
     /// This program owns none of its sessions any more.
     pub(super) fn on_forget_all(&mut self) {
         let ids: Vec<SessionId> = self.feeds.keys().copied().collect();

@@ -90,6 +90,25 @@ async fn a_deleted_session_leaves_at_once_and_its_followers_are_notified() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_late_restart_starts_no_session_twice_and_none_that_is_forgotten() {
+    let runtime = start(&Gated::new(), Options::default()).await;
+    let handle = runtime.create(conversation(4)).await.unwrap();
+    let deleted = SessionId::from_u128(clock::new_id());
+    for session in [handle.id(), deleted] {
+        let restart = supervision::Msg::Restart(supervision::Child::Session(session));
+        runtime.supervisor.send_message(restart).unwrap();
+        // It is answered after the restart.
+        let found = supervision::find(&runtime.supervisor, session).await;
+        assert_eq!(found.is_some(), session == handle.id());
+    }
+    let children = runtime.supervisor.get_cell().get_children();
+    let sessions = children.iter();
+    let sessions = sessions.filter(|c| c.is_message_type_of::<session::Msg>() == Some(true));
+    assert_eq!(sessions.count(), 1);
+    runtime.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn no_task_of_a_session_that_left_memory_stays() {
     let runtime = start(&Gated::new(), bounded(2, u64::MAX)).await;
     let tasks = tokio::runtime::Handle::current().metrics();
