@@ -4,9 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use unisono_api::service::Turns as _;
 use unisono_config::automation::{NewTask, Schedule, on_clock};
-use unisono_context::{Timestamp, TurnId};
+use unisono_context::{SessionId, Timestamp, TurnId};
 use unisono_runtime::clock;
 use unisono_store::starts::{Progress, Source, Start, StartFact};
 
@@ -100,7 +99,7 @@ impl Local {
     async fn start(&self, schedule: &Schedule, at: Timestamp) -> Result<Duration, Error> {
         let source = of_schedule(&schedule.name);
         let newest = self.newest(&source).await?;
-        if self.is_open(newest.as_ref()).await {
+        if self.is_open(newest.as_ref()).await? {
             let reason = "the turn before had not ended".into();
             if self.skip(&source, at, reason).await? {
                 let (name, at) = (&*schedule.name, values::instant(at));
@@ -256,7 +255,7 @@ impl Local {
     ) -> Result<Start, Error> {
         loop {
             let newest = self.newest(source).await?;
-            if self.is_open(newest.as_ref()).await {
+            if self.is_open(newest.as_ref()).await? {
                 let detail = format!("the last turn of schedule {} has not ended", schedule.name);
                 return Err(Error::new(unisono_api::Code::Conflict, detail));
             }
@@ -288,21 +287,31 @@ impl Local {
             .await
     }
 
-    async fn is_open(&self, start: Option<&Start>) -> bool {
+    /// Whether the turn of this start has not ended.
+    async fn is_open(&self, start: Option<&Start>) -> Result<bool, Error> {
         let Some(start) = start else {
-            return false;
+            return Ok(false);
         };
         match start.progress {
-            Progress::Failed(_) => false,
-            Progress::Intended => true,
-            Progress::Started(turn) => {
-                // A turn whose session was deleted has ended.
-                let turn = self
-                    .turn(&start.session.to_string(), &turn.to_string())
-                    .await;
-                turn.is_ok_and(|turn| turn.ended_at.is_none())
-            }
+            Progress::Failed(_) => Ok(false),
+            Progress::Intended => Ok(true),
+            Progress::Started(turn) => known_open(self.is_unended(start.session, turn).await),
         }
+    }
+
+    async fn is_unended(&self, session: SessionId, turn: TurnId) -> Result<bool, Error> {
+        let session = self.view(session).await?;
+        let turn = self.turn_of(&session, turn).await?;
+        Ok(turn.ended_at.is_none())
+    }
+}
+
+/// Whether a turn is open, as far as it can be read. One that is gone or unreadable has ended; a
+/// store that does not answer now says nothing.
+fn known_open(read: Result<bool, Error>) -> Result<bool, Error> {
+    match read {
+        Err(error) if !may_work_later(&error) => Ok(false),
+        read => read,
     }
 }
 
@@ -327,6 +336,8 @@ fn until(at: Option<Timestamp>, now: Timestamp) -> Duration {
 
 #[cfg(test)]
 mod tests {
+    use unisono_api::service::Turns as _;
+
     use super::*;
     use crate::fixture;
 
@@ -345,6 +356,26 @@ mod tests {
         let (source, key) = (of_schedule("beat"), "schedule:beat:then".into());
         let start = local.intend_scheduled(&source, (&key, at), session, None);
         start.await.unwrap().unwrap()
+    }
+
+    #[test]
+    fn a_store_that_does_not_answer_ends_no_turn() {
+        let session = SessionId::from_u128(1);
+        let gone = || unisono_runtime::Error::UnknownSession(session);
+        let silent = || unisono_store::Error::TimedOut {
+            doing: "read",
+            after: LOOK,
+        };
+        let table = [
+            (Ok(true), Some(true)),
+            (Ok(false), Some(false)),
+            (Err(gone().into()), Some(false)),
+            (Err(Error::not_found("turn", session)), Some(false)),
+            (Err(Error::Store(silent())), None),
+        ];
+        for (read, expected) in table {
+            assert_eq!(known_open(read).ok(), expected);
+        }
     }
 
     #[tokio::test]
