@@ -80,33 +80,57 @@ impl Drop for Permit {
 /// The permits of a run, which it yields while it waits for others. Clones belong to the same run;
 /// without limits it needs no permit.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct RunPermits(Arc<Mutex<Vec<Permit>>>);
+pub(crate) struct RunPermits(Arc<Mutex<OwnPermits>>);
+
+#[derive(Debug, Default)]
+struct OwnPermits {
+    held: Vec<Permit>,
+    /// The limits whose permits are yielded.
+    yielded: Vec<ConcurrencyLimit>,
+    /// The number of things that the run waits for.
+    waits: u32,
+}
 
 impl RunPermits {
     /// Acquires a permit of each limit, in order.
     pub(crate) async fn begin(&self, concurrency_limits: &[ConcurrencyLimit], session: SessionId) {
         for concurrency in concurrency_limits {
             let permit = concurrency.enter(session).await;
-            self.permits().push(permit);
+            self.permits().held.push(permit);
         }
     }
 
-    /// Yields the permits; returns the limits for reacquiring them.
-    pub(crate) fn yield_permits(&self) -> Vec<ConcurrencyLimit> {
-        let permits = std::mem::take(&mut *self.permits());
-        let concurrency_limits = permits.iter().filter_map(|permit| permit.0.clone());
-        concurrency_limits.collect()
+    /// Yields the permits while the run waits for something, besides what it waits for already.
+    pub(crate) fn yield_permits(&self) {
+        let mut own = self.permits();
+        own.waits += 1;
+        let permits = std::mem::take(&mut own.held);
+        let limits = permits.iter().filter_map(|permit| permit.0.clone());
+        own.yielded.extend(limits);
+        drop(own);
+        // They pass to other runs.
+        drop(permits);
     }
 
-    /// Acquires the permits again.
-    pub(crate) async fn reacquire(&self, concurrency_limits: Vec<ConcurrencyLimit>) {
-        for concurrency in concurrency_limits {
+    /// Acquires the permits again, unless the run still waits for something else.
+    pub(crate) async fn reacquire(&self) {
+        for concurrency in self.end_wait() {
             let permit = concurrency.reenter().await;
-            self.permits().push(permit);
+            self.permits().held.push(permit);
         }
     }
 
-    fn permits(&self) -> MutexGuard<'_, Vec<Permit>> {
+    /// The limits whose permits the run needs again.
+    fn end_wait(&self) -> Vec<ConcurrencyLimit> {
+        let mut own = self.permits();
+        own.waits = own.waits.saturating_sub(1);
+        match own.waits {
+            0 => std::mem::take(&mut own.yielded),
+            _ => Vec::new(),
+        }
+    }
+
+    fn permits(&self) -> MutexGuard<'_, OwnPermits> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -202,6 +226,26 @@ mod tests {
             done = future => Some(done),
             () = std::future::ready(()) => None,
         }
+    }
+
+    #[tokio::test]
+    async fn a_run_that_waits_twice_needs_its_permit_after_both() {
+        let concurrency = ConcurrencyLimit::new(1);
+        let run = RunPermits::default();
+        run.begin(std::slice::from_ref(&concurrency), A).await;
+        run.yield_permits();
+        run.yield_permits();
+        run.reacquire().await;
+        let other = polled_once(&mut Box::pin(concurrency.enter(B))).await;
+        let other = other.expect("the permit is free while the run still waits");
+        let mut back = Box::pin(run.reacquire());
+        assert!(polled_once(&mut back).await.is_none(), "it is taken");
+        drop(other);
+        back.await;
+        let mut next = Box::pin(concurrency.enter(B));
+        assert!(polled_once(&mut next).await.is_none(), "the run has it");
+        run.yield_permits();
+        drop(next.await);
     }
 
     #[tokio::test]

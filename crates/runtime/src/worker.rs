@@ -142,8 +142,8 @@ async fn carry_out(attempt: Attempt, place: PoolPermit, env: &Env) -> AttemptEnd
         }
     };
     // Remaining work of the agent elsewhere holds no permit.
-    drop(permits.yield_permits());
-    drop(attempt.turn_permits.yield_permits());
+    permits.yield_permits();
+    attempt.turn_permits.yield_permits();
     answered(result, &known, began)
 }
 

@@ -64,22 +64,21 @@ impl Waiting {
         }
     }
 
+    /// Waits for other work; several waits may overlap.
     pub(super) async fn while_waiting<T>(&self, others: impl Future<Output = T>) -> T {
         let _pauses = (self.limit.pause(), self.watchdog.pause());
         if let Some(place) = &self.place {
             place.yield_permit();
         }
-        let (own, all) = (
-            self.turn_permits.yield_permits(),
-            self.permits.yield_permits(),
-        );
+        self.turn_permits.yield_permits();
+        self.permits.yield_permits();
         let result = others.await;
         // In the order of the first acquisition: a waiting run holds no later permit.
-        self.turn_permits.reacquire(own).await;
+        self.turn_permits.reacquire().await;
         if let Some(place) = &self.place {
             place.reacquire().await;
         }
-        self.permits.reacquire(all).await;
+        self.permits.reacquire().await;
         result
     }
 }
