@@ -146,6 +146,7 @@ impl Reader {
         if let Some(text) = self.known(&digest) {
             return Ok(text);
         }
+        let left = until.saturating_duration_since(Instant::now());
         let place = self.running.begin(until, permit);
         let (sender, answer) = oneshot::channel();
         let read = self.read.clone();
@@ -158,11 +159,21 @@ impl Reader {
             drop(place);
         });
         begun.map_err(|error| Error::Unreadable(error.to_string()))?;
-        let answer = timeout_at(until, answer).await.map_err(|_| Error::Slow)?;
+        let answer = timeout_at(until, answer).await;
+        let answer = answer.map_err(|_| late(left, self.limit))?;
         let broke = |_| Error::Unreadable("it broke the reader".to_owned());
         let text: Arc<str> = answer.map_err(broke)??.into();
         self.keep(digest, Some(text.clone()));
         Ok(Some(text))
+    }
+}
+
+/// Why a document has no text after the time that was left for its reader. If others took most of the
+/// time, it may be read in time later.
+fn late(left: Duration, limit: Duration) -> Error {
+    match left < limit / 2 {
+        true => Error::Busy,
+        false => Error::Slow,
     }
 }
 
@@ -183,6 +194,20 @@ mod tests {
     async fn text(reader: &Reader, content: &str) -> Option<Arc<str>> {
         let bytes: Arc<[u8]> = content.as_bytes().into();
         reader.text(Digest::of_bytes(&bytes), bytes).await
+    }
+
+    #[test]
+    fn a_document_that_waited_for_others_is_not_slow() {
+        let limit = document::TIME;
+        for (left, expected) in [
+            (limit, Error::Slow),
+            (limit / 2, Error::Slow),
+            (limit / 3, Error::Busy),
+            (Duration::ZERO, Error::Busy),
+        ] {
+            let error = late(left, limit);
+            assert_eq!(error.to_string(), expected.to_string(), "{left:?}");
+        }
     }
 
     #[tokio::test(start_paused = true)]
