@@ -53,7 +53,7 @@ pub(crate) fn is_reading_tool(name: &str) -> bool {
 const WIDER_RECALL: &str =
     " What was said in other branches or sessions is found as well, after that.";
 /// The additional arguments of `recall` in that case.
-const WIDER_RECALL_ARGUMENTS: &str = r#","session":{"type":"string","description":"With n: the id of another session, as a search gave it."},"branch":{"type":"string","description":"With n: another branch, as a search gave it."}},"additionalProperties":false}"#;
+const WIDER_RECALL_ARGUMENTS: &str = r#","session":{"type":"string","description":"With n: the id of another session, as a search gave it."},"branch":{"type":"string","description":"With n: another branch, as a search gave it. There, skip leaves out characters of the message."}},"additionalProperties":false}"#;
 
 /// The built-in tools, sorted by name, for this scope of `recall`.
 pub fn specs(reach: RecallScope) -> Vec<ToolSpec> {

@@ -19,7 +19,7 @@ use crate::session_port::{MessagePlace, OutsideMessage, RecallResults};
 
 use super::{
     MAX_CHARS, Outcome, READ_MESSAGE, RECALL, format_message, heading, no_message, paged_message,
-    parse, steps,
+    paged_text, parse, steps,
 };
 
 /// The maximum number of messages of one call by number.
@@ -94,11 +94,31 @@ impl Recall {
             _ => None,
         }
     }
+
+    /// The number of the message to read in another session or branch; none if the arguments
+    /// request something else there.
+    fn outside_message(&self) -> Option<u32> {
+        match (&self.query, (self.n, self.from, self.to), self.steps) {
+            (None, (n, None, None), false) => n,
+            _ => None,
+        }
+    }
+
+    /// The call that reads on in a message of another session or branch.
+    fn next_call(&self, n: u32, skip: usize) -> String {
+        let mut place = String::new();
+        for (key, value) in [("session", &self.session), ("branch", &self.branch)] {
+            if let Some(value) = value {
+                let _ = write!(place, "\"{key}\":{},", Value::from(value.as_str()));
+            }
+        }
+        format!("{RECALL} {{{place}\"n\":{n},\"skip\":{skip}}}")
+    }
 }
 
-/// A message of another branch, or of another session.
+/// A message of another branch, or of another session, or as much of it as fits.
 async fn elsewhere(asked: &Recall, ctx: &Ctx) -> Result<Outcome, Failure> {
-    let Some(RecallTarget::Message(n)) = asked.target() else {
+    let Some(n) = asked.outside_message() else {
         let one = r#"{"session":"…","n":12} or {"branch":"…","n":12}"#;
         return Ok(Err(format!(
             "of other sessions and branches {RECALL} reads one message: {one}"
@@ -115,7 +135,10 @@ async fn elsewhere(asked: &Recall, ctx: &Ctx) -> Result<Outcome, Failure> {
         ordinal: Ordinal(n),
     };
     let message = ctx.read_outside_message(place).await?;
-    Ok(message.and_then(|message| paged_message(&message, 0)))
+    Ok(message.and_then(|message| {
+        let next = |end| asked.next_call(n, end);
+        paged_text(&format_message(&message), Ordinal(n), asked.skip, next)
+    }))
 }
 
 /// The number by which masks refer to messages: `#12`.
@@ -327,6 +350,30 @@ fn with_rest(mut out: String, next: u32, to: u32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_long_message_elsewhere_is_read_on_where_it_is() {
+        let id = SessionId::from_u128(7);
+        let session = format!(r#"{{"session":"{id}","n":2}}"#);
+        let branch = r#"{"branch":"an \"idea\"","n":2,"skip":16000}"#;
+        for (arguments, expected) in [
+            (
+                &*session,
+                format!(r#"recall {{"session":"{id}","n":2,"skip":32000}}"#),
+            ),
+            (
+                branch,
+                r#"recall {"branch":"an \"idea\"","n":2,"skip":32000}"#.to_owned(),
+            ),
+        ] {
+            let asked: Recall = serde_json::from_str(arguments).unwrap();
+            assert_eq!(asked.outside_message(), Some(2));
+            assert_eq!(asked.next_call(2, 32_000), expected);
+        }
+        let steps = r#"{"branch":"idea","n":2,"steps":true}"#;
+        let steps: Recall = serde_json::from_str(steps).unwrap();
+        assert_eq!(steps.outside_message(), None);
+    }
 
     #[test]
     fn a_word_that_the_branch_does_not_have_may_be_elsewhere() {
