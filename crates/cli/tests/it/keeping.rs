@@ -48,6 +48,41 @@ fn the_page_of_the_sessions_stays_small_with_long_and_many_labels() {
 }
 
 #[test]
+fn listed_sessions_fit_all_conditions_and_no_page_hides_further_ones() {
+    let place = Place::new();
+    let daemon = Daemon::start(&place);
+    for (title, team) in [("One", "shop"), ("Two", "press"), ("Three", "shop")] {
+        session(&daemon, title, &json!({"team": team}), &["Hello."]);
+    }
+    let of = |query: &str| {
+        let path = format!("/v1/sessions?{query}");
+        daemon.get(&path).expect(200).json()
+    };
+    // Every id begins with 0, and no turn is open.
+    let table: [(&str, &[&str]); 7] = rows! {
+        ("id=0", &["Three", "Two", "One"]),
+        ("id=0&by_change=true", &["Three", "Two", "One"]),
+        ("id=0&label=team%3Dshop", &["Three", "One"]),
+        ("id=latest&label=team%3Dpress", &[]),
+        ("label=team&open=true", &[]),
+        ("id=0&open=true", &[]),
+        ("by_change=true&open=true", &[]),
+    };
+    for (query, expected) in table {
+        assert_eq!(titles(&of(query)["items"]), expected, "{query}");
+    }
+    for order in ["", "&by_change=true"] {
+        let first = of(&format!("id=0&limit=2{order}"));
+        assert_eq!(titles(&first["items"]), ["Three", "Two"]);
+        let next = first["next"].as_str().unwrap();
+        let rest = of(&format!("id=0&limit=2{order}&cursor={next}"));
+        assert_eq!(titles(&rest["items"]), ["One"]);
+        assert_eq!(rest["next"], Value::Null);
+    }
+    daemon.stop();
+}
+
+#[test]
 fn sessions_are_picked_out_by_their_labels() {
     let place = Place::new();
     let daemon = Daemon::start(&place);

@@ -1,10 +1,10 @@
 //! Sessions of the store.
 
-mod changed;
 mod conversations;
 mod described;
 mod files;
 mod named;
+mod selected;
 mod sent;
 
 use std::cmp::Reverse;
@@ -30,7 +30,7 @@ use uuid::Uuid;
 
 use super::settings::of_new;
 use super::store::lost_events;
-use super::{cursor, cursor_pair, id};
+use super::{cursor, id};
 use crate::Local;
 use crate::error::Error;
 use crate::labels::Label;
@@ -47,9 +47,9 @@ impl Sessions for Local {
     async fn sessions(&self, query: &SessionQuery) -> service::Result<Page<SessionListItem>> {
         let limit = Page::<()>::size(query.limit);
         let with = query.label.as_deref().map(label).transpose()?;
-        if query.by_change && !query.open && query.id.is_none() {
-            let before = cursor_pair(query.cursor.as_deref())?;
-            return Ok(changed::sessions(self, before, limit, with.as_ref()).await?);
+        let is_open_with_label = query.open && with.is_some();
+        if query.by_change || query.id.is_some() || is_open_with_label {
+            return Ok(selected::sessions(self, query, limit, with.as_ref()).await?);
         }
         let before = cursor(query.cursor.as_deref())?;
         if let Some(label) = &with {
@@ -57,11 +57,6 @@ impl Sessions for Local {
         }
         if query.open {
             return Ok(unfinished(self, before, limit).await?);
-        }
-        if let Some(name) = &query.id {
-            let found = named::find_named(self, name, limit).await?;
-            let (items, next) = (list_items(self, found).await?, None);
-            return Ok(Page { items, next });
         }
         // One more item shows whether there is a next page.
         let found = self.journal().newest_sessions(before, limit + 1).await;

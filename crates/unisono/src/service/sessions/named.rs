@@ -19,11 +19,7 @@ const FIRSTS: usize = 32;
 
 /// The sessions that match a name: an id, its beginning or its end, or `latest`. A complete id needs no
 /// list of the sessions.
-pub(super) async fn find_named(
-    local: &Local,
-    name: &str,
-    limit: usize,
-) -> Result<Vec<SessionInfo>, Error> {
+pub(super) async fn find_named(local: &Local, name: &str) -> Result<Vec<SessionInfo>, Error> {
     if let Ok(id) = name.parse::<SessionId>() {
         let found = local.journal().session(id).await?;
         return Ok(found.into_iter().collect());
@@ -31,7 +27,6 @@ pub(super) async fn find_named(
     let mut all = history::all_sessions(local.journal()).await?;
     all.retain(|found| name == "latest" || is_meant(name, &found.id()));
     if name != "latest" {
-        all.truncate(limit);
         return Ok(all);
     }
     all.sort_by_key(|found| Reverse((found.updated_unix_ms, found.id())));
@@ -56,8 +51,7 @@ pub async fn find_only(local: &Local, name: &str) -> Result<SessionId, Error> {
     if let Ok(whole) = name.parse() {
         return Ok(whole);
     }
-    // Two results show that the name is ambiguous.
-    let found = find_named(local, name, 2).await?;
+    let found = find_named(local, name).await?;
     match found[..] {
         [one] => Ok(one.id()),
         [] => {
@@ -108,7 +102,7 @@ mod tests {
             (&whole[..13], 3, true),
         ] {
             engine.lists.store(0, Ordering::Relaxed);
-            let named = find_named(&local, name, 10).await.unwrap();
+            let named = find_named(&local, name).await.unwrap();
             assert_eq!(named.len(), found, "{name}");
             let listed = engine.lists.load(Ordering::Relaxed) > 0;
             assert_eq!(listed, lists, "{name}");

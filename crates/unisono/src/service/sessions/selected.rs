@@ -1,14 +1,17 @@
-//! Sessions in the order of their last change.
+//! Sessions that a query selects by id, by open turns or by label, and their order.
 
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 
 use unisono_api::Page;
-use unisono_api::session::SessionListItem;
+use unisono_api::session::{SessionListItem, SessionQuery};
 use unisono_context::SessionId;
 use unisono_session::Event;
 use unisono_store::SessionInfo;
 
+use super::super::{cursor, cursor_pair};
 use super::list_items;
+use super::named::find_named;
 use crate::Local;
 use crate::error::Error;
 use crate::history;
@@ -24,22 +27,38 @@ fn place_of(found: &SessionInfo) -> Place {
     (found.updated_unix_ms, found.id())
 }
 
-/// A page of the sessions, the most recently changed first: all sessions, or those with a label.
+/// A page of the sessions that fit all conditions of a query, the newest or the most recently changed
+/// first.
 pub(super) async fn sessions(
     local: &Local,
-    before: Option<Place>,
+    query: &SessionQuery,
     limit: usize,
     label: Option<&Label>,
 ) -> Result<Page<SessionListItem>, Error> {
-    let mut left = history::all_sessions(local.journal()).await?;
-    left.retain(|found| before.is_none_or(|before| place_of(found) < before));
-    left.sort_unstable_by_key(|found| Reverse(place_of(found)));
+    let mut left = match &query.id {
+        Some(name) => find_named(local, name).await?,
+        None => history::all_sessions(local.journal()).await?,
+    };
+    if query.open {
+        let open: BTreeSet<SessionId> = local.unfinished().await?.into_iter().collect();
+        left.retain(|found| open.contains(&found.id()));
+    }
+    if query.by_change {
+        let before: Option<Place> = cursor_pair(query.cursor.as_deref())?;
+        left.retain(|found| before.is_none_or(|before| place_of(found) < before));
+        left.sort_unstable_by_key(|found| Reverse(place_of(found)));
+    } else {
+        let before: Option<SessionId> = cursor(query.cursor.as_deref())?;
+        left.retain(|found| before.is_none_or(|before| found.id() < before));
+        left.sort_unstable_by_key(|found| Reverse(found.id()));
+    }
     if let Some(label) = label {
         // One more item shows whether there is a next page.
         left = labelled(local, left, label, limit + 1).await?;
     }
-    let part = Page::first(left, limit, |last| {
-        format!("{}.{}", last.updated_unix_ms, last.id())
+    let part = Page::first(left, limit, |last| match query.by_change {
+        true => format!("{}.{}", last.updated_unix_ms, last.id()),
+        false => last.id().to_string(),
     });
     Ok(Page {
         items: list_items(local, part.items).await?,
