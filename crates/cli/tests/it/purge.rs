@@ -68,6 +68,23 @@ fn a_purged_session_is_gone_from_disk() {
 }
 
 #[test]
+fn a_deletion_with_an_unknown_parameter_deletes_nothing() {
+    let place = Place::new();
+    let daemon = Daemon::start(&place);
+    let id = daemon.session(&json!({"title": "Talk"}));
+    let path = format!("/v1/sessions/{id}");
+    for query in ["purged=true", "Purge=true", "purge=yes"] {
+        let refused = daemon.request("DELETE", &format!("{path}?{query}"), None);
+        refused.expect(400).problem("invalid_request");
+        daemon.get(&path).expect(200);
+    }
+    let purged = daemon.request("DELETE", &format!("{path}?purge=true"), None);
+    purged.expect(204);
+    daemon.get(&path).expect(404);
+    daemon.stop();
+}
+
+#[test]
 fn a_daemon_purges_and_vacuums_while_it_serves() {
     let place = Place::with_config(
         "[log]\nlevel = \"info\"\n[store]\nvacuum_every_seconds = 1\nvacuum_over_mib = 6\nvacuum_mib_per_second = 64\n",

@@ -77,6 +77,7 @@ async fn show(
 /// The parameters of a deletion.
 #[derive(Debug, serde::Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
 struct Deleting {
     /// Removes all data of the session from the journal and the search index before the response:
     /// the live data is rewritten. The directory `quarantine` of an earlier repair is not changed.
