@@ -312,11 +312,10 @@ async fn prepare(
         messages: addresses::read(shared, said.messages, said.field).await?,
         field: said.field,
     };
-    let (mut import, ask) = match &named {
+    let (import, ask) = match &named {
         Some(session) => (Import::default(), list.new_in(shared, session).await?),
         None => list.without_session(shared)?,
     };
-    shared.ephemeral_sessions.mark(&mut import);
     let ask = ask.with_key(key);
     let wanted = said.form.read()?;
     let ask = for_model(ask, &said.model, said.tools)?
@@ -333,13 +332,16 @@ async fn prepare(
         .stream
         .then(|| events::reserve_stream(shared))
         .transpose()?;
-    let passes = named.is_none();
-    let session = match named {
-        Some(session) => session,
-        None => shared.local.import(import).await?,
+    let (session, ephemeral) = match named {
+        Some(session) => (session, None),
+        None => {
+            let sessions = &shared.ephemeral_sessions;
+            let ephemeral = sessions.create(&shared.local, import).await?;
+            (ephemeral.session.clone(), Some(ephemeral))
+        }
     };
     Ok(PreparedRequest {
-        ephemeral: passes.then(|| shared.ephemeral_sessions.guard(&shared.local, &session)),
+        ephemeral,
         session,
         ask,
         known: None,

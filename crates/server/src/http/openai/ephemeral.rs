@@ -6,13 +6,16 @@
 
 use std::sync::Arc;
 
+use tokio::sync::oneshot;
 use tokio_util::task::TaskTracker;
+use unisono_api::Code;
 use unisono_context::{SessionId, TurnId};
 use unisono_runtime::Handle;
 use unisono_session::machine::{EPHEMERAL, Import};
 use unisono_session::{Event, State};
 use uuid::Uuid;
 
+use crate::http::problem::ApiError;
 use unisono::Error;
 use unisono::Local;
 use unisono::labels::created_with;
@@ -23,7 +26,7 @@ const PAGE: usize = 1_024;
 #[derive(Debug)]
 pub(in crate::http) struct EphemeralSessions {
     process: Uuid,
-    /// The task that removes sessions of disconnected clients.
+    /// The tasks that create sessions, and remove those of disconnected clients.
     leaving: TaskTracker,
 }
 
@@ -35,20 +38,35 @@ impl EphemeralSessions {
         }
     }
 
-    /// Labels a new session as ephemeral.
-    pub(super) fn mark(&self, import: &mut Import) {
+    /// Creates the session of a request. If the client disconnects meanwhile, the session is removed
+    /// as soon as it exists.
+    ///
+    /// # Errors
+    /// The conversation is refused, or the store fails.
+    pub(super) async fn create(
+        &self,
+        local: &Arc<Local>,
+        mut import: Import,
+    ) -> Result<EphemeralSession, ApiError> {
         import.labels.insert("via".into(), "openai".into());
         import.ephemeral = Some(self.process.to_string().into());
-    }
-
-    /// Removes the session when the returned guard is dropped.
-    pub(super) fn guard(&self, local: &Arc<Local>, session: &Handle) -> EphemeralSession {
-        EphemeralSession {
-            local: local.clone(),
-            session: session.clone(),
-            leaving: self.leaving.clone(),
-            gone: false,
-        }
+        let (made, created) = oneshot::channel();
+        let (local, leaving) = (local.clone(), self.leaving.clone());
+        self.leaving.spawn(async move {
+            let session = local.import(import).await;
+            let session = session.map(|session| EphemeralSession {
+                local,
+                session,
+                leaving,
+                gone: false,
+            });
+            if let Err(Ok(unwanted)) = made.send(session) {
+                unwanted.leave().await;
+            }
+        });
+        let created = created.await;
+        let created = created.map_err(|error| ApiError::new(Code::Failed, error.to_string()))?;
+        Ok(created?)
     }
 
     /// Waits until the sessions of disconnected clients are removed. The caller must add no more.
@@ -108,7 +126,7 @@ impl EphemeralSessions {
 #[derive(Debug)]
 pub(super) struct EphemeralSession {
     local: Arc<Local>,
-    session: Handle,
+    pub(super) session: Handle,
     leaving: TaskTracker,
     gone: bool,
 }
@@ -158,5 +176,38 @@ async fn remove(local: &Local, session: &Handle) {
     if let Err(error) = removed {
         let session = session.id();
         tracing::warn!(%session, %error, "an ephemeral session cannot be removed now; the next start removes it");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Waker};
+
+    use super::*;
+
+    async fn count(local: &Local) -> usize {
+        local.journal().sessions(None, PAGE).await.unwrap().len()
+    }
+
+    #[tokio::test]
+    async fn a_client_that_goes_while_its_session_is_created_leaves_none() {
+        let directory = tempfile::tempdir().unwrap();
+        let local = Local::builder()
+            .directory(directory.path())
+            .set("models.default", "extractive")
+            .in_memory();
+        let local = Arc::new(local.start().await.unwrap());
+        let sessions = EphemeralSessions::new();
+        let created = sessions.create(&local, Import::default()).await.unwrap();
+        assert_eq!(count(&local).await, 1);
+        created.leave().await;
+        {
+            let mut creating = pin!(sessions.create(&local, Import::default()));
+            let mut context = Context::from_waker(Waker::noop());
+            assert!(creating.as_mut().poll(&mut context).is_pending());
+        }
+        sessions.wait_until_removed().await;
+        assert_eq!(count(&local).await, 0);
     }
 }
