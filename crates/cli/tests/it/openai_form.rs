@@ -498,3 +498,39 @@ fn an_image_is_refused_unless_a_note_will_do() {
         daemon.stop();
     }
 }
+
+#[test]
+fn a_file_in_the_result_of_a_client_tool_is_refused_unless_a_note_will_do() {
+    let image = "https://example.org/cat.png";
+    let call = json!({"type": "function_call", "call_id": "c", "name": "look", "arguments": "{}"});
+    let output = json!([{"type": "input_image", "image_url": image}]);
+    let items = json!([
+        {"role": "user", "content": "What is this?"},
+        call,
+        {"type": "function_call_output", "call_id": "c", "output": output},
+    ]);
+    let tools = json!([{"type": "function", "name": "look"}]);
+    let body = asked(json!({"input": items, "tools": tools}));
+    for note in [false, true] {
+        let scene = Scene::scripted(Script::always(Act::answer(Answer::text("A cat."))));
+        if note {
+            let settings = scene.place.config();
+            let more = "[server]\nattachments = \"note\"\n";
+            scene.place.set_config(format!("{settings}{more}"));
+        }
+        let daemon = Daemon::start(&scene.place);
+        if note {
+            daemon.post(RESPONSES, &body).expect(200);
+            let sent = scene.sent().pop().unwrap().to_string();
+            let said = "[attachment cat.png image/* 0 bytes]";
+            assert!(sent.contains(said), "{sent}");
+        } else {
+            let error = daemon.post(RESPONSES, &body).expect(400).json()["error"].clone();
+            assert_eq!(error["param"], "input", "{error}");
+            let message = error["message"].as_str().unwrap();
+            assert!(message.starts_with("the result of call \"c\""), "{error}");
+            assert!(scene.sent().is_empty());
+        }
+        daemon.stop();
+    }
+}

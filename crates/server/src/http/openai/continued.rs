@@ -26,6 +26,7 @@ use crate::http::problem::ApiError;
 use crate::waiting::refusal;
 use compare::{Comparable, Comparison};
 use unisono::ask::Ask;
+use unisono_config::settings::Attachments;
 
 /// Messages of a session that are read at once.
 const LOOKED_AT: u32 = 256;
@@ -87,6 +88,7 @@ impl List {
     }
 
     fn read(&self, shared: &Shared, messages: Vec<Value>) -> Result<Import, FieldError> {
+        self.check_results(shared, &messages)?;
         let messages = messages.iter().map(to_raw_value).collect::<Result<_, _>>();
         let messages = messages.map_err(|error| self.refused(Code::Refused, error.to_string()))?;
         let new = NewSession {
@@ -99,6 +101,25 @@ impl List {
         let import = import.map_err(|error| FieldError(error.into(), Some(self.field)))?;
         check_attachments(shared, &import, self.field)?;
         Ok(import)
+    }
+
+    /// Rejects images and files in results of client tools, unless a note may replace them: such a
+    /// result is text.
+    fn check_results(&self, shared: &Shared, messages: &[Value]) -> Result<(), FieldError> {
+        let attachments = shared.local.setup().loaded.config.server.attachments;
+        let mut results = messages.iter().filter(|message| is_result(message));
+        match results.find(|result| has_files(&result["content"])) {
+            Some(result) if attachments == Attachments::Refuse => {
+                let detail = format!(
+                    "the result of call {} has an image or a file, but a result is text: send the \
+                     file in a message of the user, or set `server.attachments` to \"note\", and a \
+                     note stands in its place",
+                    result["tool_call_id"]
+                );
+                Err(self.refused(Code::InvalidRequest, detail))
+            }
+            _ => Ok(()),
+        }
     }
 
     async fn check_system(&self, import: &Import, session: &Handle) -> Result<(), FieldError> {
@@ -307,6 +328,15 @@ fn is_system(message: &&Value) -> bool {
 
 fn is_result(message: &Value) -> bool {
     message["role"] == "tool"
+}
+
+/// Whether a content has parts that are not text.
+fn has_files(content: &Value) -> bool {
+    let mut parts = content.as_array().into_iter().flatten();
+    parts.any(|part| {
+        let kind = part["type"].as_str();
+        matches!(kind, Some("image_url" | "file" | "input_audio"))
+    })
 }
 
 /// Whether a list is a single message, or tool results with at most one message after them.
