@@ -7,7 +7,7 @@ use std::thread;
 
 use serde_json::{Value, json};
 
-use crate::http::{Daemon, head, send_to};
+use crate::http::{Daemon, head, json_head, send_to};
 use crate::support::{PATIENCE, Place};
 
 /// Resident memory of a daemon, in MiB.
@@ -286,6 +286,24 @@ fn a_client_that_waits_to_send_a_body_learns_first_that_it_is_too_large() {
     stream.write_all(body.as_bytes()).unwrap();
     let answer = rest(stream);
     assert!(answer.starts_with("HTTP/1.1 201 "), "{answer}");
+    daemon.stop();
+}
+
+#[test]
+fn a_body_in_pieces_that_is_too_large_is_refused_as_a_problem() {
+    let place = Place::with_config("[server]\nbody_limit_bytes = 4_096\n");
+    let daemon = Daemon::start(&place);
+    let to = (daemon.address.as_str(), daemon.token.as_str());
+    let pieces = format!("1388\r\n{}\r\n0\r\n\r\n", " ".repeat(5_000));
+    for path in ["/v1/sessions", "/v1/blobs", "/v1/imports?name=a.txt"] {
+        let head = json_head(to, "POST", path, &[("Transfer-Encoding", "chunked")], 0);
+        let refused = send_to(&daemon.address, &head, pieces.as_bytes()).expect(413);
+        let detail = refused.problem("too_large");
+        assert!(
+            detail.contains("server.body_limit_bytes"),
+            "{path}: {detail}"
+        );
+    }
     daemon.stop();
 }
 

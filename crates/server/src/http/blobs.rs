@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -13,7 +12,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::Shared;
-use super::extract::Path;
+use super::extract::{Content, Path};
 use super::problem::ApiError;
 
 /// Prevents a browser from running, loading or embedding anything in a content.
@@ -35,7 +34,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
 async fn put(
     State(shared): State<Arc<Shared>>,
     headers: HeaderMap,
-    body: Bytes,
+    Content(body): Content,
 ) -> Result<(StatusCode, Json<Blob>), ApiError> {
     let mime = headers.get(header::CONTENT_TYPE);
     let mime = mime.and_then(|mime| mime.to_str().ok());

@@ -23,15 +23,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
             let detail = "the body must be sent as `Content-Type: application/json`";
             return Err(ApiError::new(Code::UnsupportedMediaType, detail));
         }
-        let bytes = match Bytes::from_request(request, state).await {
-            Ok(bytes) => bytes,
-            Err(rejection) if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE => {
-                return Err(bodies::too_large());
-            }
-            Err(rejection) => {
-                return Err(ApiError::new(Code::InvalidRequest, rejection.body_text()));
-            }
-        };
+        let Content(bytes) = Content::from_request(request, state).await?;
         // Fields could also be read from an array, by their order: nobody means that.
         if bytes.trim_ascii_start().first() != Some(&b'{') {
             let detail = "the body must be a JSON object";
@@ -43,6 +35,23 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
                 Code::InvalidRequest,
                 reason("the body", &rejection.body_text()),
             )),
+        }
+    }
+}
+
+/// The body: bytes of any type.
+pub(super) struct Content(pub(super) Bytes);
+
+impl<S: Send + Sync> FromRequest<S> for Content {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, state: &S) -> Result<Content, ApiError> {
+        match Bytes::from_request(request, state).await {
+            Ok(bytes) => Ok(Content(bytes)),
+            Err(rejection) if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE => {
+                Err(bodies::too_large())
+            }
+            Err(rejection) => Err(ApiError::new(Code::InvalidRequest, rejection.body_text())),
         }
     }
 }
