@@ -76,12 +76,13 @@ impl Comparable {
             && self.has_same_text(own)
     }
 
-    /// A stream has the text before tool calls in front of the answer.
+    /// A stream has the text before tool calls in front of the answer. Beside calls, a session keeps
+    /// no blank text.
     fn has_same_text(&self, own: &Comparable) -> bool {
+        let has_calls_only = own.text.is_empty() && !own.calls.is_empty();
         let streamed = || self.text.strip_suffix(&own.text);
         let is_streamed = || streamed().is_some_and(|before| before.ends_with("\n\n"));
-        self.text == own.text
-            || (own.role == Role::Assistant && !own.text.is_empty() && is_streamed())
+        self.text == own.text || (own.role == Role::Assistant && (has_calls_only || is_streamed()))
     }
 
     /// Whether both are of the same call.
@@ -261,6 +262,19 @@ mod tests {
             compare(&[user("a"), answer("not b"), user("c")], &own),
             Err(1)
         );
+        // The answer has calls of the client only.
+        let own = [user("a"), call("", "1", "{}"), result("1", "r")];
+        let list = |text: &str| {
+            [
+                user("a"),
+                call(text, "1", "{}"),
+                result("1", "r"),
+                user("c"),
+            ]
+        };
+        for text in ["", "\n", "I look.\n\n"] {
+            assert_eq!(compare(&list(text), &own), Ok(3), "{text:?}");
+        }
     }
 
     #[test]
