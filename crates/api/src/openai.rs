@@ -331,7 +331,8 @@ pub struct Failure {
 pub struct Reason {
     /// A message for people.
     pub message: String,
-    /// `invalid_request_error`, `authentication_error`, `rate_limit_error` or `server_error`.
+    /// `invalid_request_error`, `authentication_error`, `rate_limit_error`, `insufficient_quota` (a
+    /// budget is used up) or `server_error`.
     #[serde(rename = "type")]
     pub kind: &'static str,
     /// The invalid field of the request.

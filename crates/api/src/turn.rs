@@ -255,7 +255,7 @@ pub struct Turn {
     /// The images and documents of its task.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attachments: Vec<TurnAttachment>,
-    /// `queued`, `preparing`, `working`, `answered`, `compacted`, `failed` or `cancelled`.
+    /// `queued`, `preparing`, `working`, `answered`, `compacted`, `reverted`, `failed` or `cancelled`.
     pub state: String,
     /// Why it failed.
     pub error: Option<ErrorInfo>,

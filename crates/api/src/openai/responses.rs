@@ -184,7 +184,7 @@ pub struct OutputMessage {
     pub kind: &'static str,
     /// Its id.
     pub id: String,
-    /// `in_progress` or `completed`.
+    /// `in_progress`, `completed` or `incomplete`.
     pub status: &'static str,
     /// `assistant`.
     pub role: &'static str,

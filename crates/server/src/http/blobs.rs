@@ -47,7 +47,8 @@ async fn put(
     get, path = "/v1/blobs/{digest}", tag = "messages",
     params(("digest" = String, Path, description = "BLAKE3 of the content in hexadecimal digits")),
     responses((status = 200, description = "The content",
-               content((Vec<u8> = "image/png"), (Vec<u8> = "application/pdf"))))
+               content((Vec<u8> = "image/png"), (Vec<u8> = "image/jpeg"), (Vec<u8> = "image/gif"),
+                       (Vec<u8> = "image/webp"), (Vec<u8> = "application/pdf"))))
 )]
 async fn get(
     State(shared): State<Arc<Shared>>,
