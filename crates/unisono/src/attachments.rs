@@ -12,7 +12,7 @@ use unisono_context::attachment::Files;
 use unisono_context::{Digest, Part};
 use unisono_model::client::Download;
 use unisono_model::media::{self, Kind};
-use unisono_runtime::AttachmentLimits;
+use unisono_runtime::{AttachmentLimits, Handle};
 
 use crate::Local;
 use crate::ask::Ask;
@@ -266,12 +266,23 @@ impl Local {
         Ok(parts)
     }
 
-    /// Adds attachments to a task.
+    /// Adds attachments to a task for a session. A repeated request gets none: its turn has them, and
+    /// an address may have no content any more.
     ///
     /// # Errors
-    /// One is refused, or the store fails.
-    pub async fn with_attachments(&self, ask: Ask, new: &[NewAttachment]) -> Result<Ask, Error> {
+    /// One is refused, the key was used with another request, or the store fails.
+    pub async fn with_attachments(
+        &self,
+        session: &Handle,
+        ask: Ask,
+        new: &[NewAttachment],
+    ) -> Result<Ask, Error> {
         if new.is_empty() {
+            return Ok(ask);
+        }
+        if let Some(key) = ask.key()
+            && session.turn_by_key(key).await?.is_some()
+        {
             return Ok(ask);
         }
         let contents = new.iter().map(NewContent::of_task).collect();

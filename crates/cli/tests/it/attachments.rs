@@ -394,6 +394,32 @@ fn addresses_of_allowed_hosts_are_read_and_no_others() {
 }
 
 #[test]
+fn a_repeated_request_does_not_read_its_addresses_again() {
+    let server = file_server(png(640, 480, b"cat"));
+    let scene = scene();
+    let settings = scene.place.config();
+    let allowed = "[attachments]\nallowed_hosts = [\"127.0.0.1\"]\n";
+    scene.place.set_config(format!("{settings}{allowed}"));
+    let daemon = Daemon::start(&scene.place);
+    let session = session(&daemon);
+    let address = format!("{}/cat.png", server.url());
+    let task = json!({"task": "What?", "attachments": [{"url": address}]});
+    let part = json!({"type": "attachment", "filename": "c.png", "url": address});
+    let message = json!({"parts": [part]});
+    for (list, body, id) in [("turns", task, "turn"), ("messages", message, "message")] {
+        let path = format!("/v1/sessions/{session}/{list}");
+        let key = [("Idempotency-Key", list)];
+        let first = daemon.request_with("POST", &path, &key, Some(&body)).json();
+        assert!(first[id].is_string(), "{first}");
+        let read = server.request_count();
+        let again = daemon.request_with("POST", &path, &key, Some(&body));
+        assert_eq!(again.expect(200).json()[id], first[id]);
+        assert_eq!(server.request_count(), read, "{list}");
+    }
+    daemon.stop();
+}
+
+#[test]
 fn a_session_takes_so_many_bytes() {
     let scene = scene();
     let settings = scene.place.config();

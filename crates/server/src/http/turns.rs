@@ -94,7 +94,8 @@ async fn create(
         },
     )?;
     let ask = requests::task(&new)?.with_key(key);
-    let ask = shared.local.with_attachments(ask, &new.attachments).await?;
+    let (local, attachments) = (&shared.local, &new.attachments);
+    let ask = local.with_attachments(&session, ask, attachments).await?;
     answer(&shared, &session, &ask, how, read).await
 }
 

@@ -16,8 +16,9 @@ use unisono_context::checkpoint::Body;
 use unisono_context::message::{Message as Said, Part as SaidPart, Role};
 use unisono_context::tree::Node;
 use unisono_context::view::{MessageStatus, View};
-use unisono_context::{MessageId, Ordinal};
+use unisono_context::{MessageId, Ordinal, SessionId};
 use unisono_session::append::AppendedPosition;
+use unisono_session::event::RequestKey;
 use unisono_session::state::MAIN;
 use unisono_session::{Input, State};
 
@@ -97,10 +98,16 @@ impl Messages for Local {
     ) -> Answer<AppendedMessage> {
         let session = id("session", session)?;
         let key = key.map(|name| append::key(name, new)).transpose();
+        let key = key.map_err(wrong_message)?;
         let contents: Vec<NewContent<'_>> =
             new.parts.iter().filter_map(NewContent::of_part).collect();
-        let attachments = self.attachment_parts(contents).await?;
-        let asked = key.and_then(|key| append::message(new, key, attachments));
+        let is_repeated = !contents.is_empty() && self.has_key(session, key.as_ref()).await?;
+        let attachments = match is_repeated {
+            // An address may have no content any more.
+            true => Vec::new(),
+            false => self.attachment_parts(contents).await?,
+        };
+        let asked = append::message(new, key, attachments);
         let mut asked = asked.map_err(wrong_message)?;
         if asked.message.role == Role::User {
             asked.message.author = self.author_for(asked.message.author.as_ref())?;
@@ -221,6 +228,18 @@ impl Messages for Local {
         };
         let found = session.inspect(look).await.map_err(Error::from)?;
         Ok(found.ok_or_else(|| no_place(query.cursor.as_deref()))?)
+    }
+}
+
+impl Local {
+    /// Whether a request to a session had this key.
+    async fn has_key(&self, session: SessionId, key: Option<&RequestKey>) -> Result<bool, Error> {
+        let Some(key) = key else {
+            return Ok(false);
+        };
+        let (session, name) = (self.view(session).await?, key.name.clone());
+        let look = move |state: &State| state.key_target(&name).is_some();
+        Ok(session.inspect(look).await?)
     }
 }
 

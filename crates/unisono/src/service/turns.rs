@@ -182,15 +182,18 @@ impl Local {
         key: Option<&str>,
     ) -> Result<Ask, Error> {
         let ask = requests::read(self.journal(), session, request).await?;
-        let ask = match request {
-            TurnRequest::Task(new) => self.with_attachments(ask, &new.attachments).await?,
-            _ => ask,
-        };
         let key = key
             .map(|name| append::key(name, &request.waited_for(true)))
             .transpose();
         let key = key.map_err(|error| Error::new(Code::InvalidRequest, error.to_string()))?;
-        Ok(ask.with_key(key.map(|key| with_client_message(key, request))))
+        let ask = ask.with_key(key.map(|key| with_client_message(key, request)));
+        match request {
+            TurnRequest::Task(new) => {
+                let attachments = &new.attachments;
+                self.with_attachments(session, ask, attachments).await
+            }
+            _ => Ok(ask),
+        }
     }
 
     /// A turn in its current state, with its budgets, and with notices about the models of its agents.
