@@ -29,6 +29,9 @@ use crate::http::problem::ApiError;
 use crate::http::{Shared, extract};
 use unisono::client_tools::ClientToolRequest;
 
+/// Why a reference to an item is refused.
+const REFERENCE: &str = "it refers to an item of an earlier response, but responses are not kept: send \
+                         the item itself, as clients do with `store: false`";
 /// The status of an answer that reached the maximum length.
 const INCOMPLETE: &str = "incomplete";
 
@@ -177,6 +180,7 @@ fn chat(item: &Value) -> Result<Option<Value>, String> {
             ))
         }
         "reasoning" => Ok(None),
+        "item_reference" => Err(REFERENCE.to_owned()),
         other => Err(format!("the type {other:?} is not understood")),
     }
 }
@@ -328,7 +332,8 @@ mod tests {
         let user = json!({"role": "user", "content": "Which day?"});
         let image = json!({"type": "input_video", "video_url": "x"});
         for (item, told) in rows! {
-            (json!({"type": "item_reference", "id": "x"}), "item 2: the type \"item_reference\""),
+            (json!({"type": "item_reference", "id": "x"}), "item 2: it refers to an item"),
+            (json!({"type": "web_search_call"}), "item 2: the type \"web_search_call\""),
             (json!({"role": "assistant", "content": null}), "item 2: its content must be"),
             (json!({"role": "user", "content": [image]}),
              "item 2: content of type \"input_video\""),
