@@ -245,7 +245,7 @@ fn response(status: u16, title: &str, is_openai: bool) -> Response {
         .description(title)
         .content(kind, content);
     match status {
-        401 if !is_openai => response.header("WWW-Authenticate", header("`Bearer`", Type::String)),
+        401 => response.header("WWW-Authenticate", header("`Bearer`", Type::String)),
         429 | 503 => response.header(
             "Retry-After",
             header(

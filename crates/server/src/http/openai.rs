@@ -114,10 +114,10 @@ impl IntoResponse for FieldError {
         let body = Json(self.failure());
         let (head, _) = self.0.into_response().into_parts();
         let mut response = (head.status, body).into_response();
-        if let Some(after) = head.headers.get(header::RETRY_AFTER) {
-            response
-                .headers_mut()
-                .insert(header::RETRY_AFTER, after.clone());
+        for name in [header::RETRY_AFTER, header::WWW_AUTHENTICATE] {
+            if let Some(value) = head.headers.get(&name) {
+                response.headers_mut().insert(name, value.clone());
+            }
         }
         response
     }
