@@ -18,7 +18,7 @@ pub struct ResponseRequest {
     /// appends the new items.
     #[cfg_attr(feature = "description", schema(value_type = super::Input))]
     pub input: Value,
-    /// The system text. It replaces the system text of the items.
+    /// The system text. It stands before the system text of the items.
     pub instructions: Option<String>,
     /// Whether the answer is streamed.
     pub stream: Option<bool>,

@@ -102,7 +102,6 @@ fn conversation(request: &ResponseRequest) -> Result<Conversation, FieldError> {
     };
     let instructions = request.instructions.as_ref();
     if let Some(text) = instructions.filter(|text| !text.is_empty()) {
-        messages.retain(|message| message["role"] != "system");
         messages.insert(0, json!({"role": "system", "content": text}));
     }
     Ok(Conversation {
@@ -326,6 +325,33 @@ fn part(text: String) -> OutputText {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn instructions_stand_before_the_items_and_replace_none() {
+        let item = |role: &str, text: &str| json!({"role": role, "content": text});
+        let items = [
+            item("developer", "In German."),
+            item("user", "Which day?"),
+            item("system", "It is Monday."),
+            item("user", "Say it."),
+        ];
+        let request = json!({"model": "facts", "instructions": "Be short.", "input": items});
+        let request: ResponseRequest = serde_json::from_value(request).unwrap();
+        let said = conversation(&request).ok().unwrap().messages;
+        let texts: Vec<&str> = said
+            .iter()
+            .map(|message| message["content"].as_str().unwrap())
+            .collect();
+        let expected = [
+            "Be short.",
+            "In German.",
+            "Which day?",
+            "It is Monday.",
+            "Say it.",
+        ];
+        assert_eq!(texts, expected);
+        assert_eq!(said[0]["role"], "system");
+    }
 
     #[test]
     fn an_item_that_is_not_understood_is_named_by_its_number() {
