@@ -215,7 +215,8 @@ async fn show(
     Ok(Json(shared.local.turn(&id, &turn).await?))
 }
 
-/// The tokens and the cost that a task is expected to use. Nothing is started.
+/// The tokens and the cost that a task is expected to use, without its attachments and results.
+/// Nothing is started.
 #[utoipa::path(
     post, path = "/v1/sessions/{session}/turns/estimate", tag = "turns",
     params(("session" = String, Path, description = "The session's id")),
