@@ -130,6 +130,28 @@ fn a_session_that_is_named_stays_when_its_client_goes() {
 }
 
 #[test]
+fn a_request_whose_turn_is_cancelled_gets_a_status_that_clients_do_not_retry() {
+    let scene = Scene::new();
+    let daemon = Daemon::start(&scene.place);
+    let new = json!({"messages": [{"role": "user", "content": "Hello."}]});
+    let id = daemon.session(&new);
+    let mut asked = ask("waits", false);
+    asked["metadata"] = json!({"session": id});
+    let mut waiting = sent(&daemon, &asked);
+    heard(&scene.started);
+    let turns = format!("/v1/sessions/{id}/turns");
+    let listed = daemon.get(&turns).expect(200).json();
+    let turn = listed["items"][0]["turn"].as_str().unwrap();
+    let cancel = format!("{turns}/{turn}/cancel");
+    daemon.post(&cancel, &json!({})).expect(200);
+    let mut answer = String::new();
+    std::io::Read::read_to_string(&mut waiting, &mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 422 "), "{answer}");
+    assert!(answer.contains("the turn was cancelled"), "{answer}");
+    daemon.stop();
+}
+
+#[test]
 fn a_stream_that_has_no_place_leaves_no_session() {
     let place = Place::with_config("[server]\nstreams = 1\n");
     let daemon = Daemon::start(&place);

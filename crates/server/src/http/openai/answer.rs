@@ -204,8 +204,9 @@ pub(super) fn answer_text(turn: Turn) -> Result<(Turn, String), FieldError> {
     }
     let code = code_of_failure(&turn);
     let Some(error) = turn.error else {
+        // Somebody cancelled it. A client that repeats the request would begin it again.
         let detail = format!("the turn was {}", turn.state);
-        return Err(ApiError::new(Code::Failed, detail).into());
+        return Err(ApiError::new(Code::Refused, detail).into());
     };
     let detail = format!("{}: {}", error.code, error.reason);
     Err(ApiError::new(code, detail).into())
