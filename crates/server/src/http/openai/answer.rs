@@ -222,7 +222,8 @@ fn code_of_failure(turn: &Turn) -> Code {
         .find_map(|code| match code {
             "budget_exceeded" => Some(Code::BudgetExceeded),
             "provider_rejected" => Some(Code::ProviderRejected),
-            "context_overflow" | "refused" | "bad_output" | "hook_denied" => Some(Code::Refused),
+            "bad_input" | "bad_output" | "context_overflow" | "hook_denied" | "refused"
+            | "snapshot_mismatch" | "spawn_failed" => Some(Code::Refused),
             _ => None,
         })
         .unwrap_or(Code::Failed)
@@ -231,4 +232,41 @@ fn code_of_failure(turn: &Turn) -> Code {
 /// An event without a name.
 pub(super) fn data(what: &impl serde::Serialize) -> Event {
     Event::default().data(json(what))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{from_value, json};
+
+    use super::*;
+
+    #[test]
+    fn only_a_failure_that_may_pass_has_a_status_that_clients_retry() {
+        for (code, status) in [
+            ("timeout", 500),
+            ("provider_unavailable", 500),
+            ("provider_rejected", 424),
+            ("budget_exceeded", 402),
+            ("context_overflow", 422),
+            // Nobody knows whether a remote agent has the task: it must not be given it twice.
+            ("bad_input", 422),
+            ("spawn_failed", 422),
+            ("snapshot_mismatch", 422),
+        ] {
+            let usage = json!({"input_tokens": 0, "output_tokens": 0, "cache_expected_tokens": 0,
+                "cache_read_tokens": 0, "cache_write_tokens": 0, "cost_usd": null});
+            let lead = json!({"run": "r", "agent": "a", "model": null, "role": "lead",
+                "stage": null, "parent": null, "task": null, "state": "failed", "attempt": 1,
+                "snapshot": null, "prefix": "", "text": null,
+                "error": {"code": code, "reason": "so"}, "usage": usage,
+                "opened_at": "2026-05-07T00:00:00Z", "duration_ms": 1});
+            let turn = json!({"session": "s", "turn": "t", "branch": "main", "task": "?",
+                "state": "failed", "error": {"code": "lead_failed", "reason": "so"},
+                "answer": null, "snapshot": null, "snapshot_agents": 1, "checkpoints": [],
+                "runs": [lead], "cost_usd": null, "accepted_at": "2026-05-07T00:00:00Z",
+                "ended_at": null});
+            let turn: Turn = from_value(turn).unwrap();
+            assert_eq!(code_of_failure(&turn).status(), status, "{code}");
+        }
+    }
 }
