@@ -309,8 +309,8 @@ impl Server {
     /// A login link for one browser, valid once; none without a source of random bytes.
     pub async fn login_link(&self) -> Option<String> {
         let login = login::Login::default();
-        let host = self.authority();
-        login::new_link(&self.shared, &host, login).await.ok()
+        let origin = format!("http://{}", self.authority());
+        login::new_link(&self.shared, &origin, login).await.ok()
     }
 
     /// The path of the token file.

@@ -10,6 +10,17 @@ pub(crate) fn authority(address: SocketAddr) -> String {
     }
 }
 
+/// The beginning of addresses at a host: `public` if that names the same host.
+pub(super) fn origin(host: &str, public: &str) -> String {
+    let public = public.trim_end_matches('/');
+    let place = public.split_once("://").map(|(_, place)| place);
+    let named = place.and_then(|place| place.split('/').next());
+    match named.is_some_and(|named| named.eq_ignore_ascii_case(host)) {
+        true => public.to_owned(),
+        false => format!("http://{host}"),
+    }
+}
+
 /// The accepted host names.
 pub(super) fn hosts(address: SocketAddr, more: &[String]) -> Vec<String> {
     let own = match address {
@@ -43,6 +54,20 @@ mod tests {
             assert!(own.iter().all(|own| named.iter().any(|name| name == own)));
         }
         assert_eq!(named("192.0.2.1:80"), ["192.0.2.1", "localhost", "unisono"]);
+    }
+
+    #[test]
+    fn behind_a_proxy_with_tls_addresses_begin_as_its_own() {
+        let public = "https://agents.example.com/";
+        for (host, public, expected) in [
+            ("agents.example.com", public, "https://agents.example.com"),
+            ("AGENTS.example.com", public, "https://agents.example.com"),
+            ("localhost:7007", public, "http://localhost:7007"),
+            ("localhost:7007", "", "http://localhost:7007"),
+            ("a:1", "https://a:1/b", "https://a:1/b"),
+        ] {
+            assert_eq!(origin(host, public), expected, "{host}");
+        }
     }
 
     #[test]

@@ -21,6 +21,7 @@ use unisono_context::{Digest, Timestamp};
 use unisono_runtime::clock;
 
 use super::extract::Query;
+use super::hosts::origin;
 use super::people::{self, Identity};
 use super::problem::{self, ApiError};
 use super::token::{Token, digest, random};
@@ -274,7 +275,7 @@ fn cookie(headers: &HeaderMap) -> Option<&str> {
     pairs.find_map(|pair| pair.trim().strip_prefix(COOKIE)?.strip_prefix('='))
 }
 
-pub(super) async fn new_link(shared: &Shared, host: &str, login: Login) -> io::Result<String> {
+pub(super) async fn new_link(shared: &Shared, origin: &str, login: Login) -> io::Result<String> {
     let _sharing = shared.logins.sharing.lock().await;
     let (code, made) = (random()?, clock::now());
     for _ in 0..SHARE_TRIES {
@@ -286,7 +287,7 @@ pub(super) async fn new_link(shared: &Shared, host: &str, login: Login) -> io::R
             break;
         }
     }
-    Ok(format!("http://{host}{PATH}?code={code}"))
+    Ok(format!("{origin}{PATH}?code={code}"))
 }
 
 /// The login of the browser that sent a request. If the browser is unknown, this reads the shared text:
@@ -394,7 +395,10 @@ pub(super) async fn link(
     let login = Login {
         token: who.caller().token(),
     };
-    let made = new_link(&shared, host.unwrap_or_default(), login).await;
+    let setup = shared.local.setup();
+    let public = &setup.loaded.config.server.public_url;
+    let origin = origin(host.unwrap_or_default(), public);
+    let made = new_link(&shared, &origin, login).await;
     let url = made.map_err(|error| ApiError::new(Code::Failed, error.to_string()))?;
     Ok((StatusCode::CREATED, Json(NewLink { url })))
 }
