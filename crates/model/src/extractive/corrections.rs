@@ -79,6 +79,18 @@ impl CorrectedChoice {
     pub(super) fn new(pool: &Pool<'_>, chosen: &[usize]) -> CorrectedChoice {
         let mut found = corrections(pool, chosen);
         found.retain(|one| one.strength > Strength::Related);
+        let said = chosen.iter().copied();
+        let newer = found.iter().flat_map(|one| [one.by, one.closest]);
+        // A text that was said twice is quoted once, where it was said last.
+        let mut last: HashMap<&str, usize> = HashMap::new();
+        for unit in said.chain(newer) {
+            let last = last.entry(pool.units[unit].text).or_insert(unit);
+            *last = unit.max(*last);
+        }
+        let said_last = |unit: usize| last[pool.units[unit].text];
+        for one in &mut found {
+            (one.by, one.closest) = (said_last(one.by), said_last(one.closest));
+        }
         let by: HashMap<usize, Correction> = found.iter().map(|one| (one.of, *one)).collect();
         let mut ranked: Vec<(usize, usize)> = Vec::with_capacity(chosen.len());
         for (rank, &unit) in chosen.iter().enumerate() {
@@ -94,7 +106,7 @@ impl CorrectedChoice {
         }
         ranked.sort_by_key(|(rank, _)| *rank);
         let mut seen = HashSet::new();
-        let units = ranked.into_iter().map(|(_, unit)| unit);
+        let units = ranked.into_iter().map(|(_, unit)| said_last(unit));
         let units = units.filter(|unit| seen.insert(*unit)).collect();
         CorrectedChoice { units, by }
     }
@@ -449,6 +461,23 @@ mod tests {
         ];
         let by: Vec<(usize, usize)> = found(&texts).iter().map(|one| (one.0, one.1)).collect();
         assert_eq!(by, [(0, 2), (1, 2)]);
+    }
+
+    #[test]
+    fn a_text_that_was_said_twice_is_quoted_once() {
+        let texts = [
+            "The premiere moved to 21 November.",
+            "The premiere is on 14 November.",
+            "The garden was lovely in the sun.",
+            "The premiere moved to 21 November.",
+        ];
+        let passages = passages_of(texts);
+        let pool = pool_of(&passages);
+        for chosen in [&[0, 1, 2][..], &[1, 0, 2], &[2, 1, 0]] {
+            let mut units = CorrectedChoice::new(&pool, chosen).units;
+            units.sort_unstable();
+            assert_eq!(units, [1, 2, 3], "{chosen:?}");
+        }
     }
 
     #[test]
