@@ -80,7 +80,8 @@ impl Values {
 
     /// The candidates that begin with a prefix; none after an error, because completion shows no errors.
     fn offered(self, extensions: &Extensions, current: &str) -> Vec<CompletionCandidate> {
-        let words: Vec<String> = std::env::args().collect();
+        let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
+        let words: Vec<String> = words.collect();
         let app = App::new(
             Global::of_words(&words),
             Verb::default(),

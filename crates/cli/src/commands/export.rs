@@ -105,7 +105,7 @@ fn write_new(file: &Path, bytes: &[u8]) -> Result<()> {
 async fn all(app: &App, service: &dyn Service, file: &Path) -> Result<()> {
     let moved = service.archive(file).await?;
     let report = json!({
-        "file": file, "sessions": moved.sessions, "events": moved.events,
+        "file": file.display().to_string(), "sessions": moved.sessions, "events": moved.events,
         "checkpoints": moved.checkpoints,
     });
     let sessions = show::many(moved.sessions, "session");

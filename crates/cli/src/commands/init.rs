@@ -33,10 +33,11 @@ pub(crate) fn run(app: &App, args: Args) -> Result<()> {
         Problem::failed(format!("{}: {}", error.path.display(), error.source))
             .hint("check that the directory can be written")
     })?;
+    let before = before.filter(|before| *before != store_of(app, &args));
     if app.out.json {
         app.out.json(&json!({
-            "directory": args.directory, "written": done.written, "kept": done.kept,
-            "earlier_store": before.filter(|before| *before != store_of(app, &args)),
+            "directory": args.directory.display().to_string(), "written": done.written,
+            "kept": done.kept, "earlier_store": before.map(|before| before.display().to_string()),
         }));
         return Ok(());
     }
@@ -52,7 +53,7 @@ pub(crate) fn run(app: &App, args: Args) -> Result<()> {
             args.directory.join(path).display()
         ));
     }
-    if let Some(before) = before.filter(|before| *before != store_of(app, &args)) {
+    if let Some(before) = before {
         app.out.message(format_args!(
             "conversations of this project are kept in it from now on; earlier ones stay in {0}: \
              `unisono sessions list --store {1}` shows them",

@@ -1,5 +1,8 @@
 //! What a shell is offered: sessions, agents and models of where it asks.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+
 use crate::http::Daemon;
 use crate::support::{Place, finish};
 
@@ -77,6 +80,17 @@ fn sessions_agents_and_models_are_offered() {
     // Settings that are wrong are no reason to say anything.
     place.set_config("[turn]\nlead = \"nobody\"\n");
     assert!(run(&["--agents", "ri"]).is_empty());
+}
+
+#[test]
+fn a_word_that_is_not_utf_8_leaves_the_candidates() {
+    let place = Place::new();
+    let mut command = place.command(&["--", "unisono", "run"]);
+    let command = command.env("COMPLETE", "fish");
+    let command = command.arg(OsStr::from_bytes(b"talk\xff"));
+    let child = command.args(["--agents", "ri"]).spawn().unwrap();
+    let done = finish(child, &["run"]).expect(0);
+    assert!(done.stdout.starts_with("risks"), "{done:#?}");
 }
 
 #[test]

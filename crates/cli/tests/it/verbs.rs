@@ -1,7 +1,10 @@
 //! Every other verb, on one session.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+
 use crate::http::Daemon;
-use crate::support::{Place, example};
+use crate::support::{Place, example, finish};
 
 fn imported() -> (Place, String) {
     let place = Place::new();
@@ -66,6 +69,21 @@ fn the_whole_store_moves() {
         .call(&["export", "--all", "backup.unisono"])
         .expect(1)
         .says(&["backup.unisono"]);
+}
+
+#[test]
+fn a_name_that_is_not_utf_8_is_reported() {
+    let (place, _) = imported();
+    for (args, name, key) in [
+        (&["export", "--json", "--all"][..], b"file\xff", "file"),
+        (&["init", "--json"][..], b"home\xff", "directory"),
+    ] {
+        let mut command = place.command(args);
+        let child = command.arg(OsStr::from_bytes(name)).spawn().unwrap();
+        let report = finish(child, args).expect(0).json();
+        let shown = String::from_utf8_lossy(name);
+        assert_eq!(report[key].as_str(), Some(&*shown), "{report}");
+    }
 }
 
 #[test]
