@@ -94,7 +94,6 @@ fn checked(app: &App, setup: &Setup, checkup: &Checkup, repair: bool) -> Result<
     if app.out.json {
         let mut report = report(setup, &name, checkup, &losses, &around);
         report["search"] = search.as_ref().map(condition).into();
-        report["catalogue"] = known_of_models(setup);
         app.out.json(&report);
     } else {
         deployment(app, &around);
@@ -454,7 +453,7 @@ fn report(
     let salvage = |salvage: &Salvage| {
         let lost: Vec<String> = salvage.lost.iter().map(ToString::to_string).collect();
         json!({
-            "reason": salvage.reason, "quarantine": salvage.quarantine,
+            "reason": salvage.reason, "quarantine": salvage.quarantine.display().to_string(),
             "sessions": salvage.sessions, "events": salvage.events, "lost": lost,
         })
     };
@@ -469,6 +468,7 @@ fn report(
         "search": null,
         "losses": losses,
         "providers": setup.loaded.providers.iter().map(provider).collect::<Vec<_>>(),
+        "catalogue": known_of_models(setup),
         "deployment": around.iter().map(looked_at).collect::<Vec<_>>(),
     })
 }

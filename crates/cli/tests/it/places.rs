@@ -221,6 +221,7 @@ fn a_fresh_project_is_in_order() {
         (&output["sessions"], &output["search"]),
         (&Value::from(0), &Value::Null)
     );
+    assert!(output["catalogue"]["models"].is_array(), "{output}");
     let listed = place.call(&["runs", "list"]).expect(0);
     listed.says(&["no runs yet: `unisono run FILE` starts some"]);
     let listed = place.call(&["runs", "list", "--agent", "risks"]).expect(0);

@@ -11,8 +11,7 @@ use unisono_server::deployment::{self, Check};
 use unisono_store::{Checkup, Journal};
 
 use super::{
-    Args, FROM_A_BACKUP, agents, around, deployment as show_deployment, ending, held,
-    known_of_models, report, text,
+    Args, FROM_A_BACKUP, agents, around, deployment as show_deployment, ending, held, report, text,
 };
 use crate::app::{self, App};
 use crate::commands::cluster;
@@ -51,9 +50,7 @@ pub(super) fn database(app: &App, setup: &Setup, args: &Args) -> Result<()> {
     around.extend(app.wait_for(reach(setup, daemons))?);
     around.extend(same_agents);
     if app.out.json {
-        let mut report = report(setup, &store, &checkup, &[], &around);
-        report["catalogue"] = known_of_models(setup);
-        app.out.json(&report);
+        app.out.json(&report(setup, &store, &checkup, &[], &around));
     } else {
         show_deployment(app, &around);
         text(app, &store, &checkup, &[], FROM_A_BACKUP);
