@@ -168,6 +168,10 @@ fn a_line_that_is_no_message_does_not_end_the_server() {
         assert_eq!(codes, [-32700, -32600, -32700]);
         let (answer, _) = client.ask(3, "ping", json!(5));
         assert_eq!(answer["error"]["code"], -32_600, "{answer}");
+        // The answer has the id of its request, with every character.
+        let id = "a \u{2067}b\u{2069} c\u{7f}";
+        client.send(&json!({"jsonrpc": "2.0", "id": id, "method": "ping"}));
+        assert_eq!(client.next()["id"], id);
         client.end();
         if let Some(daemon) = daemon {
             daemon.stop();

@@ -59,7 +59,7 @@ pub(super) async fn run(
         tokio::select! {
             biased;
             _ = interrupts.next() => return Ok(()),
-            Some(text) = said.recv() => out.data(text),
+            Some(message) = said.recv() => out.json(&message),
             Some(done) = bridge.asked.join_next(), if !bridge.asked.is_empty() => task_result(done)?,
             () = late.as_mut(), if !reading => break,
             line = lines.next(), if reading => match line {
@@ -75,11 +75,11 @@ pub(super) async fn run(
             },
         }
     }
-    while let Ok(text) = said.try_recv() {
-        out.data(text);
+    while let Ok(message) = said.try_recv() {
+        out.json(&message);
     }
     for error in bridge.unanswered() {
-        out.data(error);
+        out.json(&error);
     }
     Ok(())
 }
