@@ -122,7 +122,6 @@ impl Args {
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let setup = app.setup(args.compaction.overrides())?;
     let new = args.new_compaction();
-    let mut interrupts = Interrupts::listen()?;
     let idle_store = app.idle_store(&setup).await?;
     let service = idle_store.service();
     let session = find_session(service, &args.session).await?.session;
@@ -149,6 +148,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         idle_store.close().await;
         return Ok(());
     }
+    let mut interrupts = Interrupts::listen()?;
     let request = TurnRequest::Compact(new);
     let asks = !args.yes && args.writer.is_open();
     let at = (session.as_str(), args.branch.as_str());
@@ -157,7 +157,12 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
 }
 
 /// The next request after a summary could not be written, if a person wants one.
-fn next_request(app: &App, watch: &Watch, failed: &TurnRequest) -> Result<Option<TurnRequest>> {
+async fn next_request(
+    app: &App,
+    watch: &Watch,
+    failed: &TurnRequest,
+    interrupts: &mut Interrupts,
+) -> Result<Option<TurnRequest>> {
     let Some((UNWRITTEN, reason)) = watch.error() else {
         return Ok(None);
     };
@@ -165,7 +170,7 @@ fn next_request(app: &App, watch: &Watch, failed: &TurnRequest) -> Result<Option
         return Ok(None);
     }
     let mut again = failed.clone();
-    match ask_fallback(&app.out, reason)? {
+    match ask_fallback(&app.out, reason, interrupts).await? {
         OnFailure::Leave => return Ok(None),
         OnFailure::Retry => {}
         OnFailure::Extractive => write_by_quotes(&mut again),
@@ -340,7 +345,7 @@ async fn one_by_one(
         if !asks {
             return Ok((watch, end));
         }
-        match next_request(app, &watch, request)? {
+        match next_request(app, &watch, request, interrupts).await? {
             Some(again) => asked = again,
             None => return Ok((watch, end)),
         }

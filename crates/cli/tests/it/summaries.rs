@@ -1,11 +1,13 @@
 //! Summaries by language models, over the wire: written, failed, asked for by a person.
 
+use std::os::unix::process::ExitStatusExt as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use unisono_fake_provider::{Act, Answer, FakeProvider, Recorded, Refusal, Script, Usage};
 
 use crate::support::{Place, asks_for_a_summary, example};
+use crate::terminal::Talking;
 
 pub(crate) const SUMMARY: &str = "Here is the summary:\n\n## Context\n- Orders are moved to a new database \
                        (#1).\n\n## Unresolved questions\nNone.";
@@ -162,6 +164,39 @@ fn what_is_done_where_no_summary_is_written_can_be_said_beforehand() {
     chosen("nobody/model")
         .expect(2)
         .says(&["summariser `nobody/model`"]);
+}
+
+#[test]
+fn an_interrupted_question_ends_the_program_and_changes_nothing() {
+    let (place, _provider) = place(|| Act::answer(Answer::text("I would rather not.")));
+    place.keyed(&["import", &example()]).expect(0);
+    let asked = |args: &[&str]| {
+        let mut talking = Talking::at_a_terminal(place.keyed_command(args));
+        talking.sees("[y/N]");
+        talking
+    };
+    let interrupts = |args: &[&str]| {
+        let ended = asked(args).interrupted();
+        assert_eq!(ended.signal(), Some(2), "{args:?}: {ended}");
+    };
+    let checkpoints = || {
+        let list = place.keyed(&["checkpoints", "list", "--json"]).expect(0);
+        let list = list.json();
+        let list = list.as_array().unwrap().iter();
+        list.map(|one| one["active"] == true).collect::<Vec<_>>()
+    };
+    interrupts(&["compact"]);
+    let mut talking = asked(&["compact"]);
+    talking.say("y\r");
+    talking.sees("[l]eave it?");
+    assert_eq!(talking.interrupted().code(), Some(130));
+    assert_eq!(checkpoints(), [false; 0]);
+
+    let quotes = ["compact", "--yes", "--summariser", "extractive"];
+    place.keyed(&quotes).expect(0);
+    interrupts(&["checkpoints", "regenerate", "latest"]);
+    interrupts(&["checkpoints", "revert", "latest"]);
+    assert_eq!(checkpoints(), [true]);
 }
 
 #[test]

@@ -311,7 +311,8 @@ fn read_all(mut from: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
     receive
 }
 
-fn wait(child: &mut Child) -> Option<ExitStatus> {
+/// Waits for the end of a child; none if it took too long and was ended.
+pub(crate) fn wait(child: &mut Child) -> Option<ExitStatus> {
     let deadline = Instant::now() + PATIENCE;
     loop {
         if let Some(status) = child.try_wait().unwrap() {

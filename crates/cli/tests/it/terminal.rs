@@ -3,11 +3,11 @@
 use std::fs::File;
 use std::io::{BufReader, Read, Write};
 use std::os::fd::OwnedFd;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
 
-use crate::support::PATIENCE;
+use crate::support::{PATIENCE, send_signal, wait};
 
 /// A child with both ends of its conversation.
 pub(crate) struct Talking {
@@ -106,6 +106,13 @@ impl Talking {
         }
         child.wait().unwrap();
         self.seen.replace("\r\n", "\n")
+    }
+
+    /// Interrupts it, as Ctrl-C does; the way in which it ended.
+    #[track_caller]
+    pub(crate) fn interrupted(mut self) -> ExitStatus {
+        send_signal("INT", &self.child.id().to_string());
+        wait(&mut self.child).expect("it did not end")
     }
 
     #[track_caller]

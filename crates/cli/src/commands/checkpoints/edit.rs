@@ -41,13 +41,14 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let setup = app.setup(Vec::new())?;
-    let mut interrupts = Interrupts::listen()?;
     let idle_store = app.idle_store(&setup).await?;
     let (session, detail) = args.active.find(idle_store.service()).await?;
     let old = detail.checkpoint.text.as_deref().unwrap_or_default();
-    let text = match &args.text {
-        Some(file) => String::from_utf8(conversation::bytes_of(file, "a file with its text")?)
-            .map_err(|_| Problem::usage(format!("{file} is not UTF-8 text")))?,
+    let given = args.text.as_deref().map(read).transpose()?;
+    // An editor gets the signals of its terminal, and this program waits for its end.
+    let mut interrupts = Interrupts::listen()?;
+    let text = match given {
+        Some(text) => text,
         None => written(app, old)?,
     };
     let text = redact(text.trim()).into_owned();
@@ -67,6 +68,12 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let at = (session.as_str(), args.active.branch.as_str());
     let (watch, end) = follow_each(app, idle_store, at, &asked, &mut interrupts, false).await?;
     report(app, &watch, end)
+}
+
+/// The text of a file.
+fn read(file: &str) -> Result<String> {
+    let bytes = conversation::bytes_of(file, "a file with its text")?;
+    String::from_utf8(bytes).map_err(|_| Problem::usage(format!("{file} is not UTF-8 text")))
 }
 
 /// The text as it comes back from a person's editor.

@@ -36,7 +36,6 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let setup = app.setup(Vec::new())?;
-    let mut interrupts = Interrupts::listen()?;
     let idle_store = app.idle_store(&setup).await?;
     let (session, detail) = args.active.find(idle_store.service()).await?;
     let (number, model) = (detail.checkpoint.number, &detail.checkpoint.model);
@@ -46,6 +45,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         idle_store.close().await;
         return Ok(());
     }
+    let mut interrupts = Interrupts::listen()?;
     let request = TurnRequest::Regenerate {
         checkpoint: detail.checkpoint.id,
         new: RegenerateSummary {

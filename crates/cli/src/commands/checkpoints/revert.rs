@@ -38,7 +38,6 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let setup = app.setup(Vec::new())?;
-    let mut interrupts = Interrupts::listen()?;
     let idle_store = app.idle_store(&setup).await?;
     let (session, detail) = args.active.find(idle_store.service()).await?;
     let number = detail.checkpoint.number;
@@ -49,6 +48,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         idle_store.close().await;
         return Ok(());
     }
+    let mut interrupts = Interrupts::listen()?;
     let asked = TurnRequest::Revert {
         checkpoint: number.to_string(),
         new: RevertCheckpoint {
