@@ -296,7 +296,8 @@ fn by_itself(next: &NextTurn) -> String {
     )
 }
 
-fn nothing(app: &App, session: &str, estimate: &Estimate) {
+/// Reports why a compaction on request would do nothing.
+pub(super) fn nothing(app: &App, session: &str, estimate: &Estimate) {
     let report = json!({
         "session": session, "state": "nothing_to_do", "checkpoint": null,
         "messages": 0, "tokens_before": estimate.tokens_before,
@@ -359,11 +360,7 @@ pub(crate) fn report(app: &App, watch: &Watch, end: End) -> Result<()> {
         .filter(|_| watch.outcome() == Some("compacted"));
     match (compacted, watch.checkpoints.last()) {
         (Some(amounts), Some(checkpoint)) => report_checkpoint(app, watch, amounts, checkpoint),
-        (Some((before, after)), None) if after < before => shortened(app, watch, (before, after)),
-        (Some((before, _)), None) => app.out.message(format_args!(
-            "nothing was changed: {} tokens",
-            show::number(before)
-        )),
+        (Some(amounts), None) => report_without_checkpoint(app, watch, amounts),
         (None, _) => return conclude(&app.out, watch, end),
     }
     Ok(())
@@ -373,12 +370,12 @@ fn compacted(watch: &Watch) -> Option<Compacted> {
     watch.end.as_ref()?.turn.compacted
 }
 
-/// The result as JSON; without a checkpoint, messages were only masked and cut.
+/// The result as JSON; without a checkpoint, messages were masked and cut at most.
 fn as_json(watch: &Watch, (before, after): (u64, u64), made: Option<&NewCheckpoint>) -> Value {
-    let state = if made.is_some() {
-        "compacted"
-    } else {
-        "shortened"
+    let state = match made {
+        Some(_) => "compacted",
+        None if after < before => "shortened",
+        None => "nothing_to_do",
     };
     json!({
         "session": watch.session, "state": state, "checkpoint": made.map(|made| made.number),
@@ -390,10 +387,16 @@ fn as_json(watch: &Watch, (before, after): (u64, u64), made: Option<&NewCheckpoi
     })
 }
 
-/// Reports the tokens saved by masking and cutting messages.
-fn shortened(app: &App, watch: &Watch, (before, after): (u64, u64)) {
+/// Reports the tokens saved by masking and cutting messages, if any.
+fn report_without_checkpoint(app: &App, watch: &Watch, (before, after): (u64, u64)) {
     if app.out.json {
         return app.out.json(&as_json(watch, (before, after), None));
+    }
+    if after >= before {
+        let tokens = show::number(before);
+        return app
+            .out
+            .message(format_args!("nothing was changed: {tokens} tokens"));
     }
     let effect = compacted(watch);
     let effect = effect.map_or_else(|| "nothing changed".to_owned(), |done| done.text());

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use unisono_fake_provider::{Act, Answer, At, FakeProvider, Gate, Script};
 
 use crate::http::Daemon;
@@ -86,6 +86,31 @@ fn orders_do_what_their_verbs_do() {
     let named = |name: &str| branches.iter().find(|b| b["name"] == name).unwrap();
     assert_eq!(named("what-if")["messages"], 4);
     assert_eq!(named("main")["messages"], 4);
+}
+
+#[test]
+fn orders_print_the_json_of_their_verbs() {
+    let place = Place::new();
+    let said = "The launch is on Friday.\n/compact\n";
+    let shown = lines(&chat(&place, said, &["--agents", "", "--json"]).expect(0));
+    let why = "all remaining messages must stay";
+    assert_eq!(
+        (&shown[1]["state"], &shown[1]["no_change_reason"]),
+        (&"nothing_to_do".into(), &why.into())
+    );
+    // More messages than a page of the service has.
+    let note = |n: usize| {
+        let role = ["user", "assistant"][n % 2];
+        json!({"role": role, "content": format!("Note {n}.")})
+    };
+    let notes: Vec<Value> = (0..1_200).map(note).collect();
+    place.write("notes.json", Value::from(notes).to_string());
+    let session = place.json(&["import", "notes.json"])["session"].clone();
+    let args = [session.as_str().unwrap(), "--json"];
+    let shown = lines(&chat(&place, "/history 1100\n", &args).expect(0));
+    let messages = shown[0]["messages"].as_array().unwrap();
+    assert_eq!(messages.len(), 1_100);
+    assert_eq!(messages[1_099]["ordinal"], 1_200);
 }
 
 #[test]

@@ -331,10 +331,16 @@ impl<'t> Talk<'t> {
         interrupts: &mut Interrupts,
     ) -> Result<Next> {
         let session = self.session_id()?.to_owned();
-        let request = TurnRequest::Compact(NewCompaction {
+        let new = NewCompaction {
             instructions,
             ..NewCompaction::new(self.branch.as_str())
-        });
+        };
+        let estimate = self.turns.service().estimate(&session, &new).await?;
+        if estimate.step.is_none() {
+            compact::nothing(self.app, &session, &estimate);
+            return Ok(Next::GoOn);
+        }
+        let request = TurnRequest::Compact(new);
         let mut followed = self.turns.begin(&session, &request, &self.branch).await?;
         let mut screen = Screen::plain(&self.app.out);
         let limits = Limits::cancelling(None, interrupts);
@@ -455,8 +461,13 @@ impl<'t> Talk<'t> {
             return Ok(());
         }
         let mut first = last.saturating_sub(newest - 1).max(1);
+        let mut messages = Vec::new();
+        while first <= last {
+            let end = last.min(first.saturating_add(READ - 1));
+            messages.extend(self.messages(first, end).await?);
+            first = end + 1;
+        }
         if self.app.out.json {
-            let messages = self.messages(first, last).await?;
             let session = self.session();
             self.app.out.json(&json!({
                 "session": session, "branch": self.branch, "messages": messages,
@@ -464,15 +475,11 @@ impl<'t> Talk<'t> {
             return Ok(());
         }
         let paint = self.app.out.paint;
-        while first <= last {
-            let end = last.min(first + READ - 1);
-            for message in self.messages(first, end).await? {
-                let name = message.author.as_deref().unwrap_or(&message.role);
-                let head = paint.bold(format_args!("#{} {name}", message.ordinal));
-                let text = show::indented(&message.text(), "  ");
-                self.app.out.data(format_args!("{head}\n{text}"));
-            }
-            first = end + 1;
+        for message in messages {
+            let name = message.author.as_deref().unwrap_or(&message.role);
+            let head = paint.bold(format_args!("#{} {name}", message.ordinal));
+            let text = show::indented(&message.text(), "  ");
+            self.app.out.data(format_args!("{head}\n{text}"));
         }
         Ok(())
     }
