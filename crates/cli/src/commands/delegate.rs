@@ -51,12 +51,7 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    fn new_turn(&self) -> Result<NewTurn> {
-        let task = match self.task.as_str() {
-            "-" => String::from_utf8(conversation::bytes_of("-", "a task")?)
-                .map_err(|_| Problem::usage("standard input is not UTF-8 text"))?,
-            task => task.to_owned(),
-        };
+    fn new_turn(&self, task: &str) -> Result<NewTurn> {
         if task.trim().is_empty() {
             return Err(Problem::usage("--task is empty").hint("describe the task"));
         }
@@ -82,10 +77,21 @@ impl Args {
     }
 }
 
+/// The text of a task; of `-`, standard input.
+fn text(task: String) -> Result<String> {
+    if task != "-" {
+        return Ok(task);
+    }
+    let bytes = conversation::bytes_of("-", "a task")?;
+    String::from_utf8(bytes).map_err(|_| Problem::usage("standard input is not UTF-8 text"))
+}
+
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let deadline = run::deadline(args.timeout);
     let setup = app.setup(args.timeout.map(run::limit).into_iter().collect())?;
-    let new = args.new_turn()?;
+    let task = args.task.clone();
+    let task = run::read_until(deadline, move || text(task)).await?;
+    let new = args.new_turn(&task)?;
     let mut interrupts = Interrupts::listen()?;
     let idle_store = app.idle_store(&setup).await?;
     let screen = Screen::new(&app.out);

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::ArgGroup;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 use unisono::Service;
 use unisono_api::session::MAIN_BRANCH;
 use unisono_api::turn::NewTurn;
@@ -19,7 +19,7 @@ use crate::attach;
 use crate::conversation::{self, FileImport, SkippedParts, Source, exists, imported_before};
 use crate::live::{End, Interrupts, Limits, Screen, Watch, conclude, follow};
 use crate::options::{Workers, time};
-use crate::problem::{Problem, Result};
+use crate::problem::{Exit, Problem, Result};
 use crate::service::{all_branches, all_checkpoints, find_session, own_settings, unknown_branch};
 use crate::show;
 use crate::team::team;
@@ -115,10 +115,14 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     if task.is_some_and(|task| task.trim().is_empty()) {
         return Err(Problem::usage("--task is empty").hint("describe the task"));
     }
-    let store = &setup.loaded.config.store.path;
-    let opened = args.file.as_deref();
-    let opened = opened.map(|file| conversation::open(file, store));
-    let source = opened.transpose()?;
+    let source = match args.file.clone() {
+        Some(file) => {
+            let store = setup.loaded.config.store.path.clone();
+            let open = move || conversation::open(&file, &store);
+            Some(read_until(deadline, open).await?)
+        }
+        None => None,
+    };
     let taken = source
         .map(|source| read_file(app, &args, source))
         .transpose()?;
@@ -181,6 +185,20 @@ pub(super) async fn run_turn(
 /// The end of the time of a command that begins now.
 pub(super) fn deadline(timeout: Option<Duration>) -> Option<Instant> {
     timeout.map(|timeout| Instant::now() + timeout)
+}
+
+/// Reads an input, which may never end, until the command ends.
+pub(super) async fn read_until<T: Send + 'static>(
+    deadline: Option<Instant>,
+    read: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    let reading = tokio::task::spawn_blocking(read);
+    let late = |_| Problem::with_exit(Exit::TimedOut, "timeout: the input has not ended");
+    let read = match deadline {
+        Some(deadline) => timeout_at(deadline, reading).await.map_err(late)?,
+        None => reading.await,
+    };
+    read.map_err(Problem::failed)?
 }
 
 /// The time limit of a turn, also in a daemon, rounded up to whole seconds.

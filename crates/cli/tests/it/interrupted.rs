@@ -1,8 +1,9 @@
 //! Killed, interrupted, too late: nothing that was finished is done again.
 
 use std::path::PathBuf;
+use std::process::Stdio;
 
-use crate::support::{Going, Place, heard, kill_if_alive, tell};
+use crate::support::{Going, Place, finish, heard, kill_if_alive, tell, words};
 
 /// An agent that says when it starts and then waits for a word; one that leaves a mark each time
 /// it works.
@@ -134,6 +135,25 @@ fn a_run_that_takes_too_long_is_cancelled() {
         .call(&["resume"])
         .expect(0)
         .says(&["nothing to resume"]);
+}
+
+#[test]
+fn an_input_that_does_not_end_is_read_until_the_command_ends() {
+    let place = Place::new();
+    place.talk();
+    place.json(&["import", "talk.json"]);
+    for command in [
+        "run - --timeout 100ms",
+        "delegate latest facts --task - --timeout 100ms",
+    ] {
+        let args = words(command);
+        let mut child = place.command(&args);
+        let mut child = child.stdin(Stdio::piped()).spawn().unwrap();
+        let input = child.stdin.take();
+        let done = finish(child, &args).expect(124);
+        done.says(&["the input has not ended"]);
+        drop(input);
+    }
 }
 
 #[test]
