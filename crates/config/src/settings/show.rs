@@ -75,9 +75,9 @@ fn leaves(layers: &Layers, path: Vec<String>, value: Value, all: &mut Vec<(usize
     };
     let setting = Setting {
         key: schema::dotted(&path),
-        secret: value
-            .as_str()
-            .is_some_and(|value| header::is_hidden(&path, value) || has_password(&path, value)),
+        secret: value.as_str().is_some_and(|value| {
+            header::is_hidden(&path, value) || has_password(&path, value) || is_variable(&path)
+        }),
         value: toml(&value),
         place,
     };
@@ -89,8 +89,15 @@ fn has_password(path: &[String], value: &str) -> bool {
     let of_user = value
         .split_once("://")
         .and_then(|(_, rest)| rest.split_once('@'));
+    // A list of `name=value` may have spaces around its signs.
     is_address
-        && (of_user.is_some_and(|(user, _)| user.contains(':')) || value.contains("password="))
+        && (of_user.is_some_and(|(user, _)| user.contains(':')) || value.contains("password"))
+}
+
+/// Whether a setting is a variable of a program.
+fn is_variable(path: &[String]) -> bool {
+    let path: Vec<&str> = path.iter().map(String::as_str).collect();
+    matches!(path[..], ["mcp" | "hooks" | "agents", _, "env", _])
 }
 
 /// The section's position among all sections.

@@ -144,6 +144,19 @@ fn a_header_takes_its_value_from_the_environment_and_no_value_is_shown() {
 }
 
 #[test]
+fn a_password_and_the_variables_of_programs_are_not_shown() {
+    let text = "[store]\nurl = \"host=db dbname=x password = s3cret\"\n\
+                [mcp.files]\ncommand = \"files\"\nenv = { TOKEN = \"s3cret\" }\n\
+                [agents.own]\ndescription = \"x\"\nkind = \"command\"\ncommand = \"own\"\n\
+                env = { KEY = \"s3cret\" }\n";
+    let sandbox = Sandbox::with_config(text);
+    for key in ["store.url", "mcp.files.env.TOKEN", "agents.own.env.KEY"] {
+        assert_eq!(shown(&sandbox, key), "\"(not shown)\"", "{key}");
+    }
+    assert_eq!(shown(&sandbox, "mcp.files.command"), "\"files\"");
+}
+
+#[test]
 fn a_header_whose_variable_is_not_set_is_told_with_its_place() {
     for (value, said) in [
         (
