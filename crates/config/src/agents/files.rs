@@ -109,9 +109,11 @@ pub(super) fn collect(loaded: &Loaded, found: &mut Diagnostics) -> Vec<Source> {
             all.insert(source.id.clone(), source);
         }
     }
+    let project = loaded.project.as_deref();
     let person = loaded.sources().home.settings();
+    let person = person.filter(|person| !is_same(person, project));
     let from_person = directory(loaded, person.as_deref(), found);
-    let from_project = directory(loaded, loaded.project.as_deref(), found);
+    let from_project = directory(loaded, project, found);
     for (id, source) in &from_project {
         if let Some(hidden) = from_person.get(id) {
             let problem = format!("agent `{id}` is not used: {} has the same id", source.place);
@@ -122,6 +124,13 @@ pub(super) fn collect(loaded: &Loaded, found: &mut Diagnostics) -> Vec<Source> {
     all.extend(from_project);
     overlay(loaded, &mut all, found);
     all.into_values().collect()
+}
+
+/// Whether a directory is the project's: a person may work in the directory of their own agents.
+fn is_same(directory: &Path, project: Option<&Path>) -> bool {
+    let real = |path: &Path| std::fs::canonicalize(path).ok();
+    let real_project = project.and_then(real);
+    project == Some(directory) || (real_project.is_some() && real(directory) == real_project)
 }
 
 /// Applies the configuration's tables.

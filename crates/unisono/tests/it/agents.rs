@@ -310,6 +310,19 @@ fn later_places_win_and_hidden_ones_are_told() {
 }
 
 #[test]
+fn agents_of_a_person_in_the_directory_of_these_agents_hide_nothing() {
+    let mine = "---\ndescription: a person's\n---\n";
+    let mut sandbox = Sandbox::new().file("home/.config/unisono/agents/mine.md", mine);
+    std::os::unix::fs::symlink(sandbox.path("home"), sandbox.path("link")).unwrap();
+    for directory in ["home/.config/unisono", "link/.config/unisono"] {
+        sandbox.sources.directory = sandbox.path(directory);
+        assert_eq!(sandbox.complaints(), "", "{directory}");
+        let mine = sandbox.setup().roster.get("mine").unwrap();
+        assert_eq!(&*mine.description, "a person's");
+    }
+}
+
+#[test]
 fn a_lead_that_delegates_chooses_among_the_agents_named() {
     let text = "---\ndescription: Leads\ntools: [delegate]\ndelegates: [facts]\n---\n";
     let setup = with_agent("boss.md", text).setup();
