@@ -1,4 +1,4 @@
-//! A starter project: a settings file, the shipped agents to change, and a `.gitignore`.
+//! A starter project: a settings file, the shipped agents to change, and a line in `.gitignore`.
 
 use std::fs;
 use std::io::{self, Write};
@@ -7,6 +7,9 @@ use std::path::{Path, PathBuf};
 use crate::agents::EMBEDDED;
 
 const CONFIG: &str = include_str!("init/unisono.toml");
+const IGNORE_FILE: &str = ".gitignore";
+/// The store's directory, as [`CONFIG`] names it.
+const STORE: &str = ".unisono";
 const IGNORE: &str = "# Conversations stay on this machine.\n/.unisono/\n";
 
 /// The outcome for each file, by its path in the project.
@@ -33,13 +36,13 @@ pub fn files() -> Vec<(PathBuf, &'static str)> {
     let agents = EMBEDDED.map(|(name, text)| (Path::new("agents").join(name), text));
     let own = [
         (PathBuf::from("config/unisono.toml"), CONFIG),
-        (PathBuf::from(".gitignore"), IGNORE),
+        (PathBuf::from(IGNORE_FILE), IGNORE),
     ];
     own.into_iter().chain(agents).collect()
 }
 
 /// Writes a starter project into `directory`, which is created if it does not exist. An existing
-/// file is kept, unless `force` is set.
+/// file is kept, unless `force` is set. A `.gitignore` always keeps its lines; the store is added.
 ///
 /// # Errors
 /// A file or directory cannot be written. The earlier ones are.
@@ -58,7 +61,11 @@ pub fn write(directory: &Path, force: bool) -> Result<InitReport, Error> {
             path: target.clone(),
             source,
         };
-        match write_file(&target, text, force) {
+        let written = match path == Path::new(IGNORE_FILE) {
+            true => ignore_store(&target, text),
+            false => write_file(&target, text, force),
+        };
+        match written {
             Ok(()) => done.written.push(path),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => done.kept.push(path),
             Err(error) => return Err(failed(error)),
@@ -77,6 +84,26 @@ fn write_file(path: &Path, text: &str, force: bool) -> io::Result<()> {
         options.create_new(true);
     }
     options.open(path)?.write_all(text.as_bytes())
+}
+
+/// Adds lines that exclude the store from git, unless one does.
+fn ignore_store(path: &Path, lines: &str) -> io::Result<()> {
+    let known = match fs::read(path) {
+        Ok(known) => String::from_utf8_lossy(&known).into_owned(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+        Err(error) => return Err(error),
+    };
+    let mut all = known.lines();
+    if all.any(|line| line.trim().trim_matches('/') == STORE) {
+        return Err(io::ErrorKind::AlreadyExists.into());
+    }
+    let gap = match known.is_empty() || known.ends_with('\n') {
+        true => "",
+        false => "\n",
+    };
+    let mut options = fs::OpenOptions::new();
+    let mut file = options.append(true).create(true).open(path)?;
+    file.write_all(format!("{gap}{lines}").as_bytes())
 }
 
 #[cfg(test)]
@@ -101,7 +128,9 @@ mod tests {
             fs::read_to_string(root.join("agents/risks.md")).unwrap(),
             "mine"
         );
-        assert_eq!(write(root, true).unwrap().written.len(), files().len());
+        let third = write(root, true).unwrap();
+        assert_eq!(third.written.len(), files().len() - 1);
+        assert_eq!(third.kept, [Path::new(IGNORE_FILE)]);
         let sources = Sources {
             directory: root.to_owned(),
             home: crate::paths::Home::from_variables(|name| {
@@ -113,6 +142,24 @@ mod tests {
         assert!(found.is_empty(), "{found}");
         let setup = setup::Setup::load(sources).unwrap();
         assert_eq!(setup.loaded.config.store.path, root.join(".unisono"));
+    }
+
+    #[test]
+    fn the_store_is_excluded_from_git_and_lines_of_a_person_stay() {
+        for (before, after) in rows! {
+            ("", IGNORE.to_owned()),
+            ("/target", format!("/target\n{IGNORE}")),
+            ("/target\n", format!("/target\n{IGNORE}")),
+            (".unisono/\r\n/target", ".unisono/\r\n/target".to_owned()),
+        } {
+            let directory = tempfile::tempdir().unwrap();
+            let file = directory.path().join(IGNORE_FILE);
+            fs::write(&file, before).unwrap();
+            for force in [false, true] {
+                write(directory.path(), force).unwrap();
+                assert_eq!(fs::read_to_string(&file).unwrap(), after, "{before:?}");
+            }
+        }
     }
 
     #[test]

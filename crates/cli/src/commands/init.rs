@@ -22,7 +22,7 @@ pub(crate) struct Args {
     /// The project's directory; created if missing
     #[arg(default_value = ".")]
     directory: PathBuf,
-    /// Overwrites existing files
+    /// Overwrites existing files, except .gitignore
     #[arg(long)]
     force: bool,
 }
