@@ -1,6 +1,7 @@
 //! The conversion of a key.
 
 use std::io;
+use std::ops::RangeInclusive;
 
 use super::delegating;
 use super::source::Agent;
@@ -63,6 +64,8 @@ pub(super) const NOTHING_TO_PERMIT: &str = "agents do not change files or run co
 /// Why the effort of a model does not carry over.
 pub(super) const NO_EFFORT: &str = "reasoning effort is not set per agent";
 pub(super) const DELEGATE: &str = "delegate";
+/// The longest time of an attempt: a year.
+const LONGEST_SECONDS: f64 = 31_536_000.0;
 /// The maximum length of a description.
 const DESCRIPTION_CHARS: usize = 1_000;
 
@@ -164,7 +167,7 @@ impl Importer<'_> {
             Rule::Delegation | Rule::Dropped => {}
             Rule::Number(name) => match key
                 .number()
-                .filter(|n| n.fract() == 0.0 && *n >= min_value(name))
+                .filter(|n| n.fract() == 0.0 && values(name).contains(n))
             {
                 Some(n) => draft.number(name, n),
                 None => key.note_lost(draft, "it is not a number that is valid here"),
@@ -364,19 +367,22 @@ pub(super) fn key_change(key: &str, line: Option<u32>, reason: &str) -> KeyChang
     }
 }
 
-/// The minimum value of a key.
-fn min_value(key: &str) -> f64 {
-    if key == "retries" { 0.0 } else { 1.0 }
+/// The values of a key that a definition may have.
+fn values(key: &str) -> RangeInclusive<f64> {
+    match key {
+        "retries" => 0.0..=100.0,
+        _ => 1.0..=f64::from(u32::MAX),
+    }
 }
 
 fn time(seconds: f64, key: &SourceKey<'_>, draft: &mut Draft) {
     match key
         .number()
         .map(|n| (n * seconds).round())
-        .filter(|n| *n >= 1.0)
+        .filter(|n| (1.0..=LONGEST_SECONDS).contains(n))
     {
         Some(seconds) => draft.timeout_seconds = Some(seconds),
-        None => key.note_lost(draft, "it is not a duration"),
+        None => key.note_lost(draft, "it is not a duration of a second to a year"),
     }
 }
 
@@ -468,4 +474,52 @@ pub(super) fn id(name: &str) -> String {
     let mapped: String = plain.chars().map(kept).collect();
     let parts: Vec<&str> = mapped.split('-').filter(|part| !part.is_empty()).collect();
     parts.join("-").trim_start_matches('_').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use unisono_model::catalogue::Catalogue;
+
+    use super::*;
+
+    #[test]
+    fn numbers_that_no_definition_may_have_are_lost() {
+        let catalogue = Catalogue::built_in().unwrap();
+        let (names, refused_skills) = (BTreeSet::new(), BTreeMap::new());
+        let importer = Importer {
+            format: Format::CrewAi,
+            known: LocalNames {
+                catalogue: &catalogue,
+                servers: &names,
+                skills: &names,
+                refused_skills: &refused_skills,
+                agents: &names,
+            },
+            include: &|_| Err(io::ErrorKind::NotFound.into()),
+        };
+        let (calls, retries) = (Rule::Number("max_model_calls"), Rule::Number("retries"));
+        for (rule, number, lost) in [
+            (calls, 1.0, 0),
+            (calls, 0.0, 1),
+            (calls, 1e10, 1),
+            (retries, 0.0, 0),
+            (retries, 100.0, 0),
+            (retries, 101.0, 1),
+            (Rule::Minutes, 525_600.0, 0),
+            (Rule::Minutes, 999_999.0, 1),
+            (Rule::Seconds, 0.1, 1),
+            (Rule::Seconds, f64::INFINITY, 1),
+        ] {
+            let (mut draft, value) = (Draft::new("a"), Value::Float(number));
+            let key = SourceKey {
+                key: "key",
+                line: None,
+                value: &value,
+            };
+            importer.apply(rule, &key, &mut draft).unwrap();
+            assert_eq!(draft.lost.len(), lost, "{rule:?} {number}");
+        }
+    }
 }
