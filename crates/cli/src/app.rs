@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::path::Path;
 use std::pin::Pin;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use unisono::Local;
@@ -49,6 +50,8 @@ pub(crate) struct App {
     verb: Verb,
     /// Whether the store was already announced.
     said_store: AtomicBool,
+    /// Why this process cannot ask the model of a flag: only a daemon may know that model.
+    unknown_model: OnceLock<Problem>,
 }
 
 impl App {
@@ -59,6 +62,7 @@ impl App {
             global,
             verb,
             said_store: AtomicBool::new(false),
+            unknown_model: OnceLock::new(),
         }
     }
 
@@ -104,7 +108,10 @@ impl App {
             return Err(found.into());
         }
         match Setup::load(sources) {
-            Ok(setup) if self.has_daemon(&setup) => Ok(setup.with_request_overrides(all)),
+            Ok(setup) if self.has_daemon(&setup) => {
+                self.unknown_model.get_or_init(|| found.into());
+                Ok(setup.with_request_overrides(all))
+            }
             _ => Err(found.into()),
         }
     }
@@ -284,6 +291,10 @@ impl App {
         self.announce_store(setup);
         let held = match local::open_configured(&setup.loaded.config).await {
             Ok(opened) => {
+                // The daemon has ended, perhaps without removing its file.
+                if let Some(problem) = self.unknown_model.get() {
+                    return Err(problem.clone());
+                }
                 self.report_opening(&opened);
                 return Ok(Ok(Place::Process(opened)));
             }

@@ -117,6 +117,10 @@ fn a_file_that_a_killed_daemon_left_is_not_believed() {
     let daemon = Daemon::start(&place);
     daemon.kill();
     assert!(place.path("data/unisono/daemon.json").exists());
+    // Only a daemon could know this model.
+    let file = example();
+    let run = ["run", &file, "--model", "nobody/model"];
+    place.call(&run).expect(2).says(&["provider `nobody`"]);
     let going = place.held();
     let pid = format!("is held by pid {}", going.id());
     place.call(&["sessions", "list"]).expect(1).says(&[&pid]);
