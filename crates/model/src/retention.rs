@@ -93,6 +93,8 @@ pub enum Error {
 pub fn parse(jsonl: &str, messages: u32) -> Result<Vec<Probe>, Error> {
     let mut ids = BTreeSet::new();
     let mut probes = Vec::new();
+    // Editors on Windows begin a file with a mark.
+    let jsonl = jsonl.trim_start_matches('\u{feff}');
     for (index, text) in jsonl.lines().enumerate() {
         if text.trim().is_empty() {
             continue;
@@ -299,6 +301,12 @@ mod tests {
     const PROBES: &str = r#"{"id":"a","category":"fact","question":"?","subject":["Port","listener"],"answer":["5433"],"ordinals":[1]}
 
 {"id":"b","category":"task","question":"?","subject":["backup"],"answer":["Ines"],"ordinals":[2]}"#;
+
+    #[test]
+    fn a_file_of_windows_has_the_same_probes() {
+        let text = format!("\u{feff}{}", PROBES.replace('\n', "\r\n"));
+        assert_eq!(parse(&text, 2), parse(PROBES, 2));
+    }
 
     #[test]
     fn one_passage_must_contain_answer_and_subject() {
