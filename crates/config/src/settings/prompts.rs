@@ -87,14 +87,16 @@ fn check(prompts: &Prompts, name: &str, place: Place, key: &str, found: &mut Dia
     }
 }
 
-/// The prompt files of a directory with their names, sorted; empty without the directory.
+/// The prompt files of a directory with their names, sorted; empty without the directory. As with
+/// agents, hidden files, such as locks of editors, and a `README.md` are not among them.
 fn files(directory: &Path) -> Vec<(String, PathBuf)> {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
     let named = entries.filter_map(|entry| {
         let path = entry.path();
         let is_prompt = path.extension().is_some_and(|end| end == "md");
         let name = path.file_stem()?.to_str()?.to_owned();
-        is_prompt.then_some((name, path))
+        let is_other = name.starts_with('.') || name.eq_ignore_ascii_case("readme");
+        (is_prompt && !is_other).then_some((name, path))
     });
     let mut files: Vec<_> = named.collect();
     files.sort();

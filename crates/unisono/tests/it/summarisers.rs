@@ -25,7 +25,11 @@ fn prompts_are_found_by_name_and_by_path() {
         "not read: {{oops}}",
     )
     .file("home/.config/unisono/prompts/general.md", PROMPT)
-    .file("home/.config/unisono/prompts/notes.txt", "no prompt");
+    .file("home/.config/unisono/prompts/notes.txt", "no prompt")
+    .file("project/config/prompts/README.md", "no prompt");
+    // Emacs marks a file with changes so.
+    let mark = sandbox.path("project/config/prompts/.#terse.md");
+    std::os::unix::fs::symlink("ada@host.17", mark).unwrap();
     // A file that another of its name hides must be right all the same.
     assert_eq!(
         sandbox.check(),
