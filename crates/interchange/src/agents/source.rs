@@ -35,8 +35,7 @@ pub(super) fn parse(path: &Path, text: &str) -> Result<Document, Error> {
     let read = match ending.unwrap_or_default() {
         "toml" => document::from_toml(origin, text).map(whole),
         "yaml" | "yml" => document::from_yaml(origin, text).map(whole),
-        // JSON without comments is YAML.
-        "json" | "jsonc" => document::from_yaml(origin, &without_comments(text)).map(whole),
+        "json" | "jsonc" => document::from_yaml(origin, &json_as_yaml(text)).map(whole),
         _ => match document::from_markdown(origin.clone(), text) {
             Ok((table, body)) => Ok(Document {
                 table,
@@ -100,8 +99,9 @@ fn without_position(mut entry: Entry) -> Entry {
     entry
 }
 
-/// Replaces comments in JSON by spaces, so that positions do not change.
-fn without_comments(text: &str) -> String {
+/// JSON as YAML: spaces in place of comments and tabs, and a character in place of the two escapes
+/// of its UTF-16.
+fn json_as_yaml(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let (mut quoted, mut escaped) = (false, false);
     let mut rest = text;
@@ -121,6 +121,11 @@ fn without_comments(text: &str) -> String {
             continue;
         }
         if quoted && !escaped && c == '\\' {
+            if let Some(c) = surrogate_pair(rest) {
+                out.push(c);
+                rest = &rest[PAIR_BYTES..];
+                continue;
+            }
             escaped = true;
         } else {
             quoted ^= c == '"' && !escaped;
@@ -133,14 +138,43 @@ fn without_comments(text: &str) -> String {
     out
 }
 
+/// The length of two escapes such as `\ud83d\ude00`.
+const PAIR_BYTES: usize = 12;
+
+/// The character of the two escapes at the beginning.
+fn surrogate_pair(text: &str) -> Option<char> {
+    let (first, second) = text.get(..PAIR_BYTES)?.split_at_checked(PAIR_BYTES / 2)?;
+    let unit = |escape: &str| u16::from_str_radix(escape.strip_prefix("\\u")?, 16).ok();
+    let mut pair = char::decode_utf16([unit(first)?, unit(second)?]);
+    let c = pair.next()?.ok()?;
+    pair.next().is_none().then_some(c)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
+    fn characters_that_json_escapes_in_utf16_are_read() {
+        for (written, expected) in [
+            (r#""\ud83d\uDE00 \u00e9 \\ud83d""#, Some("😀 é \\ud83d")),
+            (r#""\\\ud83d\ude00\" x""#, Some("\\😀\" x")),
+            (r#""\u00e9\u00e9""#, Some("éé")),
+            (r#""\ud83d""#, None),
+            (r#""\ud83d\u00e9""#, None),
+        ] {
+            let text = format!("{{\"a\": {written}}}");
+            let read = parse(Path::new("opencode.json"), &text).ok();
+            let value = read.map(|document| document.table.get("a").unwrap().value.clone());
+            let text = value.as_ref().and_then(Value::as_text);
+            assert_eq!(text, expected, "{written}");
+        }
+    }
+
+    #[test]
     fn comments_are_removed_and_texts_kept() {
         let json = "{ // one\n\t\"a\": \"x // \\\" y\", /* two\n */ \"b\": 1 }";
-        let plain = without_comments(json);
+        let plain = json_as_yaml(json);
         assert!(
             plain.contains("\"x // \\\" y\"") && !plain.contains("one") && !plain.contains("two")
         );
