@@ -318,7 +318,7 @@ fn target(text: Option<&str>) -> Result<Target, String> {
         }
         return Ok(Target::Label {
             name: name.to_owned(),
-            value: value.to_owned(),
+            value: value.trim().to_owned(),
         });
     }
     // A part of an id is enough, and `latest` is the newest session.
@@ -330,5 +330,30 @@ fn target(text: Option<&str>) -> Result<Target, String> {
         false => Err(format!(
             "`{text}` is not a session: write `new`, `label=value`, or the id of a session"
         )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blanks_around_a_label_and_its_value_are_no_part_of_them() {
+        let label = |name: &str, value: &str| {
+            Ok(Target::Label {
+                name: name.to_owned(),
+                value: value.to_owned(),
+            })
+        };
+        for (text, expected) in [
+            ("channel=ops", label("channel", "ops")),
+            (" channel = ops ", label("channel", "ops")),
+            ("channel = two words", label("channel", "two words")),
+            ("channel=", label("channel", "")),
+            ("formula=a=b", label("formula", "a=b")),
+            (" new ", Ok(Target::New)),
+        ] {
+            assert_eq!(target(Some(text)), expected, "{text:?}");
+        }
     }
 }
