@@ -115,6 +115,7 @@ impl Roster {
         let mut sources = files::collect(loaded, &mut found);
         for source in &mut sources {
             source.take_skills(&skills, &mut found);
+            source.output_schema = output_schema::schema_text(source, &mut found);
         }
         Roster::define(sources.into(), skills.into(), loaded, found)
     }

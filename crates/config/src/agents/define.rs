@@ -12,7 +12,7 @@ use unisono_model::media::Accepts;
 use unisono_session::agent::{AgentKind, Command, ContextMode, Definition, OnFailure, PrefixMode};
 
 use super::files::Source;
-use super::{acp, http, output_schema, pipeline, tools};
+use super::{acp, http, pipeline, tools};
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::document::Value;
 use crate::schema::duration_ms;
@@ -53,7 +53,7 @@ impl Setting<'_> {
                 Some("own") => PrefixMode::Own,
                 _ => PrefixMode::Shared,
             },
-            output_schema: output_schema::schema_text(source, found),
+            output_schema: source.output_schema.clone(),
             temperature_milli: temperature_milli(source),
             cache_warm: match source.text("cache_warm") {
                 Some("prewarm") => CacheWarm::Prewarm,

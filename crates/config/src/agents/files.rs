@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use unisono_context::AgentId;
 
@@ -42,6 +43,8 @@ pub(super) struct Source {
     pub(super) table: Table,
     /// The text of its skills, which follows its instructions.
     pub(super) skills: String,
+    /// The schema of its answers, which may be a file.
+    pub(super) output_schema: Option<Arc<str>>,
 }
 
 /// An item of a list of texts.
@@ -161,6 +164,7 @@ fn overlay(loaded: &Loaded, all: &mut BTreeMap<AgentId, Source>, found: &mut Dia
                     place: place.clone(),
                     table: table.clone(),
                     skills: String::new(),
+                    output_schema: None,
                 };
                 all.insert(id, source);
             }
@@ -296,6 +300,7 @@ fn read(
         place: whole,
         table,
         skills: String::new(),
+        output_schema: None,
     })
 }
 

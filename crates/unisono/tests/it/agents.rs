@@ -2,6 +2,7 @@
 
 use unisono::ask::Ask;
 use unisono_config::agents::DEFAULT_TOOLS;
+use unisono_config::settings::{Override, SessionOverrides};
 use unisono_context::Tokens;
 use unisono_context::call::CacheWarm;
 use unisono_model::calibration::Calibrations;
@@ -111,6 +112,17 @@ fn an_output_schema_is_a_table_or_json_or_a_file() {
     let list = list.file("project/schemas/answer.json", "[1]");
     insta::assert_snapshot!(list.check(), @"agents/a.toml:2:17: error: agent `a`: answer.json: `output_schema` is not a JSON object: it does not begin with `{`");
     assert_eq!(of(with_agent("a.toml", "description = \"x\"\n")), None);
+
+    // The settings of a session or a request read no file again.
+    let replaced = with_agent("a.toml", &agent("\"answer.json\""));
+    let replaced = replaced.file("project/answer.json", schema);
+    let setup = replaced.setup();
+    let replaced = replaced.file("project/answer.json", "{ half");
+    let faster = Override::new("the request", "turn.timeout_seconds", "6");
+    let changed = setup.with(&SessionOverrides::default(), &[faster]).unwrap();
+    let kept = changed.roster.get("a").unwrap();
+    assert_eq!(kept.output_schema.as_deref(), Some(schema));
+    assert!(replaced.load().is_err());
 
     for (schema, says) in rows! {
         ("{ type = \"objekt\" }", "can be checked: /type: \"objekt\" is not valid"),
