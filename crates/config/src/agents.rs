@@ -194,6 +194,11 @@ impl Roster {
         files::of_agent(loaded, id.as_str())
     }
 
+    /// The files with the schemas of answers.
+    pub(crate) fn schema_files(&self) -> impl Iterator<Item = std::path::PathBuf> {
+        self.sources.iter().filter_map(output_schema::file)
+    }
+
     /// The names of the skills that an agent's definition has.
     pub fn skills_of(&self, id: &AgentId) -> Vec<String> {
         let source = self.sources.iter().find(|source| source.id == *id);

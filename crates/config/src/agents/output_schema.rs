@@ -1,6 +1,6 @@
 //! The JSON schema of an agent's answers: a table of its definition, JSON text, or a file.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::value::RawValue;
@@ -13,6 +13,12 @@ use crate::document::{Table, Value};
 use crate::schema::is_inline_schema;
 
 const KEY: &str = "output_schema";
+
+/// The file with the schema, if it is in one.
+pub(super) fn file(source: &Source) -> Option<PathBuf> {
+    let text = source.text(KEY)?;
+    (!is_inline_schema(text)).then(|| text.into())
+}
 
 /// The schema as JSON text, keys in their written order: models answer in that order. None if there
 /// is no schema, or an invalid one, which is reported.

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-use super::files;
+use super::{Roster, files};
 use crate::settings::Loaded;
 use crate::skills;
 
@@ -16,10 +16,11 @@ use crate::skills;
 pub struct FileStates(BTreeMap<PathBuf, (u64, Option<SystemTime>)>);
 
 impl FileStates {
-    /// The current files of agents, skills and settings. Reads directories: not for an async
-    /// thread.
-    pub fn now(loaded: &Loaded) -> FileStates {
+    /// The current files of agents, the schemas of these definitions, skills and settings. Reads
+    /// directories: not for an async thread.
+    pub fn now(loaded: &Loaded, roster: &Roster) -> FileStates {
         let all = files::of_agents(loaded).into_iter();
+        let all = all.chain(roster.schema_files());
         let all = all.chain(loaded.sources().files());
         let seen = all.filter_map(|path| {
             let about = std::fs::metadata(&path).ok()?;
@@ -53,10 +54,14 @@ mod tests {
             home: Home::from_variables(move |_| Some(home.clone())),
             ..Sources::default()
         };
+        std::fs::write(at("answer.json"), "{}").unwrap();
+        let answers = "description = \"x\"\noutput_schema = \"answer.json\"\n";
+        std::fs::write(at("agents/answers.toml"), answers).unwrap();
         let loaded = settings::load(sources).unwrap();
-        let mut last = FileStates::now(&loaded);
+        let (roster, _) = Roster::load(&loaded).unwrap();
+        let mut last = FileStates::now(&loaded, &roster);
         let mut is_noticed = || {
-            let now = FileStates::now(&loaded);
+            let now = FileStates::now(&loaded, &roster);
             std::mem::replace(&mut last, now.clone()) != now
         };
         assert!(!is_noticed());
@@ -66,6 +71,8 @@ mod tests {
         std::fs::write(at("agents/a.md"), "three").unwrap();
         assert!(is_noticed());
         std::fs::write(at("config/unisono.toml"), "[agents]\n").unwrap();
+        assert!(is_noticed());
+        std::fs::write(at("answer.json"), "{\"type\": \"object\"}").unwrap();
         assert!(is_noticed());
         for other in ["agents/.a.md.swp", "agents/README.md", "agents/notes.txt"] {
             std::fs::write(at(other), "x").unwrap();

@@ -115,7 +115,8 @@ impl Local {
         loop {
             tokio::time::sleep(every).await;
             let setup = self.setup();
-            let look = tokio::task::spawn_blocking(move || FileStates::now(&setup.loaded));
+            let look =
+                tokio::task::spawn_blocking(move || FileStates::now(&setup.loaded, &setup.roster));
             let Ok(now) = look.await else { continue };
             // A file that is being written is not read yet.
             if now != read && now == last {
