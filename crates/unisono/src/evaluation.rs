@@ -25,7 +25,7 @@ use unisono_session::State;
 use unisono_session::agent::{AgentKind, Definition, Team};
 use unisono_session::event::{Outcome, SummaryOptions, Work};
 use unisono_session::machine::{Import, NewTurn};
-use unisono_session::state::MAIN;
+use unisono_session::state::{MAIN, Settings};
 use uuid::Uuid;
 
 use crate::ask::{self, Ask};
@@ -176,7 +176,8 @@ impl Evaluation {
         })
     }
 
-    /// Compacts the conversation's branch `main`, without its existing summaries.
+    /// Compacts the conversation's branch `main` with its full messages: without its settings and
+    /// earlier compactions.
     ///
     /// # Errors
     /// The conversation is empty, the compaction fails, or the runtime does.
@@ -190,7 +191,9 @@ impl Evaluation {
         let mut import = Import {
             session: Some(SessionId::new(Uuid::now_v7())),
             branches: vec![(MAIN.into(), head)],
+            settings: Settings::default(),
             checkpoints: Vec::new(),
+            alterations: Vec::new(),
             ..conversation.clone()
         };
         let work = match how {

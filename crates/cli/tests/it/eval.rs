@@ -177,6 +177,56 @@ fn texts_are_measured_as_a_model_sees_them_and_within_their_size() {
 }
 
 #[test]
+fn a_session_that_was_compacted_is_measured_like_its_messages() {
+    let place = Place::new();
+    let id = |n: usize| format!("00000000-0000-7000-8000-{n:012x}");
+    let filler = "Nothing else of note was said about the weather or the harbour. ".repeat(6);
+    let messages = (0..40).map(|n| {
+        let text = format!("{filler}Ledger {n} is in docs/ledger-{n}.md.");
+        let role = ["user", "assistant"][n % 2];
+        serde_json::json!({"type": "message", "id": id(n), "role": role,
+            "at": "2025-01-01T09:00:00Z", "parts": [{"type": "text", "text": text}]})
+    });
+    let messages: Vec<String> = messages.map(|line| line.to_string()).collect();
+    let shortened = (0..40).map(|n| {
+        serde_json::json!({"type": "truncated", "message": id(n), "target_chars": 40}).to_string()
+    });
+    let shortened: Vec<String> = shortened.collect();
+    let talk = |settings: Value, more: &[String]| {
+        let session = serde_json::json!({"type": "session", "unisono": 1, "settings": settings});
+        let session = session.to_string();
+        let lines = [std::slice::from_ref(&session), &messages, more];
+        lines.concat().join("\n")
+    };
+    place.write("plain.jsonl", talk(serde_json::json!({}), &[]));
+    // The settings name an agent of the machine that wrote the file.
+    let settings = serde_json::json!({"turn.lead": "elsewhere"});
+    place.write("compacted.jsonl", talk(settings, &shortened));
+    let probe = r#"{"id":"l","category":"name","question":"Where is ledger 39?","subject":["Ledger 39"],"answer":["ledger-39.md"],"ordinals":[40]}"#;
+    place.write("probes.jsonl", probe);
+    let measured = |talk: &str| -> Vec<Value> {
+        let args = [
+            "eval",
+            "compaction",
+            talk,
+            "--probes",
+            "probes.jsonl",
+            "--sizes",
+            "4",
+            "--presets",
+            "truncate,checkpoint",
+        ];
+        let report = place.json(&args);
+        let rows = report["sizes"][0]["rows"].as_array().unwrap().iter();
+        rows.map(|row| {
+            serde_json::json!([row["name"], row["tokens"], row["retained"], row["error"]])
+        })
+        .collect()
+    };
+    assert_eq!(measured("compacted.jsonl"), measured("plain.jsonl"));
+}
+
+#[test]
 fn the_chart_is_one_file_that_needs_nothing_else() {
     let (conversation, probes) = files("field-research");
     let place = Place::new();
