@@ -1,13 +1,12 @@
 //! Bytes that arrive once and are read several times: a few in memory, more in a file without a
-//! name in the store's directory. Only its owner can read the file, and it disappears with the
-//! process.
+//! name in the store's directory, or in the system's temporary directory if there is no store yet.
+//! Only its owner can read the file, and it disappears with the process.
 
 use std::fs::File;
 use std::io::{self, Cursor, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
-use unisono_store::private;
 
 /// Maximum bytes in memory.
 const MEMORY_BYTES: usize = 1 << 20;
@@ -52,8 +51,7 @@ impl Write for Spool {
         if let (None, Some(directory)) = (&self.file, &self.directory)
             && self.memory.len() + bytes.len() > MEMORY_BYTES
         {
-            private::create_dir_all(directory)?;
-            let mut file = tempfile::tempfile_in(directory)?;
+            let mut file = tempfile::tempfile_in(directory).or_else(|_| tempfile::tempfile())?;
             file.write_all(&std::mem::take(&mut self.memory))?;
             self.file = Some(file);
         }
@@ -116,7 +114,14 @@ mod tests {
     fn what_is_much_is_in_a_file_that_has_no_name() {
         let place = tempfile::tempdir().unwrap();
         let directory = place.path().join("store");
-        for (many, is_file) in [(1_000, false), (3_000_000, true)] {
+        for (many, is_file, is_there) in [
+            (1_000, false, false),
+            (3_000_000, true, false),
+            (3_000_000, true, true),
+        ] {
+            if is_there {
+                std::fs::create_dir(&directory).unwrap();
+            }
             let mut spool = Spool::new(Some(&directory));
             let part = vec![b'x'; many / 2];
             spool.write_all(&part).unwrap();
@@ -130,7 +135,7 @@ mod tests {
                 spooled.read_to_end(&mut read).unwrap();
                 assert!(read.len() == many && read.iter().all(|byte| *byte == b'x'));
             }
-            assert_eq!(directory.exists(), is_file);
+            assert_eq!(directory.exists(), is_there, "it is not made");
         }
         assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 0);
     }
