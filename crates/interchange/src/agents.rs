@@ -87,6 +87,9 @@ pub enum Error {
     /// It cannot be read.
     #[error("cannot be read: {0}")]
     Io(#[from] io::Error),
+    /// It is a directory that this user may not read.
+    #[error("this directory cannot be searched: permission denied")]
+    Closed,
     /// The file is too large.
     #[error("has {0} bytes; a definition has {FILE_CAP_BYTES} at most")]
     TooLarge(u64),
@@ -112,9 +115,9 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether the file is not an agent's definition.
+    /// Whether there is no agent's definition.
     pub const fn is_no_agent(&self) -> bool {
-        matches!(self, Error::NoFrontMatter | Error::Unknown)
+        matches!(self, Error::Closed | Error::NoFrontMatter | Error::Unknown)
     }
 }
 
@@ -141,9 +144,12 @@ pub type Agents = Vec<Result<ConvertedAgent, Error>>;
 /// # Errors
 /// The file cannot be read, or has no agents.
 pub fn read(path: &Path, format: Option<Format>, known: LocalNames<'_>) -> Result<Agents, Error> {
-    let bytes = std::fs::metadata(path)?.len();
-    if bytes > FILE_CAP_BYTES {
-        return Err(Error::TooLarge(bytes));
+    let about = std::fs::metadata(path)?;
+    if about.is_dir() {
+        return Err(Error::Closed);
+    }
+    if about.len() > FILE_CAP_BYTES {
+        return Err(Error::TooLarge(about.len()));
     }
     let text = std::fs::read_to_string(path)?;
     let include = |name: &str| {

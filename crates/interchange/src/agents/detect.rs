@@ -27,7 +27,8 @@ const PLACES: [(&str, Format); 5] = [
     (".gemini", Format::Gemini),
 ];
 
-/// The files below a directory that may define agents, by name. Links are not followed.
+/// The files below a directory that may define agents, and the directories there that this user may
+/// not read, by name. Links are not followed.
 pub fn find(directory: &Path) -> io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     let own = directory.canonicalize()?;
@@ -48,7 +49,10 @@ fn search(directory: &Path, own: &Path, depth: usize, found: &mut Vec<PathBuf>) 
             .to_string_lossy()
             .into_owned();
         if kind.is_dir() && depth < DEPTH && !SKIPPED.contains(&name.as_str()) {
-            search(&path, own, depth + 1, found)?;
+            match search(&path, own, depth + 1, found) {
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => found.push(path),
+                searched => searched?,
+            }
         } else if kind.is_file() && may_define(&own.join(&path), &name, depth == 0) {
             found.push(path);
         }
@@ -156,6 +160,9 @@ fn by_keys(has: &dyn Fn(&str) -> bool) -> Option<Format> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     #[test]
@@ -165,6 +172,24 @@ mod tests {
         std::fs::create_dir_all(&config).unwrap();
         std::fs::write(config.join("agents.yaml"), "a: {}").unwrap();
         assert_eq!(find(place.path()).unwrap(), [config.join("agents.yaml")]);
+    }
+
+    #[test]
+    fn a_directory_of_another_user_hides_no_agents_beside_it() {
+        let place = tempfile::tempdir().unwrap();
+        let at = |path: &str| place.path().join(path);
+        fs::create_dir_all(at(".claude/agents")).unwrap();
+        fs::write(at(".claude/agents/a.md"), "").unwrap();
+        let closed = at("data");
+        fs::create_dir(&closed).unwrap();
+        fs::set_permissions(&closed, Permissions::from_mode(0)).unwrap();
+        let expected = match fs::read_dir(&closed) {
+            // The administrator may read all.
+            Ok(_) => vec![at(".claude/agents/a.md")],
+            Err(_) => vec![at(".claude/agents/a.md"), closed.clone()],
+        };
+        assert_eq!(find(place.path()).unwrap(), expected);
+        fs::set_permissions(&closed, Permissions::from_mode(0o700)).unwrap();
     }
 
     #[test]

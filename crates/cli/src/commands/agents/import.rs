@@ -30,8 +30,8 @@ Examples:
 
 JSON: agents [{agent, format, from, file, text, state (written, would_write, exists, twice), lost
 [{key, line, reason}], changed [{key, line, reason}]}], problems [{file, reason}], skipped [{file,
-reason}]: files of a directory that are not agents, reload (as for `agents reload`; null: nothing
-was written).";
+reason}]: files of a directory that are not agents, and directories that cannot be searched, reload
+(as for `agents reload`; null: nothing was written).";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
