@@ -36,7 +36,7 @@ pub(crate) struct Args {
     /// The branch, for formats that hold one
     #[arg(long)]
     branch: Option<String>,
-    /// Writes to a file that does not exist yet, instead of stdout
+    /// Writes to a file that does not exist yet; `-` is standard output, the default
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Writes the whole store to this file
@@ -61,7 +61,11 @@ async fn one(app: &App, service: &dyn Service, args: &Args) -> Result<()> {
         branch: args.branch.clone(),
     };
     let text = service.export(&session, &query).await?;
-    let Some(file) = &args.output else {
+    let file = args
+        .output
+        .as_deref()
+        .filter(|file| *file != Path::new("-"));
+    let Some(file) = file else {
         app.out.bytes(text.as_bytes());
         return Ok(());
     };

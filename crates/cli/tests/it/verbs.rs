@@ -37,6 +37,8 @@ fn an_export_comes_back_as_it_was() {
     place.json(&["compact", "--yes"]);
     let first = place.json(&["context"]);
     let text = place.call(&["export"]).expect(0).stdout;
+    let same = place.call(&["export", "-o", "-"]).expect(0).stdout;
+    assert!(same == text && !place.path("-").exists());
     place.write("export.jsonl", &text);
     let id = first["session"].as_str().unwrap();
     let refused = place.call(&["import", "export.jsonl"]).expect(2);
