@@ -25,6 +25,7 @@ mod likeness;
 mod openai_chat;
 mod openai_responses;
 mod refusal;
+mod schemas;
 mod tail;
 #[cfg(test)]
 mod tests;

@@ -33,7 +33,7 @@ use super::contents::{self, Contents, Opening, Side};
 use super::exchange::{Answer, Ids, Step, steps};
 use super::tail::assignment;
 use super::turns::{File, Piece};
-use super::{Head, Mode, Sending, calls};
+use super::{Head, Mode, Sending, calls, schemas};
 use crate::language::Request;
 use crate::media::Accepts;
 use crate::prompt::json::{self, Json};
@@ -162,10 +162,11 @@ fn tools(json: &mut Json, tools: &[ToolSpec], answer: Option<&str>, breakpoint: 
     json.list(
         tools.iter().chain(&answer).enumerate(),
         |json, (at, tool)| {
+            let (description, arguments) = schemas::described(tool);
             json.raw(r#"{"name":"#).string(&tool.name);
-            json.raw(r#","description":"#).string(&tool.description);
+            json.raw(r#","description":"#).string(&description);
             json.raw(r#","input_schema":"#)
-                .raw(&input_schema(&tool.input_schema));
+                .raw(&input_schema(&arguments));
             if breakpoint && at == last {
                 json.raw(BREAKPOINT);
             }

@@ -23,7 +23,7 @@ use super::openai_chat::messages::{self, Messages};
 use super::openai_chat::{sampling, schema};
 use super::tail::assignment;
 use super::turns::{File, Piece, Speaker, Turn, result_text, turns};
-use super::{Head, Mode, Sending, calls};
+use super::{Head, Mode, Sending, calls, schemas};
 use crate::language::Request;
 use crate::media::Accepts;
 use crate::prompt::json::Json;
@@ -111,10 +111,11 @@ fn tools(json: &mut Json, tools: &[ToolSpec]) {
         return;
     }
     json.raw(r#","tools":"#).list(tools, |json, tool| {
+        let (description, arguments) = schemas::described(tool);
         json.raw(r#"{"type":"function","name":"#).string(&tool.name);
-        json.raw(r#","description":"#).string(&tool.description);
+        json.raw(r#","description":"#).string(&description);
         json.raw(r#","parameters":"#)
-            .raw(&schema::parameters(&tool.input_schema))
+            .raw(&schema::parameters(&arguments))
             .raw(r#","strict":false}"#);
     });
 }

@@ -25,11 +25,15 @@ fn asking(client_options: ClientOptions, wrap_up: bool) -> Request {
     }
 }
 
-/// The field of a body about tools that have to be called.
-fn insists(dialect: Dialect, request: &Request) -> Value {
+fn whole_body(dialect: Dialect, request: &Request) -> Value {
     let mut body = head_bytes(dialect, "m", request, false, Accepts::default());
     body.extend(dialect.tail(request, &SENDING));
-    let body: Value = serde_json::from_slice(&body).unwrap();
+    serde_json::from_slice(&body).unwrap()
+}
+
+/// The field of a body about tools that have to be called.
+fn insists(dialect: Dialect, request: &Request) -> Value {
+    let body = whole_body(dialect, request);
     let key = match dialect {
         Dialect::Gemini => "toolConfig",
         _ => "tool_choice",
@@ -86,5 +90,34 @@ fn a_client_may_insist_on_a_call_of_its_tool() {
             "{:?}, last: {wrap_up}",
             request.client_options
         );
+    }
+}
+
+/// A tool of a server with a schema that is refused as it is.
+#[test]
+fn the_schemas_of_tools_have_a_form_that_providers_accept() {
+    let schema =
+        r#"{"type":"object","properties":{"all":{"type":"array"}},"anyOf":[{"required":["all"]}]}"#;
+    let mut request = asking(ClientOptions::default(), false);
+    request.tools = [ToolSpec::new("open", "Opens.", schema)].into();
+    let properties = |all: Value| json!({"type": "object", "properties": {"all": all}});
+    let with_items = properties(json!({"type": "array", "items": {}}));
+    for (dialect, place, expected) in [
+        (
+            Dialect::OpenAiChat,
+            "/tools/0/function/parameters",
+            with_items.clone(),
+        ),
+        (Dialect::OpenAiResponses, "/tools/0/parameters", with_items),
+        (
+            Dialect::Anthropic,
+            "/tools/0/input_schema",
+            properties(json!({"type": "array"})),
+        ),
+    ] {
+        let body = whole_body(dialect, &request);
+        assert_eq!(body.pointer(place), Some(&expected), "{dialect:?}");
+        let whole = body.to_string();
+        assert!(whole.contains(r#"[{\"required\":[\"all\"]}]"#), "{whole}");
     }
 }

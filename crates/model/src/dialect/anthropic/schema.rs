@@ -1,11 +1,9 @@
 //! Output schemas for structured outputs: every object is closed, and numbers and lengths have no
 //! limits. The description has the removed limits in words.
 
-use std::fmt;
-
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
+use crate::dialect::schemas::Members;
 use crate::prompt::json::{self, Json};
 
 /// Keywords the API refuses ("Structured outputs", "JSON Schema limitations").
@@ -120,31 +118,6 @@ fn separate<'j>(out: &'j mut Json, first: &mut bool) -> &'j mut Json {
         out.raw(",");
     }
     out
-}
-
-/// An object's members in their order.
-struct Members<'a>(Vec<(String, &'a RawValue)>);
-
-impl<'de> Deserialize<'de> for Members<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct InOrder;
-        impl<'de> Visitor<'de> for InOrder {
-            type Value = Members<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a JSON object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut members = Vec::new();
-                while let Some(member) = map.next_entry()? {
-                    members.push(member);
-                }
-                Ok(Members(members))
-            }
-        }
-        deserializer.deserialize_map(InOrder)
-    }
 }
 
 #[cfg(test)]

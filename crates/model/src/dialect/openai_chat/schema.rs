@@ -6,14 +6,22 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use crate::dialect::schemas::with_items;
 use crate::prompt::json::{self, Json};
 
 /// A schema for any arguments.
 const ANY: &str = r#"{"type":"object","properties":{}}"#;
 
 /// The schema of a tool's arguments: an object whose `type` is `object` and that has
-/// `properties`, which a tool without arguments may leave out elsewhere.
+/// `properties`, which a tool without arguments may leave out elsewhere. All arrays have `items`.
 pub(in crate::dialect) fn parameters(schema: &str) -> Cow<'_, str> {
+    match with_properties(schema) {
+        Cow::Borrowed(schema) => with_items(schema),
+        Cow::Owned(schema) => Cow::Owned(with_items(&schema).into_owned()),
+    }
+}
+
+fn with_properties(schema: &str) -> Cow<'_, str> {
     #[derive(Deserialize)]
     struct Known<'a> {
         #[serde(rename = "type", borrow)]
