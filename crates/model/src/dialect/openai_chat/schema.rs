@@ -60,9 +60,10 @@ pub(in crate::dialect) fn output(schema: &str) -> Option<Output<'_>> {
     json::is_object(schema).then_some(())?;
     let value: Value = serde_json::from_str(schema).ok()?;
     let is_object = value.get("type") == Some(&Value::from("object"));
+    let is_union = value.get("anyOf").is_some();
     Some(Output {
         schema,
-        strict: is_object && is_strict(&value),
+        strict: is_object && !is_union && is_strict(&value),
     })
 }
 
@@ -105,13 +106,19 @@ fn is_strict(schema: &Value) -> bool {
     if !members.keys().all(|key| STRICT.contains(&&**key)) {
         return false;
     }
+    // A value of any type is not allowed.
+    let is_typed = ["$ref", "anyOf", "type"]
+        .iter()
+        .any(|key| members.contains_key(*key));
+    let has_type = |name: &str| match members.get("type") {
+        Some(Value::Array(kinds)) => kinds.iter().any(|kind| kind == name),
+        kind => kind.is_some_and(|kind| kind == name),
+    };
+    if !is_typed || (has_type("array") && !members.contains_key("items")) {
+        return false;
+    }
     let properties = members.get("properties").and_then(Value::as_object);
-    let is_object = properties.is_some()
-        || match members.get("type") {
-            Some(Value::Array(kinds)) => kinds.iter().any(|kind| kind == "object"),
-            kind => kind.is_some_and(|kind| kind == "object"),
-        };
-    if is_object {
+    if properties.is_some() || has_type("object") {
         let required = members.get("required").and_then(Value::as_array);
         let is_required = |name: &String| {
             required.is_some_and(|names| names.iter().any(|required| required == name))
@@ -189,6 +196,18 @@ mod tests {
                 r#"{"type":"object","properties":{"a":{"type":"string","minLength":1}},"required":["a"],"additionalProperties":false}"#,
             ),
             ("no object", r#"{"type":"array","items":{"type":"string"}}"#),
+            (
+                "a value of any type inside",
+                r#"{"type":"object","properties":{"a":{"title":"A"}},"required":["a"],"additionalProperties":false}"#,
+            ),
+            (
+                "an array of anything",
+                r#"{"type":"object","properties":{"a":{"type":"array"}},"required":["a"],"additionalProperties":false}"#,
+            ),
+            (
+                "alternatives at the top",
+                r#"{"type":"object","properties":{},"additionalProperties":false,"anyOf":[{"type":"string"}]}"#,
+            ),
             (
                 "a boolean inside",
                 r#"{"type":"object","properties":{"a":true},"required":["a"],"additionalProperties":false}"#,
