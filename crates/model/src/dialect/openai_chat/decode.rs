@@ -103,7 +103,7 @@ impl Decoder {
                 self.draft.add(delta)?;
             }
             if let Some(reason) = choice.finish_reason {
-                self.draft.finish(&reason.0);
+                self.draft.finish(&reason.0)?;
             }
         }
         Ok(seen(&self.draft.text[from..]))
@@ -171,6 +171,6 @@ pub(in crate::dialect) fn parse_document(body: &[u8], opened: bool) -> Result<Re
     let choice = choice.ok_or_else(|| Failure::missing("choices[0]"))?;
     let message = choice.message;
     draft.add(message.ok_or_else(|| Failure::missing("choices[0].message"))?)?;
-    draft.finish(&choice.finish_reason.unwrap_or_default().0);
+    draft.finish(&choice.finish_reason.unwrap_or_default().0)?;
     draft.into_reply()
 }

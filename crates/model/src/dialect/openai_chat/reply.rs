@@ -13,6 +13,7 @@ use unisono_context::call::{self, Reply, Stop, ToolCall};
 use crate::dialect::Failure;
 use crate::dialect::borrowed::Str;
 use crate::dialect::counts::tokens;
+use crate::language::Class;
 use crate::prompt::json::Json;
 use crate::think::ThinkSplitter;
 
@@ -207,14 +208,23 @@ impl Draft {
     }
 
     /// Notes why the reply ended.
-    pub(super) fn finish(&mut self, reason: &str) {
+    ///
+    /// # Errors
+    /// The server broke it off.
+    pub(super) fn finish(&mut self, reason: &str) -> Result<(), Failure> {
         self.stop = match reason {
-            "" => return,
-            "length" => Some(Stop::CutOff),
+            "" => return Ok(()),
+            "length" | "max_tokens" | "model_length" => Some(Stop::CutOff),
             "content_filter" => Some(Stop::Refused),
+            // vLLM and SGLang; Mistral and OpenRouter; DeepSeek.
+            "abort" | "error" | "insufficient_system_resource" => {
+                let reason = format!("the server broke off the reply: {reason}");
+                return Err(Failure::new(Class::UNAVAILABLE, reason));
+            }
             // `stop`, `tool_calls`, `function_call`, and values of other servers.
             _ => Some(Stop::Complete),
         };
+        Ok(())
     }
 
     /// A server that uses both keys sends the reasoning twice: only the first key is read.

@@ -208,6 +208,31 @@ fn why_a_reply_ended() {
         (filtered.stop, &*filtered.text),
         (Stop::Refused, "It begins")
     );
+    for (reason, stop) in [
+        ("eos", Stop::Complete),
+        ("max_tokens", Stop::CutOff),
+        ("model_length", Stop::CutOff),
+    ] {
+        let body = ended(reason);
+        assert_eq!(CHAT.parse_document(body.as_bytes()).unwrap().stop, stop);
+    }
+}
+
+/// A reply that ended for this reason.
+fn ended(reason: &str) -> String {
+    format!(r#"{{"choices":[{{"message":{{"content":"It"}},"finish_reason":"{reason}"}}]}}"#)
+}
+
+#[test]
+fn a_reply_that_the_server_broke_off_is_no_answer() {
+    for reason in ["abort", "error", "insufficient_system_resource"] {
+        let whole = CHAT.parse_document(ended(reason).as_bytes()).unwrap_err();
+        assert_eq!(whole.class, Class::UNAVAILABLE, "{reason}");
+        let last = ended(reason).replace("message", "delta");
+        let streamed = fixture::decoded(CHAT, &[&*last, "[DONE]"]).unwrap_err();
+        assert_eq!(streamed, whole);
+        assert!(whole.reason.ends_with(reason), "{}", whole.reason);
+    }
 }
 
 #[test]
