@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 use unisono_context::Tokens;
 use unisono_context::call::{self, Reply, Stop, ToolCall};
@@ -31,6 +32,7 @@ struct Item<'a> {
     name: Option<Str<'a>>,
     #[serde(borrow)]
     arguments: Option<Str<'a>>,
+    encrypted_content: Option<IgnoredAny>,
 }
 
 #[derive(Deserialize)]
@@ -120,7 +122,7 @@ pub(super) fn reply(items: &[&str], usage: Usage, stop: Stop) -> Result<Reply, F
 }
 
 /// The items of a reply, unchanged and without brackets. None: it has only text and calls, is of
-/// another dialect, or its calls have other ids now.
+/// another dialect, its calls have other ids now, or its reasoning is not in it.
 pub(super) fn own(reply: &Reply) -> Option<&str> {
     let verbatim = reply.verbatim.as_deref()?;
     let items: Vec<&RawValue> = serde_json::from_str(verbatim).ok()?;
@@ -129,9 +131,11 @@ pub(super) fn own(reply: &Reply) -> Option<&str> {
     let calls = items.iter().filter(|item| item.kind.0 == "function_call");
     let ids = calls.map(|item| item.call_id.as_ref().map(|id| &*id.0));
     let same = ids.eq(reply.calls.iter().map(|call| Some(&*call.id)));
-    let reasons = items.iter().any(|item| item.kind.0 == "reasoning");
+    let reasons = items.iter().filter(|item| item.kind.0 == "reasoning");
+    let reasons: Vec<&Item<'_>> = reasons.collect();
+    let complete = !reasons.is_empty() && reasons.iter().all(|item| item.has_content());
     let inside = verbatim.trim().strip_prefix('[')?.strip_suffix(']')?;
-    (same && reasons).then_some(inside)
+    (same && complete).then_some(inside)
 }
 
 fn read(raw: &str) -> Result<Item<'_>, Failure> {
@@ -140,6 +144,16 @@ fn read(raw: &str) -> Result<Item<'_>, Failure> {
 
 fn some_arguments(text: &str) -> &str {
     if text.trim().is_empty() { "{}" } else { text }
+}
+
+impl Item<'_> {
+    /// Whether the item has its content. Otherwise the provider looks it up by its id, and does not
+    /// find it, because nothing is stored. A model that is not known to reason is not asked for the
+    /// content.
+    fn has_content(&self) -> bool {
+        let parts = self.content.as_ref();
+        self.encrypted_content.is_some() || parts.is_some_and(|parts| !parts.is_empty())
+    }
 }
 
 impl<'a> Part<'a> {

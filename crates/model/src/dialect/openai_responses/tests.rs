@@ -324,14 +324,24 @@ fn items_of_other_dialects_and_calls_are_built_anew() {
         "{}",
         r#"[{"type":"thinking"},{"type":"tool_use","id":"a"}]"#,
         r#"[{"type":"function_call","call_id":"a","name":"f","arguments":"{}"}]"#,
-        r#"[{"type":"reasoning"},{"type":"function_call","call_id":"b"}]"#,
-        r#"[{"type":"reasoning"}]"#,
+        r#"[{"type":"reasoning","encrypted_content":"x"},{"type":"function_call","call_id":"b"}]"#,
+        r#"[{"type":"reasoning","encrypted_content":"x"}]"#,
         r#"{"reasoning_content":"x"}"#,
+        // Only the provider could know what the id stands for.
+        r#"[{"type":"reasoning","id":"rs_1","encrypted_content":null,"summary":[]},
+            {"type":"function_call","call_id":"a"}]"#,
+        r#"[{"type":"reasoning","encrypted_content":"x"},{"type":"reasoning","content":[]},
+            {"type":"function_call","call_id":"a"}]"#,
     ] {
         assert_eq!(items::own(&reply(foreign)), None, "{foreign}");
     }
-    let own = r#"[{"type":"reasoning"},{"type":"function_call","call_id":"a"}]"#;
-    assert_eq!(items::own(&reply(own)), Some(&own[1..own.len() - 1]));
+    for own in [
+        r#"[{"type":"reasoning","encrypted_content":"x"},{"type":"function_call","call_id":"a"}]"#,
+        r#"[{"type":"reasoning","content":[{"type":"reasoning_text","text":"x"}]},
+            {"type":"function_call","call_id":"a"}]"#,
+    ] {
+        assert_eq!(items::own(&reply(own)), Some(&own[1..own.len() - 1]));
+    }
 }
 
 proptest! {
