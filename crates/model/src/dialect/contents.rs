@@ -13,7 +13,7 @@ use crate::prompt::Shared;
 use crate::prompt::json::Json;
 
 /// The first user message if the model speaks first.
-const CONTINUES: &str = "[The conversation goes on from here.]";
+pub(super) const CONTINUES: &str = "[The conversation goes on from here.]";
 
 /// The role of a piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

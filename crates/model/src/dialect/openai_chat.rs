@@ -7,9 +7,10 @@
 //! ```
 //!
 //! The head ends inside the text of a user's message; the tail continues it with the assignment.
-//! Chat templates of open models refuse two messages of a user in a row, and more than one
-//! system message or one in mid-conversation (Gemma, Mistral, Qwen), so the head has one system
-//! message at its beginning, and roles alternate over the whole request.
+//! Chat templates of open models refuse two messages of a user in a row, a message of the model
+//! before the first one of a user, and more than one system message or one in mid-conversation
+//! (Gemma, Mistral, Qwen), so the head has one system message at its beginning, then the user
+//! speaks, and roles alternate over the whole request.
 //!
 //! Sources: platform.openai.com, "Create chat completion", "Prompt caching", "Structured
 //! outputs", "Error codes"; the servers' own error shapes as their issue trackers show them.
@@ -25,6 +26,7 @@ use std::borrow::Cow;
 use unisono_context::call::{Choice, Reply};
 use unisono_context::snapshot::ToolSpec;
 
+use super::contents::CONTINUES;
 use super::exchange::{Ids, Step, steps};
 use super::tail::assignment;
 use super::turns::{File, Piece, Speaker, Turn, result_text, turns};
@@ -64,6 +66,9 @@ pub(super) fn head(head: &Head<'_>) -> Vec<u8> {
     json.raw(r#","messages":["#);
     let mut messages = Messages::begin(&mut json, "text", head.breakpoints);
     messages.system(shared);
+    if turns.first().map(|turn| turn.speaker) == Some(Speaker::Assistant) {
+        messages.user([CONTINUES], false);
+    }
     for (turn, marked) in messages::marked(&turns) {
         write_turn(&mut messages, turn, marked);
     }

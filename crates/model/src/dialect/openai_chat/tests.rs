@@ -542,6 +542,7 @@ proptest! {
         let tail = std::str::from_utf8(&tail).unwrap();
         let body = read(&(head_of(&request, breakpoints) + tail));
         let roles = roles(&body);
+        prop_assert_eq!(roles.iter().find(|role| **role != "system"), Some(&"user"));
         for (at, pair) in roles.windows(2).enumerate() {
             prop_assert_ne!(pair[1], "system", "at {}", at + 1);
             prop_assert!(breakpoints || pair[0] != "user" || pair[1] != "user");
@@ -576,11 +577,12 @@ proptest! {
         let body = read(&body(&about(&snapshot, Group::Shared), &SENDING));
         let system = body["messages"][0]["content"].as_str().unwrap();
         prop_assert_eq!(system, format!("{said}\n\n{LEGEND}"));
-        let asked = &body["messages"][1];
+        prop_assert_eq!(&body["messages"][1]["content"], CONTINUES);
+        let asked = &body["messages"][2];
         prop_assert_eq!(&asked["content"], &format!("[2026-05-07]\n#1 {said}"));
         prop_assert_eq!(&asked["tool_calls"][0]["function"]["arguments"], &arguments);
-        prop_assert_eq!(&body["messages"][2]["content"], &labelled(2, &found));
-        let last = body["messages"][3]["content"].as_str().unwrap();
+        prop_assert_eq!(&body["messages"][3]["content"], &labelled(2, &found));
+        let last = body["messages"][4]["content"].as_str().unwrap();
         prop_assert_eq!(last.strip_prefix(&*labelled(3, &said)).map(|rest| &rest[..10]), Some("\n\n# Your r"));
     }
 
