@@ -17,6 +17,7 @@
 
 mod decode;
 pub(super) mod messages;
+mod mistral;
 pub(super) mod refusal;
 pub(super) mod reply;
 pub(super) mod schema;
@@ -29,7 +30,7 @@ use unisono_context::snapshot::ToolSpec;
 use super::contents::CONTINUES;
 use super::exchange::{Ids, Step, steps};
 use super::tail::assignment;
-use super::turns::{File, Piece, Speaker, Turn, result_text, turns};
+use super::turns::{CallId, File, Piece, Speaker, Turn, result_text, turns};
 use super::{Head, Mode, Sending, calls, schemas};
 use crate::language::Request;
 use crate::media::Accepts;
@@ -69,8 +70,17 @@ pub(super) fn head(head: &Head<'_>) -> Vec<u8> {
     if turns.first().map(|turn| turn.speaker) == Some(Speaker::Assistant) {
         messages.user([CONTINUES], false);
     }
+    let is_mistral = mistral::is_mistral(head.model);
+    let mut needs_bridge = false;
     for (turn, marked) in messages::marked(&turns) {
-        write_turn(&mut messages, turn, marked);
+        if needs_bridge && turn.speaker != Speaker::Assistant {
+            messages.message().raw(mistral::BRIDGE);
+        }
+        needs_bridge = is_mistral && turn.speaker == Speaker::Tools;
+        write_turn(&mut messages, turn, marked, is_mistral);
+    }
+    if needs_bridge {
+        messages.message().raw(mistral::BRIDGE);
     }
     messages.hand_over();
     json.into_bytes()
@@ -88,10 +98,16 @@ pub(super) fn tail(request: &Request, sending: &Sending<'_>) -> Vec<u8> {
     }
     json.raw(messages::closing(request.prefix.bytes()));
     let mut ids = Ids::default();
+    let is_mistral = mistral::is_mistral(sending.model);
+    let mut needs_bridge = false;
     for (at, step) in steps {
-        write_step(&mut json, &mut ids, (at, step), sending.accepts);
+        needs_bridge = is_mistral && !step.reply.calls.is_empty();
+        write_step(&mut json, &mut ids, (at, step), sending.accepts, is_mistral);
     }
     if let Some(why) = wrap_up.filter(|_| !alone) {
+        if needs_bridge {
+            json.raw(",").raw(mistral::BRIDGE);
+        }
         json.raw(r#",{"role":"user","content":"#)
             .string(why)
             .raw("}");
@@ -188,7 +204,11 @@ fn tools(json: &mut Json, tools: &[ToolSpec]) {
     });
 }
 
-fn write_turn(messages: &mut Messages<'_>, turn: &Turn<'_>, marked: bool) {
+fn write_turn(messages: &mut Messages<'_>, turn: &Turn<'_>, marked: bool, is_mistral: bool) {
+    let id_text = |id: &CallId| match is_mistral {
+        true => mistral::call_id(*id),
+        false => id.to_string(),
+    };
     match turn.speaker {
         Speaker::User if messages::has_files(turn) => messages.user_blocks(turn, marked, file),
         Speaker::User => messages.user(messages::texts(turn), marked),
@@ -204,7 +224,7 @@ fn write_turn(messages: &mut Messages<'_>, turn: &Turn<'_>, marked: bool) {
                     name,
                     arguments,
                 } => Some(Call {
-                    id: id.to_string().into(),
+                    id: id_text(id).into(),
                     name: calls::name(name, &[]),
                     arguments,
                 }),
@@ -222,7 +242,7 @@ fn write_turn(messages: &mut Messages<'_>, turn: &Turn<'_>, marked: bool) {
                 } = piece
                 {
                     let content = result_text(content, *is_error);
-                    tool_result(messages.message(), &id.to_string(), &content);
+                    tool_result(messages.message(), &id_text(id), &content);
                 }
             }
         }
@@ -251,12 +271,24 @@ struct Call<'a> {
 /// Writes a reply of the agent and the results of its calls. Its reasoning is sent back under the
 /// key or in the content from which it was read, because a server may refuse calls without it.
 /// Results are texts; their files follow in a message of the user.
-fn write_step(json: &mut Json, ids: &mut Ids, (at, step): (usize, Step<'_>), accepts: Accepts) {
+fn write_step(
+    json: &mut Json,
+    ids: &mut Ids,
+    (at, step): (usize, Step<'_>),
+    accepts: Accepts,
+    is_mistral: bool,
+) {
     let reply: &Reply = step.reply;
-    let calls = reply.calls.iter().enumerate().map(|(place, call)| Call {
-        id: ids.unique_text(&call.id, at, place),
-        name: calls::name(&call.name, &[]),
-        arguments: &call.arguments,
+    let calls = reply.calls.iter().enumerate().map(|(place, call)| {
+        let id = ids.unique_text(&call.id, at, place);
+        Call {
+            id: match is_mistral && !mistral::is_accepted(&id) {
+                true => mistral::run_call_id(at, place).into(),
+                false => id,
+            },
+            name: calls::name(&call.name, &[]),
+            arguments: &call.arguments,
+        }
     });
     let calls: Vec<Call<'_>> = calls.collect();
     let answered: Vec<String> = calls.iter().map(|call| call.id.to_string()).collect();
@@ -276,6 +308,9 @@ fn write_step(json: &mut Json, ids: &mut Ids, (at, step): (usize, Step<'_>), acc
         files.extend(answer.files(accepts));
     }
     if !files.is_empty() {
+        if is_mistral {
+            json.raw(",").raw(mistral::BRIDGE);
+        }
         json.raw(r#",{"role":"user","content":[{"type":"text","text":"#);
         json.string(FILES_OF_TOOLS).raw("}");
         for shown in &files {

@@ -235,6 +235,49 @@ fn a_reply_that_the_server_broke_off_is_no_answer() {
     }
 }
 
+/// The requests that Mistral's models take, before and after a call of the run.
+#[test]
+fn mistral_gets_ids_and_an_order_of_roles_that_it_accepts() {
+    let snapshot = Chat::new(1)
+        .say(Role::User, "hi")
+        .assistant(vec![call("a", "f", "{}")])
+        .results(vec![result("a", "one")])
+        .say(Role::User, "and?")
+        .assistant(vec![call("b", "f", "{}")])
+        .results(vec![result("b", "two")])
+        .freeze();
+    let mut request = about(&snapshot, Group::Shared);
+    request.exchange = vec![Exchange::Reply(Reply {
+        calls: vec![made("call_1", "f", "{}"), made("aB3dE6gH9", "f", "{}")],
+        ..Reply::default()
+    })];
+    request.wrap_up = Some("Answer now.".into());
+    let model = "mistral-large-latest";
+    let sending = Sending { model, ..SENDING };
+    let head = head_bytes(CHAT, model, &request, false, Accepts::default());
+    let tail = CHAT.tail(&request, &sending);
+    let body = read(&String::from_utf8([head, tail].concat()).unwrap());
+    let expected = rows! {
+        "system", "user", "assistant", "tool", "assistant", "user", "assistant", "tool",
+        "assistant", "user", "assistant", "tool", "tool", "assistant", "user",
+    };
+    assert_eq!(roles(&body), expected);
+    let messages = body["messages"].as_array().unwrap();
+    let calls = messages
+        .iter()
+        .filter_map(|one| one["tool_calls"].as_array());
+    let calls: Vec<&Value> = calls.flatten().map(|one| &one["id"]).collect();
+    let results = messages.iter().filter(|one| one["role"] == "tool");
+    let results: Vec<&Value> = results.map(|one| &one["tool_call_id"]).collect();
+    assert_eq!(calls, results);
+    assert!(
+        calls
+            .iter()
+            .all(|id| mistral::is_accepted(id.as_str().unwrap()))
+    );
+    assert_eq!(calls[3], "aB3dE6gH9");
+}
+
 #[test]
 fn reasoning_goes_back_under_its_key_and_nowhere_else() {
     let reply = fixture::reply(CHAT, recording!("reasoning.sse"));
