@@ -120,7 +120,7 @@ fn scarcest(names: &[&str], headers: &HeaderMap, now: Timestamp) -> Option<limit
         .flat_map(|name| {
             let openai = |what: &str| format!("x-ratelimit-{what}-{name}");
             let anthropic = |what: &str| format!("anthropic-ratelimit-{name}-{what}");
-            [
+            let both = [
                 number(openai("remaining")).map(|remaining| limits::ReportedLimit {
                     limit: number(openai("limit")),
                     remaining,
@@ -131,9 +131,13 @@ fn scarcest(names: &[&str], headers: &HeaderMap, now: Timestamp) -> Option<limit
                     remaining,
                     reset: text(&anthropic("reset")).and_then(|value| time::wait(value, now)),
                 }),
-            ]
+            ];
+            // Input and output are counted together here, so the rest of one of them says nothing
+            // until it is used up.
+            let is_part = name.ends_with("put-tokens");
+            let reported = both.into_iter().flatten();
+            reported.filter(move |reported| !is_part || reported.remaining == 0)
         })
-        .flatten()
         .min_by_key(|reported| (reported.remaining, std::cmp::Reverse(reported.reset)))
 }
 

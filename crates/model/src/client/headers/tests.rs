@@ -160,22 +160,28 @@ fn limits_of_openai() {
 
 #[test]
 fn the_tightest_of_anthropics_limits_applies() {
-    let headers = read_lines(&[
-        ("anthropic-ratelimit-requests-limit", "50"),
-        ("anthropic-ratelimit-requests-remaining", "0"),
-        ("anthropic-ratelimit-requests-reset", "2026-05-26T05:00:16Z"),
-        ("anthropic-ratelimit-tokens-limit", "90000"),
-        ("anthropic-ratelimit-tokens-remaining", "5000"),
-        ("anthropic-ratelimit-tokens-reset", "2026-05-26T05:01:00Z"),
-        ("anthropic-ratelimit-output-tokens-limit", "8000"),
-        ("anthropic-ratelimit-output-tokens-remaining", "100"),
-        (
-            "anthropic-ratelimit-output-tokens-reset",
-            "2026-05-26T05:00:10Z",
-        ),
-    ]);
-    assert_eq!(headers.requests, reported(50, 0, 12_000));
-    assert_eq!(headers.tokens, reported(8_000, 100, 6_000));
+    // A small rest of the output alone does not hold back a request that is counted as a whole.
+    for (output, tokens) in [
+        ("100", reported(90_000, 5_000, 56_000)),
+        ("0", reported(8_000, 0, 6_000)),
+    ] {
+        let headers = read_lines(&[
+            ("anthropic-ratelimit-requests-limit", "50"),
+            ("anthropic-ratelimit-requests-remaining", "0"),
+            ("anthropic-ratelimit-requests-reset", "2026-05-26T05:00:16Z"),
+            ("anthropic-ratelimit-tokens-limit", "90000"),
+            ("anthropic-ratelimit-tokens-remaining", "5000"),
+            ("anthropic-ratelimit-tokens-reset", "2026-05-26T05:01:00Z"),
+            ("anthropic-ratelimit-output-tokens-limit", "8000"),
+            ("anthropic-ratelimit-output-tokens-remaining", output),
+            (
+                "anthropic-ratelimit-output-tokens-reset",
+                "2026-05-26T05:00:10Z",
+            ),
+        ]);
+        assert_eq!(headers.requests, reported(50, 0, 12_000));
+        assert_eq!(headers.tokens, tokens);
+    }
 }
 
 #[test]
