@@ -44,7 +44,14 @@ pub(crate) fn foreign(status: u16, body: &[u8]) -> Failure {
     } else {
         format!("HTTP {status}: {said}")
     };
-    Failure::new(by_status(status), reason)
+    let class = by_status(status);
+    // A server without that path does not speak of a model.
+    let advice = match class == Class::UnknownModel && !said.to_ascii_lowercase().contains("model")
+    {
+        true => "; check the address",
+        false => "",
+    };
+    Failure::new(class, format!("{reason}{advice}"))
 }
 
 /// A body or event that could not be read as the JSON it should be.
@@ -132,6 +139,21 @@ mod tests {
         );
         assert_eq!(foreign(404, b"<html>").class, Class::BadRequest);
         assert_eq!(foreign(404, b"no such path").class, Class::UnknownModel);
+    }
+
+    #[test]
+    fn an_address_without_a_model_behind_it_is_named() {
+        for (body, reason) in [
+            // Of Ollama, if the base URL lacks `/v1`.
+            (
+                "404 page not found",
+                "HTTP 404: 404 page not found; check the address",
+            ),
+            ("", "HTTP 404 without a reason; check the address"),
+            ("No such Model", "HTTP 404: No such Model"),
+        ] {
+            assert_eq!(foreign(404, body.as_bytes()).reason, reason);
+        }
     }
 
     #[test]
