@@ -283,7 +283,8 @@ impl Default for Timeouts {
         Timeouts {
             connect: Duration::from_secs(10),
             first_byte: Duration::from_secs(120),
-            idle: Duration::from_secs(60),
+            // A model that reasons may be silent for longer than a minute after its first event.
+            idle: Duration::from_secs(120),
             total: Duration::from_secs(600),
         }
     }
