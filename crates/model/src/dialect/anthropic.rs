@@ -162,7 +162,7 @@ fn tools(json: &mut Json, tools: &[ToolSpec], answer: Option<&str>, breakpoint: 
     json.list(
         tools.iter().chain(&answer).enumerate(),
         |json, (at, tool)| {
-            let (description, arguments) = schemas::described(tool);
+            let (description, arguments) = schemas::described_with_plain_names(tool);
             json.raw(r#"{"name":"#).string(&tool.name);
             json.raw(r#","description":"#).string(&description);
             json.raw(r#","input_schema":"#)

@@ -14,6 +14,10 @@ use crate::prompt::json::{self, Json};
 const REFUSED: &[&str] = &["allOf", "anyOf", "enum", "not", "oneOf"];
 /// The words before these keywords in a description.
 const MUST_FIT: &str = "Its arguments must also fit this JSON schema:";
+/// The words before arguments in a description.
+const ALSO_TAKES: &str = "It also takes these arguments:";
+/// The longest name of an argument at Anthropic.
+const NAME_BYTES: usize = 64;
 /// The `items` of an array of anything, before other keywords.
 const ANY_ITEMS: &str = r#""items":{},"#;
 
@@ -35,6 +39,65 @@ pub(super) fn described(tool: &ToolSpec) -> (Cow<'_, str>, Cow<'_, str>) {
     let description = format!("{}\n\n{MUST_FIT} {refused}", tool.description);
     let description = description.trim_start().to_owned();
     (Cow::Owned(description), Cow::Owned(object(&rest)))
+}
+
+/// As [`described`], for Anthropic, which refuses a request if the name of an argument has other
+/// characters than letters, digits, `_`, `.` and `-`. The description has these arguments.
+pub(super) fn described_with_plain_names(tool: &ToolSpec) -> (Cow<'_, str>, Cow<'_, str>) {
+    let (description, schema) = described(tool);
+    match without_odd_names(&schema) {
+        Some((odd, rest)) => {
+            let description = format!("{description}\n\n{ALSO_TAKES} {odd}");
+            let description = description.trim_start().to_owned();
+            (Cow::Owned(description), Cow::Owned(rest))
+        }
+        None => (description, schema),
+    }
+}
+
+/// The arguments that have such names, and the schema without them; none if there are none.
+fn without_odd_names(schema: &str) -> Option<(String, String)> {
+    let Members(members) = serde_json::from_str(schema).ok()?;
+    let (_, arguments) = members.iter().find(|(key, _)| key == "properties")?;
+    let Members(arguments) = serde_json::from_str(arguments.get()).ok()?;
+    let (plain, odd): (Vec<_>, Vec<_>) = arguments.iter().partition(|(name, _)| is_plain(name));
+    if odd.is_empty() {
+        return None;
+    }
+    let mut rest = Vec::with_capacity(members.len());
+    for (key, value) in &members {
+        let value = match key.as_str() {
+            "properties" => object(&plain),
+            "required" => plain_names(value.get()),
+            // They are allowed besides the others.
+            "additionalProperties" => continue,
+            _ => value.get().to_owned(),
+        };
+        rest.push(member(key, &value));
+    }
+    Some((object(&odd), format!("{{{}}}", rest.join(","))))
+}
+
+fn is_plain(name: &str) -> bool {
+    let fits = (1..=NAME_BYTES).contains(&name.len());
+    fits && name
+        .bytes()
+        .all(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte))
+}
+
+/// A list of names without those that Anthropic refuses.
+fn plain_names(list: &str) -> String {
+    let Ok(names) = serde_json::from_str::<Vec<String>>(list) else {
+        return list.to_owned();
+    };
+    let mut json = Json::with_capacity(list.len());
+    json.list(
+        names.iter().filter(|name| is_plain(name)),
+        |json, name: &String| {
+            json.string(name);
+        },
+    );
+    String::from_utf8_lossy(&json.into_bytes()).into_owned()
 }
 
 /// The schema with `items` for each array without: OpenAI refuses a request for a missing one.
@@ -97,12 +160,15 @@ fn schemas_in<'a>(key: &str, value: &'a RawValue) -> Vec<&'a RawValue> {
 
 /// An object with these members.
 fn object(members: &[&(String, &RawValue)]) -> String {
-    let written = members.iter().map(|(key, value)| {
-        let mut member = Json::with_capacity(key.len() + value.get().len() + 3);
-        member.string(key).raw(":").raw(value.get());
-        String::from_utf8_lossy(&member.into_bytes()).into_owned()
-    });
+    let written = members.iter().map(|(key, value)| member(key, value.get()));
     format!("{{{}}}", written.collect::<Vec<_>>().join(","))
+}
+
+/// A member of an object; the value is JSON.
+fn member(key: &str, value: &str) -> String {
+    let mut json = Json::with_capacity(key.len() + value.len() + 3);
+    json.string(key).raw(":").raw(value);
+    String::from_utf8_lossy(&json.into_bytes()).into_owned()
 }
 
 /// An object's members in their order.
@@ -167,6 +233,29 @@ mod tests {
         }
         let padded = tool("", " {} ");
         assert_eq!(described(&padded).1, "{}");
+    }
+
+    #[test]
+    fn arguments_that_anthropic_refuses_are_said_in_the_description() {
+        let schema = r#"{"type":"object","properties":{"$top":{"type":"integer"},"path":{},"é":true},
+            "required":["path","$top"],"additionalProperties":false}"#;
+        let files = tool("Lists files.", schema);
+        let (description, rest) = described_with_plain_names(&files);
+        let said = r#"It also takes these arguments: {"$top":{"type":"integer"},"é":true}"#;
+        assert_eq!(description, format!("Lists files.\n\n{said}"));
+        let expected = r#"{"type":"object","properties":{"path":{}},"required":["path"]}"#;
+        assert_eq!(rest, expected);
+        let long = "a".repeat(NAME_BYTES + 1);
+        let named = |name: &str| format!(r#"{{"properties":{{"{name}":{{}}}}}}"#);
+        let too_long = tool("", &named(&long));
+        let (description, rest) = described_with_plain_names(&too_long);
+        assert_eq!(rest, r#"{"properties":{}}"#);
+        assert!(description.starts_with("It also takes"), "{description}");
+        for schema in [&*named(&long[1..]), &*named("a.b-C_9"), "{}", "no schema"] {
+            let plain = tool("x", schema);
+            let (description, unchanged) = described_with_plain_names(&plain);
+            assert_eq!((&*description, &*unchanged), ("x", schema));
+        }
     }
 
     #[test]
