@@ -53,6 +53,9 @@ const MESSAGE: Opening = Opening {
 pub(super) const ANSWER: &str = "answer";
 const ANSWER_TOLD: &str = "Gives your answer, in the form that is asked for. Call it once, when you are done: it is the only way to answer, also where you are told to call no tools.";
 
+/// The highest temperature that the API accepts, in thousandths. Other providers accept 2.
+const HOTTEST_MILLI: u32 = 1_000;
+
 /// The last message of a request that would otherwise end with a message of the model.
 const CONTINUE: &str = "Go on.";
 
@@ -118,7 +121,8 @@ pub(super) fn tail(request: &Request, sending: &Sending<'_>) -> Vec<u8> {
             .number(request.max_output.0.max(1));
         // Reasoning models refuse a temperature.
         if let Some(milli) = request.temperature_milli.filter(|_| !sending.reasoning) {
-            json.raw(r#","temperature":"#).thousandths(milli);
+            json.raw(r#","temperature":"#)
+                .thousandths(milli.min(HOTTEST_MILLI));
         }
         // A blank one is refused.
         let stops = request.client_options.stop.iter();

@@ -108,6 +108,18 @@ fn the_last_of_system_text_and_tools_is_the_breakpoint() {
 }
 
 #[test]
+fn a_temperature_is_within_the_range_of_the_api() {
+    for (milli, sent) in [(300, json!(0.3)), (1_000, json!(1)), (1_300, json!(1))] {
+        let request = Request {
+            temperature_milli: Some(milli),
+            ..request()
+        };
+        let read = read(&body(DIALECT, &request, &SENDING));
+        assert_eq!(read["temperature"], sent);
+    }
+}
+
+#[test]
 fn a_hostile_schema_does_not_break_the_request() {
     let deep = format!("{{\"a\":{}{}}}", "[".repeat(500), "]".repeat(500));
     for schema in [&*deep, "{", "{}}", "null", r#"{"type":"array"}"#, "{\0}"] {
