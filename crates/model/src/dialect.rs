@@ -36,6 +36,7 @@ pub(crate) use refusal::foreign;
 use unisono_context::Tokens;
 use unisono_context::attachment::Rule;
 use unisono_context::call::{Reply, Usage};
+use unisono_context::snapshot::ToolSpec;
 
 use crate::language::{Class, Request};
 use crate::media::Accepts;
@@ -195,6 +196,13 @@ impl Dialect {
         reply.calls.clear();
         reply.verbatim = None;
         true
+    }
+
+    /// Gives the calls of a reply the names of these tools, if the dialect does not accept them.
+    pub fn restore_names(self, reply: &mut Reply, tools: &[ToolSpec]) {
+        if self == Dialect::Gemini {
+            gemini::restore_names(reply, tools);
+        }
     }
 
     /// Bytes around the body of a count request, where it is not the body itself.

@@ -203,9 +203,9 @@ impl<T: Transport> Remote<T> {
         let reply = self.transport.reply(call).await;
         let mut reply = reply.map_err(|error| self.explain_error(error, sizes))?;
         let request = outgoing.request;
-        if request.output_schema.is_some()
-            && !self.entry.structured
-            && self.transport.dialect().answered(&mut reply)
+        let dialect = self.transport.dialect();
+        dialect.restore_names(&mut reply, &request.tools);
+        if request.output_schema.is_some() && !self.entry.structured && dialect.answered(&mut reply)
         {
             request.listener.report_text(&reply.text);
         }

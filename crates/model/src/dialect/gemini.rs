@@ -155,7 +155,7 @@ pub(super) fn tail(request: &Request, sending: &Sending<'_>) -> Vec<u8> {
         json.raw(r#","toolConfig":{"functionCallingConfig":{"mode":"ANY""#);
         if let Choice::This(tool) = choice {
             json.raw(r#","allowedFunctionNames":["#)
-                .string(tool)
+                .string(&calls::name(tool, IN_NAMES))
                 .raw("]");
         }
         json.raw("}}");
@@ -194,8 +194,24 @@ fn config(json: &mut Json, request: &Request, sending: &Sending<'_>, schema: Opt
     json.raw("}");
 }
 
+/// Gives calls the names of their tools. A tool whose name begins with a digit is declared with
+/// another one.
+pub(super) fn restore_names(reply: &mut Reply, tools: &[ToolSpec]) {
+    for call in &mut reply.calls {
+        if tools.iter().any(|tool| tool.name == call.name) {
+            continue;
+        }
+        let mut tools = tools.iter();
+        let called = tools.find(|tool| calls::name(&tool.name, IN_NAMES) == *call.name);
+        if let Some(tool) = called {
+            call.name = tool.name.clone();
+        }
+    }
+}
+
 fn declaration(json: &mut Json, tool: &ToolSpec) {
-    json.raw(r#"{"name":"#).string(&tool.name);
+    json.raw(r#"{"name":"#)
+        .string(&calls::name(&tool.name, IN_NAMES));
     json.raw(r#","description":"#).string(&tool.description);
     // A function without parameters has no schema.
     if json::is_object(&tool.input_schema) {

@@ -50,6 +50,28 @@ fn a_request_of_an_agents_own_with_its_exchange() {
 }
 
 #[test]
+fn a_tool_whose_name_begins_with_a_digit_is_declared_and_found_again() {
+    let chat = Chat::new(1).tool("7z__list", "{}").tool("see", "{}");
+    let snapshot = chat.say(Role::User, "hi").freeze();
+    let request = about(&snapshot, Group::Shared);
+    let sent = read(&body(DIALECT, &request, &SENDING));
+    let declared = &sent["tools"][0]["functionDeclarations"];
+    assert_eq!(
+        (&declared[0]["name"], &declared[1]["name"]),
+        (&json!("_7z__list"), &json!("see"))
+    );
+    let mut reply = Reply {
+        calls: ["_7z__list", "see", "_other"]
+            .map(|name| made("a", name, "{}"))
+            .into(),
+        ..Reply::default()
+    };
+    DIALECT.restore_names(&mut reply, &request.tools);
+    let called: Vec<&str> = reply.calls.iter().map(|call| &*call.name).collect();
+    assert_eq!(called, ["7z__list", "see", "_other"]);
+}
+
+#[test]
 fn a_task_without_a_context_is_counted() {
     let sending = Sending {
         mode: Mode::Count,
