@@ -10,7 +10,7 @@
 //!
 //! The terminal marker is `[DONE]`. A stream without it is incomplete, also after a
 //! `finish_reason`, because the usage follows that. OpenAI, Azure, Ollama, vLLM, llama.cpp and TGI
-//! send it. A server that does not send it can be used without streaming.
+//! send it.
 //!
 //! A reply without a finish reason may be truncated, and is an error. Usage may be missing: some
 //! servers leave it out of streams, or do not know `stream_options`. Such a reply is shown with
@@ -57,6 +57,8 @@ struct Choice<'a> {
     message: Option<Delta<'a>>,
     #[serde(borrow)]
     finish_reason: Option<Str<'a>>,
+    /// Kimi's place for it.
+    usage: Option<Usage>,
 }
 
 impl Decoder {
@@ -102,6 +104,9 @@ impl Decoder {
             if let Some(delta) = choice.delta {
                 self.draft.add(delta)?;
             }
+            if let Some(usage) = choice.usage {
+                self.draft.used(usage);
+            }
             if let Some(reason) = choice.finish_reason {
                 self.draft.finish(&reason.0)?;
             }
@@ -139,7 +144,8 @@ impl<'a> Chunk<'a> {
 
 impl<'a> Choice<'a> {
     fn only_text(&self) -> Option<&'a str> {
-        let goes_on = self.message.is_none() && self.finish_reason.is_none();
+        let ends = self.finish_reason.is_some() || self.usage.is_some();
+        let goes_on = self.message.is_none() && !ends;
         let first = self.index.unwrap_or(0) == 0;
         self.delta
             .as_ref()
@@ -166,9 +172,10 @@ pub(in crate::dialect) fn parse_document(body: &[u8], opened: bool) -> Result<Re
     } else {
         Draft::default()
     };
-    draft.used(chunk.usage.unwrap_or_default());
+    let usage = chunk.usage;
     let choice = chunk.choices.into_iter().flatten().next();
     let choice = choice.ok_or_else(|| Failure::missing("choices[0]"))?;
+    draft.used(usage.or(choice.usage).unwrap_or_default());
     let message = choice.message;
     draft.add(message.ok_or_else(|| Failure::missing("choices[0].message"))?)?;
     draft.finish(&choice.finish_reason.unwrap_or_default().0)?;

@@ -268,15 +268,16 @@ impl Draft {
     }
 
     /// The call that a piece continues; `None` if it begins one. The index identifies the call;
-    /// some servers send no index, or the same one for each call, and whole calls only.
+    /// some servers send no index, or the same one for each call, and whole calls only. A piece with
+    /// a new index and nothing else than arguments continues the newest call: servers may begin a
+    /// call with the index of the one before.
     fn place(&self, index: Option<u64>, id: &str, name: &str) -> Option<usize> {
         let other = |call: &Call| !id.is_empty() && !call.id.is_empty() && call.id != id;
+        let known = |index| self.calls.iter().rposition(|call| call.index == index);
         match index {
-            Some(_) => self
-                .calls
-                .iter()
-                .rposition(|call| call.index == index)
-                .filter(|at| !other(&self.calls[*at])),
+            Some(_) if known(index).is_some() => known(index).filter(|at| !other(&self.calls[*at])),
+            Some(_) if !id.is_empty() || !name.is_empty() => None,
+            Some(_) => self.calls.len().checked_sub(1),
             None if !id.is_empty() => self.calls.iter().rposition(|call| call.id == id),
             None if !name.is_empty() => None,
             None => self.calls.len().checked_sub(1),

@@ -432,6 +432,46 @@ fn calls_of_servers_with_ways_of_their_own() {
     assert_eq!(calls, [made("x", "a", "{}"), made("x_1", "b", "{}")]);
 }
 
+/// The second call begins with the index of the first one, and its arguments have the next.
+#[test]
+fn arguments_with_a_new_index_belong_to_the_newest_call() {
+    let piece = |call: &str| format!(r#"{{"choices":[{{"delta":{{"tool_calls":[{call}]}}}}]}}"#);
+    let events = [
+        piece(r#"{"index":0,"id":"a","function":{"name":"search","arguments":"{\"q\":"}}"#),
+        piece(r#"{"index":0,"function":{"arguments":"1}"}}"#),
+        piece(r#"{"index":0,"id":"b","function":{"name":"open","arguments":"{\"n\":"}}"#),
+        piece(r#"{"index":1,"id":null,"function":{"name":null,"arguments":"2}"}}"#),
+        r#"{"choices":[{"delta":{},"finish_reason":"tool_calls"}]}"#.to_owned(),
+        "[DONE]".to_owned(),
+    ];
+    let events: Vec<&str> = events.iter().map(String::as_str).collect();
+    let reply = fixture::decoded(CHAT, &events).unwrap();
+    let expected = [
+        made("a", "search", r#"{"q":1}"#),
+        made("b", "open", r#"{"n":2}"#),
+    ];
+    assert_eq!(reply.calls, expected);
+}
+
+#[test]
+fn usage_may_be_in_the_choice() {
+    let body = r#"{"choices":[{"index":0,"delta":{},"message":{"content":"yes"},"finish_reason":"stop",
+        "usage":{"prompt_tokens":10,"completion_tokens":3,"total_tokens":13}}]}"#;
+    let said = delta("yes");
+    let streamed = fixture::decoded(
+        CHAT,
+        &[
+            &*said,
+            body.replace("\"message\"", "\"x\"").as_str(),
+            "[DONE]",
+        ],
+    );
+    let whole = CHAT.parse_document(body.as_bytes());
+    for reply in [streamed.unwrap(), whole.unwrap()] {
+        assert_eq!((&*reply.text, reply.usage), ("yes", usage(10, 3, 0, 0)));
+    }
+}
+
 #[test]
 fn a_total_that_counts_reasoning_is_believed() {
     let body = r#"{"choices":[{"finish_reason":"stop","message":{"content":[{"type":"thinking","thinking":[]},
