@@ -65,7 +65,13 @@ fn class(kind: &str, message: &str) -> Option<Class> {
 /// The class by the message, for causes without their own type.
 fn invalid(message: &str) -> Class {
     let lower = message.to_ascii_lowercase();
-    if lower.contains("prompt is too long") || lower.contains("exceed context limit") {
+    // The last one is Bedrock's.
+    let overflow = [
+        "prompt is too long",
+        "exceed context limit",
+        "input is too long",
+    ];
+    if overflow.iter().any(|phrase| lower.contains(phrase)) {
         // "… 207791 tokens > 200000 maximum", "… 178959 + 64000 > 200000, decrease …"
         let limit = message
             .rsplit_once('>')

@@ -372,6 +372,12 @@ fn refusals() {
             "Your credit balance is too low to access the Anthropic API.",
             Class::OutOfQuota,
         ),
+        (
+            400,
+            "invalid_request_error",
+            "Input is too long for requested model.",
+            overflow(None),
+        ),
         (400, "invalid_request_error", "tools.0: no", Class::BadRequest),
         (429, "rate_limit_error", "slow down", limited),
         (500, "api_error", "Internal server error", unavailable),

@@ -194,7 +194,10 @@ fn by_message(error: &ErrorBody) -> Option<Class> {
         "context window",
         "context size",
         "maximum model length",
+        "input is too long",
         "input tokens exceed",
+        "maximum number of tokens allowed",
+        "maximum prompt length",
         "prompt is too long",
         "`max_new_tokens` must be <=",
     ];
@@ -221,6 +224,8 @@ fn limit(error: &ErrorBody) -> Option<Tokens> {
             "context window",
             "context size",
             "model length",
+            "prompt length",
+            "tokens allowed",
             "configured limit",
             "`max_new_tokens` must be",
         ]

@@ -108,6 +108,14 @@ fn windows_that_are_named() {
         ),
         ("Requested tokens (2285) exceed context window of 2048", 2_048),
         (
+            "This model's maximum prompt length is 131072 but the request contains 136973 tokens.",
+            131_072,
+        ),
+        (
+            "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).",
+            1_048_576,
+        ),
+        (
             "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 8193. Given: 9000",
             8_193,
         ),
@@ -126,6 +134,7 @@ fn windows_that_are_not_named() {
         r#"{"error":{"message":"Your input exceeds the context window of this model. Please adjust your input and try again.","code":"context_length_exceeded"}}"#,
         r#"{"error":{"message":"Please reduce the length of the messages or completion.","code":"context_length_exceeded"}}"#,
         r#"{"error":"input exceeds maximum context length. 9000 tokens were sent"}"#,
+        r#"{"message":"Input is too long for requested model."}"#,
     ] {
         assert_eq!(refusal(400, body.as_bytes()).class, none, "{body}");
     }
