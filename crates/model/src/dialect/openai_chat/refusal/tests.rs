@@ -168,6 +168,12 @@ fn servers_that_speak_the_dialect() {
         "badrequesterror: \"auto\" tool choice requires --enable-auto-tool-choice",
     );
     check(
+        403,
+        r#"{"error":{"code":403,"message":"The model requires moderation. Your input was flagged for violence","metadata":{"reasons":["violence"]}}}"#,
+        Class::BadRequest,
+        "The model requires moderation. Your input was flagged for violence",
+    );
+    check(
         404,
         r#"{"detail":"Not Found"}"#,
         Class::BadRequest,
