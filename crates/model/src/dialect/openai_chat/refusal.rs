@@ -184,6 +184,8 @@ fn by_code(code: &str, error: &ErrorBody) -> Option<Class> {
         | "engine_overloaded"
         | "unavailable"
         | "vector_store_timeout" => Class::UNAVAILABLE,
+        // Groq: the model's reply was not usable. Another attempt writes a new one.
+        "tool_use_failed" | "json_validate_failed" => Class::UNAVAILABLE,
         "invalid_prompt" | "content_filter" | "unsupported_parameter" => Class::BadRequest,
         _ => return None,
     })

@@ -142,6 +142,22 @@ fn windows_that_are_not_named() {
 }
 
 #[test]
+fn statuses_that_mean_something_else() {
+    check(
+        400,
+        r#"{"error":{"message":"Failed to call a function. Please adjust your prompt.","type":"invalid_request_error","code":"tool_use_failed","failed_generation":"<function=look>"}}"#,
+        AWAY,
+        "tool_use_failed: Failed to call a function. Please adjust your prompt",
+    );
+    check(
+        403,
+        r#"{"error":{"code":403,"message":"The model requires moderation. Your input was flagged for violence","metadata":{"reasons":["violence"]}}}"#,
+        Class::BadRequest,
+        "The model requires moderation. Your input was flagged for violence",
+    );
+}
+
+#[test]
 fn servers_that_speak_the_dialect() {
     check(
         500,
@@ -166,12 +182,6 @@ fn servers_that_speak_the_dialect() {
         r#"{"object":"error","message":"\"auto\" tool choice requires --enable-auto-tool-choice","type":"BadRequestError","param":null,"code":400}"#,
         Class::BadRequest,
         "badrequesterror: \"auto\" tool choice requires --enable-auto-tool-choice",
-    );
-    check(
-        403,
-        r#"{"error":{"code":403,"message":"The model requires moderation. Your input was flagged for violence","metadata":{"reasons":["violence"]}}}"#,
-        Class::BadRequest,
-        "The model requires moderation. Your input was flagged for violence",
     );
     check(
         404,
