@@ -313,6 +313,7 @@ impl Conversation {
                     }
                 };
             }
+            let request = request.without_foreign_reasoning(None);
             let body = rendered_body(model, &request, assignment);
             Some(rebuilt_request(
                 assignment,
@@ -372,6 +373,7 @@ impl FallbackPrefixes {
             request.max_output = sent.max_output;
             self.recorded.insert((by.model.clone(), sent.prefix));
         }
+        let request = request.without_foreign_reasoning(Some(&*by.model));
         Ok((
             prefix.digest(),
             rendered_body(&*model, &request, assignment),

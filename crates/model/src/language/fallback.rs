@@ -2,8 +2,9 @@
 //!
 //! Only failures that another provider may not have are passed on: a request that is wrong, too
 //! long or refused would fail elsewhere too. The fallback gets a prefix in its own dialect,
-//! rendered once for all requests that share it, and a maximum output within its limit. A fallback
-//! whose window is too small is skipped.
+//! rendered once for all requests that share it, and a maximum output within its limit. No model
+//! gets the signed or encrypted reasoning of another one. A fallback whose window is too small is
+//! skipped.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -52,7 +53,8 @@ impl Fallback {
     }
 
     async fn ask(&self, original: Request) -> Result<super::Reply, Error> {
-        let mut failed = match self.first.1.complete(original.clone()).await {
+        let first = original.clone().without_foreign_reasoning(None);
+        let mut failed = match self.first.1.complete(first).await {
             Ok(reply) => return Ok(reply),
             Err(error) if !may_fall_back(error.class) || is_reservation_used(&original, &error) => {
                 return Err(error);
@@ -66,7 +68,7 @@ impl Fallback {
             let request = Request {
                 prefix: self.prefix(at, model.as_ref(), &original),
                 listener: original.listener.clone().for_fallback(name.clone()),
-                ..original.clone()
+                ..original.clone().without_foreign_reasoning(Some(&**name))
             };
             match ask_fallback(name, model.as_ref(), request).await {
                 Ok(reply) => return Ok(reply),
@@ -107,7 +109,8 @@ impl LanguageModel for Fallback {
 
     /// The first model's body; a fallback renders another one.
     fn body(&self, request: &Request) -> Option<[Bytes; 2]> {
-        self.first.1.body(request)
+        let request = request.clone().without_foreign_reasoning(None);
+        self.first.1.body(&request)
     }
 
     /// The attachments that any of the models takes, since any of them may answer.
@@ -138,7 +141,7 @@ impl LanguageModel for Fallback {
 
     /// The first model's count: the others may never be asked.
     fn count(&self, request: Request) -> Counting<'_> {
-        self.first.1.count(request)
+        self.first.1.count(request.without_foreign_reasoning(None))
     }
 }
 

@@ -113,6 +113,22 @@ impl Request {
         prompt::is_newest_message(self.shared().context(), &self.task)
     }
 
+    /// The request without the reasoning that other models sealed: signed and encrypted reasoning is
+    /// refused by any model but its own. `fallback` is the model that gets the request; none: the
+    /// first one.
+    #[must_use]
+    pub fn without_foreign_reasoning(mut self, fallback: Option<&str>) -> Request {
+        for step in &mut self.exchange {
+            if let Exchange::Reply(reply) = step
+                && reply.fallback.as_ref().map(|by| &*by.model) != fallback
+                && is_sealed(reply)
+            {
+                reply.verbatim = None;
+            }
+        }
+        self
+    }
+
     /// The files in the results of tools of its exchange. It is sent with those whose bytes are held.
     pub fn files_mut(&mut self) -> impl Iterator<Item = &mut AttachedFile> {
         let results = self.exchange.iter_mut().flat_map(|step| match step {
@@ -128,6 +144,13 @@ impl Request {
             (self.client_options.choice != Choice::Free).then_some(&self.client_options.choice);
         forced.filter(|_| !self.client_options.tools.is_empty())
     }
+}
+
+/// Whether the form of a reply at its provider may have data that only its model can read. Plain
+/// reasoning is a member of a message, other reasoning is an item of a list.
+fn is_sealed(reply: &Reply) -> bool {
+    let verbatim = reply.verbatim.as_deref().unwrap_or_default();
+    verbatim.trim_start().starts_with('[')
 }
 
 /// An agent to which a lead may delegate.

@@ -7,7 +7,7 @@ use unisono_context::{Role, Tokens};
 use super::*;
 use crate::fixture::{self, Chat};
 use crate::language::scripted::{Act, Scripted};
-use crate::language::{Reply, Stage, Stop, Usage};
+use crate::language::{Exchange, Reply, Stage, Stop, Usage};
 use crate::prompt::{self, Group};
 
 /// A scripted model with a dialect of its own, which counts how often it renders.
@@ -178,6 +178,43 @@ async fn a_fallback_gets_its_own_prefix_rendered_once() {
     let rendered = chain.rendered[1].load(Ordering::Relaxed);
     assert_eq!(rendered, 1);
     assert_eq!(chain.models[0].requests()[7].prefix, request.prefix);
+}
+
+#[tokio::test]
+async fn sealed_reasoning_goes_back_to_its_own_model_only() {
+    let chain = chain(&[Act::FailAs(Class::Transport), Act::say("hello")]);
+    let replied = |verbatim: &str, fallback: Option<&str>| {
+        Exchange::Reply(Reply {
+            text: "I look.".into(),
+            verbatim: Some(verbatim.into()),
+            fallback: fallback.map(|model| FallbackUsed {
+                model: model.into(),
+                sent: None,
+            }),
+            ..Reply::default()
+        })
+    };
+    let plain = r#"{"reasoning_content":"so"}"#;
+    let request = Request {
+        exchange: vec![
+            replied("[1]", None),
+            replied("[2]", Some("test/2")),
+            replied(plain, None),
+        ],
+        ..chain.request()
+    };
+    chain.fallback.complete(request).await.unwrap();
+    let sent = |model: usize| {
+        let request = chain.models[model].requests().remove(0);
+        let verbatim = request.exchange.into_iter().map(|step| match step {
+            Exchange::Reply(reply) => reply.verbatim,
+            Exchange::Results(_) => None,
+        });
+        verbatim.collect::<Vec<Option<Arc<str>>>>()
+    };
+    let known = |verbatim: &str| Some(Arc::<str>::from(verbatim));
+    assert_eq!(sent(0), [known("[1]"), None, known(plain)]);
+    assert_eq!(sent(1), [None, known("[2]"), known(plain)]);
 }
 
 #[tokio::test]
