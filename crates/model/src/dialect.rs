@@ -66,7 +66,7 @@ pub struct Head<'a> {
     /// Whether the model takes explicit cache breakpoints in a dialect where that is optional.
     pub breakpoints: bool,
     /// Whether the model takes an output schema. Anthropic's older ones do not: they are given a
-    /// tool to answer with.
+    /// tool to answer with. Others get the schema in words.
     pub structured: bool,
     /// The attachments that the model takes; the others are notes.
     pub accepts: Accepts,
@@ -188,7 +188,7 @@ impl Dialect {
     /// Takes the answer from the answer tool of a model without output schemas; drops its other
     /// calls. Returns whether that tool was called.
     pub fn answered(self, reply: &mut Reply) -> bool {
-        let mut calls = reply.calls.iter();
+        let mut calls = reply.calls.iter().filter(|_| self == Dialect::Anthropic);
         let Some(call) = calls.find(|call| &*call.name == anthropic::ANSWER) else {
             return false;
         };

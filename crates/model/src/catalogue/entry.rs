@@ -72,8 +72,8 @@ pub struct Entry {
     /// Whether its chat template opens the reasoning block, so that a reply has only the closing
     /// tag.
     pub think_opened: bool,
-    /// Whether it accepts an output schema. Otherwise it gets a tool to answer with, in dialects
-    /// that need it.
+    /// Whether it accepts an output schema. Otherwise it gets a tool to answer with, in Anthropic's
+    /// dialect, or the schema in words.
     pub structured: bool,
     /// The attachments it takes.
     pub accepts: Accepts,

@@ -28,7 +28,7 @@ use unisono_context::snapshot::ToolSpec;
 use super::borrowed::Str;
 use super::contents::{self, Contents, Opening, Side};
 use super::exchange::{Answer, Ids, Step, steps};
-use super::tail::assignment;
+use super::tail::assignment_with_schema;
 use super::turns::{File, Piece};
 use super::{Head, Mode, Sending, calls};
 use crate::language::Request;
@@ -120,17 +120,11 @@ pub(super) fn head(head: &Head<'_>) -> Vec<u8> {
 pub(super) fn tail(request: &Request, sending: &Sending<'_>) -> Vec<u8> {
     let schema = request.output_schema.as_deref().map(str::trim);
     let schema = schema.filter(|schema| json::is_object(schema));
-    let in_words = !request.tools.is_empty()
-        && SCHEMA_OR_TOOLS
-            .iter()
-            .any(|series| resource(sending.model).contains(series));
-    let mut assignment = assignment(request);
-    if let Some(schema) = schema.filter(|_| in_words) {
-        let _ = write!(
-            assignment,
-            "\n\nAnswer with JSON alone that fits this schema:\n{schema}"
-        );
-    }
+    let refuses_both = SCHEMA_OR_TOOLS
+        .iter()
+        .any(|series| resource(sending.model).contains(series));
+    let in_words = !sending.structured || (refuses_both && !request.tools.is_empty());
+    let assignment = assignment_with_schema(request, !in_words);
     let mut json = Json::with_capacity(512 + assignment.len() + assignment.len() / 8);
     let mut contents = Contents::resume(&mut json, &CONTENT);
     text(contents.piece(Side::User), &assignment);

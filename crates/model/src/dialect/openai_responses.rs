@@ -21,7 +21,7 @@ use unisono_context::snapshot::ToolSpec;
 use super::exchange::{Ids, Step, steps};
 use super::openai_chat::messages::{self, Messages};
 use super::openai_chat::{sampling, schema};
-use super::tail::assignment;
+use super::tail::assignment_with_schema;
 use super::turns::{File, Piece, Speaker, Turn, result_text, turns};
 use super::{Head, Mode, Sending, calls, schemas};
 use crate::language::Request;
@@ -48,7 +48,8 @@ pub(super) fn head(head: &Head<'_>) -> Vec<u8> {
     let turns = turns.unwrap_or_default();
     let mut json = Json::with_capacity(messages::expected_bytes(shared, &turns));
     json.raw(r#"{"model":"#).string(head.model);
-    if let Some(schema) = shared.output_schema.and_then(schema::output) {
+    let schema = shared.output_schema.filter(|_| head.structured);
+    if let Some(schema) = schema.and_then(schema::output) {
         json.raw(r#","text":{"format":{"type":"json_schema","#);
         schema.write(&mut json).raw("}}");
     }
@@ -64,7 +65,7 @@ pub(super) fn head(head: &Head<'_>) -> Vec<u8> {
 }
 
 pub(super) fn tail(request: &Request, sending: &Sending<'_>) -> Vec<u8> {
-    let assignment = assignment(request);
+    let assignment = assignment_with_schema(request, sending.structured);
     let mut json = Json::with_capacity(512 + assignment.len() + assignment.len() / 8);
     json.inside(&assignment)
         .raw(messages::closing(request.prefix.bytes()));

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::language::Request;
-use crate::prompt::{DelegateOutcome, Group};
+use crate::prompt::{DelegateOutcome, Group, json};
 
 /// The text in place of a task that is the newest message of the context.
 const INPUT: &str = "Your task is the user's last message above.";
@@ -39,6 +39,19 @@ pub(super) fn assignment(request: &Request) -> String {
     }
     if let Some(summary) = &request.summary {
         let _ = write!(out, "\n\n# Your work so far\n\n{summary}");
+    }
+    out
+}
+
+/// The same with the output schema in words, unless the model takes schemas.
+pub(super) fn assignment_with_schema(request: &Request, structured: bool) -> String {
+    let mut out = assignment(request);
+    let schema = request.output_schema.as_deref().map(str::trim);
+    if let Some(schema) = schema.filter(|schema| !structured && json::is_object(schema)) {
+        let _ = write!(
+            out,
+            "\n\nAnswer with JSON alone that fits this schema:\n{schema}"
+        );
     }
     out
 }

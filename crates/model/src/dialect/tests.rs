@@ -121,3 +121,47 @@ fn the_schemas_of_tools_have_a_form_that_providers_accept() {
         assert!(whole.contains(r#"[{\"required\":[\"all\"]}]"#), "{whole}");
     }
 }
+
+/// A server that refuses `response_format`.
+#[test]
+fn a_model_without_output_schemas_gets_the_schema_in_words() {
+    let schema = r#"{"type":"object","properties":{"n":{"type":"integer"}}}"#;
+    let request = Request {
+        output_schema: Some(schema.into()),
+        ..request()
+    };
+    let sending = Sending {
+        structured: false,
+        ..SENDING
+    };
+    for dialect in [
+        Dialect::OpenAiChat,
+        Dialect::OpenAiResponses,
+        Dialect::Gemini,
+    ] {
+        let mut body = dialect.head(&Head {
+            model: "m",
+            shared: request.shared(),
+            breakpoints: false,
+            structured: false,
+            accepts: Accepts::default(),
+        });
+        body.extend(dialect.tail(&request, &sending));
+        let body: Value = serde_json::from_slice(&body).unwrap();
+        for key in ["response_format", "text"] {
+            assert_eq!(body.get(key), None, "{dialect:?}");
+        }
+        let config = &body["generationConfig"];
+        assert_eq!(config.get("responseJsonSchema"), None, "{dialect:?}");
+        let told = format!("Answer with JSON alone that fits this schema:\n{schema}");
+        let told = Value::from(told).to_string();
+        let told = told.trim_matches('"');
+        assert!(body.to_string().contains(told), "{dialect:?}: {body}");
+        // A tool of that name is a tool like any other.
+        let mut reply = Reply {
+            calls: vec![fixture::made("a", "answer", "{}")],
+            ..Reply::default()
+        };
+        assert!(!dialect.answered(&mut reply));
+    }
+}
