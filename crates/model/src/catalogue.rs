@@ -363,6 +363,14 @@ fn entry(model: ModelRef, known: Option<file::Model>, defaults: &file::Provider)
             model: default.filter(|name| *name != model.model)?,
         })
     });
+    // A provider of another's models may have unlike ones beside them, whose API takes no routing
+    // key: Azure has models of a dozen vendors.
+    let is_foreign = known.window.is_none() && defaults.models_of.is_some();
+    let (cache_minimum, warm_minimum) = if is_foreign {
+        (None, defaults.warm_minimum.or(defaults.cache_minimum))
+    } else {
+        (defaults.cache_minimum, defaults.warm_minimum)
+    };
     Entry {
         window,
         beta_window: known.beta_window,
@@ -374,8 +382,8 @@ fn entry(model: ModelRef, known: Option<file::Model>, defaults: &file::Provider)
         estimated: defaults.estimated.unwrap_or(true),
         prices: known.prices,
         long_prompt: known.long_prompt,
-        cache_minimum: known.cache_minimum.or(defaults.cache_minimum),
-        warm_minimum: known.warm_minimum.or(defaults.warm_minimum),
+        cache_minimum: known.cache_minimum.or(cache_minimum),
+        warm_minimum: known.warm_minimum.or(warm_minimum),
         cache_lifetime: known
             .cache_seconds
             .or(defaults.cache_seconds)

@@ -382,6 +382,29 @@ fn generated() -> Date {
 }
 
 #[test]
+fn an_unknown_model_beside_anothers_models_is_not_expected_to_be_cached() {
+    let minimum = Some(Tokens(1_024));
+    let own = "[models.\"azure/kimi-cached\"]\ncache_minimum = 1_024\n";
+    let catalogue = built_in()
+        .with_provider("mirror", "openai")
+        .with_file("m.toml", own)
+        .unwrap();
+    for (name, expected) in [
+        ("openai/gpt-new", (minimum, None)),
+        ("azure/gpt-4o", (minimum, None)),
+        ("mirror/gpt-4o", (minimum, None)),
+        ("azure/kimi-k2", (None, minimum)),
+        ("mirror/claude", (None, minimum)),
+    ] {
+        let entry = catalogue.get(None, name).unwrap();
+        let caches = (entry.cache_minimum, entry.warm_minimum);
+        assert_eq!(caches, expected, "{name}");
+    }
+    let told = catalogue.get(None, "azure/kimi-cached").unwrap();
+    assert_eq!(told.cache_minimum, minimum);
+}
+
+#[test]
 fn local_servers_are_warmed_but_not_expected_to_cache() {
     let catalogue = built_in().with_provider("mine", "openai-compatible");
     for name in ["openai-compatible/qwen3", "mine/org/qwen3"] {
