@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use jiff::civil::Date;
 
+use crate::dialect::Dialect;
 use crate::media::Accepts;
 
 pub use crate::extractive::EXTRACTIVE;
@@ -48,6 +49,9 @@ const BUILT_IN: [(&str, &str); 2] = [
         include_str!("../embedded/models.toml"),
     ),
 ];
+
+/// The provider whose models' names tell whether they reason.
+const OPENAI: &str = "openai";
 
 /// Why a model cannot be looked up.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -371,6 +375,10 @@ fn entry(model: ModelRef, known: Option<file::Model>, defaults: &file::Provider)
     } else {
         (defaults.cache_minimum, defaults.warm_minimum)
     };
+    let is_openai = model.provider == OPENAI;
+    let of_openai = is_openai || defaults.models_of.as_deref() == Some(OPENAI);
+    let reasons = of_openai && !defaults.is_program && reasons_by_name(&model.model);
+    let responses = (reasons && is_openai).then_some(Dialect::OpenAiResponses);
     Entry {
         window,
         beta_window: known.beta_window,
@@ -391,12 +399,12 @@ fn entry(model: ModelRef, known: Option<file::Model>, defaults: &file::Provider)
         breakpoints: known.breakpoints.unwrap_or(false),
         think_opened: known.think_opened.unwrap_or(false),
         structured: known.structured.unwrap_or(true),
-        reasoning: known.reasoning.unwrap_or(false),
+        reasoning: known.reasoning.unwrap_or(reasons),
         accepts: Accepts {
             images: known.images.unwrap_or(false),
             documents: known.documents.unwrap_or(false),
         },
-        dialect: known.dialect,
+        dialect: known.dialect.or(responses),
         trigger: known.trigger.unwrap_or(DEFAULT_TRIGGER),
         retention: known.retention.unwrap_or(DEFAULT_RETENTION),
         summariser: known.summariser.unwrap_or_else(|| {
@@ -412,6 +420,23 @@ fn entry(model: ModelRef, known: Option<file::Model>, defaults: &file::Provider)
         assumed: known.window.is_none(),
         model,
     }
+}
+
+/// Whether a model of OpenAI reasons if the catalogue does not tell: they do since `o1` and `gpt-5`,
+/// except for those that search. `gpt-35-turbo` is Azure's name for an older one.
+fn reasons_by_name(name: &str) -> bool {
+    let version = match name.strip_prefix("gpt-") {
+        Some(version) => Some((version, b'5')),
+        None => name.strip_prefix('o').map(|version| (version, b'1')),
+    };
+    let Some((version, first)) = version else {
+        return false;
+    };
+    let mut bytes = version.bytes();
+    let is_new = bytes
+        .next()
+        .is_some_and(|digit| (first..=b'9').contains(&digit));
+    is_new && matches!(bytes.next(), None | Some(b'-' | b'.')) && !name.contains("search")
 }
 
 /// The name without a trailing date or `latest`: `-2024-08-06`, `-20241022`, `-0613`, `-latest`.

@@ -219,6 +219,35 @@ fn a_built_in_model_of_unknown_window_has_its_prices() {
 }
 
 #[test]
+fn a_missing_model_of_openai_is_asked_like_its_kin() {
+    let own = "[models.\"openai/gpt-8\"]\nwindow = 500_000\n\
+               [models.\"openai/gpt-9-chat\"]\nreasoning = false\ndialect = \"openai-chat\"\n";
+    let catalogue = built_in()
+        .with_provider("mirror", "openai")
+        .with_file("m.toml", own)
+        .unwrap();
+    let (chat, responses) = (Some(Dialect::OpenAiChat), Some(Dialect::OpenAiResponses));
+    for (name, expected) in [
+        ("openai/gpt-7.1-sol", (true, responses)),
+        ("openai/gpt-8", (true, responses)),
+        ("openai/gpt-9-chat", (false, chat)),
+        ("openai/o5-mini", (true, responses)),
+        ("azure/gpt-7", (true, None)),
+        ("mirror/gpt-7", (true, None)),
+        ("openai/gpt-4.2", (false, None)),
+        ("openai/gpt-7-search-api", (false, None)),
+        ("openai/gpt-5-search-api", (false, None)),
+        ("openai/ft:gpt-7", (false, None)),
+        ("azure/gpt-35-turbo", (false, None)),
+        ("azure/o200k", (false, None)),
+        ("openai-compatible/gpt-7", (false, None)),
+    ] {
+        let entry = catalogue.get(None, name).unwrap();
+        assert_eq!((entry.reasoning, entry.dialect), expected, "{name}");
+    }
+}
+
+#[test]
 fn a_missing_model_is_assumed() {
     let entry = built_in()
         .get(Some("openai-compatible"), "llama-3.3-70b")
