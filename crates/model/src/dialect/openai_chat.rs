@@ -16,6 +16,7 @@
 //! outputs", "Error codes"; the servers' own error shapes as their issue trackers show them.
 
 mod decode;
+mod details;
 pub(super) mod messages;
 mod mistral;
 pub(super) mod refusal;
@@ -228,6 +229,7 @@ fn write_turn(messages: &mut Messages<'_>, turn: &Turn<'_>, marked: bool, is_mis
                     id: id_text(id).into(),
                     name: calls::name(name, &[]),
                     arguments,
+                    extra_content: None,
                 }),
                 Piece::Text(_) | Piece::File(_) | Piece::Result { .. } => None,
             });
@@ -267,10 +269,13 @@ struct Call<'a> {
     id: Cow<'a, str>,
     name: Cow<'a, str>,
     arguments: &'a str,
+    /// What its server wants back with it.
+    extra_content: Option<&'a str>,
 }
 
 /// Writes a reply of the agent and the results of its calls. Its reasoning is sent back under the
-/// key or in the content from which it was read, because a server may refuse calls without it.
+/// key or in the content from which it was read, because a server may refuse calls without it, and
+/// what a call had besides comes back with it.
 /// Results are texts; their files follow in a message of the user.
 fn write_step(
     json: &mut Json,
@@ -280,6 +285,7 @@ fn write_step(
     is_mistral: bool,
 ) {
     let reply: &Reply = step.reply;
+    let own = reply::Own::of(reply.verbatim.as_deref());
     let calls = reply.calls.iter().enumerate().map(|(place, call)| {
         let id = ids.unique_text(&call.id, at, place);
         Call {
@@ -289,19 +295,14 @@ fn write_step(
             },
             name: calls::name(&call.name, &[]),
             arguments: &call.arguments,
+            extra_content: own.extra_content(place),
         }
     });
     let calls: Vec<Call<'_>> = calls.collect();
     let answered: Vec<String> = calls.iter().map(|call| call.id.to_string()).collect();
-    let reasoning = reply::own_reasoning(reply.verbatim.as_deref()).unwrap_or_default();
-    let inline = reply::own_content(reply.verbatim.as_deref());
+    let content = own.content.as_ref().map_or(&*reply.text, |own| &*own.0);
     json.raw(",");
-    assistant(
-        json,
-        inline.as_deref().unwrap_or(&reply.text),
-        &reasoning,
-        calls,
-    );
+    assistant(json, content, &own.reasoning(), calls);
     let mut files = Vec::new();
     for (id, answer) in answered.iter().zip(step.answers(accepts)) {
         json.raw(",");
@@ -339,7 +340,11 @@ fn assistant(json: &mut Json, text: &str, besides: &str, calls: Vec<Call<'_>>) {
             // parse it.
             let nothing = call.arguments.trim().is_empty();
             let arguments = if nothing { "{}" } else { call.arguments };
-            json.raw(r#","arguments":"#).string(arguments).raw("}}");
+            json.raw(r#","arguments":"#).string(arguments).raw("}");
+            if let Some(extra) = call.extra_content {
+                json.raw(r#","extra_content":"#).raw(extra);
+            }
+            json.raw("}");
         });
     }
     json.raw("}");

@@ -5,6 +5,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 use unisono_context::attachment::AttachedFile;
 use unisono_context::call::{CacheWarm, Choice, ClientOptions, Reply, ToolResult, Usage};
 use unisono_context::snapshot::ToolSpec;
@@ -146,11 +148,18 @@ impl Request {
     }
 }
 
-/// Whether the form of a reply at its provider may have data that only its model can read. Plain
-/// reasoning is a member of a message, other reasoning is an item of a list.
+/// Whether the form of a reply at its provider may have data that only its model can read. It is a
+/// list, or a message with members that a server wants back; plain reasoning is another member.
 fn is_sealed(reply: &Reply) -> bool {
+    #[derive(Deserialize)]
+    struct Message {
+        reasoning_details: Option<IgnoredAny>,
+        extra_content: Option<IgnoredAny>,
+    }
     let verbatim = reply.verbatim.as_deref().unwrap_or_default();
-    verbatim.trim_start().starts_with('[')
+    let has_seal =
+        |message: Message| message.reasoning_details.is_some() || message.extra_content.is_some();
+    verbatim.trim_start().starts_with('[') || serde_json::from_str(verbatim).is_ok_and(has_seal)
 }
 
 /// An agent to which a lead may delegate.

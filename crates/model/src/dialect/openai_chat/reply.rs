@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt;
+use std::sync::Arc;
 
 use serde::de::{Deserializer, SeqAccess, Visitor};
 use serde::{Deserialize, de};
@@ -10,6 +11,7 @@ use serde_json::value::RawValue;
 use unisono_context::Tokens;
 use unisono_context::call::{self, Reply, Stop, ToolCall};
 
+use super::details::Details;
 use crate::dialect::Failure;
 use crate::dialect::borrowed::Str;
 use crate::dialect::counts::tokens;
@@ -30,6 +32,9 @@ pub(super) struct Delta<'a> {
     /// Ollama, OpenRouter, newer vLLM.
     #[serde(borrow)]
     reasoning: Option<Str<'a>>,
+    /// OpenRouter.
+    #[serde(borrow)]
+    reasoning_details: Option<&'a RawValue>,
     #[serde(borrow)]
     tool_calls: Option<Vec<CallDelta<'a>>>,
     /// The older form of `tool_calls`, for one call.
@@ -44,6 +49,9 @@ struct CallDelta<'a> {
     id: Option<Str<'a>>,
     #[serde(borrow)]
     function: Option<Function<'a>>,
+    /// Google's signature of the call.
+    #[serde(borrow)]
+    extra_content: Option<&'a RawValue>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -92,6 +100,7 @@ impl<'a> Delta<'a> {
         let nothing_else = silent(&self.refusal)
             && silent(&self.reasoning_content)
             && silent(&self.reasoning)
+            && self.reasoning_details.is_none_or(|of| of.get() == "[]")
             && self.tool_calls.as_ref().is_none_or(Vec::is_empty)
             && self.function_call.is_none();
         match self.content {
@@ -121,9 +130,6 @@ impl Usage {
     }
 }
 
-/// The key of a message's content that has reasoning in it.
-const CONTENT: &str = "content";
-
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum ReasoningKey {
     Content,
@@ -146,6 +152,7 @@ pub(super) struct Draft {
     /// Reads reasoning out of the content.
     apart: ThinkSplitter,
     reasoning: Option<(ReasoningKey, String)>,
+    details: Details,
     calls: Vec<Call>,
     refused: bool,
     stop: Option<Stop>,
@@ -158,6 +165,7 @@ struct Call {
     id: String,
     name: String,
     arguments: String,
+    extra_content: Option<Box<RawValue>>,
 }
 
 impl Draft {
@@ -177,6 +185,9 @@ impl Draft {
         // Before the content, because separate reasoning is no part of the content.
         self.reason(ReasoningKey::Content, delta.reasoning_content);
         self.reason(ReasoningKey::Plain, delta.reasoning);
+        if let Some(pieces) = delta.reasoning_details {
+            self.details.add(pieces);
+        }
         if let Some(content) = delta.content {
             self.say(&content.0);
         }
@@ -192,6 +203,7 @@ impl Draft {
                 index: Some(0),
                 id: None,
                 function: Some(function),
+                extra_content: None,
             })?;
         }
         Ok(())
@@ -261,6 +273,9 @@ impl Draft {
         if call.name.is_empty() {
             call.name.push_str(&name);
         }
+        if let Some(extra) = delta.extra_content {
+            call.extra_content = Some(extra.to_owned());
+        }
         if let Some(arguments) = function.arguments {
             call.arguments.push_str(&arguments_text(arguments)?);
         }
@@ -284,6 +299,32 @@ impl Draft {
         }
     }
 
+    /// What its message has besides its text and calls. Without calls it is not sent back.
+    fn own_message(&self) -> Option<Arc<str>> {
+        if self.calls.is_empty() {
+            return None;
+        }
+        let inline = self.apart.block();
+        let mut members = Vec::new();
+        // OpenRouter sends the reasoning as a text too.
+        if let Some(blocks) = self.details.written() {
+            members.push(format!(r#""reasoning_details":{blocks}"#));
+        } else if let Some((key, text)) = &self.reasoning {
+            members.push(format!(r#""{}":{}"#, key.name(), quoted(text)));
+        } else if !inline.is_empty() {
+            let content = quoted(&format!("{inline}{}", self.text));
+            members.push(format!(r#""content":{content}"#));
+        }
+        let extras = self.calls.iter().map(|call| call.extra_content.as_deref());
+        if extras.clone().any(|extra| extra.is_some()) {
+            let extras: Vec<&str> = extras
+                .map(|extra| extra.map_or("null", RawValue::get))
+                .collect();
+            members.push(format!(r#""extra_content":[{}]"#, extras.join(",")));
+        }
+        (!members.is_empty()).then(|| format!("{{{}}}", members.join(",")).into())
+    }
+
     /// The reply.
     ///
     /// # Errors
@@ -295,13 +336,7 @@ impl Draft {
             self.apart.complete();
         }
         self.apart.finish(&mut self.text);
-        let inline = self.apart.block();
-        let verbatim = match self.reasoning {
-            _ if self.calls.is_empty() => None,
-            Some((key, text)) => Some(own_message(key.name(), &text)),
-            None if inline.is_empty() => None,
-            None => Some(own_message(CONTENT, &format!("{inline}{}", self.text))),
-        };
+        let verbatim = self.own_message();
         let mut ids = BTreeSet::new();
         let mut calls = Vec::with_capacity(self.calls.len());
         for (at, call) in self.calls.into_iter().enumerate() {
@@ -356,42 +391,60 @@ fn arguments_text(raw: &RawValue) -> Result<Cow<'_, str>, Failure> {
     text.map(|text| text.0).map_err(unreadable)
 }
 
-/// A part of a reply besides its text and calls, as a member of its message.
-fn own_message(key: &str, text: &str) -> std::sync::Arc<str> {
-    let mut json = Json::with_capacity(text.len() + text.len() / 8 + 32);
-    json.raw("{").string(key).raw(":").string(text).raw("}");
+/// A text as a string of JSON.
+fn quoted(text: &str) -> String {
+    let mut json = Json::with_capacity(text.len() + text.len() / 8 + 2);
+    json.string(text);
     String::from_utf8_lossy(&json.into_bytes()).into()
 }
 
-/// The members that [`Reply::verbatim`] adds to a message, after a comma. None: it is of another
-/// dialect.
-pub(super) fn own_reasoning(verbatim: Option<&str>) -> Option<String> {
-    #[derive(Deserialize)]
-    #[serde(deny_unknown_fields)]
-    struct Own<'a> {
-        #[serde(borrow)]
-        reasoning_content: Option<&'a RawValue>,
-        #[serde(borrow)]
-        reasoning: Option<&'a RawValue>,
-    }
-    let own: Own<'_> = serde_json::from_str(verbatim?).ok()?;
-    match (own.reasoning_content, own.reasoning) {
-        (Some(text), None) => Some(format!(r#","reasoning_content":{}"#, text.get())),
-        (None, Some(text)) => Some(format!(r#","reasoning":{}"#, text.get())),
-        _ => None,
-    }
+/// What [`Reply::verbatim`] adds to a message.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Own<'a> {
+    /// The unchanged content, with reasoning in it.
+    #[serde(borrow)]
+    pub(super) content: Option<Str<'a>>,
+    #[serde(borrow)]
+    reasoning_content: Option<&'a RawValue>,
+    #[serde(borrow)]
+    reasoning: Option<&'a RawValue>,
+    #[serde(borrow)]
+    reasoning_details: Option<&'a RawValue>,
+    /// Of each call.
+    #[serde(borrow, default)]
+    extra_content: Vec<Option<&'a RawValue>>,
 }
 
-/// The unchanged content of a message with reasoning in it; none without.
-pub(super) fn own_content(verbatim: Option<&str>) -> Option<Cow<'_, str>> {
-    #[derive(Deserialize)]
-    #[serde(deny_unknown_fields)]
-    struct Own<'a> {
-        #[serde(borrow)]
-        content: Str<'a>,
+impl<'a> Own<'a> {
+    /// Nothing if it is of another dialect.
+    pub(super) fn of(verbatim: Option<&'a str>) -> Own<'a> {
+        let own = verbatim.filter(|own| own.trim_start().starts_with('{'));
+        own.and_then(|own| serde_json::from_str(own).ok())
+            .unwrap_or_default()
     }
-    let own: Own<'_> = serde_json::from_str(verbatim?).ok()?;
-    Some(own.content.0)
+
+    /// The member that has its reasoning, after a comma; empty without.
+    pub(super) fn reasoning(&self) -> String {
+        let members = [
+            ("reasoning_content", self.reasoning_content),
+            ("reasoning", self.reasoning),
+            ("reasoning_details", self.reasoning_details),
+        ];
+        let mut found = members
+            .into_iter()
+            .filter_map(|(key, value)| Some((key, value?.get())));
+        match (found.next(), found.next()) {
+            (Some((key, value)), None) => format!(r#","{key}":{value}"#),
+            _ => String::new(),
+        }
+    }
+
+    /// The `extra_content` of a call, by its place in the reply.
+    pub(super) fn extra_content(&self, place: usize) -> Option<&'a str> {
+        let extra = self.extra_content.get(place).copied().flatten();
+        extra.map(RawValue::get)
+    }
 }
 
 impl<'de: 'a, 'a> Deserialize<'de> for Content<'a> {

@@ -304,6 +304,67 @@ fn reasoning_goes_back_under_its_key_and_nowhere_else() {
     assert_eq!(last.verbatim, None);
 }
 
+/// The message with which a reply is sent back.
+fn sent_back(events: &[String]) -> Value {
+    let events: Vec<&str> = events.iter().map(String::as_str).collect();
+    let reply = fixture::decoded(CHAT, &events).unwrap();
+    let snapshot = Chat::new(1).say(Role::User, "hi").freeze();
+    let mut request = about(&snapshot, Group::Shared);
+    request.exchange = vec![Exchange::Reply(reply)];
+    read(&body(&request, &SENDING))["messages"][2].clone()
+}
+
+/// Gemini refuses a request in which its call has lost the signature.
+#[test]
+fn what_a_call_has_besides_goes_back_with_it() {
+    let signed = serde_json::json!({"google": {"thought_signature": "sig+/="}});
+    let call = |index: u32, extra: &Value| {
+        serde_json::json!({
+            "index": index, "id": format!("c{index}"), "extra_content": extra,
+            "function": {"name": "search", "arguments": "{}"},
+        })
+    };
+    for reasoning in [None, Some("So.")] {
+        let calls = [call(0, &signed), call(1, &Value::Null)];
+        let delta = serde_json::json!({"reasoning_content": reasoning, "tool_calls": calls});
+        let choice = serde_json::json!({"delta": delta, "finish_reason": "tool_calls"});
+        let events = [
+            serde_json::json!({"choices": [choice]}).to_string(),
+            "[DONE]".to_owned(),
+        ];
+        let message = sent_back(&events);
+        let calls = message["tool_calls"].as_array().unwrap();
+        assert_eq!(calls[0]["extra_content"], signed);
+        assert_eq!(calls[1].get("extra_content"), None);
+        assert_eq!(message["reasoning_content"].as_str(), reasoning);
+    }
+}
+
+/// OpenRouter sends reasoning twice, and refuses calls of Gemini without its blocks.
+#[test]
+fn blocks_of_reasoning_go_back_instead_of_its_text() {
+    let delta = |delta: Value| serde_json::json!({"choices": [{"delta": delta}]}).to_string();
+    let block = serde_json::json!({"type": "reasoning.text", "text": "So", "index": 0});
+    let sealed = serde_json::json!({"type": "reasoning.encrypted", "data": "x", "id": "c"});
+    let call = serde_json::json!({"index": 0, "id": "c", "function": {"name": "search"}});
+    let events = [
+        delta(serde_json::json!({"content": "", "reasoning": "So", "reasoning_details": [block]})),
+        delta(serde_json::json!({"content": "", "reasoning": "So", "reasoning_details": [block]})),
+        delta(serde_json::json!({"content": "I look.", "reasoning_details": []})),
+        delta(serde_json::json!({"tool_calls": [call], "reasoning_details": [sealed]})),
+        r#"{"choices":[{"delta":{},"finish_reason":"tool_calls"}]}"#.to_owned(),
+        "[DONE]".to_owned(),
+    ];
+    let message = sent_back(&events);
+    let joined = serde_json::json!({"type": "reasoning.text", "text": "SoSo", "index": 0});
+    assert_eq!(
+        message["reasoning_details"],
+        serde_json::json!([joined, sealed])
+    );
+    assert_eq!(message.get("reasoning"), None);
+    assert_eq!(message["content"], "I look.");
+}
+
 /// An event with a piece of the content.
 fn delta(text: &str) -> String {
     serde_json::json!({"choices": [{"index": 0, "delta": {"content": text}}]}).to_string()
@@ -387,8 +448,8 @@ fn thoughts_that_the_prompt_opened_are_no_part_of_the_answer() {
     let calls = r#"{"content":"A key?","tool_calls":[{"id":"c","function":{"name":"search"}}]}"#;
     let reply = whole(calls, "tool_calls");
     assert_eq!((&*reply.text, reply.calls.len()), ("", 1));
-    let sent_back = reply::own_content(reply.verbatim.as_deref());
-    assert_eq!(sent_back.as_deref(), Some("A key?"));
+    let sent_back = reply::Own::of(reply.verbatim.as_deref());
+    assert_eq!(sent_back.content.unwrap().0, "A key?");
 }
 
 #[test]
@@ -402,10 +463,12 @@ fn reasoning_of_other_dialects_is_not_sent() {
         r#"{"reasoning":"x","reasoning_content":"x"}"#,
         "no json",
     ] {
-        assert_eq!(reply::own_reasoning(Some(foreign)), None, "{foreign}");
-        assert_eq!(reply::own_content(Some(foreign)), None, "{foreign}");
+        let own = reply::Own::of(Some(foreign));
+        assert_eq!(own.reasoning(), "", "{foreign}");
+        assert!(own.content.is_none(), "{foreign}");
+        assert_eq!(own.extra_content(0), None, "{foreign}");
     }
-    assert_eq!(reply::own_reasoning(None), None);
+    assert_eq!(reply::Own::of(None).reasoning(), "");
 }
 
 #[test]

@@ -195,11 +195,13 @@ async fn sealed_reasoning_goes_back_to_its_own_model_only() {
         })
     };
     let plain = r#"{"reasoning_content":"so"}"#;
+    let signed = r#"{"reasoning_content":"so","extra_content":[{"google":{}}]}"#;
     let request = Request {
         exchange: vec![
             replied("[1]", None),
             replied("[2]", Some("test/2")),
             replied(plain, None),
+            replied(signed, None),
         ],
         ..chain.request()
     };
@@ -213,8 +215,8 @@ async fn sealed_reasoning_goes_back_to_its_own_model_only() {
         verbatim.collect::<Vec<Option<Arc<str>>>>()
     };
     let known = |verbatim: &str| Some(Arc::<str>::from(verbatim));
-    assert_eq!(sent(0), [known("[1]"), None, known(plain)]);
-    assert_eq!(sent(1), [None, known("[2]"), known(plain)]);
+    assert_eq!(sent(0), [known("[1]"), None, known(plain), known(signed)]);
+    assert_eq!(sent(1), [None, known("[2]"), known(plain), None]);
 }
 
 #[tokio::test]
