@@ -211,6 +211,16 @@ fn by_message(error: &ErrorBody) -> Option<Class> {
         "unknown model",
         "model not exist",
     ];
+    // xAI and Google refuse a key with status 400.
+    let key = [
+        "incorrect api key",
+        "invalid api key",
+        "api key not valid",
+        "api key expired",
+    ];
+    if error.contains_any(&key) {
+        return Some(Class::Unauthorised);
+    }
     if error.window.is_some() || error.contains_any(&overflow) {
         return Some(Class::Overflow {
             limit: limit(error),

@@ -18,6 +18,16 @@ fn check(status: u16, body: &str, class: Class, reason: &str) {
 }
 
 #[test]
+fn a_refused_key_may_have_the_status_of_a_wrong_request() {
+    check(
+        400,
+        r#"{"code":"Client specified an invalid argument","error":"Incorrect API key provided: xa***yz. You can obtain an API key from https://console.x.ai."}"#,
+        Class::Unauthorised,
+        "client specified an invalid argument: Incorrect API key provided: xa***yz. You can obtain an API key from https://console.x.ai",
+    );
+}
+
+#[test]
 fn openai() {
     check(
         401,
@@ -216,7 +226,7 @@ fn servers_that_speak_the_dialect() {
     check(
         400,
         r#"[{"error":{"code":400,"message":"API key not valid","status":"INVALID_ARGUMENT"}}]"#,
-        Class::BadRequest,
+        Class::Unauthorised,
         "invalid_argument: API key not valid",
     );
     check(
