@@ -5,9 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use unisono_store::archive::{ArchiveCounts, export, import};
-use unisono_store::{
-    Append, Checkpoint, DELETED_USAGE, Deletion, Disk, Engine, Error, Memory, SessionId,
-};
+use unisono_store::{Checkpoint, DELETED_USAGE, Deletion, Disk, Engine, Error, Memory, SessionId};
 
 use crate::child::payload;
 
@@ -21,12 +19,7 @@ async fn fill(engine: &dyn Engine) {
             .map(|seq| payload(session, seq))
             .collect();
         engine
-            .append(Append {
-                session: id,
-                epoch,
-                expected_seq: 0,
-                payloads,
-            })
+            .append(crate::append(id, epoch, 0, payloads))
             .await
             .unwrap();
     }
@@ -125,12 +118,7 @@ async fn bury(engine: &dyn Engine, session: u128, left: &[u8]) {
 
 async fn append(engine: &dyn Engine, session: SessionId, payload: &[u8]) {
     let epoch = engine.claim(session).await.unwrap().epoch;
-    let append = Append {
-        session,
-        epoch,
-        expected_seq: 0,
-        payloads: vec![payload.to_vec()],
-    };
+    let append = crate::append(session, epoch, 0, vec![payload.to_vec()]);
     engine.append(append).await.unwrap();
 }
 
@@ -191,12 +179,7 @@ async fn a_damaged_archive_stores_nothing() {
         memory.claim(id).await.unwrap();
         let payloads = vec![b"one".to_vec(), b"two".to_vec()];
         memory
-            .append(Append {
-                session: id,
-                epoch: 1,
-                expected_seq: 0,
-                payloads,
-            })
+            .append(crate::append(id, 1, 0, payloads))
             .await
             .unwrap();
     }

@@ -198,12 +198,7 @@ async fn other_bytes_are_never_returned() {
         .await
         .unwrap();
     let claim = engine.claim(info.session).await.unwrap();
-    let append = unisono_store::Append {
-        session: info.session,
-        epoch: claim.epoch,
-        expected_seq: 0,
-        payloads: vec![b"\x01wrong".to_vec()],
-    };
+    let append = crate::append(info.session, claim.epoch, 0, vec![b"\x01wrong".to_vec()]);
     engine.append(append).await.unwrap();
     drop(content);
     let error = journal.blob(digest).await.unwrap_err().to_string();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use unisono_store::{
-    Append, Checkpoint, Claim, DELETED_USAGE, Deletion, Disk, Engine, Error, Event, Health,
+    Checkpoint, Claim, DELETED_USAGE, Deletion, Disk, Engine, Error, Event, Health,
     MAX_PAYLOAD_BYTES, Memory, SessionId,
 };
 
@@ -104,12 +104,7 @@ async fn append(
 ) -> Result<u64, Error> {
     let payloads = payloads.iter().map(|payload| payload.to_vec()).collect();
     engine
-        .append(Append {
-            session,
-            epoch,
-            expected_seq,
-            payloads,
-        })
+        .append(crate::append(session, epoch, expected_seq, payloads))
         .await
 }
 
@@ -263,12 +258,7 @@ async fn large_payloads_come_back(engine: Subject) {
         .map(|&size| (0..size).map(|i: usize| (i * 7 + i / 251) as u8).collect())
         .collect();
     engine
-        .append(Append {
-            session: A,
-            epoch: 1,
-            expected_seq: 0,
-            payloads: payloads.clone(),
-        })
+        .append(crate::append(A, 1, 0, payloads.clone()))
         .await
         .unwrap();
     let read: Vec<_> = engine
@@ -294,12 +284,7 @@ async fn too_large_a_payload_is_refused(engine: Subject) {
     claim(&*engine, A).await;
     let large = || vec![0; MAX_PAYLOAD_BYTES + 1];
     let error = engine
-        .append(Append {
-            session: A,
-            epoch: 1,
-            expected_seq: 0,
-            payloads: vec![large()],
-        })
+        .append(crate::append(A, 1, 0, vec![large()]))
         .await
         .unwrap_err();
     assert!(

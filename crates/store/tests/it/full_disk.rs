@@ -9,8 +9,8 @@ use std::process::Command;
 use std::sync::Arc;
 
 use unisono_store::{
-    Append, Checkpoint, Claim, Deletion, Disk, Engine, Error, Health, Memory, ReadOnlyDisk,
-    SessionId, archive,
+    Checkpoint, Claim, Deletion, Disk, Engine, Error, Health, Memory, ReadOnlyDisk, SessionId,
+    archive,
 };
 
 use crate::child::{Acked, payload, verify};
@@ -98,15 +98,9 @@ impl Writer {
             for (session, claim) in &mut self.claims {
                 let n = session.0.as_u128();
                 let seqs = claim.last_seq + 1..=claim.last_seq + 8;
-                claim.last_seq = self
-                    .disk
-                    .append(Append {
-                        session: *session,
-                        epoch: claim.epoch,
-                        expected_seq: claim.last_seq,
-                        payloads: seqs.map(|seq| payload(n, seq)).collect(),
-                    })
-                    .await?;
+                let payloads = seqs.map(|seq| payload(n, seq)).collect();
+                let append = crate::append(*session, claim.epoch, claim.last_seq, payloads);
+                claim.last_seq = self.disk.append(append).await?;
                 self.acked.insert(n, claim.last_seq);
             }
         }
@@ -192,12 +186,7 @@ fn inside_closed() {
         writer.write(40).await.unwrap();
         let gone = SessionId::from_u128(99);
         let epoch = writer.disk.claim(gone).await.unwrap().epoch;
-        let append = Append {
-            session: gone,
-            epoch,
-            expected_seq: 0,
-            payloads: vec![b"deleted".to_vec()],
-        };
+        let append = crate::append(gone, epoch, 0, vec![b"deleted".to_vec()]);
         writer.disk.append(append).await.unwrap();
         assert!(
             writer

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use unisono_store::{
-    Append, Checkpoint, Deletion, Disk, Engine, Error, SessionId, acknowledge_losses, losses,
+    Checkpoint, Deletion, Disk, Engine, Error, SessionId, acknowledge_losses, losses,
 };
 
 use crate::child::{self, Acked, payload, verify};
@@ -20,12 +20,7 @@ async fn append(
     epoch: u64,
     payloads: Vec<Vec<u8>>,
 ) -> u64 {
-    let append = Append {
-        session,
-        epoch,
-        expected_seq: seq,
-        payloads,
-    };
+    let append = crate::append(session, epoch, seq, payloads);
     disk.append(append).await.unwrap()
 }
 

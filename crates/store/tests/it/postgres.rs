@@ -124,12 +124,8 @@ async fn what_was_acknowledged_outlives_a_crash_of_the_server_and_is_there_once(
         writing.push(tokio::spawn(async move {
             let mut acknowledged = 0;
             for seq in 0..200_u64 {
-                let append = Append {
-                    session,
-                    epoch: claim.epoch,
-                    expected_seq: seq,
-                    payloads: vec![seq.to_be_bytes().to_vec()],
-                };
+                let append =
+                    crate::append(session, claim.epoch, seq, vec![seq.to_be_bytes().to_vec()]);
                 match engine.append(append).await {
                     Ok(last) => acknowledged = last,
                     Err(Error::Unreachable { .. }) => break,
@@ -950,12 +946,7 @@ async fn an_archive_of_a_directory_becomes_the_same_journals_and_back() {
         let payloads = (0..n as u8 * 3)
             .map(|byte| vec![byte; 40_000 * n as usize])
             .collect();
-        let append = Append {
-            session,
-            epoch: claim.epoch,
-            expected_seq: 0,
-            payloads,
-        };
+        let append = crate::append(session, claim.epoch, 0, payloads);
         disk.append(append).await.unwrap();
     }
     disk.delete_session(Deletion::of_session(SessionId::from_u128(3)))
