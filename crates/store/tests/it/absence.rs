@@ -9,7 +9,7 @@ use unisono_store::tokens::{Scope, Token, TokenFact, Tokens};
 use unisono_store::{Engine, Journal, SessionId};
 
 use crate::members::{append, beat, cluster, own_id};
-use crate::postgres::{own_server, sql};
+use crate::postgres::{own_server, restart, sql, up};
 
 const A: SessionId = SessionId::from_u128(0xA);
 const LEASE: Duration = Duration::from_secs(3);
@@ -45,12 +45,8 @@ async fn who_was_cut_off_keeps_its_sessions_and_gives_the_others_time_to_come_ba
     while cluster(&one).holds_lease() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    // The server dies with the thread that started it.
     let back = Instant::now();
-    let started = server.clone();
-    tokio::task::spawn_blocking(move || started.up())
-        .await
-        .unwrap();
+    up(&server).await;
     beat(&one, |beat| beat.lapses > 0).await;
     assert!(cluster(&one).is_own(A) && cluster(&one).holds_lease());
     // No other program had it meanwhile, so the claim holds.
@@ -85,13 +81,7 @@ async fn who_starts_after_an_outage_gives_the_others_time_to_come_back() {
          UPDATE unisono_sessions SET owner = '{id}'"
     );
     sql(&server, "talks", &statement).await;
-    let crashed = server.clone();
-    tokio::task::spawn_blocking(move || {
-        crashed.crash();
-        crashed.up();
-    })
-    .await
-    .unwrap();
+    restart(&server).await;
     let started = Instant::now();
     let two = Postgres::open(options()).await.unwrap();
     assert_eq!(cluster(&two).take_over(9).await.unwrap(), []);

@@ -108,6 +108,22 @@ async fn append(
         .await
 }
 
+async fn put_checkpoint(
+    engine: &dyn Engine,
+    epoch: u64,
+    seq: u64,
+    state: Vec<u8>,
+) -> Result<(), Error> {
+    let checkpoint = Checkpoint { seq, state };
+    engine.put_checkpoint(A, epoch, checkpoint).await
+}
+
+/// Whether the session existed.
+async fn delete(engine: &dyn Engine, session: SessionId) -> bool {
+    let deletion = Deletion::of_session(session);
+    engine.delete_session(deletion).await.unwrap()
+}
+
 fn event(seq: u64, payload: &[u8]) -> Event {
     Event {
         seq,
@@ -120,12 +136,7 @@ async fn a_new_store_is_empty(engine: Subject) {
     assert_eq!(engine.session(A).await.unwrap(), None);
     assert_eq!(engine.read(A, 1, 10).await.unwrap(), []);
     assert_eq!(engine.latest_checkpoint(A).await.unwrap(), None);
-    assert!(
-        !engine
-            .delete_session(Deletion::of_session(A))
-            .await
-            .unwrap()
-    );
+    assert!(!delete(&*engine, A).await);
     assert_eq!(engine.health(), Health::Ok);
 }
 
@@ -297,17 +308,8 @@ async fn too_large_a_payload_is_refused(engine: Subject) {
         ),
         "{error}"
     );
-    let error = engine
-        .put_checkpoint(
-            A,
-            1,
-            Checkpoint {
-                seq: 0,
-                state: large(),
-            },
-        )
-        .await
-        .unwrap_err();
+    let refused = put_checkpoint(&*engine, 1, 0, large()).await;
+    let error = refused.unwrap_err();
     assert!(matches!(error, Error::TooLarge { .. }), "{error}");
     assert_eq!(engine.session(A).await.unwrap().unwrap().last_seq, 0);
 }
@@ -341,17 +343,8 @@ async fn the_latest_checkpoint_counts(engine: Subject) {
 async fn a_checkpoint_cannot_be_ahead(engine: Subject) {
     claim(&*engine, A).await;
     append(&*engine, A, 1, 0, &[b"1"]).await.unwrap();
-    let error = engine
-        .put_checkpoint(
-            A,
-            1,
-            Checkpoint {
-                seq: 2,
-                state: vec![],
-            },
-        )
-        .await
-        .unwrap_err();
+    let refused = put_checkpoint(&*engine, 1, 2, vec![]).await;
+    let error = refused.unwrap_err();
     assert!(
         matches!(
             error,
@@ -368,17 +361,8 @@ async fn a_checkpoint_cannot_be_ahead(engine: Subject) {
 async fn a_checkpoint_is_fenced(engine: Subject) {
     claim(&*engine, A).await;
     claim(&*engine, A).await;
-    let error = engine
-        .put_checkpoint(
-            A,
-            1,
-            Checkpoint {
-                seq: 0,
-                state: vec![],
-            },
-        )
-        .await
-        .unwrap_err();
+    let refused = put_checkpoint(&*engine, 1, 0, vec![]).await;
+    let error = refused.unwrap_err();
     assert!(
         matches!(
             error,
@@ -397,10 +381,7 @@ async fn sessions_come_in_pages(engine: Subject) {
     for session in [C, A, B] {
         claim(&*engine, session).await;
     }
-    engine
-        .delete_session(Deletion::of_session(B))
-        .await
-        .unwrap();
+    assert!(delete(&*engine, B).await);
     let ids = |page: Vec<unisono_store::SessionInfo>| {
         page.into_iter()
             .map(|info| info.session)
@@ -434,29 +415,9 @@ async fn first_events_come_together(engine: Subject) {
 async fn a_deleted_session_is_gone_and_fenced(engine: Subject) {
     claim(&*engine, A).await;
     append(&*engine, A, 1, 0, &[b"1", b"2"]).await.unwrap();
-    engine
-        .put_checkpoint(
-            A,
-            1,
-            Checkpoint {
-                seq: 1,
-                state: vec![1],
-            },
-        )
-        .await
-        .unwrap();
-    assert!(
-        engine
-            .delete_session(Deletion::of_session(A))
-            .await
-            .unwrap()
-    );
-    assert!(
-        !engine
-            .delete_session(Deletion::of_session(A))
-            .await
-            .unwrap()
-    );
+    put_checkpoint(&*engine, 1, 1, vec![1]).await.unwrap();
+    assert!(delete(&*engine, A).await);
+    assert!(!delete(&*engine, A).await);
     assert_eq!(engine.session(A).await.unwrap(), None);
     assert_eq!(engine.read(A, 1, 9).await.unwrap(), []);
     assert_eq!(engine.latest_checkpoint(A).await.unwrap(), None);
@@ -509,10 +470,7 @@ async fn a_session_can_live_again(engine: Subject) {
     append(&*engine, A, 1, 0, &[b"old", b"older"])
         .await
         .unwrap();
-    engine
-        .delete_session(Deletion::of_session(A))
-        .await
-        .unwrap();
+    assert!(delete(&*engine, A).await);
     let again = claim(&*engine, A).await;
     assert_eq!(again.last_seq, 0);
     assert!(again.epoch > 1);

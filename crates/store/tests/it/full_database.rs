@@ -7,7 +7,7 @@ use unisono_store::postgres::{Options, Postgres};
 use unisono_store::{Engine, Error, Health};
 use unisono_test_postgres::Server;
 
-use crate::members::{LATE, append, beat, cluster, member};
+use crate::members::{append, beat, close, cluster, two};
 use crate::postgres::{client, role, sql, store};
 
 const A: unisono_store::SessionId = unisono_store::SessionId::from_u128(0xA);
@@ -75,12 +75,9 @@ async fn connections_that_only_read_are_not_used_again() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_program_that_writes_nothing_learns_that_the_database_is_full() {
-    let Some(plain) = store("full_for_all").await else {
+    let Some([one, idle]) = two("full_for_all").await else {
         return;
     };
-    plain.close().await.unwrap();
-    let one = member("full_for_all", LATE).await;
-    let idle = member("full_for_all", LATE).await;
     let client = client(Server::shared().unwrap(), "full_for_all").await;
     let claim = one.claim(A).await.unwrap();
     let last = one.append(append(claim.epoch, 0)).await.unwrap();
@@ -106,8 +103,7 @@ async fn a_program_that_writes_nothing_learns_that_the_database_is_full() {
             beat(engine, |beat| beat.count >= before + 3).await;
         }
     }
-    one.close().await.unwrap();
-    idle.close().await.unwrap();
+    close([one, idle]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -22,17 +22,18 @@ fn on_a_small_disk(test: &str) {
     let place = tempfile::tempdir().unwrap();
     let mount = "mount -t tmpfs -o size=192m tmpfs \"$0\" && exec \"$@\"";
     let is_root = rustix::process::getuid().is_root();
-    let mut unshare = Command::new("unshare");
-    unshare.arg(if is_root { "-m" } else { "-rm" });
-    unshare.args(["sh", "-c", mount]).arg(place.path());
-    let can = unshare.arg("true").output();
+    let unshare = || {
+        let mut unshare = Command::new("unshare");
+        unshare.arg(if is_root { "-m" } else { "-rm" });
+        unshare.args(["sh", "-c", mount]).arg(place.path());
+        unshare
+    };
+    let can = unshare().arg("true").output();
     if !can.as_ref().is_ok_and(|done| done.status.success()) {
         eprintln!("skipped: no file system can be mounted here ({can:?})");
         return;
     }
-    let mut unshare = Command::new("unshare");
-    unshare.arg(if is_root { "-m" } else { "-rm" });
-    unshare.args(["sh", "-c", mount]).arg(place.path());
+    let mut unshare = unshare();
     unshare.arg(std::env::current_exe().unwrap());
     let name = format!("full_disk::{test}");
     unshare.args([name.as_str(), "--exact", "--nocapture", "--test-threads=1"]);

@@ -27,17 +27,33 @@ pub(crate) async fn member(schema: &str, takeover_after: Duration) -> Postgres {
     Postgres::open(options).await.unwrap()
 }
 
+/// Two programs in a new schema; none where PostgreSQL is not installed.
+pub(crate) async fn two(schema: &str) -> Option<[Postgres; 2]> {
+    store(schema).await?.close().await.unwrap();
+    Some([member(schema, LATE).await, member(schema, LATE).await])
+}
+
+pub(crate) async fn close(engines: [Postgres; 2]) {
+    for engine in engines {
+        engine.close().await.unwrap();
+    }
+}
+
 pub(crate) fn cluster(engine: &Postgres) -> &dyn Cluster {
     engine.cluster().unwrap()
 }
 
 pub(crate) fn append(epoch: u64, expected_seq: u64) -> Append {
-    Append {
-        session: A,
-        epoch,
-        expected_seq,
-        payloads: vec![b"said".to_vec()],
-    }
+    crate::append(A, epoch, expected_seq, vec![b"said".to_vec()])
+}
+
+/// Announces an address: claims wait for a program without one.
+async fn announce(engine: &Postgres) {
+    let announcement = Announcement {
+        address: Some("http://127.0.0.1:1".to_owned()),
+        ..Announcement::default()
+    };
+    cluster(engine).announce(announcement).await.unwrap();
 }
 
 /// Waits until the state at a beat satisfies the condition.
@@ -72,16 +88,10 @@ pub(crate) async fn own_id(engine: &Postgres) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_belongs_to_the_program_that_claimed_it_while_that_one_lives() {
-    let Some(plain) = store("owned").await else {
+    let Some([one, other]) = two("owned").await else {
         return;
     };
-    plain.close().await.unwrap();
-    let (one, other) = (member("owned", LATE).await, member("owned", LATE).await);
-    let announcement = Announcement {
-        address: Some("http://127.0.0.1:1".to_owned()),
-        ..Announcement::default()
-    };
-    cluster(&one).announce(announcement).await.unwrap();
+    announce(&one).await;
     let claim = one.claim(A).await.unwrap();
     one.append(append(claim.epoch, 0)).await.unwrap();
     let refused = other.claim(A).await.unwrap_err();
@@ -120,17 +130,10 @@ async fn a_session_belongs_to_the_program_that_claimed_it_while_that_one_lives()
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_of_a_live_program_is_deleted_by_that_one_alone() {
-    let Some(plain) = store("deleted_beside").await else {
+    let Some([one, other]) = two("deleted_beside").await else {
         return;
     };
-    plain.close().await.unwrap();
-    let one = member("deleted_beside", LATE).await;
-    let other = member("deleted_beside", LATE).await;
-    let announcement = Announcement {
-        address: Some("http://127.0.0.1:1".to_owned()),
-        ..Announcement::default()
-    };
-    cluster(&one).announce(announcement).await.unwrap();
+    announce(&one).await;
     let claim = one.claim(A).await.unwrap();
     one.append(append(claim.epoch, 0)).await.unwrap();
     let deletion = || Deletion::of_session(A);
@@ -149,8 +152,7 @@ async fn a_session_of_a_live_program_is_deleted_by_that_one_alone() {
     one.append(append(claim.epoch, 0)).await.unwrap();
     stop_beating("deleted_beside", &one).await;
     assert!(other.delete_session(deletion()).await.unwrap());
-    one.close().await.unwrap();
-    other.close().await.unwrap();
+    close([one, other]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -201,12 +203,7 @@ async fn sessions_of_a_program_that_is_gone_are_taken_over_each_once_and_its_wri
     }
     let living = [member("gone", LATE).await, member("gone", LATE).await];
     for engine in &living {
-        // Claims wait for a program without an address.
-        let announcement = Announcement {
-            address: Some("http://127.0.0.1:1".to_owned()),
-            ..Announcement::default()
-        };
-        cluster(engine).announce(announcement).await.unwrap();
+        announce(engine).await;
     }
     assert!(cluster(&living[0]).take_over(99).await.unwrap().is_empty());
     stop_beating("gone", &zombie).await;
@@ -445,11 +442,9 @@ async fn a_claim_under_way_during_a_hand_over_is_handed_over_too() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn programs_with_another_token_are_refused_and_other_agents_are_told() {
-    let Some(plain) = store("tokens").await else {
+    let Some([one, other]) = two("tokens").await else {
         return;
     };
-    plain.close().await.unwrap();
-    let (one, other) = (member("tokens", LATE).await, member("tokens", LATE).await);
     let told = |token: u8, agents: u8| Announcement {
         address: Some("http://127.0.0.1:1".to_owned()),
         token: Some(vec![token]),
@@ -469,8 +464,7 @@ async fn programs_with_another_token_are_refused_and_other_agents_are_told() {
     beat(&one, |beat| beat.differing.len() == 1).await;
     cluster(&other).announce(told(1, 1)).await.unwrap();
     beat(&one, |beat| beat.differing.is_empty()).await;
-    one.close().await.unwrap();
-    other.close().await.unwrap();
+    close([one, other]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

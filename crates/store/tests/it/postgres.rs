@@ -61,13 +61,21 @@ pub(crate) async fn own_server(settings: &'static [&'static str]) -> Option<Arc<
     Some(Arc::new(server))
 }
 
+/// Starts a server again.
+pub(crate) async fn up(server: &Arc<Server>) {
+    let server = server.clone();
+    let started = tokio::task::spawn_blocking(move || server.up());
+    started.await.unwrap();
+}
+
+/// Crashes a server and starts it again.
+pub(crate) async fn restart(server: &Arc<Server>) {
+    server.crash();
+    up(server).await;
+}
+
 fn append(epoch: u64, expected_seq: u64, payload: &[u8]) -> Append {
-    Append {
-        session: A,
-        epoch,
-        expected_seq,
-        payloads: vec![payload.to_vec()],
-    }
+    crate::append(A, epoch, expected_seq, vec![payload.to_vec()])
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -140,12 +148,7 @@ async fn what_was_acknowledged_outlives_a_crash_of_the_server_and_is_there_once(
     for crash in 1..=3 {
         // Also goes on when every writer has ended.
         let _ = progress.wait_for(|written| *written >= crash * 100).await;
-        let server = server.clone();
-        let crashed = tokio::task::spawn_blocking(move || {
-            server.crash();
-            server.up();
-        });
-        crashed.await.unwrap();
+        restart(&server).await;
     }
     for writer in writing {
         let (session, acknowledged) = writer.await.unwrap();
@@ -377,10 +380,7 @@ async fn a_statement_that_the_database_undoes_costs_no_connection() {
     engine.append(append(claim.epoch, 0, b"1")).await.unwrap();
     let cancel = CANCEL.replace("unisono_events", "unisono_checkpoints");
     sql(server, "undone", &cancel).await;
-    let (client, connection) = tokio_postgres::connect(&server.url("undone"), NoTls)
-        .await
-        .unwrap();
-    tokio::spawn(connection);
+    let client = client(server, "undone").await;
     let connections = async || {
         let asked = "SELECT pid FROM pg_stat_activity WHERE application_name = 'undone'";
         let rows = client.query(asked, &[]).await.unwrap();
@@ -481,11 +481,9 @@ async fn a_statement_locks_its_journals_in_the_order_of_their_ids_in_a_new_table
         engine.claim(A).await.unwrap(),
         engine.claim(C).await.unwrap(),
     );
-    let url = Server::shared().unwrap().url("lock_order");
-    let (mut client, connection) = tokio_postgres::connect(&url, NoTls).await.unwrap();
-    tokio::spawn(connection);
-    let (mut another, connection) = tokio_postgres::connect(&url, NoTls).await.unwrap();
-    tokio::spawn(connection);
+    let server = Server::shared().unwrap();
+    let mut another = client(server, "lock_order").await;
+    let mut client = client(server, "lock_order").await;
     let lock = "SELECT epoch FROM unisono_sessions WHERE session = $1 FOR UPDATE NOWAIT";
     let first = client.transaction().await.unwrap();
     first.query_one(lock, &[&C.0]).await.unwrap();
@@ -532,10 +530,7 @@ async fn a_role_with_a_stricter_isolation_fails_no_statement_that_waits() {
     let engine = Arc::new(Postgres::open(options(&url)).await.unwrap());
     let claim = engine.claim(A).await.unwrap();
     engine.append(append(claim.epoch, 0, b"1")).await.unwrap();
-    let (mut client, connection) = tokio_postgres::connect(&server.url("isolated"), NoTls)
-        .await
-        .unwrap();
-    tokio::spawn(connection);
+    let mut client = client(server, "isolated").await;
     let held = client.transaction().await.unwrap();
     let change = "UPDATE unisono_sessions SET updated_unix_ms = 0 WHERE session = $1";
     held.execute(change, &[&A.0]).await.unwrap();
@@ -560,9 +555,7 @@ async fn a_journal_that_another_program_has_locked_delays_no_session() {
         engine.claim(OWN).await.unwrap(),
         engine.claim(A).await.unwrap(),
     );
-    let url = Server::shared().unwrap().url("locked_journal");
-    let (mut client, connection) = tokio_postgres::connect(&url, NoTls).await.unwrap();
-    tokio::spawn(connection);
+    let mut client = client(Server::shared().unwrap(), "locked_journal").await;
     let locked = client.transaction().await.unwrap();
     let lock = "SELECT epoch FROM unisono_sessions WHERE session = $1 FOR UPDATE";
     locked.query_one(lock, &[&OWN.0]).await.unwrap();
@@ -613,11 +606,7 @@ async fn a_database_that_is_away_is_waited_for_and_then_said_to_be() {
         Err(Error::Unreachable { .. })
     ));
     assert!(matches!(engine.health(), Health::Unreachable { .. }));
-    let server = tokio::task::spawn_blocking(move || {
-        server.up();
-        server
-    });
-    let server = server.await.unwrap();
+    up(&server).await;
     engine.append(append(claim.epoch, 1, b"2")).await.unwrap();
     assert_eq!(engine.read(A, 1, 9).await.unwrap().len(), 2);
     assert_eq!(engine.health(), Health::Ok);
@@ -649,12 +638,7 @@ async fn a_standby_that_is_not_promoted_yet_is_waited_for_and_refused_at_the_sta
     let claim = engine.claim(A).await.unwrap();
     engine.append(append(claim.epoch, 0, b"1")).await.unwrap();
     server.stand_by();
-    let server = tokio::task::spawn_blocking(move || {
-        server.crash();
-        server.up();
-        server
-    });
-    let server = server.await.unwrap();
+    restart(&server).await;
     let away = engine.append(append(claim.epoch, 1, b"2")).await;
     let away = away.unwrap_err();
     assert!(
@@ -680,12 +664,7 @@ async fn of_several_hosts_the_one_that_can_be_written_is_used() {
         return;
     };
     standby.stand_by();
-    let standby = tokio::task::spawn_blocking(move || {
-        standby.crash();
-        standby.up();
-        standby
-    });
-    let standby = standby.await.unwrap();
+    restart(&standby).await;
     let host = format!("127.0.0.1:{}", primary.port());
     let hosts = format!("127.0.0.1:{},{host}", standby.port());
     let url = primary.url("talks").replace(&host, &hosts);
@@ -714,11 +693,7 @@ async fn it_is_known_whether_the_database_is_there_where_nobody_asks() {
     becomes(true).await;
     server.crash();
     becomes(false).await;
-    let server = tokio::task::spawn_blocking(move || {
-        server.up();
-        server
-    });
-    let server = server.await.unwrap();
+    up(&server).await;
     becomes(true).await;
     // A server that hangs does not delay a claim for ever.
     server.pause(true);
@@ -824,12 +799,7 @@ async fn a_role_is_let_in_by_the_password_of_a_file_and_by_no_other() {
     )
     .await;
     server.require_password("keeper");
-    let server = tokio::task::spawn_blocking(move || {
-        server.crash();
-        server.up();
-        server
-    });
-    let server = server.await.unwrap();
+    restart(&server).await;
     let url = server.url("talks").replace("unisono@", "keeper@");
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("password");

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use tokio_postgres::NoTls;
 use unisono_store::postgres::{Options, Postgres};
 use unisono_store::{Engine, Error, Health, SessionId};
 use unisono_test_postgres::Server;
@@ -64,8 +63,7 @@ async fn a_change_of_the_tables_that_the_database_cancels_can_be_tried_again() {
         return;
     };
     let url = server.url("locked_schema");
-    let (mut client, connection) = tokio_postgres::connect(&url, NoTls).await.unwrap();
-    tokio::spawn(connection);
+    let mut client = client(server, "locked_schema").await;
     let held = client.transaction().await.unwrap();
     held.batch_execute("LOCK TABLE unisono_members IN ACCESS SHARE MODE")
         .await

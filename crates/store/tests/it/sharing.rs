@@ -5,29 +5,16 @@ use std::time::{Duration, Instant};
 
 use unisono_context::{Digest, Timestamp};
 use unisono_session::{Event, Fact};
-use unisono_store::postgres::Postgres;
 use unisono_store::tokens::{Scope, Token, TokenFact, Tokens};
 use unisono_store::{
     Announcement, Cluster, Deletion, Engine, Error, Journal, ProviderPause, SessionId, SessionInfo,
 };
 use unisono_test_postgres::Server;
 
-use crate::members::{LATE, append, beat, cluster, member, own_id};
-use crate::postgres::{sql, store};
+use crate::members::{append, beat, close, cluster, own_id, two};
+use crate::postgres::sql;
 
 const A: SessionId = SessionId::from_u128(0xA);
-
-/// Two programs in a new schema; none where PostgreSQL is not installed.
-async fn two(schema: &str) -> Option<[Postgres; 2]> {
-    store(schema).await?.close().await.unwrap();
-    Some([member(schema, LATE).await, member(schema, LATE).await])
-}
-
-async fn close(engines: [Postgres; 2]) {
-    for engine in engines {
-        engine.close().await.unwrap();
-    }
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_document_is_replaced_only_as_it_was_read() {
