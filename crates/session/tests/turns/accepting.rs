@@ -11,19 +11,16 @@ use unisono_context::message::{NewMessage, Part, Role};
 use unisono_context::tokens::Counts;
 use unisono_context::{Digest, Encoding, Ordinal, Ppm, Timestamp, Tokens, tree};
 use unisono_session::agent::{Acp, AgentKind, Command, Definition, Team, ToolKind};
-use unisono_session::event::{Calibration, Outcome, Work};
+use unisono_session::event::{Calibration, Outcome};
 use unisono_session::machine::{EPHEMERAL, Import, NewTurn, RESERVED_LABELS};
 use unisono_session::tool::Contract;
 use unisono_session::{Fact, Input, Machine, Refusal, ids};
 
 use crate::shell::*;
 
-fn answering(n: u64, input: NewMessage) -> Input {
+fn answer(n: u64, input: NewMessage) -> Input {
     Input::Accept(Box::new(NewTurn {
-        work: Work::Answer {
-            input,
-            client_options: unisono_context::call::ClientOptions::default(),
-        },
+        work: answering(input),
         ..turn(n, team(agent("lead"), []))
     }))
 }
@@ -46,11 +43,7 @@ fn a_refusal_leaves_the_machine_as_it_was() {
         parts,
         ..input(9)
     };
-    let result = Part::ToolResult {
-        call_id: "1".into(),
-        content: "x".into(),
-        is_error: false,
-    };
+    let result = result_part("1", "x");
     let duplicate = |n| Refusal::Tree(tree::Error::DuplicateId(n));
     let own = ids::message(turn_id(9), 0);
     let cases: Vec<(&str, Input, Refusal)> = vec![
@@ -66,27 +59,27 @@ fn a_refusal_leaves_the_machine_as_it_was() {
         ),
         (
             "an empty task",
-            answering(9, says(Role::User, vec![Part::text(" \n")])),
+            answer(9, says(Role::User, vec![Part::text(" \n")])),
             Refusal::EmptyTask,
         ),
         (
             "no parts at all",
-            answering(9, says(Role::User, Vec::new())),
+            answer(9, says(Role::User, Vec::new())),
             Refusal::EmptyTask,
         ),
         (
             "an assistant's message",
-            answering(9, says(Role::Assistant, vec![Part::text("hi")])),
+            answer(9, says(Role::Assistant, vec![Part::text("hi")])),
             Refusal::NotAnInput(input(9).id),
         ),
         (
             "a tool result",
-            answering(9, says(Role::User, vec![result])),
+            answer(9, says(Role::User, vec![result])),
             Refusal::NotAnInput(input(9).id),
         ),
         (
             "an id of the history",
-            answering(
+            answer(
                 9,
                 NewMessage {
                     id: message_id(2),
@@ -97,7 +90,7 @@ fn a_refusal_leaves_the_machine_as_it_was() {
         ),
         (
             "the id of an input that waits",
-            answering(9, input(1)),
+            answer(9, input(1)),
             duplicate(input(1).id),
         ),
         (
@@ -479,14 +472,7 @@ fn the_budget_of_an_estimated_model_is_reduced_by_its_error() {
 
 #[test]
 fn available_agents_are_recorded_rendered_and_within_the_budgets() {
-    let tight = Definition {
-        limits: Limits {
-            window: Tokens(900),
-            encoding: Encoding::Cl100kBase,
-            ..agent("a").limits
-        },
-        ..agent("tight")
-    };
+    let tight = sized("tight", 900, Encoding::Cl100kBase);
     let mut shell = Shell::with(2);
     let available = vec![Arc::new(tight), Arc::new(agent("facts"))];
     shell.accept(turn(

@@ -1,10 +1,9 @@
 //! Messages that are appended without a turn: at once, after a turn, once per key.
 
 use unisono_context::message::{NewMessage, Part, ReportedUsage, Role};
-use unisono_context::{AgentId, Digest, MessageId, Timestamp, Tokens};
+use unisono_context::{AgentId, MessageId, Timestamp, Tokens};
 use unisono_session::append::AppendedPosition;
-use unisono_session::event::RequestKey;
-use unisono_session::machine::{Append, AttemptEnd};
+use unisono_session::machine::Append;
 use unisono_session::run::Usage;
 use unisono_session::{Input, Refusal};
 
@@ -25,81 +24,44 @@ fn text(n: u64, text: &str) -> NewMessage {
     said(n, Role::User, vec![Part::text(text)])
 }
 
-fn call(id: &str) -> Part {
-    Part::ToolCall {
-        id: id.into(),
-        name: "look".into(),
-        arguments: "{}".into(),
-    }
-}
-
 fn result(id: &str) -> Part {
-    Part::ToolResult {
-        call_id: id.into(),
-        content: "".into(),
-        is_error: false,
-    }
+    result_part(id, "")
 }
 
-fn append(message: NewMessage) -> Input {
-    Input::Append(Append {
-        branch: "main".into(),
-        message,
-        key: None,
-    })
+fn posted(message: NewMessage) -> Input {
+    append(message, None)
 }
 
 fn keyed(name: &str, request: &str, message: NewMessage) -> Input {
-    let key = RequestKey {
-        name: name.into(),
-        request: Digest::of_bytes(request.as_bytes()),
-        client_message_id: None,
-        client_parts: None,
-    };
-    Input::Append(Append {
-        branch: "main".into(),
-        message,
-        key: Some(key),
-    })
-}
-
-/// The texts of `main` after the first messages.
-fn after(shell: &Shell, first: usize) -> Vec<String> {
-    let tree = shell.state().tree();
-    let mut path: Vec<String> = tree
-        .path(tree.head("main").unwrap())
-        .map(|node| node.message.countable_text())
-        .collect();
-    path.reverse();
-    path.split_off(first)
+    append(message, Some(key(name, request)))
 }
 
 #[test]
 fn an_appended_message_is_on_its_branch_at_once_and_starts_nothing() {
     let mut shell = Shell::with(2);
-    shell.feed(append(text(1, "We ship on Friday."))).unwrap();
-    assert_eq!(after(&shell, 2), ["We ship on Friday."]);
+    shell.feed(posted(text(1, "We ship on Friday."))).unwrap();
+    assert_eq!(shell.texts_after(2), ["We ship on Friday."]);
     assert!(shell.waiting.is_empty(), "{:?}", shell.waiting);
     // A repetition by a client that does not know whether the request arrived is the same message.
-    shell.feed(append(text(1, "We ship on Friday."))).unwrap();
+    shell.feed(posted(text(1, "We ship on Friday."))).unwrap();
     assert_eq!(shell.facts("posted").len(), 1);
-    let other = shell.feed(append(text(1, "another")));
+    let other = shell.feed(posted(text(1, "another")));
     assert!(matches!(other, Err(Refusal::Tree(_))), "{other:?}");
     // An empty session gets its first message in this way.
     let mut shell = Shell::with(0);
-    shell.feed(append(text(1, "first"))).unwrap();
+    shell.feed(posted(text(1, "first"))).unwrap();
     let shell = shell.recovered();
-    assert_eq!(after(&shell, 0), ["first"]);
+    assert_eq!(shell.texts_after(0), ["first"]);
 }
 
 #[test]
 fn while_a_turn_is_open_messages_wait_and_the_frozen_context_has_none() {
     let mut shell = Shell::with(2);
     shell.accept(turn(0, team(agent("lead"), [])));
-    shell.feed(append(text(1, "meanwhile"))).unwrap();
-    shell.feed(append(text(2, "and more"))).unwrap();
+    shell.feed(posted(text(1, "meanwhile"))).unwrap();
+    shell.feed(posted(text(2, "and more"))).unwrap();
     let assignment = shell.dispatch(turn(1, team(agent("lead"), []))).remove(0);
-    assert_eq!(after(&shell, 2), ["what is left to do?"]);
+    assert_eq!(shell.texts_after(2), ["what is left to do?"]);
     assert_eq!(shell.state().waiting_messages("main").len(), 2);
     let place = AppendedPosition::find(shell.state(), text(1, "").id, None);
     assert_eq!(place.ordinal, None);
@@ -110,7 +72,7 @@ fn while_a_turn_is_open_messages_wait_and_the_frozen_context_has_none() {
     shell.finish(&assignment, "all is done");
     let question = "what is left to do?";
     let expected = [question, "all is done", "meanwhile", "and more", question];
-    assert_eq!(after(&shell, 2), expected);
+    assert_eq!(shell.texts_after(2), expected);
     assert!(shell.state().waiting_messages("main").is_empty());
     // The next turn's agents see them.
     let next = shell.dispatched().remove(0);
@@ -122,14 +84,14 @@ fn while_a_turn_is_open_messages_wait_and_the_frozen_context_has_none() {
 fn waiting_messages_are_appended_however_the_turn_ends() {
     let mut shell = Shell::with(2);
     shell.accept(turn(0, team(agent("lead"), [])));
-    shell.feed(append(text(1, "meanwhile"))).unwrap();
+    shell.feed(posted(text(1, "meanwhile"))).unwrap();
     let turn = turn_id(0);
     shell.feed(Input::Cancel { turn }).unwrap();
-    assert_eq!(after(&shell, 3), ["meanwhile"]);
+    assert_eq!(shell.texts_after(3), ["meanwhile"]);
     // A queued turn may be cancelled: the active one continues.
     shell.accept(compacting(1, team(agent("lead"), []), 10_000));
     shell.accept(super::shell::turn(2, team(agent("lead"), [])));
-    shell.feed(append(text(2, "later"))).unwrap();
+    shell.feed(posted(text(2, "later"))).unwrap();
     let turn = turn_id(2);
     shell.feed(Input::Cancel { turn }).unwrap();
     assert_eq!(shell.state().waiting_messages("main").len(), 1);
@@ -140,7 +102,7 @@ fn a_key_identifies_one_message_and_no_turn() {
     let mut shell = Shell::with(2);
     shell.feed(keyed("a", "one", text(1, "one"))).unwrap();
     shell.feed(keyed("a", "one", text(2, "one"))).unwrap();
-    assert_eq!(after(&shell, 2), ["one"]);
+    assert_eq!(shell.texts_after(2), ["one"]);
     let Input::Append(again) = keyed("a", "one", text(2, "one")) else {
         panic!("not an append");
     };
@@ -149,12 +111,7 @@ fn a_key_identifies_one_message_and_no_turn() {
     let mut shell = shell.recovered();
     let reused = Err(Refusal::KeyReused("a".into()));
     assert_eq!(shell.feed(keyed("a", "two", text(3, "two"))), reused);
-    let key = RequestKey {
-        name: "a".into(),
-        request: Digest::of_bytes(b"one"),
-        client_message_id: None,
-        client_parts: None,
-    };
+    let key = key("a", "one");
     let asked = Box::new(turn(0, team(agent("lead"), [])));
     assert_eq!(shell.feed(Input::AcceptKeyed { key, turn: asked }), reused);
     assert_eq!(shell.facts("posted").len(), 1);
@@ -162,21 +119,16 @@ fn a_key_identifies_one_message_and_no_turn() {
 
 #[test]
 fn results_answer_calls_that_are_there() {
-    let not_called = |id: &str| {
-        Err(Refusal::NotCalled {
-            call_id: id.into(),
-            branch: "main".into(),
-        })
-    };
+    let not_called = |id: &str| Err(not_called(id));
     for busy in [false, true] {
         let mut shell = Shell::with(2);
         if busy {
             shell.accept(turn(0, team(agent("lead"), [])));
         }
-        let answer = |n, id: &str| append(said(n, Role::Tool, vec![result(id)]));
+        let answer = |n, id: &str| posted(said(n, Role::Tool, vec![result(id)]));
         assert_eq!(shell.feed(answer(1, "c1")), not_called("c1"));
-        let calls = vec![Part::text("I look"), call("c1"), call("c2")];
-        shell.feed(append(said(2, Role::Assistant, calls))).unwrap();
+        let calls = vec![Part::text("I look"), call_part("c1"), call_part("c2")];
+        shell.feed(posted(said(2, Role::Assistant, calls))).unwrap();
         shell.feed(answer(3, "c2")).unwrap();
         assert_eq!(shell.feed(answer(4, "c2")), not_called("c2"), "{busy}");
         shell.feed(answer(5, "c1")).unwrap();
@@ -198,17 +150,17 @@ fn a_message_with_wrong_parts_for_its_role_is_refused() {
     let mut shell = Shell::with(2);
     let wrong = |role| Err(Refusal::WrongParts { role });
     for (role, part) in [
-        (Role::User, call("c")),
+        (Role::User, call_part("c")),
         (Role::User, result("c")),
-        (Role::System, call("c")),
+        (Role::System, call_part("c")),
         (Role::Tool, Part::text("a")),
         (Role::Assistant, result("c")),
     ] {
-        let refused = shell.feed(append(said(1, role, vec![part])));
+        let refused = shell.feed(posted(said(1, role, vec![part])));
         assert_eq!(refused, wrong(role));
     }
     for parts in [vec![], vec![Part::text(" \n")]] {
-        let refused = shell.feed(append(said(1, Role::User, parts)));
+        let refused = shell.feed(posted(said(1, Role::User, parts)));
         assert_eq!(refused, Err(Refusal::EmptyMessage));
     }
     let elsewhere = shell.feed(Input::Append(Append {
@@ -221,7 +173,7 @@ fn a_message_with_wrong_parts_for_its_role_is_refused() {
     shell.accept(turn(0, team(agent("lead"), [])));
     shell.accept(turn(1, team(agent("lead"), [])));
     let id: MessageId = input(1).id;
-    let taken = shell.feed(append(NewMessage { id, ..text(1, "a") }));
+    let taken = shell.feed(posted(NewMessage { id, ..text(1, "a") }));
     assert!(matches!(taken, Err(Refusal::Tree(_))), "{taken:?}");
     assert!(shell.facts("posted").is_empty());
 }
@@ -233,16 +185,13 @@ fn an_answer_has_the_usage_that_its_provider_reported() {
         0,
         team(agent("lead"), [agent("risks"), agent("facts")]),
     ));
-    let end = |input, output| AttemptEnd::Finished {
-        text: "an answer".into(),
-        calls: Vec::new(),
-        partial: None,
-        usage: Usage {
+    let end = |input, output| {
+        let usage = Usage {
             input: Tokens(input),
             output: Tokens(output),
             ..Usage::default()
-        },
-        attempt_times: unisono_session::run::AttemptTimes::default(),
+        };
+        finished("an answer", Vec::new(), usage)
     };
     let briefs = shell.dispatched();
     shell.end(&briefs[0], end(100, 10));

@@ -1,9 +1,9 @@
 //! Turns that are accepted with preceding messages: all of it, or nothing.
 
 use unisono_context::message::{NewMessage, Part, Role};
-use unisono_context::{Digest, Timestamp, tree};
+use unisono_context::{Timestamp, tree};
 use unisono_session::event::{RequestKey, Work};
-use unisono_session::machine::{Append, PrecedingMessages};
+use unisono_session::machine::PrecedingMessages;
 use unisono_session::{Input, Refusal};
 
 use crate::shell::*;
@@ -24,29 +24,12 @@ fn text(n: u64, role: Role, text: &str) -> NewMessage {
 }
 
 fn calls(n: u64, ids: &[&str]) -> NewMessage {
-    let call = |id: &&str| Part::ToolCall {
-        id: (*id).into(),
-        name: "look".into(),
-        arguments: "{}".into(),
-    };
-    said(n, Role::Assistant, ids.iter().map(call).collect())
+    let calls = ids.iter().map(|id| call_part(id));
+    said(n, Role::Assistant, calls.collect())
 }
 
 fn result(id: &str) -> Part {
-    Part::ToolResult {
-        call_id: id.into(),
-        content: "r".into(),
-        is_error: false,
-    }
-}
-
-fn key(name: &str, request: &str) -> RequestKey {
-    RequestKey {
-        name: name.into(),
-        request: Digest::of_bytes(request.as_bytes()),
-        client_message_id: None,
-        client_parts: None,
-    }
+    result_part(id, "r")
 }
 
 /// Turn `n` after these messages, which follow the current head of `main`.
@@ -73,18 +56,6 @@ fn results(shell: &Shell, n: u64, messages: Vec<NewMessage>, ids: &[&str]) -> In
     asked
 }
 
-/// The texts of `main` after the first messages.
-fn after(shell: &Shell, first: usize) -> Vec<String> {
-    let tree = shell.state().tree();
-    let path = tree
-        .head("main")
-        .into_iter()
-        .flat_map(|head| tree.path(head));
-    let mut path: Vec<String> = path.map(|node| node.message.countable_text()).collect();
-    path.reverse();
-    path.split_off(first)
-}
-
 #[test]
 fn preceding_messages_are_appended_once_per_key() {
     for first in [0, 2] {
@@ -107,7 +78,7 @@ fn preceding_messages_are_appended_once_per_key() {
         shell.prepare();
         let mut shell = shell.recovered();
         shell.feed(asked).unwrap();
-        let texts = after(&shell, usize::try_from(first).unwrap());
+        let texts = shell.texts_after(usize::try_from(first).unwrap());
         assert_eq!(texts, ["a", "b", "what is left to do?"]);
         assert_eq!(shell.facts("posted").len(), 2);
         assert_eq!(shell.facts("turn_accepted").len(), 1);
@@ -124,28 +95,17 @@ fn an_interrupted_input_is_completed() {
     let messages = vec![text(1, Role::User, "a"), text(2, Role::Assistant, "b")];
     let asked = behind(&shell, 0, messages.clone(), None);
     // Only the first of them reached the disk.
-    shell
-        .feed(Input::Append(Append {
-            branch: "main".into(),
-            message: messages[0].clone(),
-            key: None,
-        }))
-        .unwrap();
+    shell.feed(append(messages[0].clone(), None)).unwrap();
     shell.feed(asked).unwrap();
     shell.prepare();
-    assert_eq!(after(&shell, 2), ["a", "b", "what is left to do?"]);
+    assert_eq!(shell.texts_after(2), ["a", "b", "what is left to do?"]);
 }
 
 #[test]
 fn a_refused_input_appends_nothing() {
     let mut shell = Shell::with(2);
     let before = shell.state().events();
-    let not_called = |id: &str| {
-        Err(Refusal::NotCalled {
-            call_id: id.into(),
-            branch: "main".into(),
-        })
-    };
+    let not_called = |id: &str| Err(not_called(id));
     let new = |role| text(1, role, "a");
     let answered = said(2, Role::Tool, vec![result("c1")]);
     for (messages, refused) in [
@@ -208,7 +168,7 @@ fn results_may_answer_calls_of_preceding_messages() {
     shell.prepare();
     let tree = shell.state().tree();
     assert!(tree.unanswered(tree.head("main").unwrap()).is_empty());
-    assert_eq!(after(&shell, 2).len(), 3);
+    assert_eq!(shell.texts_after(2).len(), 3);
     let shell = shell.recovered();
-    assert_eq!(after(&shell, 2).len(), 3);
+    assert_eq!(shell.texts_after(2).len(), 3);
 }

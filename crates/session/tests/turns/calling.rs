@@ -2,18 +2,17 @@
 
 use std::sync::Arc;
 
-use unisono_context::{CallId, Timestamp, TurnId};
+use unisono_context::{CallId, TurnId};
 use unisono_session::assignment::{RunAssignment, ToolJob};
 use unisono_session::event::Outcome;
 use unisono_session::machine::NewCall;
 use unisono_session::run::calls::{CallDecision, CallOutput, CallRoundStatus};
 use unisono_session::run::{Reply, Step, ToolCall, ToolResult};
 use unisono_session::tool::{ApprovalRule, Contract, ToolRules};
-use unisono_session::trace::Trace;
 use unisono_session::turn::TIMED_OUT;
 use unisono_session::{Effect, Fact, Input, Refusal};
 
-use crate::shell::{Shell, agent, team, turn, turn_id};
+use crate::shell::{Shell, agent, retried, team, turn, turn_id};
 
 const HOUR: u64 = 3_600_000;
 
@@ -103,10 +102,6 @@ fn answer(shell: &mut Shell, job: &ToolJob, text: &str) {
     shell.feed(Input::ToolEnded { call, output }).unwrap();
 }
 
-fn waiting(shell: &Shell) -> Vec<CallId> {
-    shell.state().waiting_calls().map(|one| one.id).collect()
-}
-
 fn decide(shell: &mut Shell, call: CallId, decision: CallDecision) -> Result<(), Refusal> {
     shell.feed(Input::Decide {
         call,
@@ -175,8 +170,7 @@ fn results_are_stored_once_in_the_journal() {
         });
         shell.step(&assignment, step.clone());
         assert_eq!(shell.journal.last().unwrap().fact.name(), name);
-        let mut trace = Trace::default();
-        shell.journal.iter().for_each(|event| trace.take(event));
+        let trace = shell.trace();
         let shell = shell.recovered();
         let live = &shell.state().run(assignment.run).unwrap().steps;
         assert_eq!(live.last(), Some(&step));
@@ -217,7 +211,7 @@ fn an_interrupted_call_is_repeated_or_in_doubt_by_its_contract() {
             assert_eq!(results(&shell, &assignment), [("done".to_owned(), false)]);
         } else {
             assert!(again.is_empty(), "{tool} is not made again");
-            assert_eq!(waiting(&shell), [job.id]);
+            assert_eq!(shell.waiting_calls(), [job.id]);
             assert_eq!(
                 shell.state().call_round_status(assignment.run, 1),
                 CallRoundStatus::InProgress { held: true }
@@ -225,7 +219,7 @@ fn an_interrupted_call_is_repeated_or_in_doubt_by_its_contract() {
             // It stays in doubt after every restart.
             let mut shell = shell.recovered();
             assert!(take_jobs(&mut shell).is_empty());
-            assert_eq!(waiting(&shell), [job.id]);
+            assert_eq!(shell.waiting_calls(), [job.id]);
             assert_eq!(shell.facts("tool_in_doubt").len(), 1);
         }
     }
@@ -281,14 +275,14 @@ fn a_call_waits_for_approval_across_restarts() {
     );
     let mut shell = shell.recovered();
     assert!(take_jobs(&mut shell).is_empty());
-    let id = waiting(&shell)[0];
+    let id = shell.waiting_calls()[0];
     let wrong = decide(&mut shell, id, CallDecision::Repeat).unwrap_err();
     insta::assert_snapshot!(
         wrong.to_string().replace(&id.to_string(), "<id>"),
         @"call <id> cannot be repeated: it waits for approval or denial"
     );
     decide(&mut shell, id, CallDecision::Approved).unwrap();
-    assert_eq!(waiting(&shell), []);
+    assert_eq!(shell.waiting_calls(), []);
     let job = take_jobs(&mut shell).remove(0);
     assert_eq!(job.id, id);
     answer(&mut shell, &job, "sent");
@@ -310,19 +304,19 @@ fn a_call_waits_for_approval_across_restarts() {
 fn a_call_approved_while_the_session_is_not_live_is_made_when_it_opens() {
     let (shell, _) = calling(rules(&["*"]), &["files__send"]);
     let mut shell = shell.recovered();
-    let id = waiting(&shell)[0];
+    let id = shell.waiting_calls()[0];
     decide(&mut shell, id, CallDecision::Approved).unwrap();
     assert_eq!(shell.facts("tool_started").len(), 0);
     let mut shell = shell.recovered();
     assert_eq!(take_jobs(&mut shell).remove(0).id, id);
-    assert_eq!(waiting(&shell), []);
+    assert_eq!(shell.waiting_calls(), []);
 }
 
 #[test]
 fn the_model_gets_the_reason_of_a_denial() {
     let (mut shell, assignment) =
         calling(rules(&["*"]), &["files__send", "files__put", "files__read"]);
-    let [send, put, read] = waiting(&shell)[..] else {
+    let [send, put, read] = shell.waiting_calls()[..] else {
         panic!("all three wait");
     };
     let reason = Some("write to the archive instead".into());
@@ -344,41 +338,30 @@ fn the_model_gets_the_reason_of_a_denial() {
 #[test]
 fn an_approval_timeout_is_a_denial() {
     let (mut shell, assignment) = calling(rules(&["*"]), &["files__send"]);
-    let wakes = |shell: &Shell| -> Vec<Timestamp> {
-        let wakes = shell.waiting.iter().filter_map(|effect| match effect {
-            Effect::Wake(at) => Some(*at),
-            _ => None,
-        });
-        wakes.collect()
-    };
-    let until = shell.now.plus_ms(HOUR as i64);
-    assert_eq!(wakes(&shell), [until]);
-    shell.now = Timestamp(until.0 - 1);
+    let hour = HOUR as i64;
+    assert_eq!(wakes(&shell), [hour]);
     shell.waiting.clear();
-    shell.feed(Input::Tick).unwrap();
-    assert_eq!(wakes(&shell), [until], "woken early, it waits on");
+    shell.tick(hour - 1);
+    assert_eq!(wakes(&shell), [1], "woken early, it waits on");
     // It returns after its time is over.
-    shell.now = until.plus_ms(5);
+    shell.now = shell.now.plus_ms(6);
     let mut shell = shell.recovered();
     shell.prepare();
-    assert_eq!(wakes(&shell), [until]);
+    assert_eq!(wakes(&shell), [-5]);
     shell.feed(Input::Tick).unwrap();
     assert!(results(&shell, &assignment)[0].0.contains("in time"));
 }
 
 #[test]
 fn another_attempt_finds_the_existing_calls() {
-    let mut lead = agent("lead");
-    lead.retries = 1;
     let mut shell = Shell::with(2);
-    let mut accepted = turn(1, team(lead, []));
+    let mut accepted = turn(1, team(retried("lead"), []));
     accepted.rules = rules(&[]);
     let first = shell.dispatch(accepted).remove(0);
     shell.feed(asked(&first, &["files__send"])).unwrap();
     let job = take_jobs(&mut shell).remove(0);
     shell.fail(&first, unisono_session::run::RunCause::Panic);
-    shell.now = shell.now.plus_ms(60_000);
-    shell.feed(Input::Tick).unwrap();
+    shell.tick(60_000);
     let second = shell.dispatched().remove(0);
     assert_eq!(second.attempt, 2);
     shell.feed(asked(&first, &["files__put"])).unwrap();
@@ -406,7 +389,7 @@ fn a_cancelled_turn_stops_its_calls_and_keeps_none_waiting() {
             _ => None,
         });
         assert_eq!(cancelled.collect::<Vec<_>>(), [job.place]);
-        assert_eq!(waiting(&shell), []);
+        assert_eq!(shell.waiting_calls(), []);
         answer(&mut shell, &job, "late");
         assert_eq!(shell.facts("tool_ended").len(), 0);
     }
@@ -458,11 +441,6 @@ fn a_turn_keeps_the_rules_it_was_accepted_with() {
     assert_eq!(shell.facts("tool_rules_set").len(), 2);
 }
 
-fn advance_clock(shell: &mut Shell, ms: i64) {
-    shell.now = shell.now.plus_ms(ms);
-    shell.feed(Input::Tick).unwrap();
-}
-
 fn wakes(shell: &Shell) -> Vec<i64> {
     let wakes = shell.waiting.iter().filter_map(|effect| match effect {
         Effect::Wake(at) => Some(at.ms_since(shell.now)),
@@ -479,15 +457,15 @@ fn timed_out(shell: &Shell) -> bool {
 fn a_turn_ends_at_its_limit_which_restarts_after_a_restart() {
     let (mut shell, _) = calling_within(Some(5_000), rules(&[]), &["files__read"]);
     assert_eq!(wakes(&shell), [5_000]);
-    advance_clock(&mut shell, 4_999);
+    shell.tick(4_999);
     assert!(shell.state().turn(turn_id(1)).is_some());
     // Nobody worked on it meanwhile.
     shell.now = shell.now.plus_ms(HOUR as i64);
     let mut shell = shell.recovered();
     assert_eq!(wakes(&shell), [5_000]);
-    advance_clock(&mut shell, 4_999);
+    shell.tick(4_999);
     assert!(shell.state().turn(turn_id(1)).is_some());
-    advance_clock(&mut shell, 1);
+    shell.tick(1);
     assert!(timed_out(&shell));
 }
 
@@ -495,12 +473,12 @@ fn a_turn_ends_at_its_limit_which_restarts_after_a_restart() {
 fn time_spent_waiting_for_a_person_does_not_count() {
     let rules = rules(&["files__send"]);
     let (mut shell, _) = calling_within(Some(5_000), rules, &["files__send"]);
-    advance_clock(&mut shell, HOUR as i64 / 2);
-    let call = waiting(&shell)[0];
+    shell.tick(HOUR as i64 / 2);
+    let call = shell.waiting_calls()[0];
     decide(&mut shell, call, CallDecision::Approved).unwrap();
-    advance_clock(&mut shell, 4_999);
+    shell.tick(4_999);
     assert!(shell.state().turn(turn_id(1)).is_some());
-    advance_clock(&mut shell, 1);
+    shell.tick(1);
     assert!(timed_out(&shell));
 }
 
@@ -518,7 +496,7 @@ fn a_task_of_the_server_is_polled_after_a_restart_whatever_the_contract() {
         task(&mut shell, &job, "task-1");
         assert!(take_jobs(&mut shell).is_empty(), "it is polled already");
         let mut shell = shell.recovered();
-        assert_eq!(waiting(&shell), []);
+        assert_eq!(shell.waiting_calls(), []);
         let again = take_jobs(&mut shell).remove(0);
         assert_eq!(again.task.as_deref(), Some("task-1"));
         assert_eq!(again.id, job.id);
@@ -536,15 +514,15 @@ fn a_forgotten_task_leaves_its_call_in_doubt_and_a_repetition_has_none() {
     let job = take_jobs(&mut shell).remove(0);
     task(&mut shell, &job, "task-1");
     shell.feed(Input::ToolTaskLost { call: job.place }).unwrap();
-    assert_eq!(waiting(&shell), [job.id]);
+    assert_eq!(shell.waiting_calls(), [job.id]);
     let mut shell = shell.recovered();
-    assert_eq!(waiting(&shell), [job.id]);
+    assert_eq!(shell.waiting_calls(), [job.id]);
     decide(&mut shell, job.id, CallDecision::Repeat).unwrap();
     let again = take_jobs(&mut shell).remove(0);
     assert_eq!(again, job, "the tool is called again, under the same key");
     // Without a task the call would be in doubt after a crash.
     let mut shell = shell.recovered();
-    assert_eq!(waiting(&shell), [job.id]);
+    assert_eq!(shell.waiting_calls(), [job.id]);
     decide(
         &mut shell,
         job.id,

@@ -6,7 +6,7 @@ use unisono_context::call::{ClientOptions, ToolCall, Usage};
 use unisono_context::message::{NewMessage, Part, Role};
 use unisono_context::snapshot::ToolSpec;
 use unisono_session::event::{Outcome, Work};
-use unisono_session::machine::{AttemptEnd, NewTurn};
+use unisono_session::machine::NewTurn;
 use unisono_session::run::Ending;
 use unisono_session::{Input, Refusal};
 
@@ -21,11 +21,7 @@ fn call(id: &str, tool: &str) -> ToolCall {
 }
 
 fn result(id: &str) -> Part {
-    Part::ToolResult {
-        call_id: id.into(),
-        content: "12 degrees".into(),
-        is_error: false,
-    }
+    result_part(id, "12 degrees")
 }
 
 fn with_client_tools(n: u64, input: NewMessage) -> NewTurn {
@@ -60,18 +56,9 @@ fn shell_with_client_calls(text: &str) -> Shell {
     let mut shell = Shell::with(2);
     let lead = shell.dispatch(with_client_tools(0, input(0))).remove(0);
     assert!(lead.client_options.has("weather"));
-    let end = AttemptEnd::Finished {
-        text: text.into(),
-        calls: vec![
-            call("a", "weather"),
-            call("x", "recall"),
-            call("b", "weather"),
-        ],
-        partial: None,
-        usage: Usage::default(),
-        attempt_times: unisono_session::run::AttemptTimes::default(),
-    };
-    shell.end(&lead, end);
+    let calls = [("a", "weather"), ("x", "recall"), ("b", "weather")];
+    let calls = calls.map(|(id, tool)| call(id, tool)).into();
+    shell.end(&lead, finished(text, calls, Usage::default()));
     shell
 }
 
@@ -110,14 +97,8 @@ fn client_tool_calls_are_the_answer_and_their_results_the_next_input() {
 fn a_run_ends_only_with_calls_of_client_tools() {
     let mut shell = Shell::with(2);
     let lead = shell.dispatch(turn(0, team(agent("lead"), []))).remove(0);
-    let end = AttemptEnd::Finished {
-        text: "done".into(),
-        calls: vec![call("a", "weather")],
-        partial: None,
-        usage: Usage::default(),
-        attempt_times: unisono_session::run::AttemptTimes::default(),
-    };
-    shell.end(&lead, end);
+    let calls = vec![call("a", "weather")];
+    shell.end(&lead, finished("done", calls, Usage::default()));
     let ended = shell.facts("run_ended");
     let unisono_session::Fact::RunEnded { ending, .. } = ended[0] else {
         panic!("{ended:?}");
@@ -131,10 +112,6 @@ fn results_answer_the_newest_calls_once_and_never_queue() {
     let refused = |shell: &mut Shell, parts: Vec<Part>| {
         let turn = with_client_tools(1, results(1, parts));
         shell.feed(Input::Accept(Box::new(turn))).unwrap_err()
-    };
-    let not_called = |id: &str| Refusal::NotCalled {
-        call_id: id.into(),
-        branch: "main".into(),
     };
     let mut shell = shell_with_client_calls("");
     assert_eq!(refused(&mut shell, vec![result("c")]), not_called("c"));

@@ -1,15 +1,11 @@
 //! Counting, compacting, freezing: T1 to T3.
 
-use std::sync::Arc;
-
-use unisono_context::budget::Limits;
 use unisono_context::checkpoint::{Body, Kind};
 use unisono_context::compaction::ContextPart;
 use unisono_context::message::Role;
 use unisono_context::tokens::Counts;
 use unisono_context::{Encoding, Tokens};
 use unisono_session::agent::{ContextMode, Definition, OnFailure};
-use unisono_session::assignment::CompactionJob;
 use unisono_session::event::{Outcome, RunRole, SummaryOptions, Work};
 use unisono_session::machine::{NewTurn, StepResult};
 use unisono_session::run::{Ending, Reply, RunCause, Step, ToolCall};
@@ -19,30 +15,7 @@ use crate::rounds::*;
 use crate::shell::*;
 
 fn small(window: u64, encoding: Encoding) -> Definition {
-    Definition {
-        limits: Limits {
-            window: Tokens(window),
-            encoding,
-            ..agent("small").limits
-        },
-        ..agent("small")
-    }
-}
-
-fn code(outcome: &Outcome) -> (&str, &str) {
-    match outcome {
-        Outcome::Failed { code, reason } => (code, reason),
-        other => panic!("{other}"),
-    }
-}
-
-fn failed(job: &CompactionJob, reason: Arc<str>, again: bool) -> Input {
-    Input::StepFailed {
-        turn: job.turn,
-        step: job.step,
-        reason,
-        is_retryable: again,
-    }
+    sized("small", window, encoding)
 }
 
 #[test]
@@ -55,13 +28,10 @@ fn an_overflow_fails_with_the_numbers_before_any_model_call() {
         shell.now,
     );
     shell.begin(NewTurn {
-        work: Work::Answer {
-            input: long,
-            client_options: unisono_context::call::ClientOptions::default(),
-        },
+        work: answering(long),
         ..compacting(0, team(agent("lead"), [agent("a")]), 60)
     });
-    let (code, reason) = code(shell.outcome(0));
+    let (code, reason) = shell.failure(0);
     assert_eq!(code, "context_overflow");
     for number in ["2504", "1626", "2000"] {
         assert!(reason.contains(number), "{number} in {reason}");
@@ -144,7 +114,7 @@ fn the_turn_fails_with_an_agent_whose_failure_is_fatal_and_names_it() {
         team(agent("lead"), [agent("a"), fatal, agent("b")]),
     ));
     assert!(shell.dispatched().is_empty(), "nobody is asked");
-    let (code, reason) = code(shell.outcome(0));
+    let (code, reason) = shell.failure(0);
     assert_eq!(code, "delegate_failed");
     assert!(reason.starts_with("agent small failed: context_overflow: the context has"));
     assert_eq!(shell.facts("run_opened").len(), 2, "none after it");
@@ -170,7 +140,7 @@ fn an_agent_that_is_too_small_is_hidden_from_the_lead_and_refused_with_a_reason(
 fn a_lead_that_is_too_small_fails_the_turn_by_name() {
     let mut shell = Shell::with(20);
     shell.begin(turn(0, team(too_small(), [agent("a")])));
-    let (code, reason) = code(shell.outcome(0));
+    let (code, reason) = shell.failure(0);
     assert_eq!(code, "context_overflow");
     assert!(
         reason.starts_with("agent small, model fake/model: context overflow"),
@@ -205,9 +175,7 @@ fn a_summary_without_a_count_in_some_encoding_never_blocks_a_later_turn() {
     shell.accept(compacting(0, team(agent("lead"), []), 60));
     let job = shell.job();
     assert_eq!(job.encodings, Encoding::ALL);
-    let written = summary(20, &[Encoding::O200kBase]);
-    let (turn, step, result) = (job.turn, job.step, StepResult::Written(written));
-    shell.feed(Input::StepDone { turn, step, result }).unwrap();
+    shell.write(&job, summary(20, &[Encoding::O200kBase]));
     let lead = shell.dispatched().remove(0);
     shell.finish(&lead, "done");
     let other = small(2_000, Encoding::Cl100kBase);
@@ -264,9 +232,7 @@ fn an_automatic_compaction_that_keeps_failing_leaves_a_note_and_continues() {
     for failures in 0..3 {
         let job = shell.job();
         assert_eq!(job.failures, failures);
-        let written = summary(5_000, &job.encodings);
-        let (turn, step, result) = (job.turn, job.step, StepResult::Written(written));
-        shell.feed(Input::StepDone { turn, step, result }).unwrap();
+        shell.write(&job, summary(5_000, &job.encodings));
     }
     assert_eq!(shell.facts("compaction_failed").len(), 3);
     let checkpoint = shell.state().checkpoints().iter().next().unwrap();
@@ -282,13 +248,10 @@ fn a_failed_compaction_on_request_commits_nothing() {
     for _ in 0..3 {
         let job = shell.job();
         assert_eq!(job.writing.instructions.as_deref(), Some("keep the names"));
-        let reason: Arc<str> = "the model is down".into();
-        shell.feed(failed(&job, reason, true)).unwrap();
+        shell.fail_step(&job, "the model is down", true);
     }
-    assert_eq!(
-        code(shell.outcome(0)),
-        ("compaction_failed", "the model is down")
-    );
+    let failure = ("compaction_failed", "the model is down");
+    assert_eq!(shell.failure(0), failure);
     assert!(shell.facts("compacted").is_empty() && shell.facts("altered").is_empty());
     assert!(shell.waiting.is_empty());
 }
@@ -299,8 +262,8 @@ fn a_step_that_cannot_succeed_is_not_retried() {
     shell.accept(manual(0));
     let job = shell.job();
     assert_eq!(job.kind, Kind::Manual);
-    shell.feed(failed(&job, "no key".into(), false)).unwrap();
-    assert_eq!(code(shell.outcome(0)), ("compaction_failed", "no key"));
+    shell.fail_step(&job, "no key", false);
+    assert_eq!(shell.failure(0), ("compaction_failed", "no key"));
     assert_eq!(shell.facts("compaction_failed").len(), 1);
     assert!(shell.facts("compacted").is_empty() && shell.waiting.is_empty());
 }

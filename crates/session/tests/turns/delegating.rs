@@ -99,6 +99,17 @@ fn a_lead_delegates_in_rounds_and_answers_with_the_results() {
     assert_eq!(shell.state().tree().len(), after);
 }
 
+/// A turn of a lead that may delegate to these agents, down to this level.
+fn delegating(depth: u32, available: &[&str]) -> NewTurn {
+    NewTurn {
+        delegation: DelegationLimits {
+            depth,
+            ..Default::default()
+        },
+        ..turn(0, with(team(agent("lead"), []), agents(available)))
+    }
+}
+
 /// The messages of a fan-out of two: one with its own task, one without.
 fn fanned_out() -> Shell {
     let mut fan_out = team(agent("lead"), [agent("facts"), agent("risks")]);
@@ -219,24 +230,18 @@ fn refused_tasks_are_reported_to_the_model() {
 
 #[test]
 fn levels_below_the_lead_are_bounded() {
-    let delegation = |depth| DelegationLimits {
-        depth,
-        ..Default::default()
+    let available = ["facts", "risks"];
+    let of = |depth| NewTurn {
+        team: with(team(agent("lead"), [agent("first")]), agents(&available)),
+        ..delegating(depth, &available)
     };
-    let of = |depth, fan_out: Vec<Definition>| NewTurn {
-        delegation: delegation(depth),
-        ..turn(
-            0,
-            with(team(agent("lead"), fan_out), agents(&["facts", "risks"])),
-        )
-    };
-    let (mut shell, lead) = started(of(0, Vec::new()));
+    let (mut shell, lead) = started(delegating(0, &available));
     assert!(lead.colleagues.is_empty());
     delegate(&mut shell, &lead, 1, &[call("facts", "list them")]);
     let nobody = "[refused: agent lead may not delegate: in this turn nobody may]";
     assert_eq!(results(&shell, lead.run, 1)[0].0, nobody);
 
-    let (mut shell, delegate_of_config) = started(of(1, agents(&["first"])));
+    let (mut shell, delegate_of_config) = started(of(1));
     delegate(
         &mut shell,
         &delegate_of_config,
@@ -246,7 +251,7 @@ fn levels_below_the_lead_are_bounded() {
     let deep = "[refused: agent first may not delegate: only down to level 1 below the lead is that allowed]";
     assert_eq!(results(&shell, delegate_of_config.run, 1)[0].0, deep);
 
-    let (mut shell, first) = started(of(2, agents(&["first"])));
+    let (mut shell, first) = started(of(2));
     delegate(&mut shell, &first, 1, &[call("facts", "list them")]);
     let facts = shell.dispatched().remove(0);
     assert!(facts.colleagues.is_empty());
@@ -285,20 +290,8 @@ fn levels_below_the_lead_are_bounded() {
 
 #[test]
 fn a_run_cannot_delegate_to_its_waiting_ancestors() {
-    let accepted = NewTurn {
-        delegation: DelegationLimits {
-            depth: 4,
-            ..Default::default()
-        },
-        ..turn(
-            0,
-            with(
-                team(agent("lead"), []),
-                agents(&["facts", "risks", "lead", "dates"]),
-            ),
-        )
-    };
-    let (mut shell, lead) = started(accepted);
+    let available = ["facts", "risks", "lead", "dates"];
+    let (mut shell, lead) = started(delegating(4, &available));
     delegate(&mut shell, &lead, 1, &[call("facts", "list them")]);
     let facts = shell.dispatched().remove(0);
     delegate(&mut shell, &facts, 1, &[call("risks", "weigh them")]);
@@ -360,16 +353,8 @@ fn a_failed_child_ends_the_turn_only_if_its_definition_says_so() {
                 ("[failed: exit_failure: it went wrong]".to_owned(), true)
             );
         } else {
-            let Outcome::Failed { code, reason } = shell.outcome(0) else {
-                panic!("{}", shell.outcome(0));
-            };
-            assert_eq!(
-                (&**code, &**reason),
-                (
-                    "delegate_failed",
-                    "agent facts failed: exit_failure: it went wrong"
-                )
-            );
+            let reason = "agent facts failed: exit_failure: it went wrong";
+            assert_eq!(shell.failure(0), ("delegate_failed", reason));
             let mut cancelled = shell.cancelled();
             cancelled.sort();
             let mut expected = [lead.run, children[1].run];
@@ -381,11 +366,7 @@ fn a_failed_child_ends_the_turn_only_if_its_definition_says_so() {
 
 #[test]
 fn a_child_is_retried_according_to_its_definition() {
-    let facts = Definition {
-        retries: 1,
-        ..agent("facts")
-    };
-    let (mut shell, lead) = started_lead([facts]);
+    let (mut shell, lead) = started_lead([retried("facts")]);
     delegate(&mut shell, &lead, 1, &[call("facts", "list")]);
     let first = shell.dispatched().remove(0);
     shell.fail(&first, RunCause::Timeout);
@@ -393,8 +374,7 @@ fn a_child_is_retried_according_to_its_definition() {
         shell.state().delegation_status(lead.run, 1),
         DelegationStatus::InProgress
     );
-    shell.now = shell.now.plus_ms(30_000);
-    shell.feed(Input::Tick).unwrap();
+    shell.tick(30_000);
     let second = shell.dispatched().remove(0);
     assert_eq!((second.run, second.attempt), (first.run, 2));
     assert_eq!(&*second.task, "list");
@@ -404,19 +384,15 @@ fn a_child_is_retried_according_to_its_definition() {
 
 #[test]
 fn another_attempt_of_the_lead_finds_its_existing_children() {
-    let lead = Definition {
-        retries: 1,
-        ..agent("lead")
-    };
-    let (mut shell, first) = started(turn(0, with(team(lead, []), agents(&["facts", "risks"]))));
+    let team = with(team(retried("lead"), []), agents(&["facts", "risks"]));
+    let (mut shell, first) = started(turn(0, team));
     let calls = [call("facts", "list"), call("risks", "weigh")];
     delegate(&mut shell, &first, 1, &calls);
     let children = shell.dispatched();
     shell.finish(&children[0], "the facts");
     shell.fail(&first, RunCause::Panic);
     assert!(shell.cancelled().is_empty(), "they go on");
-    shell.now = shell.now.plus_ms(30_000);
-    shell.feed(Input::Tick).unwrap();
+    shell.tick(30_000);
     let second = shell.dispatched().remove(0);
     let bounds = RunBounds {
         max_model_calls: 4,
@@ -441,17 +417,7 @@ fn another_attempt_of_the_lead_finds_its_existing_children() {
 #[test]
 fn the_end_of_a_run_cancels_its_descendants() {
     let deep = || {
-        let accepted = NewTurn {
-            delegation: DelegationLimits {
-                depth: 2,
-                ..Default::default()
-            },
-            ..turn(
-                0,
-                with(team(agent("lead"), []), agents(&["facts", "risks"])),
-            )
-        };
-        let (mut shell, lead) = started(accepted);
+        let (mut shell, lead) = started(delegating(2, &["facts", "risks"]));
         delegate(&mut shell, &lead, 1, &[call("facts", "list")]);
         let child = shell.dispatched().remove(0);
         delegate(&mut shell, &child, 1, &[call("risks", "weigh")]);
@@ -557,11 +523,7 @@ fn a_restart_at_any_event_ends_with_the_same_branch() {
             .map(|node| (node.message.id, node.message.parts.clone()))
             .collect()
     };
-    let accepted = whole
-        .journal
-        .iter()
-        .position(|e| e.fact.name() == "turn_accepted")
-        .unwrap();
+    let accepted = whole.first("turn_accepted");
     for kept in accepted + 1..=whole.journal.len() {
         let mut cut = Shell::with(0);
         cut.journal = whole.journal[..kept].to_vec();

@@ -1,19 +1,13 @@
 //! Turns that are requested under a key: one turn per key, also after a crash.
 
 use unisono_context::Digest;
-use unisono_session::event::RequestKey;
 use unisono_session::{Input, Refusal};
 
 use crate::shell::*;
 
 fn keyed(name: &str, request: &str, n: u64) -> Input {
     Input::AcceptKeyed {
-        key: RequestKey {
-            name: name.into(),
-            request: Digest::of_bytes(request.as_bytes()),
-            client_message_id: None,
-            client_parts: None,
-        },
+        key: key(name, request),
         turn: Box::new(turn(n, team(agent("lead"), []))),
     }
 }

@@ -3,16 +3,10 @@
 use unisono_session::event::Outcome;
 use unisono_session::run::{Ending, RunCause};
 use unisono_session::trace::RunStatus;
-use unisono_session::{Input, Refusal, Replay, Trace, ids};
+use unisono_session::{Input, Refusal, Replay, ids};
 
 use crate::rounds::*;
 use crate::shell::*;
-
-fn trace(shell: &Shell) -> Trace {
-    let mut trace = Trace::default();
-    shell.journal.iter().for_each(|event| trace.take(event));
-    trace
-}
 
 #[test]
 fn a_cancelled_delegate_is_stopped_and_the_turn_goes_on_without_it() {
@@ -57,7 +51,7 @@ fn cancelling_a_run_cancels_its_children_and_cancelling_the_lead_the_turn() {
         shell.state().turn(turn_id(0)).is_some(),
         "the lead waits for the other one"
     );
-    let waiting = trace(&shell);
+    let waiting = shell.trace();
     let status = |run| waiting.run(run).unwrap().status();
     let statuses = [lead.run, children[0].run, children[1].run].map(status);
     let expected = [RunStatus::Waiting, RunStatus::Cancelled, RunStatus::Running];
@@ -79,12 +73,12 @@ fn a_trace_keeps_ended_turns_and_runs() {
     shell.fail(&delegates[1], RunCause::BadInput);
     let lead = shell.dispatched().remove(0);
     assert_eq!(
-        trace(&shell).run(lead.run).unwrap().status(),
+        shell.trace().run(lead.run).unwrap().status(),
         RunStatus::Running
     );
     shell.finish(&lead, "the answer");
 
-    let trace = trace(&shell);
+    let trace = shell.trace();
     assert_eq!(trace.turns().count(), 1);
     let runs: Vec<(RunStatus, String)> = trace
         .runs()

@@ -1,21 +1,17 @@
 //! Pins: recorded once, for whole units, kept through every compaction.
 
-use unisono_context::message::{NewMessage, Part, Role};
+use unisono_context::message::{NewMessage, Role};
 use unisono_context::{MessageId, Timestamp, tree};
 use unisono_session::machine::Import;
 use unisono_session::{Fact, Input, Machine, Refusal};
 
 use crate::shell::*;
 
-fn pin(n: u64, pinned: bool) -> Input {
-    pin_on("main", message_id(n), pinned)
-}
-
-fn pin_on(branch: &str, message: MessageId, pinned: bool) -> Input {
+fn pin_on(branch: &str, message: MessageId) -> Input {
     Input::Pin {
         branch: branch.into(),
         messages: vec![message],
-        pinned,
+        pinned: true,
     }
 }
 
@@ -32,7 +28,7 @@ fn frozen(shell: &Shell) -> Vec<u32> {
 fn a_pin_is_recorded_once_and_removed_once() {
     let mut shell = Shell::with(6);
     for pinned in [true, true, false, false] {
-        shell.feed(pin(2, pinned)).unwrap();
+        shell.feed(pin(message_id(2), pinned)).unwrap();
         assert_eq!(shell.state().pinned().contains(&message_id(2)), pinned);
     }
     assert_eq!(shell.facts("pinned").len(), 1);
@@ -45,12 +41,12 @@ fn a_message_of_another_branch_is_refused() {
     let at = message_id(3);
     let branch = "short".into();
     shell.feed(Input::Fork { branch, at }).unwrap();
-    let unknown = shell.feed(pin(99, true));
+    let unknown = shell.feed(pin(message_id(99), true));
     let error = tree::Error::UnknownMessage(message_id(99));
     assert_eq!(unknown, Err(Refusal::Tree(error)));
-    let elsewhere = shell.feed(pin_on("short", message_id(5), true));
+    let elsewhere = shell.feed(pin_on("short", message_id(5)));
     assert!(matches!(elsewhere, Err(Refusal::NotOnBranch { .. })));
-    let nowhere = shell.feed(pin_on("mian", message_id(5), true));
+    let nowhere = shell.feed(pin_on("mian", message_id(5)));
     assert_eq!(nowhere, Err(Refusal::UnknownBranch("mian".into())));
     assert!(shell.state().pinned().is_empty());
 }
@@ -58,7 +54,7 @@ fn a_message_of_another_branch_is_refused() {
 #[test]
 fn pins_hold_through_twenty_compactions_before_and_after_the_summary() {
     let mut shell = Shell::with(12);
-    shell.feed(pin(2, true)).unwrap();
+    shell.feed(pin(message_id(2), true)).unwrap();
     for n in 0..20 {
         let briefs = shell.dispatch(compacting(n, team(agent("lead"), []), 60));
         shell.finish(
@@ -70,7 +66,7 @@ fn pins_hold_through_twenty_compactions_before_and_after_the_summary() {
         assert_eq!(shown.contains(&4), n > 5, "{n}: {shown:?}");
         if n == 5 {
             // Already replaced by a summary.
-            shell.feed(pin(4, true)).unwrap();
+            shell.feed(pin(message_id(4), true)).unwrap();
         }
     }
     assert!(shell.facts("compacted").len() >= 20);
@@ -84,7 +80,7 @@ fn a_pin_does_not_change_a_frozen_context() {
     let mut shell = Shell::with(12);
     let briefs = shell.dispatch(compacting(0, team(agent("lead"), []), 60));
     let before = briefs[0].snapshot.as_ref().unwrap().id();
-    shell.feed(pin(1, true)).unwrap();
+    shell.feed(pin(message_id(1), true)).unwrap();
     let mut shell = shell.recovered();
     let briefs = shell.dispatched();
     assert_eq!(briefs[0].snapshot.as_ref().unwrap().id(), before);
@@ -97,11 +93,7 @@ fn a_pin_does_not_change_a_frozen_context() {
 #[test]
 fn an_imported_pin_stays_removed_after_its_removal() {
     let call = NewMessage {
-        parts: vec![Part::ToolCall {
-            id: "c".into(),
-            name: "read".into(),
-            arguments: "{}".into(),
-        }],
+        parts: vec![call_part("c")],
         ..NewMessage::text(message_id(50), Role::Assistant, "", Timestamp(0))
     };
     let mut import = Import {
@@ -114,7 +106,7 @@ fn an_imported_pin_stays_removed_after_its_removal() {
     let again = |machine: &mut Machine| machine.handle(Input::Import(import.clone()), now);
     again(&mut machine).unwrap();
     assert!(machine.state().pinned().contains(&message_id(2)));
-    machine.handle(pin(2, false), now).unwrap();
+    machine.handle(pin(message_id(2), false), now).unwrap();
     let events = again(&mut machine).unwrap().events;
     assert!(events.is_empty(), "{events:?}");
     let unknown = Import {

@@ -6,9 +6,9 @@ use unisono_context::checkpoint::{Body, Writer};
 use unisono_context::message::{NewMessage, Role};
 use unisono_context::{Digest, Encoding, Tokens};
 use unisono_session::assignment::CompactionJob;
-use unisono_session::budget::{Caps, ReservationRequest, TurnCaps};
+use unisono_session::budget::{Amount, ReservationRequest};
 use unisono_session::event::{DropReason, Outcome, PreparationStatus, Work};
-use unisono_session::machine::{NewTurn, StepResult, WrittenSummary};
+use unisono_session::machine::{NewTurn, WrittenSummary};
 use unisono_session::run::Usage;
 use unisono_session::tool::{HookEvent, HookFailurePolicy, HookRule, ToolRules};
 use unisono_session::{Effect, Fact, Input, ids};
@@ -45,17 +45,11 @@ fn ahead(shell: &mut Shell) -> CompactionJob {
     }
 }
 
-fn write(shell: &mut Shell, job: &CompactionJob, written: WrittenSummary) {
-    let result = StepResult::Written(written);
-    let (turn, step) = (job.turn, job.step);
-    shell.feed(Input::StepDone { turn, step, result }).unwrap();
-}
-
 /// A session with a prepared summary.
 fn prepared() -> Shell {
     let mut shell = near();
     let job = ahead(&mut shell);
-    write(&mut shell, &job, summary(20, &Encoding::ALL));
+    shell.write(&job, summary(20, &Encoding::ALL));
     shell
 }
 
@@ -77,7 +71,7 @@ fn the_next_turn_uses_a_summary_that_was_written_ahead() {
     let said: Vec<u32> = job.messages.iter().map(|said| said.ordinal.0).collect();
     // Three messages stay, the next input included.
     assert_eq!(said, (1..=20).collect::<Vec<u32>>());
-    write(&mut shell, &job, summary(20, &Encoding::ALL));
+    shell.write(&job, summary(20, &Encoding::ALL));
     assert!(!shell.state().has_work());
 
     answer(&mut shell, preparing(1));
@@ -166,30 +160,12 @@ fn it_is_not_written_while_a_turn_of_the_branch_waits() {
 #[test]
 fn it_is_dropped_with_a_reason_if_something_changed_meanwhile() {
     type Change = fn(&mut Shell) -> NewTurn;
-    let pin: Change = |shell| {
-        let branch = "main".into();
-        let messages = vec![message_id(4)];
-        let pinned = true;
-        shell
-            .feed(Input::Pin {
-                branch,
-                messages,
-                pinned,
-            })
-            .unwrap();
+    let pin_in_range: Change = |shell| {
+        shell.feed(pin(message_id(4), true)).unwrap();
         preparing(1)
     };
     let newer_pin: Change = |shell| {
-        let branch = "main".into();
-        let messages = vec![input(0).id];
-        let pinned = true;
-        shell
-            .feed(Input::Pin {
-                branch,
-                messages,
-                pinned,
-            })
-            .unwrap();
+        shell.feed(pin(input(0).id, true)).unwrap();
         preparing(1)
     };
     let summarisers: Change = |_| NewTurn {
@@ -210,15 +186,12 @@ fn it_is_dropped_with_a_reason_if_something_changed_meanwhile() {
         let long = "word ".repeat(900);
         let input = NewMessage::text(input(1).id, Role::User, long, Default::default());
         NewTurn {
-            work: Work::Answer {
-                input,
-                client_options: Default::default(),
-            },
+            work: answering(input),
             ..preparing(1)
         }
     };
     let rows = [
-        ("a pin in the range", pin, Some(DropReason::Range)),
+        ("a pin in the range", pin_in_range, Some(DropReason::Range)),
         ("a pin after the range", newer_pin, None),
         ("other summarisers", summarisers, Some(DropReason::Settings)),
         ("own settings", own_settings, Some(DropReason::Settings)),
@@ -252,7 +225,7 @@ fn an_edited_summary_or_a_requested_compaction_drops_it() {
     answer(&mut shell, low(1));
     let job = ahead(&mut shell);
     assert_eq!(job.prior.len(), 1, "it reads the earlier summary");
-    write(&mut shell, &job, summary(15, &Encoding::ALL));
+    shell.write(&job, summary(15, &Encoding::ALL));
     shell.begin(NewTurn {
         work: Work::Edit {
             checkpoint: made,
@@ -280,7 +253,7 @@ fn a_turn_waits_for_the_summary_that_is_being_written() {
     let job = ahead(&mut shell);
     shell.begin(preparing(1));
     assert!(shell.facts("compaction_planned").is_empty(), "it waits");
-    write(&mut shell, &job, summary(20, &Encoding::ALL));
+    shell.write(&job, summary(20, &Encoding::ALL));
     let lead = shell.dispatched().remove(0);
     shell.finish(&lead, "done");
     assert_eq!(shell.facts("compacted").len(), 1);
@@ -293,18 +266,11 @@ fn a_turn_compacts_by_itself_if_the_summary_is_not_written() {
         let mut shell = near();
         let job = ahead(&mut shell);
         shell.begin(preparing(1));
-        let reason: Arc<str> = "the model is out of reach".into();
-        shell
-            .feed(Input::StepFailed {
-                turn: job.turn,
-                step: job.step,
-                reason: reason.clone(),
-                is_retryable: busy,
-            })
-            .unwrap();
+        let reason = "the model is out of reach";
+        shell.fail_step(&job, reason, busy);
         let expected = match busy {
             true => DropReason::Busy,
-            false => DropReason::Failed(reason),
+            false => DropReason::Failed(reason.into()),
         };
         assert_eq!(drops(&shell), [expected]);
         assert_eq!(shell.state().preparation("main").is_some(), stays);
@@ -337,7 +303,7 @@ fn an_unacceptable_summary_is_refused() {
     for (what, written) in rows {
         let mut shell = near();
         let job = ahead(&mut shell);
-        write(&mut shell, &job, written);
+        shell.write(&job, written);
         assert!(
             matches!(drops(&shell)[..], [DropReason::Failed(_)]),
             "{what}: {:?}",
@@ -350,13 +316,7 @@ fn an_unacceptable_summary_is_refused() {
 fn a_dropped_summary_is_not_written_again_before_the_next_checkpoint() {
     let mut shell = near();
     let job = ahead(&mut shell);
-    let failed = Input::StepFailed {
-        turn: job.turn,
-        step: job.step,
-        reason: "refused".into(),
-        is_retryable: false,
-    };
-    shell.feed(failed).unwrap();
+    shell.fail_step(&job, "refused", false);
     // This turn does not compact yet.
     let far = NewTurn {
         policy: compacting(1, team(agent("lead"), []), 1_000).policy,
@@ -388,11 +348,7 @@ fn a_crash_leads_to_one_more_request_and_a_record_of_the_lost_one() {
     // Killed after it was written: at each event of the turn that uses it.
     let mut whole = prepared();
     answer(&mut whole, preparing(1));
-    let first = whole
-        .journal
-        .iter()
-        .position(|event| matches!(event.fact, Fact::SummaryPrepared { .. }));
-    for cut in first.unwrap() + 1..whole.journal.len() {
+    for cut in whole.first("summary_prepared") + 1..whole.journal.len() {
         let mut shell = Shell::with(1);
         shell.journal = whole.journal[..cut].to_vec();
         let mut shell = shell.recovered();
@@ -413,26 +369,18 @@ fn a_crash_leads_to_one_more_request_and_a_record_of_the_lost_one() {
 
 #[test]
 fn its_calls_are_reserved_in_the_sessions_budget() {
-    let capped = |n, tokens| NewTurn {
-        caps: TurnCaps {
-            session: Caps {
-                tokens: Some(Tokens(tokens)),
-                ..Caps::NONE
-            },
-            ..TurnCaps::default()
-        },
-        ..preparing(n)
+    let capped = || {
+        let mut turn = preparing(0);
+        turn.caps.session.tokens = Some(Tokens(1_000));
+        turn
     };
     let ask = |tokens| ReservationRequest {
-        call: 1,
-        model: "fake/model".into(),
         tokens: Tokens(tokens),
         cost: None,
-        last: None,
-        short: None,
+        ..reservation(1, Amount::ZERO)
     };
     let mut shell = Shell::with(20);
-    answer(&mut shell, capped(0, 1_000));
+    answer(&mut shell, capped());
     let job = ahead(&mut shell);
     assert!(job.bounded);
     let account = ids::summaries(job.turn);
@@ -452,7 +400,7 @@ fn its_calls_are_reserved_in_the_sessions_budget() {
             usage: Usage::free(Tokens(300), Tokens(20)),
         })
         .unwrap();
-    write(&mut shell, &job, summary(20, &Encoding::ALL));
+    shell.write(&job, summary(20, &Encoding::ALL));
     assert_eq!(
         used(&shell).in_use.tokens,
         Tokens(320),
@@ -464,7 +412,7 @@ fn its_calls_are_reserved_in_the_sessions_budget() {
 
     // A crash during the call: the worst case is charged.
     let mut shell = Shell::with(20);
-    answer(&mut shell, capped(0, 1_000));
+    answer(&mut shell, capped());
     assert!(reserve(&mut shell, 600));
     let shell = shell.recovered();
     assert_eq!(used(&shell).in_use.tokens, Tokens(600));

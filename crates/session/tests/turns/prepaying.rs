@@ -1,14 +1,15 @@
 //! A cost before a reply is recorded while its call is in progress, and charged exactly once.
 
 use unisono_context::{Cost, RunId, Tokens};
-use unisono_session::budget::{Amount, Caps, ReservationRequest, TurnCaps, Verdict};
+use unisono_session::agent::Team;
+use unisono_session::budget::{Amount, ReservationRequest, Verdict};
 use unisono_session::event::{Fact, LateOutput};
 use unisono_session::machine::{AttemptEnd, CallEnd, NewTurn};
 use unisono_session::run::{AuxiliaryUsage, Reply, RunCause, Step, ToolCall, Usage};
 use unisono_session::usage::Ledger;
 use unisono_session::{Definition, Input};
 
-use crate::shell::{Shell, agent, team, turn, turn_id};
+use crate::shell::*;
 
 fn used(tokens: u64) -> Usage {
     Usage {
@@ -21,36 +22,43 @@ fn amount(tokens: u64) -> Amount {
     Amount::from_usage(&used(tokens))
 }
 
-/// A lead in a turn with a budget of 10,000 tokens; a call of 1,000 is reserved.
+/// A turn with a budget of 10,000 tokens.
+fn capped(team: Team) -> NewTurn {
+    let mut accepted = turn(0, team);
+    accepted.caps.turn.tokens = Some(Tokens(10_000));
+    accepted
+}
+
+/// A lead in such a turn; a call of 1,000 is reserved.
 fn asking(lead: Definition) -> (Shell, RunId) {
     let mut shell = Shell::with(4);
-    let turn_caps = Caps {
-        tokens: Some(Tokens(10_000)),
-        ..Caps::NONE
-    };
-    let run = shell.dispatch(NewTurn {
-        caps: TurnCaps {
-            turn: turn_caps,
-            ..TurnCaps::default()
-        },
-        ..turn(0, team(lead, []))
-    })[0]
-        .run;
-    reserve(&mut shell, run, 1);
+    let run = shell.dispatch(capped(team(lead, [])))[0].run;
+    reserve(&mut shell, run, 1, reservation(1, amount(1_000)));
     assert_eq!(account(&shell), (Amount::ZERO, amount(1_000)));
     (shell, run)
 }
 
-fn reserve(shell: &mut Shell, run: RunId, attempt: u32) {
-    let ask = ReservationRequest {
-        call: 1,
-        model: "fake/model".into(),
-        tokens: Tokens(1_000),
-        cost: Some(amount(1_000).cost),
-        last: None,
-        short: None,
-    };
+fn reserve(shell: &mut Shell, run: RunId, attempt: u32, ask: ReservationRequest) {
     shell.feed(Input::Reserve { run, attempt, ask }).unwrap();
+}
+
+/// Ends the first call of the first attempt.
+fn settle(shell: &mut Shell, run: RunId, end: CallEnd) {
+    let (attempt, call) = (1, 1);
+    let settled = Input::Settle {
+        run,
+        attempt,
+        call,
+        end,
+    };
+    shell.feed(settled).unwrap();
+}
+
+/// The reply of the first attempt.
+fn reply(shell: &mut Shell, run: RunId, reply: Reply) {
+    let (attempt, step) = (1, Step::Model(reply).into());
+    let stepped = Input::RunStepped { run, attempt, step };
+    shell.feed(stepped).unwrap();
 }
 
 /// The spent and the reserved amounts of the session.
@@ -98,7 +106,7 @@ fn a_prepaid_cost_is_charged_at_once_and_the_rest_stays_reserved() {
 fn a_reply_releases_the_rest_and_the_ending_charges_nothing_twice() {
     let (mut shell, run) = asking(agent("lead"));
     prepay(&mut shell, run, 1, 300);
-    let reply = Reply {
+    let said = Reply {
         calls: vec![ToolCall {
             id: "1".into(),
             name: "recall".into(),
@@ -107,18 +115,9 @@ fn a_reply_releases_the_rest_and_the_ending_charges_nothing_twice() {
         usage: used(500),
         ..Reply::default()
     };
-    let (attempt, step) = (1, Step::Model(reply).into());
-    shell
-        .feed(Input::RunStepped { run, attempt, step })
-        .unwrap();
+    reply(&mut shell, run, said);
     assert_eq!(account(&shell), (amount(800), Amount::ZERO));
-    let end = AttemptEnd::Finished {
-        text: "done".into(),
-        calls: Vec::new(),
-        partial: None,
-        usage: used(300 + 500 + 40),
-        attempt_times: unisono_session::run::AttemptTimes::default(),
-    };
+    let (attempt, end) = (1, finished("done", Vec::new(), used(300 + 500 + 40)));
     shell.feed(Input::RunEnded { run, attempt, end }).unwrap();
     assert_eq!(account(&shell), (amount(840), Amount::ZERO));
     assert_eq!(total(&shell), used(840));
@@ -129,16 +128,9 @@ fn a_request_that_fails_later_keeps_its_prepaid_cost() {
     for (end, spent) in [(CallEnd::Unsent, 300), (CallEnd::Lost, 1_000)] {
         let (mut shell, run) = asking(agent("lead"));
         prepay(&mut shell, run, 1, 300);
-        let (attempt, call) = (1, 1);
-        let settled = Input::Settle {
-            run,
-            attempt,
-            call,
-            end,
-        };
-        shell.feed(settled).unwrap();
+        settle(&mut shell, run, end);
         assert_eq!(account(&shell), (amount(spent), Amount::ZERO));
-        let end = AttemptEnd::failed(RunCause::Rejected, "no");
+        let (attempt, end) = (1, AttemptEnd::failed(RunCause::Rejected, "no"));
         shell.feed(Input::RunEnded { run, attempt, end }).unwrap();
         assert_eq!(account(&shell).0, amount(spent));
         assert_eq!(total(&shell), used(300));
@@ -152,23 +144,10 @@ fn calls_of_unknown_usage_count_as_their_worst_cases() {
         ..Usage::NONE
     };
     let (mut shell, run) = asking(agent("lead"));
-    let (attempt, call, end) = (1, 1, CallEnd::Used(unknown));
-    let settled = Input::Settle {
-        run,
-        attempt,
-        call,
-        end,
-    };
-    shell.feed(settled).unwrap();
+    settle(&mut shell, run, CallEnd::Used(unknown));
     assert_eq!(account(&shell), (amount(1_000), Amount::ZERO));
     let (mut shell, run) = asking(agent("lead"));
-    let end = AttemptEnd::Finished {
-        text: "done".into(),
-        calls: Vec::new(),
-        partial: None,
-        usage: unknown,
-        attempt_times: unisono_session::run::AttemptTimes::default(),
-    };
+    let (attempt, end) = (1, finished("done", Vec::new(), unknown));
     shell.feed(Input::RunEnded { run, attempt, end }).unwrap();
     assert_eq!(account(&shell), (amount(1_000), Amount::ZERO));
 }
@@ -200,25 +179,18 @@ fn the_late_usage_of_a_cancelled_run_replaces_its_worst_case() {
     };
     assert_eq!(account(&shell), (amount(1_000), Amount::ZERO));
     assert_eq!(total(&shell), used(300));
-    let reply = Reply {
+    let said = Reply {
         usage: used(400),
         ..Reply::default()
     };
-    let (attempt, step) = (1, Step::Model(reply).into());
-    shell
-        .feed(Input::RunStepped { run, attempt, step })
-        .unwrap();
+    reply(&mut shell, run, said);
     assert_eq!(account(&shell), (amount(700), Amount::ZERO));
     assert_eq!(total(&shell), used(700));
 }
 
 #[test]
 fn costs_of_an_ended_attempt_are_ignored() {
-    let lead = Definition {
-        retries: 1,
-        ..agent("lead")
-    };
-    let (mut shell, run) = asking(lead);
+    let (mut shell, run) = asking(retried("lead"));
     prepay(&mut shell, run, 1, 300);
     let (attempt, end) = (1, AttemptEnd::failed(RunCause::Unavailable, "gone"));
     shell.feed(Input::RunEnded { run, attempt, end }).unwrap();
@@ -227,7 +199,7 @@ fn costs_of_an_ended_attempt_are_ignored() {
     prepay(&mut shell, run, 1, 300);
     assert_eq!(shell.journal.len(), before);
     // The next attempt pays for itself, with its own reserved call.
-    reserve(&mut shell, run, 2);
+    reserve(&mut shell, run, 2, reservation(1, amount(1_000)));
     prepay(&mut shell, run, 2, 200);
     assert_eq!(account(&shell), (amount(1_200), amount(800)));
     assert_eq!(total(&shell), used(500));
@@ -236,93 +208,41 @@ fn costs_of_an_ended_attempt_are_ignored() {
 #[test]
 fn a_repeated_last_call_has_the_same_reason() {
     let (mut shell, run) = asking(agent("lead"));
-    let ask = |call, tokens| ReservationRequest {
-        call,
-        model: "fake/model".into(),
-        tokens: Tokens(tokens),
-        cost: Some(amount(tokens).cost),
+    let ask = |tokens| ReservationRequest {
         last: Some((Tokens(4_000), Some(amount(4_000).cost))),
-        short: None,
+        ..reservation(2, amount(tokens))
     };
     let why = |shell: &Shell| shell.state().run(run).unwrap().wrapped_up.clone();
-    let end = CallEnd::Used(used(1_000));
-    let (attempt, call) = (1, 1);
-    shell
-        .feed(Input::Settle {
-            run,
-            attempt,
-            call,
-            end,
-        })
-        .unwrap();
+    settle(&mut shell, run, CallEnd::Used(used(1_000)));
     // 9,000 are left: the call fits, and the last one after it does not.
-    let asked = ask(2, 6_000);
-    shell
-        .feed(Input::Reserve {
-            run,
-            attempt,
-            ask: asked,
-        })
-        .unwrap();
+    reserve(&mut shell, run, 1, ask(6_000));
     let said = why(&shell).expect("it is the last one");
     assert!(said.1.contains("9000 left"), "{}", said.1);
     // Its reservation is charged as lost, so less is left.
     let mut shell = shell.recovered();
     assert_eq!(account(&shell), (amount(7_000), Amount::ZERO));
     let attempt = shell.dispatched()[0].attempt;
-    let asked = ask(2, 2_900);
-    shell
-        .feed(Input::Reserve {
-            run,
-            attempt,
-            ask: asked,
-        })
-        .unwrap();
+    reserve(&mut shell, run, attempt, ask(2_900));
     assert_eq!(why(&shell), Some(said));
 }
 
 #[test]
 fn nobody_waits_for_the_release_of_the_smallest_amount() {
     let ask = |most: Amount, last: Option<u64>| ReservationRequest {
-        call: 1,
-        model: "fake/model".into(),
-        tokens: most.tokens,
-        cost: Some(most.cost),
         last: last.map(|last| (Tokens(last), Some(amount(last).cost))),
-        short: None,
+        ..reservation(1, most)
     };
     for (reserved, waits) in [(Amount::LEAST, false), (amount(1_000), true)] {
         let mut shell = Shell::with(4);
-        let caps = TurnCaps {
-            turn: Caps {
-                tokens: Some(Tokens(10_000)),
-                ..Caps::NONE
-            },
-            ..TurnCaps::default()
-        };
         let delegates = ["slow", "patient", "other"].map(agent);
-        let begun = shell.dispatch(NewTurn {
-            caps,
-            ..turn(0, team(agent("lead"), delegates))
-        });
+        let begun = shell.dispatch(capped(team(agent("lead"), delegates)));
         let [slow, patient, other] = [0, 1, 2].map(|at: usize| begun[at].run);
-        let attempt = 1;
-        for (run, ask) in [
-            (slow, ask(reserved, None)),
-            (patient, ask(amount(1_000), Some(3_000))),
-        ] {
-            shell.feed(Input::Reserve { run, attempt, ask }).unwrap();
-        }
+        reserve(&mut shell, slow, 1, ask(reserved, None));
+        reserve(&mut shell, patient, 1, ask(amount(1_000), Some(3_000)));
         // It keeps the amount of its last call, and waits for its next one.
-        let settled = Input::Settle {
-            run: patient,
-            attempt,
-            call: 1,
-            end: CallEnd::Unsent,
-        };
-        shell.feed(settled).unwrap();
+        settle(&mut shell, patient, CallEnd::Unsent);
         let next = ask(amount(6_000), Some(2_000));
-        let of = (other, attempt);
+        let of = (other, 1);
         let verdict = shell
             .state()
             .afford(of, &next, |run| run == patient, shell.now);

@@ -8,7 +8,7 @@ use unisono_context::policy::{ModelQuota, Policy};
 use unisono_context::tokens::Tokens;
 use unisono_session::assignment::CompactionJob;
 use unisono_session::event::Outcome;
-use unisono_session::machine::{NewTurn, StepResult, WrittenSummary};
+use unisono_session::machine::{NewTurn, WrittenSummary};
 use unisono_session::{Fact, Input};
 
 use crate::shell::*;
@@ -34,30 +34,13 @@ fn answered(shell: &mut Shell) {
     shell.finish(&lead, "done");
 }
 
-fn written(shell: &mut Shell, job: &CompactionJob, written: WrittenSummary) {
-    let (turn, step, result) = (job.turn, job.step, StepResult::Written(written));
-    shell.feed(Input::StepDone { turn, step, result }).unwrap();
-}
-
-fn fails(shell: &mut Shell, job: &CompactionJob) {
-    let (turn, step, reason) = (job.turn, job.step, "the model is down".into());
-    let again = true;
-    let failed = Input::StepFailed {
-        turn,
-        step,
-        reason,
-        is_retryable: again,
-    };
-    shell.feed(failed).unwrap();
-}
-
 /// A session whose first turn was compacted without its summariser.
 fn shell() -> Shell {
     let mut shell = Shell::with(12);
     shell.accept(compacting(0, team(agent("lead"), []), 120));
     let job = shell.job();
     let made = degraded(20, &job);
-    written(&mut shell, &job, made);
+    shell.write(&job, made);
     answered(&mut shell);
     shell
 }
@@ -91,7 +74,7 @@ fn a_later_turn_regenerates_a_degraded_summary() {
     assert!(*cap > Tokens(20) && *cap < Tokens(400), "{cap}");
     // Longer than the one it replaces, and within the target.
     let made = summary(cap.0, &job.encodings);
-    written(&mut shell, &job, made);
+    shell.write(&job, made);
     answered(&mut shell);
     let checkpoints = shell.state().checkpoints();
     let new = checkpoints.iter().last().unwrap();
@@ -127,7 +110,7 @@ fn a_failed_repair_changes_nothing_and_doubles_the_pause() {
         shell.accept(fitting_turn(turn));
         let job = shell.job();
         assert!(matches!(job.plan.step, Step::Regenerate { .. }));
-        fails(&mut shell, &job);
+        shell.fail_step(&job, "the model is down", true);
         answered(&mut shell);
         assert_eq!(*shell.outcome(turn), Outcome::Answered, "the turn goes on");
 
@@ -167,7 +150,7 @@ fn an_unacceptable_text_is_a_failed_repair() {
         shell.accept(fitting_turn(1));
         let job = shell.job();
         let made = [blank(&job), note(&job), long(&job)][row].clone();
-        written(&mut shell, &job, made);
+        shell.write(&job, made);
         let failed = shell.facts("compaction_failed");
         let Some(Fact::CompactionFailed { reason, .. }) = failed.last() else {
             panic!("not a failure");
@@ -187,7 +170,7 @@ fn an_interrupted_repair_is_requested_again() {
     let job = shell.job();
     assert_eq!((job.step, &job.plan), (before.step, &before.plan));
     let made = summary(25, &job.encodings);
-    written(&mut shell, &job, made);
+    shell.write(&job, made);
     answered(&mut shell);
     assert_eq!(shell.state().checkpoints().iter().count(), 2);
     let shell = shell.recovered();

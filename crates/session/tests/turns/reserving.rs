@@ -9,7 +9,7 @@ use unisono_context::policy::{Policy, Preset};
 use unisono_context::{Timestamp, Tokens};
 use unisono_session::agent::{Assignment, Definition, Team};
 use unisono_session::assignment::RunAssignment;
-use unisono_session::event::{DelegationLimits, Fact, Outcome, Work};
+use unisono_session::event::{DelegationLimits, Fact, Outcome};
 use unisono_session::machine::{Import, NewTurn};
 use unisono_session::reserve::{Role as Told, role_text};
 use unisono_session::run::{DelegationStatus, Step};
@@ -196,15 +196,12 @@ fn taken(case: &Case, n: u64) -> NewTurn {
             results: unisono_context::Ppm::percent(case.results),
             ..DelegationLimits::default()
         },
-        work: Work::Answer {
-            input: NewMessage::text(
-                input(n).id,
-                Role::User,
-                format!("what is left to do?{}", " more".repeat(case.more.input / 5)),
-                Timestamp(0),
-            ),
-            client_options: Default::default(),
-        },
+        work: answering(NewMessage::text(
+            input(n).id,
+            Role::User,
+            format!("what is left to do?{}", " more".repeat(case.more.input / 5)),
+            Timestamp(0),
+        )),
         ..turn(
             n,
             Team {

@@ -1,9 +1,7 @@
 //! Reverting a checkpoint: refused with a reason, done once, and not compacted again afterwards.
 
-use unisono_context::budget::Limits;
 use unisono_context::checkpoint::RevertError;
-use unisono_context::{Encoding, SnapshotId, Tokens};
-use unisono_session::agent::Definition;
+use unisono_context::{Encoding, SnapshotId};
 use unisono_session::event::{Outcome, Work};
 use unisono_session::machine::{Import, NewTurn};
 use unisono_session::{Fact, Input, Machine, Refusal, ids};
@@ -110,22 +108,12 @@ fn a_revert_that_does_not_fit_is_refused_with_the_numbers() {
     let mut shell = Shell::with(40);
     shell.begin(manual(0));
     let before = now(&shell);
-    let small = Definition {
-        limits: Limits {
-            window: Tokens(500),
-            encoding: Encoding::O200kBase,
-            ..agent("small").limits
-        },
-        ..agent("small")
-    };
     shell.begin(NewTurn {
-        team: team(small, []),
+        team: team(sized("small", 500, Encoding::O200kBase), []),
         ..revert(1, 0)
     });
-    let Outcome::Failed { code, reason } = shell.outcome(1) else {
-        panic!("{}", shell.outcome(1));
-    };
-    assert_eq!(&**code, "revert_overflow");
+    let (code, reason) = shell.failure(1);
+    assert_eq!(code, "revert_overflow");
     assert!(
         reason.contains("without checkpoint 1 the context has"),
         "{reason}"

@@ -1,14 +1,12 @@
 //! Regenerating a checkpoint by a summariser, and replacing it by a person's text.
 
-use std::sync::Arc;
-
 use unisono_context::checkpoint::{Body, Kind, RevertError, Span, Writer, kept_text};
 use unisono_context::compaction::{EXTRACTIVE, Step};
 use unisono_context::tokens::{Count, Counts};
 use unisono_context::{Encoding, Ordinal, Part};
 use unisono_session::assignment::CompactionJob;
 use unisono_session::event::{Outcome, SummaryOptions, Work};
-use unisono_session::machine::{NewTurn, StepResult, WrittenSummary};
+use unisono_session::machine::{NewTurn, WrittenSummary};
 use unisono_session::{Fact, Input, Refusal, ids};
 
 use crate::shell::*;
@@ -64,23 +62,6 @@ fn active(shell: &Shell) -> Vec<u32> {
     view.active().iter().map(|c| c.number).collect()
 }
 
-fn failed(shell: &Shell, turn: u64) -> (&str, &str) {
-    match shell.outcome(turn) {
-        Outcome::Failed { code, reason } => (code, reason),
-        other => panic!("{other}"),
-    }
-}
-
-/// A summary of this writer.
-fn written(job: &CompactionJob, model: &str) -> Input {
-    let (turn, step) = (job.turn, job.step);
-    let result = StepResult::Written(WrittenSummary {
-        model: model.into(),
-        ..summary(20, &job.encodings)
-    });
-    Input::StepDone { turn, step, result }
-}
-
 #[test]
 fn a_summary_reads_the_messages_behind_earlier_quotes_again() {
     let rows: [(&[&str], bool); 6] = [
@@ -96,16 +77,9 @@ fn a_summary_reads_the_messages_behind_earlier_quotes_again() {
         let mut shell = Shell::with(40);
         let mut n = 0;
         for model in models {
-            shell.accept(manual(n));
-            let job = shell.job();
-            shell.feed(written(&job, model)).unwrap();
-            shell.prepare();
-            for _ in 0..4 {
-                n += 1;
-                let briefs = shell.dispatch(turn(n, team(agent("lead"), [])));
-                shell.finish(&briefs[0], "an answer");
-            }
-            n += 1;
+            compacted_by(&mut shell, n, model, "## Context\nso far");
+            answered(&mut shell, n + 1);
+            n += 5;
         }
         shell.accept(manual(n));
         let job = shell.job();
@@ -121,13 +95,12 @@ fn a_summary_reads_the_messages_behind_earlier_quotes_again() {
 fn compacted_by(shell: &mut Shell, n: u64, model: &str, text: &str) -> CompactionJob {
     shell.accept(manual(n));
     let job = shell.job();
-    let (turn, step) = (job.turn, job.step);
-    let result = StepResult::Written(WrittenSummary {
+    let written = WrittenSummary {
         model: model.into(),
         body: Body::Summary(text.into()),
         ..summary(20, &job.encodings)
-    });
-    shell.feed(Input::StepDone { turn, step, result }).unwrap();
+    };
+    shell.write(&job, written);
     shell.prepare();
     job
 }
@@ -246,21 +219,10 @@ fn a_summary_that_cannot_be_regenerated_stays() {
     let mut shell = compacted_twice();
     shell.accept(regenerate(3, 2));
     let job = shell.job();
-    let (turn, step) = (job.turn, job.step);
-    let reason: Arc<str> = "the model is out of reach".into();
-    shell
-        .feed(Input::StepFailed {
-            turn,
-            step,
-            reason,
-            is_retryable: false,
-        })
-        .unwrap();
+    let reason = "the model is out of reach";
+    shell.fail_step(&job, reason, false);
     shell.prepare();
-    assert_eq!(
-        failed(&shell, 3),
-        ("compaction_failed", "the model is out of reach")
-    );
+    assert_eq!(shell.failure(3), ("compaction_failed", reason));
     assert_eq!(active(&shell), [2]);
 }
 
@@ -307,7 +269,7 @@ fn a_text_that_is_too_long_or_empty_or_for_another_checkpoint_is_refused() {
     ];
     for (n, (turn, reason)) in (3..).zip(rows) {
         shell.begin(turn);
-        let (code, text) = failed(&shell, n);
+        let (code, text) = shell.failure(n);
         assert_eq!(code, "edit_rejected");
         assert!(text.contains(reason), "{text}");
     }

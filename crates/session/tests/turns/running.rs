@@ -19,13 +19,6 @@ fn fan_out(agents: usize) -> Shell {
     shell
 }
 
-fn failed_with(shell: &Shell, expected: &str) {
-    match shell.outcome(0) {
-        Outcome::Failed { code, .. } => assert_eq!(&**code, expected),
-        other => panic!("{other}"),
-    }
-}
-
 #[test]
 fn results_come_in_the_order_of_the_fan_out() {
     let mut shell = fan_out(3);
@@ -91,7 +84,7 @@ fn a_failed_delegate_ends_the_turn_only_if_its_definition_says_so() {
                 ["[failed: bad_input: it went wrong]", "result"]
             );
         } else {
-            failed_with(&shell, "delegate_failed");
+            assert_eq!(shell.failure(0).0, "delegate_failed");
             assert_eq!(shell.cancelled(), [briefs[1].run], "only what still worked");
         }
     }
@@ -102,17 +95,13 @@ fn a_lead_that_fails_ends_the_turn() {
     let mut shell = fan_out(0);
     let lead = shell.dispatched().remove(0);
     shell.fail(&lead, RunCause::Model);
-    failed_with(&shell, "lead_failed");
+    assert_eq!(shell.failure(0).0, "lead_failed");
 }
 
 #[test]
 fn another_attempt_waits_and_an_early_tick_requests_a_new_wake() {
     let mut shell = Shell::with(2);
-    let lead = Definition {
-        retries: 1,
-        ..agent("lead")
-    };
-    let first = shell.dispatch(turn(0, team(lead, []))).remove(0);
+    let first = shell.dispatch(turn(0, team(retried("lead"), []))).remove(0);
     let step = Step::Named {
         name: "look".into(),
         result: "1".into(),
@@ -143,7 +132,7 @@ fn another_attempt_waits_and_an_early_tick_requests_a_new_wake() {
         "a late answer changes nothing"
     );
     shell.fail(&second, RunCause::Panic);
-    failed_with(&shell, "lead_failed");
+    assert_eq!(shell.failure(0).0, "lead_failed");
 }
 
 #[test]
@@ -181,9 +170,8 @@ fn a_provider_in_a_cool_down_is_awaited() {
     ] {
         let mut shell = Shell::with(2);
         let lead = Definition {
-            retries: 1,
             timeout_ms,
-            ..agent("lead")
+            ..retried("lead")
         };
         let first = shell.dispatch(turn(0, team(lead, []))).remove(0);
         let end = AttemptEnd::Failed {
@@ -207,11 +195,7 @@ fn a_provider_in_a_cool_down_is_awaited() {
 #[test]
 fn what_was_said_in_the_last_attempt_is_kept_with_its_failure() {
     let mut shell = Shell::with(2);
-    let lead = Definition {
-        retries: 1,
-        ..agent("lead")
-    };
-    shell.accept(turn(0, team(lead, [])));
+    shell.accept(turn(0, team(retried("lead"), [])));
     for said in ["The move", "The move is on"] {
         let attempt = shell.dispatched().remove(0);
         let end = AttemptEnd::Failed {
@@ -262,11 +246,7 @@ fn each_cause_has_its_policy_and_every_run_ends_in_a_recorded_state() {
     );
     for (cause, again) in table {
         let mut shell = Shell::with(2);
-        let lead = Definition {
-            retries: 1,
-            ..agent("lead")
-        };
-        let first = shell.dispatch(turn(0, team(lead, []))).remove(0);
+        let first = shell.dispatch(turn(0, team(retried("lead"), []))).remove(0);
         shell.fail(&first, cause);
         let code = cause.code();
         if again {
@@ -292,7 +272,7 @@ fn each_cause_has_its_policy_and_every_run_ends_in_a_recorded_state() {
         let recorded = matches!(&**ending, Ending::Failed { cause: of, .. } if *of == cause);
         assert!(recorded, "{code}: {ending:?}");
         assert!(shell.state().turn(turn_id(0)).is_none(), "{code}");
-        failed_with(&shell, "lead_failed");
+        assert_eq!(shell.failure(0).0, "lead_failed");
     }
 }
 
@@ -308,14 +288,9 @@ fn a_clock_set_back_neither_stops_nor_stalls_a_run() {
     assert_eq!(shell.dispatched()[0].run, briefs[0].run);
 
     let mut shell = Shell::with(2);
-    let lead = Definition {
-        retries: 1,
-        ..agent("lead")
-    };
-    let first = shell.dispatch(turn(0, team(lead, []))).remove(0);
+    let first = shell.dispatch(turn(0, team(retried("lead"), []))).remove(0);
     shell.fail(&first, RunCause::Panic);
-    shell.now = shell.now.plus_ms(-3_600_000);
-    shell.feed(Input::Tick).unwrap();
+    shell.tick(-3_600_000);
     assert_eq!(
         shell.dispatched()[0].attempt,
         2,
@@ -420,11 +395,7 @@ fn the_beginning_of_a_reply_is_kept_if_its_run_is_cancelled() {
 fn a_fan_out_cancelled_while_it_is_opened_leaves_no_call_unanswered() {
     let mut shell = fan_out(3);
     shell.prepare();
-    let opened = shell
-        .journal
-        .iter()
-        .position(|e| e.fact.name() == "run_opened")
-        .unwrap();
+    let opened = shell.first("run_opened");
     shell.journal.truncate(opened + 1);
     let mut shell = shell.recovered();
     shell.feed(Input::Cancel { turn: turn_id(0) }).unwrap();
@@ -448,7 +419,7 @@ fn a_missing_prompt_fails_the_turn_once() {
             };
             shell.feed(input).unwrap();
         }
-        failed_with(&shell, "render_failed");
+        assert_eq!(shell.failure(0).0, "render_failed");
         assert!(shell.facts("run_opened").is_empty());
     }
 }
@@ -500,7 +471,7 @@ fn a_snapshot_that_cannot_be_rebuilt_fails_its_turn_and_no_other() {
         }
     }
     let mut shell = shell.recovered();
-    failed_with(&shell, "snapshot_mismatch");
+    assert_eq!(shell.failure(0).0, "snapshot_mismatch");
     let cancelled = |fact: &&Fact| matches!(fact, Fact::RunEnded { ending, .. } if **ending == Ending::Cancelled);
     assert_eq!(
         shell

@@ -11,20 +11,21 @@ use unisono_context::message::{NewMessage, Part, Role};
 use unisono_context::policy::{Policy, Preset, Trigger};
 use unisono_context::tokens::{Count, Counts};
 use unisono_context::{
-    AgentId, Encoding, MessageId, Ppm, RunId, SessionId, Timestamp, Tokens, TurnId,
+    AgentId, CallId, Digest, Encoding, MessageId, Ppm, RunId, SessionId, Timestamp, Tokens, TurnId,
 };
 use unisono_session::agent::{
     AgentKind, Assignment, ContextMode, Definition, OnFailure, PrefixMode, Team,
 };
 use unisono_session::assignment::{CompactionJob, RunAssignment};
-use unisono_session::event::{Outcome, SummaryOptions, Work};
+use unisono_session::budget::{Amount, ReservationRequest};
+use unisono_session::event::{Outcome, RequestKey, SummaryOptions, Work};
 use unisono_session::machine::{
-    AttemptEnd, Counted, Import, NewTurn, Reaction, StepResult, WrittenSummary,
+    Append, AttemptEnd, Counted, Import, NewTurn, Reaction, StepResult, WrittenSummary,
 };
 use unisono_session::measure::MeasureRequest;
 use unisono_session::pending_effects::{CountRequest, RenderRequest};
-use unisono_session::run::{RunCause, Step, Usage};
-use unisono_session::{Effect, Event, Fact, Input, Machine, Refusal, State};
+use unisono_session::run::{RunCause, Step, ToolCall, Usage};
+use unisono_session::{Effect, Event, Fact, Input, Machine, Refusal, State, Trace};
 
 pub struct Shell {
     pub machine: Machine,
@@ -138,14 +139,7 @@ impl Shell {
     }
 
     pub fn finish(&mut self, assignment: &RunAssignment, text: &str) {
-        let end = AttemptEnd::Finished {
-            text: text.into(),
-            calls: Vec::new(),
-            partial: None,
-            usage: Usage::default(),
-            attempt_times: unisono_session::run::AttemptTimes::default(),
-        };
-        self.end(assignment, end);
+        self.end(assignment, finished(text, Vec::new(), Usage::default()));
     }
 
     pub fn fail(&mut self, assignment: &RunAssignment, cause: RunCause) {
@@ -155,6 +149,28 @@ impl Shell {
     pub fn end(&mut self, assignment: &RunAssignment, end: AttemptEnd) {
         let (run, attempt) = (assignment.run, assignment.attempt);
         self.feed(Input::RunEnded { run, attempt, end }).unwrap();
+    }
+
+    /// Ends a step of a compaction with this summary.
+    pub fn write(&mut self, job: &CompactionJob, written: WrittenSummary) {
+        let (turn, step, result) = (job.turn, job.step, StepResult::Written(written));
+        self.feed(Input::StepDone { turn, step, result }).unwrap();
+    }
+
+    pub fn fail_step(&mut self, job: &CompactionJob, reason: &str, is_retryable: bool) {
+        let failed = Input::StepFailed {
+            turn: job.turn,
+            step: job.step,
+            reason: reason.into(),
+            is_retryable,
+        };
+        self.feed(failed).unwrap();
+    }
+
+    /// Sets the clock forward by this many milliseconds.
+    pub fn tick(&mut self, ms: i64) {
+        self.now = self.now.plus_ms(ms);
+        self.feed(Input::Tick).unwrap();
     }
 
     /// The session recovered from its journal, with nothing in progress.
@@ -175,6 +191,41 @@ impl Shell {
             .ended_turn(turn_id(turn))
             .expect("it ended")
             .outcome
+    }
+
+    /// The code and the reason of a failed turn.
+    pub fn failure(&self, turn: u64) -> (&str, &str) {
+        match self.outcome(turn) {
+            Outcome::Failed { code, reason } => (code, reason),
+            other => panic!("{other}"),
+        }
+    }
+
+    pub fn trace(&self) -> Trace {
+        let mut trace = Trace::default();
+        self.journal.iter().for_each(|event| trace.take(event));
+        trace
+    }
+
+    /// The calls that wait for a person.
+    pub fn waiting_calls(&self) -> Vec<CallId> {
+        self.state().waiting_calls().map(|call| call.id).collect()
+    }
+
+    /// The position of the first fact of this name.
+    pub fn first(&self, name: &str) -> usize {
+        let mut events = self.journal.iter();
+        events.position(|event| event.fact.name() == name).unwrap()
+    }
+
+    /// The texts of `main` after the first messages.
+    pub fn texts_after(&self, first: usize) -> Vec<String> {
+        let tree = self.state().tree();
+        let path = tree.head("main").into_iter();
+        let path = path.flat_map(|head| tree.path(head));
+        let mut path: Vec<String> = path.map(|node| node.message.countable_text()).collect();
+        path.reverse();
+        path.split_off(first)
     }
 
     pub fn facts(&self, name: &str) -> Vec<&Fact> {
@@ -336,6 +387,99 @@ pub fn agent(name: &str) -> Definition {
     }
 }
 
+pub fn retried(name: &str) -> Definition {
+    Definition {
+        retries: 1,
+        ..agent(name)
+    }
+}
+
+/// An agent whose model has this window and encoding.
+pub fn sized(name: &str, window: u64, encoding: Encoding) -> Definition {
+    let mut agent = agent(name);
+    agent.limits.window = Tokens(window);
+    agent.limits.encoding = encoding;
+    agent
+}
+
+pub fn finished(text: &str, calls: Vec<ToolCall>, usage: Usage) -> AttemptEnd {
+    AttemptEnd::Finished {
+        text: text.into(),
+        calls,
+        partial: None,
+        usage,
+        attempt_times: Default::default(),
+    }
+}
+
+pub fn key(name: &str, request: &str) -> RequestKey {
+    RequestKey {
+        name: name.into(),
+        request: Digest::of_bytes(request.as_bytes()),
+        client_message_id: None,
+        client_parts: None,
+    }
+}
+
+/// Appends a message to `main`.
+pub fn append(message: NewMessage, key: Option<RequestKey>) -> Input {
+    Input::Append(Append {
+        branch: "main".into(),
+        message,
+        key,
+    })
+}
+
+pub fn pin(message: MessageId, pinned: bool) -> Input {
+    Input::Pin {
+        branch: "main".into(),
+        messages: vec![message],
+        pinned,
+    }
+}
+
+pub fn call_part(id: &str) -> Part {
+    Part::ToolCall {
+        id: id.into(),
+        name: "look".into(),
+        arguments: "{}".into(),
+    }
+}
+
+pub fn result_part(id: &str, content: &str) -> Part {
+    Part::ToolResult {
+        call_id: id.into(),
+        content: content.into(),
+        is_error: false,
+    }
+}
+
+pub fn not_called(id: &str) -> Refusal {
+    Refusal::NotCalled {
+        call_id: id.into(),
+        branch: "main".into(),
+    }
+}
+
+/// A reservation for a call of this number.
+pub fn reservation(call: u32, amount: Amount) -> ReservationRequest {
+    ReservationRequest {
+        call,
+        model: "fake/model".into(),
+        tokens: amount.tokens,
+        cost: Some(amount.cost),
+        last: None,
+        short: None,
+    }
+}
+
+pub fn answering(input: NewMessage) -> Work {
+    Work::Answer {
+        input,
+        client_options: Default::default(),
+    }
+}
+
 pub fn team(lead: Definition, delegates: impl IntoIterator<Item = Definition>) -> Team {
     let assignments = delegates.into_iter().map(|agent| Assignment {
         agent: Arc::new(agent),
@@ -358,10 +502,7 @@ pub fn turn(n: u64, team: Team) -> NewTurn {
     NewTurn {
         id: turn_id(n),
         branch: "main".into(),
-        work: Work::Answer {
-            input: input(n),
-            client_options: unisono_context::call::ClientOptions::default(),
-        },
+        work: answering(input(n)),
         team,
         policy: Policy::from_preset(Preset::Off),
         instructions: Arc::from(""),

@@ -6,7 +6,6 @@ use unisono_context::message::{NewMessage, Role};
 use unisono_context::policy::{Ends, Keep, Policy, Preset, Tiers};
 use unisono_context::topic::EndedBy;
 use unisono_context::{Ppm, Timestamp};
-use unisono_session::event::Work;
 use unisono_session::machine::NewTurn;
 use unisono_session::{Fact, Input, Refusal};
 
@@ -22,10 +21,7 @@ const QUIET: Ends = Ends {
 fn tiered(n: u64, text: &str, at: Timestamp, ends: Ends) -> NewTurn {
     let id = message_id(100_000 + n);
     NewTurn {
-        work: Work::Answer {
-            input: NewMessage::text(id, Role::User, text, at),
-            client_options: unisono_context::call::ClientOptions::default(),
-        },
+        work: answering(NewMessage::text(id, Role::User, text, at)),
         policy: Policy {
             keep: Keep::Tiers(Tiers {
                 ends,
