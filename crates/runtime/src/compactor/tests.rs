@@ -74,24 +74,14 @@ impl Stage {
         let clients = named.fold(Models::default(), |all, (name, model)| {
             all.with(name, (**model).clone())
         });
-        Stage::of(clients, models.len(), messages, window, deadline).await
-    }
-
-    async fn of(
-        clients: Models,
-        summarisers: usize,
-        messages: u32,
-        window: u64,
-        deadline: Duration,
-    ) -> Stage {
         let options = Options {
             compaction_deadline: deadline.into(),
             ..Options::default()
         };
-        Stage::of_options(clients, summarisers, messages, window, options).await
+        Stage::of(clients, models.len(), messages, window, options).await
     }
 
-    async fn of_options(
+    async fn of(
         clients: Models,
         summarisers: usize,
         messages: u32,

@@ -123,6 +123,26 @@ async fn ended(handle: &Handle, turn: TurnId) -> Outcome {
     ended.expect("the turn ends in time").unwrap().outcome
 }
 
+/// Accepts a turn, which is answered.
+async fn answered(handle: &Handle, turn: NewTurn) {
+    let id = turn.id;
+    handle.accept(turn).await.unwrap();
+    assert_eq!(ended(handle, id).await, Outcome::Answered);
+}
+
+/// Idle sessions leave memory at once.
+fn leaving() -> Options {
+    Options {
+        passivate_after: Duration::from_millis(1),
+        ..Options::default()
+    }
+}
+
+async fn left(handle: &Handle) {
+    let left = tokio::time::timeout(PATIENCE, handle.left_memory()).await;
+    left.expect("it leaves memory");
+}
+
 async fn facts(handle: &Handle, runtime: &Runtime) -> Vec<Fact> {
     let events = runtime
         .journal()
@@ -175,9 +195,7 @@ async fn a_killed_tokenizer_and_compactor_are_restarted_for_the_next_turn() {
     let handle = runtime.create(conversation(80)).await.unwrap();
     kill::<tokenizer::Msg>(&runtime);
     kill::<compactor::Msg>(&runtime);
-    let turn = turn(&gated(), 2);
-    handle.accept(turn.clone()).await.unwrap();
-    assert_eq!(ended(&handle, turn.id).await, Outcome::Answered);
+    answered(&handle, turn(&gated(), 2)).await;
     let facts = facts(&handle, &runtime).await;
     assert!(
         facts
@@ -229,16 +247,10 @@ async fn a_full_queue_answers_busy() {
 async fn a_session_that_left_memory_is_loaded_by_a_request() {
     let agent = Gated::new();
     agent.release();
-    let options = Options {
-        passivate_after: Duration::from_millis(1),
-        ..Options::default()
-    };
-    let runtime = start(&agent, options).await;
+    let runtime = start(&agent, leaving()).await;
     let handle = runtime.create(conversation(4)).await.unwrap();
     for _ in 0..20 {
-        let turn = turn(&gated(), 1);
-        handle.accept(turn.clone()).await.unwrap();
-        assert_eq!(ended(&handle, turn.id).await, Outcome::Answered);
+        answered(&handle, turn(&gated(), 1)).await;
         let messages = handle.inspect(|state| state.tree().len()).await.unwrap();
         assert!(messages > 4);
     }
@@ -248,23 +260,18 @@ async fn a_session_that_left_memory_is_loaded_by_a_request() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_idle_session_leaves_memory_and_a_working_one_stays() {
     let agent = Gated::new();
-    let options = Options {
-        passivate_after: Duration::from_millis(1),
-        ..Options::default()
-    };
-    let runtime = start(&agent, options).await;
+    let runtime = start(&agent, leaving()).await;
     let (working, id) = with_a_turn(&runtime, &agent).await;
     // It may have left before it got its turn; this is the session with the turn.
     let working = runtime.open(working.id()).await.unwrap();
     let idle = runtime.create(conversation(4)).await.unwrap();
     tokio::select! {
-        left = tokio::time::timeout(PATIENCE, idle.left_memory()) => left.unwrap(),
+        () = left(&idle) => {}
         () = working.left_memory() => panic!("its turn is open"),
     }
     agent.release();
     assert_eq!(ended(&working, id).await, Outcome::Answered);
-    let left = tokio::time::timeout(PATIENCE, working.left_memory()).await;
-    left.unwrap();
+    left(&working).await;
     runtime.shutdown().await;
 }
 

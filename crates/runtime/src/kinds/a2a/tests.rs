@@ -134,6 +134,12 @@ fn attempt(remote: &A2a) -> Attempt {
     Attempt::new(AgentKind::A2a(remote.clone()), &["where is it?", "there"])
 }
 
+/// The answer of the server's agent to a first attempt.
+async fn asked(server: &Server) -> Result<Answer, Failure> {
+    let remote = server.remote();
+    ask(&remote, &attempt(&remote)).await
+}
+
 fn later(attempt: &Attempt, remote: &A2a) -> Attempt {
     let mut later = self::attempt(remote);
     later.steps = attempt.session.steps();
@@ -202,8 +208,7 @@ async fn a_card_may_have_a_tenant_and_lack_what_is_not_used() {
         _ => result(done.clone()),
     };
     let server = Server::start(card, answering).await;
-    let remote = server.remote();
-    let answer = ask(&remote, &attempt(&remote)).await.unwrap();
+    let answer = asked(&server).await.unwrap();
     assert_eq!(&*answer.text, "It is there.");
     assert_eq!(server.methods(), ["SendMessage", "GetTask"]);
     for (method, params) in &server.calls() {
@@ -219,8 +224,7 @@ async fn files_of_an_answer_are_in_either_alphabet_of_base64() {
         let message = json!({"messageId": "m", "role": "ROLE_AGENT", "parts": files});
         let script = move |_: &str, _: &Value| result(json!({"message": message.clone()}));
         let server = Server::start(plain, script).await;
-        let remote = server.remote();
-        let answer = ask(&remote, &attempt(&remote)).await.unwrap();
+        let answer = asked(&server).await.unwrap();
         assert_eq!(&*answer.text, text, "{raw}");
 
         let task = json!({"id": "t1", "contextId": "c1",
@@ -231,8 +235,7 @@ async fn files_of_an_answer_are_in_either_alphabet_of_base64() {
             _ => result(task.clone()),
         };
         let server = Server::start(plain, script).await;
-        let remote = server.remote();
-        let answer = ask(&remote, &attempt(&remote)).await.unwrap();
+        let answer = asked(&server).await.unwrap();
         assert_eq!(&*answer.text, text, "{raw}");
     }
 }
@@ -339,9 +342,7 @@ async fn a_failed_remote_task_is_sent_again_by_the_next_attempt() {
         )
     };
     let server = Server::start(plain, refuses).await;
-    let refused = ask(&server.remote(), &attempt(&server.remote()))
-        .await
-        .unwrap_err();
+    let refused = asked(&server).await.unwrap_err();
     assert!(refused.reason.contains("no data here"), "{refused}");
 }
 
@@ -393,9 +394,8 @@ async fn a_task_that_works_after_its_stream_has_ended_is_polled_with_pauses() {
         other => polls(other, params),
     };
     let server = Server::start(streaming, script).await;
-    let remote = server.remote();
     let since = std::time::Instant::now();
-    let answer = ask(&remote, &attempt(&remote)).await.unwrap();
+    let answer = asked(&server).await.unwrap();
     assert_eq!(&*answer.text, "It is there.");
     let calls = server.methods();
     let polls = calls.iter().filter(|method| *method == "GetTask").count();
@@ -423,9 +423,7 @@ async fn an_agent_with_a_changed_or_invalid_card_is_not_called() {
     ];
     for card in cards {
         let server = Server::start(card, never).await;
-        let failed = ask(&server.remote(), &attempt(&server.remote()))
-            .await
-            .unwrap_err();
+        let failed = asked(&server).await.unwrap_err();
         assert_eq!(failed.cause, RunCause::BadOutput, "{}", failed.reason);
         assert!(server.methods().is_empty());
     }
@@ -454,9 +452,7 @@ async fn a_reply_that_is_garbage_or_too_large_ends_the_attempt() {
             _ => Act::json(status, body.clone()),
         };
         let server = Server::start(plain, script).await;
-        let failed = ask(&server.remote(), &attempt(&server.remote()))
-            .await
-            .unwrap_err();
+        let failed = asked(&server).await.unwrap_err();
         assert_eq!(failed.cause, cause, "{status}: {}", failed.reason);
     }
 }

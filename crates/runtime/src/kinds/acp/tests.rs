@@ -60,14 +60,11 @@ fn python(prompt: &str) -> Acp {
 fn script(rest: &str) -> Acp {
     program(Command {
         program: "python3".into(),
-        args: vec!["-c".into(), format!("{AGENT}{rest}").into()],
-        env: BTreeMap::new(),
-        cwd: None,
-        env_pass: Vec::new(),
+        ..sh(&format!("{AGENT}{rest}"))
     })
 }
 
-fn program(command: Command) -> Acp {
+pub(super) fn program(command: Command) -> Acp {
     Acp {
         command,
         worktree: false,
@@ -137,13 +134,11 @@ fn run_git(at: &Path, script: &str) -> String {
     String::from_utf8(done.stdout).unwrap()
 }
 
-fn within(place: &TempDir, below: &str, acp: Acp) -> Acp {
-    let cwd = place.path().join(below).to_string_lossy().into();
-    let command = Command {
-        cwd: Some(cwd),
-        ..acp.command
-    };
-    Acp { command, ..acp }
+/// An agent in a worktree of this repository.
+fn within(place: &TempDir, below: &str, mut acp: Acp) -> Acp {
+    acp.command.cwd = Some(place.path().join(below).to_string_lossy().into());
+    acp.worktree = true;
+    acp
 }
 
 #[tokio::test]
@@ -461,10 +456,7 @@ async fn a_worktree_is_kept_if_something_changed_in_it() {
         )
     };
     let only = listed();
-    let works = |prompt: &str| Acp {
-        worktree: true,
-        ..within(&place, "sub", python(prompt))
-    };
+    let works = |prompt: &str| within(&place, "sub", python(prompt));
     let looks = works("say(open('a').read() + os.getcwd())\nend(id)");
     let answer = ask(&looks, &attempt(&looks)).await.unwrap();
     assert!(
@@ -507,22 +499,15 @@ async fn a_worktree_is_kept_if_something_changed_in_it() {
 #[tokio::test]
 async fn a_worktree_with_a_commit_or_of_a_failed_run_is_kept() {
     let place = repository();
-    let works = |prompt: &str| Acp {
-        worktree: true,
-        ..within(&place, "", python(prompt))
-    };
     let commits = "subprocess.run(['git', '-c', 'user.name=t', '-c', 'user.email=t@test', \
                    'commit', '-q', '--allow-empty', '-m', 'two'])\nsay('Done.')\nend(id)";
-    let commits = works(commits);
+    let commits = within(&place, "", python(commits));
     let answer = ask(&commits, &attempt(&commits)).await.unwrap();
     let text = &answer.text;
     assert!(text.ends_with("is kept: 0 changed files."), "{answer:?}");
 
     let place = repository();
-    let works = |prompt: &str| Acp {
-        worktree: true,
-        ..within(&place, "", python(prompt))
-    };
+    let works = |prompt: &str| within(&place, "", python(prompt));
     let breaks = works("open('b', 'w').write('new')\nsys.exit(1)");
     let first = attempt(&breaks);
     let failed = ask(&breaks, &first).await.unwrap_err();
@@ -544,26 +529,16 @@ async fn a_worktree_with_a_commit_or_of_a_failed_run_is_kept() {
 #[tokio::test]
 async fn a_worktree_needs_a_repository_with_a_commit() {
     let place = tempfile::tempdir().unwrap();
-    let acp = Acp {
-        worktree: true,
-        ..within(&place, "", python("end(id)"))
-    };
-    let failed = fails(&acp).await;
-    assert_eq!(failed.cause, RunCause::BadInput);
-    assert!(
-        failed
-            .reason
-            .contains("needs a git repository with a commit"),
-        "{failed}"
-    );
-    run_git(place.path(), "git init -q .");
-    let failed = fails(&acp).await;
-    assert!(
-        failed
-            .reason
-            .contains("needs a git repository with a commit"),
-        "{failed}"
-    );
+    let acp = within(&place, "", python("end(id)"));
+    for is_made in [false, true] {
+        if is_made {
+            run_git(place.path(), "git init -q .");
+        }
+        let failed = fails(&acp).await;
+        assert_eq!(failed.cause, RunCause::BadInput);
+        let why = "needs a git repository with a commit";
+        assert!(failed.reason.contains(why), "{failed}");
+    }
 }
 
 #[tokio::test]
@@ -574,10 +549,7 @@ async fn an_agent_with_a_dropped_run_is_asked_to_stop_and_killed() {
         "update('tool_call', toolCallId='1', title='Work')\nopen({note:?}, 'a').write(read()['method'] + '\\n')\n\
          end(id, 'cancelled')\nread()"
     );
-    let acp = Acp {
-        worktree: true,
-        ..within(&place, "", python(&prompt))
-    };
+    let acp = within(&place, "", python(&prompt));
     let asking = Arc::new(attempt(&acp));
     let agent = AcpAgent::new(acp);
     let ctx = asking.ctx();

@@ -102,12 +102,8 @@ async fn a_turn_continues_when_its_session_can_be_claimed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_whose_turn_waits_for_the_store_does_not_leave_memory() {
-    let options = Options {
-        passivate_after: Duration::from_millis(1),
-        ..Options::default()
-    };
     let (store, agent) = (Arc::<Faulty>::default(), Gated::new());
-    let runtime = start_on(&store, &agent, options).await;
+    let runtime = start_on(&store, &agent, leaving()).await;
     let (handle, id) = with_a_turn(&runtime, &agent).await;
     let unwritable = StoreError::Unwritable {
         reason: "for a while".into(),
@@ -162,12 +158,8 @@ async fn requests_during_an_outage_add_no_tries_after_them() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_that_could_not_be_opened_is_opened_by_a_later_request() {
-    let options = Options {
-        passivate_after: Duration::from_millis(1),
-        ..Options::default()
-    };
     let (store, agent) = (Arc::<Faulty>::default(), Gated::new());
-    let runtime = start_on(&store, &agent, options).await;
+    let runtime = start_on(&store, &agent, leaving()).await;
     let id = runtime.create(conversation(4)).await.unwrap().id();
     let too_many_files = StoreError::Io {
         doing: "read",
@@ -239,9 +231,7 @@ async fn a_message_that_is_too_large_for_the_store_is_refused_alone() {
     agent.is_started().await;
     agent.release();
     assert_eq!(ended(&handle, id).await, Outcome::Answered);
-    let next = turn(&gated(), 0);
-    handle.accept(next.clone()).await.unwrap();
-    assert_eq!(ended(&handle, next.id).await, Outcome::Answered);
+    answered(&handle, turn(&gated(), 0)).await;
     runtime.shutdown().await;
 }
 

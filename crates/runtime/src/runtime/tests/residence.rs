@@ -14,11 +14,6 @@ fn bounded(sessions: usize, bytes: u64) -> Options {
     }
 }
 
-async fn left(handle: &Handle) {
-    let left = tokio::time::timeout(PATIENCE, handle.left_memory()).await;
-    left.expect("it leaves memory");
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn the_least_recently_used_session_leaves_if_there_are_too_many() {
     let agent = Gated::new();
@@ -198,12 +193,8 @@ impl Engine for Refusing {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_that_the_database_refused_is_opened_when_it_is_asked_for_later() {
     let engine = Arc::new(Refusing(Memory::new(), AtomicBool::new(false)));
-    let options = Options {
-        passivate_after: Duration::from_millis(1),
-        ..Options::default()
-    };
     let journal = Journal::new(engine.clone());
-    let started = Runtime::start(journal, Extensions::default(), Models::default(), options);
+    let started = Runtime::start(journal, Extensions::default(), Models::default(), leaving());
     let runtime = started.await.unwrap();
     let handle = runtime.create(conversation(4)).await.unwrap();
     left(&handle).await;

@@ -98,9 +98,7 @@ async fn a_worker_that_panicked_gets_no_further_attempt() {
     let runtime = start(&agent, Options::default()).await;
     let handle = runtime.create(conversation(4)).await.unwrap();
     for attempts in [1, 3, 4] {
-        let turn = turn(&gated(), 0);
-        handle.accept(turn.clone()).await.unwrap();
-        assert_eq!(ended(&handle, turn.id).await, Outcome::Answered);
+        answered(&handle, turn(&gated(), 0)).await;
         assert_eq!(agent.0.load(Ordering::SeqCst), attempts);
     }
     runtime.shutdown().await;

@@ -3,24 +3,14 @@
 use serde_json::json;
 
 use super::super::report::DiffSize;
+use super::super::tests::program;
 use super::*;
+use crate::agent::fixture::sh;
 
 fn turn(allow: &[ToolKind]) -> Turn {
-    let acp = Acp {
-        command: unisono_session::agent::Command {
-            program: "a".into(),
-            args: Vec::new(),
-            env: Default::default(),
-            cwd: None,
-            env_pass: Vec::new(),
-        },
-        worktree: false,
-        allow: allow.to_vec(),
-        deny: vec![ToolKind::Delete],
-        contract: unisono_session::tool::Contract::AtMostOnce,
-        options: Default::default(),
-        login: None,
-    };
+    let mut acp = program(sh(""));
+    acp.allow = allow.to_vec();
+    acp.deny = vec![ToolKind::Delete];
     Turn::new("s".to_owned(), &acp)
 }
 
