@@ -83,18 +83,17 @@ fn converted_agents_are_valid_definitions() {
     std::fs::create_dir_all(place.path().join("agents")).unwrap();
     std::fs::create_dir_all(place.path().join("config")).unwrap();
     std::fs::write(place.path().join("config/unisono.toml"), "").unwrap();
-    let mut written = 0;
-    for file in find(&examples()).unwrap() {
-        for agent in read(&file, None, known(&catalogue))
-            .unwrap()
-            .into_iter()
-            .flatten()
-        {
+    let write = |file: &Path| {
+        let mut written = 0;
+        let agents = read(file, None, known(&catalogue)).unwrap();
+        for agent in agents.into_iter().flatten() {
             let path = place.path().join(format!("agents/{}.md", agent.id));
             std::fs::write(path, agent.text).unwrap();
             written += 1;
         }
-    }
+        written
+    };
+    let written: usize = find(&examples()).unwrap().iter().map(|f| write(f)).sum();
     // Only files in the usual places are found in a directory that was not named as one of agents.
     assert_eq!(
         written, 7,
@@ -105,14 +104,7 @@ fn converted_agents_are_valid_definitions() {
         "copilot/recipe-scaler.agent.md", "opencode/orchard.md", "gemini/map-maker.md",
         "gemini/geologist.toml",
     } {
-        for agent in read(&examples().join(name), None, known(&catalogue))
-            .unwrap()
-            .into_iter()
-            .flatten()
-        {
-            let path = place.path().join(format!("agents/{}.md", agent.id));
-            std::fs::write(path, agent.text).unwrap();
-        }
+        write(&examples().join(name));
     }
     let sources = Sources {
         directory: place.path().to_owned(),
@@ -208,11 +200,7 @@ fn references_to_configured_servers_carry_over() {
         agents: &servers,
         ..known(&catalogue)
     };
-    let none = |_: &str| Err(io::Error::other("nothing is included"));
-    let read = |path: &str, text: &str| {
-        let mut all = read_text(Path::new(path), text, None, known, &none).unwrap();
-        all.pop().unwrap().unwrap()
-    };
+    let read = |path: &str, text: &str| read_one(path, text, known);
     let claude = read(
         "x/.claude/agents/a.md",
         "---\nname: a\ndescription: x\ntools: Read, mcp__archive__lookup, mcp__other__x\n\
@@ -275,6 +263,12 @@ fn a_crew_with_another_process_is_reported() {
     assert!(read().unwrap_err().to_string().contains("tasks.yaml"));
 }
 
+fn read_one(path: &str, text: &str, known: LocalNames<'_>) -> ConvertedAgent {
+    let none = |_: &str| Err(io::Error::other("nothing is included"));
+    let mut all = read_text(Path::new(path), text, None, known, &none).unwrap();
+    all.pop().unwrap().unwrap()
+}
+
 /// Imports a definition into a system that has, or will have, these agents.
 fn read_beside(path: &str, text: &str, agents: &[&str]) -> ConvertedAgent {
     let catalogue = Catalogue::built_in().unwrap();
@@ -283,9 +277,7 @@ fn read_beside(path: &str, text: &str, agents: &[&str]) -> ConvertedAgent {
         agents: &agents,
         ..known(&catalogue)
     };
-    let none = |_: &str| Err(io::Error::other("nothing is included"));
-    let mut all = read_text(Path::new(path), text, None, known, &none).unwrap();
-    all.pop().unwrap().unwrap()
+    read_one(path, text, known)
 }
 
 #[test]
@@ -296,27 +288,13 @@ fn available_skills_carry_over() {
         skills: &skills,
         ..known(&catalogue)
     };
-    let none = |_: &str| Err(io::Error::other("nothing is included"));
     let text = "---\nname: clerk\ndescription: Fills in forms\nskills: pdf-forms, invoices\n---\nBe exact.\n";
-    let mut all = read_text(
-        Path::new(".claude/agents/clerk.md"),
-        text,
-        None,
-        known,
-        &none,
-    )
-    .unwrap();
-    let clerk = all.pop().unwrap().unwrap();
-    assert!(
-        clerk.text.contains("skills:\n- pdf-forms\n"),
-        "{}",
-        clerk.text
-    );
+    let clerk = read_one(".claude/agents/clerk.md", text, known);
+    let listed = "skills:\n- pdf-forms\n";
+    assert!(clerk.text.contains(listed), "{}", clerk.text);
     let lost = reasons(&clerk.lost);
-    assert!(
-        lost.contains("skills: there is no skill `invoices`"),
-        "{lost}"
-    );
+    let missing = "skills: there is no skill `invoices`";
+    assert!(lost.contains(missing), "{lost}");
 }
 
 fn reasons(lost: &[KeyChange]) -> String {

@@ -20,6 +20,15 @@ fn examples() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("src/transcript/testdata")
 }
 
+/// Options for a file of this format; none: it is detected.
+fn talk(format: Option<Format>) -> Options {
+    Options {
+        name: "talk".to_owned(),
+        format,
+        ..Options::default()
+    }
+}
+
 fn read_as(bytes: &[u8], options: &Options) -> Result<Parsed, Error> {
     let mut next = 0;
     let mut ids = || {
@@ -77,12 +86,7 @@ fn outline(parsed: &Parsed) -> String {
 /// The messages of a text, each with its author or role before it, and with `/` between lines; none if
 /// the text is not read.
 fn authored(text: &str, format: Option<Format>) -> Vec<String> {
-    let options = Options {
-        name: "talk".to_owned(),
-        format,
-        ..Options::default()
-    };
-    let Ok(parsed) = read_as(text.as_bytes(), &options) else {
+    let Ok(parsed) = read_as(text.as_bytes(), &talk(format)) else {
         return Vec::new();
     };
     let messages = parsed.import.messages.iter().map(|(_, message)| {
@@ -107,15 +111,15 @@ fn assert_outlines(golden: &str, table: &[(&str, String)]) {
 }
 
 fn outline_of(bytes: &[u8], format: Option<Format>) -> String {
-    let options = Options {
-        name: "talk".to_owned(),
-        format,
-        ..Options::default()
-    };
-    match read_as(bytes, &options) {
+    match read_as(bytes, &talk(format)) {
         Ok(parsed) => outline(&parsed),
         Err(error) => format!("error: {error}\n"),
     }
+}
+
+#[track_caller]
+fn assert_contains(outline: &str, expected: &str) {
+    assert!(outline.contains(expected), "{outline}");
 }
 
 fn goldens() -> Settings {
@@ -374,10 +378,7 @@ fn a_person_who_speaks_once_is_a_speaker_if_all_lines_have_one() {
     assert_eq!(speakers(letter), 2);
     let outline = outline_of(letter.as_bytes(), None);
     assert!(outline.contains("nCarol: is one."), "{outline}");
-    assert!(
-        outline.contains("warning 4:1: `Carol:` occurs once"),
-        "{outline}"
-    );
+    assert_contains(&outline, "warning 4:1: `Carol:` occurs once");
 }
 
 #[test]
@@ -405,10 +406,7 @@ fn the_text_of_a_document_stands_behind_it() {
 fn messages_of_other_chats_are_no_bad_lines() {
     let telegram = r#"{"name":"Ada","messages":[{"id":1,"type":"message","from":"Ada","text":"hi"},{"id":2,"type":"service"}]}"#;
     let outline = outline_of(telegram.as_bytes(), None);
-    assert!(
-        outline.contains("no message in it has a `role`"),
-        "{outline}"
-    );
+    assert_contains(&outline, "no message in it has a `role`");
     let one = r#"{"messages":[{"role":"user","content":"x"},{"content":"y"}]}"#;
     let outline = outline_of(one.as_bytes(), None);
     assert!(outline.contains("1:44: `role` is missing"), "{outline}");

@@ -64,10 +64,7 @@ fn only_voices_are_speakers_if_there_are_any() {
         "<v Ben>a<b",
     ]);
     let outline = outline_of(text.as_bytes(), None);
-    assert!(
-        outline.contains("left behind 1 unattributed caption\n"),
-        "{outline}"
-    );
+    assert_contains(&outline, "left behind 1 unattributed caption\n");
     assert_eq!(
         authored(&text, None),
         [
@@ -115,10 +112,7 @@ fn long_speech_has_several_messages_and_captions_without_speakers_are_refused() 
     assert_eq!(messages.len(), 3, "{messages:?}");
     assert!(messages[1].starts_with("Anna: [00:00:07] word"));
     let outline = outline_of(cues(&["Hello.", "It is late."]).as_bytes(), None);
-    assert!(
-        outline.contains("1:1: no caption names a speaker"),
-        "{outline}"
-    );
+    assert_contains(&outline, "1:1: no caption names a speaker");
     let outline = outline_of(b"WEBVTT\n\n", None);
     assert!(outline.contains("no caption names a speaker"), "{outline}");
     // A text about captions is none.

@@ -178,10 +178,7 @@ fn a_session_of_gemini_cli_that_continues_a_checkpoint_has_its_messages() {
     assert!(!outline.contains("A summary."), "{outline}");
     let expected = "4 after 3: 1000000 user\n  Text(\"And then?\")\n";
     assert!(outline.contains(expected), "{outline}");
-    assert!(
-        outline.contains("left behind 1 context text\n"),
-        "{outline}"
-    );
+    assert_contains(&outline, "left behind 1 context text\n");
 }
 
 #[test]

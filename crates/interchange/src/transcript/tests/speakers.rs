@@ -8,11 +8,7 @@ const NO_CONVERSATION: &str = "no conversation";
 
 /// The authors of a text's messages, and its warnings, in a line.
 fn read_line(text: &str) -> String {
-    let options = Options {
-        name: "talk".to_owned(),
-        ..Options::default()
-    };
-    let parsed = match read_as(text.as_bytes(), &options) {
+    let parsed = match read_as(text.as_bytes(), &talk(None)) {
         Ok(parsed) => parsed,
         Err(Error::Unrecognised { .. }) => return NO_CONVERSATION.to_owned(),
         Err(error) => return error.to_string(),
@@ -246,16 +242,10 @@ fn handles_and_times() {
     let text =
         "2024-05-07 10:32 Anna: Welcome.\n2024-05-07 10:33 Tom: Hi\n2024-05-07 10:34 Anna: So";
     let outline = outline_of(text.as_bytes(), None);
-    assert!(
-        outline.contains(" 1715077920000 user Anna\n  Text(\"Welcome.\")"),
-        "{outline}"
-    );
+    assert_contains(&outline, " 1715077920000 user Anna\n  Text(\"Welcome.\")");
     let text = "10:32 AM Anna: Welcome.\n10:33 AM Tom: Hi\n10:34 AM Anna: So";
     let outline = outline_of(text.as_bytes(), None);
-    assert!(
-        outline.contains("Text(\"[10:32 AM] Welcome.\")"),
-        "{outline}"
-    );
+    assert_contains(&outline, "Text(\"[10:32 AM] Welcome.\")");
 }
 
 #[test]

@@ -105,11 +105,7 @@ fn a_recording_goes_on_after_its_first_23_minutes() {
 
 /// Times, authors and texts of a text's messages.
 fn said(text: &str) -> Vec<(i64, String, String)> {
-    let options = Options {
-        name: "talk".to_owned(),
-        ..Options::default()
-    };
-    let parsed = read_as(text.as_bytes(), &options).unwrap();
+    let parsed = read_as(text.as_bytes(), &talk(None)).unwrap();
     let messages = parsed.import.messages.into_iter().map(|(_, message)| {
         let author = message.author.map(|author| author.to_string());
         let texts: Vec<_> = message.parts.iter().map(Part::countable_text).collect();
@@ -220,10 +216,7 @@ fn what_whatsapp_writes_is_not_said_by_people() {
     let attachments = outline.matches("filename: \"media\"").count();
     assert_eq!(attachments, 3, "{outline}");
     assert!(outline.contains("Text(\"Gleis 9\")"), "{outline}");
-    assert!(
-        outline.contains("left behind 2 deleted message\n"),
-        "{outline}"
-    );
+    assert_contains(&outline, "left behind 2 deleted message\n");
     assert!(outline.contains("left behind 1 edit mark\n"), "{outline}");
 }
 
@@ -239,10 +232,7 @@ fn the_name_of_a_chat_says_nothing() {
     ];
     assert_eq!(authored(text, None), expected);
     let outline = outline_of(text.as_bytes(), None);
-    assert!(
-        outline.contains("left behind 1 unnamed notice\n"),
-        "{outline}"
-    );
+    assert_contains(&outline, "left behind 1 unnamed notice\n");
 }
 
 #[test]
@@ -286,10 +276,7 @@ fn a_tab_stands_for_a_space() {
 fn a_time_of_day_without_a_date_stays_in_the_text() {
     let text = "[10:32] <ali> moin\n[10:33] <zoe> the disk is dying\n[10:34] <ali> replace it\n";
     let outline = outline_of(text.as_bytes(), None);
-    assert!(
-        outline.contains("user zoe\n  Text(\"[10:33] the disk is dying\")"),
-        "{outline}"
-    );
+    assert_contains(&outline, "user zoe\n  Text(\"[10:33] the disk is dying\")");
     let lines = text.replace(['[', ']'], "");
     let opened = format!("--- Log opened Sun Apr 27 04:46:00 2008\n{lines}");
     assert_eq!(
@@ -327,9 +314,9 @@ fn other_ends_of_lines_and_utf16_are_read() {
         assert_eq!(outline(&little), expected);
         assert_eq!(outline(&big), expected);
         let unmarked = outline(&little[2..]);
-        assert!(
-            unmarked.contains("convert it with `iconv -f UTF-16LE -t UTF-8 FILE`"),
-            "{unmarked}"
+        assert_contains(
+            &unmarked,
+            "convert it with `iconv -f UTF-16LE -t UTF-8 FILE`",
         );
     }
     let one = r#"{"messages":[{"role":"user","content":"é"}]}"#;
@@ -339,9 +326,9 @@ fn other_ends_of_lines_and_utf16_are_read() {
     assert_eq!(read, outline(one.as_bytes()));
     let several = utf16(format!("\u{feff}{one}\n{one}\n"));
     let refused = outline(&several);
-    assert!(
-        refused.contains("it is UTF-16 and has several conversations; convert it"),
-        "{refused}"
+    assert_contains(
+        &refused,
+        "it is UTF-16 and has several conversations; convert it",
     );
     assert_eq!(list(&several[..], &Options::default()), Ok(Vec::new()));
 }
