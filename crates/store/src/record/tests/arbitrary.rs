@@ -32,7 +32,6 @@ use unisono_session::event::{
     ImportNotes, LateOutput, OpenedRun, Outcome, PlannedPreparation, RequestKey, RunRole,
     SummaryFallback, SummaryOptions, Work,
 };
-use unisono_session::machine::WrittenSummary;
 use unisono_session::run::{
     self, Ending, FallbackUsed, Reply, RunCause, Stop, ToolCall, ToolResult, Usage,
 };
@@ -46,14 +45,14 @@ macro_rules! fields {
     };
 }
 
-/// The name of each of these facts, with a strategy for it.
+/// A strategy for each of these facts.
 macro_rules! fact_strategies {
     ($($fact:ident { $($field:ident: $strategy:expr),+ })+) => {
         vec![$({
             fn strategy() -> BoxedStrategy<Fact> {
                 fields! { Fact::$fact { $($field: $strategy),+ } }.boxed()
             }
-            (stringify!($fact), strategy())
+            strategy()
         }),+]
     };
 }
@@ -71,14 +70,13 @@ use runs::*;
 use tools::*;
 
 type Text = Arc<str>;
-type Facts = Vec<(&'static str, BoxedStrategy<Fact>)>;
+type Facts = Vec<BoxedStrategy<Fact>>;
 
 pub(super) fn event() -> impl Strategy<Value = Event> {
-    let fact = prop::strategy::Union::new(facts().into_iter().map(|(_, strategy)| strategy));
-    fields! { Event { at: at(), fact: fact } }
+    fields! { Event { at: at(), fact: prop::strategy::Union::new(facts()) } }
 }
 
-/// A strategy for each kind of fact, by name.
+/// A strategy for each kind of fact.
 pub(super) fn facts() -> Facts {
     let mut facts = session_facts();
     facts.extend(compaction_facts());
@@ -133,7 +131,10 @@ fn compaction_facts() -> Facts {
         Compacted { turn: option::of(turn_id()), checkpoint: checkpoint().prop_map(Arc::new) }
         CompactionFailed { turn: turn_id(), reason: text() }
         PreparationPlanned { preparation: preparation().prop_map(Box::new) }
-        SummaryPrepared { turn: turn_id(), summary: written().prop_map(Box::new) }
+        SummaryPrepared {
+            turn: turn_id(),
+            summary: checkpoint().prop_map(|made| Box::new(super::written(made)))
+        }
         PreparationDropped { turn: turn_id(), by: option::of(turn_id()), reason: drop_reason() }
         Frozen { turn: turn_id(), snapshot: digest().prop_map(SnapshotId), manifest: manifest() }
         SummariserUsed { turn: turn_id(), model: text(), usage: usage() }

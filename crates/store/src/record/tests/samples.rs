@@ -28,7 +28,6 @@ use unisono_session::event::{
     ImportNotes, LateOutput, OpenedRun, Outcome, PlannedPreparation, RequestKey, RunRole,
     SummaryFallback, SummaryOptions, Work,
 };
-use unisono_session::machine::WrittenSummary;
 use unisono_session::run::{
     self, Ending, FallbackUsed, Reply, RunCause, Stop, ToolCall, ToolResult, Usage,
 };
@@ -199,13 +198,11 @@ fn session_facts() -> Samples {
             contract: unisono_session::tool::Contract::AtMostOnce,
         })),
         "defined_acp": defined(agent::AgentKind::Acp(agent::Acp {
-            command: command(),
             worktree: true,
             allow: vec![agent::ToolKind::Read, agent::ToolKind::Execute],
             deny: Vec::new(),
             contract: unisono_session::tool::Contract::AtMostOnce,
-            options: Default::default(),
-            login: None,
+            ..denying()
         })),
         "defined_acp_deny": defined(agent::AgentKind::Acp(denying())),
         "defined_acp_options": defined(agent::AgentKind::Acp(agent::Acp {
@@ -236,14 +233,9 @@ fn pipeline() -> Fact {
         agent: AgentId::new(agent),
         task: task.map(Into::into),
     };
-    let Fact::Defined { definition } = defined(agent::AgentKind::Pipeline) else {
-        unreachable!("that is what it makes");
-    };
-    let definition = agent::Definition {
-        delegates: Vec::new(),
-        pipeline: vec![stage("critic", None), stage("writer", Some("Mend it."))],
-        ..(*definition).clone()
-    };
+    let mut definition = definition(agent::AgentKind::Pipeline);
+    definition.delegates.clear();
+    definition.pipeline = vec![stage("critic", None), stage("writer", Some("Mend it."))];
     Fact::Defined {
         definition: definition.into(),
     }
@@ -254,26 +246,22 @@ fn options(instructions: &str) -> SummaryOptions {
 }
 
 fn turn_facts() -> Samples {
-    let answer = Work::Answer {
+    let answer = |client_options| Work::Answer {
         input: NewMessage::text(MESSAGE, Role::User, "Compare the two.", Timestamp(5)),
-        client_options: ClientOptions::default(),
+        client_options,
     };
-    let lending = |choice| Work::Answer {
-        input: NewMessage::text(MESSAGE, Role::User, "Compare the two.", Timestamp(5)),
-        client_options: ClientOptions {
+    let lending = |choice| {
+        answer(ClientOptions {
             tools: vec!["weather".into()],
             choice,
             one: true,
             ..ClientOptions::default()
-        },
+        })
     };
-    let stopping = Work::Answer {
-        input: NewMessage::text(MESSAGE, Role::User, "Compare the two.", Timestamp(5)),
-        client_options: ClientOptions {
-            stop: vec!["END".into()],
-            ..ClientOptions::default()
-        },
-    };
+    let stopping = answer(ClientOptions {
+        stop: vec!["END".into()],
+        ..ClientOptions::default()
+    });
     let compact = Work::Compact {
         keep: Some(Keep::Messages(4)),
         writing: options("Keep the names."),
@@ -306,16 +294,12 @@ fn turn_facts() -> Samples {
         }),
         ..Policy::from_preset(Preset::Tiered)
     };
-    let compact_again = Work::Compact {
-        keep: None,
-        writing: SummaryOptions::default(),
-    };
     let ended = |outcome| Fact::TurnEnded {
         turn: TURN,
         outcome,
     };
     samples! {
-        "turn_accepted_answer": accepted(answer, policy()),
+        "turn_accepted_answer": accepted(answer(ClientOptions::default()), policy()),
         "turn_accepted_lending": accepted(lending(Choice::Any), policy()),
         "turn_accepted_insisting": accepted(lending(Choice::This("weather".into())), policy()),
         "turn_accepted_stopping": accepted(stopping, policy()),
@@ -323,7 +307,7 @@ fn turn_facts() -> Samples {
         "turn_accepted_compact_plainly": accepted(compact_plainly.clone(), shares),
         "turn_accepted_messages_by_window":
             accepted(compact_plainly.clone(), Policy::from_preset(Preset::Checkpoint)),
-        "turn_accepted_tokens_by_window": accepted(compact_plainly, Policy::from_preset(Preset::Retention)),
+        "turn_accepted_tokens_by_window": accepted(compact_plainly.clone(), Policy::from_preset(Preset::Retention)),
         "turn_accepted_compact_by": accepted(
             Work::Compact {
                 keep: None,
@@ -361,7 +345,7 @@ fn turn_facts() -> Samples {
             before: Tokens(30_000),
             after: Tokens(90_000),
         }),
-        "turn_accepted_tiered": accepted(compact_again, tiers),
+        "turn_accepted_tiered": accepted(compact_plainly, tiers),
         "turn_started": Fact::TurnStarted { turn: TURN },
         "turn_ended_answered": ended(Outcome::Answered),
         "turn_ended_compacted": ended(Outcome::Compacted {

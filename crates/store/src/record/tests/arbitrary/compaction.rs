@@ -130,20 +130,6 @@ pub(super) fn preparation() -> impl Strategy<Value = PlannedPreparation> {
     }
 }
 
-pub(super) fn written() -> impl Strategy<Value = WrittenSummary> {
-    checkpoint().prop_map(|made| WrittenSummary {
-        body: made.body,
-        key_facts: made.key_facts,
-        counts: made.counts,
-        writer: made.writer,
-        model: made.model,
-        cost_micros: made.cost_micros,
-        duration_ms: made.duration_ms,
-        degraded: made.degraded,
-        coverage: made.coverage,
-    })
-}
-
 pub(super) fn drop_reason() -> impl Strategy<Value = DropReason> {
     prop_oneof![
         Just(DropReason::Range),

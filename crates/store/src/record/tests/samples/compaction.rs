@@ -2,34 +2,35 @@
 
 use super::*;
 
-pub(super) fn facts() -> Samples {
-    let mask = Step::Mask(vec![MaskTarget {
+fn mask() -> MaskTarget {
+    MaskTarget {
         message: MESSAGE,
         ordinal: Ordinal(7),
         tokens: Tokens(4_000),
-    }]);
+    }
+}
+
+fn summarise(tier: Tier, cap: u64, writer: Writer) -> Step {
+    Step::Summarise {
+        cover: cover(),
+        tier,
+        cap: Tokens(cap),
+        writer,
+    }
+}
+
+pub(super) fn facts() -> Samples {
     let cut = Step::Cut {
         message: MESSAGE,
         ordinal: Ordinal(8),
         target_chars: 2_000,
-    };
-    let summarise = Step::Summarise {
-        cover: cover(),
-        tier: Tier::Conversation,
-        cap: Tokens(2_048),
-        writer: Writer::Model,
     };
     let rewrite = Step::Regenerate {
         cover: cover(),
         prior: vec![CHECKPOINT],
         cap: Tokens(2_048),
     };
-    let topic = Step::Summarise {
-        cover: cover(),
-        tier: Tier::Topic,
-        cap: Tokens(200),
-        writer: Writer::Deterministic,
-    };
+    let topic = summarise(Tier::Topic, 200, Writer::Deterministic);
     let truncate = Step::Truncate {
         messages: vec![(MESSAGE, Ordinal(8)), (MESSAGE, Ordinal(9))],
         target_chars: 2_000,
@@ -73,10 +74,11 @@ pub(super) fn facts() -> Samples {
         manifest: manifest(),
     };
     samples! {
-        "compaction_planned_mask": planned(mask),
+        "compaction_planned_mask": planned(Step::Mask(vec![mask()])),
         "compaction_planned_cut": planned(cut.clone()),
         "compaction_planned_files": planned_with_files(cut),
-        "compaction_planned_summarise": planned(summarise),
+        "compaction_planned_summarise":
+            planned(summarise(Tier::Conversation, 2_048, Writer::Model)),
         "compaction_planned_drop": planned(Step::Drop { cover: cover() }),
         "compaction_planned_rewrite": planned(rewrite),
         "summariser_used": Fact::SummariserUsed {
@@ -109,12 +111,7 @@ pub(super) fn facts() -> Samples {
 }
 
 fn preparation() -> Fact {
-    let step = Step::Summarise {
-        cover: cover(),
-        tier: Tier::Conversation,
-        cap: Tokens(2_048),
-        writer: Writer::Model,
-    };
+    let step = summarise(Tier::Conversation, 2_048, Writer::Model);
     let Fact::CompactionPlanned { plan, .. } = planned(step) else {
         unreachable!("a plan");
     };
@@ -124,11 +121,7 @@ fn preparation() -> Fact {
             branch: "main".into(),
             model: "openai/gpt-4o".into(),
             plan,
-            masks: vec![MaskTarget {
-                message: MESSAGE,
-                ordinal: Ordinal(7),
-                tokens: Tokens(4_000),
-            }],
+            masks: vec![mask()],
             range: DIGEST,
             settings: DIGEST,
         }),
@@ -136,20 +129,9 @@ fn preparation() -> Fact {
 }
 
 fn prepared() -> Fact {
-    let made = checkpoint();
     Fact::SummaryPrepared {
         turn: TURN,
-        summary: Box::new(WrittenSummary {
-            body: made.body,
-            key_facts: made.key_facts,
-            counts: made.counts,
-            writer: made.writer,
-            model: made.model,
-            cost_micros: made.cost_micros,
-            duration_ms: made.duration_ms,
-            degraded: made.degraded,
-            coverage: made.coverage,
-        }),
+        summary: Box::new(super::super::written(checkpoint())),
     }
 }
 

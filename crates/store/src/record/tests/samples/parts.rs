@@ -95,36 +95,40 @@ pub(super) fn http() -> agent::Http {
     }
 }
 
+pub(super) fn definition(kind: agent::AgentKind) -> Definition {
+    Definition {
+        id: AgentId::new("scout"),
+        description: "looks around".into(),
+        instructions: "Look around.".into(),
+        kind,
+        model: "openai/gpt-4o".into(),
+        limits: Limits {
+            window: Tokens(128_000),
+            max_output: Tokens(16_384),
+            encoding: Encoding::O200kBase,
+            per_message: Tokens(3),
+            files: Default::default(),
+        },
+        tools: vec!["recall".into()],
+        max_model_calls: 8,
+        timeout_ms: 120_000,
+        retries: 2,
+        max_concurrent: 4,
+        context: agent::ContextMode::TaskOnly,
+        prefix: agent::PrefixMode::Own,
+        output_schema: Some("{\"type\":\"object\"}".into()),
+        temperature_milli: Some(700),
+        cache_warm: CacheWarm::Prewarm,
+        on_failure: agent::OnFailure::Fail,
+        delegates: vec![AgentId::new("critic")],
+        pipeline: Vec::new(),
+        tags: vec!["fast".into()],
+    }
+}
+
 pub(super) fn defined(kind: agent::AgentKind) -> Fact {
     Fact::Defined {
-        definition: Arc::new(Definition {
-            id: AgentId::new("scout"),
-            description: "looks around".into(),
-            instructions: "Look around.".into(),
-            kind,
-            model: "openai/gpt-4o".into(),
-            limits: Limits {
-                window: Tokens(128_000),
-                max_output: Tokens(16_384),
-                encoding: Encoding::O200kBase,
-                per_message: Tokens(3),
-                files: Default::default(),
-            },
-            tools: vec!["recall".into()],
-            max_model_calls: 8,
-            timeout_ms: 120_000,
-            retries: 2,
-            max_concurrent: 4,
-            context: agent::ContextMode::TaskOnly,
-            prefix: agent::PrefixMode::Own,
-            output_schema: Some("{\"type\":\"object\"}".into()),
-            temperature_milli: Some(700),
-            cache_warm: CacheWarm::Prewarm,
-            on_failure: agent::OnFailure::Fail,
-            delegates: vec![AgentId::new("critic")],
-            pipeline: Vec::new(),
-            tags: vec!["fast".into()],
-        }),
+        definition: definition(kind).into(),
     }
 }
 
@@ -134,17 +138,8 @@ fn file_rules() -> FileRules {
 
 /// An agent of whose model it is known how it gets attachments.
 pub(super) fn defined_with_files() -> Fact {
-    let Fact::Defined { definition } = defined(agent::AgentKind::Llm) else {
-        unreachable!("that is what it makes");
-    };
-    let limits = Limits {
-        files: file_rules(),
-        ..definition.limits
-    };
-    let definition = Definition {
-        limits,
-        ..(*definition).clone()
-    };
+    let mut definition = definition(agent::AgentKind::Llm);
+    definition.limits.files = file_rules();
     Fact::Defined {
         definition: definition.into(),
     }

@@ -71,33 +71,25 @@ pub(super) fn facts() -> Samples {
         run: RUN,
         ending: Arc::new(ending),
     };
-    let finished = Ending::Finished {
-        text: "All is well.".into(),
-        calls: Vec::new(),
-        partial: Some("stopped after 8 model calls".into()),
+    let ending = |text: &str, calls, partial: Option<&str>, attempt_times| Ending::Finished {
+        text: text.into(),
+        calls,
+        partial: partial.map(Arc::from),
         usage: USAGE,
         duration_ms: 4_321,
-        attempt_times: run::AttemptTimes::default(),
+        attempt_times,
     };
-    let handed_over = Ending::Finished {
-        text: "".into(),
-        calls: vec![tool_call("call_1", "weather", r#"{"place":"Bern"}"#)],
-        partial: None,
-        usage: USAGE,
-        duration_ms: 4_321,
-        attempt_times: run::AttemptTimes::default(),
-    };
-    let paced = |cache_ready| Ending::Finished {
-        text: "All is well.".into(),
-        calls: Vec::new(),
-        partial: None,
-        usage: USAGE,
-        duration_ms: 4_321,
-        attempt_times: run::AttemptTimes {
+    let stopped = Some("stopped after 8 model calls");
+    let finished = ending("All is well.", Vec::new(), stopped, Default::default());
+    let handed = vec![tool_call("call_1", "weather", r#"{"place":"Bern"}"#)];
+    let handed_over = ending("", handed, None, Default::default());
+    let paced = |cache_ready| {
+        let times = run::AttemptTimes {
             began: Some(Timestamp(1_735_689_600_250)),
             first_token: Some(Timestamp(1_735_689_601_750)),
             cache_ready,
-        },
+        };
+        ending("All is well.", Vec::new(), None, times)
     };
     let cached = paced(Some(Timestamp(1_735_689_600_750)));
     let failed = |text: Option<&str>| Ending::Failed {

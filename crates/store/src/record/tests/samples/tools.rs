@@ -77,6 +77,37 @@ pub(super) fn tool_facts() -> Samples {
         decision,
         by: None,
     };
+    let content = |byte, extent| Content {
+        digest: Digest([byte; 32]),
+        extent,
+        loaded: LoadedBytes::default(),
+        text: None,
+    };
+    let size = Extent::Pixels {
+        width: 640,
+        height: 480,
+    };
+    let picture = AttachedFile {
+        filename: "shot.png".into(),
+        mime: "image/png".into(),
+        size_bytes: 70_000,
+        content: content(7, size),
+        text: None,
+    };
+    let plan = AttachedFile {
+        filename: "plan.pdf".into(),
+        mime: "application/pdf".into(),
+        size_bytes: 900,
+        content: content(8, Extent::Pages(1)),
+        text: Some("[page 1]\nWe ship on Friday.\n".into()),
+    };
+    let attached = |text: &str, file| Fact::ToolEnded {
+        call: CALL,
+        output: CallOutput {
+            files: vec![file],
+            ..CallOutput::text(text, false)
+        },
+    };
     let denied = CallDecision::Denied {
         reason: Some("not there".into()),
     };
@@ -129,42 +160,8 @@ pub(super) fn tool_facts() -> Samples {
             call: CALL,
             output: CallOutput::text("no such file", true),
         },
-        "tool_ended_files": Fact::ToolEnded {
-            call: CALL,
-            output: CallOutput {
-                files: vec![AttachedFile {
-                    filename: "shot.png".into(),
-                    mime: "image/png".into(),
-                    size_bytes: 70_000,
-                    content: Content {
-                        digest: Digest([7; 32]),
-                        extent: Extent::Pixels { width: 640, height: 480 },
-                        loaded: LoadedBytes::default(),
-                        text: None,
-                    },
-                    text: None,
-                }],
-                ..CallOutput::text("see the picture", false)
-            },
-        },
-        "tool_ended_document": Fact::ToolEnded {
-            call: CALL,
-            output: CallOutput {
-                files: vec![AttachedFile {
-                    filename: "plan.pdf".into(),
-                    mime: "application/pdf".into(),
-                    size_bytes: 900,
-                    content: Content {
-                        digest: Digest([8; 32]),
-                        extent: Extent::Pages(1),
-                        loaded: LoadedBytes::default(),
-                        text: None,
-                    },
-                    text: Some("[page 1]\nWe ship on Friday.\n".into()),
-                }],
-                ..CallOutput::text("see the plan", false)
-            },
-        },
+        "tool_ended_files": attached("see the picture", picture),
+        "tool_ended_document": attached("see the plan", plan),
         "tools_answered": Fact::ToolsAnswered { run: RUN, round: 2 },
         "tool_in_doubt": Fact::ToolInDoubt { call: CALL },
         "tool_decided_approved": decided(CallDecision::Approved),
