@@ -80,6 +80,32 @@ impl Part {
         Part::Text(text.into())
     }
 
+    /// A request to run a tool, with arguments as JSON text.
+    pub fn tool_call(
+        id: impl Into<Arc<str>>,
+        name: impl Into<Arc<str>>,
+        arguments: impl Into<Arc<str>>,
+    ) -> Part {
+        Part::ToolCall {
+            id: id.into(),
+            name: name.into(),
+            arguments: arguments.into(),
+        }
+    }
+
+    /// The result of the call with this id.
+    pub fn tool_result(
+        call_id: impl Into<Arc<str>>,
+        content: impl Into<Arc<str>>,
+        is_error: bool,
+    ) -> Part {
+        Part::ToolResult {
+            call_id: call_id.into(),
+            content: content.into(),
+            is_error,
+        }
+    }
+
     /// The text that counts as tokens: text, tool JSON, attachment metadata.
     pub fn countable_text(&self) -> Cow<'_, str> {
         match self {

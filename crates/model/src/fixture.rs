@@ -175,27 +175,15 @@ pub(crate) fn ms(ms: u64) -> Duration {
 }
 
 pub(crate) fn call(id: &str, name: &str, arguments: &str) -> Part {
-    Part::ToolCall {
-        id: id.into(),
-        name: name.into(),
-        arguments: arguments.into(),
-    }
+    Part::tool_call(id, name, arguments)
 }
 
 pub(crate) fn result(call_id: &str, content: &str) -> Part {
-    Part::ToolResult {
-        call_id: call_id.into(),
-        content: content.into(),
-        is_error: false,
-    }
+    Part::tool_result(call_id, content, false)
 }
 
 pub(crate) fn failed(call_id: &str, content: &str) -> Part {
-    Part::ToolResult {
-        call_id: call_id.into(),
-        content: content.into(),
-        is_error: true,
-    }
+    Part::tool_result(call_id, content, true)
 }
 
 /// A document that is not loaded.

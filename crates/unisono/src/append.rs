@@ -135,21 +135,13 @@ fn plain(part: &Part) -> Result<message::Part, Error> {
             let object: Result<serde_json::Map<String, serde_json::Value>, _> =
                 serde_json::from_str(arguments);
             object.map_err(|_| Error::Arguments(name.clone()))?;
-            message::Part::ToolCall {
-                id: id.as_str().into(),
-                name: name.as_str().into(),
-                arguments: arguments.as_str().into(),
-            }
+            message::Part::tool_call(id.as_str(), name.as_str(), arguments.as_str())
         }
         Part::ToolResult {
             call_id,
             content,
             is_error,
-        } => message::Part::ToolResult {
-            call_id: call_id.as_str().into(),
-            content: content.as_str().into(),
-            is_error: *is_error,
-        },
+        } => message::Part::tool_result(call_id.as_str(), content.as_str(), *is_error),
         Part::Attachment {
             filename,
             mime,

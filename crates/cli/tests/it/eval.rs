@@ -393,16 +393,12 @@ fn parts(line: &Value) -> Vec<Part> {
     let parts = line["parts"].as_array().into_iter().flatten();
     let read = parts.filter_map(|part| match part["type"].as_str()? {
         "text" => Some(Part::Text(text(&part["text"]))),
-        "tool_call" => Some(Part::ToolCall {
-            id: "".into(),
-            name: text(&part["name"]),
-            arguments: text(&part["arguments"]),
-        }),
-        "tool_result" => Some(Part::ToolResult {
-            call_id: "".into(),
-            content: text(&part["content"]),
-            is_error: false,
-        }),
+        "tool_call" => Some(Part::tool_call(
+            "",
+            text(&part["name"]),
+            text(&part["arguments"]),
+        )),
+        "tool_result" => Some(Part::tool_result("", text(&part["content"]), false)),
         _ => None,
     });
     read.collect()

@@ -472,19 +472,11 @@ pub(crate) fn text(seed: usize, chars: u64) -> Part {
 }
 
 pub(crate) fn result(chars: u64) -> Part {
-    Part::ToolResult {
-        call_id: "call".into(),
-        content: "r".repeat(chars as usize).into(),
-        is_error: false,
-    }
+    Part::tool_result("call", "r".repeat(chars as usize), false)
 }
 
 pub(crate) fn call(index: usize) -> Part {
-    Part::ToolCall {
-        id: "call".into(),
-        name: "f".into(),
-        arguments: index.to_string().into(),
-    }
+    Part::tool_call("call", "f", index.to_string())
 }
 
 fn attempt(

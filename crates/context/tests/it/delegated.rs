@@ -9,19 +9,11 @@ use unisono_context::{Part, Role};
 
 /// Gives a task to as many agents as there are results, each of so many characters.
 fn delegated(chat: &mut Chat, tool: &str, results: &[usize]) {
-    let call = |n: usize| Part::ToolCall {
-        id: format!("delegate_{n}").into(),
-        name: tool.into(),
-        arguments: "{}".into(),
-    };
+    let call = |n: usize| Part::tool_call(format!("delegate_{n}"), tool, "{}");
     let calls = (0..results.len()).map(call).collect();
     chat.append(Role::Assistant, calls);
     for (n, chars) in results.iter().enumerate() {
-        let result = Part::ToolResult {
-            call_id: format!("delegate_{n}").into(),
-            content: "x".repeat(*chars).into(),
-            is_error: false,
-        };
+        let result = Part::tool_result(format!("delegate_{n}"), "x".repeat(*chars), false);
         chat.append(Role::Tool, vec![result]);
     }
 }

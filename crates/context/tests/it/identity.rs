@@ -53,16 +53,8 @@ fn words() -> impl Strategy<Value = String> {
 /// Two calls, answered in either order, in one message each or in one together.
 fn tool_unit() -> impl Strategy<Value = Vec<Content>> {
     (words(), words(), any::<bool>(), any::<bool>()).prop_map(|(first, second, swap, one)| {
-        let call = |id: &str, arguments: &str| Part::ToolCall {
-            id: id.into(),
-            name: "search".into(),
-            arguments: arguments.into(),
-        };
-        let result = |id: &str, content: &str| Part::ToolResult {
-            call_id: id.into(),
-            content: content.into(),
-            is_error: false,
-        };
+        let call = |id: &str, arguments: &str| Part::tool_call(id, "search", arguments);
+        let result = |id: &str, content: &str| Part::tool_result(id, content, false);
         let mut results = vec![result("1", &first), result("2", &second)];
         if swap {
             results.reverse();
@@ -296,16 +288,8 @@ proptest! {
 
 #[test]
 fn which_call_a_result_answers_is_content() {
-    let call = |id: &str| Part::ToolCall {
-        id: id.into(),
-        name: "f".into(),
-        arguments: "{}".into(),
-    };
-    let result = |id: &str| Part::ToolResult {
-        call_id: id.into(),
-        content: "ok".into(),
-        is_error: false,
-    };
+    let call = |id: &str| Part::tool_call(id, "f", "{}");
+    let result = |id: &str| Part::tool_result(id, "ok", false);
     let ids = [["1", "2"], ["2", "1"]].map(|order| {
         let mut chat = Chat::default();
         chat.append(Role::Assistant, vec![call("1"), call("2")]);

@@ -36,19 +36,11 @@ fn message(n: usize, parts: Vec<Part>) -> NewMessage {
 }
 
 fn call(id: &str) -> Part {
-    Part::ToolCall {
-        id: id.into(),
-        name: "f".into(),
-        arguments: "{}".into(),
-    }
+    Part::tool_call(id, "f", "{}")
 }
 
 fn result(call_id: &str) -> Part {
-    Part::ToolResult {
-        call_id: call_id.into(),
-        content: "ok".into(),
-        is_error: false,
-    }
+    Part::tool_result(call_id, "ok", false)
 }
 
 /// A branch of messages; gives the tree and its tip.

@@ -127,19 +127,11 @@ fn draft_message<'t>(
         ("user", _) => (Role::User, parts),
         ("assistant", None) => (Role::Assistant, parts),
         ("assistant", Some(tool)) => {
-            let call = Part::ToolCall {
-                id: "".into(),
-                name: tool.into(),
-                arguments: fields::arguments(&texts(&parts)),
-            };
+            let call = Part::tool_call("", tool, fields::arguments(&texts(&parts)));
             (Role::Assistant, vec![call])
         }
         ("tool", _) => {
-            let result = Part::ToolResult {
-                call_id: "".into(),
-                content: texts(&parts).into(),
-                is_error: false,
-            };
+            let result = Part::tool_result("", texts(&parts), false);
             (Role::Tool, vec![result])
         }
         (unknown, _) => {

@@ -157,11 +157,7 @@ fn draft_message<'t>(
     let kind = item.text("type")?;
     let call = |name: &str, arguments| {
         let id = item.opt_text("call_id")?.or(item.opt_text("id")?);
-        let part = Part::ToolCall {
-            id: id.unwrap_or_default().into(),
-            name: name.into(),
-            arguments,
-        };
+        let part = Part::tool_call(id.unwrap_or_default(), name, arguments);
         Ok(Some(DraftMessage::new(Role::Assistant, vec![part])))
     };
     match &*kind {

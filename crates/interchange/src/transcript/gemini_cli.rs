@@ -245,18 +245,14 @@ fn tool_call<'t>(call: &Object<'t>) -> Result<'t, (Part, Option<Part>)> {
     let answer = match values.is_empty() {
         true if status == "success" => None,
         // Without a result, a call that was not carried out would look carried out.
-        true => Some(Part::ToolResult {
-            call_id: (&*id).into(),
-            content: missing_result(call, &status)?.into(),
-            is_error: true,
-        }),
+        true => Some(Part::tool_result(
+            &*id,
+            missing_result(call, &status)?,
+            true,
+        )),
         false => Some(joined(&values, &id, is_error)?),
     };
-    let call = Part::ToolCall {
-        id: (&*id).into(),
-        name: call.text("name")?.into(),
-        arguments: arguments.into(),
-    };
+    let call = Part::tool_call(&*id, call.text("name")?, arguments);
     Ok((call, answer))
 }
 
@@ -298,11 +294,7 @@ fn joined<'t>(values: &[Value<'t>], id: &str, is_error: bool) -> Result<'t, Part
         is_error |= matches!(own, Part::ToolResult { is_error: true, .. });
         lines.push(own.countable_text().into_owned());
     }
-    Ok(Part::ToolResult {
-        call_id: id.into(),
-        content: lines.join("\n").into(),
-        is_error,
-    })
+    Ok(Part::tool_result(id, lines.join("\n"), is_error))
 }
 
 /// The status of a call without a result, and the text that the program displayed.
@@ -346,9 +338,6 @@ fn response<'t>(answer: &Object<'t>, id: &str, is_error: bool) -> Result<'t, Par
             None => value.raw().to_owned(),
         });
     }
-    Ok(Part::ToolResult {
-        call_id: if id.is_empty() { own.into() } else { id.into() },
-        content: lines.join("\n").into(),
-        is_error,
-    })
+    let id = if id.is_empty() { &*own } else { id };
+    Ok(Part::tool_result(id, lines.join("\n"), is_error))
 }

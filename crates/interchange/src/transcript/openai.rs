@@ -122,11 +122,8 @@ fn tool_call<'t>(call: &Object<'t>) -> Result<'t, Part> {
     if let Some(custom) = call.get("custom") {
         // Its input is a text in any notation.
         let custom = custom.object()?;
-        return Ok(Part::ToolCall {
-            id: id.into(),
-            name: custom.text("name")?.into(),
-            arguments: fields::arguments(&custom.text("input")?),
-        });
+        let (name, input) = (custom.text("name")?, custom.text("input")?);
+        return Ok(Part::tool_call(id, name, fields::arguments(&input)));
     }
     function(&call.need("function")?.object()?, id)
 }
@@ -137,11 +134,7 @@ fn function<'t>(function: &Object<'t>, id: Cow<'t, str>) -> Result<'t, Part> {
         Some(value) => Cow::Borrowed(value.raw()),
         None => Cow::Borrowed("{}"),
     };
-    Ok(Part::ToolCall {
-        id: id.into(),
-        name: function.text("name")?.into(),
-        arguments: arguments.into(),
-    })
+    Ok(Part::tool_call(id, function.text("name")?, arguments))
 }
 
 fn result<'t>(object: &Object<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, DraftMessage> {
@@ -150,11 +143,7 @@ fn result<'t>(object: &Object<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, 
         .iter()
         .map(|p| p.countable_text().into())
         .collect();
-    let part = Part::ToolResult {
-        call_id: call_id.into(),
-        content: texts.join("\n").into(),
-        is_error: false,
-    };
+    let part = Part::tool_result(call_id, texts.join("\n"), false);
     Ok(DraftMessage::new(Role::Tool, vec![part]))
 }
 

@@ -46,11 +46,7 @@ fn turn<'t>(item: Value<'t>, calls: &mut u32) -> Result<'t, DraftMessage> {
         }
         "system" => DraftMessage::new(Role::System, text()?),
         "tool" | "observation" | "function_response" => {
-            let part = Part::ToolResult {
-                call_id: "".into(),
-                content: value.text()?.into(),
-                is_error: false,
-            };
+            let part = Part::tool_result("", value.text()?, false);
             DraftMessage::new(Role::Tool, vec![part])
         }
         "function_call" => DraftMessage::new(Role::Assistant, function_calls(value, calls)?),

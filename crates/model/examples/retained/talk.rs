@@ -157,18 +157,10 @@ impl ModelFactory<'_> {
             }
             let (role, side, part) = if let Some(call) = line.strip_prefix("call ") {
                 let (name, arguments) = call.split_once(' ').unwrap_or((call, "{}"));
-                let part = Part::ToolCall {
-                    id: "c".into(),
-                    name: name.into(),
-                    arguments: arguments.into(),
-                };
+                let part = Part::tool_call("c", name, arguments);
                 (Role::Assistant, 1, part)
             } else if let Some(content) = line.strip_prefix("result ") {
-                let part = Part::ToolResult {
-                    call_id: "c".into(),
-                    content: content.replace("\\n", "\n").into(),
-                    is_error: false,
-                };
+                let part = Part::tool_result("c", content.replace("\\n", "\n"), false);
                 (Role::Tool, 1, part)
             } else {
                 let side = usize::from(line.starts_with('B'));

@@ -227,19 +227,11 @@ mod tests {
     }
 
     fn call(id: &str, name: &str, arguments: &str) -> Part {
-        Part::ToolCall {
-            id: id.into(),
-            name: name.into(),
-            arguments: arguments.into(),
-        }
+        Part::tool_call(id, name, arguments)
     }
 
     fn result(id: &str, content: &str, is_error: bool) -> Part {
-        Part::ToolResult {
-            call_id: id.into(),
-            content: content.into(),
-            is_error,
-        }
+        Part::tool_result(id, content, is_error)
     }
 
     #[test]

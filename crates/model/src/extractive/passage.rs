@@ -191,11 +191,7 @@ mod tests {
     #[test]
     fn results_that_report_a_failure_are_known() {
         let is_failure = |content: &str, is_error| {
-            let part = Part::ToolResult {
-                call_id: "1".into(),
-                content: content.into(),
-                is_error,
-            };
+            let part = Part::tool_result("1", content, is_error);
             let passage = Passage::of_part(Ordinal(1), Role::Tool, None, Timestamp(0), &part);
             passage.is_some_and(|passage| passage.is_failure)
         };

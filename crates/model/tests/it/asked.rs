@@ -67,7 +67,7 @@ impl<'a> Talk<'a> {
         let mut at = Timestamp::default();
         for line in text.lines().filter(|line| !line.starts_with('#')) {
             let (head, rest) = line.split_once(' ').unwrap();
-            let id = || format!("call-{}", talk.said.len()).into();
+            let id = || format!("call-{}", talk.said.len());
             let (speaker, part) = match head {
                 "?" => {
                     talk.questions.push(rest);
@@ -80,20 +80,11 @@ impl<'a> Talk<'a> {
                 }
                 "call" => {
                     let (name, arguments) = rest.split_once(' ').unwrap();
-                    let call = Part::ToolCall {
-                        id: id(),
-                        name: name.into(),
-                        arguments: arguments.into(),
-                    };
-                    ("assistant", call)
+                    ("assistant", Part::tool_call(id(), name, arguments))
                 }
                 "result" => {
-                    let result = Part::ToolResult {
-                        call_id: id(),
-                        content: rest.replace("\\n", "\n").into(),
-                        is_error: false,
-                    };
-                    ("tool", result)
+                    let content = rest.replace("\\n", "\n");
+                    ("tool", Part::tool_result(id(), content, false))
                 }
                 name => (name.trim_end_matches(':'), Part::Text(rest.into())),
             };

@@ -83,16 +83,10 @@ fn part(value: &serde_json::Value) -> Part {
     };
     match value["type"].as_str().unwrap() {
         "text" => Part::Text(text("text")),
-        "tool_call" => Part::ToolCall {
-            id: text("id"),
-            name: text("name"),
-            arguments: text("arguments"),
-        },
-        "tool_result" => Part::ToolResult {
-            call_id: text("call_id"),
-            content: text("content"),
-            is_error: value["is_error"] == true,
-        },
+        "tool_call" => Part::tool_call(text("id"), text("name"), text("arguments")),
+        "tool_result" => {
+            Part::tool_result(text("call_id"), text("content"), value["is_error"] == true)
+        }
         "attachment" => Part::Attachment {
             filename: text("filename"),
             mime: text("mime"),

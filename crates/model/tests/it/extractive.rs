@@ -802,11 +802,7 @@ fn each_line_of_a_long_record_names_the_record() {
     let seats = r#"[{"flight_number":"HAT023","date":"2024-05-26","prices":{"economy":87,"business":365},
         "stops":[{"airport":"Philadelphia International Airport","minutes":95},{"airport":"Denver International Airport","minutes":41},
         {"airport":"George Bush Intercontinental Airport","minutes":63}]}]"#;
-    let part = Part::ToolResult {
-        call_id: "c".into(),
-        content: seats.into(),
-        is_error: false,
-    };
+    let part = Part::tool_result("c", seats, false);
     let passage = Passage::of_part(Ordinal(3), Role::Tool, None, Timestamp(START), &part).unwrap();
     let lines: Vec<&str> = passage.text.lines().collect();
     assert_eq!(lines[0], "flight_number: HAT023, date: 2024-05-26");

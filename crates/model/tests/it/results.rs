@@ -56,16 +56,8 @@ impl Session {
 
     fn call_with(&mut self, name: &str, arguments: &str, (result, is_error): (&str, bool)) {
         let id = format!("c{}", self.messages.len());
-        let call = Part::ToolCall {
-            id: id.as_str().into(),
-            name: name.into(),
-            arguments: arguments.into(),
-        };
-        let result = Part::ToolResult {
-            call_id: id.as_str().into(),
-            content: result.into(),
-            is_error,
-        };
+        let call = Part::tool_call(id.as_str(), name, arguments);
+        let result = Part::tool_result(id.as_str(), result, is_error);
         self.messages.push((Role::Assistant, call));
         self.messages.push((Role::Tool, result));
     }

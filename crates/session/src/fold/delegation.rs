@@ -56,11 +56,7 @@ impl State {
             let run = self.turn_mut(id)?.fan_out.get(index).copied();
             let (content, is_error) = result_text(run.and_then(|run| self.runs.get(&run)));
             let usage = self.reported_usage(run);
-            let result = Part::ToolResult {
-                call_id: assignment::call_id(index).into(),
-                content,
-                is_error,
-            };
+            let result = Part::tool_result(assignment::call_id(index), content, is_error);
             let written = self.append_own((id, Role::Tool), vec![result], usage, at)?;
             self.record_step_location(written, run);
         }
@@ -155,11 +151,8 @@ impl State {
         let turn = run.turn;
         let results = (0..round.calls.len()).map(|index| {
             let (content, is_error) = self.result_of(run, round, index);
-            let result = Part::ToolResult {
-                call_id: assignment::round_call_id(number, index).into(),
-                content,
-                is_error,
-            };
+            let result =
+                Part::tool_result(assignment::round_call_id(number, index), content, is_error);
             (result, run.child(round, index))
         });
         for (result, child) in results.collect::<Vec<_>>() {

@@ -396,10 +396,8 @@ impl State {
             Some(Ending::Finished { text, calls, .. }) => {
                 let has_text = calls.is_empty() || !text.trim().is_empty();
                 let text = has_text.then(|| Part::Text(text.clone()));
-                let calls = calls.iter().map(|call| Part::ToolCall {
-                    id: call.id.clone(),
-                    name: call.name.clone(),
-                    arguments: call.arguments.clone(),
+                let calls = calls.iter().map(|call| {
+                    Part::tool_call(call.id.clone(), call.name.clone(), call.arguments.clone())
                 });
                 Ok(text.into_iter().chain(calls).collect())
             }

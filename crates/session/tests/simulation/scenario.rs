@@ -214,17 +214,13 @@ fn conversation(rng: &mut Rng, messages: usize) -> Vec<(Option<MessageId>, NewMe
         let parent = out.last().map(|(_, message)| message.id);
         if rng.percent(25) {
             let mut call = message(n, Role::Assistant, 0);
-            call.parts = vec![Part::ToolCall {
-                id: "call".into(),
-                name: "read".into(),
-                arguments: "{}".into(),
-            }];
+            call.parts = vec![Part::tool_call("call", "read", "{}")];
             let mut result = message(n + 1, Role::Tool, 0);
-            result.parts = vec![Part::ToolResult {
-                call_id: "call".into(),
-                content: "line ".repeat(10 + rng.below(100)).into(),
-                is_error: false,
-            }];
+            result.parts = vec![Part::tool_result(
+                "call",
+                "line ".repeat(10 + rng.below(100)),
+                false,
+            )];
             let between = Some(call.id);
             out.push((parent, call));
             out.push((between, result));

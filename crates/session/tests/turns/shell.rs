@@ -439,19 +439,11 @@ pub fn pin(message: MessageId, pinned: bool) -> Input {
 }
 
 pub fn call_part(id: &str) -> Part {
-    Part::ToolCall {
-        id: id.into(),
-        name: "look".into(),
-        arguments: "{}".into(),
-    }
+    Part::tool_call(id, "look", "{}")
 }
 
 pub fn result_part(id: &str, content: &str) -> Part {
-    Part::ToolResult {
-        call_id: id.into(),
-        content: content.into(),
-        is_error: false,
-    }
+    Part::tool_result(id, content, false)
 }
 
 pub fn not_called(id: &str) -> Refusal {

@@ -82,10 +82,8 @@ fn numbered(steps: &[Arc<Step>]) -> impl Iterator<Item = Option<(Ordinal, Role, 
     steps.iter().map(move |step| match &**step {
         Step::Model(reply) => {
             number = Ordinal(number.0 + 1);
-            let calls = reply.calls.iter().map(|call| Part::ToolCall {
-                id: call.id.clone(),
-                name: call.name.clone(),
-                arguments: call.arguments.clone(),
+            let calls = reply.calls.iter().map(|call| {
+                Part::tool_call(call.id.clone(), call.name.clone(), call.arguments.clone())
             });
             let parts = std::iter::once(Part::Text(reply.text.clone())).chain(calls);
             Some((number, Role::Assistant, parts.collect()))

@@ -179,20 +179,12 @@ mod tests {
     }
 
     fn call(text: &str, id: &str, arguments: &str) -> Comparable {
-        let call = Part::ToolCall {
-            id: id.into(),
-            name: "look".into(),
-            arguments: arguments.into(),
-        };
+        let call = Part::tool_call(id, "look", arguments);
         Comparable::from_parts(Role::Assistant, &[Part::text(text), call]).remove(0)
     }
 
     fn result(id: &str, content: &str) -> Comparable {
-        let result = Part::ToolResult {
-            call_id: id.into(),
-            content: content.into(),
-            is_error: false,
-        };
+        let result = Part::tool_result(id, content, false);
         Comparable::from_parts(Role::Tool, &[result]).remove(0)
     }
 

@@ -12,16 +12,8 @@ pub(super) fn message() -> NewMessage {
         role: Role::Assistant,
         parts: vec![
             Part::text("See the file."),
-            Part::ToolCall {
-                id: "c1".into(),
-                name: "read".into(),
-                arguments: "{}".into(),
-            },
-            Part::ToolResult {
-                call_id: "c1".into(),
-                content: "".into(),
-                is_error: true,
-            },
+            Part::tool_call("c1", "read", "{}"),
+            Part::tool_result("c1", "", true),
             Part::Attachment {
                 filename: "a.png".into(),
                 mime: "image/png".into(),
