@@ -24,12 +24,7 @@ pub(super) fn timed(line: &str, order: DayOrder) -> Option<SpeakerLine<'_>> {
         return None;
     }
     if NOTICES.iter().any(|end| line.ends_with(end)) {
-        return Some(SpeakerLine {
-            name: None,
-            at: None,
-            clock: None,
-            text: line,
-        });
+        return Some(SpeakerLine::untimed(None, line));
     }
     let (name, stamp) = name_and_time(line)?;
     let at = moment(stamp, order).flatten();
@@ -49,12 +44,7 @@ pub(super) fn alone(line: &str) -> Option<SpeakerLine<'_>> {
     let form = form_of(name);
     // `Yes.` is a text, `J. R.` is a name.
     let is_one = form == Form::Person || form == Form::Name && !name.ends_with('.');
-    is_one.then_some(SpeakerLine {
-        name: Some(name),
-        at: None,
-        clock: None,
-        text: "",
-    })
+    is_one.then_some(SpeakerLine::untimed(Some(name), ""))
 }
 
 /// White space, and marks of headings and bold text.

@@ -194,12 +194,7 @@ fn label(line: &str) -> Option<SpeakerLine<'_>> {
 }
 
 fn named<'t>(name: &'t str, text: &'t str) -> SpeakerLine<'t> {
-    SpeakerLine {
-        name: Some(name.trim()),
-        at: None,
-        clock: None,
-        text: text.trim(),
-    }
+    SpeakerLine::untimed(Some(name.trim()), text.trim())
 }
 
 fn is_number(line: &str) -> bool {

@@ -46,7 +46,16 @@ pub(super) struct SpeakerLine<'t> {
     pub(super) text: &'t str,
 }
 
-impl SpeakerLine<'_> {
+impl<'t> SpeakerLine<'t> {
+    pub(super) fn untimed(name: Option<&'t str>, text: &'t str) -> Self {
+        SpeakerLine {
+            name,
+            at: None,
+            clock: None,
+            text,
+        }
+    }
+
     /// The line with the date of the last notice about the day before it, if it has none itself.
     pub(super) fn on_day(self, day: &mut Option<Date>) -> Self {
         if self.name.is_none() && self.clock.is_none() {
@@ -100,12 +109,7 @@ impl SpeakerStyle {
             }
         };
         let name = is_name(name).then_some(name.trim())?;
-        Some(SpeakerLine {
-            name: Some(name),
-            at: None,
-            clock: None,
-            text: text.trim(),
-        })
+        Some(SpeakerLine::untimed(Some(name), text.trim()))
     }
 }
 
@@ -212,12 +216,7 @@ pub(super) fn day_order(text: &str) -> DayOrder {
 /// A line with a time. Without a name it is a notice of the program.
 fn stamped(line: &str, order: DayOrder) -> Option<SpeakerLine<'_>> {
     if let Some(notice) = NOTICES.iter().find_map(|mark| line.strip_prefix(mark)) {
-        return Some(SpeakerLine {
-            name: None,
-            at: None,
-            clock: None,
-            text: notice.trim(),
-        });
+        return Some(SpeakerLine::untimed(None, notice.trim()));
     }
     let (stamp, rest) = stamp(line)?;
     let at = moment_or_elapsed(stamp, order)?;
