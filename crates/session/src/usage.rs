@@ -357,37 +357,42 @@ mod tests {
         })
     }
 
-    fn finished(run: u128, usage: Usage) -> Event {
+    fn ended(run: u128, ending: Ending) -> Event {
         event(Fact::RunEnded {
             run: RunId::from_u128(run),
-            ending: Arc::new(Ending::Finished {
-                text: "done".into(),
-                calls: Vec::new(),
-                partial: None,
-                usage,
-                duration_ms: 1,
-                attempt_times: crate::run::AttemptTimes::default(),
-            }),
+            ending: Arc::new(ending),
         })
+    }
+
+    fn finished(run: u128, usage: Usage) -> Event {
+        let finished = Ending::Finished {
+            text: "done".into(),
+            calls: Vec::new(),
+            partial: None,
+            usage,
+            duration_ms: 1,
+            attempt_times: crate::run::AttemptTimes::default(),
+        };
+        ended(run, finished)
+    }
+
+    fn ledger(events: impl IntoIterator<Item = Event>) -> Ledger {
+        let mut ledger = Ledger::default();
+        events.into_iter().for_each(|event| ledger.take(&event));
+        ledger
     }
 
     #[test]
     fn the_usage_of_steps_is_not_counted_again_at_the_end() {
-        let mut ledger = Ledger::default();
-        for event in [
+        let ledger = ledger([
             opened(1, "risks"),
             stepped(1, None, used(100, 10, 5)),
             stepped(1, Some("b/2"), used(50, 5, 1)),
             finished(1, used(180, 20, 9)),
             opened(2, "risks"),
             stepped(2, None, used(7, 1, 0)),
-            event(Fact::RunEnded {
-                run: RunId::from_u128(2),
-                ending: Arc::new(Ending::Cancelled),
-            }),
-        ] {
-            ledger.take(&event);
-        }
+            ended(2, Ending::Cancelled),
+        ]);
         let rows: Vec<_> = ledger
             .entries()
             .map(|(_, model, used)| (model.to_owned(), used.jobs, used.usage))
@@ -411,14 +416,10 @@ mod tests {
                 late,
             })
         };
-        let mut ledger = Ledger::default();
-        for event in [
+        let ledger = ledger([
             opened(1, "risks"),
             stepped(1, None, used(100, 10, 5)),
-            event(Fact::RunEnded {
-                run: RunId::from_u128(1),
-                ending: Arc::new(Ending::Cancelled),
-            }),
+            ended(1, Ending::Cancelled),
             late(LateOutput::Reply(Reply {
                 usage: used(20, 2, 1),
                 ..Reply::default()
@@ -428,9 +429,7 @@ mod tests {
                 partial: None,
                 usage: used(130, 15, 8),
             }),
-        ] {
-            ledger.take(&event);
-        }
+        ]);
         assert_eq!(ledger.total(), used(130, 15, 8));
     }
 
@@ -441,16 +440,13 @@ mod tests {
             at: Timestamp(at),
             ..event
         };
-        let mut ledger = Ledger::default();
-        for event in [
+        let ledger = ledger([
             at(-1, opened(1, "risks")),
             at(-1, stepped(1, None, used(100, 10, 5))),
             at(0, finished(1, used(150, 20, 9))),
             at(2 * DAY, opened(2, "facts")),
             at(2 * DAY, finished(2, used(7, 1, 0))),
-        ] {
-            ledger.take(&event);
-        }
+        ]);
         let days_of = |ledger: &Ledger| -> Vec<(i64, u64, Usage)> {
             let days = ledger.days();
             days.map(|(day, used)| (day.0, used.jobs, used.usage))
@@ -487,13 +483,11 @@ mod tests {
 
     #[test]
     fn an_unknown_price_makes_the_sum_unknown() {
-        let mut ledger = Ledger::default();
-        ledger.take(&opened(1, "risks"));
         let unknown = Usage {
             cost: None,
             ..used(10, 1, 0)
         };
-        ledger.take(&finished(1, unknown));
+        let ledger = ledger([opened(1, "risks"), finished(1, unknown)]);
         assert_eq!(ledger.total().cost, None);
         assert_eq!(ledger.total().input, Tokens(10));
     }

@@ -27,6 +27,20 @@ fn tokens(most: u64) -> Caps {
     }
 }
 
+fn amount(tokens: u64) -> Amount {
+    Amount {
+        tokens: Tokens(tokens),
+        cost: Cost::ZERO,
+    }
+}
+
+fn daemon(most: u64, period_hours: Option<u32>) -> DaemonBudget {
+    DaemonBudget {
+        caps: tokens(most),
+        period_hours,
+    }
+}
+
 fn dollars(micros: u64) -> Caps {
     Caps {
         cost: Some(Cost::from_micro_dollars(micros)),
@@ -386,7 +400,7 @@ proptest! {
         owner_cap in 300u64..3_000,
         hours in prop::option::of(1u32..3),
     ) {
-        let rules = DaemonBudget { caps: tokens(cap), period_hours: hours };
+        let rules = daemon(cap, hours);
         let named = [("2".into(), tokens(owner_cap / 2))].into();
         let owners = OwnerBudgets { each: tokens(owner_cap), named };
         // A third of the sessions is nobody's.
@@ -395,18 +409,17 @@ proptest! {
         let mut broker = Broker::default();
         let mut in_use = [0u64; 6];
         let mut now = Timestamp(0);
-        for (of, amount, what) in steps {
+        for (of, more, what) in steps {
             let (session, at) = (SessionId::from_u128(of), of as usize);
-            let amount_of = |tokens| Amount { tokens: Tokens(tokens), cost: Cost::ZERO };
             match what {
                 0 => now = now.plus_ms(1_800_000),
                 1..=6 => {
-                    let used = amount_of(in_use[at]);
-                    if let Ok(grant) = broker.raise(&rules, (session, owner_of(of)), (session_use(used), amount_of(amount)), now) {
-                        prop_assert!((used + amount_of(amount)).is_within(grant.ceiling));
+                    let used = amount(in_use[at]);
+                    if let Ok(grant) = broker.raise(&rules, (session, owner_of(of)), (session_use(used), amount(more)), now) {
+                        prop_assert!((used + amount(more)).is_within(grant.ceiling));
                         broker.apply(&grant);
                         journal.push(grant);
-                        in_use[at] += amount;
+                        in_use[at] += more;
                     }
                 }
                 // A deletion. Another session may have the id after it.
@@ -416,7 +429,7 @@ proptest! {
                     in_use[at] = grant.ceiling.tokens.0;
                 }
                 // A kill: what was granted and is not used comes back.
-                _ => if let Some(grant) = broker.lower(&rules, session, session_use(amount_of(in_use[at])), now) {
+                _ => if let Some(grant) = broker.lower(&rules, session, session_use(amount(in_use[at])), now) {
                     broker.apply(&grant);
                     journal.push(grant);
                 }
@@ -433,14 +446,7 @@ proptest! {
 
 #[test]
 fn small_requests_get_larger_grants_and_a_shortage_is_reported() {
-    let rules = DaemonBudget {
-        caps: tokens(10_000),
-        period_hours: Some(24),
-    };
-    let amount = |tokens| Amount {
-        tokens: Tokens(tokens),
-        cost: Cost::ZERO,
-    };
+    let rules = daemon(10_000, Some(24));
     let (a, b) = (SessionId::from_u128(1), SessionId::from_u128(2));
     let (day, hour) = (86_400_000, 3_600_000);
     let mut broker = Broker::default();
@@ -515,14 +521,7 @@ fn a_budget_is_renewed_after_its_period_was_made_longer() {
 
 #[test]
 fn a_shortage_ends_at_most_with_what_other_sessions_have_not_spent() {
-    let rules = DaemonBudget {
-        caps: tokens(10_000),
-        period_hours: None,
-    };
-    let amount = |tokens| Amount {
-        tokens: Tokens(tokens),
-        cost: Cost::ZERO,
-    };
+    let rules = daemon(10_000, None);
     let (a, b) = (SessionId::from_u128(1), SessionId::from_u128(2));
     let of_a = Some(OwnerBudgets::default().owner_budget("ada"));
     let raise = |broker: &Broker, of, needed| {
@@ -557,17 +556,10 @@ fn a_shortage_ends_at_most_with_what_other_sessions_have_not_spent() {
 
 #[test]
 fn an_owner_has_a_budget_of_its_own_between_the_daemon_and_its_sessions() {
-    let rules = DaemonBudget {
-        caps: tokens(10_000),
-        period_hours: None,
-    };
+    let rules = daemon(10_000, None);
     let named = [("bob".into(), tokens(2_000))].into();
     let each = tokens(1_000);
     let owners = OwnerBudgets { each, named };
-    let amount = |tokens| Amount {
-        tokens: Tokens(tokens),
-        cost: Cost::ZERO,
-    };
     let mut broker = Broker::default();
     let mut raise = |session, owner: Option<&str>, used, needed| {
         let of = (

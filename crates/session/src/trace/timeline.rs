@@ -358,6 +358,13 @@ mod tests {
         Moment { seq, at }
     }
 
+    fn began(at: i64) -> Option<AttemptTimes> {
+        Some(AttemptTimes {
+            began: Some(Timestamp(at)),
+            ..AttemptTimes::default()
+        })
+    }
+
     fn trace(attempt_times: Option<AttemptTimes>) -> RunTrace {
         let opened = OpenedRun {
             id: RunId::from_u128(1),
@@ -433,12 +440,8 @@ mod tests {
     fn listed(times: &RunTimes) -> Vec<(&'static str, i64, Option<i64>, u32)> {
         let each = times.spans.iter();
         each.map(|span| {
-            (
-                span.kind.name(),
-                span.from.0,
-                span.to.map(|to| to.0),
-                span.attempt,
-            )
+            let to = span.to.map(|to| to.0);
+            (span.kind.name(), span.from.0, to, span.attempt)
         })
         .collect()
     }
@@ -530,11 +533,7 @@ mod tests {
 
     #[test]
     fn a_failed_attempt_is_followed_by_a_pause_and_the_next_one() {
-        let mut run = trace(Some(AttemptTimes {
-            began: Some(Timestamp(620)),
-            first_token: None,
-            cache_ready: None,
-        }));
+        let mut run = trace(began(620));
         run.events = vec![(moment(2, 300), RunEvent::Retried(Timestamp(600)))];
         let expected = [
             ("model", 100, Some(300), 1),
@@ -547,11 +546,7 @@ mod tests {
 
     #[test]
     fn a_call_in_doubt_waits_for_a_person_and_a_clock_that_went_back_makes_nothing_negative() {
-        let mut run = trace(Some(AttemptTimes {
-            began: Some(Timestamp(50)),
-            first_token: None,
-            cache_ready: None,
-        }));
+        let mut run = trace(began(50));
         run.steps = vec![(moment(2, 200), calls())];
         run.events = vec![
             (moment(3, 200), called(0, false)),
