@@ -408,3 +408,6 @@ impl Run {
         self.ending.is_none()
     }
 }
+
+#[cfg(test)]
+mod fixture;

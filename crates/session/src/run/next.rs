@@ -229,30 +229,15 @@ mod tests {
     //! The next action for given steps.
 
     use super::*;
-    use crate::run::{AuxiliaryUsage, ToolCall};
+    use crate::run::AuxiliaryUsage;
+    use crate::run::fixture::{self, ROOM, bounds, named};
 
     fn model(calls: usize, text: &str) -> Arc<Step> {
-        let call = |n: usize| ToolCall {
-            id: n.to_string().into(),
-            name: "recall".into(),
-            arguments: "{}".into(),
-        };
-        Arc::new(Step::Model(Reply {
-            text: text.into(),
-            calls: (0..calls).map(call).collect(),
-            ..Reply::default()
-        }))
+        fixture::model(&["0", "1"][..calls], text)
     }
 
     fn tools() -> Arc<Step> {
         Arc::new(Step::Tools(Vec::new()))
-    }
-
-    fn named() -> Arc<Step> {
-        Arc::new(Step::Named {
-            name: "look".into(),
-            result: "1".into(),
-        })
     }
 
     fn shown(next: &NextAction) -> String {
@@ -297,10 +282,7 @@ mod tests {
             (vec![model(1, "")], 1, "done  (stopped after 1 model calls)"),
         };
         for (steps, max_model_calls, expected) in cases {
-            let bounds = RunBounds {
-                max_model_calls,
-                room: Headroom::UNBOUNDED,
-            };
+            let bounds = bounds(max_model_calls, Headroom::UNBOUNDED);
             assert_eq!(
                 shown(&next_action(&steps, &[], bounds)),
                 expected,
@@ -311,15 +293,11 @@ mod tests {
 
     #[test]
     fn a_provider_with_a_smaller_window_gets_smaller_requests() {
-        let bounds = RunBounds {
-            max_model_calls: 9,
-            room: Headroom {
-                tokens: Tokens(10_000),
-                reply: Tokens(200),
-                note: Tokens(20),
-                is_shared: false,
-            },
+        let room = Headroom {
+            tokens: Tokens(10_000),
+            ..ROOM
         };
+        let bounds = bounds(9, room);
         let results = |tokens| Weight::Results(vec![Tokens(tokens)]);
         let narrowed = |room| {
             let (room, output) = (Tokens(room), None);
@@ -361,15 +339,7 @@ mod tests {
 
     #[test]
     fn an_exchange_that_fills_its_headroom_ends() {
-        let bounds = RunBounds {
-            max_model_calls: 9,
-            room: Headroom {
-                tokens: Tokens(1_000),
-                reply: Tokens(200),
-                note: Tokens(20),
-                is_shared: false,
-            },
-        };
+        let bounds = bounds(9, ROOM);
         let reply = |tokens| Weight::Reply(Tokens(tokens));
         let results = |tokens| Weight::Results(vec![Tokens(tokens)]);
         let with_texts = |texts: &[&str]| -> Vec<Arc<Step>> {

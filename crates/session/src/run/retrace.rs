@@ -130,20 +130,12 @@ mod tests {
     use unisono_context::Tokens;
 
     use super::*;
+    use crate::run::ToolResult;
+    use crate::run::fixture::{self, ROOM, bounds, named};
     use crate::run::tail::Headroom;
-    use crate::run::{Reply, ToolCall, ToolResult};
 
     fn model(calls: &[&str]) -> Arc<Step> {
-        let call = |id: &&str| ToolCall {
-            id: (*id).into(),
-            name: "recall".into(),
-            arguments: "{}".into(),
-        };
-        Arc::new(Step::Model(Reply {
-            text: "so far".into(),
-            calls: calls.iter().map(call).collect(),
-            ..Reply::default()
-        }))
+        fixture::model(calls, "so far")
     }
 
     fn tools(ids: &[&str]) -> Arc<Step> {
@@ -156,19 +148,8 @@ mod tests {
         Arc::new(Step::Tools(ids.iter().map(result).collect()))
     }
 
-    fn named() -> Arc<Step> {
-        Arc::new(Step::Named {
-            name: "look".into(),
-            result: "1".into(),
-        })
-    }
-
     fn shown(steps: &[Arc<Step>], max_model_calls: u32) -> String {
-        let bounds = RunBounds {
-            max_model_calls,
-            room: Headroom::UNBOUNDED,
-        };
-        let retraced = retrace(steps, &[], bounds);
+        let retraced = retrace(steps, &[], bounds(max_model_calls, Headroom::UNBOUNDED));
         let asked = retraced.calls.iter().map(|asked| {
             let wrap_up = if asked.wrap_up.is_some() { "!" } else { "" };
             let reply = asked.reply.map_or("-".to_owned(), |at| at.to_string());
@@ -234,17 +215,8 @@ mod tests {
             Weight::Reply(Tokens(10)),
             Weight::Results(vec![Tokens(400)]),
         ];
-        let bounds = RunBounds {
-            max_model_calls: 9,
-            room: Headroom {
-                tokens: Tokens(1_000),
-                reply: Tokens(200),
-                note: Tokens(20),
-                is_shared: false,
-            },
-        };
         let out = |steps: &[Arc<Step>], weights: &[Weight]| -> Vec<(usize, Option<usize>)> {
-            let retraced = retrace(steps, weights, bounds);
+            let retraced = retrace(steps, weights, bounds(9, ROOM));
             assert_eq!(retraced.divergence, None);
             let calls = retraced.calls.iter();
             calls.map(|call| (call.masked.len(), call.reply)).collect()

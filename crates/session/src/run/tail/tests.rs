@@ -4,16 +4,10 @@ use proptest::prelude::*;
 use unisono_context::attachment::{AttachedFile, Content};
 
 use super::*;
+use crate::run::fixture::{ROOM, named};
 use crate::run::{Reply, ToolCall};
 
 mod refused;
-
-const ROOM: Headroom = Headroom {
-    tokens: Tokens(1_000),
-    reply: Tokens(200),
-    note: Tokens(20),
-    is_shared: false,
-};
 
 fn reply(tokens: u64) -> Weight {
     Weight::Reply(Tokens(tokens))
@@ -191,13 +185,9 @@ fn a_step_is_counted_as_it_is_sent() {
     };
     let shown = shown_results(4, &both, &[masked]);
     assert!(shown[1].files.is_empty() && shown[1].content.contains("110 tokens"));
-    let named = Step::Named {
-        name: "look".into(),
-        result: "1".into(),
-    };
-    assert_eq!(countable(&named, all), [""; 0]);
+    assert_eq!(countable(&named(), all), [""; 0]);
     assert_eq!(
-        Weight::of_step(&named, &[], Tokens(3), |_| Tokens(9)),
+        Weight::of_step(&named(), &[], Tokens(3), |_| Tokens(9)),
         Weight::Nothing
     );
 
