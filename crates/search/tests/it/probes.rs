@@ -6,9 +6,9 @@
 use jiff::civil::{Date, date};
 use jiff::{ToSpan, tz::TimeZone};
 use unisono_context::Timestamp;
-use unisono_search::{Branch, Query, Search};
+use unisono_search::Query;
 
-use crate::support::{Said, id, memory, session, tree, write};
+use crate::support::{Said, searched};
 
 /// The numbers of results that are measured.
 const AMONG: [usize; 4] = [5, 8, 10, 20];
@@ -130,42 +130,26 @@ fn friends() -> Talk {
                 1 => {
                     let one = talk.say(format!("So, {what}: what do we take?"));
                     let two = talk.say(format!("I say {choice}, that is settled then."));
-                    talk.ask(
-                        format!("What did we decide on {}?", english(day)),
-                        &[one, two],
-                        true,
-                    );
-                    talk.ask(
-                        format!("What did we choose for the {word}?"),
-                        &[one, two],
-                        false,
-                    );
+                    let (both, on) = ([one, two], english(day));
+                    talk.ask(format!("What did we decide on {on}?"), &both, true);
+                    talk.ask(format!("What did we choose for the {word}?"), &both, false);
                 }
                 3 => {
                     let km = 5 + week;
                     let fact = talk.say(format!("Yesterday I ran {km} km along the river."));
-                    let before = day.yesterday().unwrap();
-                    talk.ask(
-                        format!("How far did Tom run on {}?", english(before)),
-                        &[fact],
-                        true,
-                    );
+                    let before = english(day.yesterday().unwrap());
+                    talk.ask(format!("How far did Tom run on {before}?"), &[fact], true);
                 }
                 4 => {
                     let fact = talk.say(format!("I felt so lonely when {word} came up, honestly."));
-                    talk.ask(
-                        format!("How did I feel on {}?", day.strftime("%B %-d, %Y")),
-                        &[fact],
-                        true,
-                    );
+                    let on = day.strftime("%B %-d, %Y");
+                    talk.ask(format!("How did I feel on {on}?"), &[fact], true);
                     talk.ask(format!("What made me lonely about {word}?"), &[fact], false);
                 }
                 6 => {
                     let then = day.checked_sub(5.days()).unwrap();
-                    let (later, then) = (
-                        talk.say(format!("On {} you were quick about {what}.", english(then))),
-                        english(then),
-                    );
+                    let then = english(then);
+                    let later = talk.say(format!("On {then} you were quick about {what}."));
                     talk.ask(
                         format!("What did you say about {word} and how it went on {then}?"),
                         &[later],
@@ -234,18 +218,15 @@ fn desk() -> Talk {
                 "My order {order} arrived broken, I want it replaced."
             ));
             let two = talk.say(format!("We refund €{}.50 for it to your card.", 40 + n));
-            talk.ask(
-                format!("Which refund was promised on {}?", english(day)),
-                &[two],
-                true,
-            );
+            let on = english(day);
+            talk.ask(format!("Which refund was promised on {on}?"), &[two], true);
             talk.ask(format!("What arrived broken on {day}?"), &[one, two], true);
             talk.ask(format!("What about {order}?"), &[one, two], false);
         } else if n % 5 == 1 {
-            let when = day.checked_add(3.days()).unwrap();
-            let one = talk.say(format!("The driver comes on {} at noon.", english(when)));
+            let when = english(day.checked_add(3.days()).unwrap());
+            let one = talk.say(format!("The driver comes on {when} at noon."));
             talk.ask(
-                format!("When does the driver come on {}?", english(when)),
+                format!("When does the driver come on {when}?"),
                 &[one],
                 true,
             );
@@ -288,16 +269,10 @@ fn code() -> Talk {
             let (bug, place, cause) = bugs[n / 3];
             let one = talk.say(format!("Found the {bug} in {place}: {cause}."));
             let two = talk.say("Fixed it, and the release has it.");
-            talk.ask(
-                format!("What was fixed on {}?", day.strftime("%Y-%m-%d")),
-                &[one, two],
-                true,
-            );
-            talk.ask(
-                format!("What did we find on {}?", english(day)),
-                &[one],
-                true,
-            );
+            let fixed = day.strftime("%Y-%m-%d");
+            talk.ask(format!("What was fixed on {fixed}?"), &[one, two], true);
+            let on = english(day);
+            talk.ask(format!("What did we find on {on}?"), &[one], true);
             talk.ask(format!("What was the cause of the {bug}?"), &[one], false);
             talk.ask(format!("What is wrong in {place}?"), &[one], false);
         }
@@ -338,21 +313,14 @@ fn freunde() -> Talk {
                 let one = talk.say(format!("Also, {what}: was nehmen wir?"));
                 let two = talk.say(format!("Ich sage {choice}, dabei bleibt es."));
                 let dotted = day.strftime("%d.%m.%Y");
-                talk.ask(
-                    format!("Was haben wir am {} beschlossen?", german(day)),
-                    &[one, two],
-                    true,
-                );
-                talk.ask(format!("Was war am {dotted}?"), &[one, two], true);
-                talk.ask(format!("Was nehmen wir für {word}?"), &[one, two], false);
+                let (both, on) = ([one, two], german(day));
+                talk.ask(format!("Was haben wir am {on} beschlossen?"), &both, true);
+                talk.ask(format!("Was war am {dotted}?"), &both, true);
+                talk.ask(format!("Was nehmen wir für {word}?"), &both, false);
             } else if weekday == 4 {
                 let one = talk.say("Gestern war ich traurig wegen der Prüfung.");
-                let before = day.yesterday().unwrap();
-                talk.ask(
-                    format!("Warum war ich am {} traurig?", german(before)),
-                    &[one],
-                    true,
-                );
+                let before = german(day.yesterday().unwrap());
+                talk.ask(format!("Warum war ich am {before} traurig?"), &[one], true);
             }
             talk.chat(4);
             talk.next_day();
@@ -399,12 +367,8 @@ fn shares(talk: &Talk, found: &[Vec<usize>], has_day: bool) -> Vec<(f64, f64)> {
 fn ask(talk: &Talk) -> [Vec<Vec<usize>>; 2] {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
-        let journal = memory();
-        write(&journal, session(1), &talk.said).await;
-        let last = talk.said.len() - 1;
-        let now = talk.said[last].at;
-        let branch = Branch::new(session(1), &tree(&journal, session(1)).await, id(last));
-        let search = Search::in_memory(journal);
+        let (search, branch) = searched(&talk.said).await;
+        let now = talk.said[talk.said.len() - 1].at;
         let (mut agents, mut people) = (Vec::new(), Vec::new());
         for asked in &talk.asked {
             let recalled = search.recall(&branch, &asked.text, 20).await.unwrap();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use unisono_context::message::NewMessage;
 use unisono_context::{AgentId, MessageId, Part, Role, SessionId, Timestamp, Tree};
-use unisono_search::{Bound, Query, Search, instant};
+use unisono_search::{Bound, Branch, Query, Search, instant};
 use unisono_session::{Event, Fact, State};
 use unisono_store::{Disk, Journal, Memory};
 
@@ -87,6 +87,15 @@ pub(crate) fn created(session: SessionId) -> Event {
         at: Timestamp(0),
         fact,
     }
+}
+
+/// A search of a session of these messages, and the branch up to the last of them.
+pub(crate) async fn searched(said: &[Said]) -> (Search, Branch) {
+    let journal = memory();
+    write(&journal, session(1), said).await;
+    let head = id(said.len() - 1);
+    let branch = Branch::new(session(1), &tree(&journal, session(1)).await, head);
+    (Search::in_memory(journal), branch)
 }
 
 /// Makes a session of these messages.
