@@ -116,6 +116,21 @@ pub struct ToolCall {
     pub arguments: Arc<str>,
 }
 
+impl ToolCall {
+    /// A call with this id, tool and arguments.
+    pub fn new(
+        id: impl Into<Arc<str>>,
+        name: impl Into<Arc<str>>,
+        arguments: impl Into<Arc<str>>,
+    ) -> ToolCall {
+        ToolCall {
+            id: id.into(),
+            name: name.into(),
+            arguments: arguments.into(),
+        }
+    }
+}
+
 /// The result of a tool call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ToolResult {
@@ -130,6 +145,20 @@ pub struct ToolResult {
 }
 
 impl ToolResult {
+    /// A result without files.
+    pub fn new(
+        call_id: impl Into<Arc<str>>,
+        content: impl Into<Arc<str>>,
+        is_error: bool,
+    ) -> ToolResult {
+        ToolResult {
+            call_id: call_id.into(),
+            content: content.into(),
+            is_error,
+            files: Vec::new(),
+        }
+    }
+
     /// The result as text for a model that takes files of some extents: behind it are the texts of
     /// the documents that the model does not take.
     pub fn text(&self, takes: impl Fn(Extent) -> bool) -> Cow<'_, str> {

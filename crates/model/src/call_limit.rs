@@ -59,11 +59,7 @@ mod tests {
     use super::*;
 
     fn reply(verbatim: &str) -> Reply {
-        let call = |n: u32| ToolCall {
-            id: format!("c{n}").into(),
-            name: "read".into(),
-            arguments: "{}".into(),
-        };
+        let call = |n: u32| ToolCall::new(format!("c{n}"), "read", "{}");
         Reply {
             calls: (1..=3).map(call).collect(),
             verbatim: Some(verbatim.into()),

@@ -154,12 +154,7 @@ pub(crate) async fn call_all_of(
     let (made, excess_calls) = complete.split_at(complete.len().min(max_calls(ctx)));
     let mut results = call_all(made, round, ctx).await?;
     let unmade = |call: &ToolCall, why: &Arc<str>| CallOutcome {
-        result: ToolResult {
-            call_id: call.id.clone(),
-            content: why.clone(),
-            is_error: true,
-            files: Vec::new(),
-        },
+        result: ToolResult::new(call.id.clone(), why.clone(), true),
         task: None,
     };
     // The explanation is given once. More than one excess call is in journals of older versions only.

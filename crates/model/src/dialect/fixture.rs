@@ -184,22 +184,13 @@ pub(super) fn about(snapshot: &Snapshot, group: Group) -> Request {
 }
 
 pub(super) fn made(id: &str, name: &str, arguments: &str) -> ToolCall {
-    ToolCall {
-        id: id.into(),
-        name: name.into(),
-        arguments: arguments.into(),
-    }
+    ToolCall::new(id, name, arguments)
 }
 
 /// Two moves: a reply as it came, with what its two calls brought, and one of another provider.
 pub(super) fn exchange(verbatim: &str, ids: [&str; 2]) -> Vec<Exchange> {
     let made = |id: &str, place: &str| made(id, "search", &format!(r#"{{"place":"{place}"}}"#));
-    let got = |id: &str, content: &str, is_error| ToolResult {
-        call_id: id.into(),
-        content: content.into(),
-        is_error,
-        files: Vec::new(),
-    };
+    let got = |id: &str, content: &str, is_error| ToolResult::new(id, content, is_error);
     vec![
         Exchange::Reply(Reply {
             text: "I look.".into(),

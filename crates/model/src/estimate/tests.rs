@@ -57,11 +57,7 @@ fn the_tail_counts_each_of_its_texts_once() {
         rest: None,
         outcome,
     };
-    let call = |name: &str, arguments: &str| ToolCall {
-        id: "an id".into(),
-        name: name.into(),
-        arguments: arguments.into(),
-    };
+    let call = |name: &str, arguments: &str| ToolCall::new("an id", name, arguments);
     let says = |text: &str, calls| {
         Exchange::Reply(Reply {
             text: text.into(),
@@ -69,12 +65,7 @@ fn the_tail_counts_each_of_its_texts_once() {
             ..Reply::default()
         })
     };
-    let result = |content: &str| ToolResult {
-        call_id: "an id".into(),
-        content: content.into(),
-        is_error: false,
-        files: Vec::new(),
-    };
+    let result = |content: &str| ToolResult::new("an id", content, false);
     assert_eq!(estimator().tail(&bare()).tokens, Tokens(1_000 + 24));
     let rows: [(u64, u64); 9] = rows! {
         (3, tail(|r| r.task = "xyz".into())),

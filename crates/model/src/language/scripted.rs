@@ -33,10 +33,8 @@ impl Act {
 
     /// Calls tools, each a name and its arguments as JSON text. Ids are `call_0`, `call_1`, …
     pub fn call(calls: &[(&str, &str)]) -> Act {
-        let call = |(index, (name, arguments)): (usize, &(&str, &str))| ToolCall {
-            id: format!("call_{index}").into(),
-            name: (*name).into(),
-            arguments: (*arguments).into(),
+        let call = |(index, (name, arguments)): (usize, &(&str, &str))| {
+            ToolCall::new(format!("call_{index}"), *name, *arguments)
         };
         Act::Reply(Reply {
             calls: calls.iter().enumerate().map(call).collect(),

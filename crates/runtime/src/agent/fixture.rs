@@ -154,16 +154,11 @@ impl SessionPort for Session {
         let results = calls.iter().map(|call| {
             let is_error = call.agent.as_str() == "nobody";
             let content = if is_error {
-                "[refused: there is no agent `nobody`]".into()
+                "[refused: there is no agent `nobody`]".to_owned()
             } else {
-                format!("{} did: {}", call.agent, call.task).into()
+                format!("{} did: {}", call.agent, call.task)
             };
-            ToolResult {
-                call_id: call.call_id.clone(),
-                content,
-                is_error,
-                files: Vec::new(),
-            }
+            ToolResult::new(call.call_id.clone(), content, is_error)
         });
         let results = results.collect();
         self.0.rounds.lock().unwrap().push((round, calls));
@@ -210,15 +205,10 @@ impl SessionPort for Session {
                 Some(Permission::Unlisted | Permission::Denied)
             );
             let content = match is_error {
-                true => "[refused]".into(),
-                false => format!("{} says {}", call.tool, call.arguments).into(),
+                true => "[refused]".to_owned(),
+                false => format!("{} says {}", call.tool, call.arguments),
             };
-            ToolResult {
-                call_id: call.call_id,
-                content,
-                is_error,
-                files: Vec::new(),
-            }
+            ToolResult::new(call.call_id, content, is_error)
         });
         Box::pin(std::future::ready(Ok(results.collect())))
     }

@@ -11,11 +11,7 @@ impl Ctx {
     /// Calls a tool that its definition allows, with arguments as JSON text. The result contains
     /// errors of the call. For `delegate`, see [`Ctx::delegate`].
     pub async fn call_tool(&self, name: &str, arguments: &str) -> Result<ToolResult, Failure> {
-        let call = ToolCall {
-            id: name.into(),
-            name: name.into(),
-            arguments: arguments.into(),
-        };
+        let call = ToolCall::new(name, name, arguments);
         let round = if is_journaled(name) {
             self.next_round()
         } else {

@@ -77,11 +77,7 @@ mod tests {
     const SCHEMA: &str = r#"{"type":"object","properties":{"path":{"type":"string"},"depth":{"type":"integer","minimum":0}},"required":["path"],"additionalProperties":false}"#;
 
     fn check(arguments: &str, schema: &str) -> Result<NewCall, String> {
-        let call = ToolCall {
-            id: "c1".into(),
-            name: "files__list".into(),
-            arguments: arguments.into(),
-        };
+        let call = ToolCall::new("c1", "files__list", arguments);
         let tool = ToolSpec {
             name: "files__list".into(),
             description: "".into(),

@@ -8,11 +8,7 @@ use super::*;
 use crate::agent::fixture::Attempt;
 
 async fn ask(attempt: &Attempt, name: &str, arguments: &str) -> ToolResult {
-    let asked = ToolCall {
-        id: "c1".into(),
-        name: name.into(),
-        arguments: arguments.into(),
-    };
+    let asked = ToolCall::new("c1", name, arguments);
     let mut results = call_all(&[asked], 1, &attempt.ctx()).await.unwrap();
     results.pop().unwrap().result
 }
@@ -88,11 +84,10 @@ async fn errors_of_the_model_are_reported_to_the_model() {
 
 /// A reply with these tool calls and this end.
 fn reply(stop: Stop, calls: &[(&str, &str)]) -> Reply {
-    let calls = calls.iter().enumerate().map(|(at, call)| ToolCall {
-        id: format!("c{at}").into(),
-        name: call.0.into(),
-        arguments: call.1.into(),
-    });
+    let calls = calls
+        .iter()
+        .enumerate()
+        .map(|(at, call)| ToolCall::new(format!("c{at}"), call.0, call.1));
     Reply {
         calls: calls.collect(),
         stop,
@@ -264,17 +259,8 @@ async fn a_long_message_is_read_in_pieces_that_join() {
 async fn the_steps_behind_a_message_are_read_in_parts_that_join() {
     let attempt = attempt(&["one", "two"]);
     let long = "x".repeat(MAX_CHARS);
-    let call = |name: &str| ToolCall {
-        id: name.into(),
-        name: name.into(),
-        arguments: "{}".into(),
-    };
-    let result = |content: &str, is_error| ToolResult {
-        call_id: "c".into(),
-        content: content.into(),
-        is_error,
-        files: Vec::new(),
-    };
+    let call = |name: &str| ToolCall::new(name, name, "{}");
+    let result = |content: &str, is_error| ToolResult::new("c", content, is_error);
     let replied = |text: &str, calls| {
         Step::Model(Reply {
             text: text.into(),

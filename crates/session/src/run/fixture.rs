@@ -22,11 +22,7 @@ pub(super) fn bounds(max_model_calls: u32, room: Headroom) -> RunBounds {
 }
 
 pub(super) fn model(calls: &[&str], text: &str) -> Arc<Step> {
-    let call = |id: &&str| ToolCall {
-        id: (*id).into(),
-        name: "recall".into(),
-        arguments: "{}".into(),
-    };
+    let call = |id: &&str| ToolCall::new(*id, "recall", "{}");
     Arc::new(Step::Model(Reply {
         text: text.into(),
         calls: calls.iter().map(call).collect(),

@@ -139,12 +139,7 @@ mod tests {
     }
 
     fn tools(ids: &[&str]) -> Arc<Step> {
-        let result = |id: &&str| ToolResult {
-            call_id: (*id).into(),
-            content: "found".into(),
-            is_error: false,
-            files: Vec::new(),
-        };
+        let result = |id: &&str| ToolResult::new(*id, "found", false);
         Arc::new(Step::Tools(ids.iter().map(result).collect()))
     }
 

@@ -73,12 +73,7 @@ impl State {
         }
         let results = round.calls.iter().enumerate().map(|(index, call)| {
             let (content, is_error) = self.result_of(run, round, index);
-            ToolResult {
-                call_id: call.call_id.clone(),
-                content,
-                is_error,
-                files: Vec::new(),
-            }
+            ToolResult::new(call.call_id.clone(), content, is_error)
         });
         DelegationStatus::Ended(results.collect())
     }

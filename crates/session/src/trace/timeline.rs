@@ -408,11 +408,7 @@ mod tests {
     }
 
     fn calls() -> Arc<Step> {
-        let call = |id: &str| ToolCall {
-            id: id.into(),
-            name: "mail".into(),
-            arguments: "{}".into(),
-        };
+        let call = |id: &str| ToolCall::new(id, "mail", "{}");
         Arc::new(Step::Model(Reply {
             calls: vec![call("a"), call("b")],
             ..Reply::default()

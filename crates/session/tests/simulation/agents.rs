@@ -289,11 +289,7 @@ impl Agent {
     }
 
     fn reply(&self, round: usize) -> Reply {
-        let call = |id, name: &str| ToolCall {
-            id,
-            name: name.into(),
-            arguments: "{}".into(),
-        };
+        let call = |id, name: &str| ToolCall::new(id, name, "{}");
         let calls = match self.kind(round) {
             RoundKind::Tasks => {
                 let calls = self.calls(round).into_iter();

@@ -50,11 +50,10 @@ fn calling_within(
     accepted.rules = rules;
     accepted.caps.limit_ms = limit_ms;
     let assignment = shell.dispatch(accepted).remove(0);
-    let calls = tools.iter().enumerate().map(|(n, tool)| ToolCall {
-        id: format!("call-{n}").into(),
-        name: (*tool).into(),
-        arguments: "{}".into(),
-    });
+    let calls = tools
+        .iter()
+        .enumerate()
+        .map(|(n, tool)| ToolCall::new(format!("call-{n}"), *tool, "{}"));
     let reply = Reply {
         calls: calls.collect(),
         ..Reply::default()
@@ -150,12 +149,9 @@ fn calls_with_effects_are_made_in_order_and_pure_ones_at_once() {
 fn results_are_stored_once_in_the_journal() {
     let names = ["files__read", "files__send"];
     let tools_step = |texts: [&str; 2]| {
-        let results = (0..).zip(texts).map(|(n, text)| ToolResult {
-            call_id: format!("call-{n}").into(),
-            content: text.into(),
-            is_error: false,
-            files: Vec::new(),
-        });
+        let results = (0..)
+            .zip(texts)
+            .map(|(n, text)| ToolResult::new(format!("call-{n}"), text, false));
         Arc::new(Step::Tools(results.collect()))
     };
     // The result for the agent: as recorded, or cut.

@@ -13,11 +13,7 @@ use unisono_session::{Input, Refusal};
 use crate::shell::*;
 
 fn call(id: &str, tool: &str) -> ToolCall {
-    ToolCall {
-        id: id.into(),
-        name: tool.into(),
-        arguments: "{}".into(),
-    }
+    ToolCall::new(id, tool, "{}")
 }
 
 fn result(id: &str) -> Part {

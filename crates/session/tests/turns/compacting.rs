@@ -341,11 +341,7 @@ fn turn_that_calls(shell: &mut Shell, n: u64, tools: &[&str], asks: bool) -> usi
     while shell.state().ended_turn(turn_id(n)).is_none() {
         for run in shell.dispatched() {
             let reply = Reply {
-                calls: vec![ToolCall {
-                    id: "c".into(),
-                    name: "compact".into(),
-                    arguments: "{}".into(),
-                }],
+                calls: vec![ToolCall::new("c", "compact", "{}")],
                 ..Reply::default()
             };
             let is_lead = run.role == RunRole::Lead;

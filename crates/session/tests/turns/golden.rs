@@ -17,11 +17,7 @@ fn the_journal_of_a_turn_with_three_delegates() {
     let briefs = shell.dispatch(compacting(0, team(agent("lead"), delegates), 120));
     let reply = Reply {
         text: "let me look".into(),
-        calls: vec![ToolCall {
-            id: "1".into(),
-            name: "recall".into(),
-            arguments: "{}".into(),
-        }],
+        calls: vec![ToolCall::new("1", "recall", "{}")],
         ..Reply::default()
     };
     shell.step(&briefs[0], Step::Model(reply));

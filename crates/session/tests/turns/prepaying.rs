@@ -107,11 +107,7 @@ fn a_reply_releases_the_rest_and_the_ending_charges_nothing_twice() {
     let (mut shell, run) = asking(agent("lead"));
     prepay(&mut shell, run, 1, 300);
     let said = Reply {
-        calls: vec![ToolCall {
-            id: "1".into(),
-            name: "recall".into(),
-            arguments: "{}".into(),
-        }],
+        calls: vec![ToolCall::new("1", "recall", "{}")],
         usage: used(500),
         ..Reply::default()
     };

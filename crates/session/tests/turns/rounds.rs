@@ -49,11 +49,7 @@ pub fn delegate(shell: &mut Shell, assignment: &RunAssignment, round: u32, calls
         text: format!("round {round}").into(),
         calls: calls
             .iter()
-            .map(|call| ToolCall {
-                id: call.call_id.clone(),
-                name: "delegate".into(),
-                arguments: "{}".into(),
-            })
+            .map(|call| ToolCall::new(call.call_id.clone(), "delegate", "{}"))
             .collect(),
         ..Reply::default()
     };

@@ -131,11 +131,7 @@ impl Decoder {
                 given,
             } = block
             {
-                calls.push(ToolCall {
-                    id: id.into(),
-                    name: name.into(),
-                    arguments: chosen(&input, &given).into(),
-                });
+                calls.push(ToolCall::new(id, name, chosen(&input, &given)));
             }
         }
         let mut text = self.text;

@@ -246,11 +246,11 @@ impl Decoder {
             Some(id) => id.0.into_owned(),
             None => format!("g{}", self.calls.len()),
         };
-        self.calls.push(ToolCall {
-            id: id.into(),
-            name: name.0.into(),
-            arguments: call.args.map_or("{}", RawValue::get).into(),
-        });
+        self.calls.push(ToolCall::new(
+            id,
+            name.0,
+            call.args.map_or("{}", RawValue::get),
+        ));
         Ok(())
     }
 

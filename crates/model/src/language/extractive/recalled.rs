@@ -25,11 +25,8 @@ pub(super) fn search_call(request: &Request, task: &str) -> Option<ToolCall> {
         return None;
     }
     let query: String = task.chars().take(QUERY_CHARS).collect();
-    extractive::is_question(&query).then(|| ToolCall {
-        id: RECALL.into(),
-        name: RECALL.into(),
-        arguments: json!({ "query": query }).to_string().into(),
-    })
+    extractive::is_question(&query)
+        .then(|| ToolCall::new(RECALL, RECALL, json!({ "query": query }).to_string()))
 }
 
 /// The messages that the search found, oldest first.
@@ -114,12 +111,7 @@ mod tests {
             [in session \"Other\"; recall {\"n\":1} reads it whole]\n#1 user:\nElsewhere.\n\n\
             [read_message {\"n\":12} reads #12 whole]";
         let results = |content: &str, is_error| {
-            Exchange::Results(vec![ToolResult {
-                call_id: "recall".into(),
-                content: content.into(),
-                is_error,
-                files: Vec::new(),
-            }])
+            Exchange::Results(vec![ToolResult::new("recall", content, is_error)])
         };
         let exchange = [results(content, false), results("#4 user:\nno", true)];
         let found = passages(&exchange).into_iter().map(|passage| {

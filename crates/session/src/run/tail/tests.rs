@@ -127,11 +127,7 @@ fn the_oldest_rounds_are_summarised_if_masks_are_not_enough() {
 
 #[test]
 fn a_step_is_counted_as_it_is_sent() {
-    let call = ToolCall {
-        id: "1".into(),
-        name: "recall".into(),
-        arguments: "{\"n\":1}".into(),
-    };
+    let call = ToolCall::new("1", "recall", "{\"n\":1}");
     let said = Reply {
         text: "let me look".into(),
         calls: vec![call.clone(), call],
@@ -150,12 +146,7 @@ fn a_step_is_counted_as_it_is_sent() {
         reply(8)
     );
 
-    let result = |content: &str| ToolResult {
-        call_id: "1".into(),
-        content: content.into(),
-        is_error: false,
-        files: Vec::new(),
-    };
+    let result = |content: &str| ToolResult::new("1", content, false);
     let shot = ToolResult {
         files: vec![AttachedFile {
             filename: "shot.png".into(),

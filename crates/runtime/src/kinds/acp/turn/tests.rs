@@ -16,12 +16,7 @@ fn turn(allow: &[ToolKind]) -> Turn {
 
 /// The session's answer to a request for permission.
 fn answer(is_error: bool) -> ToolResult {
-    ToolResult {
-        call_id: "1".into(),
-        content: "[so]".into(),
-        is_error,
-        files: Vec::new(),
-    }
+    ToolResult::new("1", "[so]", is_error)
 }
 
 fn effects(turn: &mut Turn, message: Message) -> Vec<Effect> {

@@ -71,11 +71,7 @@ async fn the_last_text_is_the_result_if_no_call_is_affordable() {
     };
     attempt.steps = vec![
         Arc::new(Step::Model(Reply {
-            calls: vec![ToolCall {
-                id: "1".into(),
-                name: "recall".into(),
-                arguments: "{}".into(),
-            }],
+            calls: vec![ToolCall::new("1", "recall", "{}")],
             ..said
         })),
         Arc::new(Step::Tools(Vec::new())),

@@ -322,9 +322,5 @@ pub(in crate::record::tests) fn opened() -> OpenedRun {
 }
 
 pub(super) fn tool_call(id: &str, name: &str, arguments: &str) -> ToolCall {
-    ToolCall {
-        id: id.into(),
-        name: name.into(),
-        arguments: arguments.into(),
-    }
+    ToolCall::new(id, name, arguments)
 }

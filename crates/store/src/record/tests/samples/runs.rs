@@ -45,12 +45,7 @@ pub(super) fn facts() -> Samples {
         }),
         ..Reply::default()
     };
-    let results = run::Step::Tools(vec![ToolResult {
-        call_id: "c1".into(),
-        content: "message 7".into(),
-        is_error: false,
-        files: Vec::new(),
-    }]);
+    let results = run::Step::Tools(vec![ToolResult::new("c1", "message 7", false)]);
     let narrowed = |output: Option<u64>| run::Step::Narrowed {
         room: Tokens(12_000),
         output: output.map(Tokens),
