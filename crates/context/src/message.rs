@@ -93,6 +93,21 @@ impl Part {
         }
     }
 
+    /// An attached file.
+    pub fn attachment(
+        filename: impl Into<Arc<str>>,
+        mime: impl Into<Arc<str>>,
+        size_bytes: u64,
+        content: Option<Content>,
+    ) -> Part {
+        Part::Attachment {
+            filename: filename.into(),
+            mime: mime.into(),
+            size_bytes,
+            content,
+        }
+    }
+
     /// The result of the call with this id.
     pub fn tool_result(
         call_id: impl Into<Arc<str>>,
@@ -224,16 +239,21 @@ pub struct NewMessage {
 }
 
 impl NewMessage {
-    /// A message of one text part.
-    pub fn text(id: MessageId, role: Role, text: impl Into<Arc<str>>, at: Timestamp) -> Self {
+    /// A message without an author.
+    pub fn new(id: MessageId, role: Role, parts: Vec<Part>, at: Timestamp) -> Self {
         NewMessage {
             id,
             role,
-            parts: vec![Part::text(text)],
+            parts,
             author: None,
             at,
             usage: None,
         }
+    }
+
+    /// A message of one text part.
+    pub fn text(id: MessageId, role: Role, text: impl Into<Arc<str>>, at: Timestamp) -> Self {
+        NewMessage::new(id, role, vec![Part::text(text)], at)
     }
 
     /// Whether it is the same message. The texts of its documents make no difference: a document that

@@ -47,11 +47,8 @@ impl Chat {
     }
 
     pub(crate) fn tool(mut self, name: &str, schema: &str) -> Chat {
-        self.tools.push(ToolSpec {
-            name: name.into(),
-            description: format!("does {name}").into(),
-            input_schema: schema.into(),
-        });
+        self.tools
+            .push(ToolSpec::new(name, format!("does {name}"), schema));
         self
     }
 
@@ -75,12 +72,8 @@ impl Chat {
         let id = |n: usize| MessageId::from_u128(self.seed | n as u128);
         let len = self.tree.len();
         let new = NewMessage {
-            id: id(len + 1),
-            role,
-            parts,
             author: author.map(AgentId::new),
-            at: self.time(len as i64),
-            usage: None,
+            ..NewMessage::new(id(len + 1), role, parts, self.time(len as i64))
         };
         self.tree.append((len > 0).then(|| id(len)), new).unwrap();
         self
@@ -188,12 +181,7 @@ pub(crate) fn failed(call_id: &str, content: &str) -> Part {
 
 /// A document that is not loaded.
 pub(crate) fn plan() -> Part {
-    Part::Attachment {
-        filename: "plan.pdf".into(),
-        mime: "application/pdf".into(),
-        size_bytes: 81_234,
-        content: None,
-    }
+    Part::attachment("plan.pdf", "application/pdf", 81_234, None)
 }
 
 /// A request for a task without a context; tests change it.

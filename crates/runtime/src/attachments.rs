@@ -279,20 +279,8 @@ mod tests {
 
     fn snapshot(content: &Content) -> Snapshot {
         let id = MessageId::from_u128(1);
-        let part = Part::Attachment {
-            filename: "plan.pdf".into(),
-            mime: "application/pdf".into(),
-            size_bytes: 8,
-            content: Some(content.clone()),
-        };
-        let message = NewMessage {
-            id,
-            role: Role::User,
-            parts: vec![part],
-            author: None,
-            at: Timestamp(1),
-            usage: None,
-        };
+        let part = Part::attachment("plan.pdf", "application/pdf", 8, Some(content.clone()));
+        let message = NewMessage::new(id, Role::User, vec![part], Timestamp(1));
         let mut tree = Tree::default();
         tree.append(None, message).unwrap();
         let (checkpoints, alterations) = (Checkpoints::default(), Alterations::default());

@@ -73,28 +73,23 @@ pub fn specs(reach: RecallScope) -> Vec<ToolSpec> {
 const END_OF_ARGUMENTS: &str = r#"},"additionalProperties":false}"#;
 
 fn specs_on_branch() -> Vec<ToolSpec> {
-    let spec = |name: &str, description: &str, input_schema: &str| ToolSpec {
-        name: name.into(),
-        description: description.into(),
-        input_schema: input_schema.into(),
-    };
     vec![
-        spec(
+        ToolSpec::new(
             COMPACT,
             "Has the conversation so far summarised before the next turn, whatever its length, for when its details are no longer needed. What was summarised can still be recalled. Nothing changes in this turn. Only the agent that leads a turn may ask.",
             r#"{"type":"object","properties":{},"additionalProperties":false}"#,
         ),
-        spec(
+        ToolSpec::new(
             DELEGATE,
             "Gives a task to another agent and returns its result. The agent sees the conversation, but not your later messages, calls or findings: put everything else it needs into the task. Several calls in one reply are worked on at the same time. A result that begins with [failed or [refused is not an answer; one that ends with [incomplete says what is missing.",
             r#"{"type":"object","properties":{"agent":{"type":"string","description":"The name of the agent, one of those you may delegate to."},"task":{"type":"string","description":"What it is to do, complete in itself."}},"required":["agent","task"],"additionalProperties":false}"#,
         ),
-        spec(
+        ToolSpec::new(
             READ_MESSAGE,
             "Reads one message of the conversation, as it was said, by its number; or the full result of another agent, if you got only its beginning.",
             r#"{"type":"object","properties":{"n":{"type":"integer","minimum":1,"description":"The number of the message: 12 for #12."},"result":{"type":"string","description":"In place of n: the name of a result, as the note at its end has it."},"skip":{"type":"integer","minimum":0,"description":"Characters to leave out at its start, to read on in a long text."}},"additionalProperties":false}"#,
         ),
-        spec(
+        ToolSpec::new(
             RECALL,
             "Searches the whole conversation for what was said, summarised, masked and cut messages included, or brings messages back by number: one, or a range. With `steps` it tells what the agent did that wrote message `n`: what its model said, what it called, and what came back.",
             r#"{"type":"object","properties":{"query":{"type":"string","description":"Words to search for; \"in quotes\" they must follow one another. Give names, numbers and terms, not a sentence."},"n":{"type":"integer","minimum":1,"description":"The number of one message: 12 for #12."},"from":{"type":"integer","minimum":1,"description":"The first message of a range."},"to":{"type":"integer","minimum":1,"description":"The last message of the range."},"steps":{"type":"boolean","description":"With n: the steps of the agent that wrote it, in place of the message."},"skip":{"type":"integer","minimum":0,"description":"With steps: characters to leave out at their start, to read on."}},"additionalProperties":false}"#,

@@ -367,14 +367,7 @@ mod tests {
         let said = |n: usize| Fact::Appended {
             branch: Some("main".into()),
             parent: (n > 1).then(|| id(n - 1)),
-            message: NewMessage {
-                id: id(n),
-                role: Role::User,
-                parts: vec![Part::text("a kestrel")],
-                author: None,
-                at,
-                usage: None,
-            },
+            message: NewMessage::text(id(n), Role::User, "a kestrel", at),
         };
         let created = Fact::Created {
             session,

@@ -431,6 +431,18 @@ pub struct RequestKey {
     pub client_parts: Option<Arc<str>>,
 }
 
+impl RequestKey {
+    /// A key of a request that brings no message of a client.
+    pub fn new(name: impl Into<Arc<str>>, request: Digest) -> RequestKey {
+        RequestKey {
+            name: name.into(),
+            request,
+            client_message_id: None,
+            client_parts: None,
+        }
+    }
+}
+
 /// The output of a cancelled run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LateOutput {

@@ -93,6 +93,14 @@ impl RunRole {
 }
 
 impl Step {
+    /// A named step with this result.
+    pub fn named(name: impl Into<Arc<str>>, result: impl Into<Arc<str>>) -> Step {
+        Step::Named {
+            name: name.into(),
+            result: result.into(),
+        }
+    }
+
     /// The usage of the step.
     pub fn usage(&self) -> Usage {
         match self {

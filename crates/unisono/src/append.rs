@@ -51,12 +51,7 @@ pub fn key(name: &str, request: &impl serde::Serialize) -> Result<RequestKey, Er
         return Err(Error::Key);
     }
     let bytes = serde_json::to_vec(request).map_err(|_| Error::Key)?;
-    Ok(RequestKey {
-        name: name.into(),
-        request: Digest::of_bytes(&bytes),
-        client_message_id: None,
-        client_parts: None,
-    })
+    Ok(RequestKey::new(name, Digest::of_bytes(&bytes)))
 }
 
 /// The message, with a new id. The session decides whether it fits its branch. `attachments` are its

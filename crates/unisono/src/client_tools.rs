@@ -132,11 +132,7 @@ fn spec(tool: &Value) -> Result<ToolSpec, String> {
         Some(_) => return Err("`parameters` must be a JSON schema: an object".to_owned()),
     };
     let description = function["description"].as_str().unwrap_or_default();
-    Ok(ToolSpec {
-        name: name.into(),
-        description: description.into(),
-        input_schema: schema.to_string().into(),
-    })
+    Ok(ToolSpec::new(name, description, schema.to_string()))
 }
 
 /// Whether the model must call one of them; none: it must not.

@@ -168,14 +168,7 @@ impl Chat {
     pub(crate) fn append(&mut self, role: Role, parts: Vec<Part>) -> MessageId {
         let id = MessageId::from_u128(self.next_id);
         self.next_id += 1;
-        self.append_new(NewMessage {
-            id,
-            role,
-            parts,
-            author: None,
-            at: self.now,
-            usage: None,
-        })
+        self.append_new(NewMessage::new(id, role, parts, self.now))
     }
 
     /// Appends and counts a message at the head.

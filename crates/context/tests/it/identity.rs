@@ -39,11 +39,7 @@ struct Circumstances {
 }
 
 fn tool(name: &str, description: &str) -> ToolSpec {
-    ToolSpec {
-        name: name.into(),
-        description: description.into(),
-        input_schema: "{}".into(),
-    }
+    ToolSpec::new(name, description, "{}")
 }
 
 fn words() -> impl Strategy<Value = String> {
@@ -78,12 +74,8 @@ fn tool_unit() -> impl Strategy<Value = Vec<Content>> {
 fn plain() -> impl Strategy<Value = Vec<Content>> {
     let role = prop::sample::select(&[Role::User, Role::Assistant, Role::System][..]);
     let author = prop::option::of(prop::sample::select(&["lead", "critic"][..]));
-    let attachment = (words(), 0u64..9_999).prop_map(|(name, size_bytes)| Part::Attachment {
-        filename: name.into(),
-        mime: "text/plain".into(),
-        size_bytes,
-        content: None,
-    });
+    let attachment = (words(), 0u64..9_999)
+        .prop_map(|(name, size_bytes)| Part::attachment(name, "text/plain", size_bytes, None));
     let part = prop_oneof![4 => words().prop_map(Part::text), 1 => attachment];
     (role, author, prop::collection::vec(part, 1..4)).prop_map(|(role, author, parts)| {
         vec![Content {

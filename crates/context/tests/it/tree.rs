@@ -25,14 +25,7 @@ fn id(n: usize) -> MessageId {
 }
 
 fn message(n: usize, parts: Vec<Part>) -> NewMessage {
-    NewMessage {
-        id: id(n),
-        role: Role::Assistant,
-        parts,
-        author: None,
-        at: Timestamp(n as i64),
-        usage: None,
-    }
+    NewMessage::new(id(n), Role::Assistant, parts, Timestamp(n as i64))
 }
 
 fn call(id: &str) -> Part {

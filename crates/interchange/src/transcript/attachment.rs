@@ -11,12 +11,7 @@ const BYTES: &str = "application/octet-stream";
 
 /// A file of which only this is known.
 pub(super) fn attachment(filename: &str, mime: &str, size_bytes: u64) -> Part {
-    Part::Attachment {
-        filename: filename.into(),
-        mime: mime.into(),
-        size_bytes,
-        content: None,
-    }
+    Part::attachment(filename, mime, size_bytes, None)
 }
 
 /// A file with its bytes in base64. One whose content is not kept, or is damaged, becomes a note: a

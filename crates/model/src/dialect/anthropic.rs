@@ -152,11 +152,7 @@ pub(super) fn tail(request: &Request, sending: &Sending<'_>) -> Vec<u8> {
 }
 
 fn tools(json: &mut Json, tools: &[ToolSpec], answer: Option<&str>, breakpoint: bool) {
-    let answer = answer.map(|schema| ToolSpec {
-        name: ANSWER.into(),
-        description: ANSWER_TOLD.into(),
-        input_schema: schema.trim().into(),
-    });
+    let answer = answer.map(|schema| ToolSpec::new(ANSWER, ANSWER_TOLD, schema.trim()));
     let count = tools.len() + usize::from(answer.is_some());
     if count == 0 {
         return;

@@ -190,7 +190,6 @@ pub(super) fn made(id: &str, name: &str, arguments: &str) -> ToolCall {
 /// Two moves: a reply as it came, with what its two calls brought, and one of another provider.
 pub(super) fn exchange(verbatim: &str, ids: [&str; 2]) -> Vec<Exchange> {
     let made = |id: &str, place: &str| made(id, "search", &format!(r#"{{"place":"{place}"}}"#));
-    let got = |id: &str, content: &str, is_error| ToolResult::new(id, content, is_error);
     vec![
         Exchange::Reply(Reply {
             text: "I look.".into(),
@@ -199,8 +198,8 @@ pub(super) fn exchange(verbatim: &str, ids: [&str; 2]) -> Vec<Exchange> {
             ..Reply::default()
         }),
         Exchange::Results(vec![
-            got(ids[0], "dust", false),
-            got(ids[1], "locked", true),
+            ToolResult::new(ids[0], "dust", false),
+            ToolResult::new(ids[1], "locked", true),
         ]),
         Exchange::Reply(Reply {
             text: "Again.".into(),
@@ -208,7 +207,7 @@ pub(super) fn exchange(verbatim: &str, ids: [&str; 2]) -> Vec<Exchange> {
             verbatim: Some(r#"[{"type":"reasoning","encrypted_content":"zzz"}]"#.into()),
             ..Reply::default()
         }),
-        Exchange::Results(vec![got("functions.search:0", "a rake", false)]),
+        Exchange::Results(vec![ToolResult::new("functions.search:0", "a rake", false)]),
     ]
 }
 
@@ -297,12 +296,7 @@ pub(super) fn chat(said: &[Said]) -> Chat {
                 (vec![one, call("id", "f", ""), other], 1, 2)
             }
             _ => {
-                let attached = Part::Attachment {
-                    filename: (&**text).into(),
-                    mime: "text/plain".into(),
-                    size_bytes: 1,
-                    content: None,
-                };
+                let attached = Part::attachment(&**text, "text/plain", 1, None);
                 (vec![attached], 0, 0)
             }
         };

@@ -118,11 +118,7 @@ mod tests {
     use crate::prompt::{DelegateResult, Persona};
 
     fn tool(name: &str) -> ToolSpec {
-        ToolSpec {
-            name: name.into(),
-            description: "x".into(),
-            input_schema: "{}".into(),
-        }
+        ToolSpec::new(name, "x", "{}")
     }
 
     #[test]

@@ -12,12 +12,7 @@ use crate::fixture::request;
 
 fn asking(client_options: ClientOptions, wrap_up: bool) -> Request {
     Request {
-        tools: [ToolSpec {
-            name: "weather".into(),
-            description: "x".into(),
-            input_schema: r#"{"type":"object"}"#.into(),
-        }]
-        .into(),
+        tools: [ToolSpec::new("weather", "x", r#"{"type":"object"}"#)].into(),
         allowed: client_options.tools.clone().into(),
         client_options,
         wrap_up: wrap_up.then(|| "Answer now.".into()),

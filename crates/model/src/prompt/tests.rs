@@ -213,12 +213,12 @@ fn chat(seed: u64, contents: &[Content]) -> Chat {
                 chat = chat.add(Role::Assistant, Some("caller"), asked);
                 vec![result(&id, text)]
             }
-            _ => vec![Part::Attachment {
-                filename: (&**text).into(),
-                mime: "text/plain".into(),
-                size_bytes: text.len() as u64,
-                content: None,
-            }],
+            _ => vec![Part::attachment(
+                &**text,
+                "text/plain",
+                text.len() as u64,
+                None,
+            )],
         };
         chat.add(role, author.as_deref(), parts)
     };

@@ -29,14 +29,8 @@ impl Talk {
     fn add(mut self, role: Role, parts: Vec<Part>) -> Talk {
         let len = self.0.len() as u128;
         let id = MessageId::from_u128;
-        let new = NewMessage {
-            id: id(len + 1),
-            role,
-            parts,
-            author: None,
-            at: Timestamp(1_772_442_000_000 + 3_600_000 * len as i64),
-            usage: None,
-        };
+        let at = Timestamp(1_772_442_000_000 + 3_600_000 * len as i64);
+        let new = NewMessage::new(id(len + 1), role, parts, at);
         self.0.append((len > 0).then(|| id(len)), new).unwrap();
         self
     }

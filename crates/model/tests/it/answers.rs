@@ -154,12 +154,7 @@ fn an_answer_of_quotes_is_not_quoted() {
 
 #[test]
 fn a_note_of_an_attachment_is_not_quoted() {
-    let part = Part::Attachment {
-        filename: "harbour plan. final.pdf".into(),
-        mime: "application/pdf".into(),
-        size_bytes: 3_000,
-        content: None,
-    };
+    let part = Part::attachment("harbour plan. final.pdf", "application/pdf", 3_000, None);
     let at = Timestamp(START);
     let attached = Passage::of_part(Ordinal(1), Role::User, Some("Ana"), at, &part);
     let talk = [

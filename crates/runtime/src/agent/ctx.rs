@@ -347,10 +347,7 @@ impl Ctx {
         let value = f.await?;
         let json = serde_json::to_string(&value)
             .map_err(|e| bad_step(name, "result cannot be written as JSON", &e))?;
-        let step = Step::Named {
-            name: name.into(),
-            result: json.into(),
-        };
+        let step = Step::named(name, json);
         self.record(step).await?;
         Ok(value)
     }
@@ -360,10 +357,7 @@ impl Ctx {
         let Ok(json) = serde_json::to_string(value) else {
             return;
         };
-        let step = Step::Named {
-            name: name.into(),
-            result: json.into(),
-        };
+        let step = Step::named(name, json);
         let (run, attempt) = (self.run(), self.attempt());
         // It is sent already; the rest is the wait for the disk.
         drop(self.inner.port.step(run, attempt, step.into()));

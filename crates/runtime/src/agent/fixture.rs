@@ -357,11 +357,11 @@ impl Attempt {
 
     /// The built-in tools, and the client tools, which accept any arguments.
     fn tools(&self) -> Vec<ToolSpec> {
-        let client_options = self.client_options.tools.iter().map(|name| ToolSpec {
-            name: name.clone(),
-            description: "".into(),
-            input_schema: r#"{"type":"object"}"#.into(),
-        });
+        let client_options = self
+            .client_options
+            .tools
+            .iter()
+            .map(|name| ToolSpec::new(name.clone(), "", r#"{"type":"object"}"#));
         crate::tools::specs(crate::RecallScope::Branch)
             .into_iter()
             .chain(client_options)

@@ -32,10 +32,7 @@ async fn a_step_is_journaled_before_its_result_is_returned() {
     let ctx = attempt.ctx();
     let value = ctx.step("scan", found(&ran)).await.unwrap();
     assert_eq!(value, Found { pages: vec![1, 2] });
-    let step = Step::Named {
-        name: "scan".into(),
-        result: r#"{"pages":[1,2]}"#.into(),
-    };
+    let step = Step::named("scan", r#"{"pages":[1,2]}"#);
     assert_eq!(attempt.session.steps(), [Arc::new(step)]);
     assert_eq!(ran.into_inner(), 1);
 }
@@ -92,10 +89,7 @@ async fn a_step_name_is_used_once() {
 #[tokio::test]
 async fn a_recorded_result_of_another_type_is_an_error() {
     let mut attempt = attempt();
-    attempt.steps = vec![Arc::new(Step::Named {
-        name: "scan".into(),
-        result: "7".into(),
-    })];
+    attempt.steps = vec![Arc::new(Step::named("scan", "7"))];
     let ran = AtomicU32::new(0);
     let failure = attempt.ctx().step("scan", found(&ran)).await.unwrap_err();
     assert_eq!(failure.cause, RunCause::BadOutput);

@@ -121,12 +121,7 @@ mod tests {
 
     #[test]
     fn a_message_to_a_remote_agent_counts_as_sent_once_it_has_begun() {
-        let step = |name: &str| -> Arc<Step> {
-            Arc::new(Step::Named {
-                name: name.into(),
-                result: "{}".into(),
-            })
-        };
+        let step = |name: &str| -> Arc<Step> { Arc::new(Step::named(name, "{}")) };
         assert!(!a2a::is_message_begun(&[]));
         assert!(a2a::is_message_begun(&[step("a2a.sending.1")]));
         assert!(!acp::is_prompt_begun(&[step("acp.place.1")]));

@@ -78,11 +78,7 @@ mod tests {
 
     fn check(arguments: &str, schema: &str) -> Result<NewCall, String> {
         let call = ToolCall::new("c1", "files__list", arguments);
-        let tool = ToolSpec {
-            name: "files__list".into(),
-            description: "".into(),
-            input_schema: schema.into(),
-        };
+        let tool = ToolSpec::new("files__list", "", schema);
         check_call(&call, &tool)
     }
 

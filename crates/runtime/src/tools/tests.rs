@@ -269,10 +269,7 @@ async fn the_steps_behind_a_message_are_read_in_parts_that_join() {
             ..Reply::default()
         })
     };
-    let named = Step::Named {
-        name: "fetch".into(),
-        result: "[1,2]".into(),
-    };
+    let named = Step::named("fetch", "[1,2]");
     attempt.session.acted(
         2,
         vec![

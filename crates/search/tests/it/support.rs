@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use unisono_context::message::NewMessage;
-use unisono_context::{AgentId, MessageId, Part, Role, SessionId, Timestamp, Tree};
+use unisono_context::{AgentId, MessageId, Role, SessionId, Timestamp, Tree};
 use unisono_search::{Bound, Branch, Query, Search, instant};
 use unisono_session::{Event, Fact, State};
 use unisono_store::{Disk, Journal, Memory};
@@ -60,12 +60,8 @@ impl Said {
     pub(crate) fn event(&self) -> Event {
         let at = self.at;
         let message = NewMessage {
-            id: id(self.n),
-            role: self.role,
-            parts: vec![Part::text(self.text.as_str())],
             author: self.author.map(AgentId::from),
-            at,
-            usage: None,
+            ..NewMessage::text(id(self.n), self.role, self.text.as_str(), at)
         };
         let fact = Fact::Appended {
             branch: Some("main".into()),

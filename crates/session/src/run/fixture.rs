@@ -31,8 +31,5 @@ pub(super) fn model(calls: &[&str], text: &str) -> Arc<Step> {
 }
 
 pub(super) fn named() -> Arc<Step> {
-    Arc::new(Step::Named {
-        name: "look".into(),
-        result: "1".into(),
-    })
+    Arc::new(Step::named("look", "1"))
 }

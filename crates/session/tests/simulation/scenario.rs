@@ -96,11 +96,7 @@ fn hooks(rng: &mut Rng) -> Vec<HookRule> {
 }
 
 fn spec(name: &str) -> ToolSpec {
-    ToolSpec {
-        name: name.into(),
-        description: "does what its name says".into(),
-        input_schema: "{}".into(),
-    }
+    ToolSpec::new(name, "does what its name says", "{}")
 }
 
 pub fn turn_id(n: u64) -> TurnId {
@@ -364,12 +360,8 @@ pub fn import(messages: Vec<(Option<MessageId>, NewMessage)>) -> Call {
 /// A message that is appended without a turn.
 fn append(n: u64, branch: &str, keyed: bool) -> Call {
     let id = MessageId::from_u128(0x0193 << 112 | 0x7 << 76 | 0b10 << 62 | u128::from(n));
-    let key = keyed.then(|| RequestKey {
-        name: format!("said {n}").into(),
-        request: Digest::of_bytes(branch.as_bytes()),
-        client_message_id: None,
-        client_parts: None,
-    });
+    let key =
+        keyed.then(|| RequestKey::new(format!("said {n}"), Digest::of_bytes(branch.as_bytes())));
     Call::Append(Box::new(Append {
         branch: branch.into(),
         message: NewMessage::text(id, Role::User, format!("by the way {n}"), Timestamp(0)),

@@ -11,12 +11,8 @@ use crate::shell::*;
 
 fn said(n: u64, role: Role, parts: Vec<Part>) -> NewMessage {
     NewMessage {
-        id: message_id(500_000 + n),
-        role,
-        parts,
         author: Some(AgentId::from("Zoë")),
-        at: Timestamp(7),
-        usage: None,
+        ..NewMessage::new(message_id(500_000 + n), role, parts, Timestamp(7))
     }
 }
 

@@ -9,14 +9,7 @@ use unisono_session::{Input, Refusal};
 use crate::shell::*;
 
 fn said(n: u64, role: Role, parts: Vec<Part>) -> NewMessage {
-    NewMessage {
-        id: message_id(700_000 + n),
-        role,
-        parts,
-        author: None,
-        at: Timestamp(7),
-        usage: None,
-    }
+    NewMessage::new(message_id(700_000 + n), role, parts, Timestamp(7))
 }
 
 fn text(n: u64, role: Role, text: &str) -> NewMessage {

@@ -30,11 +30,7 @@ fn with_client_tools(n: u64, input: NewMessage) -> NewTurn {
                 ..ClientOptions::default()
             },
         },
-        tools: vec![ToolSpec {
-            name: "weather".into(),
-            description: "".into(),
-            input_schema: "{}".into(),
-        }],
+        tools: vec![ToolSpec::new("weather", "", "{}")],
         ..turn(n, team(agent("lead"), []))
     }
 }

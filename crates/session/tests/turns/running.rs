@@ -102,10 +102,7 @@ fn a_lead_that_fails_ends_the_turn() {
 fn another_attempt_waits_and_an_early_tick_requests_a_new_wake() {
     let mut shell = Shell::with(2);
     let first = shell.dispatch(turn(0, team(retried("lead"), []))).remove(0);
-    let step = Step::Named {
-        name: "look".into(),
-        result: "1".into(),
-    };
+    let step = Step::named("look", "1");
     for _ in 0..2 {
         shell.step(&first, step.clone());
     }
@@ -335,10 +332,7 @@ fn late_output_of_a_cancelled_run_is_kept_once_and_not_delivered() {
     };
     shell.feed(step(Step::Model(reply.clone()))).unwrap();
     let (name, result): (Arc<str>, Arc<str>) = ("report".into(), "{}".into());
-    let report = Step::Named {
-        name: name.clone(),
-        result: result.clone(),
-    };
+    let report = Step::named(name.clone(), result.clone());
     shell.feed(step(report)).unwrap();
     shell.feed(step(Step::Tools(Vec::new()))).unwrap();
     for _ in 0..2 {

@@ -413,12 +413,7 @@ pub fn finished(text: &str, calls: Vec<ToolCall>, usage: Usage) -> AttemptEnd {
 }
 
 pub fn key(name: &str, request: &str) -> RequestKey {
-    RequestKey {
-        name: name.into(),
-        request: Digest::of_bytes(request.as_bytes()),
-        client_message_id: None,
-        client_parts: None,
-    }
+    RequestKey::new(name, Digest::of_bytes(request.as_bytes()))
 }
 
 /// Appends a message to `main`.

@@ -296,12 +296,7 @@ fn fact(start: &Start) -> StartFact {
 /// The key of the turn of a start. The key alone identifies the turn: the settings of its task may have
 /// changed before a retry.
 pub(super) fn request_key(start: &Start) -> RequestKey {
-    RequestKey {
-        name: start.key.clone(),
-        request: Digest::of_bytes(start.key.as_bytes()),
-        client_message_id: None,
-        client_parts: None,
-    }
+    RequestKey::new(start.key.clone(), Digest::of_bytes(start.key.as_bytes()))
 }
 
 fn new_turn(cause: &Cause<'_>) -> Result<NewTurn, Error> {

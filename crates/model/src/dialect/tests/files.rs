@@ -188,12 +188,7 @@ fn equal_content_is_equal_bytes_and_other_content_another_snapshot() {
         chat.freeze().id()
     };
     assert_ne!(with("one"), with("two"));
-    let note = Part::Attachment {
-        filename: "a.png".into(),
-        mime: "image/png".into(),
-        size_bytes: 3,
-        content: None,
-    };
+    let note = Part::attachment("a.png", "image/png", 3, None);
     let note = Chat::new(1).user(vec![note]);
     assert_ne!(with("one"), note.freeze().id());
 }

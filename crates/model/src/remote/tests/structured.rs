@@ -18,11 +18,7 @@ const SCHEMA: &str =
 async fn asked(script: Script) -> (FakeProvider, Arc<Remote<crate::client::Client>>, Request) {
     let provider = FakeProvider::play(script).await;
     let remote = over_http(MODEL, Dialect::Anthropic, Kind::Anthropic, &provider.url());
-    let recall = ToolSpec {
-        name: "recall".into(),
-        description: "finds messages".into(),
-        input_schema: r#"{"type":"object"}"#.into(),
-    };
+    let recall = ToolSpec::new("recall", "finds messages", r#"{"type":"object"}"#);
     let chat = Chat::new(1).say(Role::User, "Two of the nine parts are late.");
     let request = Request {
         group: Group::Shared,

@@ -134,12 +134,7 @@ fn data_is_wrapped_and_stays_data() {
             Role::User,
             vec![
                 unisono_context::Part::text("See the file."),
-                unisono_context::Part::Attachment {
-                    filename: "plan.pdf".into(),
-                    mime: "application/pdf".into(),
-                    size_bytes: 9,
-                    content: None,
-                },
+                unisono_context::Part::attachment("plan.pdf", "application/pdf", 9, None),
             ],
         )
         .add(

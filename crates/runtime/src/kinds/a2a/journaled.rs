@@ -103,10 +103,7 @@ mod tests {
     fn the_steps_determine_the_state_of_a_message() {
         let steps = |names: &[(&str, &str)]| -> Vec<Arc<Step>> {
             let steps = names.iter();
-            let steps = steps.map(|(name, result)| Step::Named {
-                name: (*name).into(),
-                result: (*result).into(),
-            });
+            let steps = steps.map(|(name, result)| Step::named(*name, *result));
             steps.map(Arc::new).collect()
         };
         let begun = |url: Option<&str>| {

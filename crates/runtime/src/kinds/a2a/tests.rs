@@ -280,12 +280,7 @@ async fn a_task_is_not_followed_at_another_address() {
     let (remote, mut first) = (server.remote(), attempt(&server.remote()));
     // A task of an earlier program, which journaled no address, is followed.
     let done = Server::start(plain, answering(0)).await;
-    let named = |name: &str, result: &str| {
-        Arc::new(Step::Named {
-            name: name.into(),
-            result: result.into(),
-        })
-    };
+    let named = |name: &str, result: &str| Arc::new(Step::named(name, result));
     first.steps = vec![
         named("a2a.sending.1", "\"m\""),
         named("a2a.begun.1", "{\"task\":\"t1\"}"),

@@ -142,10 +142,7 @@ mod tests {
             (more("acp.over.1", "\"no\""), NextAction::Prompt(2), NextAction::Prompt(2)),
         };
         let steps = |rows: &[(&str, &str)]| -> Vec<Arc<Step>> {
-            let named = |(name, result): &(&str, &str)| Step::Named {
-                name: (*name).into(),
-                result: (*result).into(),
-            };
+            let named = |(name, result): &(&str, &str)| Step::named(*name, *result);
             rows.iter().map(named).map(Arc::new).collect()
         };
         for (names, once, again) in rows {

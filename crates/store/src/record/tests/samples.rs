@@ -163,12 +163,7 @@ fn session_facts() -> Samples {
         "posted": Fact::Posted {
             branch: "main".into(),
             message: message(),
-            key: Some(RequestKey {
-                name: "irc-4711".into(),
-                request: Digest::of_bytes(b"{}"),
-                client_message_id: None,
-                client_parts: None,
-            }),
+            key: Some(RequestKey::new("irc-4711", Digest::of_bytes(b"{}"))),
         },
         "call_cap_set": Fact::CallCapSet { calls: 64 },
         "counted": Fact::Counted {

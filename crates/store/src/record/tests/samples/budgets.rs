@@ -30,12 +30,7 @@ pub(super) fn facts() -> Samples {
         limit_ms: Some(600_000),
         ..TurnCaps::default()
     };
-    let key = RequestKey {
-        name: "9f1c-order-17".into(),
-        request: Digest::of_bytes(b"{}"),
-        client_message_id: None,
-        client_parts: None,
-    };
+    let key = RequestKey::new("9f1c-order-17", Digest::of_bytes(b"{}"));
     let of_message = RequestKey {
         client_message_id: Some("m-17".into()),
         ..key.clone()

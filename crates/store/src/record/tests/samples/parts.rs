@@ -14,12 +14,7 @@ pub(super) fn message() -> NewMessage {
             Part::text("See the file."),
             Part::tool_call("c1", "read", "{}"),
             Part::tool_result("c1", "", true),
-            Part::Attachment {
-                filename: "a.png".into(),
-                mime: "image/png".into(),
-                size_bytes: 70_000,
-                content: None,
-            },
+            Part::attachment("a.png", "image/png", 70_000, None),
         ],
         author: Some(AgentId::new("scout")),
         at: Timestamp(1_735_689_600_000),
@@ -173,11 +168,11 @@ pub(super) fn accepted_with(
         safety: Ppm(50_000),
         lead: DIGEST,
         delegates: vec![(DIGEST, Some("Look for flaws.".into())), (DIGEST, None)],
-        tools: vec![ToolSpec {
-            name: "recall".into(),
-            description: "reads a message".into(),
-            input_schema: "{\"type\":\"object\"}".into(),
-        }],
+        tools: vec![ToolSpec::new(
+            "recall",
+            "reads a message",
+            "{\"type\":\"object\"}",
+        )],
         available: vec![DIGEST],
         calibrations: vec![Calibration {
             model: "anthropic/claude-sonnet-4-5".into(),

@@ -54,10 +54,7 @@ pub(super) fn facts() -> Samples {
         replaced: 6,
         text: "assistant #1 Three orders are late.".into(),
     };
-    let named = run::Step::Named {
-        name: "fetch".into(),
-        result: "[1]".into(),
-    };
+    let named = run::Step::named("fetch", "[1]");
     let stepped = |step| Fact::RunStepped {
         run: RUN,
         step: Arc::new(step),
