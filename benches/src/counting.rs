@@ -59,12 +59,7 @@ impl Beside {
         let start = Instant::now();
         for one in appended {
             let payloads = one.payloads.iter().map(|bytes| vec![7; *bytes]);
-            let append = Append {
-                session: Beside::SESSION,
-                epoch: self.epoch,
-                expected_seq: self.last,
-                payloads: payloads.collect(),
-            };
+            let append = Append::new(Beside::SESSION, self.epoch, self.last, payloads.collect());
             let appended = self.engine.append(append).await;
             self.last = appended.expect("nobody else writes to it");
         }

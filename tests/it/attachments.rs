@@ -156,12 +156,7 @@ async fn an_image_that_is_damaged_fails_the_turn_with_its_reason() {
         .await
         .expect("deleted");
     let claim = engine.claim(content).await.expect("claimed");
-    let append = Append {
-        session: content,
-        epoch: claim.epoch,
-        expected_seq: 0,
-        payloads: vec![b"\x01other bytes".to_vec()],
-    };
+    let append = Append::new(content, claim.epoch, 0, vec![b"\x01other bytes".to_vec()]);
     engine.append(append).await.expect("written");
     let turn = new_turn();
     let accepted = created.accept(plan.turn(turn, "How many cats?")).await;

@@ -223,14 +223,9 @@ async fn fill(dir: &Path) {
             let session = SessionId::from_u128(n as u128);
             let payloads = vec![vec![n as u8; EVENT_BYTES]];
             group.push(tokio::spawn(async move {
-                disk.append(Append {
-                    session,
-                    epoch,
-                    expected_seq: seq,
-                    payloads,
-                })
-                .await
-                .unwrap()
+                disk.append(Append::new(session, epoch, seq, payloads))
+                    .await
+                    .unwrap()
             }));
         }
         for append in group {

@@ -272,12 +272,7 @@ async fn store(
         Item::Events { session, payloads } => {
             moved.events += payloads.len() as u64;
             engine
-                .append(Append {
-                    session,
-                    epoch,
-                    expected_seq: last_seq,
-                    payloads,
-                })
+                .append(Append::new(session, epoch, last_seq, payloads))
                 .await
         }
         Item::Checkpoint {

@@ -223,12 +223,7 @@ impl Audit {
             let seq = segment.last + 1 + payloads.len() as u64;
             payloads.push(record::encode_entry(entry, segment.journal, seq)?);
         }
-        let append = Append {
-            session: segment.journal,
-            epoch: segment.epoch,
-            expected_seq: segment.last,
-            payloads,
-        };
+        let append = Append::new(segment.journal, segment.epoch, segment.last, payloads);
         match self.journal.engine().append(append).await {
             Ok(last) => {
                 self.newest = Some(Segment { last, ..segment });

@@ -173,12 +173,7 @@ async fn put_once(
         payloads.push(note(session, true, journal, seq)?);
     }
     let claim = grants::join(engine, journal).await?;
-    let append = Append {
-        session: journal,
-        epoch: claim.epoch,
-        expected_seq: 0,
-        payloads,
-    };
+    let append = Append::new(journal, claim.epoch, 0, payloads);
     engine.append(append).await.map(drop)
 }
 
@@ -198,12 +193,7 @@ async fn name(
         None => note(LAST, false, journal, last_seq + 1)?,
     };
     let claim = grants::join(engine, journal).await?;
-    let append = Append {
-        session: journal,
-        epoch: claim.epoch,
-        expected_seq: last_seq,
-        payloads: vec![payload],
-    };
+    let append = Append::new(journal, claim.epoch, last_seq, vec![payload]);
     engine.append(append).await.map(drop)
 }
 

@@ -59,14 +59,19 @@ pub struct Append {
 }
 
 impl Append {
-    /// Appends one event after the last one of a session that was just claimed.
-    pub(crate) fn to(session: SessionId, claim: Claim, payload: Vec<u8>) -> Self {
+    /// Appends these events after the one with this number.
+    pub fn new(session: SessionId, epoch: u64, expected_seq: u64, payloads: Vec<Vec<u8>>) -> Self {
         Self {
             session,
-            epoch: claim.epoch,
-            expected_seq: claim.last_seq,
-            payloads: vec![payload],
+            epoch,
+            expected_seq,
+            payloads,
         }
+    }
+
+    /// Appends one event after the last one of a session that was just claimed.
+    pub(crate) fn to(session: SessionId, claim: Claim, payload: Vec<u8>) -> Self {
+        Self::new(session, claim.epoch, claim.last_seq, vec![payload])
     }
 }
 

@@ -132,12 +132,7 @@ impl Grants {
                 *self.epoch.insert(claim.epoch)
             }
         };
-        let append = Append {
-            session: ID,
-            epoch,
-            expected_seq: self.last,
-            payloads: vec![encode(grants, self.last + 1)?],
-        };
+        let append = Append::new(ID, epoch, self.last, vec![encode(grants, self.last + 1)?]);
         match self.journal.engine().append(append).await {
             Ok(last) => {
                 self.last = last;

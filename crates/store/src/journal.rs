@@ -437,12 +437,12 @@ impl Parts<'_> {
             payloads.push(payload);
             self.events = rest;
         }
-        Ok(Append {
-            session: self.session,
-            epoch: self.epoch,
+        Ok(Append::new(
+            self.session,
+            self.epoch,
             expected_seq,
             payloads,
-        })
+        ))
     }
 }
 

@@ -176,12 +176,7 @@ pub(crate) async fn merge(engine: &dyn Engine, theirs: &[Vec<u8>]) -> Result<u64
         if payloads.is_empty() {
             return Ok(skipped);
         }
-        let appended = engine.append(Append {
-            session: ID,
-            epoch: claim.epoch,
-            expected_seq: claim.last_seq,
-            payloads,
-        });
+        let appended = engine.append(Append::new(ID, claim.epoch, claim.last_seq, payloads));
         match appended.await {
             Ok(_) => return Ok(skipped),
             Err(Error::Fenced { .. } | Error::Conflict { .. }) if tries > 1 => tries -= 1,

@@ -214,12 +214,7 @@ async fn the_last_event_says_whether_turns_are_open(journal: Subject) {
     // An older version did not record it, and neither does an event that had others after it.
     let events = journal.engine().read(A.into(), 3, 1).await.unwrap();
     let payload = events.into_iter().next().unwrap().payload;
-    let cut = Append {
-        session: A.into(),
-        epoch: claim.epoch,
-        expected_seq: 4,
-        payloads: vec![payload],
-    };
+    let cut = Append::new(A.into(), claim.epoch, 4, vec![payload]);
     journal.engine().append(cut).await.unwrap();
     assert_eq!(open().await, None);
 }

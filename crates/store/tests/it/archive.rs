@@ -5,7 +5,9 @@ use std::fs;
 use std::path::Path;
 
 use unisono_store::archive::{ArchiveCounts, export, import};
-use unisono_store::{Checkpoint, DELETED_USAGE, Deletion, Disk, Engine, Error, Memory, SessionId};
+use unisono_store::{
+    Append, Checkpoint, DELETED_USAGE, Deletion, Disk, Engine, Error, Memory, SessionId,
+};
 
 use crate::child::payload;
 
@@ -19,7 +21,7 @@ async fn fill(engine: &dyn Engine) {
             .map(|seq| payload(session, seq))
             .collect();
         engine
-            .append(crate::append(id, epoch, 0, payloads))
+            .append(Append::new(id, epoch, 0, payloads))
             .await
             .unwrap();
     }
@@ -118,7 +120,7 @@ async fn bury(engine: &dyn Engine, session: u128, left: &[u8]) {
 
 async fn append(engine: &dyn Engine, session: SessionId, payload: &[u8]) {
     let epoch = engine.claim(session).await.unwrap().epoch;
-    let append = crate::append(session, epoch, 0, vec![payload.to_vec()]);
+    let append = Append::new(session, epoch, 0, vec![payload.to_vec()]);
     engine.append(append).await.unwrap();
 }
 
@@ -179,7 +181,7 @@ async fn a_damaged_archive_stores_nothing() {
         memory.claim(id).await.unwrap();
         let payloads = vec![b"one".to_vec(), b"two".to_vec()];
         memory
-            .append(crate::append(id, 1, 0, payloads))
+            .append(Append::new(id, 1, 0, payloads))
             .await
             .unwrap();
     }

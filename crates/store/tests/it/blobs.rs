@@ -7,7 +7,7 @@ use unisono_context::attachment::{Content, DocumentText, Extent, LoadedBytes};
 use unisono_context::message::{NewMessage, Part, Role};
 use unisono_context::{Digest, MessageId, SessionId, Timestamp, Tokens};
 use unisono_session::{Event, Fact};
-use unisono_store::{Disk, Journal, Memory, archive, check};
+use unisono_store::{Append, Disk, Journal, Memory, archive, check};
 
 const HOUR_MS: u64 = 3_600_000;
 
@@ -198,7 +198,7 @@ async fn other_bytes_are_never_returned() {
         .await
         .unwrap();
     let claim = engine.claim(info.session).await.unwrap();
-    let append = crate::append(info.session, claim.epoch, 0, vec![b"\x01wrong".to_vec()]);
+    let append = Append::new(info.session, claim.epoch, 0, vec![b"\x01wrong".to_vec()]);
     engine.append(append).await.unwrap();
     drop(content);
     let error = journal.blob(digest).await.unwrap_err().to_string();

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
-use unisono_store::{Checkpoint, Disk, Engine, Event, SessionId};
+use unisono_store::{Append, Checkpoint, Disk, Engine, Event, SessionId};
 
 const STORE: &str = "UNISONO_TEST_STORE";
 const SESSIONS: &str = "UNISONO_TEST_SESSIONS";
@@ -213,7 +213,7 @@ async fn write(disk: Arc<Disk>, session: u128) -> Result<(), unisono_store::Erro
             .map(|seq| payload(session, seq))
             .collect();
         seq = disk
-            .append(crate::append(id, claim.epoch, seq, payloads))
+            .append(Append::new(id, claim.epoch, seq, payloads))
             .await?;
         say(&format!("ack {session} {seq};"));
         if seq.is_multiple_of(5) {

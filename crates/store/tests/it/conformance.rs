@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use unisono_store::{
-    Checkpoint, Claim, DELETED_USAGE, Deletion, Disk, Engine, Error, Event, Health,
+    Append, Checkpoint, Claim, DELETED_USAGE, Deletion, Disk, Engine, Error, Event, Health,
     MAX_PAYLOAD_BYTES, Memory, SessionId,
 };
 
@@ -104,7 +104,7 @@ async fn append(
 ) -> Result<u64, Error> {
     let payloads = payloads.iter().map(|payload| payload.to_vec()).collect();
     engine
-        .append(crate::append(session, epoch, expected_seq, payloads))
+        .append(Append::new(session, epoch, expected_seq, payloads))
         .await
 }
 
@@ -269,7 +269,7 @@ async fn large_payloads_come_back(engine: Subject) {
         .map(|&size| (0..size).map(|i: usize| (i * 7 + i / 251) as u8).collect())
         .collect();
     engine
-        .append(crate::append(A, 1, 0, payloads.clone()))
+        .append(Append::new(A, 1, 0, payloads.clone()))
         .await
         .unwrap();
     let read: Vec<_> = engine
@@ -295,7 +295,7 @@ async fn too_large_a_payload_is_refused(engine: Subject) {
     claim(&*engine, A).await;
     let large = || vec![0; MAX_PAYLOAD_BYTES + 1];
     let error = engine
-        .append(crate::append(A, 1, 0, vec![large()]))
+        .append(Append::new(A, 1, 0, vec![large()]))
         .await
         .unwrap_err();
     assert!(

@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use unisono_store::{
-    Checkpoint, Deletion, Disk, Engine, Error, LostData, Record, Salvage, SessionId,
+    Append, Checkpoint, Deletion, Disk, Engine, Error, LostData, Record, Salvage, SessionId,
 };
 
 use crate::child::{self, Acked};
@@ -42,7 +42,7 @@ async fn original(lives: u64, sessions: u128) -> Original {
             let id = SessionId::from_u128(session);
             let claim = disk.claim(id).await.unwrap();
             for seq in claim.last_seq + 1..=life * 20 {
-                let append = crate::append(id, claim.epoch, seq - 1, vec![payload(session, seq)]);
+                let append = Append::new(id, claim.epoch, seq - 1, vec![payload(session, seq)]);
                 acked.insert(session, disk.append(append).await.unwrap());
             }
             let checkpoint = Checkpoint {
@@ -300,7 +300,7 @@ async fn what_is_damaged_is_kept() {
     );
     let id = SessionId::from_u128(1);
     let claim = opened.disk.claim(id).await.unwrap();
-    let append = crate::append(id, claim.epoch, claim.last_seq, vec![b"on".to_vec()]);
+    let append = Append::new(id, claim.epoch, claim.last_seq, vec![b"on".to_vec()]);
     opened.disk.append(append).await.unwrap();
     opened.disk.close().await.unwrap();
     drop(opened.disk);

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use unisono_store::{
-    Checkpoint, Deletion, Disk, Engine, Error, Journal, Memory, ReadOnlyDisk, SessionId, archive,
-    doctor, repair, vacuum,
+    Append, Checkpoint, Deletion, Disk, Engine, Error, Journal, Memory, ReadOnlyDisk, SessionId,
+    archive, doctor, repair, vacuum,
 };
 
 use crate::child::{self, payload};
@@ -60,7 +60,7 @@ async fn a_closed_store_opens_again_while_somebody_holds_it() {
         let disk = Arc::new(Disk::open(dir.path()).unwrap().disk);
         let journal = Journal::new(Arc::clone(&disk) as Arc<dyn Engine>);
         let epoch = disk.claim(session).await.unwrap().epoch;
-        let append = |seq| crate::append(session, epoch, seq, vec![payload(1, seq + 1)]);
+        let append = |seq| Append::new(session, epoch, seq, vec![payload(1, seq + 1)]);
         disk.append(append(life)).await.unwrap();
         let reading: Vec<_> = (0..16)
             .map(|_| {
@@ -247,7 +247,7 @@ async fn internal_journals_are_not_counted_as_sessions() {
     for id in [1, u128::MAX - 9] {
         let session = SessionId::from_u128(id);
         let epoch = disk.claim(session).await.unwrap().epoch;
-        disk.append(crate::append(session, epoch, 0, vec![payload(id, 1)]))
+        disk.append(Append::new(session, epoch, 0, vec![payload(id, 1)]))
             .await
             .unwrap();
     }
@@ -273,7 +273,7 @@ async fn a_vacuum_reclaims_space() {
                 payload(session.0.as_u128(), seq + 1),
                 vec![7; 200_000 * usize::from(session == deleted)],
             ];
-            disk.append(crate::append(session, epoch, seq * 2, payloads))
+            disk.append(Append::new(session, epoch, seq * 2, payloads))
                 .await
                 .unwrap();
             let state = payload(9, seq * 37);
@@ -309,7 +309,7 @@ async fn a_vacuum_reclaims_space() {
     assert!(before == after);
     assert_eq!(disk.session(deleted).await.unwrap(), None);
     let claim = disk.claim(kept).await.unwrap();
-    disk.append(crate::append(kept, claim.epoch, 120, vec![vec![1]]))
+    disk.append(Append::new(kept, claim.epoch, 120, vec![vec![1]]))
         .await
         .unwrap();
 }
@@ -321,7 +321,7 @@ async fn a_cut_swap_is_finished_or_undone() {
     let disk = Disk::open(dir.path()).unwrap().disk;
     let session = SessionId::from_u128(1);
     let epoch = disk.claim(session).await.unwrap().epoch;
-    disk.append(crate::append(session, epoch, 0, vec![vec![1]]))
+    disk.append(Append::new(session, epoch, 0, vec![vec![1]]))
         .await
         .unwrap();
     disk.close().await.unwrap();
@@ -374,7 +374,7 @@ async fn a_store_is_its_owners_alone() {
     assert_eq!(opened.narrowed, 0, "a new one was never open to anybody");
     let disk = opened.disk;
     let epoch = disk.claim(session).await.unwrap().epoch;
-    let append = crate::append(session, epoch, 0, vec![payload(1, 37)]);
+    let append = Append::new(session, epoch, 0, vec![payload(1, 37)]);
     disk.append(append).await.unwrap();
     assert_eq!(open_to_others(place.path()), [""; 0]);
     disk.close().await.unwrap();

@@ -9,8 +9,8 @@ use std::process::Command;
 use std::sync::Arc;
 
 use unisono_store::{
-    Checkpoint, Claim, Deletion, Disk, Engine, Error, Health, Memory, ReadOnlyDisk, SessionId,
-    archive,
+    Append, Checkpoint, Claim, Deletion, Disk, Engine, Error, Health, Memory, ReadOnlyDisk,
+    SessionId, archive,
 };
 
 use crate::child::{Acked, payload, verify};
@@ -100,7 +100,7 @@ impl Writer {
                 let n = session.0.as_u128();
                 let seqs = claim.last_seq + 1..=claim.last_seq + 8;
                 let payloads = seqs.map(|seq| payload(n, seq)).collect();
-                let append = crate::append(*session, claim.epoch, claim.last_seq, payloads);
+                let append = Append::new(*session, claim.epoch, claim.last_seq, payloads);
                 claim.last_seq = self.disk.append(append).await?;
                 self.acked.insert(n, claim.last_seq);
             }
@@ -187,7 +187,7 @@ fn inside_closed() {
         writer.write(40).await.unwrap();
         let gone = SessionId::from_u128(99);
         let epoch = writer.disk.claim(gone).await.unwrap().epoch;
-        let append = crate::append(gone, epoch, 0, vec![b"deleted".to_vec()]);
+        let append = Append::new(gone, epoch, 0, vec![b"deleted".to_vec()]);
         writer.disk.append(append).await.unwrap();
         assert!(
             writer

@@ -41,18 +41,3 @@ mod schemas;
 #[cfg(feature = "postgres")]
 mod sharing;
 mod shim;
-
-/// Events that follow the last known one of a session.
-fn append(
-    session: unisono_store::SessionId,
-    epoch: u64,
-    expected_seq: u64,
-    payloads: Vec<Vec<u8>>,
-) -> unisono_store::Append {
-    unisono_store::Append {
-        session,
-        epoch,
-        expected_seq,
-        payloads,
-    }
-}

@@ -44,7 +44,7 @@ pub(crate) fn cluster(engine: &Postgres) -> &dyn Cluster {
 }
 
 pub(crate) fn append(epoch: u64, expected_seq: u64) -> Append {
-    crate::append(A, epoch, expected_seq, vec![b"said".to_vec()])
+    Append::new(A, epoch, expected_seq, vec![b"said".to_vec()])
 }
 
 /// Announces an address: claims wait for a program without one.

@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use unisono_store::{Disk, Engine, SessionId};
+use unisono_store::{Append, Disk, Engine, SessionId};
 
 const ASKED: &str = "UNISONO_TEST_MEMORY";
 const EVENT_BYTES: usize = 256 << 10;
@@ -40,7 +40,7 @@ async fn inside() {
     let claim = disk.claim(session).await.unwrap();
     for seq in (0..EVENTS).step_by(AT_ONCE as usize) {
         let payloads = (seq..seq + AT_ONCE).map(incompressible).collect();
-        let append = crate::append(session, claim.epoch, seq, payloads);
+        let append = Append::new(session, claim.epoch, seq, payloads);
         disk.append(append).await.unwrap();
     }
     let deadline = Instant::now() + Duration::from_secs(60);

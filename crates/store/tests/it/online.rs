@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use unisono_store::{
-    Checkpoint, Deletion, Disk, Engine, Error, SessionId, acknowledge_losses, losses,
+    Append, Checkpoint, Deletion, Disk, Engine, Error, SessionId, acknowledge_losses, losses,
 };
 
 use crate::child::{self, Acked, payload, verify};
@@ -20,7 +20,7 @@ async fn append(
     epoch: u64,
     payloads: Vec<Vec<u8>>,
 ) -> u64 {
-    let append = crate::append(session, epoch, seq, payloads);
+    let append = Append::new(session, epoch, seq, payloads);
     disk.append(append).await.unwrap()
 }
 

@@ -75,7 +75,7 @@ pub(crate) async fn restart(server: &Arc<Server>) {
 }
 
 fn append(epoch: u64, expected_seq: u64, payload: &[u8]) -> Append {
-    crate::append(A, epoch, expected_seq, vec![payload.to_vec()])
+    Append::new(A, epoch, expected_seq, vec![payload.to_vec()])
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -133,7 +133,7 @@ async fn what_was_acknowledged_outlives_a_crash_of_the_server_and_is_there_once(
             let mut acknowledged = 0;
             for seq in 0..200_u64 {
                 let append =
-                    crate::append(session, claim.epoch, seq, vec![seq.to_be_bytes().to_vec()]);
+                    Append::new(session, claim.epoch, seq, vec![seq.to_be_bytes().to_vec()]);
                 match engine.append(append).await {
                     Ok(last) => acknowledged = last,
                     Err(Error::Unreachable { .. }) => break,
@@ -916,7 +916,7 @@ async fn an_archive_of_a_directory_becomes_the_same_journals_and_back() {
         let payloads = (0..n as u8 * 3)
             .map(|byte| vec![byte; 40_000 * n as usize])
             .collect();
-        let append = crate::append(session, claim.epoch, 0, payloads);
+        let append = Append::new(session, claim.epoch, 0, payloads);
         disk.append(append).await.unwrap();
     }
     disk.delete_session(Deletion::of_session(SessionId::from_u128(3)))

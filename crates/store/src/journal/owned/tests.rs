@@ -124,12 +124,7 @@ async fn a_session_whose_first_event_was_under_way_is_listed_when_it_is_there() 
     // It was appended without a note, as if that had been before the first list.
     let event = created(id(1), Some("ada"));
     let payload = crate::record::encode(&event, crate::record::OpenTurns::from_count(0)).unwrap();
-    let append = Append {
-        session: id(1).into(),
-        epoch,
-        expected_seq: 0,
-        payloads: vec![payload],
-    };
+    let append = Append::new(id(1).into(), epoch, 0, vec![payload]);
     journal.engine().append(append).await.unwrap();
     assert_eq!(listed(&ada).await, [id(1)]);
 }
