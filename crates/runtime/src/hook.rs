@@ -343,6 +343,7 @@ mod tests {
     use unisono_session::tool::HookEvent;
 
     use super::*;
+    use crate::agent::fixture::sh;
 
     fn job(event: HookEvent, subject: HookSubject) -> HookJob {
         let turn = TurnId::from_u128(2);
@@ -488,9 +489,7 @@ mod tests {
             target: HookTarget::Program(Command {
                 program: program.into(),
                 args: args.iter().map(|arg| (*arg).into()).collect(),
-                env: BTreeMap::new(),
-                cwd: None,
-                env_pass: Vec::new(),
+                ..sh("")
             }),
             timeout: Duration::from_millis(300),
         };

@@ -23,6 +23,22 @@ fn read_all(places: &[PathBuf]) -> (Skills, Vec<String>) {
     (skills, found.iter().map(ToString::to_string).collect())
 }
 
+/// The same for places with one fault.
+fn read_wrong(places: &[PathBuf]) -> (Skills, String) {
+    let (skills, mut wrong) = read_all(places);
+    assert_eq!(wrong.len(), 1, "{wrong:?}");
+    (skills, wrong.remove(0))
+}
+
+fn descriptions(skills: &Skills) -> Vec<&str> {
+    skills.iter().map(|skill| &*skill.description).collect()
+}
+
+fn make_pipe(at: PathBuf) {
+    let made = std::process::Command::new("mkfifo").arg(at).status();
+    assert!(made.unwrap().success());
+}
+
 #[test]
 fn the_first_of_a_name_counts_and_the_list_is_sorted() {
     let (_place, places) = place(&[
@@ -33,11 +49,8 @@ fn the_first_of_a_name_counts_and_the_list_is_sorted() {
         ("others/c/SKILL.md", &skill("c", ">\n  Of the\n  person.")),
         ("skills/notes/README.md", "no skill"),
     ]);
-    let (skills, wrong) = read_all(&places);
     // The copy of `a1` is no fault.
-    let [wrong] = &wrong[..] else {
-        panic!("{wrong:?}");
-    };
+    let (skills, wrong) = read_wrong(&places);
     let words = [
         "others/b-two/SKILL.md: warning",
         "skills/b-two/SKILL.md has the same name",
@@ -82,11 +95,8 @@ fn a_wrong_skill_is_left_out_with_a_reason() {
     ];
     for (folder, text, reason) in table {
         let (_place, places) = place(&[(&format!("skills/{folder}/SKILL.md"), text)]);
-        let (skills, wrong) = read_all(&places);
+        let (skills, wrong) = read_wrong(&places);
         assert!(skills.is_empty(), "{folder}");
-        let [wrong] = &wrong[..] else {
-            panic!("{folder}: {wrong:?}");
-        };
         assert!(wrong.contains(reason), "{folder}: {wrong}");
     }
 }
@@ -111,13 +121,10 @@ fn front_matter_that_is_not_yaml_is_read_line_by_line() {
     let text = "---\r\nname: colon\r\ndescription: Use this when: the user asks\r\n  for PDFs\r\n\
                 metadata:\r\n  a: b\r\n---\r\nDo it: now.\r\n";
     let (_place, places) = place(&[("skills/colon/SKILL.md", text)]);
-    let (skills, wrong) = read_all(&places);
-    let all: Vec<&str> = skills.iter().map(|skill| &*skill.description).collect();
-    assert_eq!(all, ["Use this when: the user asks for PDFs"]);
+    let (skills, wrong) = read_wrong(&places);
+    let expected = ["Use this when: the user asks for PDFs"];
+    assert_eq!(descriptions(&skills), expected);
     assert_eq!(skills.instructions("colon").unwrap(), "Do it: now.");
-    let [wrong] = &wrong[..] else {
-        panic!("{wrong:?}");
-    };
     assert!(
         wrong.contains("is not YAML") && wrong.contains("line by line"),
         "{wrong}"
@@ -132,8 +139,7 @@ fn a_mark_line_ends_and_keys_of_other_programs_change_nothing() {
     let (_place, places) = place(&[("skills/pdf/SKILL.md", text)]);
     let (skills, wrong) = read_all(&places);
     assert!(wrong.is_empty(), "{wrong:?}");
-    let all: Vec<&str> = skills.iter().map(|skill| &*skill.description).collect();
-    assert_eq!(all, ["Forms."]);
+    assert_eq!(descriptions(&skills), ["Forms."]);
     assert_eq!(skills.instructions("pdf").unwrap(), "Do it.");
 }
 
@@ -146,10 +152,7 @@ fn a_skill_is_in_its_folder_and_no_pipe() {
     ]);
     let at = |name: &str| place.path().join(name);
     std::os::unix::fs::symlink(at("elsewhere/SKILL.md"), at("skills/linked/SKILL.md")).unwrap();
-    let made = std::process::Command::new("mkfifo")
-        .arg(at("skills/whole/pipe"))
-        .status();
-    assert!(made.unwrap().success());
+    make_pipe(at("skills/whole/pipe"));
     let (skills, wrong) = read_all(&places);
     assert_eq!(skills.names().collect::<Vec<_>>(), ["whole"]);
     assert!(wrong[0].contains("leads out of the folder"), "{wrong:?}");
@@ -172,10 +175,7 @@ fn a_skill_whose_main_file_is_none_is_left_out_with_a_reason() {
     let link = std::os::unix::fs::symlink::<&str, PathBuf>;
     link("nowhere.md", main_file("link")).unwrap();
     link(FILE, main_file("loop")).unwrap();
-    let made = std::process::Command::new("mkfifo")
-        .arg(main_file("pipe"))
-        .status();
-    assert!(made.unwrap().success());
+    make_pipe(main_file("pipe"));
     let (skills, wrong) = read_all(&places);
     assert_eq!(skills.names().collect::<Vec<_>>(), ["whole"]);
     let expected = [
@@ -195,24 +195,16 @@ fn a_skill_whose_main_file_is_none_is_left_out_with_a_reason() {
 #[test]
 fn a_skill_beyond_those_that_are_read_is_named() {
     let name = |at| format!("s{at:03}");
-    let files: Vec<(String, String)> = (0..=MAX_SKILLS)
-        .map(|at| {
-            (
-                format!("skills/{}/SKILL.md", name(at)),
-                skill(&name(at), "D."),
-            )
-        })
-        .collect();
+    let path = |at| format!("skills/{}/SKILL.md", name(at));
+    let files = (0..=MAX_SKILLS).map(|at| (path(at), skill(&name(at), "D.")));
+    let files: Vec<(String, String)> = files.collect();
     let files: Vec<(&str, &str)> = files
         .iter()
         .map(|(path, text)| (&**path, &**text))
         .collect();
     let (_place, places) = place(&files);
-    let (skills, wrong) = read_all(&places);
+    let (skills, wrong) = read_wrong(&places);
     assert_eq!(skills.iter().len(), MAX_SKILLS);
-    let [wrong] = &wrong[..] else {
-        panic!("{wrong:?}");
-    };
     assert!(
         wrong.contains("s256") && wrong.contains("256 are read"),
         "{wrong}"

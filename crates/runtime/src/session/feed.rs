@@ -340,6 +340,11 @@ mod tests {
         runs
     }
 
+    fn event(fact: Fact) -> Event {
+        let at = Timestamp(0);
+        Event { at, fact }
+    }
+
     fn events(numbers: std::ops::RangeInclusive<u64>) -> Vec<Event> {
         let seal = |n| Event {
             at: Timestamp(n),
@@ -401,16 +406,13 @@ mod tests {
             feed.publish_text(run, "Hel");
         }
         assert_eq!(sorted_runs(&feed), runs);
-        let retried = Event {
-            at: Timestamp(0),
-            fact: Fact::RunRetried {
-                run: runs[0],
-                attempt: 2,
-                not_before: Timestamp(0),
-                reason: "the stream broke".into(),
-            },
+        let retried = Fact::RunRetried {
+            run: runs[0],
+            attempt: 2,
+            not_before: Timestamp(0),
+            reason: "the stream broke".into(),
         };
-        feed.publish(1, &[retried]);
+        feed.publish(1, &[event(retried)]);
         assert_eq!(sorted_runs(&feed), [runs[1]]);
     }
 
@@ -418,12 +420,9 @@ mod tests {
     fn the_text_of_a_reply_is_kept_until_a_reply_is_complete() {
         let (feed, run) = (Feed::new(), RunId::from_u128(1));
         let text = || feed.incomplete_text(run);
-        let stepped = |step| Event {
-            at: Timestamp(0),
-            fact: Fact::RunStepped {
-                run,
-                step: Arc::new(step),
-            },
+        let stepped = |step| {
+            let step = Arc::new(step);
+            event(Fact::RunStepped { run, step })
         };
         assert_eq!(text(), None);
         for piece in ["The move ", "is"] {
@@ -437,13 +436,11 @@ mod tests {
         assert_eq!(begun.texts, vec![(run, Arc::<str>::from(" "))]);
         assert_eq!(text().as_deref(), Some("The move is"), "no text yet");
         feed.publish_text(run, "On");
-        feed.publish(
-            1,
-            &[stepped(Step::Spent(AuxiliaryUsage {
-                usage: Usage::NONE,
-                fallback: None,
-            }))],
-        );
+        let spent = Step::Spent(AuxiliaryUsage {
+            usage: Usage::NONE,
+            fallback: None,
+        });
+        feed.publish(1, &[stepped(spent)]);
         assert_eq!(text().as_deref(), Some(" On"));
         feed.publish(2, &[stepped(Step::Model(Reply::default()))]);
         assert_eq!(text(), None);
@@ -468,15 +465,9 @@ mod tests {
     #[test]
     fn the_text_of_a_cancelled_run_is_kept_for_the_end_of_its_attempt_alone() {
         let (feed, run) = (Feed::new(), RunId::from_u128(1));
-        let event = |fact| Event {
-            at: Timestamp(0),
-            fact,
-        };
         let ended = || {
-            event(Fact::RunEnded {
-                run,
-                ending: Arc::new(Ending::Cancelled),
-            })
+            let ending = Arc::new(Ending::Cancelled);
+            event(Fact::RunEnded { run, ending })
         };
         let text = || feed.incomplete_text(run);
         feed.publish_text(run, "The move ");
