@@ -442,6 +442,13 @@ impl Scenario {
         }
     }
 
+    fn one_turn(messages: Vec<(Option<MessageId>, NewMessage)>, turn: NewTurn) -> Scenario {
+        Scenario {
+            calls: vec![import(messages), Call::Accept(Box::new(turn))],
+            trouble: 0,
+        }
+    }
+
     /// One turn whose lead delegates in two rounds, and whose delegates delegate too.
     pub fn rounds(depth: u32) -> Scenario {
         let mut rng = Rng::new(u64::from(depth));
@@ -465,13 +472,7 @@ impl Scenario {
         // Agents' scripts are derived from their runs.
         let rounds = |turn: &NewTurn| ids::run(turn.id, 0).as_u128() / 3 % 3;
         let mut turns = turns.filter(|turn| rounds(turn) == 2);
-        Scenario {
-            calls: vec![
-                import(messages),
-                Call::Accept(Box::new(turns.next().unwrap())),
-            ],
-            trouble: 0,
-        }
+        Scenario::one_turn(messages, turns.next().unwrap())
     }
 
     /// One turn whose agents call tools, some of them with an approval.
@@ -500,13 +501,7 @@ impl Scenario {
             rounds(0) + rounds(1)
         };
         let mut turns = turns.filter(|turn| calls(turn) == 3);
-        Scenario {
-            calls: vec![
-                import(messages),
-                Call::Accept(Box::new(turns.next().unwrap())),
-            ],
-            trouble: 0,
-        }
+        Scenario::one_turn(messages, turns.next().unwrap())
     }
 
     /// One turn with this number of stages, some of which delegate.
@@ -546,9 +541,6 @@ impl Scenario {
             },
             ..without_time_limits(turn(&mut rng, 0, "main", false))
         };
-        Scenario {
-            calls: vec![import(messages), Call::Accept(Box::new(turn))],
-            trouble: 0,
-        }
+        Scenario::one_turn(messages, turn)
     }
 }

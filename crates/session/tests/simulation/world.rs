@@ -397,12 +397,10 @@ impl World {
             Call::Import(import) => Input::Import(*import),
             // Some requests have a key.
             Call::Accept(turn) if turn.id.as_u128() % 2 == 0 => Input::AcceptKeyed {
-                key: RequestKey {
-                    name: turn.id.to_string().into(),
-                    request: Digest::of_bytes(turn.branch.as_bytes()),
-                    client_message_id: None,
-                    client_parts: None,
-                },
+                key: RequestKey::new(
+                    turn.id.to_string(),
+                    Digest::of_bytes(turn.branch.as_bytes()),
+                ),
                 turn,
             },
             // Others come with preceding messages, if no turn is open on the branch.
