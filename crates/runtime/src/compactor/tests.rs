@@ -78,10 +78,10 @@ impl Stage {
             compaction_deadline: deadline.into(),
             ..Options::default()
         };
-        Stage::of(clients, models.len(), messages, window, options).await
+        Stage::of_options(clients, models.len(), messages, window, options).await
     }
 
-    async fn of(
+    async fn of_options(
         clients: Models,
         summarisers: usize,
         messages: u32,

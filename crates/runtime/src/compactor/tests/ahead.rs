@@ -12,7 +12,7 @@ async fn stage(model: &Scripted, permits: usize) -> Stage {
         compactions: permits,
         ..Options::default()
     };
-    let mut stage = Stage::of(clients, 1, 60, 16_000, options).await;
+    let mut stage = Stage::of_options(clients, 1, 60, 16_000, options).await;
     stage.policy.trigger = Some(Trigger::Tokens(Tokens(2_000)));
     stage
 }

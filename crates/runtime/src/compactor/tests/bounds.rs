@@ -88,7 +88,7 @@ async fn nobody_stands_in_for_a_summariser_and_one_that_fails_rests() {
     };
     let chain = Fallback::new("test/a", shared(&fails)).or("test/b", shared(&works));
     let clients = Models::default().with("test/a", chain);
-    let stage = Stage::of(clients, 1, 60, 16_000, Options::default()).await;
+    let stage = Stage::of_options(clients, 1, 60, 16_000, Options::default()).await;
     let long = "Something else is said here about the matter at hand. ".repeat(90);
     for asked in [1, 2, 3, 3] {
         stage.answer(&long).await;
