@@ -379,6 +379,27 @@ mod tests {
         facts.map(|fact| Event { at, fact }).collect()
     }
 
+    /// A journal with these events, and their state.
+    async fn written(events: &[Event]) -> (Journal, State) {
+        let journal = Journal::new(Arc::new(Memory::new()));
+        let session = SessionId::from_u128(1);
+        let claim = journal.claim(session).await.unwrap();
+        let appended = journal.append(session, claim.epoch, 0, events, 0);
+        appended.await.unwrap();
+        let mut state = State::default();
+        events.iter().for_each(|event| state.apply(event).unwrap());
+        (journal, state)
+    }
+
+    fn committed(state: &State) -> CommittedMessages {
+        CommittedMessages {
+            session: SessionId::from_u128(1),
+            seq: state.events(),
+            from: 0,
+            messages: crate::PlacedMessage::messages_after(state, 0).collect(),
+        }
+    }
+
     fn follower(journal: Journal, directory: &Path) -> Follower {
         Follower {
             journal,
@@ -451,7 +472,6 @@ mod tests {
         let session = SessionId::from_u128(1);
         for (words, added) in [(1, 0), (10_000, 1)] {
             let dir = tempfile::tempdir().unwrap();
-            let journal = Journal::new(Arc::new(Memory::new()));
             let mut events = events(session);
             events.truncate(2);
             for event in &mut events {
@@ -459,20 +479,10 @@ mod tests {
                     message.parts = vec![Part::text("a kestrel ".repeat(words))];
                 }
             }
-            let claim = journal.claim(session).await.unwrap();
-            let appended = journal.append(session, claim.epoch, 0, &events, 0);
-            appended.await.unwrap();
-            let mut state = State::default();
-            events.iter().for_each(|event| state.apply(event).unwrap());
+            let (journal, state) = written(&events).await;
             let mut follower = follower(journal, dir.path());
             follower.open().await.unwrap();
-            let commit = CommittedMessages {
-                session,
-                seq: 2,
-                from: 0,
-                messages: crate::PlacedMessage::messages_after(&state, 0).collect(),
-            };
-            follower.collect(commit).await.unwrap();
+            follower.collect(committed(&state)).await.unwrap();
             let taken = follower.cursor(session).map_or(0, |at| at.messages);
             assert_eq!(taken, added, "{words}");
             follower.drop_writer().await;
@@ -498,24 +508,13 @@ mod tests {
     #[tokio::test]
     async fn a_long_import_does_not_hold_up_the_end_and_is_taken_in_later() {
         let (dir, session) = (tempfile::tempdir().unwrap(), SessionId::from_u128(1));
-        let journal = Journal::new(Arc::new(Memory::new()));
         let events = events(session);
-        let claim = journal.claim(session).await.unwrap();
-        let appended = journal.append(session, claim.epoch, 0, &events, 0);
-        appended.await.unwrap();
-        let mut state = State::default();
-        events.iter().for_each(|event| state.apply(event).unwrap());
+        let (journal, state) = written(&events).await;
         let mut follower = follower(journal, dir.path());
         follower.open().await.unwrap();
         follower.shared.behind.store(false, Ordering::Release);
         follower.shared.closing.store(true, Ordering::Release);
-        let commit = CommittedMessages {
-            session,
-            seq: state.events(),
-            from: 0,
-            messages: crate::PlacedMessage::messages_after(&state, 0).collect(),
-        };
-        follower.committed(commit).await.unwrap();
+        follower.committed(committed(&state)).await.unwrap();
         let taken = |follower: &Follower| follower.cursor(session).map_or(0, |at| at.messages);
         assert_eq!(taken(&follower), 0, "the end is waited for");
         assert!(follower.shared.behind.load(Ordering::Acquire));

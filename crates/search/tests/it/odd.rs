@@ -95,8 +95,8 @@ async fn questions_in_other_scripts_and_with_amounts_are_answered() {
     assert!(error.to_string().contains("bytes"), "{error}");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn filters_of_strangers_are_read_or_explained() {
+#[test]
+fn filters_of_strangers_are_read_or_explained() {
     let parse = |text: &str| Query::parse(text, Timestamp(1_772_445_600_000)).unwrap();
     let query = parse("plan author:risks after:2024-05-01 before:2024-06-01 session:01 a:b");
     assert_eq!(query.filters.agents.len(), 1);

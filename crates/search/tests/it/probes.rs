@@ -147,8 +147,7 @@ fn friends() -> Talk {
                     talk.ask(format!("What made me lonely about {word}?"), &[fact], false);
                 }
                 6 => {
-                    let then = day.checked_sub(5.days()).unwrap();
-                    let then = english(then);
+                    let then = english(day.checked_sub(5.days()).unwrap());
                     let later = talk.say(format!("On {then} you were quick about {what}."));
                     talk.ask(
                         format!("What did you say about {word} and how it went on {then}?"),
