@@ -13,6 +13,12 @@ const RETENTION: Retention = Retention {
     entries: 1_000_000,
 };
 
+/// Segments of four entries.
+const SMALL: Retention = Retention {
+    entries: SEGMENTS * 4,
+    ..RETENTION
+};
+
 fn entry(at: i64, caller: &str) -> Entry {
     let action = Action {
         at: Timestamp(at),
@@ -84,11 +90,7 @@ async fn entries_are_there_again_the_newest_first_and_are_no_session() {
 #[tokio::test]
 async fn a_full_log_loses_its_oldest_segment_and_keeps_its_places() {
     let journal = Journal::new(Arc::new(Memory::new()));
-    let retention = Retention {
-        entries: SEGMENTS * 4,
-        ..RETENTION
-    };
-    let mut log = Audit::new(&journal, retention);
+    let mut log = Audit::new(&journal, SMALL);
     for n in 0..100 {
         log.append(&[entry(n, "ada")], Timestamp(n)).await.unwrap();
         let shown = all(&journal, 0, 5).await;
@@ -106,11 +108,7 @@ async fn a_full_log_loses_its_oldest_segment_and_keeps_its_places() {
 #[tokio::test]
 async fn a_batch_that_is_larger_than_a_segment_fills_several() {
     let journal = Journal::new(Arc::new(Memory::new()));
-    let retention = Retention {
-        entries: SEGMENTS * 4,
-        ..RETENTION
-    };
-    let mut log = Audit::new(&journal, retention);
+    let mut log = Audit::new(&journal, SMALL);
     let many: Vec<Entry> = (0..100).map(|n| entry(n, "ada")).collect();
     log.append(&many[..20], Timestamp(0)).await.unwrap();
     assert_eq!(all(&journal, 0, 100).await.len(), 20);
@@ -167,10 +165,7 @@ async fn two_writers_lose_nothing_of_each_other() {
         entries: 1_000,
         ..RETENTION
     };
-    let mut logs = [
-        Audit::new(&journal, retention),
-        Audit::new(&journal, retention),
-    ];
+    let mut logs = [0, 1].map(|_| Audit::new(&journal, retention));
     for n in 0..200 {
         let log = &mut logs[n as usize % 2];
         log.append(&[entry(n, "ada")], Timestamp(n)).await.unwrap();
@@ -182,10 +177,7 @@ async fn two_writers_lose_nothing_of_each_other() {
 async fn a_writer_that_is_behind_appends_again_without_reading_the_log() {
     let engine = Arc::new(Counting::default());
     let journal = Journal::new(engine.clone());
-    let mut logs = [
-        Audit::new(&journal, RETENTION),
-        Audit::new(&journal, RETENTION),
-    ];
+    let mut logs = [0, 1].map(|_| Audit::new(&journal, RETENTION));
     for n in 0..100 {
         let log = &mut logs[n as usize % 2];
         log.append(&[entry(n, "ada")], Timestamp(n)).await.unwrap();
@@ -203,14 +195,7 @@ async fn a_writer_that_is_behind_appends_again_without_reading_the_log() {
 #[tokio::test]
 async fn a_writer_that_was_idle_appends_to_the_newest_segment() {
     let journal = Journal::new(Arc::new(Memory::new()));
-    let retention = Retention {
-        entries: SEGMENTS * 4,
-        ..RETENTION
-    };
-    let mut logs = [
-        Audit::new(&journal, retention),
-        Audit::new(&journal, retention),
-    ];
+    let mut logs = [0, 1].map(|_| Audit::new(&journal, SMALL));
     let mut last = 0;
     // Meanwhile the segment became longer or full, or was deleted and begun again.
     for meanwhile in 0..40 {

@@ -166,11 +166,7 @@ async fn callbacks_stay_with_their_session_whoever_works_on_it() {
     let known = engines[0].session(A).await.unwrap().unwrap();
     one.release(vec![known]).await.unwrap();
     assert_eq!(other.callbacks(None).await.unwrap(), all[..1]);
-    let deletion = Deletion {
-        session: A,
-        expected_seq: None,
-        deleted_usage: None,
-    };
+    let deletion = Deletion::of_session(A);
     assert!(engines[1].delete_session(deletion).await.unwrap());
     assert_eq!(other.callbacks(Some(vec![A])).await.unwrap(), []);
     close(engines).await;

@@ -40,14 +40,11 @@ fn run(n: u128, agent: &str, tokens: u64) -> [Event; 2] {
         duration_ms: 1,
         attempt_times: unisono_session::run::AttemptTimes::default(),
     };
-    let (run, id) = (run.clone(), run.id);
-    [
-        event(Fact::RunOpened { run }),
-        event(Fact::RunEnded {
-            run: id,
-            ending: Arc::new(ending),
-        }),
-    ]
+    let ended = Fact::RunEnded {
+        run: run.id,
+        ending: Arc::new(ending),
+    };
+    [event(Fact::RunOpened { run }), event(ended)]
 }
 
 async fn write(journal: &Journal, session: SessionId, events: &[Event]) {
