@@ -44,22 +44,13 @@ async fn session_with(
             text,
         }),
     };
-    let message = NewMessage {
-        id: MessageId::from_u128(id),
-        role: Role::User,
-        parts: vec![part],
-        author: None,
-        at: Timestamp(1),
-        usage: None,
+    let (id, at) = (MessageId::from_u128(id), Timestamp(1));
+    let fact = Fact::Appended {
+        branch: Some("main".into()),
+        parent: None,
+        message: NewMessage::new(id, Role::User, vec![part], at),
     };
-    let event = Event {
-        at: Timestamp(1),
-        fact: Fact::Appended {
-            branch: Some("main".into()),
-            parent: None,
-            message,
-        },
-    };
+    let event = Event { at, fact };
     let claim = journal.claim(session).await.unwrap();
     let appended = journal.append(session, claim.epoch, 0, &[event], 0).await;
     appended.unwrap();
