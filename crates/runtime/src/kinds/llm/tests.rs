@@ -29,6 +29,16 @@ async fn run(attempt: &Attempt, model: &Scripted) -> Result<Answer, Failure> {
     LlmAgent.run(task(), attempt.ctx()).await
 }
 
+/// The run ends with this complete answer.
+async fn answers(attempt: &Attempt, model: &Scripted, text: &str) {
+    let answer = run(attempt, model).await.unwrap();
+    assert_eq!((&*answer.text, answer.partial), (text, None));
+}
+
+fn assert_failed(failure: &Failure, cause: RunCause, reason: &str) {
+    assert_eq!((failure.cause, &*failure.reason), (cause, reason));
+}
+
 fn changed(act: Act, change: impl FnOnce(&mut Reply)) -> Act {
     match act {
         Act::Reply(mut reply) => {
@@ -274,8 +284,7 @@ async fn time_spent_waiting_for_earlier_requests_does_not_count() {
 async fn a_reply_cut_off_in_a_call_continues_without_that_call() {
     let cut = cut_off(Act::call(&[("recall", r#"{"n":2}"#), ("recall", "{}")]));
     let (attempt, model) = (attempt(), Scripted::new([cut, Act::say("under the mat")]));
-    let answer = run(&attempt, &model).await.unwrap();
-    assert_eq!((&*answer.text, answer.partial), ("under the mat", None));
+    answers(&attempt, &model, "under the mat").await;
     let Exchange::Results(results) = &model.requests()[1].exchange[1] else {
         panic!("results");
     };
@@ -301,10 +310,7 @@ async fn a_refusal_of_the_model_fails_the_run_with_its_text() {
         });
         let attempt = attempt();
         let failure = run(&attempt, &Scripted::new([declined])).await.unwrap_err();
-        assert_eq!(
-            (failure.cause, &*failure.reason),
-            (RunCause::Refused, reason)
-        );
+        assert_failed(&failure, RunCause::Refused, reason);
         assert!(attempt.session.steps().is_empty());
     }
 }
@@ -537,10 +543,7 @@ async fn a_structured_answer_must_fit_its_schema() {
             (Err(failure), Err(fault)) => {
                 let says =
                     format!("the answer of model test/scripted does not fit its schema: {fault}");
-                assert_eq!(
-                    (failure.cause, &*failure.reason),
-                    (RunCause::BadOutput, &*says)
-                );
+                assert_failed(&failure, RunCause::BadOutput, &says);
                 assert!(failure.cause.is_retryable());
             }
             (found, _) => panic!("{said}: {found:?}"),

@@ -82,8 +82,7 @@ async fn results_without_room_for_each_are_one_note() {
         lead(300, &[long.as_str(); 4]),
         Scripted::new([Act::say("joined")]),
     );
-    let answer = run(&attempt, &model).await.unwrap();
-    assert_eq!((&*answer.text, answer.partial), ("joined", None));
+    answers(&attempt, &model, "joined").await;
     let requests = model.requests();
     let [note] = &requests[0].results[..] else {
         panic!("{:?}", requests[0].results);
@@ -119,8 +118,7 @@ async fn the_results_of_a_round_fit_beside_the_context() {
         ("delegate", &*arguments),
     ];
     let model = Scripted::new([Act::call(&calls), Act::say("joined")]);
-    let answer = run(&attempt, &model).await.unwrap();
-    assert_eq!((&*answer.text, answer.partial), ("joined", None));
+    answers(&attempt, &model, "joined").await;
     let steps = attempt.session.steps();
     let Step::Tools(results) = &*steps[1] else {
         panic!("{steps:?}");

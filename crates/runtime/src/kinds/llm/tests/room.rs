@@ -36,8 +36,7 @@ fn shown(request: &Request) -> Vec<String> {
 #[tokio::test]
 async fn old_results_are_masked_in_a_request_that_does_not_fit() {
     let (attempt, model) = (narrow(3_000), reads(3));
-    let answer = run(&attempt, &model).await.unwrap();
-    assert_eq!((&*answer.text, answer.partial), ("done", None));
+    answers(&attempt, &model, "done").await;
     let requests = model.requests();
     let (whole, note) = (
         "#1 user:\n",
@@ -82,8 +81,7 @@ async fn many_results_in_one_round_are_cut_to_the_room() {
         let (attempt, calls) = (narrow(room), calls.clone());
         async move {
             let model = Scripted::new([Act::call(&calls), Act::say("done")]);
-            let answer = run(&attempt, &model).await.unwrap();
-            assert_eq!((&*answer.text, answer.partial), ("done", None));
+            answers(&attempt, &model, "done").await;
             let requests = model.requests();
             let shown = newest(&requests[1]).into_iter().map(str::to_owned);
             let shown: Vec<String> = shown.collect();
@@ -114,8 +112,7 @@ async fn a_reply_with_thousands_of_calls_fits_without_those_that_are_not_made() 
     attempt.call_cap = CallCap(2);
     let calls = vec![("recall", r#"{"n":9}"#); 2_000];
     let model = Scripted::new([Act::call(&calls), Act::say("done")]);
-    let answer = run(&attempt, &model).await.unwrap();
-    assert_eq!((&*answer.text, answer.partial), ("done", None));
+    answers(&attempt, &model, "done").await;
     let requests = model.requests();
     let [Exchange::Reply(reply), Exchange::Results(results)] = &requests[1].exchange[..] else {
         panic!("one round");
@@ -148,8 +145,7 @@ async fn a_small_headroom_does_not_take_the_tools_away() {
     let mut attempt = narrow(4_000);
     attempt.definition.limits.max_output = Tokens(4_000);
     let model = reads(2);
-    let answer = run(&attempt, &model).await.unwrap();
-    assert_eq!((&*answer.text, answer.partial), ("done", None));
+    answers(&attempt, &model, "done").await;
     let requests = model.requests();
     assert_eq!(requests.len(), 3);
     assert!(requests.iter().all(|request| request.wrap_up.is_none()));
@@ -180,10 +176,7 @@ async fn a_task_that_does_not_fit_is_not_sent() {
     let failure = run(&narrow(50), &model).await.unwrap_err();
     let says = "its task and what it was handed need 77 tokens; \
                 the context leaves 50 of the 128000 of model test/scripted";
-    assert_eq!(
-        (failure.cause, &*failure.reason),
-        (RunCause::Overflow, says)
-    );
+    assert_failed(&failure, RunCause::Overflow, says);
     assert!(model.requests().is_empty());
 }
 
@@ -227,10 +220,7 @@ async fn a_rejected_request_is_sent_once_more_with_less() {
     assert_eq!(model.requests().len(), 2, "the same is not sent again");
     let says = "model scripted: context overflow; \
                 its window was assumed to have 128000 tokens";
-    assert_eq!(
-        (failure.cause, &*failure.reason),
-        (RunCause::Overflow, says)
-    );
+    assert_failed(&failure, RunCause::Overflow, says);
 }
 
 #[tokio::test]
@@ -298,8 +288,7 @@ async fn a_long_run_continues_with_a_summary_of_its_oldest_rounds() {
         })
     };
     let (attempt, model) = (long(&[]), talking(0));
-    let answer = run(&attempt, &model).await.unwrap();
-    assert_eq!((&*answer.text, answer.partial), ("done", None));
+    answers(&attempt, &model, "done").await;
     let requests = model.requests();
     assert_eq!(requests.len(), 61);
     for request in &requests {
