@@ -121,17 +121,16 @@ async fn let_through(
     held.refusal().map_or(Ok(answered), Err)
 }
 
-/// The cookies of a request, if it has no other secret.
+/// The cookies of a request and the host that they are for, if it has no other secret.
 fn browser_cookies(headers: &HeaderMap) -> Option<HeaderMap> {
     if people::has_secret(headers) || !headers.contains_key(header::COOKIE) {
         return None;
     }
     let cookies = headers.get_all(header::COOKIE).iter();
-    Some(
-        cookies
-            .map(|cookie| (header::COOKIE, cookie.clone()))
-            .collect(),
-    )
+    let cookies = cookies.map(|cookie| (header::COOKIE, cookie.clone()));
+    let host = headers.get(header::HOST);
+    let host = host.map(|host| (header::HOST, host.clone()));
+    Some(cookies.chain(host).collect())
 }
 
 /// An answer that is still being sent ends with the token or the login of its reader.

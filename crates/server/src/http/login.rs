@@ -1,5 +1,6 @@
 //! `/v1/login-links` and `/login`: a one-time link, or a form, logs a browser in.
 
+mod cookies;
 mod form;
 mod lines;
 
@@ -33,8 +34,6 @@ pub(super) use form::submit;
 
 /// The path of links and of the form.
 pub(super) const PATH: &str = "/login";
-/// The cookie's name.
-const COOKIE: &str = "unisono";
 /// Maximum number of logged-in browsers; the oldest is logged out.
 const BROWSERS: usize = 64;
 
@@ -194,11 +193,14 @@ impl Logins {
     }
 
     fn login_at(&self, headers: &HeaderMap, now: Timestamp) -> Option<Login> {
-        let secret = self.digest(cookie(headers)?);
+        let mut all = cookies::from_headers(headers).into_iter();
         self.with_entries(|known| {
-            let mut browsers = known.browsers.iter();
-            let found = browsers.find(|one| one.secret == secret && one.is_known(now));
-            found.map(|browser| browser.login)
+            all.find_map(|cookie| {
+                let secret = self.digest(cookie.secret);
+                let mut browsers = known.browsers.iter();
+                let found = browsers.find(|one| one.secret == secret && one.is_known(now));
+                found.map(|browser| browser.login)
+            })
         })
     }
 
@@ -268,13 +270,6 @@ fn keep<T>(all: &mut Vec<T>, one: T) {
     all.push(one);
 }
 
-fn cookie(headers: &HeaderMap) -> Option<&str> {
-    let lines = headers.get_all(header::COOKIE).iter();
-    let texts = lines.filter_map(|line| line.to_str().ok());
-    let mut pairs = texts.flat_map(|text| text.split(';'));
-    pairs.find_map(|pair| pair.trim().strip_prefix(COOKIE)?.strip_prefix('='))
-}
-
 pub(super) async fn new_link(shared: &Shared, origin: &str, login: Login) -> io::Result<String> {
     let _sharing = shared.logins.sharing.lock().await;
     let (code, made) = (random()?, clock::now());
@@ -294,7 +289,8 @@ pub(super) async fn new_link(shared: &Shared, origin: &str, login: Login) -> io:
 /// it may just have logged in at another daemon.
 pub(super) async fn find(shared: &Shared, headers: &HeaderMap) -> Option<Login> {
     let known = shared.logins.login(headers);
-    let may_be_new = known.is_none() && cookie(headers).is_some() && shared.local.is_shared();
+    let has_cookie = !cookies::from_headers(headers).is_empty();
+    let may_be_new = known.is_none() && has_cookie && shared.local.is_shared();
     if may_be_new && shared.people.may_read(Instant::now()) {
         take(shared).await;
         return shared.logins.login(headers);
@@ -443,7 +439,7 @@ async fn welcome(shared: &Shared, note: &Note, headers: &HeaderMap, new: NewLogi
         Err(_) => return refuse(headers, NO_TOKEN),
     }
     note.operation("login", Vec::new());
-    let text = format!("{COOKIE}={secret}; Path=/; HttpOnly; SameSite=Strict");
+    let text = cookies::set(&cookies::name_for(headers), &secret);
     match HeaderValue::from_str(&text) {
         Ok(cookie) => ([(header::SET_COOKIE, cookie)], Redirect::to("/")).into_response(),
         Err(error) => ApiError::new(Code::Failed, error.to_string()).into_response(),
@@ -470,27 +466,37 @@ fn refuse(headers: &HeaderMap, why: &str) -> Response {
     }
 }
 
-/// Logs a browser out.
+/// Logs a browser out. It stays logged in at other daemons of the host.
 pub(super) async fn leave(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Response {
     let _sharing = shared.logins.sharing.lock().await;
-    if let Some(secret) = cookie(&headers).map(str::to_owned) {
-        for _ in 0..SHARE_TRIES {
-            let before = read_shared(&shared).await;
-            let (logins, secret) = (shared.logins.clone(), secret.clone());
-            // It is written to disk.
-            let forgotten = off_thread(move || logins.forget(&secret)).await.is_ok();
-            let Some(before) = before.filter(|_| forgotten) else {
-                break;
-            };
-            if share(&shared, before).await != Some(false) {
-                break;
+    let own = cookies::name_for(&headers);
+    let left = cookies::from_headers(&headers).into_iter();
+    let left: Vec<(String, String)> = left
+        .filter(|cookie| cookie.name == own || shared.logins.has(cookie.secret))
+        .map(|cookie| (cookie.name.to_owned(), cookie.secret.to_owned()))
+        .collect();
+    for _ in 0..SHARE_TRIES {
+        let before = read_shared(&shared).await;
+        let (logins, left) = (shared.logins.clone(), left.clone());
+        // It is written to disk.
+        let forgetting = off_thread(move || {
+            for (_, secret) in &left {
+                logins.forget(secret);
             }
+        });
+        let forgotten = forgetting.await.is_ok();
+        let Some(before) = before.filter(|_| forgotten) else {
+            break;
+        };
+        if share(&shared, before).await != Some(false) {
+            break;
         }
     }
-    let gone = format!("{COOKIE}=; Path=/; HttpOnly; SameSite=Strict; Max-Age=0");
     let mut response = Redirect::to("/").into_response();
-    if let Ok(gone) = HeaderValue::from_str(&gone) {
-        response.headers_mut().insert(header::SET_COOKIE, gone);
+    for (name, _) in &left {
+        if let Ok(gone) = HeaderValue::from_str(&cookies::removed(name)) {
+            response.headers_mut().append(header::SET_COOKIE, gone);
+        }
     }
     response
 }
@@ -524,6 +530,32 @@ mod tests {
         other.forget(&secret);
         one.take(&format!("garbage\nlink x\n{}", other.text()));
         assert!(one.login_at(&cookie, now).is_none(), "logged out at all");
+    }
+
+    #[test]
+    fn a_browser_is_logged_in_at_several_daemons_of_one_host() {
+        let places = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+        // Daemons of one user have one token.
+        let token = Token::open(&places[0].path().join("token")).unwrap();
+        let [one, other] = places
+            .each_ref()
+            .map(|place| Logins::open(place.path(), &token));
+        let now = Timestamp(1_000);
+        let enter = |logins: &Logins, host: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::HOST, HeaderValue::from_static(host));
+            let new = logins.enter_by_token(Login::default(), now).unwrap();
+            let set = cookies::set(&cookies::name_for(&headers), &new.secret);
+            set.split(';').next().unwrap().to_owned()
+        };
+        let (first, second) = (
+            enter(&one, "127.0.0.1:7007"),
+            enter(&other, "127.0.0.1:7008"),
+        );
+        let name = |cookie: &str| cookie.split('=').next().unwrap().to_owned();
+        assert_ne!(name(&first), name(&second), "one would replace the other");
+        let both = with(&format!("{first}; {second}"));
+        assert!(one.login_at(&both, now).is_some() && other.login_at(&both, now).is_some());
     }
 
     #[test]
