@@ -255,7 +255,9 @@ test("images and documents go with a task, and are shown in the conversation", a
       if (!javaScriptEnabled) await page.goto(`${place.address}/sessions/${session}`);
       const image = page.locator(".message img[alt='screen.png']");
       await image.waitFor();
-      await page.locator(".message figcaption").getByRole("link", { name: "plan.pdf" }).waitFor();
+      const saving = page.waitForEvent("download");
+      await page.locator(".message figcaption").getByRole("link", { name: "plan.pdf" }).click();
+      assert.equal((await saving).suggestedFilename(), "plan.pdf");
       const address = await image.getAttribute("src");
       const content = await page.request.get(place.address + address);
       assert.deepEqual(Buffer.from(await content.body()), png);

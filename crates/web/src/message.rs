@@ -162,15 +162,27 @@ pub(crate) fn attachment(
 ) -> Markup {
     let (address, filename) = (format!("/blobs/{digest}"), name(filename));
     let (width, height) = extent.width.zip(extent.height).unzip();
+    let is_shown = blob::SHOWN.contains(&mime);
     html! {
         figure class="attachment" {
-            @if blob::SHOWN.contains(&mime) {
+            @if is_shown {
                 a href=(address) {
                     img src=(address) alt=(filename) width=[width] height=[height] loading="lazy";
                 }
             }
-            figcaption class="tool" { a href=(address) { (filename) } ", " (mime) ", " (size) }
+            figcaption class="tool" {
+                a href=(address) download=[(!is_shown).then(|| saved_name(&filename))] { (filename) }
+                ", " (mime) ", " (size)
+            }
         }
+    }
+}
+
+/// The name of the file that a browser saves: a document is a PDF, and a long name has lost its ending.
+fn saved_name(filename: &str) -> String {
+    match filename.to_lowercase().ends_with(".pdf") {
+        true => filename.to_owned(),
+        false => format!("{filename}.pdf"),
     }
 }
 
@@ -282,5 +294,28 @@ mod tests {
             );
         }
         assert!(!shown("application/pdf", known).contains("<img"));
+        assert!(!image.contains("download"), "{image}");
+    }
+
+    #[test]
+    fn a_document_is_saved_under_its_name_with_its_ending() {
+        let long = "x".repeat(200);
+        for (filename, saved) in [
+            ("plan.pdf", "plan.pdf".to_owned()),
+            ("Plan.PDF", "Plan.PDF".to_owned()),
+            ("scan", "scan.pdf".to_owned()),
+            (long.as_str(), format!("{}.pdf", name(&long))),
+        ] {
+            let shown = attachment(
+                filename,
+                "application/pdf",
+                "9 bytes",
+                "d1",
+                Extent::default(),
+            );
+            let shown = shown.into_string();
+            let link = format!("href=\"/blobs/d1\" download=\"{saved}\"");
+            assert!(shown.contains(&link), "{shown}");
+        }
     }
 }
