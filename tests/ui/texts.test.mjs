@@ -69,6 +69,33 @@ test("no character of a title, a message or an answer reorders or steers what is
   }
 });
 
+test("a text in Hebrew is read from right to left", async () => {
+  const place = await new Place().serve();
+  try {
+    const text = "\u05e9\u05dc\u05d5\u05dd!";
+    const { session } = await place.ask("POST", "/v1/sessions", { title: text, messages: [{ role: "user", content: text }] });
+    const page = await enter(browser, place);
+    await page.goto(`${place.address}/sessions/${session}`);
+    for (const selector of ["h1 a", ".message .md p"]) {
+      const [first, last] = await page.locator(selector).evaluate(({ firstChild }) => {
+        const left = (from) => {
+          const range = document.createRange();
+          range.setStart(firstChild, from);
+          range.setEnd(firstChild, from + 1);
+          return range.getBoundingClientRect().left;
+        };
+        return [left(0), left(firstChild.length - 1)];
+      });
+      assert.ok(last < first, `${selector}: ${last} ${first}`);
+    }
+    const field = page.getByLabel("Task", { exact: true });
+    assert.equal(await field.evaluate((node) => getComputedStyle(node).unicodeBidi), "plaintext");
+    await page.context().close();
+  } finally {
+    await place.stop();
+  }
+});
+
 test("a form sends back what it was given, and a long title is cut", async () => {
   const place = new Place();
   const text = "---\ndescription: Looks for risks.\n---\nIn Hebrew: \u2067\u05e9\u05dc\u05d5\u05dd\u2069.\nThe last line.\n";
