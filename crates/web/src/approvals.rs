@@ -142,7 +142,7 @@ fn framed(call: &Approval, arguments: &Markup, back: &str) -> Markup {
             p class="quiet" {
                 (when(&call.requested_at)) " · " (call.contract)
                 @if let Some(rule) = &call.rule { " · by the rule " code { (rule) } }
-                @if let Some(until) = &call.expires_at { " · denied by itself at " (when(until)) }
+                @if let Some(until) = &call.expires_at { " · denied by itself at " (when(until)) " UTC" }
                 " · " a href=(turn) { "turn" } " · " a href=(run) { "run" }
             }
             @if in_doubt { (doubtful(call, back)) } @else { (approval_forms(call, back)) }
@@ -291,6 +291,15 @@ mod tests {
             assert_eq!(shown.contains(whole), leads, "{bytes}");
             assert_eq!(shown.matches('é').count() == bytes / 2, !leads, "{bytes}");
         }
+    }
+
+    #[test]
+    fn a_deadline_names_its_time_zone() {
+        let mut call = call("x");
+        call.expires_at = Some("2026-03-06T18:00:00Z".to_owned());
+        let shown = card(&call, "/approvals", &TextLimit::new(100)).into_string();
+        let deadline = "denied by itself at <time datetime=\"2026-03-06T18:00:00Z\">2026-03-06 18:00</time> UTC";
+        assert!(shown.contains(deadline), "{shown}");
     }
 
     #[test]

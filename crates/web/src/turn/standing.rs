@@ -116,7 +116,7 @@ mod tests {
         let failed = turn(&error, &[delegate]);
         for (turn, shows) in rows! {
             (&goes_on, "1 of 2 runs ended"),
-            (&pauses, "10:00</time>: busy"),
+            (&pauses, "10:00</time> UTC: busy"),
             (&failed, "<summary class=\"trouble\">lead_failed: agent a failed: &lt;b&gt;x"),
             (&failed, "Ask again"),
         } {
