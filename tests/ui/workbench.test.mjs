@@ -319,6 +319,55 @@ test("a task whose answer was lost on the way is sent again, and done once", asy
   });
 });
 
+test("a task whose page was left before its answer came is done once", async () => {
+  await withDaemon(new Place(), async (place) => {
+    const { session } = await place.ask("POST", "/v1/sessions", { title: "Left", messages: said(2) });
+    const page = await enter(browser, place);
+    const home = `${place.address}/sessions/${session}`;
+    await page.goto(home);
+    // The daemon takes it; the page is gone when its answer comes.
+    const taken = new Promise((done) => page.route("**/ask", (route) => route.fetch({ maxRedirects: 0 }).then(done), { times: 1 }));
+    await page.getByLabel("Task").fill("Only once?");
+    await page.getByRole("button", { name: /^Ask/ }).click();
+    await taken;
+    await page.goto(`${place.address}/agents`);
+    await page.goto(home);
+    await page.getByText("Perhaps not sent.").waitFor();
+    assert.equal(await page.getByLabel("Task").inputValue(), "Only once?");
+    await page.getByRole("button", { name: /^Ask/ }).click();
+    await page.locator("#said").getByText("The task was taken.").waitFor({ state: "attached" });
+    assert.equal(await page.getByLabel("Task").inputValue(), "");
+    const { items } = await place.ask("GET", `/v1/sessions/${session}/turns`);
+    assert.deepEqual(items.map((turn) => turn.task), ["Only once?"]);
+  });
+});
+
+test("what is written while a task is sent stays, and a task that is too large to be kept is sent", async () => {
+  await withDaemon(new Place(), async (place) => {
+    const { session } = await place.ask("POST", "/v1/sessions", { title: "Slow", messages: said(2) });
+    const page = await enter(browser, place);
+    await page.goto(`${place.address}/sessions/${session}`);
+    let go;
+    const gate = new Promise((done) => { go = done; });
+    await page.route("**/ask", (route) => gate.then(() => route.continue()), { times: 1 });
+    const task = page.getByLabel("Task");
+    await task.fill("The first?");
+    await page.getByRole("button", { name: /^Ask/ }).click();
+    await task.fill("The second?");
+    go();
+    await page.locator("#said").getByText("The task was taken.").waitFor({ state: "attached" });
+    assert.equal(await task.inputValue(), "The second?");
+    // As a browser refuses a text beyond its limit.
+    await page.evaluate(() => { Storage.prototype.setItem = () => { throw new DOMException("full", "QuotaExceededError"); }; });
+    await task.fill("The third?");
+    await page.getByRole("button", { name: /^Ask/ }).click();
+    await page.locator(".turn").getByRole("link", { name: "The third?" }).waitFor();
+    assert.deepEqual(page.faults, []);
+    const { items } = await place.ask("GET", `/v1/sessions/${session}/turns`);
+    assert.deepEqual(items.map((turn) => turn.task), ["The third?", "The first?"]);
+  });
+});
+
 test("a model and a preset are chosen for one turn", async () => {
   // The configured model has no key.
   await withDaemon(new Place('[models]\ndefault = "openai/gpt-4o"\n'), async (place) => {

@@ -392,9 +392,10 @@ document.addEventListener("submit", async (event) => {
   event.preventDefault();
   if (composer.hasAttribute("aria-busy")) return;
   composer.setAttribute("aria-busy", "true");
-  keep(form);
-  // Sent once more after a connection broke off, it is the same task.
+  // Sent once more after a connection broke off, or after the page was left, it is the same task.
   form.elements.key.value ||= [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+  const key = form.elements.key.value;
+  keep(form);
   try {
     const written = new FormData(form);
     const files = written.getAll("file").some((file) => file.size > 0);
@@ -410,12 +411,16 @@ document.addEventListener("submit", async (event) => {
       sayUnsent(`Not sent: ${why}`);
       return;
     }
+    // What was written meanwhile is another task, and stays.
+    const isSame = form.elements.key.value === key;
     form.elements.key.value = "";
     composer.removeAttribute("data-keep");
-    if (reply.ok) {
+    if (reply.ok && isSame) {
       form.reset();
       forget(form);
       document.getElementById("estimate")?.replaceChildren();
+    } else {
+      keep(form);
     }
     // The form of the reply has the stored files.
     form.elements.file.value = "";

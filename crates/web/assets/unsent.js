@@ -10,10 +10,20 @@ export function say(text) {
   if (shown) shown.textContent = text;
 }
 
+// With the key of a task that was sent: its answer may only have been lost. A task with files has another key
+// after a reload, because it is another one without them.
 export function keep(form) {
-  const written = [...new FormData(form)].filter(([name]) => !SKIPPED.has(name));
-  if (form.elements.task.value.trim() === "") sessionStorage.removeItem(placeOf(form));
-  else sessionStorage.setItem(placeOf(form), JSON.stringify(written));
+  const all = new FormData(form);
+  const written = [...all].filter(([name]) => !SKIPPED.has(name));
+  const hasFiles = all.has("stored") || form.elements.file.files.length > 0;
+  if (form.elements.key.value && !hasFiles) written.push(["key", form.elements.key.value]);
+  sessionStorage.removeItem(placeOf(form));
+  if (form.elements.task.value.trim() === "") return;
+  try {
+    sessionStorage.setItem(placeOf(form), JSON.stringify(written));
+  } catch {
+    // It is too large for the browser to keep, and can be sent all the same.
+  }
 }
 
 export function forget(form) {
@@ -39,7 +49,9 @@ function restore() {
     else if (values.length > 0) field.value = values[0];
   }
   nameLead(form);
-  say("Not sent yet.");
+  const key = written.find(([name]) => name === "key")?.[1];
+  form.elements.key.value = key ?? "";
+  say(key ? "Perhaps not sent. Sent again, it is done once." : "Not sent yet.");
 }
 
 for (const event of ["input", "change"]) {
