@@ -137,6 +137,19 @@ test("a failed turn is asked again with its task and attachments", async () => {
   });
 });
 
+test("a double click sends a form once", async () => {
+  await withDaemon(new Place(), async (place) => {
+    const page = await enter(browser, place);
+    let sent = 0;
+    page.on("request", (request) => { if (request.method() === "POST") sent += 1; });
+    await page.getByLabel("Title").fill("Twice?");
+    await page.getByRole("button", { name: "Start", exact: true }).dblclick();
+    await page.getByRole("heading", { name: "Twice?" }).waitFor();
+    assert.equal(sent, 1);
+    assert.equal((await place.ask("GET", "/v1/sessions")).items.length, 1);
+  });
+});
+
 test("a refused form leads back, with what was typed", async () => {
   for (const javaScriptEnabled of [true, false]) {
     await withDaemon(new Place(), async (place) => {

@@ -1,4 +1,5 @@
-// Pages that ask for something open over the one that leads to them. Without this they are pages.
+// Pages that ask for something open over the one that leads to them. Without this they are pages. A form is
+// sent once.
 
 async function open(address) {
   document.body.setAttribute("aria-busy", "true");
@@ -70,4 +71,19 @@ document.addEventListener("submit", (event) => {
   const address = `${form.getAttribute("action")}?${new URLSearchParams(new FormData(form))}`;
   form.closest("dialog")?.close();
   open(address).catch(() => location.assign(address));
+});
+
+// A double click would begin the work of a form twice. One whose answer does not come can be sent again.
+const SENT = 5_000;
+const sent = new WeakSet();
+document.addEventListener("submit", (event) => {
+  const form = event.target;
+  if (event.defaultPrevented || form.method !== "post") return;
+  if (sent.has(form)) event.preventDefault();
+  sent.add(form);
+  setTimeout(() => sent.delete(form), SENT);
+});
+// A page that is gone back to may come with what it had.
+addEventListener("pageshow", () => {
+  for (const form of document.forms) sent.delete(form);
 });
