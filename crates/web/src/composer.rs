@@ -73,7 +73,10 @@ impl Draft {
             true => Draft::new(settings),
             false => Draft::default(),
         };
-        for run in turn.runs.iter().filter(|run| run.role == "delegate") {
+        // The stages of a pipeline come with its lead.
+        let named = turn.runs.iter();
+        let named = named.filter(|run| run.role == "delegate" && run.stage.is_none());
+        for run in named {
             draft.agents.push(run.agent.clone());
             let own = run.task.clone().unwrap_or_default();
             draft.tasks.push((run.agent.clone(), own));

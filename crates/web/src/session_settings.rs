@@ -8,7 +8,7 @@ use unisono_api::settings::Setting;
 pub(crate) struct SessionSettings {
     /// The agent that answers.
     pub(crate) lead: String,
-    /// The agents that work before it.
+    /// The agents that work before it, without the stages of its pipeline.
     pub(crate) agents: Vec<String>,
     /// Whether a turn names its automatic summaries.
     pub(crate) notifies: bool,
@@ -25,10 +25,16 @@ impl SessionSettings {
             Err(error) if error.code() == Code::Refused => service.settings().await?,
             settings => settings?,
         };
-        Ok(SessionSettings {
+        let mut read = SessionSettings {
             models: usable.map(|model| model.model).collect(),
             ..SessionSettings::from_settings(&settings)
-        })
+        };
+        // A lead with a pipeline works only with its stages.
+        let lead = service.agent(&read.lead).await;
+        if lead.is_ok_and(|lead| !lead.pipeline.is_empty()) {
+            read.agents.clear();
+        }
+        Ok(read)
     }
 
     fn from_settings(settings: &[Setting]) -> SessionSettings {

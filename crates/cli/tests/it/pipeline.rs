@@ -6,6 +6,7 @@ use unisono_fake_provider::{Act, Answer, FakeProvider, Gate, Script, block_on};
 
 use crate::delegation::text;
 use crate::http::Daemon;
+use crate::serve_page::Browser;
 use crate::support::{Going, Place, example, is_of};
 
 /// `article`: outline, draft, review; nothing of its own.
@@ -214,4 +215,37 @@ fn a_stage_that_fails_is_missed_or_stops_the_pipeline() {
     );
     let stopped = "; it was stage 2 of 3; stages without a result: review";
     assert!(reason.ends_with(stopped), "{reason}");
+}
+
+#[test]
+fn the_page_asks_a_lead_with_a_pipeline_and_asks_it_again() {
+    let place = place("[turn]\nlead = \"article\"\n");
+    let draft = "---\ndescription: Fails\nkind: command\ncommand: \"false\"\nretries: 0\n\
+                 on_failure: fail\n---\n";
+    place.write("agents/draft.md", draft);
+    let imported = place.json(&["import", &example()]);
+    let page = format!("/sessions/{}", imported["session"].as_str().unwrap());
+    let daemon = Daemon::start(&place);
+    let (browser, own) = (
+        Browser::enter(&daemon),
+        format!("http://{}", daemon.address),
+    );
+    // The agents of the settings do not work with it.
+    let shown = browser.get(&page).expect(200).text();
+    let chips = shown.split("name=\"agent\"").skip(1);
+    let chips: Vec<&str> = chips.filter_map(|chip| chip.split('>').next()).collect();
+    assert!(!chips.is_empty(), "{shown}");
+    let chosen = chips.iter().filter(|chip| chip.contains("checked"));
+    assert_eq!(chosen.count(), 0, "{chips:?}");
+
+    let turns = format!("/v1{page}/turns");
+    let failed = json!({"task": "An article.", "wait": true});
+    let failed = daemon.post(&turns, &failed).json();
+    assert_eq!(failed["state"], "failed");
+    let again = format!("{page}/turns/{}/again", failed["turn"].as_str().unwrap());
+    browser.post(&again, Some(&own), "").expect(303);
+    let items = daemon.get(&turns).expect(200).json();
+    let tasks = items["items"].as_array().unwrap().iter();
+    assert!(tasks.map(|turn| &turn["task"]).eq(["An article."; 2]));
+    daemon.stop();
 }
