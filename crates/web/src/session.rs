@@ -145,7 +145,7 @@ impl SessionPage {
             messages: lists::messages(service, place, first, MESSAGES).await?,
             checkpoints: service.checkpoints(id, &few).await?,
             topics: lists::newest_topics(service, place, TOPICS).await?,
-            turns: lists::turns(service, place, None, NEWEST).await?,
+            turns: newest_turns(service, place).await?,
             settings: SessionSettings::read(service, id).await?,
             // The context reports a wrong setting.
             agents: service.agents(&asked).await.unwrap_or_default(),
@@ -273,6 +273,27 @@ impl SessionPage {
             }
         }
     }
+}
+
+/// The newest turns of a branch, and the one that is worked on: it is older than those that wait for it.
+async fn newest_turns(service: &dyn Service, place: &BranchView) -> service::Result<Page<Turn>> {
+    let mut turns = lists::turns(service, place, None, NEWEST).await?;
+    let oldest = turns.items.last();
+    if turns.next.is_none() || oldest.is_none_or(|turn| turn.ended_at.is_some()) {
+        return Ok(turns);
+    }
+    // The oldest comes first.
+    for id in &place.about.open_turns.items {
+        let turn = lists::existing(service.turn(&place.about.session, id).await)?;
+        let is_open = |turn: &Turn| turn.branch == place.branch && turn.ended_at.is_none();
+        if let Some(turn) = turn.filter(is_open) {
+            if turns.items.iter().all(|shown| shown.turn != turn.turn) {
+                turns.items.push(turn);
+            }
+            break;
+        }
+    }
+    Ok(turns)
 }
 
 /// The links of messages and checkpoints; for those on this page, anchors.

@@ -395,11 +395,43 @@ fn a_page_of_a_turn_that_goes_on_is_told_of_its_end() {
     daemon.stop();
 }
 
+/// An agent that works for a minute.
+const SLOW: &str = "[agents.slow]\ndescription = \"Waits\"\nkind = \"command\"\ncommand = \"sleep\"\n\
+                    args = [\"60\"]\n";
+
+#[test]
+fn the_turn_that_is_worked_on_is_shown_also_if_many_wait_for_it() {
+    let place = Place::with_config(SLOW);
+    let daemon = Daemon::start(&place);
+    let browser = Browser::enter(&daemon);
+    let session = daemon.session(&json!({}));
+    let turns: Vec<String> = (0..7)
+        .map(|at| {
+            let new = json!({"task": format!("Task {at}."), "agents": ["slow"], "wait": false});
+            let asked = daemon.post(&format!("/v1/sessions/{session}/turns"), &new);
+            let asked = asked.expect(202).json();
+            asked["turn"].as_str().unwrap().to_owned()
+        })
+        .collect();
+    let shown = browser.get(&format!("/sessions/{session}")).expect(200);
+    let shown = shown.text();
+    for shows in [
+        format!("id=\"under-way-{}\"", turns[0]),
+        format!("action=\"/sessions/{session}/turns/{}/cancel\"", turns[0]),
+        format!("id=\"under-way-{}\"", turns[6]),
+    ] {
+        assert_eq!(shown.matches(&shows).count(), 1, "{shows}: {shown}");
+    }
+    for turn in turns.iter().rev() {
+        let cancel = format!("/v1/sessions/{session}/turns/{turn}/cancel");
+        daemon.post(&cancel, &json!({})).expect(200);
+    }
+    daemon.stop();
+}
+
 #[test]
 fn a_long_task_that_is_queued_is_shown_whole_on_its_page() {
-    let slow = "[agents.slow]\ndescription = \"Waits\"\nkind = \"command\"\ncommand = \"sleep\"\n\
-                args = [\"60\"]\n";
-    let place = Place::with_config(slow);
+    let place = Place::with_config(SLOW);
     let daemon = Daemon::start(&place);
     let browser = Browser::enter(&daemon);
     let session = daemon.session(&json!({}));
