@@ -86,6 +86,27 @@ test("who is revoked in the middle of a stream is told so, and comes back by a n
   }
 });
 
+test("how long a run has gone on does not depend on the clock of the browser", async () => {
+  const slow = '[agents.slow]\ndescription = "Waits"\nkind = "command"\ncommand = "sleep"\nargs = ["60"]\n';
+  const { place, session } = await began("Clocks", 2, slow);
+  try {
+    const turns = `/v1/sessions/${session}/turns`;
+    const { turn } = await place.ask("POST", turns, { task: "Wait.", agents: ["slow"], wait: false });
+    const page = await enter(browser, place);
+    await page.addInitScript(() => {
+      const now = Date.now.bind(Date);
+      Date.now = () => now() + 3_600_000;
+    });
+    await page.goto(`${place.address}/sessions/${session}`);
+    const seconds = () => Number.parseInt(document.querySelector("[data-since]")?.textContent, 10);
+    await page.waitForFunction(`(${seconds})() > 1`);
+    assert.ok(await page.evaluate(seconds) < 600);
+    await place.ask("POST", `${turns}/${turn}/cancel`, {});
+  } finally {
+    await place.stop();
+  }
+});
+
 test("a link that was used, and one that never was one, let nobody in, and a token does", async () => {
   await withDaemon(new Place(), async (place) => {
     const context = await browser.newContext();

@@ -224,9 +224,20 @@ function watchOlder() {
   }
 }
 
+// How far the daemon's clock is ahead of this one, in milliseconds: a page says how long a run has gone on.
+let ahead = 0;
+const INEXACT = 3_000;
+function compareClocks(page) {
+  const shown = page.querySelector("[data-since]");
+  if (!shown) return;
+  const found = Date.parse(shown.dataset.since) + Number.parseInt(shown.textContent, 10) * 1000 - Date.now();
+  if (Math.abs(found - ahead) > INEXACT) ahead = found;
+}
+
 // `taken`: a part whose form was sent, so that it is what the daemon renders, whatever was written in it.
 // The output of a run that goes on is open, and stays so after its end: nothing below it moves.
 function render(fresh, taken = null) {
+  compareClocks(fresh);
   for (const output of live().querySelectorAll("details[open]:has([data-run])")) openFor(output);
   const kept = (node) => !taken?.contains(node) && holds(node);
   steady(() => morph(live(), fresh, { keeps, stays, holds: kept }));
@@ -492,6 +503,7 @@ if (!every) {
 if (every) {
   setInterval(() => { if (document.visibilityState === "visible") refresh(); }, every * 1000);
 }
+compareClocks(document);
 offerCopies();
 watchOlder();
 openTarget();
@@ -499,7 +511,7 @@ addEventListener("hashchange", openTarget);
 // How long runs have gone on.
 setInterval(() => {
   for (const shown of document.querySelectorAll("[data-since]")) {
-    const seconds = Math.max(0, Math.round((Date.now() - Date.parse(shown.dataset.since)) / 1000));
+    const seconds = Math.max(0, Math.round((Date.now() + ahead - Date.parse(shown.dataset.since)) / 1000));
     shown.textContent = `${seconds} s`;
   }
 }, 1000);
