@@ -86,6 +86,26 @@ test("who is revoked in the middle of a stream is told so, and comes back by a n
   }
 });
 
+test("a message that has left the context says so also where the daemon does not render it any more", async () => {
+  const { place, session } = await began("Marks", 40);
+  try {
+    const page = await enter(browser, place);
+    await page.goto(`${place.address}/sessions/${session}`);
+    await page.locator("#m11").waitFor({ state: "attached" });
+    await add(place, session, "One more.");
+    await page.locator(".message").getByText("One more.").waitFor();
+    assert.equal(await page.locator("#m11.gone").count(), 0);
+    await place.ask("POST", `/v1/sessions/${session}/compactions`, { keep_messages: 2 });
+    await page.locator("#m11.gone").getByText("summarised, not in the context").waitFor();
+    await page.locator("#m12.gone").waitFor();
+    await place.ask("POST", `/v1/sessions/${session}/checkpoints/1/revert`, {});
+    await page.locator("#m11:not(.gone)").waitFor();
+    assert.deepEqual(page.faults, []);
+  } finally {
+    await place.stop();
+  }
+});
+
 test("how long a run has gone on does not depend on the clock of the browser", async () => {
   const slow = '[agents.slow]\ndescription = "Waits"\nkind = "command"\ncommand = "sleep"\nargs = ["60"]\n';
   const { place, session } = await began("Clocks", 2, slow);

@@ -179,9 +179,9 @@ const OLDER = 50;
 const older = () => document.querySelector("a.older");
 let loading = false;
 
-function olderAddress(first) {
+function historyFrom(first) {
   const address = new URL(older().href);
-  address.searchParams.set("from", Math.max(1, first - OLDER));
+  address.searchParams.set("from", Math.max(1, first));
   return address.href;
 }
 
@@ -192,7 +192,7 @@ async function loadOlder() {
   if (loading || !(first > 1) || list.childElementCount + OLDER >= MESSAGES) return;
   loading = true;
   try {
-    const reply = await fetch(olderAddress(first), { headers: { Accept: "text/html" } });
+    const reply = await fetch(historyFrom(first - OLDER), { headers: { Accept: "text/html" } });
     const page = new DOMParser().parseFromString(await reply.text(), "text/html");
     const found = [...page.querySelectorAll("article.message")].filter((one) => numberOf(one) < first);
     if (!reply.ok || versionOf(page) !== own || found.length === 0 || !oldest.isConnected) return;
@@ -219,8 +219,43 @@ function watchOlder() {
   const first = numberOf(link.closest(".messages").querySelector("article.message"));
   link.hidden = first === 1;
   if (first > 1) {
-    link.href = olderAddress(first);
+    link.href = historyFrom(first - OLDER);
     reached.observe(link);
+  }
+}
+
+// Messages that stay may have left the context since, or be pinned: their heads and actions say so.
+const MARKS = ["altered", "compacted", "reverted", "pinned", "unpinned"];
+let isMarked = false;
+
+// `rendered`: the first message that the daemon renders.
+async function renewMarked(rendered) {
+  if (!isMarked) return;
+  isMarked = false;
+  try {
+    await renewHeads(rendered);
+  } catch (error) {
+    isMarked = true;
+    throw error;
+  }
+}
+
+async function renewHeads(rendered) {
+  const kept = [...(older()?.closest(".messages").children ?? [])].filter((one) => numberOf(one) < rendered);
+  for (let from = numberOf(kept[0]); from < rendered; from += OLDER) {
+    const reply = await fetch(historyFrom(from), { headers: { Accept: "text/html" } });
+    const page = new DOMParser().parseFromString(await reply.text(), "text/html");
+    if (!reply.ok || versionOf(page) !== own) return;
+    steady(() => {
+      for (const one of kept) {
+        const fresh = page.getElementById(one.id);
+        if (!fresh) continue;
+        one.className = fresh.className;
+        for (const part of ["header", "details.fork"]) {
+          morph(one.querySelector(`:scope > ${part}`), fresh.querySelector(`:scope > ${part}`), { holds });
+        }
+      }
+    });
   }
 }
 
@@ -263,7 +298,10 @@ async function refresh() {
     try {
       const { reply, page, fresh } = await ask();
       if (every) say(refused(reply));
-      if (fresh && !isUpgraded(page)) render(fresh);
+      if (fresh && !isUpgraded(page)) {
+        render(fresh);
+        await renewMarked(numberOf(fresh.querySelector("article.message[id^='m']")));
+      }
     } catch {
       // The daemon is not there: the stream of events says so, and when it is back.
       if (every) say("disconnected: trying again");
@@ -380,6 +418,7 @@ function follow() {
         const { run } = JSON.parse(event.data);
         // A reply is over, or another attempt begins: what comes is another text.
         if (run && name !== "run_opened") streamed.delete(run);
+        isMarked ||= MARKS.includes(name);
         if (name === "turn_ended") said.textContent = "A turn has ended.";
         refresh();
       });
