@@ -298,6 +298,29 @@ test("a file that is dropped on a conversation is added to the task", async () =
   });
 });
 
+test("a picture is pasted as a file, and cells of a table as text", async () => {
+  await withDaemon(new Place(), async (place) => {
+    const { session } = await place.ask("POST", "/v1/sessions", { title: "Paste", messages: said(2) });
+    const page = await enter(browser, place);
+    await page.goto(`${place.address}/sessions/${session}`);
+    // Whether the paste became a file, and the number of files.
+    const pasted = (texts) => page.evaluate((texts) => {
+      const clipboardData = new DataTransfer();
+      for (const [type, text] of texts) clipboardData.items.add(text, type);
+      clipboardData.items.add(new File(["x"], "image.png", { type: "image/png" }));
+      const event = new ClipboardEvent("paste", { clipboardData, bubbles: true, cancelable: true });
+      document.getElementById("task").dispatchEvent(event);
+      return [event.defaultPrevented, document.getElementById("files").files.length];
+    }, texts);
+    const [plain, html] = [["text/plain", "1\t2"], ["text/html", "<table><tr><td>1<td>2</table>"]];
+    assert.deepEqual(await pasted([plain, html]), [false, 0]);
+    assert.deepEqual(await pasted([]), [true, 1]);
+    // The name of a copied file, and the address of a copied picture.
+    assert.deepEqual(await pasted([plain]), [true, 2]);
+    assert.deepEqual(await pasted([html]), [true, 3]);
+  });
+});
+
 test("a task whose answer was lost on the way is sent again, and done once", async () => {
   await withDaemon(new Place(), async (place) => {
     const { session } = await place.ask("POST", "/v1/sessions", { title: "Once", messages: said(2) });

@@ -9,7 +9,12 @@ function add(files) {
   const all = new DataTransfer();
   for (const file of [...input.files, ...files]) all.items.add(file);
   input.files = all.files;
+  // As if they were chosen.
+  input.dispatchEvent(new Event("change", { bubbles: true }));
 }
+
+// Cells of a table and text of an office program come with a picture of them.
+const isText = ({ types }) => types.includes("text/plain") && types.includes("text/html");
 
 for (const name of ["dragover", "dragleave", "drop"]) {
   document.addEventListener(name, (event) => {
@@ -23,7 +28,7 @@ for (const name of ["dragover", "dragleave", "drop"]) {
 
 document.addEventListener("paste", (event) => {
   const files = event.clipboardData?.files ?? [];
-  if (event.target.id !== "task" || files.length === 0) return;
+  if (event.target.id !== "task" || files.length === 0 || isText(event.clipboardData)) return;
   event.preventDefault();
   add(files);
 });
