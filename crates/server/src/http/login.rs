@@ -34,7 +34,7 @@ pub(super) use form::submit;
 
 /// The path of links and of the form.
 pub(super) const PATH: &str = "/login";
-/// Maximum number of logged-in browsers; the oldest is logged out.
+/// Maximum number of logged-in browsers of a token, and of its links; the oldest is logged out.
 const BROWSERS: usize = 64;
 
 /// Lifetime of a link in milliseconds: one hour.
@@ -147,7 +147,7 @@ impl Logins {
         self.with_entries(|known| {
             known.links.retain(|link| link.is_valid(made));
             if !known.links.contains(&link) {
-                keep(&mut known.links, link);
+                keep(&mut known.links, link, |link| link.login);
             }
         });
     }
@@ -182,7 +182,7 @@ impl Logins {
             login,
         };
         known.browsers.retain(|browser| browser.is_known(now));
-        keep(&mut known.browsers, browser);
+        keep(&mut known.browsers, browser, |browser| browser.login);
         self.write(&known.browsers);
         NewLogin { secret, login }
     }
@@ -263,9 +263,13 @@ impl Logins {
     }
 }
 
-fn keep<T>(all: &mut Vec<T>, one: T) {
-    if all.len() >= BROWSERS {
-        all.remove(0);
+/// Adds an entry. Of too many with its login the oldest leaves: nobody logs others out.
+fn keep<T>(all: &mut Vec<T>, one: T, login: impl Fn(&T) -> Login) {
+    let own = login(&one);
+    let mut same = (0..all.len()).filter(|at| login(&all[*at]) == own);
+    let oldest = same.next();
+    if let Some(oldest) = oldest.filter(|_| same.count() + 1 >= BROWSERS) {
+        all.remove(oldest);
     }
     all.push(one);
 }
@@ -479,12 +483,8 @@ pub(super) async fn leave(State(shared): State<Arc<Shared>>, headers: HeaderMap)
         let before = read_shared(&shared).await;
         let (logins, left) = (shared.logins.clone(), left.clone());
         // It is written to disk.
-        let forgetting = off_thread(move || {
-            for (_, secret) in &left {
-                logins.forget(secret);
-            }
-        });
-        let forgotten = forgetting.await.is_ok();
+        let forget_all = move || left.iter().for_each(|(_, secret)| logins.forget(secret));
+        let forgotten = off_thread(forget_all).await.is_ok();
         let Some(before) = before.filter(|_| forgotten) else {
             break;
         };
@@ -556,6 +556,23 @@ mod tests {
         assert_ne!(name(&first), name(&second), "one would replace the other");
         let both = with(&format!("{first}; {second}"));
         assert!(one.login_at(&both, now).is_some() && other.login_at(&both, now).is_some());
+    }
+
+    #[test]
+    fn nobody_is_logged_out_by_the_logins_of_others() {
+        let place = tempfile::tempdir().unwrap();
+        let token = Token::open(&place.path().join("token")).unwrap();
+        let (logins, now) = (Logins::open(place.path(), &token), Timestamp(1_000));
+        let enter = |name: &str| {
+            let token = Some(Digest::of_bytes(name.as_bytes()));
+            let new = logins.enter_by_token(Login { token }, now).unwrap();
+            with(&format!("unisono={}", new.secret))
+        };
+        let is_in = |cookie: &HeaderMap| logins.login_at(cookie, now).is_some();
+        let ada = enter("ada");
+        let of_bob: Vec<HeaderMap> = (0..=BROWSERS).map(|_| enter("bob")).collect();
+        assert!(is_in(&ada));
+        assert!(!is_in(&of_bob[0]) && of_bob[1..].iter().all(is_in));
     }
 
     #[test]
