@@ -465,6 +465,12 @@ pub(crate) const BY_THEMSELVES: &str = "[agents.says]\ndescription = \"Test\"\nk
     [schedules.beat]\nevery = \"1s\"\ntask = \"Look.\"\nsession = \"kind=beat\"\n\
     [triggers.deploy]\nsecret_file = \"settings/unisono/token\"\ntask = \"${body}\"\nsession = \"kind=deploy\"\n";
 
+/// Where a schedule begins its turn now, for programs and on the page, with the status of the answer.
+const RUN_NOW: [(&str, u16); 2] = [
+    ("/v1/schedules/beat/runs", 202),
+    ("/schedules/beat/run", 303),
+];
+
 pub(crate) fn turns(daemon: &Daemon, session: &str) -> Vec<Value> {
     let path = format!("/v1/sessions/{session}/turns?limit=500");
     let turns = daemon.get(&path).expect(200).json();
@@ -499,14 +505,16 @@ fn turns_that_begin_by_themselves_begin_once_whoever_owns_their_session() {
     assert_eq!(turns(&other, session).len(), 6);
     // Each of them has the schedule begin its turn, also those that do not own its session.
     for daemon in daemons {
-        let begun = awaited(|| {
-            let reply = daemon.request("POST", "/v1/schedules/beat/runs", None);
-            match reply.status {
-                409 => Err("the turn before does not end"),
-                _ => Ok(reply),
-            }
-        });
-        begun.expect(202);
+        for (path, status) in RUN_NOW {
+            let begun = awaited(|| {
+                let reply = daemon.request("POST", path, None);
+                match reply.status {
+                    409 => Err("the turn before does not end"),
+                    _ => Ok(reply),
+                }
+            });
+            begun.expect(status);
+        }
     }
     // So does a schedule that all of them follow; the one that works on it dies in between.
     let beat = |daemon: &Daemon| {

@@ -330,10 +330,12 @@ fn call_in(path: &str) -> Option<CallId> {
     path.strip_prefix("/approvals/")?.parse().ok()
 }
 
-/// The schedule that a path has begin its turn.
+/// The schedule that a path of the API or of the page has begin its turn.
 fn schedule_in(path: &str) -> Option<&str> {
-    let path = path.strip_prefix("/v1").unwrap_or(path);
-    path.strip_prefix("/schedules/")?.strip_suffix("/runs")
+    match path.strip_prefix("/v1/schedules/") {
+        Some(rest) => rest.strip_suffix("/runs"),
+        None => path.strip_prefix("/schedules/")?.strip_suffix("/run"),
+    }
 }
 
 /// The session of a task of MCP or A2A: its id begins with that of the session.
@@ -436,6 +438,19 @@ mod tests {
                 names,
                 "{body}"
             );
+        }
+    }
+
+    #[test]
+    fn the_schedule_of_a_request_is_found_in_its_path() {
+        for (path, schedule) in rows! {
+            ("/v1/schedules/beat/runs", Some("beat")),
+            ("/schedules/beat/run", Some("beat")),
+            ("/v1/schedules/beat/pause", None),
+            ("/schedules/beat", None),
+            ("/schedules", None),
+        } {
+            assert_eq!(schedule_in(path), schedule, "{path}");
         }
     }
 
