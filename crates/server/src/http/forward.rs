@@ -141,7 +141,7 @@ async fn pass(
     let mut copy = Request::builder().method(parts.method.clone());
     copy = copy.uri(uri_at(address, &parts.uri)?);
     let mut asked = copy.body(body).map_err(|error| failed(&owner, &error))?;
-    *asked.headers_mut() = headers(shared, &parts)?;
+    *asked.headers_mut() = headers(shared, &parts, address)?;
     let sent = async {
         match is_read {
             true => connections::send_read(asked).await,
@@ -207,11 +207,14 @@ fn uri_at(address: &str, uri: &Uri) -> Result<Uri, ApiError> {
     })
 }
 
-/// The forwarded headers, with the daemons' token if the path requires one.
-fn headers(shared: &Shared, given: &Parts) -> Result<HeaderMap, ApiError> {
+/// The headers forwarded to the daemon at an address, with the daemons' token if the path requires one.
+fn headers(shared: &Shared, given: &Parts, address: &str) -> Result<HeaderMap, ApiError> {
     let mut headers = given.headers.clone();
     for name in LEFT_OUT {
         headers.remove(name);
+    }
+    if let Some(page) = page_at(address, &given.headers) {
+        headers.insert(header::REFERER, page);
     }
     headers.remove(people::CALLER);
     headers.insert(FORWARDED, HeaderValue::from_static("1"));
@@ -237,6 +240,17 @@ fn headers(shared: &Shared, given: &Parts) -> Result<HeaderMap, ApiError> {
         headers.insert(people::CALLER, caller);
     }
     Ok(headers)
+}
+
+/// The page of this daemon that a request came from, as one of the daemon at an address, which knows its own
+/// pages only.
+fn page_at(address: &str, given: &HeaderMap) -> Option<HeaderValue> {
+    let text = |name| given.get(name)?.to_str().ok();
+    let (referer, host) = (text(header::REFERER)?, text(header::HOST)?);
+    let (_, rest) = referer.split_once("://")?;
+    let path = rest.strip_prefix(host)?;
+    let page = format!("{}{path}", address.trim_end_matches('/'));
+    path.starts_with('/').then(|| page.parse().ok()).flatten()
 }
 
 /// The response of another daemon. A stream of events ends when this daemon stops or the other one is
@@ -438,6 +452,23 @@ mod tests {
                 names,
                 "{body}"
             );
+        }
+    }
+
+    #[test]
+    fn the_page_that_a_request_came_from_is_one_of_the_daemon_that_answers() {
+        for (referer, page) in rows! {
+            ("http://127.0.0.1:7007/sessions/a?branch=b", Some("http://10.0.0.5:7007/sessions/a?branch=b")),
+            ("https://127.0.0.1:7007/", Some("http://10.0.0.5:7007/")),
+            ("http://127.0.0.1:70/", None),
+            ("http://127.0.0.1:70071/", None),
+            ("http://evil.example/sessions/a", None),
+        } {
+            let host = (header::HOST, HeaderValue::from_static("127.0.0.1:7007"));
+            let referer = (header::REFERER, HeaderValue::from_static(referer));
+            let given: HeaderMap = [host, referer].into_iter().collect();
+            let page = page.map(HeaderValue::from_static);
+            assert_eq!(page_at("http://10.0.0.5:7007/", &given), page);
         }
     }
 
