@@ -229,7 +229,7 @@ impl SessionPage {
         html! {
             section {
                 h2 { "Turns" }
-                @if self.turns.items.is_empty() { p class="quiet" { "There are no turns yet." } }
+                @if self.turns.items.is_empty() { p class="quiet" { (no_turns(&self.turns, "There are no turns yet.")) } }
                 @for (_, turn) in shown { (view.card(turn, true)) }
             }
         }
@@ -279,7 +279,7 @@ impl SessionPage {
 async fn newest_turns(service: &dyn Service, place: &BranchView) -> service::Result<Page<Turn>> {
     let mut turns = lists::turns(service, place, None, NEWEST).await?;
     let oldest = turns.items.last();
-    if turns.next.is_none() || oldest.is_none_or(|turn| turn.ended_at.is_some()) {
+    if turns.next.is_none() || oldest.is_some_and(|turn| turn.ended_at.is_some()) {
         return Ok(turns);
     }
     // The oldest comes first.
@@ -294,6 +294,14 @@ async fn newest_turns(service: &dyn Service, place: &BranchView) -> service::Res
         }
     }
     Ok(turns)
+}
+
+/// What stands in place of turns: those of a branch may be older than many of other branches.
+fn no_turns(turns: &Page<Turn>, complete: &'static str) -> &'static str {
+    match turns.next {
+        Some(_) => "The newest turns are of other branches.",
+        None => complete,
+    }
 }
 
 /// The links of messages and checkpoints; for those on this page, anchors.
@@ -357,7 +365,7 @@ pub(crate) async fn turns(
     let body = place.page(&html! {
         section {
             h2 { "Turns" }
-            @if turns.items.is_empty() { p class="quiet" { "There are no older ones." } }
+            @if turns.items.is_empty() { p class="quiet" { (no_turns(&turns, "There are no older ones.")) } }
             @for turn in &turns.items { (view.card(turn, false)) }
             (older(&place, &turns))
         }
@@ -419,6 +427,17 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+
+    #[test]
+    fn a_branch_whose_turns_are_older_is_not_called_empty() {
+        let mut turns = Page {
+            items: Vec::new(),
+            next: None,
+        };
+        assert_eq!(no_turns(&turns, "none"), "none");
+        turns.next = Some("7".to_owned());
+        assert!(no_turns(&turns, "none").contains("other branches"));
+    }
 
     #[test]
     fn only_a_topic_of_two_messages_can_be_sealed() {
