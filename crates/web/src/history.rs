@@ -75,7 +75,7 @@ async fn search(service: &dyn Service, place: &BranchView, q: &str) -> Result<Re
         layout(&title(place), &body)
     };
     match service.search(Some(&place.about.session), &sought).await {
-        Ok(found) => Ok(page(&search_results(&found))),
+        Ok(found) => Ok(page(&search_results(&found, &place.branch))),
         Err(service::Error::Problem(problem)) => {
             Ok((error::status(&problem), page(&refused(&problem))).into_response())
         }
@@ -136,12 +136,12 @@ fn results(place: &BranchView, q: &str, found: &Markup) -> Markup {
     }
 }
 
-fn search_results(found: &SearchResults) -> Markup {
+fn search_results(found: &SearchResults, searched: &str) -> Markup {
     html! {
         p role="status" { (found_count(found)) }
         @for note in &found.notes { p class="quiet" { (note) } }
         @if !found.complete { p class="quiet" { "The newest messages are not indexed yet: search again in a moment." } }
-        @for hit in &found.hits { (self::hit(hit, false)) }
+        @for hit in &found.hits { (self::hit(hit, searched, false)) }
     }
 }
 
@@ -154,8 +154,12 @@ pub(crate) fn found_count(found: &SearchResults) -> String {
     }
 }
 
-pub(crate) fn hit(hit: &Hit, with_session: bool) -> Markup {
-    let branch = hit.branches.first().map_or(MAIN_BRANCH, String::as_str);
+/// A search result. It leads to the searched branch, or to another one that has the message.
+pub(crate) fn hit(hit: &Hit, searched: &str, with_session: bool) -> Markup {
+    let mut branches = hit.branches.iter();
+    let branch = branches.find(|branch| *branch == searched);
+    let branch = branch.or(hit.branches.first());
+    let branch = branch.map_or(MAIN_BRANCH, String::as_str);
     let who = hit.author.as_deref().unwrap_or(&hit.role);
     let there = format!(
         "/sessions/{}/history?branch={}&from={}#m{}",
@@ -281,14 +285,31 @@ fn line(stretch: &BranchSegment, place: &BranchView) -> Markup {
 mod tests {
     use super::*;
 
-    #[test]
-    fn the_first_part_of_the_results_is_not_their_number() {
-        let hit: Hit = serde_json::from_value(serde_json::json!({
+    fn found_on(branches: &[&str]) -> Hit {
+        serde_json::from_value(serde_json::json!({
             "session": "s", "title": "t", "message": "m", "ordinal": 1, "role": "user",
-            "author": null, "at": null, "branches": [], "active": true, "checkpoint": null,
+            "author": null, "at": null, "branches": branches, "active": true, "checkpoint": null,
             "status": "verbatim", "excerpt": "e", "marks": [], "score": 1.0,
         }))
-        .unwrap();
+        .unwrap()
+    }
+
+    #[test]
+    fn a_search_result_leads_to_the_searched_branch() {
+        for (branches, searched, leads) in [
+            (&["draft", "main"][..], "main", "branch=main&amp;"),
+            (&["draft", "main"][..], "draft", "branch=draft&amp;"),
+            (&["draft"][..], "main", "branch=draft&amp;"),
+            (&[][..], "draft", "branch=main&amp;"),
+        ] {
+            let shown = hit(&found_on(branches), searched, false).into_string();
+            assert!(shown.contains(leads), "{leads}: {shown}");
+        }
+    }
+
+    #[test]
+    fn the_first_part_of_the_results_is_not_their_number() {
+        let hit = found_on(&[]);
         let found = |next: Option<&str>| SearchResults {
             notes: Vec::new(),
             complete: true,

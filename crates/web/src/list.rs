@@ -11,7 +11,7 @@ use serde::Deserialize;
 use unisono_api::fmt;
 use unisono_api::search::{SearchQuery, SearchResults};
 use unisono_api::service::{self, Service};
-use unisono_api::session::{NewSession, SessionListItem, SessionQuery, main_branch};
+use unisono_api::session::{MAIN_BRANCH, NewSession, SessionListItem, SessionQuery, main_branch};
 
 use crate::error::{self, PageError};
 use crate::extract::{Form, Query};
@@ -205,7 +205,7 @@ fn results(found: &SearchResults, q: &str) -> Markup {
         p role="status" { (history::found_count(found)) }
         @for note in &found.notes { p class="quiet" { (note) } }
         @if !found.complete { p class="quiet" { "The newest messages are not indexed yet: search again in a moment." } }
-        @for hit in &found.hits { (history::hit(hit, true)) }
+        @for hit in &found.hits { (history::hit(hit, MAIN_BRANCH, true)) }
     };
     searched(q, &found)
 }
