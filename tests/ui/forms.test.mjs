@@ -137,7 +137,7 @@ test("a failed turn is asked again with its task and attachments", async () => {
   });
 });
 
-test("a double click sends a form once", async () => {
+test("a double click sends a form once, and opens one dialog", async () => {
   await withDaemon(new Place(), async (place) => {
     const page = await enter(browser, place);
     let sent = 0;
@@ -147,6 +147,12 @@ test("a double click sends a form once", async () => {
     await page.getByRole("heading", { name: "Twice?" }).waitFor();
     assert.equal(sent, 1);
     assert.equal((await place.ask("GET", "/v1/sessions")).items.length, 1);
+    // On a link it opens one dialog.
+    let asked = 0;
+    page.on("request", (request) => { if (request.url().endsWith("/delete")) asked += 1; });
+    await page.getByRole("navigation", { name: "Session" }).getByRole("link", { name: "Delete …" }).dblclick();
+    await page.getByRole("dialog", { name: "Delete this session" }).waitFor();
+    assert.equal(asked, 1);
   });
 });
 

@@ -2,6 +2,8 @@
 // sent once.
 
 async function open(address) {
+  // The second click of a double click.
+  if (document.body.hasAttribute("aria-busy")) return;
   document.body.setAttribute("aria-busy", "true");
   try {
     await fill(address);
