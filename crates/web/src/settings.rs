@@ -273,16 +273,28 @@ impl Change {
     /// Checks whether there is such a setting.
     async fn check(&self, service: &dyn Service) -> Result<(), PageError> {
         let keys = service.setting_keys().await?;
-        let known = match self.of.trim() {
-            "" => [keys.daemon, keys.session].concat(),
-            _ => keys.model,
+        let is_known = match self.of.trim() {
+            "" => {
+                let is_of_one = is_of_one(&self.key, &keys.model);
+                is_of_one || [keys.daemon, keys.session].concat().contains(&self.key)
+            }
+            _ => keys.model.contains(&self.key),
         };
-        if known.contains(&self.key) {
+        if is_known {
             return Ok(());
         }
         let detail = format!("`{}` is no setting that can be changed here", self.key());
         Err(Problem::new(Code::Refused, detail).into())
     }
+}
+
+/// Whether a key is one of the known keys of compaction for one provider or one model.
+fn is_of_one(key: &str, known: &[String]) -> bool {
+    let mut scopes = ["compaction.providers.", "compaction.models."].into_iter();
+    let last = scopes
+        .find_map(|scope| key.strip_prefix(scope))
+        .and_then(|rest| Some(rest.rsplit_once('.')?.1));
+    last.is_some_and(|last| known.iter().any(|known| known == last))
 }
 
 /// What a change does: the old and the new value, the meaning of the key, and when it applies.
@@ -359,6 +371,20 @@ pub(crate) async fn save_own(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_key_of_one_provider_or_model_is_known_by_its_end() {
+        let known = ["preset".to_owned()];
+        for (key, is_known) in [
+            ("compaction.providers.openai.preset", true),
+            ("compaction.models.\"openai/gpt-4.1\".preset", true),
+            ("compaction.models.\"openai/gpt-4.1\".prompt", false),
+            ("compaction.providers.preset", false),
+            ("compaction.preset", false),
+        ] {
+            assert_eq!(is_of_one(key, &known), is_known, "{key}");
+        }
+    }
 
     #[test]
     fn settings_are_found_by_words_of_key_value_and_meaning() {

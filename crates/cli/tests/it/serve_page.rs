@@ -322,6 +322,30 @@ fn the_page_shows_the_newest_topics_and_seals_only_what_can_be_sealed() {
 }
 
 #[test]
+fn a_setting_of_one_provider_is_changed_and_removed_where_it_is_listed() {
+    let place = Place::new();
+    let daemon = Daemon::start(&place);
+    let browser = Browser::enter(&daemon);
+    let own = format!("http://{}", daemon.address);
+    let send = |form: &str| browser.post("/settings", Some(&own), form);
+    let listed = "id=\"key-compaction.providers.openai.preset\"";
+    let page = || browser.get("/settings").expect(200).text();
+    send("key=preset&of=openai&value=tiered&confirmed=true").expect(303);
+    assert!(page().contains(listed));
+    let key = "key=compaction.providers.openai.preset";
+    let review = send(&format!("{key}&value=retention")).expect(200).text();
+    assert!(
+        review.contains("tiered") && review.contains("retention"),
+        "{review}"
+    );
+    send(&format!("{key}&value=retention&confirmed=true")).expect(303);
+    assert!(page().contains(listed));
+    send(&format!("{key}&confirmed=true")).expect(303);
+    assert!(!page().contains(listed));
+    daemon.stop();
+}
+
+#[test]
 fn the_usage_of_an_agent_leads_to_its_page_if_there_is_one() {
     let place = Place::new();
     let daemon = Daemon::start(&place);
