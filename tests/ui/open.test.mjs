@@ -68,11 +68,21 @@ test("who is revoked in the middle of a stream is told so, and comes back by a n
     place.bearer = secret;
     const page = await enter(browser, place);
     await page.goto(`${place.address}/sessions/${session}`);
+    // A page of something else asks how many calls wait, when it becomes visible.
+    const idle = await page.context().newPage();
+    await idle.goto(`${place.address}/agents`);
+    const counts = async () => {
+      const answered = idle.waitForResponse(/\/approvals\/count$/);
+      await idle.evaluate(() => document.dispatchEvent(new Event("visibilitychange")));
+      return (await answered).status();
+    };
+    assert.equal(await counts(), 200);
     place.bearer = undefined;
     await add(place, session, "Before.");
     await page.locator(".message").getByText("Before.").waitFor();
     await place.ask("DELETE", "/v1/tokens/ada");
     await page.locator("#link").getByText("signed out: come in by a new link").waitFor();
+    assert.equal(await counts(), 401);
     await add(place, session, "After.");
     await shot(page, "revoked");
     // A link in another tab of the browser is enough.
@@ -81,6 +91,7 @@ test("who is revoked in the middle of a stream is told so, and comes back by a n
     await other.goto(url);
     await page.locator(".message").getByText("After.").waitFor();
     await page.waitForFunction(() => document.getElementById("link").textContent === "");
+    assert.equal(await counts(), 200);
   } finally {
     await place.stop();
   }

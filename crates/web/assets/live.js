@@ -103,9 +103,11 @@ const address = () => document.querySelector("[data-at]")?.dataset.at ?? locatio
 // The calls that wait are counted in the head of each page. One whose daemon did not count them in time
 // says nothing about them.
 const counted = (page) => page.getElementById("waits");
+let isLoggedOut = false;
 function count(page) {
   const [shown, fresh] = [counted(document), counted(page)];
   if (!shown || !fresh || fresh.dataset.unknown !== undefined) return;
+  isLoggedOut = false;
   if (shown.textContent !== fresh.textContent) shown.replaceWith(fresh);
 }
 
@@ -522,13 +524,16 @@ function openTarget() {
 }
 
 // A call that waits in another session is no event of this page: the number alone is asked for.
-async function askForCount() {
-  if (document.visibilityState !== "visible" || !counted(document)) return;
+// After a logout only a page that becomes visible asks: a login in another tab is enough.
+async function askForCount(event) {
+  if (document.visibilityState !== "visible" || !counted(document) || (isLoggedOut && !event)) return;
   try {
     const reply = await fetch("/approvals/count", { headers: { Accept: "text/html" } });
     if (reply.ok) count(new DOMParser().parseFromString(await reply.text(), "text/html"));
-    // Nothing is asked for after a logout.
-    else if (reply.status === 401) counted(document)?.remove();
+    else if (reply.status === 401) {
+      isLoggedOut = true;
+      counted(document).replaceChildren();
+    }
   } catch {
     // The daemon is not there.
   }
@@ -536,7 +541,7 @@ async function askForCount() {
 
 if (session) follow();
 if (!every) {
-  setInterval(askForCount, COUNT);
+  setInterval(() => askForCount(), COUNT);
   document.addEventListener("visibilitychange", askForCount);
 }
 if (every) {
