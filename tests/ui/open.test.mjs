@@ -97,6 +97,24 @@ test("who is revoked in the middle of a stream is told so, and comes back by a n
   }
 });
 
+test("a page that the daemon refuses once, or that is lost on the way, is asked for again", async () => {
+  const { place, session } = await began("Busy");
+  try {
+    const page = await enter(browser, place);
+    const home = `${place.address}/sessions/${session}`;
+    await page.goto(home);
+    await page.waitForFunction(() => document.readyState === "complete");
+    for (const [text, fails] of [["A busy one.", (route) => route.fulfill({ status: 503, body: "busy" })], ["A lost one.", (route) => route.abort()]]) {
+      await page.route(home, fails, { times: 1 });
+      await add(place, session, text);
+      // No other event follows.
+      await page.locator(".message").getByText(text).waitFor();
+    }
+  } finally {
+    await place.stop();
+  }
+});
+
 test("a message that has left the context says so also where the daemon does not render it any more", async () => {
   const { place, session } = await began("Marks", 40);
   try {

@@ -290,27 +290,41 @@ let refreshing = false;
 let again = false;
 const pause = (time) => new Promise((done) => setTimeout(done, time));
 
+// A page that the daemon did not send while its events come is asked for again, later each time: no event
+// may follow.
+let isFollowing = false;
+let later = 0;
+function askLater() {
+  later = Math.min(later * 2 || RETRY, RETRY_MOST);
+  setTimeout(() => { if (isFollowing) refresh(); }, later);
+}
+
 async function refresh() {
   again = true;
   if (refreshing) return;
   refreshing = true;
   await pause(GATHER);
+  let isBehind = false;
   while (again) {
     again = false;
     try {
       const { reply, page, fresh } = await ask();
+      isBehind = reply.status === 429 || reply.status >= 500;
       if (every) say(refused(reply));
       if (fresh && !isUpgraded(page)) {
         render(fresh);
         await renewMarked(numberOf(fresh.querySelector("article.message[id^='m']")));
       }
     } catch {
+      isBehind = true;
       // The daemon is not there: the stream of events says so, and when it is back.
       if (every) say("disconnected: trying again");
     }
     await pause(PAUSE);
   }
   refreshing = false;
+  if (isBehind) askLater();
+  else later = 0;
 }
 
 const CHANGES = [
@@ -337,6 +351,7 @@ function follow() {
   }
 
   function leave() {
+    isFollowing = false;
     clearTimeout(timer);
     source?.close();
     source = null;
@@ -375,6 +390,7 @@ function follow() {
   function open() {
     const own = source = new EventSource(`/v1/sessions/${session}/events?after=${last}`);
     source.onopen = () => {
+      isFollowing = true;
       say("");
       wait = RETRY;
       for (const one of streamed.values()) one.isStale = true;
@@ -382,6 +398,7 @@ function follow() {
       lost = false;
     };
     source.onerror = () => {
+      isFollowing = false;
       lose();
       if (!link.textContent || own.readyState !== EventSource.CLOSED) say("disconnected: trying again");
       if (source !== own) return;
