@@ -244,6 +244,9 @@ pub struct Turn {
     pub turn: String,
     /// Its branch.
     pub branch: String,
+    /// Its lead, which may not have begun; absent for a compaction.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lead: Option<String>,
     /// The text of its task; a note of its attachments if it has no text; null for a compaction.
     pub task: Option<String>,
     /// The client's own id of the message with the task, in a protocol in which messages have ids.

@@ -388,6 +388,11 @@ impl Trace {
         self.runs.get_mut(&parent)
     }
 
+    /// The lead of a turn, also of one that ended before the run of its lead was opened.
+    pub fn lead_of(&self, turn: &TurnTrace) -> Option<&Arc<Definition>> {
+        self.definitions.get(&turn.accepted.1.lead)
+    }
+
     /// The stage of a run in the pipeline of its turn's lead.
     fn stage(&self, run: &OpenedRun) -> Option<u32> {
         let RunRole::Delegate { index } = run.role else {

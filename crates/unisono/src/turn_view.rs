@@ -89,6 +89,9 @@ fn to_api(trace: &Trace, session: SessionId, id: TurnId, turn: &TurnTrace) -> Tu
         session: session.to_string(),
         turn: id.to_string(),
         branch: what.branch.to_string(),
+        lead: (what.work.task())
+            .and(trace.lead_of(turn))
+            .map(|lead| lead.id.to_string()),
         task: what.work.task().map(|task| task.to_string()),
         client_message_id: of_key(what, |key| key.client_message_id.as_ref()),
         client_parts: of_key(what, |key| key.client_parts.as_ref()),

@@ -81,8 +81,7 @@ impl Draft {
             let own = run.task.clone().unwrap_or_default();
             draft.tasks.push((run.agent.clone(), own));
         }
-        let lead = turn.runs.iter().find(|run| run.role == "lead");
-        draft.lead = lead.map(|lead| lead.agent.clone());
+        draft.lead.clone_from(&turn.lead);
         draft.branch.clone_from(&turn.branch);
         draft.task = turn.task.clone().unwrap_or_default();
         let stored = turn.attachments.iter().filter_map(|attachment| {

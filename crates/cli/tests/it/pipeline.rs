@@ -21,6 +21,17 @@ fn place(config: &str) -> Place {
     place
 }
 
+/// The same, with a draft that fails.
+fn broken(config: &str, on_failure: &str) -> Place {
+    let place = place(config);
+    let draft = format!(
+        "---\ndescription: Fails\nkind: command\ncommand: \"false\"\nretries: 0\n\
+         on_failure: {on_failure}\n---\n"
+    );
+    place.write("agents/draft.md", draft);
+    place
+}
+
 fn on(provider: &FakeProvider) -> Place {
     place(&format!(
         "[turn]\nlead = \"article\"\n[providers.openai-compatible]\n\
@@ -181,16 +192,7 @@ fn a_cancelled_turn_asks_no_further_stage() {
 
 #[test]
 fn a_stage_that_fails_is_missed_or_stops_the_pipeline() {
-    let broken = |on_failure: &str| {
-        let place = place("");
-        let draft = format!(
-            "---\ndescription: Fails\nkind: command\ncommand: \"false\"\nretries: 0\n\
-             on_failure: {on_failure}\n---\n"
-        );
-        place.write("agents/draft.md", draft);
-        place
-    };
-    let place = broken("continue");
+    let place = broken("", "continue");
     let args = ["run", &example(), "--lead", "article", "--json"];
     let report = place.call(&args).expect(4).json();
     let states = ["done", "failed", "done", "partial"];
@@ -206,7 +208,7 @@ fn a_stage_that_fails_is_missed_or_stops_the_pipeline() {
         "{missing}"
     );
 
-    let place = broken("fail");
+    let place = broken("", "fail");
     let report = place.call(&args).expect(1).json();
     let reason = report["error"]["reason"].as_str().unwrap();
     assert!(
@@ -219,10 +221,7 @@ fn a_stage_that_fails_is_missed_or_stops_the_pipeline() {
 
 #[test]
 fn the_page_asks_a_lead_with_a_pipeline_and_asks_it_again() {
-    let place = place("[turn]\nlead = \"article\"\n");
-    let draft = "---\ndescription: Fails\nkind: command\ncommand: \"false\"\nretries: 0\n\
-                 on_failure: fail\n---\n";
-    place.write("agents/draft.md", draft);
+    let place = broken("[turn]\nlead = \"article\"\n", "fail");
     let imported = place.json(&["import", &example()]);
     let page = format!("/sessions/{}", imported["session"].as_str().unwrap());
     let daemon = Daemon::start(&place);
@@ -247,5 +246,27 @@ fn the_page_asks_a_lead_with_a_pipeline_and_asks_it_again() {
     let items = daemon.get(&turns).expect(200).json();
     let tasks = items["items"].as_array().unwrap().iter();
     assert!(tasks.map(|turn| &turn["task"]).eq(["An article."; 2]));
+    daemon.stop();
+}
+
+#[test]
+fn a_lead_that_did_not_begin_is_asked_again() {
+    let place = broken("", "fail");
+    let imported = place.json(&["import", &example()]);
+    let page = format!("/sessions/{}", imported["session"].as_str().unwrap());
+    let daemon = Daemon::start(&place);
+    let turns = format!("/v1{page}/turns");
+    let asked = json!({"task": "An article.", "lead": "article", "wait": true});
+    let failed = daemon.post(&turns, &asked).json();
+    assert_eq!(failed["state"], "failed");
+    assert_eq!(failed["lead"], "article");
+    let again = format!("{page}/turns/{}/again", failed["turn"].as_str().unwrap());
+    let own = format!("http://{}", daemon.address);
+    Browser::enter(&daemon)
+        .post(&again, Some(&own), "")
+        .expect(303);
+    let listed = daemon.get(&turns).expect(200).json();
+    let leads = listed["items"].as_array().unwrap().iter();
+    assert!(leads.map(|turn| &turn["lead"]).eq(["article"; 2]));
     daemon.stop();
 }
