@@ -15,7 +15,7 @@ use unisono_api::{Code, Problem};
 use crate::branch_view::{BranchQuery, BranchView};
 use crate::error::PageError;
 use crate::extract::{Form, Path, Query};
-use crate::layout::layout;
+use crate::layout::{cut_title, layout};
 use crate::parts::truncate;
 use crate::session_settings::as_written;
 
@@ -361,7 +361,11 @@ pub(crate) async fn save_own(
             Err(_) => service.settings().await?,
         };
         service.change_session_settings(&id, &changes).await?;
-        let body = place.page(&review(&change, &known, &of_session(&action)));
+        // The address shows the settings: a page that followed the session would become those.
+        let body = html! {
+            h1 { a href=(place.path("")) { (cut_title(&place.about.title)) } }
+            (review(&change, &known, &of_session(&action)))
+        };
         return Ok(layout(&place.about.title, &body));
     }
     service.change_session_settings(&id, &changes).await?;

@@ -346,6 +346,26 @@ fn a_setting_of_one_provider_is_changed_and_removed_where_it_is_listed() {
 }
 
 #[test]
+fn the_review_of_a_setting_does_not_follow_the_session() {
+    let place = Place::new();
+    let daemon = Daemon::start(&place);
+    let browser = Browser::enter(&daemon);
+    let own = format!("http://{}", daemon.address);
+    let session = daemon.session(&json!({"title": "A move"}));
+    let settings = format!("/sessions/{session}/settings");
+    let form = "key=compaction.preset&value=off";
+    let review = browser.post(&settings, Some(&own), form).expect(200).text();
+    for part in ["A move", "Change ", "name=\"confirmed\"", "Save"] {
+        assert!(review.contains(part), "{part}: {review}");
+    }
+    // The next event would put the settings in its place.
+    assert!(!review.contains("id=\"live\""), "{review}");
+    let saved = browser.post(&settings, Some(&own), &format!("{form}&confirmed=true"));
+    saved.expect(303);
+    daemon.stop();
+}
+
+#[test]
 fn the_usage_of_an_agent_leads_to_its_page_if_there_is_one() {
     let place = Place::new();
     let daemon = Daemon::start(&place);
