@@ -298,6 +298,21 @@ test("a file that is dropped on a conversation is added to the task", async () =
   });
 });
 
+test("files whose upload breaks off may be too large", async () => {
+  await withDaemon(new Place(), async (place) => {
+    const { session } = await place.ask("POST", "/v1/sessions", { title: "Large", messages: said(2) });
+    const page = await enter(browser, place);
+    await page.goto(`${place.address}/sessions/${session}`);
+    // As where the daemon has refused a large form while the browser is still sending it.
+    await page.route("**/ask", (route) => route.abort("connectionreset"));
+    await page.getByLabel("Task").fill("What is this?");
+    await page.getByLabel("Images and PDFs").setInputFiles([{ name: "screen.png", mimeType: "image/png", buffer: png }]);
+    await page.getByRole("button", { name: /^Ask/ }).click();
+    await page.getByText(/Not sent: .* the files are too large for it/).waitFor();
+    assert.equal(await page.getByLabel("Images and PDFs").evaluate((field) => field.files.length), 1);
+  });
+});
+
 test("a picture is pasted as a file, and cells of a table as text", async () => {
   await withDaemon(new Place(), async (place) => {
     const { session } = await place.ask("POST", "/v1/sessions", { title: "Paste", messages: said(2) });

@@ -465,9 +465,9 @@ document.addEventListener("submit", async (event) => {
   form.elements.key.value ||= [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
   const key = form.elements.key.value;
   keep(form);
+  const written = new FormData(form);
+  const files = written.getAll("file").some((file) => file.size > 0);
   try {
-    const written = new FormData(form);
-    const files = written.getAll("file").some((file) => file.size > 0);
     if (!files) written.delete("file");
     const body = files ? written : new URLSearchParams(written);
     const sent = { method: "POST", body, headers: { Accept: "text/html" } };
@@ -497,7 +497,8 @@ document.addEventListener("submit", async (event) => {
     if (reply.ok) said.textContent = "The task was taken.";
     else document.getElementById("task")?.focus();
   } catch {
-    sayUnsent("Not sent: the daemon does not answer. The task is kept here; send it again.");
+    sayUnsent(files ? "Not sent: the connection ended. The daemon may be gone, or the files are too large for it."
+      : "Not sent: the daemon does not answer. The task is kept here; send it again.");
   } finally {
     composer.removeAttribute("aria-busy");
   }
