@@ -69,6 +69,23 @@ test("a page that was behind says so, and is up to date", async () => {
   });
 });
 
+test("a summary that is written ahead after a turn brings the page up to date", async () => {
+  await withDaemon(new Place(), async (place) => {
+    for (const name of ["preparation_planned", "summariser_used", "summary_prepared", "preparation_dropped"]) {
+      const { session } = await place.ask("POST", "/v1/sessions", { title: "Ahead", messages: [{ role: "user", content: "First." }] });
+      const page = await enter(browser, place);
+      const body = `retry: 600000\nid: 9\nevent: ${name}\ndata: {}\n\n`;
+      await page.route("**/events?*", async (route) => {
+        await place.ask("POST", `/v1/sessions/${session}/messages`, { text: "Second." });
+        await route.fulfill({ contentType: "text/event-stream", body });
+      });
+      await page.goto(`${place.address}/sessions/${session}`);
+      await page.locator(".message").getByText("Second.").waitFor();
+      await page.context().close();
+    }
+  });
+});
+
 test("what comes after a gap is not put behind what was said before it", async () => {
   // The model never answers: what is said comes from here.
   const silent = await model("Nothing.", new Promise(() => {}));

@@ -332,6 +332,8 @@ const CHANGES = [
   "frozen", "run_opened", "run_stepped", "delegated", "run_retried", "run_ended", "turn_ended", "late_output_received",
   "branch_set", "posted", "pinned", "unpinned", "topic_sealed", "settings_set",
   "tools_called", "tool_started", "tool_ended", "tool_in_doubt", "tool_decided",
+  // After the end of a turn a summary may be written ahead: the turn pays for it.
+  "preparation_planned", "summariser_used", "summary_prepared", "preparation_dropped",
 ];
 
 // Follows a session from an event on. A stream that breaks off goes on after its last event; one that
