@@ -144,8 +144,13 @@ impl Draft {
     }
 
     fn task_of(&self, agent: &str) -> &str {
-        let found = self.tasks.iter().find(|(name, _)| name == agent);
-        found.map_or("", |(_, task)| task.trim())
+        self.nth_task_of(agent, 0)
+    }
+
+    /// An agent with several tasks is named once for each.
+    fn nth_task_of(&self, agent: &str, at: usize) -> &str {
+        let mut own = self.tasks.iter().filter(|(name, _)| name == agent);
+        own.nth(at).map_or("", |(_, task)| task.trim())
     }
 
     fn chosen(&self, agent: &str) -> bool {
@@ -187,9 +192,12 @@ impl Draft {
 
     /// The turn that it asks for.
     pub(crate) fn turn(&self) -> NewTurn {
-        let named = |agent: &String| match self.task_of(agent) {
-            "" => agent.clone(),
-            task => format!("{agent}={task}"),
+        let named = |(at, agent): (usize, &String)| {
+            let before = self.agents[..at].iter().filter(|one| *one == agent);
+            match self.nth_task_of(agent, before.count()) {
+                "" => agent.clone(),
+                task => format!("{agent}={task}"),
+            }
         };
         let own = [
             ("models.override", &self.model),
@@ -204,7 +212,7 @@ impl Draft {
             branch: self.branch.clone(),
             lead: self.lead.clone(),
             attachments: self.stored.iter().map(attachment).collect(),
-            agents: Some(self.agents.iter().map(named).collect()),
+            agents: Some(self.agents.iter().enumerate().map(named).collect()),
             ..NewTurn::new(self.task.trim())
         }
     }
@@ -407,6 +415,46 @@ mod tests {
         assert_eq!(turn.agents, Some(asked.to_vec()));
         let alone = Draft::read(fields(&[("task", "x"), ("lead", "")])).turn();
         assert_eq!((alone.agents, alone.lead), (Some(vec![]), None));
+    }
+
+    #[test]
+    fn a_turn_is_asked_again_of_its_lead_and_for_each_task_of_its_agents() {
+        let used = serde_json::json!({
+            "input_tokens": 0, "output_tokens": 0, "cache_expected_tokens": 0,
+            "cache_read_tokens": 0, "cache_write_tokens": 0, "cost_usd": 0.0,
+        });
+        let run = |agent: &str, role: &str, task: Option<&str>, stage: Option<u32>| {
+            serde_json::json!({
+                "run": "r", "agent": agent, "model": null, "role": role, "stage": stage,
+                "parent": null, "task": task, "state": "failed", "attempt": 1, "snapshot": null,
+                "prefix": "", "text": null, "error": null, "usage": used, "opened_at": "",
+                "ended_at": null, "duration_ms": null,
+            })
+        };
+        let turn: Turn = serde_json::from_value(serde_json::json!({
+            "session": "s", "turn": "t", "branch": "main", "lead": "decisions", "task": "x",
+            "state": "failed", "error": null, "answer": null, "snapshot": null,
+            "snapshot_agents": 1, "checkpoints": [], "cost_usd": 0.0, "accepted_at": "",
+            "ended_at": null,
+            "runs": [
+                run("facts", "delegate", Some("Amounts."), None),
+                run("facts", "delegate", Some("Dates."), None),
+                run("risks", "delegate", None, None),
+                run("actions", "child", Some("Ask."), None),
+                run("outline", "delegate", None, Some(1)),
+            ],
+        }))
+        .unwrap();
+        let settings = SessionSettings {
+            lead: "lead".to_owned(),
+            agents: Vec::new(),
+            notifies: true,
+            models: Vec::new(),
+        };
+        let again = Draft::again(&turn, &settings).turn();
+        assert_eq!(again.lead.as_deref(), Some("decisions"));
+        let agents = ["facts=Amounts.", "facts=Dates.", "risks"].map(str::to_owned);
+        assert_eq!(again.agents, Some(agents.to_vec()));
     }
 
     #[test]
