@@ -4,7 +4,7 @@
 
 use axum::http::header;
 use axum::response::Response;
-use maud::html;
+use maud::{Markup, html};
 use unisono_api::token::Scope;
 
 use crate::finished_page::{changed, is_page};
@@ -21,17 +21,46 @@ pub async fn with_viewer(viewer: &Viewer, response: Response) -> Response {
     if !is_page(&response) || is_done || sees_all {
         return response;
     }
-    let header_form = html! {
-        @if let Some(name) = &viewer.name {
-            form class="who" method="post" action="/logout" {
-                span { (name) } " " button type="submit" { "Log out" }
-            }
-        }
-    };
-    let header_form = header_form.into_string();
+    let header = name_of(viewer).into_string();
     changed(response, |page| {
         let page = viewer.allow(page);
-        page.replacen(PLACEHOLDER, &header_form, 1)
+        page.replacen(PLACEHOLDER, &header, 1)
     })
     .await
+}
+
+/// The name, with a button for those whose login is in this browser.
+fn name_of(viewer: &Viewer) -> Markup {
+    html! {
+        @match &viewer.name {
+            Some(name) if viewer.logs_out => form class="who" method="post" action="/logout" {
+                span { (name) } " " button type="submit" { "Log out" }
+            },
+            Some(name) => p class="who" { span { (name) } },
+            None => {},
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_person_whom_a_proxy_names_has_no_button_that_would_do_nothing() {
+        let shown = |logs_out| {
+            let viewer = Viewer {
+                name: Some("ada <b>".into()),
+                scope: Scope::Ask,
+                logs_out,
+                needed: |_, _| None,
+            };
+            name_of(&viewer).into_string()
+        };
+        for logs_out in [true, false] {
+            let shown = shown(logs_out);
+            assert!(shown.contains("ada &lt;b&gt;"), "{shown}");
+            assert_eq!(shown.contains("/logout"), logs_out, "{shown}");
+        }
+    }
 }

@@ -16,6 +16,8 @@ pub struct Viewer {
     pub name: Option<Arc<str>>,
     /// The viewer's rights.
     pub scope: Scope,
+    /// Whether a logout ends the viewer's access: a person whom a proxy names has no login.
+    pub logs_out: bool,
     /// The scope that a route needs, by its method and path; none for an unknown route.
     pub needed: fn(&Method, &str) -> Option<Scope>,
 }
@@ -156,6 +158,7 @@ mod tests {
         let viewer = Viewer {
             name: None,
             scope,
+            logs_out: false,
             needed,
         };
         viewer.allow(PAGE)

@@ -705,6 +705,9 @@ fn a_proxy_with_the_daemons_token_names_the_person_and_nobody_else_does() {
         "{keys:?}"
     );
     of("a b", "GET", "/v1/sessions", None).expect(403);
+    // The page names the person. A logout would end nothing.
+    let page = of("ada", "GET", "/", None).expect(200).text();
+    assert!(page.contains("<span>ada</span>") && !page.contains("/logout"));
     daemon.get(&path).expect(200);
     // A token of a person names that person, whatever a header says.
     let bob = of_owner(&daemon, "bob", "ask");

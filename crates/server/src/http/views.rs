@@ -136,6 +136,7 @@ fn viewer(shared: &Shared) -> unisono_web::Viewer {
     unisono_web::Viewer {
         name: caller.name().cloned(),
         scope: caller.scope(),
+        logs_out: caller.token().is_some(),
         needed: scopes::needed,
     }
 }
