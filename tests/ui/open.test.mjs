@@ -115,6 +115,27 @@ test("a page that the daemon refuses once, or that is lost on the way, is asked 
   }
 });
 
+test("a long message that is read stays open when others follow", async () => {
+  await withDaemon(new Place(), async (place) => {
+    const messages = [{ role: "user", content: "When?" }, { role: "assistant", content: "The move is on Friday. ".repeat(120) }];
+    const { session } = await place.ask("POST", "/v1/sessions", { title: "Reading", messages });
+    const page = await enter(browser, place);
+    await page.goto(`${place.address}/sessions/${session}`);
+    await page.locator("#m2 > .md").waitFor();
+    for (const text of ["One.", "Two.", "Three."]) {
+      await add(place, session, text);
+      await page.locator(".message").getByText(text).waitFor();
+      assert.ok(await page.locator("#m2 .md").isVisible(), text);
+    }
+    await page.locator("#m2 > .fold[open]").waitFor();
+    // A person folds it.
+    await page.locator("#m2 > .fold > summary").click();
+    await add(place, session, "Four.");
+    await page.locator(".message").getByText("Four.").waitFor();
+    assert.equal(await page.locator("#m2 > .fold").evaluate((fold) => fold.open), false);
+  });
+});
+
 test("a message that has left the context says so also where the daemon does not render it any more", async () => {
   const { place, session } = await began("Marks", 40);
   try {

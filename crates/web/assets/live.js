@@ -271,13 +271,21 @@ function compareClocks(page) {
   if (Math.abs(found - ahead) > INEXACT) ahead = found;
 }
 
+// The daemon folds long messages once others follow. One that is read stays open.
+const openMessages = (fresh) => [...fresh.querySelectorAll("article.message[id]:has(> .fold)")].map(({ id }) => id)
+  .filter((id) => document.querySelector(`#${id}:has(> .md):not(:has(> .fold))`));
+
 // `taken`: a part whose form was sent, so that it is what the daemon renders, whatever was written in it.
 // The output of a run that goes on is open, and stays so after its end: nothing below it moves.
 function render(fresh, taken = null) {
   compareClocks(fresh);
   for (const output of live().querySelectorAll("details[open]:has([data-run])")) openFor(output);
   const kept = (node) => !taken?.contains(node) && holds(node);
-  steady(() => morph(live(), fresh, { keeps, stays, holds: kept }));
+  const unfolded = openMessages(fresh);
+  steady(() => {
+    morph(live(), fresh, { keeps, stays, holds: kept });
+    for (const id of unfolded) for (const fold of document.querySelectorAll(`#${id} > .fold`)) openFor(fold);
+  });
   for (const [run, { text, shown }] of streamed) {
     for (const place of shownOf(run)) if (place.textContent === "") place.textContent = text.slice(0, shown);
   }
