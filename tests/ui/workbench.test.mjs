@@ -313,6 +313,33 @@ test("files whose upload breaks off may be too large", async () => {
   });
 });
 
+test("an estimate that comes after its task was sent is not shown", async () => {
+  await withDaemon(new Place(), async (place) => {
+    const { session } = await place.ask("POST", "/v1/sessions", { title: "Late", messages: said(2) });
+    const page = await enter(browser, place);
+    await page.goto(`${place.address}/sessions/${session}`);
+    const held = async (path) => {
+      let go;
+      const gate = new Promise((done) => { go = done; });
+      await page.route(path, (route) => gate.then(() => route.continue()), { times: 1 });
+      return go;
+    };
+    const [send, estimate] = [await held("**/ask"), await held("**/estimate")];
+    const asked = page.waitForRequest(/\/estimate$/);
+    await page.getByLabel("Task").fill("When is it?");
+    await page.getByRole("button", { name: /^Ask/ }).click();
+    // It is asked for while the task is on its way.
+    await asked;
+    send();
+    await page.locator("#said").getByText("The task was taken.").waitFor({ state: "attached" });
+    const answered = page.waitForResponse(/\/estimate$/);
+    estimate();
+    await (await answered).finished();
+    await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
+    assert.equal(await page.locator("#estimate").textContent(), "");
+  });
+});
+
 test("a picture is pasted as a file, and cells of a table as text", async () => {
   await withDaemon(new Place(), async (place) => {
     const { session } = await place.ask("POST", "/v1/sessions", { title: "Paste", messages: said(2) });

@@ -283,7 +283,8 @@ async function estimate(form) {
   const shown = document.getElementById("estimate");
   if (!shown) return;
   const own = ++asked;
-  if (form.elements.task.value.trim() === "") {
+  const task = form.elements.task.value;
+  if (task.trim() === "") {
     shown.replaceChildren();
     return;
   }
@@ -294,7 +295,9 @@ async function estimate(form) {
     const reply = await fetch(document.getElementById("estimating").formAction, { method: "POST", body, headers: { Accept: "text/html" } });
     const page = new DOMParser().parseFromString(await reply.text(), "text/html");
     const fresh = page.getElementById("estimate");
-    if (own === asked && reply.ok && fresh) shown.replaceChildren(...fresh.childNodes);
+    // The task may have been sent meanwhile.
+    const isCurrent = own === asked && form.elements.task.value === task;
+    if (isCurrent && reply.ok && fresh) shown.replaceChildren(...fresh.childNodes);
   } catch {
     // The daemon is not there: the page says so elsewhere.
   }
