@@ -386,24 +386,26 @@ test("a task whose answer was lost on the way is sent again, and done once", asy
 
 test("a task whose page was left before its answer came is done once", async () => {
   await withDaemon(new Place(), async (place) => {
-    const { session } = await place.ask("POST", "/v1/sessions", { title: "Left", messages: said(2) });
     const page = await enter(browser, place);
-    const home = `${place.address}/sessions/${session}`;
-    await page.goto(home);
-    // The daemon takes it; the page is gone when its answer comes.
-    const taken = new Promise((done) => page.route("**/ask", (route) => route.fetch({ maxRedirects: 0 }).then(done), { times: 1 }));
-    await page.getByLabel("Task").fill("Only once?");
-    await page.getByRole("button", { name: /^Ask/ }).click();
-    await taken;
-    await page.goto(`${place.address}/agents`);
-    await page.goto(home);
-    await page.getByText("Perhaps not sent.").waitFor();
-    assert.equal(await page.getByLabel("Task").inputValue(), "Only once?");
-    await page.getByRole("button", { name: /^Ask/ }).click();
-    await page.locator("#said").getByText("The task was taken.").waitFor({ state: "attached" });
-    assert.equal(await page.getByLabel("Task").inputValue(), "");
-    const { items } = await place.ask("GET", `/v1/sessions/${session}/turns`);
-    assert.deepEqual(items.map((turn) => turn.task), ["Only once?"]);
+    for (const comesBack of [(home) => page.goto(home), () => page.goBack()]) {
+      const { session } = await place.ask("POST", "/v1/sessions", { title: "Left", messages: said(2) });
+      const home = `${place.address}/sessions/${session}`;
+      await page.goto(home);
+      // The daemon takes it; the page is gone when its answer comes.
+      const taken = new Promise((done) => page.route("**/ask", (route) => route.fetch({ maxRedirects: 0 }).then(done), { times: 1 }));
+      await page.getByLabel("Task").fill("Only once?");
+      await page.getByRole("button", { name: /^Ask/ }).click();
+      await taken;
+      await page.goto(`${place.address}/agents`);
+      await comesBack(home);
+      await page.getByText("Perhaps not sent.").waitFor();
+      assert.equal(await page.getByLabel("Task").inputValue(), "Only once?");
+      await page.getByRole("button", { name: /^Ask/ }).click();
+      await page.locator("#said").getByText("The task was taken.").waitFor({ state: "attached" });
+      assert.equal(await page.getByLabel("Task").inputValue(), "");
+      const { items } = await place.ask("GET", `/v1/sessions/${session}/turns`);
+      assert.deepEqual(items.map((turn) => turn.task), ["Only once?"]);
+    }
   });
 });
 
