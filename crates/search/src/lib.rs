@@ -35,6 +35,8 @@ mod index;
 #[cfg(feature = "index")]
 mod joined;
 #[cfg(feature = "index")]
+mod letters;
+#[cfg(feature = "index")]
 mod named;
 #[cfg(feature = "index")]
 mod private_directory;

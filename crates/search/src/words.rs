@@ -3,7 +3,7 @@
 //! A word is a run of letters and digits, so `parse_config` is two consecutive words and is found
 //! as a phrase. Scripts without spaces between words (Han, kana, Thai …) are split into single
 //! characters, and a run of them is a phrase in the same way. So are emoji. Accents are left out,
-//! also those that are characters of their own (`u` and U+0308).
+//! also those that are characters of their own (`u` and U+0308): see [`crate::letters`].
 
 use std::ops::Range;
 use std::str::CharIndices;
@@ -13,9 +13,11 @@ use tantivy::tokenizer::{
     Tokenizer,
 };
 
+use crate::letters::{add_letter, is_mark, joined};
+
 /// The analysis in the index's schema. A change of it needs another name: an index of the old one
 /// is then rebuilt.
-pub(crate) const ANALYSIS: &str = "unisono_words_3";
+pub(crate) const ANALYSIS: &str = "unisono_words_4";
 
 /// A longer run of letters and digits is data, not a word; a SHA-512 in hexadecimal still is one.
 const LONGEST_BYTES: usize = 129;
@@ -24,8 +26,9 @@ const LONGEST_BYTES: usize = 129;
 pub(crate) fn analyzer() -> TextAnalyzer {
     TextAnalyzer::builder(Words::default())
         .filter(RemoveLongFilter::limit(LONGEST_BYTES))
-        .filter(LowerCaser)
+        // In lower case `İ` is an `i` and an accent, which this filter does not remove.
         .filter(AsciiFoldingFilter)
+        .filter(LowerCaser)
         .filter(Stemmer::default())
         .build()
 }
@@ -99,26 +102,29 @@ impl Tokenizer for Words {
 
 impl TokenStream for Stream<'_> {
     fn advance(&mut self) -> bool {
-        let is_word = |(_, c): &(usize, char)| c.is_alphanumeric() || stands_alone(*c);
+        let is_letter = |c: char| c.is_alphanumeric() && !is_mark(c);
+        let is_word = |(_, c): &(usize, char)| is_letter(*c) || stands_alone(*c);
         let Some((from, first)) = self.chars.find(is_word) else {
             return false;
         };
-        let mut to = from + first.len_utf8();
-        if !stands_alone(first) {
-            let rest = self.text[to..].char_indices();
-            let is_end = |c: char| !(c.is_alphanumeric() || is_accent(c)) || stands_alone(c);
-            let end = rest.clone().find(|(_, c)| is_end(*c));
-            to = end.map_or(self.text.len(), |(offset, _)| to + offset);
-            // The iterator continues after the word.
-            while self.chars.offset() < to {
-                self.chars.next();
-            }
+        let is_single = stands_alone(first);
+        let is_end = |c: char| match is_single {
+            true => joined(first, c).is_none(),
+            false => !(c.is_alphanumeric() || is_mark(c)) || stands_alone(c),
+        };
+        let rest = from + first.len_utf8();
+        let end = self.text[rest..].char_indices().find(|(_, c)| is_end(*c));
+        let to = end.map_or(self.text.len(), |(offset, _)| rest + offset);
+        // The iterator continues after the word.
+        while self.chars.offset() < to {
+            self.chars.next();
         }
         self.token.position = self.token.position.wrapping_add(1);
         (self.token.offset_from, self.token.offset_to) = (from, to);
         self.token.text.clear();
-        let word = self.text[from..to].chars();
-        self.token.text.extend(word.filter(|c| !is_accent(*c)));
+        for c in self.text[from..to].chars() {
+            add_letter(&mut self.token.text, c);
+        }
         true
     }
 
@@ -129,11 +135,6 @@ impl TokenStream for Stream<'_> {
     fn token_mut(&mut self) -> &mut Token {
         self.token
     }
-}
-
-/// Whether a character is an accent of the letter before it.
-fn is_accent(c: char) -> bool {
-    matches!(c, '\u{300}'..='\u{36F}')
 }
 
 /// Whether a character is a word by itself. Emoji are, and characters of scripts without spaces.
@@ -199,10 +200,37 @@ mod tests {
     }
 
     #[test]
+    fn all_forms_of_a_word_are_one_word() {
+        for (one, other) in [
+            ("İstanbul", "istanbul"),
+            ("STRAẞE", "straße"),
+            ("ΟΔΟΣ", "οδός"),
+            ("Καλημέρα", "ΚΑΛΗΜΕΡΑ"),
+            ("ещё", "ЕЩЕ"),
+            ("новый", "новыи\u{306}"),
+            ("їжак", "і\u{308}жак"),
+            ("한글", "\u{1112}\u{1161}\u{11AB}\u{1100}\u{1173}\u{11AF}"),
+            ("データ", "テ\u{3099}ータ"),
+            ("ぱん", "は\u{309A}ん"),
+            ("Donaudampf", "Donau\u{AD}dampf"),
+            (
+                "\u{645}\u{62D}\u{645}\u{62F}",
+                "\u{645}\u{64F}\u{62D}\u{64E}\u{645}\u{651}\u{64E}\u{62F}",
+            ),
+        ] {
+            assert_eq!(stems(one), stems(other), "{one}");
+        }
+        assert_ne!(stems("か"), stems("が"));
+        // Marks without a letter before them.
+        assert_eq!(stems("\u{64B} \u{345} \u{AD}"), [""; 0]);
+    }
+
+    #[test]
     fn a_word_says_where_it_stands() {
-        let text = "é: naïve 検索";
+        let text = "é: naïve 検索 は\u{309A}ん";
         let at = words(text).into_iter().map(|word| &text[word.at]);
-        assert_eq!(at.collect::<Vec<_>>(), ["é", "naïve", "検", "索"]);
+        let expected = ["é", "naïve", "検", "索", "は\u{309A}", "ん"];
+        assert_eq!(at.collect::<Vec<_>>(), expected);
     }
 
     #[test]
