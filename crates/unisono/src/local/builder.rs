@@ -6,6 +6,7 @@ use std::sync::Arc;
 use unisono_model::language::LanguageModel;
 use unisono_runtime::{Agent, Extensions, Tool};
 
+use super::opened::open_directory;
 use super::{Local, OpenedStore, open_configured};
 use crate::error::Error;
 use unisono_config::settings::{Override, Program, Sources};
@@ -39,11 +40,13 @@ pub struct Builder {
     overrides: Vec<Override>,
     extensions: Extensions,
     in_memory: bool,
+    in_directory: bool,
     configured_store: bool,
 }
 
 /// The settings that determine the store.
-const STORE_KEYS: [&str; 2] = ["store.path", "store.url"];
+const PATH: &str = "store.path";
+const URL: &str = "store.url";
 
 impl Builder {
     /// Adds an agent implemented in Rust, for definitions of that `kind`.
@@ -113,11 +116,13 @@ impl Builder {
         self
     }
 
-    /// Keeps sessions in that directory, which is created if it does not exist.
+    /// Keeps sessions in that directory, which is created if it does not exist; also if the settings of
+    /// the person, the project or the environment name a database.
     #[must_use]
-    pub fn store(self, directory: impl Into<PathBuf>) -> Builder {
+    pub fn store(mut self, directory: impl Into<PathBuf>) -> Builder {
         let directory = directory.into();
-        self.set("store.path", directory.to_string_lossy())
+        self.in_directory = true;
+        self.set(PATH, directory.to_string_lossy())
     }
 
     /// Keeps sessions in the store that the settings name: the project's store, or the person's store if
@@ -158,6 +163,7 @@ impl Builder {
     /// No store was chosen, configuration or agents are wrong, or the store cannot be opened, for
     /// example because another process has opened it.
     pub async fn start(self) -> Result<Local, Error> {
+        let mut in_directory = false;
         let setup = match self.setup {
             Some(setup) => setup,
             None => {
@@ -169,24 +175,23 @@ impl Builder {
                     }
                 };
                 sources.overrides.extend(self.overrides);
-                let is_set = sources.overrides.iter().any(determines_store);
-                if !(self.in_memory || self.configured_store || is_set) {
+                let sets = |key: &str| sources.overrides.iter().any(|one| one.key == key);
+                if !(self.in_memory || self.configured_store || sets(PATH) || sets(URL)) {
                     return Err(Error::NoStoreChosen);
                 }
+                in_directory = self.in_directory && !sets(URL);
                 sources.program = Program::from(&self.extensions);
                 Setup::load(sources)?
             }
         };
+        let config = &setup.loaded.config;
         let opened = if self.in_memory {
             OpenedStore::nothing()
+        } else if in_directory {
+            open_directory(config).await?
         } else {
-            open_configured(&setup.loaded.config).await?
+            open_configured(config).await?
         };
         Local::start_on(opened, setup, self.extensions).await
     }
-}
-
-/// Whether a setting says where the store is.
-fn determines_store(setting: &Override) -> bool {
-    STORE_KEYS.contains(&&*setting.key)
 }

@@ -127,16 +127,19 @@ pub fn open_configured(
 ) -> impl Future<Output = Result<OpenedStore, unisono_store::Error>> + Send {
     async move {
         match &config.store.url {
-            None => {
-                let opened = open_store(&config.store.path).await?;
-                opened.record_repairs(&config.audit).await;
-                Ok(opened)
-            }
+            None => open_directory(config).await,
             Some(url) => open_database(url, config).await,
         }
     }
     // Callers' crates do not compile it again.
     .boxed()
+}
+
+/// Opens the store in the directory of the settings, also if they name a database.
+pub(super) async fn open_directory(config: &Config) -> Result<OpenedStore, unisono_store::Error> {
+    let opened = open_store(&config.store.path).await?;
+    opened.record_repairs(&config.audit).await;
+    Ok(opened)
 }
 
 #[cfg(feature = "postgres")]

@@ -241,6 +241,22 @@ async fn a_program_that_chooses_no_store_is_told_how_to_choose_one() {
 }
 
 #[tokio::test]
+async fn a_program_keeps_its_sessions_in_its_directory_if_the_person_has_a_database() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut sources = nowhere();
+    let database = "postgres://nobody@127.0.0.1:1/none".to_owned();
+    sources.env = vec![("UNISONO__STORE__URL".to_owned(), database)];
+    let store = dir.path().join("store");
+    let start = || program(extensions()).sources(sources.clone()).store(&store);
+    let local = start().start().await.unwrap();
+    let session = local.import(tents()).await.unwrap().id();
+    local.shutdown().await;
+    let local = start().start().await.unwrap();
+    assert!(local.journal().exists(session).await.unwrap());
+    local.shutdown().await;
+}
+
+#[tokio::test]
 async fn an_agent_that_does_not_exist_is_an_error() {
     let local = program(extensions()).in_memory().start().await.unwrap();
     let session = local.import(tents()).await.unwrap();
