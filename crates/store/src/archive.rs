@@ -1,9 +1,9 @@
 //! Moves whole sessions between engines, as one file of the envelopes that the disk engine writes.
 //!
 //! The file starts with the line `unisono archive, format 1\n`. For every session its events follow
-//! in order, then its checkpoint if it has one, and its head as the last record. The file ends with
-//! an end record, which has the number of records and a hash of everything before it. An import
-//! checks the whole file before it stores anything.
+//! in order, then its checkpoint if it has one, and its head as the last record. The audit log comes
+//! before the sessions. The file ends with an end record, which has the number of records and a hash
+//! of everything before it. An import checks the whole file before it stores anything.
 
 mod read;
 #[cfg(test)]
@@ -20,7 +20,7 @@ use crate::error::{Error, Result};
 use crate::journal::deleted_usage;
 use crate::journal::is_of_a_session;
 use crate::row::{self, Head};
-use crate::{blobs, imports, tokens};
+use crate::{audit, blobs, imports, tokens};
 
 use read::Item;
 use write::Section;
@@ -62,17 +62,21 @@ pub async fn export(engine: &dyn Engine, path: &Path) -> Result<ArchiveCounts> {
 
 async fn send_all(engine: &dyn Engine, sections: mpsc::Sender<Section>) -> Result<ArchiveCounts> {
     let mut moved = ArchiveCounts::default();
+    // First: the entries of an import follow those of the archive.
+    for segment in engine.existing(audit::journals().collect()).await? {
+        send_session(engine, &sections, &segment, &mut moved).await?;
+    }
     let mut after = None;
-    // Sessions of unfinished imports are left out.
-    let mut left_out = imports::unfinished(engine).await?;
-    left_out.insert(imports::ID);
     loop {
         let page = engine.sessions(after, PAGE).await?;
         let Some(last) = page.last() else { break };
         after = Some(last.session);
-        let known = |info: &SessionInfo| left_out.contains(&info.session);
-        for info in page.into_iter().filter(|info| !known(info)) {
-            send_session(engine, &sections, info.session, &mut moved).await?;
+        // Sessions of unfinished imports are left out, also if the import began after the export.
+        let mut left_out = imports::unfinished(engine).await?;
+        left_out.insert(imports::ID);
+        left_out.extend(audit::journals());
+        for info in page.iter().filter(|info| !left_out.contains(&info.session)) {
+            send_session(engine, &sections, info, &mut moved).await?;
         }
     }
     send(&sections, Section::End).await.map(|()| moved)
@@ -81,13 +85,15 @@ async fn send_all(engine: &dyn Engine, sections: mpsc::Sender<Section>) -> Resul
 async fn send_session(
     engine: &dyn Engine,
     sections: &mpsc::Sender<Section>,
-    session: SessionId,
+    info: &SessionInfo,
     moved: &mut ArchiveCounts,
 ) -> Result<()> {
+    let session = info.session;
     // Read before the events, so that it covers none that are not in the archive.
     let checkpoint = engine.latest_checkpoint(session).await?;
     let mut head = Head::claimed(session, None, 0);
-    loop {
+    // A session without events may be that of an import that begins now.
+    while info.last_seq > 0 {
         let events = engine.read(session, head.last_seq + 1, PAGE).await?;
         if events.is_empty() {
             break;
@@ -99,6 +105,8 @@ async fn send_session(
             .collect();
         send(sections, Section::Events { session, links }).await?;
     }
+    // The session may have been deleted meanwhile.
+    let checkpoint = checkpoint.filter(|checkpoint| checkpoint.seq <= head.last_seq);
     if let Some(checkpoint) = checkpoint {
         moved.checkpoints += 1;
         send(
@@ -128,7 +136,8 @@ fn stopped(error: &tokio::task::JoinError) -> Error {
 ///
 /// The usage of deleted sessions is added to that of this store by the write that ends the import,
 /// so an import that is repeated adds it once. The grants of the archive's daemon are imported only
-/// into a store without grants: a store's own limits stay as they are.
+/// into a store without grants: a store's own limits stay as they are. The audit log is imported only
+/// into a store without one.
 ///
 /// # Errors
 /// `BadArchive`, `SessionExists`, `Io`, and the engine's.
@@ -141,8 +150,14 @@ pub async fn import(engine: &dyn Engine, path: &Path) -> Result<ArchiveCounts> {
     // Sessions of unfinished imports are left out.
     let left = imports::unfinished(engine).await?;
     imports::delete_all(engine, &left).await?;
+    let log = engine.existing(audit::journals().collect()).await?;
+    let has_log = log.iter().any(|segment| segment.last_seq > 0);
     let mut kept = Vec::new();
     for &session in &sessions {
+        if has_log && audit::journals().any(|segment| segment == session) {
+            kept.push(session);
+            continue;
+        }
         let Some(known) = engine.session(session).await? else {
             continue;
         };

@@ -379,10 +379,15 @@ fn journal_of(generation: u64) -> SessionId {
     SessionId::from_u128(AUDIT.0.as_u128() - u128::from(generation % SEGMENTS))
 }
 
+/// The journals of the segments, whether they exist or not.
+pub(crate) fn journals() -> impl Iterator<Item = SessionId> {
+    (0..SEGMENTS).map(journal_of)
+}
+
 /// The segments with entries, oldest first.
 async fn segments(journal: &Journal) -> Result<Vec<Segment>> {
     let engine = journal.engine();
-    let ids: Vec<SessionId> = (0..SEGMENTS).map(journal_of).collect();
+    let ids: Vec<SessionId> = journals().collect();
     let firsts = engine.first_events(ids.clone()).await?;
     let infos = engine.existing(ids.clone()).await?;
     let mut found = Vec::new();

@@ -1,10 +1,14 @@
-//! Tests that an interrupted import of an archive leaves nothing, wherever it was interrupted.
+//! Tests that an interrupted import of an archive leaves nothing, wherever it was interrupted, that an
+//! archive has no part of a session, and that audit logs stay in order.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use unisono_context::Timestamp;
+
 use super::*;
-use crate::engine::{Checkpoint, Claim, Deletion, EngineFuture, Health};
+use crate::audit::{Command, Entry, Retention};
+use crate::engine::{Checkpoint, Claim, Deletion, EngineFuture, Health, SessionsFuture};
 use crate::journal::Journal;
 use crate::memory::Memory;
 
@@ -102,4 +106,89 @@ async fn an_import_that_ends_on_the_way_and_is_repeated_counts_what_is_left_once
         }
     }
     assert!(whole);
+}
+
+/// An engine in which an import begins when its sessions are listed.
+struct Importing(Memory);
+
+impl Engine for Importing {
+    crate::forward_engine!(
+        0: claim, append, read, put_checkpoint, latest_checkpoint, session, delete_session, health,
+        close
+    );
+
+    fn sessions(&self, after: Option<SessionId>, limit: usize) -> SessionsFuture<'_> {
+        Box::pin(async move {
+            let session = SessionId::from_u128(2);
+            if after.is_none() {
+                let claim = self.0.claim(session).await?;
+                imports::begin(&self.0, &BTreeSet::from([session])).await?;
+                let append = Append::to(session, claim, b"the first part".to_vec());
+                self.0.append(append).await?;
+            }
+            self.0.sessions(after, limit).await
+        })
+    }
+}
+
+#[tokio::test]
+async fn a_session_that_is_imported_meanwhile_is_not_in_an_archive() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("archive");
+    let there = Importing(Memory::new());
+    fill(&there.0, 1, 0..0).await;
+    let moved = export(&there, &path).await.unwrap();
+    assert_eq!((moved.sessions, moved.events), (1, 1));
+    let here = Memory::new();
+    assert_eq!(import(&here, &path).await.unwrap(), moved);
+}
+
+/// Of two entries in each segment, the first is its beginning.
+const RETENTION: Retention = Retention {
+    days: 90,
+    entries: 2 * audit::SEGMENTS,
+};
+
+fn command(name: &str) -> Command {
+    Command {
+        caller: "ada".into(),
+        name: name.into(),
+        object: BTreeMap::new(),
+    }
+}
+
+/// The commands in the audit log, the newest first.
+async fn commands(journal: &Journal) -> Vec<String> {
+    let part = audit::read(journal, None, Timestamp(0), 99, |_| true).await;
+    let entries = part.unwrap().entries.into_iter();
+    let names = entries.map(|(_, entry)| match entry {
+        Entry::Action { action } => action.route.to_string(),
+        other => format!("{other:?}"),
+    });
+    names.collect()
+}
+
+#[tokio::test]
+async fn an_audit_log_moves_to_a_store_without_one_and_the_import_follows_in_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("archive");
+    let there = Arc::new(Memory::new());
+    fill(&there, 1, 0..0).await;
+    let journal = Journal::new(there.clone());
+    for name in ["tokens create", "vacuum"] {
+        audit::record(&journal, command(name), RETENTION).await;
+    }
+    export(there.as_ref(), &path).await.unwrap();
+    for (own, expected) in [
+        (None, &["import", "vacuum", "tokens create"][..]),
+        (Some("doctor"), &["import", "doctor"]),
+    ] {
+        let journal = Journal::new(Arc::new(Memory::new()));
+        if let Some(own) = own {
+            audit::record(&journal, command(own), RETENTION).await;
+        }
+        let recorded = audit::with_audit(&journal, command("import"), RETENTION);
+        import(recorded.engine().as_ref(), &path).await.unwrap();
+        assert_eq!(commands(&journal).await, expected);
+    }
 }
