@@ -64,7 +64,7 @@ pub use opened::{
 };
 pub use reload::Reload;
 pub(crate) use settings::off_thread;
-pub use settings::{change, session_changes};
+pub use settings::session_changes;
 
 /// A store with a running runtime, its configuration and agents.
 ///

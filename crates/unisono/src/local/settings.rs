@@ -96,8 +96,14 @@ impl Local {
         off_thread(move || check_own(&setup, &own)).await
     }
 
+    /// Whether its sessions are in memory only: the store of the settings is then another one.
+    fn is_in_memory(&self) -> bool {
+        self.shared.runtime.is_some() && self.shared.directory.is_none()
+    }
+
     /// Sets dotted keys, or removes them if there is no value, so that the settings files apply.
-    /// The changes are stored when it returns; with `dry_run` they are only checked.
+    /// The changes are stored when it returns, unless sessions are in memory; with `dry_run` they are
+    /// only checked.
     ///
     /// # Errors
     /// A key cannot be changed, a value is invalid, or the file cannot be written; then nothing
@@ -111,7 +117,9 @@ impl Local {
         for _ in 0..CHANGED_AT_MOST {
             let version = self.take_newer().await?;
             let (before, changes) = (self.setup(), changes.clone());
-            let (setup, text) = off_thread(move || with_changes(&before, &changes)).await?;
+            let is_in_memory = self.is_in_memory();
+            let changing = off_thread(move || with_changes(&before, &changes, is_in_memory));
+            let (setup, text) = changing.await?;
             if dry_run {
                 return Ok(());
             }
@@ -171,8 +179,10 @@ impl Local {
     }
 
     async fn use_stored(&self, setup: Setup, text: String) -> Result<(), ChangeError> {
-        let file = setup.loaded.config.store.path.join(STORED);
-        off_thread(move || write_atomically(&file, &text)).await?;
+        if !self.is_in_memory() {
+            let file = setup.loaded.config.store.path.join(STORED);
+            off_thread(move || write_atomically(&file, &text)).await?;
+        }
         self.shared
             .deadline
             .set(super::options::compaction_deadline(&setup));
@@ -211,29 +221,20 @@ fn check_own(setup: &Setup, own: &SessionOverrides) -> Result<(), ChangeError> {
     Ok(())
 }
 
-/// Sets dotted keys of a store without a runtime, or removes them if there is no value. Stored when
-/// it returns; returns the configuration and agents with them.
-///
-/// # Errors
-/// As [`Local::change_settings`].
-pub fn change(
-    before: &Setup,
-    changes: &BTreeMap<String, Option<toml::Value>>,
-) -> Result<Setup, ChangeError> {
-    let (setup, text) = with_changes(before, changes)?;
-    write_atomically(&before.loaded.config.store.path.join(STORED), &text)?;
-    Ok(setup)
-}
-
-/// The same, not stored yet; with the text to store.
+/// The configuration and agents with changed settings, and the text to store. Changes of a program in
+/// memory are in no file.
 fn with_changes(
     before: &Setup,
     changes: &BTreeMap<String, Option<toml::Value>>,
+    is_in_memory: bool,
 ) -> Result<(Setup, String), ChangeError> {
     let file = before.loaded.config.store.path.join(STORED);
-    let text = match std::fs::read_to_string(file) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
-        read => read?,
+    let text = match &before.loaded.sources().stored {
+        Some(text) if is_in_memory => text.clone(),
+        _ => match std::fs::read_to_string(file) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+            read => read?,
+        },
     };
     let text = changed(&text, changes)?;
     let mut sources = before.loaded.sources().clone();

@@ -257,6 +257,33 @@ async fn a_program_keeps_its_sessions_in_its_directory_if_the_person_has_a_datab
 }
 
 #[tokio::test]
+async fn a_program_in_memory_does_not_change_the_settings_of_the_person() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut sources = nowhere();
+    sources.home.data = Some(dir.path().to_owned());
+    let local = program(extensions()).sources(sources).in_memory();
+    let local = local.start().await.unwrap();
+    let changes: [(&str, toml::Value); 2] = [
+        ("compaction.preset", "off".into()),
+        ("compaction.notice", "off".into()),
+    ];
+    for (key, value) in changes {
+        let change = [(key.to_owned(), Some(value))].into();
+        local.change_settings(change, false).await.unwrap();
+    }
+    let compaction = local.setup().loaded.config.compaction.clone();
+    assert_eq!(compaction.all.preset.as_deref(), Some("off"));
+    let sources = local.setup().loaded.sources().clone();
+    let stored = sources.stored.unwrap();
+    assert!(
+        stored.contains("preset") && stored.contains("notice"),
+        "{stored}"
+    );
+    local.shutdown().await;
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
+#[tokio::test]
 async fn an_agent_that_does_not_exist_is_an_error() {
     let local = program(extensions()).in_memory().start().await.unwrap();
     let session = local.import(tents()).await.unwrap();
