@@ -26,6 +26,10 @@ impl Local {
             runtime.hooks_settled(HOOKS_WITHIN).await;
             runtime.shutdown().await;
         }
+        // Of a program that only reads: the next one takes the index at once.
+        if let Some(search) = shared.search.take() {
+            search.close().await;
+        }
         shared.learnt.keep();
         shared.audit.close().await;
         #[cfg(feature = "otel")]

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tokio::sync::Notify;
 use unisono::history;
 use unisono::language::Error;
+use unisono::local::open_store;
 use unisono::tool::{self, Call};
 use unisono::{
     Agent, Answer, Ask, Builder, Completion, Conversation, Ctx, Extensions, Failure, LanguageModel,
@@ -406,4 +407,19 @@ fn a_program_that_drops_its_service_outside_of_its_executor_frees_the_store() {
         let local = started_when_free(start).await;
         local.shutdown().await;
     });
+}
+
+#[tokio::test]
+async fn a_reader_that_is_shut_down_leaves_its_search_index_to_others() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = dir.path().join("store");
+    let local = program(extensions()).store(&store).start().await.unwrap();
+    local.import(tents()).await.unwrap();
+    let setup = local.setup();
+    local.shutdown().await;
+    let opened = open_store(&store).await.unwrap();
+    let reader = Local::reader(opened, (*setup).clone(), extensions()).unwrap();
+    reader.search().settle(None).await.unwrap();
+    reader.shutdown().await;
+    unisono_search::compact(&unisono_search::directory(&store)).unwrap();
 }
