@@ -365,10 +365,14 @@ impl Local {
     }
 
     /// Deletes a session, even with open turns, and what was folded of it; returns whether it existed.
+    /// A session that the caller does not see stays.
     ///
     /// # Errors
     /// Sessions are only read, or the store fails.
     pub async fn discard(&self, session: SessionId) -> Result<bool, Error> {
+        if !self.journal.shows(session).await? {
+            return Ok(false);
+        }
         let deleted = self.runtime()?.delete(session).await?;
         self.shared.waiting_sessions.note(session);
         self.shared.usage_folds.forget(session);

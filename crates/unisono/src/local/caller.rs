@@ -207,12 +207,32 @@ impl Local {
 
 #[cfg(test)]
 mod tests {
+    use unisono_api::service::Store as _;
     use unisono_context::message::NewMessage;
     use unisono_context::{MessageId, Timestamp};
     use unisono_session::machine::PrecedingMessages;
 
     use super::*;
     use crate::fixture;
+
+    #[tokio::test]
+    async fn a_person_deletes_and_archives_no_session_of_another_one() {
+        let local = fixture::local([]).await;
+        let of = |owner: &str| {
+            let caller = Caller::new(owner, Scope::Approve, Some(owner.into()));
+            local.for_caller(caller)
+        };
+        let (ada, bob) = (of("ada"), of("bob"));
+        let session = ada.import(Import::default()).await.unwrap().id();
+        assert!(!bob.discard(session).await.unwrap());
+        assert!(local.journal().exists(session).await.unwrap());
+        let dir = tempfile::tempdir().unwrap();
+        let archived = bob.archive(&dir.path().join("archive")).await;
+        assert_eq!(archived.unwrap_err().code(), Code::Forbidden);
+        assert!(ada.discard(session).await.unwrap());
+        drop((ada, bob));
+        local.shutdown().await;
+    }
 
     #[tokio::test]
     async fn messages_before_a_task_are_of_the_person_who_says_the_task() {

@@ -12,6 +12,7 @@ use unisono_api::service::{Result, Store};
 use unisono_api::store::{
     AcknowledgedLosses, ArchiveCounts, HealthCheck, Loss, LossQuery, LostEvents, VacuumResult,
 };
+use unisono_api::token::Scope;
 use unisono_store::archive;
 use uuid::Uuid;
 
@@ -32,6 +33,7 @@ impl Store for Local {
     }
 
     async fn losses(&self, query: &LossQuery) -> Result<Page<Loss>> {
+        self.check_scope(Scope::Admin)?;
         let before: Option<Place> = cursor(query.cursor.as_deref())?;
         let mut all: Vec<(Place, unisono_store::Loss)> = self
             .losses()
@@ -57,6 +59,7 @@ impl Store for Local {
     }
 
     async fn archive(&self, file: &Path) -> Result<ArchiveCounts> {
+        self.check_scope(Scope::Admin)?;
         let moved = archive::export(self.journal().engine().as_ref(), file).await;
         let moved = moved.map_err(Error::from)?;
         Ok(ArchiveCounts {
