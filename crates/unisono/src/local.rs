@@ -117,8 +117,9 @@ pub(crate) struct Shared {
     search: OnceLock<Search>,
     /// Its directory; none: it is built in memory.
     search_index: Option<PathBuf>,
-    /// The last inspected session, if sessions are only read.
-    last_view: Mutex<Option<(SessionId, Arc<State>)>>,
+    /// The last inspected session with the time of its creation, if sessions are only read: another one
+    /// may have its id later.
+    last_view: Mutex<Option<(SessionId, u64, Arc<State>)>>,
     /// The usage of sessions, folded on demand.
     pub(crate) usage_folds: Folds,
     pub(crate) run_index: RunIndex,
@@ -342,17 +343,17 @@ impl Local {
                 opened => return Ok(View::Live(opened?)),
             }
         }
+        let known = self.journal.session(session).await?;
+        let known = known.ok_or(unisono_runtime::Error::UnknownSession(session))?;
+        let created = known.created_unix_ms;
         let mut viewed = self.shared.last_view.lock().await;
         let mut state = match viewed.take() {
-            Some((id, state)) if id == session => Arc::unwrap_or_clone(state),
+            Some((id, of, state)) if (id, of) == (session, created) => Arc::unwrap_or_clone(state),
             _ => State::default(),
         };
         history::catch_up(&self.journal, session, &mut state).await?;
-        if state.events() == 0 {
-            return Err(unisono_runtime::Error::UnknownSession(session).into());
-        }
         let state = Arc::new(state);
-        *viewed = Some((session, state.clone()));
+        *viewed = Some((session, created, state.clone()));
         Ok(View::Stored { id: session, state })
     }
 

@@ -369,6 +369,7 @@ fn lost_of(losses: &[Loss], session: SessionId) -> Option<LostEvents> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixture::Counting;
 
     fn said(messages: &[&str]) -> NewSession {
         let messages = messages.iter().map(|text| (*text).to_owned());
@@ -377,6 +378,16 @@ mod tests {
             messages: messages.collect(),
             ..NewSession::default()
         }
+    }
+
+    #[tokio::test]
+    async fn a_program_that_only_reads_shows_no_session_that_it_has_deleted() {
+        let (_, local) = Counting::with_three_sessions().await;
+        let id = SessionId::from_u128(2).to_string();
+        local.session(&id).await.unwrap();
+        local.delete_session(&id, false).await.unwrap();
+        let error = local.session(&id).await.unwrap_err();
+        assert_eq!(error.code(), Code::NotFound);
     }
 
     #[test]
