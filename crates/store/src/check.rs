@@ -54,9 +54,13 @@ async fn events(
                     checkup.findings.push(Finding { record, fault });
                 }
                 let Some(newest) = page.last() else {
-                    let record = Record::Event { session, seq: next };
-                    let fault = crate::Fault::Missing;
-                    checkup.findings.push(Finding { record, fault });
+                    // The session may have been deleted meanwhile.
+                    let now = engine.session(session).await?;
+                    if now.is_some_and(|now| now.last_seq >= next) {
+                        let record = Record::Event { session, seq: next };
+                        let fault = crate::Fault::Missing;
+                        checkup.findings.push(Finding { record, fault });
+                    }
                     return Ok(());
                 };
                 next = newest.seq + 1;
@@ -84,5 +88,49 @@ fn finding(error: Error) -> Result<Finding> {
     match error {
         Error::Corrupt { record, fault } => Ok(Finding { record, fault }),
         error => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::{Append, Deletion, EngineFuture, Event};
+    use crate::memory::Memory;
+
+    /// Has lost all events, or deletes each session before it is read.
+    struct Losing {
+        memory: Memory,
+        deletes: bool,
+    }
+
+    impl Engine for Losing {
+        crate::forward_engine!(
+            memory: claim, append, put_checkpoint, latest_checkpoint, session, sessions,
+            delete_session, health, close
+        );
+
+        fn read(&self, session: SessionId, _: u64, _: usize) -> EngineFuture<'_, Vec<Event>> {
+            Box::pin(async move {
+                if self.deletes {
+                    let deletion = Deletion::of_session(session);
+                    self.memory.delete_session(deletion).await?;
+                }
+                Ok(Vec::new())
+            })
+        }
+    }
+
+    #[tokio::test]
+    async fn a_session_that_is_deleted_during_a_check_is_not_damaged() {
+        let session = SessionId::from_u128(1);
+        for (deletes, findings) in [(false, 1), (true, 0)] {
+            let memory = Memory::new();
+            let engine = Losing { memory, deletes };
+            let claim = engine.claim(session).await.unwrap();
+            let append = Append::to(session, claim, b"an event".to_vec());
+            engine.append(append).await.unwrap();
+            let checkup = check(&engine).await.unwrap();
+            assert_eq!(checkup.findings.len(), findings, "{deletes}");
+        }
     }
 }
