@@ -117,7 +117,8 @@ impl Builder {
     }
 
     /// Keeps sessions in that directory, which is created if it does not exist; also if the settings of
-    /// the person, the project or the environment name a database.
+    /// the person, the project or the environment name a database. A relative path begins at
+    /// [`Builder::directory`] or at the working directory.
     #[must_use]
     pub fn store(mut self, directory: impl Into<PathBuf>) -> Builder {
         let directory = directory.into();
@@ -169,7 +170,10 @@ impl Builder {
             None => {
                 let mut sources = match (self.sources, self.directory) {
                     (Some(sources), _) => sources,
-                    (None, Some(directory)) => Sources::of_process(directory),
+                    (None, Some(directory)) => {
+                        let directory = std::path::absolute(directory);
+                        Sources::of_process(directory.map_err(Error::Directory)?)
+                    }
                     (None, None) => {
                         Sources::of_process(std::env::current_dir().map_err(Error::Directory)?)
                     }

@@ -285,6 +285,16 @@ async fn a_program_in_memory_does_not_change_the_settings_of_the_person() {
 }
 
 #[tokio::test]
+async fn the_project_of_a_relative_directory_is_searched_for_up_to_the_root() {
+    // The project of this repository is above the directory in which tests run.
+    let local = Local::builder().directory("src").in_memory();
+    let local = local.start().await.unwrap();
+    let project = local.setup().loaded.project.clone();
+    assert!(project.is_some_and(|project| project.is_absolute()));
+    local.shutdown().await;
+}
+
+#[tokio::test]
 async fn an_agent_that_does_not_exist_is_an_error() {
     let local = program(extensions()).in_memory().start().await.unwrap();
     let session = local.import(tents()).await.unwrap();
