@@ -34,7 +34,7 @@ use unisono_runtime::{Deadline, Extensions, Handle, Options, Runtime};
 use unisono_search::Search;
 use unisono_session::State;
 use unisono_session::machine::Import;
-use unisono_store::{Journal, Loss, Losses, Salvage};
+use unisono_store::{Journal, Loss, Losses, Salvage, Vacuumed};
 use uuid::Uuid;
 
 use crate::audit::AuditLog;
@@ -115,8 +115,8 @@ pub(crate) struct Shared {
     executor: Option<tokio::runtime::Handle>,
     /// The search index, if sessions are only read; opened when it is used.
     search: OnceLock<Search>,
-    /// Its directory; none: it is built in memory.
-    search_index: Option<PathBuf>,
+    /// The directory of the index; none: it is built in memory.
+    pub(crate) search_index: Option<PathBuf>,
     /// The last inspected session with the time of its creation, if sessions are only read: another one
     /// may have its id later.
     last_view: Mutex<Option<(SessionId, u64, Arc<State>)>>,
@@ -239,6 +239,7 @@ impl Local {
         async move {
             let search_index = opened.search_index(&setup)?;
             let mut local = Local::with(opened, setup, extensions)?;
+            local.search_index = search_index;
             let (setup, learnt) = (local.setup.now(), &local.learnt);
             let (models, options) = (
                 models::build(
@@ -269,7 +270,7 @@ impl Local {
                 local.extensions.clone(),
                 models,
                 Options {
-                    search_index,
+                    search_index: local.search_index.clone(),
                     load: local.metrics.load.clone(),
                     observer,
                     ..options
@@ -379,6 +380,22 @@ impl Local {
         self.shared.usage_folds.forget(session);
         self.shared.run_index.forget(session);
         Ok(deleted)
+    }
+
+    /// Removes the bytes of deleted sessions from the disk: from the journal and the search index. An
+    /// index on disk that this program does not use is removed.
+    ///
+    /// # Errors
+    /// There is no space for a copy of the live data, or the store or the index cannot be written.
+    pub(crate) async fn purge(&self) -> Result<Vacuumed, Error> {
+        let done = match self.runtime() {
+            Ok(runtime) => runtime.purge().await?,
+            Err(_) => self.journal.vacuum(None).await?,
+        };
+        if let (None, Some(store)) = (&self.shared.search_index, self.directory()) {
+            unisono_search::remove(&unisono_search::directory(store))?;
+        }
+        Ok(done)
     }
 
     /// Waits until it has failed, and returns the reason. It never returns while it works.

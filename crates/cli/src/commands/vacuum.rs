@@ -6,6 +6,7 @@ use serde_json::json;
 use unisono::service::store::vacuum_result;
 use unisono_api::service::Store as _;
 use unisono_api::store::VacuumResult;
+use unisono_config::settings::SearchIndex;
 use unisono_config::setup::Setup;
 use unisono_store::Disk;
 
@@ -31,7 +32,7 @@ pub(crate) fn run(app: &App, _: Args) -> Result<()> {
     let store = app.store_path(&setup)?;
     let done = match unisono_store::vacuum(store) {
         Ok(done) => {
-            compact_index(app, store)?;
+            shrink_index(app, &setup, store)?;
             app.wait_for(async {
                 app.record_maintenance(&setup).await;
                 Ok(())
@@ -76,11 +77,16 @@ async fn database(app: &App, setup: &Setup) -> Result<()> {
     Ok(())
 }
 
-/// Compacts the search index while no other process has the store open. The index can be rebuilt,
-/// so a failure does not fail the vacuum.
-fn compact_index(app: &App, store: &Path) -> Result<()> {
+/// Compacts the search index while no other process has the store open, or removes it if it is not
+/// used. The index can be rebuilt, so a failure does not fail the vacuum.
+fn shrink_index(app: &App, setup: &Setup, store: &Path) -> Result<()> {
     let _held = Disk::open(store)?;
-    if let Err(error) = unisono_search::compact(&unisono_search::directory(store)) {
+    let index = unisono_search::directory(store);
+    let shrunk = match setup.loaded.config.store.search_index {
+        SearchIndex::Disk => unisono_search::compact(&index),
+        SearchIndex::Memory => unisono_search::remove(&index),
+    };
+    if let Err(error) = shrunk {
         app.out.warn(error);
     }
     Ok(())

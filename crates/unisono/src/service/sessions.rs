@@ -9,6 +9,7 @@ mod sent;
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -130,12 +131,12 @@ impl Local {
         if purge {
             self.check_purge().await?;
         }
-        let Ok(runtime) = self.runtime() else {
-            return self.delete_stored(session, purge).await;
+        let deleted = match self.runtime() {
+            Ok(_) => self.discard(session).await?,
+            Err(_) => self.delete_stored(session, purge).await?,
         };
-        let deleted = self.discard(session).await?;
         if purge {
-            runtime.purge().await?;
+            self.purge().await?;
         }
         Ok(deleted)
     }
@@ -151,22 +152,17 @@ impl Local {
         }
     }
 
-    /// The same without a runtime: also from the search index, if there is one.
+    /// Deletes a session without a runtime: also from the search index on disk, if it is used.
     async fn delete_stored(&self, session: SessionId, purge: bool) -> Result<bool, Error> {
         let deleted = self.journal().delete(session).await?;
-        if self
-            .directory()
-            .is_some_and(|at| unisono_search::directory(at).exists())
-        {
+        let index = self.shared.search_index.as_deref();
+        if index.is_some_and(Path::exists) {
             let search = self.search();
             search.removed(session);
             match purge {
                 true => search.purge().await?,
                 false => search.settle(None).await?,
             }
-        }
-        if purge {
-            self.journal().vacuum(None).await?;
         }
         Ok(deleted)
     }

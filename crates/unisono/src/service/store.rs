@@ -25,10 +25,7 @@ use crate::values;
 #[async_trait]
 impl Store for Local {
     async fn vacuum(&self) -> Result<VacuumResult> {
-        let done = match self.runtime() {
-            Ok(runtime) => runtime.purge().await.map_err(Error::from)?,
-            Err(_) => self.journal().vacuum(None).await.map_err(Error::from)?,
-        };
+        let done = self.purge().await.map_err(Error::from)?;
         Ok(vacuum_result(done))
     }
 

@@ -12,6 +12,7 @@ use unisono::{
     Agent, Answer, Ask, Builder, Completion, Conversation, Ctx, Extensions, Failure, LanguageModel,
     Local, Outcome, Reply, Request, Task, Tokens, Tool, ToolSpec,
 };
+use unisono_api::service::Sessions as _;
 use unisono_config::paths::Home;
 use unisono_config::settings::Sources;
 use unisono_context::attachment::Files;
@@ -432,4 +433,22 @@ async fn a_reader_that_is_shut_down_leaves_its_search_index_to_others() {
     reader.search().settle(None).await.unwrap();
     reader.shutdown().await;
     unisono_search::compact(&unisono_search::directory(&store)).unwrap();
+}
+
+#[tokio::test]
+async fn a_purge_removes_a_search_index_that_is_not_used_any_more() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = dir.path().join("store");
+    let local = program(extensions()).store(&store).start().await.unwrap();
+    let session = local.import(tents()).await.unwrap().id();
+    local.search().settle(None).await.unwrap();
+    local.shutdown().await;
+    let index = unisono_search::directory(&store);
+    assert!(index.exists());
+    let in_memory = program(extensions()).set("store.search_index", "memory");
+    let local = in_memory.store(&store).start().await.unwrap();
+    let purged = local.delete_session(&session.to_string(), true).await;
+    purged.unwrap();
+    local.shutdown().await;
+    assert!(!index.exists());
 }
