@@ -88,6 +88,15 @@ impl Args {
         self.format.as_deref().and_then(Format::from_name)
     }
 
+    /// Checks that no flag selects a part of an archive.
+    fn check_archive(&self) -> Result<()> {
+        if self.list || self.copy || !self.pick.is_empty() {
+            let problem = "an archive is imported whole, with the ids of its sessions";
+            return Err(Problem::usage(problem).hint("omit --list, --pick and --copy"));
+        }
+        Ok(())
+    }
+
     fn selected(&self, name: &str, found: Vec<Conversation>) -> Result<Vec<Conversation>> {
         picked(found, &self.pick, Conversation::matches).map_err(|unknown| {
             let problem = format!("{name} has no conversation {unknown:?}");
@@ -105,6 +114,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let setup = app.setup(Vec::new())?;
     let mut source = conversation::open_all(&args.files, &setup.loaded.config.store.path)?;
     if source.begins_with(ARCHIVE)? && args.format.is_none() {
+        args.check_archive()?;
         let opened = match app.store_or_daemon(&setup).await? {
             Place::Process(opened) => opened,
             Place::Daemon(client) => return Err(alone("an archive is read into", client.url())),

@@ -189,3 +189,20 @@ fn a_summary_that_kept_less_than_was_asked_for_says_so_in_another_store() {
     let other = moved(&place, &[], settings);
     assert_eq!(contexts(&other, &["main"]), before);
 }
+
+#[test]
+fn no_flag_selects_a_part_of_an_archive() {
+    let place = Place::new();
+    place.talk();
+    place.call(&["import", "talk.json"]).expect(0);
+    let archive = place.path("all.unisono").display().to_string();
+    place.call(&["export", "--all", &archive]).expect(0);
+    let other = Place::new();
+    let import = ["import", &archive];
+    for flags in [&["--list"][..], &["--pick", "1"], &["--copy"]] {
+        let refused = other.call(&[&import[..], flags].concat());
+        refused.expect(2).says(&["imported whole", "omit --list"]);
+    }
+    assert_eq!(other.json(&["sessions", "list"]), json!([]));
+    other.call(&import).expect(0);
+}
