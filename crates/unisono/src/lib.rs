@@ -83,6 +83,7 @@ pub mod why;
 
 pub use bytes::Bytes;
 pub use serde_json;
+pub use toml;
 
 pub use ask::{Ask, FinishedTurn};
 pub use conversation::{Conversation, parse_conversation, read_conversation};

@@ -265,7 +265,7 @@ async fn a_program_in_memory_does_not_change_the_settings_of_the_person() {
     sources.home.data = Some(dir.path().to_owned());
     let local = program(extensions()).sources(sources).in_memory();
     let local = local.start().await.unwrap();
-    let changes: [(&str, toml::Value); 2] = [
+    let changes: [(&str, unisono::toml::Value); 2] = [
         ("compaction.preset", "off".into()),
         ("compaction.notice", "off".into()),
     ];
