@@ -6,6 +6,7 @@
 //! follow.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -60,8 +61,8 @@ pub(super) async fn recall(arguments: &str, ctx: &Ctx) -> Result<Outcome, Failur
     }
     match asked.target() {
         Some(RecallTarget::Steps(n, skip)) => steps::read_steps(n, skip, ctx).await,
-        Some(RecallTarget::Words(text)) => match number(&text) {
-            Some(n) => by_number(n, ctx).await,
+        Some(RecallTarget::Words(text)) => match named_message(&text, ctx).await? {
+            Some(message) => Ok(paged_message(&message, 0)),
             None => search(text.trim(), ctx).await,
         },
         Some(RecallTarget::Message(n)) => by_number(n, ctx).await,
@@ -141,9 +142,14 @@ async fn elsewhere(asked: &Recall, ctx: &Ctx) -> Result<Outcome, Failure> {
     }))
 }
 
-/// The number by which masks refer to messages: `#12`.
-fn number(text: &str) -> Option<u32> {
-    text.trim().strip_prefix('#')?.parse().ok()
+/// The message that a text names by the number by which masks refer to messages: `#12`. A number that no
+/// message has is a word, such as the number of an issue.
+async fn named_message(text: &str, ctx: &Ctx) -> Result<Option<Arc<Message>>, Failure> {
+    let number = text.trim().strip_prefix('#');
+    match number.and_then(|number| number.parse().ok()) {
+        Some(n) => ctx.read_message(Ordinal(n)).await,
+        None => Ok(None),
+    }
 }
 
 async fn by_number(n: u32, ctx: &Ctx) -> Result<Outcome, Failure> {

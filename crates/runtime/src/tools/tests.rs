@@ -66,7 +66,6 @@ async fn errors_of_the_model_are_reported_to_the_model() {
         ("recall", r#"{"n":1,"skip":4}"#, "takes one of"),
         ("recall", r#"{"n":9,"steps":true}"#, "no message #9"),
         ("recall", r#"{"n":1,"steps":true}"#, "no agent took steps to write #1"),
-        ("recall", r##"{"query":"#7"}"##, "no message #7"),
         ("recall", &too_long, "399999 bytes, but the limit is 4096"),
         ("recall", r#"{"from":2,"to":1}"#, "`from` not after `to`"),
         ("recall", r#"{"from":7,"to":9}"#, "no message #7"),
@@ -329,6 +328,7 @@ async fn words_find_cited_excerpts_with_their_neighbours() {
     assert!(found.content.starts_with(begins), "{found:?}");
     for (query, says) in [
         ("unicorn", "nothing found: no message has any of unicorn"),
+        ("#4521", "nothing found: no message has any of"),
         ("?!", "there is no word to search for"),
     ] {
         let arguments = serde_json::json!({ "query": query }).to_string();
@@ -336,6 +336,14 @@ async fn words_find_cited_excerpts_with_their_neighbours() {
         assert!(!nothing.is_error, "{query}");
         assert!(nothing.content.starts_with(says), "{query}");
     }
+}
+
+#[tokio::test]
+async fn a_number_that_no_message_has_is_searched_for() {
+    let attempt = attempt(&["The build fails since #4521.", "Since Monday?"]);
+    let found = ask(&attempt, "recall", r##"{"query":"#4521"}"##).await;
+    let says = "#1 user:\nThe build fails since #4521.";
+    assert!(!found.is_error && found.content.contains(says), "{found:?}");
 }
 
 #[tokio::test]
