@@ -151,6 +151,7 @@ pub(super) async fn written(
     written.map_err(|why| Error::new(Code::Refused, why))
 }
 
+/// The contents of the attachments of a session; those that a repair of the store lost are left out.
 async fn contents(journal: &Journal, session: &View) -> Result<Files, Error> {
     let look = |state: &State| {
         let placed = state.tree().iter().flat_map(|node| &node.message.parts);
@@ -163,8 +164,11 @@ async fn contents(journal: &Journal, session: &View) -> Result<Files, Error> {
     };
     let mut files = Files::default();
     for digest in session.inspect(look).await? {
-        let missing = || Error::not_found("attachment", digest);
-        let bytes = journal.blob(digest).await?.ok_or_else(missing)?;
+        let Some(bytes) = journal.blob(digest).await? else {
+            let session = session.id();
+            tracing::warn!(%session, %digest, "an export lacks an attachment: its content is lost");
+            continue;
+        };
         files.insert(digest, bytes);
     }
     Ok(files)
@@ -173,4 +177,59 @@ async fn contents(journal: &Journal, session: &View) -> Result<Files, Error> {
 fn format(name: &str) -> Result<Format, Error> {
     let unknown = || Error::new(Code::InvalidRequest, format!("there is no format {name:?}"));
     Format::from_name(name).ok_or_else(unknown)
+}
+
+#[cfg(test)]
+mod tests {
+    use unisono_api::service::Sessions as _;
+    use unisono_context::attachment::{Content, Extent};
+    use unisono_context::message::NewMessage;
+    use unisono_context::{MessageId, Part, Role, Timestamp};
+    use unisono_session::machine::Import;
+    use unisono_store::Deletion;
+
+    use super::*;
+    use crate::fixture;
+
+    /// A conversation with an image.
+    fn with_image() -> Import {
+        let extent = Extent::Pixels {
+            width: 1,
+            height: 1,
+        };
+        let id = MessageId::from_u128(1);
+        let mut message = NewMessage::text(id, Role::User, "See the plan.", Timestamp(0));
+        message.parts.push(Part::Attachment {
+            filename: "plan.gif".into(),
+            mime: "image/gif".into(),
+            size_bytes: 6,
+            content: Some(Content::new((*b"GIF89a").into(), extent)),
+        });
+        Import {
+            messages: vec![(None, message)],
+            ..Import::default()
+        }
+    }
+
+    #[tokio::test]
+    async fn a_session_that_has_lost_an_attachment_is_exported_without_it() {
+        let local = fixture::local([]).await;
+        let session = local.import(with_image()).await.unwrap().id();
+        let engine = local.journal().engine().clone();
+        for journal in engine.sessions(None, 99).await.unwrap() {
+            if journal.session != unisono_store::SessionId::from(session) {
+                let deletion = Deletion::of_session(journal.session);
+                engine.delete_session(deletion).await.unwrap();
+            }
+        }
+        for format in ["unisono", "openai", "anthropic"] {
+            let query = ExportQuery {
+                format: Some(format.to_owned()),
+                branch: None,
+            };
+            let text = local.export(&session.to_string(), &query).await.unwrap();
+            assert!(text.contains("See the plan."), "{format}: {text}");
+        }
+        local.shutdown().await;
+    }
 }
