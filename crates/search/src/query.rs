@@ -194,7 +194,7 @@ impl Query {
         words + self.filters.roles.len() + self.filters.agents.len()
     }
 
-    /// Whether the query is empty.
+    /// Whether the query has no word and no filter of messages.
     pub fn is_empty(&self) -> bool {
         self.clauses.is_empty() && self.filters == Filters::default()
     }

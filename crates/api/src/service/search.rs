@@ -9,9 +9,10 @@ use crate::search::{SearchQuery, SearchResults};
 #[async_trait]
 pub trait Search {
     /// Searches one session or all sessions, including messages that have left the context; the
-    /// best first.
+    /// best first. Of one session, an empty query finds the newest messages.
     ///
     /// # Errors
-    /// `refused`: the query is empty or too large; `not_found`: the session or its branch.
+    /// `refused`: the query is too large, or empty for all sessions; `not_found`: the session or its
+    /// branch.
     async fn search(&self, session: Option<&str>, query: &SearchQuery) -> Result<SearchResults>;
 }

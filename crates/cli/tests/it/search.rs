@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use unisono_fake_provider::{Act, Answer, FakeProvider, Script, block_on};
 
 use crate::providers::MODELS;
@@ -140,6 +140,27 @@ fn phrases_filters_and_what_is_wrong_with_them() {
     }
     let none = place.call(&["sessions", "search", "xylophone"]).expect(0);
     none.says(&["nothing found"]);
+}
+
+#[test]
+fn a_query_may_only_name_a_session_and_a_phrase_may_have_that_word() {
+    let place = Place::new();
+    let said = json!([
+        {"role": "user", "content": "The user session: expired."},
+        {"role": "assistant", "content": "Noted."},
+    ]);
+    place.write("talk.json", said.to_string());
+    place.json(&["import", "talk.json"]);
+    for (args, found) in [
+        (&["--session", "latest"][..], 2),
+        (&["session:latest"], 2),
+        (&["expired", "session:latest"], 1),
+        (&["\"user session: expired\""], 1),
+        (&["\"session: expired", "--role", "user"], 1),
+        (&["\"session: expired", "--role", "assistant"], 0),
+    ] {
+        assert_eq!(hits(&place, args).len(), found, "{args:?}");
+    }
 }
 
 #[test]

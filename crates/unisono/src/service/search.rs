@@ -104,7 +104,9 @@ async fn found(
     chars: usize,
 ) -> Result<SearchResults, Error> {
     let query = Words::parse(&sought.q, clock::now()).map_err(unisono_search::Error::from)?;
-    if query.is_empty() {
+    // Of a session alone, the newest messages are found.
+    let has_session = within.is_some() || query.session.is_some();
+    if query.is_empty() && !(has_session && query.notes.is_empty()) {
         let notes = query.notes.iter().map(|note| format!(": {note}"));
         let detail = format!(
             "there is nothing to search for{}",

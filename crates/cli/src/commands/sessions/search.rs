@@ -104,11 +104,12 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
 
 /// The query as one text: with the flags among the words.
 fn words(args: &Args, query: &Query) -> String {
-    // The address names the session.
-    let said = args.query.join(" ");
-    let said = said.split_whitespace();
-    let said = said.filter(|word| !word.starts_with("session:"));
-    let mut words: Vec<String> = said.map(ToOwned::to_owned).collect();
+    let mut said = args.query.join(" ");
+    // No flag belongs to a phrase without an end.
+    if said.matches('"').count() % 2 == 1 {
+        said.push('"');
+    }
+    let mut words = vec![said];
     words.extend(args.role.iter().map(|role| format!("role:{}", role.name())));
     // Names may have spaces; their quotation marks do not count.
     let agents = args.agent.iter().map(|agent| agent.replace('"', ""));
