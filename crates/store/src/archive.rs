@@ -2,8 +2,9 @@
 //!
 //! The file starts with the line `unisono archive, format 1\n`. For every session its events follow
 //! in order, then its checkpoint if it has one, and its head as the last record. The audit log comes
-//! before the sessions. The file ends with an end record, which has the number of records and a hash
-//! of everything before it. An import checks the whole file before it stores anything.
+//! before the sessions. After them a second, empty head takes back each session that was deleted during
+//! the export. The file ends with an end record, which has the number of records and a hash of
+//! everything before it. An import checks the whole file before it stores anything.
 
 mod read;
 #[cfg(test)]
@@ -22,7 +23,7 @@ use crate::journal::is_of_a_session;
 use crate::row::{self, Head};
 use crate::{audit, blobs, imports, tokens};
 
-use read::Item;
+use read::{Item, Journals};
 use write::Section;
 
 /// Number of sessions listed, and of events read, at a time.
@@ -60,11 +61,18 @@ pub async fn export(engine: &dyn Engine, path: &Path) -> Result<ArchiveCounts> {
     sent
 }
 
+/// A journal as it was written.
+struct Sent {
+    session: SessionId,
+    last_seq: u64,
+    has_checkpoint: bool,
+}
+
 async fn send_all(engine: &dyn Engine, sections: mpsc::Sender<Section>) -> Result<ArchiveCounts> {
-    let mut moved = ArchiveCounts::default();
+    let mut sent = Vec::new();
     // First: the entries of an import follow those of the archive.
     for segment in engine.existing(audit::journals().collect()).await? {
-        send_session(engine, &sections, &segment, &mut moved).await?;
+        sent.push(send_session(engine, &sections, &segment).await?);
     }
     let mut after = None;
     loop {
@@ -76,8 +84,12 @@ async fn send_all(engine: &dyn Engine, sections: mpsc::Sender<Section>) -> Resul
         left_out.insert(imports::ID);
         left_out.extend(audit::journals());
         for info in page.iter().filter(|info| !left_out.contains(&info.session)) {
-            send_session(engine, &sections, info, &mut moved).await?;
+            sent.push(send_session(engine, &sections, info).await?);
         }
+    }
+    let mut moved = ArchiveCounts::default();
+    for part in sent.chunks(PAGE) {
+        take_back(engine, &sections, part, &mut moved).await?;
     }
     send(&sections, Section::End).await.map(|()| moved)
 }
@@ -86,8 +98,7 @@ async fn send_session(
     engine: &dyn Engine,
     sections: &mpsc::Sender<Section>,
     info: &SessionInfo,
-    moved: &mut ArchiveCounts,
-) -> Result<()> {
+) -> Result<Sent> {
     let session = info.session;
     // Read before the events, so that it covers none that are not in the archive.
     let checkpoint = engine.latest_checkpoint(session).await?;
@@ -98,7 +109,6 @@ async fn send_session(
         if events.is_empty() {
             break;
         }
-        moved.events += events.len() as u64;
         let links = events
             .into_iter()
             .map(|event| (head.push(&event.payload, 0), event.payload))
@@ -107,8 +117,12 @@ async fn send_session(
     }
     // The session may have been deleted meanwhile.
     let checkpoint = checkpoint.filter(|checkpoint| checkpoint.seq <= head.last_seq);
+    let sent = Sent {
+        session,
+        last_seq: head.last_seq,
+        has_checkpoint: checkpoint.is_some(),
+    };
     if let Some(checkpoint) = checkpoint {
-        moved.checkpoints += 1;
         send(
             sections,
             Section::Checkpoint {
@@ -118,8 +132,35 @@ async fn send_session(
         )
         .await?;
     }
-    moved.sessions += u64::from(is_of_a_session(session));
-    send(sections, Section::Head { session, head }).await
+    send(sections, Section::Head { session, head }).await?;
+    Ok(sent)
+}
+
+/// Takes back the sessions that were deleted since they were read, which may be written in part, and
+/// counts the other journals.
+async fn take_back(
+    engine: &dyn Engine,
+    sections: &mpsc::Sender<Section>,
+    sent: &[Sent],
+    moved: &mut ArchiveCounts,
+) -> Result<()> {
+    let ids = sent.iter().map(|one| one.session);
+    let now = engine.existing(ids.collect()).await?.into_iter();
+    let now: BTreeMap<SessionId, u64> = now.map(|info| (info.session, info.last_seq)).collect();
+    for one in sent {
+        let session = one.session;
+        // Another session may have its id now.
+        let is_there = now.get(&session).is_some_and(|last| *last >= one.last_seq);
+        if is_of_a_session(session) && !is_there {
+            let head = Head::claimed(session, None, 0);
+            send(sections, Section::Head { session, head }).await?;
+            continue;
+        }
+        moved.sessions += u64::from(is_of_a_session(session));
+        moved.events += one.last_seq;
+        moved.checkpoints += u64::from(one.has_checkpoint);
+    }
+    Ok(())
 }
 
 async fn send(sections: &mpsc::Sender<Section>, section: Section) -> Result<()> {
@@ -144,7 +185,7 @@ fn stopped(error: &tokio::task::JoinError) -> Error {
 pub async fn import(engine: &dyn Engine, path: &Path) -> Result<ArchiveCounts> {
     let from = path.to_path_buf();
     let checking = tokio::task::spawn_blocking(move || read::check(&from));
-    let sessions = checking
+    let Journals { whole, deleted } = checking
         .await
         .unwrap_or_else(|error| Err(stopped(&error)))?;
     // Sessions of unfinished imports are left out.
@@ -152,8 +193,8 @@ pub async fn import(engine: &dyn Engine, path: &Path) -> Result<ArchiveCounts> {
     imports::delete_all(engine, &left).await?;
     let log = engine.existing(audit::journals().collect()).await?;
     let has_log = log.iter().any(|segment| segment.last_seq > 0);
-    let mut kept = Vec::new();
-    for &session in &sessions {
+    let mut kept: Vec<SessionId> = deleted.into_iter().collect();
+    for &session in &whole {
         if has_log && audit::journals().any(|segment| segment == session) {
             kept.push(session);
             continue;
@@ -171,7 +212,7 @@ pub async fn import(engine: &dyn Engine, path: &Path) -> Result<ArchiveCounts> {
     }
     // If the process ends before the import does, the next process that opens the store deletes
     // them.
-    let made: BTreeSet<SessionId> = sessions
+    let made: BTreeSet<SessionId> = whole
         .into_iter()
         .filter(|session| !kept.contains(session))
         .collect();
@@ -300,7 +341,7 @@ async fn store(
                 .await
                 .map(|()| last_seq)
         }
-        Item::Head { .. } => Ok(last_seq),
+        Item::Head { .. } | Item::Deleted { .. } => Ok(last_seq),
     }
 }
 

@@ -34,6 +34,8 @@ pub(super) enum Item {
     },
     /// Ends a session, which may be empty.
     Head { session: SessionId },
+    /// Takes back a session that was deleted during the export.
+    Deleted { session: SessionId },
 }
 
 impl Item {
@@ -41,21 +43,35 @@ impl Item {
         match self {
             Self::Events { session, .. }
             | Self::Checkpoint { session, .. }
-            | Self::Head { session } => *session,
+            | Self::Head { session }
+            | Self::Deleted { session } => *session,
         }
     }
 }
 
-/// Checks a whole archive and returns its sessions.
-pub(super) fn check(path: &Path) -> Result<BTreeSet<SessionId>> {
-    let mut sessions = BTreeSet::new();
+/// The journals in an archive.
+#[derive(Debug, Default)]
+pub(super) struct Journals {
+    pub(super) whole: BTreeSet<SessionId>,
+    /// The sessions that were deleted during the export.
+    pub(super) deleted: BTreeSet<SessionId>,
+}
+
+/// Checks a whole archive and returns its journals.
+pub(super) fn check(path: &Path) -> Result<Journals> {
+    let mut found = Journals::default();
     walk(path, |item| {
-        if let Item::Head { session } = item {
-            sessions.insert(session);
+        match item {
+            Item::Head { session } => found.whole.extend([session]),
+            Item::Deleted { session } => {
+                found.whole.remove(&session);
+                found.deleted.insert(session);
+            }
+            Item::Events { .. } | Item::Checkpoint { .. } => {}
         }
         true
     })?;
-    Ok(sessions)
+    Ok(found)
 }
 
 /// Sends the content of an archive; ends early when the receiver is closed.
@@ -81,10 +97,15 @@ fn walk(path: &Path, mut take: impl FnMut(Item) -> bool) -> Result<()> {
             return Ok(());
         }
         let id = SessionId(Uuid::from_bytes(envelope.key.session));
-        if closed.contains(&id) {
+        let is_closed = closed.contains(&id);
+        if is_closed && envelope.kind != Kind::Head {
             return Err(bad(format!("session {id} comes twice")));
         }
         for item in session.take(id, &envelope).map_err(bad)? {
+            let item = match item {
+                Item::Head { session } if is_closed => Item::Deleted { session },
+                item => item,
+            };
             if let Item::Head { session } = &item {
                 closed.insert(*session);
             }

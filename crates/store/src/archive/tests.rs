@@ -8,7 +8,7 @@ use unisono_context::Timestamp;
 
 use super::*;
 use crate::audit::{Command, Entry, Retention};
-use crate::engine::{Checkpoint, Claim, Deletion, EngineFuture, Health, SessionsFuture};
+use crate::engine::{Checkpoint, Claim, Deletion, EngineFuture, Event, Health, SessionsFuture};
 use crate::journal::Journal;
 use crate::memory::Memory;
 
@@ -141,6 +141,57 @@ async fn a_session_that_is_imported_meanwhile_is_not_in_an_archive() {
     assert_eq!((moved.sessions, moved.events), (1, 1));
     let here = Memory::new();
     assert_eq!(import(&here, &path).await.unwrap(), moved);
+}
+
+/// An engine that returns one event at a time. While session 2 is read, it is deleted; while session 3 is
+/// read, session 1 is deleted.
+struct Deleting(Memory);
+
+impl Engine for Deleting {
+    crate::forward_engine!(
+        0: claim, append, put_checkpoint, latest_checkpoint, session, sessions, delete_session,
+        health, close
+    );
+
+    fn read(&self, session: SessionId, from: u64, _: usize) -> EngineFuture<'_, Vec<Event>> {
+        Box::pin(async move {
+            let events = self.0.read(session, from, 1).await?;
+            let gone = match session.0.as_u128() {
+                2 => 2,
+                3 => 1,
+                _ => return Ok(events),
+            };
+            let deletion = Deletion::of_session(SessionId::from_u128(gone));
+            self.0.delete_session(deletion).await?;
+            Ok(events)
+        })
+    }
+}
+
+#[tokio::test]
+async fn a_session_that_is_deleted_meanwhile_is_not_in_an_archive() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("archive");
+    let there = Deleting(Memory::new());
+    for session in 1..=4 {
+        let session = SessionId::from_u128(session);
+        let claim = there.claim(session).await.unwrap();
+        let append = Append {
+            session,
+            epoch: claim.epoch,
+            expected_seq: 0,
+            payloads: vec![b"one".to_vec(), b"two".to_vec()],
+        };
+        there.append(append).await.unwrap();
+    }
+    let moved = export(&there, &path).await.unwrap();
+    assert_eq!((moved.sessions, moved.events), (2, 4));
+    let here = Memory::new();
+    assert_eq!(import(&here, &path).await.unwrap(), moved);
+    let sessions = here.sessions(None, 9).await.unwrap().into_iter();
+    let sessions = sessions.map(|info| info.session);
+    let sessions: Vec<SessionId> = sessions.filter(|id| is_of_a_session(*id)).collect();
+    assert_eq!(sessions, [3, 4].map(SessionId::from_u128));
 }
 
 /// Of two entries in each segment, the first is its beginning.
