@@ -33,18 +33,19 @@ is checked, updated, and rebuilt if it is damaged. A store that cannot be writte
 disk is full or read-only, is only read. Permissions of other users are removed. Losses of a
 repair are reported until --acknowledge. Exits with 1 if damage was found and not repaired, or if
 events were lost.
-JSON: store, sessions, events, checkpoints, narrowed (files whose permissions were too wide), findings [{record, fault}],
-salvage {reason, quarantine, sessions, events, lost} or null, losses [{session, first, last, found,
-quarantine}] that are not acknowledged, search {sessions, messages, rebuilt_because (the reason, or null)} or null
-without an index,
-providers [{provider, usable, unavailable_reason, address, key (its origin)}],
-catalogue {generated, stale_days (null: it is fresh), models [{model, problem, help}]}: the date
-of the catalogue and notes on available models, deployment [{name, good, message}]: the daemon's
-token and address, free disk space, whether each tool server does the handshake and lists its tools, and whether
-the receiver of traces, and the daemons on the same database, can be reached, and whether these daemons
-have the same agents. While a daemon has the store open, its readiness is checked, and its records only in a database:
-store, daemon {url, pid, unavailable_reason}, losses, checked (the report on a database, or null),
-providers, catalogue, deployment.";
+JSON: store, sessions, events, checkpoints, narrowed (files whose permissions were too wide),
+findings [{record, fault}], salvage {reason, quarantine, sessions, events, lost} or null, losses
+[{session, first, last, found_at, quarantine}] that are not acknowledged, search {sessions, messages,
+rebuilt_because (the reason, or null)} or null without an index, providers [{provider, usable,
+unavailable_reason, address, key (its origin)}], catalogue {generated, stale_days (null: it is
+fresh), models [{model, problem, help}]}: the date of the catalogue and notes on available models,
+deployment [{name, good, message}]: the daemon's token and address, free disk space, whether each
+tool server does the handshake and lists its tools, and whether the receiver of traces, and the
+daemons on the same database, can be reached, and whether these daemons have the same agents,
+read_only_reason (absent: the store can be written). While a daemon has the store open, its
+readiness is checked, and its records only in a database: store, daemon {url, pid,
+unavailable_reason}, losses, checked (the report on a database, or null), providers, catalogue,
+deployment. With --acknowledge: acknowledged (a number of losses).";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
