@@ -1,7 +1,7 @@
 //! `unisono compact`: the older part of a conversation is summarised on request.
 
 use serde_json::{Value, json};
-use unisono_api::compaction::{Estimate, NewCompaction, NextTurn, OnFailure};
+use unisono_api::compaction::{CompactionEffect, Estimate, NewCompaction, NextTurn, OnFailure};
 use unisono_api::session::MAIN_BRANCH;
 use unisono_api::turn::{Compacted, TurnRequest};
 use unisono_api::turn_event::NewCheckpoint;
@@ -302,7 +302,8 @@ pub(super) fn nothing(app: &App, session: &str, estimate: &Estimate) {
         "session": session, "state": "nothing_to_do", "checkpoint": null,
         "messages": 0, "tokens_before": estimate.tokens_before,
         "tokens_after": estimate.tokens_before,
-        "tokens_saved": 0, "compression_ratio": null, "preview": null,
+        "tokens_saved": 0, "effect": CompactionEffect::Nothing,
+        "compression_ratio": null, "preview": null,
         "no_change_reason": estimate.no_change_reason,
     });
     let why = estimate.no_change_reason.as_deref().unwrap_or_default();
@@ -381,7 +382,7 @@ fn as_json(watch: &Watch, (before, after): (u64, u64), made: Option<&NewCheckpoi
         "session": watch.session, "state": state, "checkpoint": made.map(|made| made.number),
         "messages": made.map_or(0, |made| made.messages), "tokens_before": before,
         "tokens_after": after, "tokens_saved": before.saturating_sub(after),
-        "effect": compacted(watch).map(|done| done.effect),
+        "effect": compacted(watch).map_or(CompactionEffect::Nothing, |done| done.effect),
         "compression_ratio": show::ratio(before, after),
         "preview": made.map(|made| &made.preview), "no_change_reason": null,
     })

@@ -21,7 +21,9 @@ reads it into another store.
 Examples:
   unisono export latest > talk.jsonl
   unisono export latest --format openai -o messages.json
-  unisono export --all backup.unisono";
+  unisono export --all backup.unisono
+
+JSON of --all: file, sessions, events, checkpoints.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]

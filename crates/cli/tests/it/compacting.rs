@@ -217,6 +217,7 @@ fn one_topic_the_current_one_and_large_messages_are_made_smaller_on_request() {
         .says(&["the topic of #24 is still open: seal it first"]);
     let left = place.json(&["compact", "--topic", "24", "--yes"]);
     assert_eq!(left["state"], "nothing_to_do", "{left}");
+    assert_eq!(left["effect"], "nothing", "{left}");
     assert_eq!(
         left["no_change_reason"],
         "the topic of #24 is still open: seal it first"
