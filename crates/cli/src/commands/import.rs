@@ -34,16 +34,16 @@ export), or an archive that `unisono export --all` wrote. A file that was import
 imported again. Prints the session's id.
 
 --list shows the conversations of a file with several, --pick and --all import them, one session
-each, and report for each whether it is new. --all skips a conversation that cannot be read, warns, and exits with code 4. Unsupported
-content, such as a model's reasoning, is dropped; a warning counts it by kind.
+each, and report for each whether it is new. --all skips a conversation that cannot be read, warns,
+and exits with code 4. Unsupported content, such as a model's reasoning, is dropped; a warning counts
+it by kind.
 
 With --skip-bad, messages or parts that cannot be read are skipped and counted, and the exit code is
 4. An archive also has tokens; a token whose name is taken is skipped in the same way.
 
-JSON: session, messages, branches, title, known (true: it was imported before), skipped_messages (skipped
-messages), skipped_parts (skipped parts of other messages), dropped_content (dropped content, by
-kind); with --pick or --all {imported, known, left_out (numbers of conversations), conversations (a list
-of these, each with its number)}; with --list a list of number, id, at, messages, title; for an
+JSON: session, messages, branches, title, known (true: it was imported before), skipped_messages (how
+many), skipped_parts (how many, of other messages), dropped_content (how many, by kind); with --pick
+or --all {imported, known, left_out (how many), conversations (a list of these, each with its number)}; with --list a list of number, id, at, messages, title; for an
 archive: sessions, events, checkpoints, skipped_tokens.
 
 Examples:

@@ -18,14 +18,15 @@ Input tokens include those read from the provider's prompt cache (CACHED) and wr
 missed. Each row and the total compare sums; `unisono runs show` has single runs. `?` is an unknown
 cost, not zero. (summaries): calls of summarisers, used or not; JOBS counts the summaries that were
 used. With --by, the sums of days, agents, models or sessions; usage of deleted sessions appears
-only in the total if grouped by day or session. `--by day --agent NAME` is the usage of an agent
-over time.
+only in the total if grouped by day or session, and nowhere with --from or --to, because its days are
+unknown. `--by day --agent NAME` is the usage of an agent over time.
 JSON: {rows: [{agent (null: summaries), model, jobs, input_tokens, output_tokens,
 cache_expected_tokens, cache_read_tokens, cache_write_tokens, cache_missed, cost_usd}], groups
-(absent without --by) [{key, title (of a session), jobs, uncached_tokens, input_tokens, ...}], total,
-deleted (absent: none, or with SESSION) {sessions, jobs, input_tokens, ...}: the part used by
-deleted sessions, budgets (absent: none is set) [{level, owner (absent: no owner's), resource, cap, spent, reserved,
-remaining}]: of [budget.daemon], [budget.owner] and [budget.owners.NAME], in dollars, tokens or seconds}.";
+(absent without --by) [{key, title (of a session), jobs, uncached_tokens, input_tokens, ...}], at most
+500, omitted_groups (how many more; absent: none), total, deleted (absent: none, or with SESSION,
+--from or --to) {sessions, jobs, input_tokens, ...}: the part used by deleted sessions, budgets
+(absent: none is set) [{level, owner (absent: no owner's), resource, cap, spent, reserved, remaining}]:
+of [budget.daemon], [budget.owner] and [budget.owners.NAME], in dollars, tokens or seconds}.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]

@@ -14,9 +14,10 @@ use crate::problem::{Problem, Result};
 use crate::show;
 
 const HELP: &str = "\
-JSON: agent, kind, model, description, tools, tags, origin, instructions, digest, window_tokens, max_model_calls, timeout_ms, retries,
-max_concurrent, context, on_failure, delegates, pipeline [{agent, task}], command {program, args}
-for programs, and http {url, headers} for servers.";
+JSON: agent, kind, model, description, tools, tags, origin, instructions, digest, window_tokens,
+max_model_calls, timeout_ms, retries, max_concurrent, context, on_failure, delegates, pipeline
+[{agent, task}], and by kind: command {program, args}, http {url, headers}, a2a {url, headers,
+card_digest, contract}, acp {program, args, cwd, worktree, allow, deny, contract, options, login}.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
