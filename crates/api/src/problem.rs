@@ -11,7 +11,7 @@ pub enum Code {
     InvalidRequest,
     /// The token is missing or wrong.
     Unauthorized,
-    /// The host or origin of the request is not allowed.
+    /// The host, the origin or the token of the request does not allow it.
     Forbidden,
     /// The resource does not exist.
     NotFound,
@@ -125,8 +125,8 @@ impl Code {
                  the token."
             }
             Code::Forbidden => {
-                "Use the address that `unisono serve` prints. Other host names are listed in \
-                 `server.hosts`; pages of other origins are never served."
+                "`detail` names the reason: a scope that the token lacks, a host that `server.hosts` \
+                 does not list, or a page of another origin, which is never served."
             }
             Code::NotFound => "Look it up: `GET /v1/sessions` lists sessions.",
             Code::MethodNotAllowed => "The header `Allow` lists the methods.",

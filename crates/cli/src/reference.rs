@@ -7,7 +7,9 @@ use std::path::Path;
 use clap::Command;
 use serde_json::Value;
 use unisono::follow::event_kinds;
+use unisono_api::Code;
 use unisono_config::settings::DEFAULTS;
+use unisono_session::run::RunCause;
 
 use crate::commands::help;
 
@@ -69,7 +71,7 @@ fn api() -> String {
     let described: Value = serde_json::from_str(&unisono_server::http::description()).unwrap();
     let mut out = "# HTTP API\n\nThe complete description, with requests and responses, is at `/v1/openapi.json` of a daemon. Every route\n\
                    requires a token, except health, the pages about problems, and triggers, which have secrets of their own.\n\
-                   An error is `application/problem+json`; `/problems/{code}` explains its `code`. MCP is at `/mcp`,\n\
+                   An error is `application/problem+json`; [Errors](errors.md) explains its `code`. MCP is at `/mcp`,\n\
                    [A2A](../how-to/a2a.md) at `/a2a`.\n\n\
                    | route | what it does |\n|---|---|\n"
         .to_owned();
@@ -94,6 +96,63 @@ fn api() -> String {
     }
     out
 }
+
+/// The codes of errors: those of requests and of runs as the code has them.
+fn errors() -> String {
+    let mut out =
+        "# Errors\n\n## Requests\n\nThe `code` of an error over HTTP, its status, and the remedy; `/problems/{code}` of a daemon shows the same.\n\
+         With `--json`, an error of a command has these codes, or that of its turn.\n\n\
+         | code | status | meaning | what to do |\n|---|---|---|---|\n"
+            .to_owned();
+    for code in Code::ALL {
+        let (name, status, title) = (code.name(), code.status(), code.title());
+        let _ = writeln!(out, "| `{name}` | {status} | {title} | {} |", code.help());
+    }
+    out += TURN_ERRORS;
+    let source = include_str!("../../session/src/run.rs");
+    let (_, variants) = source.split_once("pub enum RunCause {\n").unwrap();
+    let (variants, _) = variants.split_once("\n}\n").unwrap();
+    let texts = variants
+        .lines()
+        .filter_map(|line| line.strip_prefix("    /// "));
+    let texts: Vec<&str> = texts.collect();
+    assert_eq!(texts.len(), RunCause::ALL.len());
+    for (cause, text) in RunCause::ALL.into_iter().zip(texts) {
+        let again = if cause.is_retryable() { "yes" } else { "no" };
+        let _ = writeln!(out, "| `{}` | {text} | {again} |", cause.code());
+    }
+    out
+}
+
+const TURN_ERRORS: &str = "
+## Turns
+
+The `error.code` of a turn that failed:
+
+| code | meaning |
+|---|---|
+| `lead_failed` | The run of the lead failed. The reason begins with the agent and the code of its run. |
+| `delegate_failed` | The run of an agent with `on_failure = \"fail\"` failed. |
+| `context_overflow` | The task, pinned messages and the system text alone do not fit the window of the lead's model. |
+| `timeout` | It took longer than `turn.timeout_seconds`. |
+| `budget_exceeded` | The time of a budget is over (`budget.turn.time`, `budget.session.time`). |
+| `hook_denied` | A hook denied the task. |
+| `compaction_failed` | A requested summary could not be written; the context is unchanged. |
+| `edit_rejected` | The new text of a summary is not accepted, for example because it is too long. |
+| `revert_overflow` | Without the checkpoint the context would not fit. |
+| `not_active` | The checkpoint is not in the context of the branch. |
+| `snapshot_mismatch` | The context that was rebuilt from the journal is not the recorded one. |
+| `render_failed` | No prompt could be made from the context. |
+| `uncounted` | The branch has no messages, or their tokens could not be counted. |
+
+## Runs
+
+The `error.code` of a run that failed, and whether another attempt follows, up to `retries` of its agent. A run with a
+partial answer has the code `partial`.
+
+| code | meaning | another attempt |
+|---|---|---|
+";
 
 /// The kinds of events, as the code has them.
 fn events() -> String {
@@ -167,6 +226,7 @@ fn the_reference_is_what_the_program_says() {
         ("configuration.md", configuration()),
         ("api.md", api()),
         ("events.md", events()),
+        ("errors.md", errors()),
     ] {
         let page = book.join(name);
         if std::env::var_os("UPDATE_REFERENCE").is_some() {

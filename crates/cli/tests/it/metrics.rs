@@ -276,6 +276,29 @@ fn the_text_is_right_and_counts_what_happens() {
     daemon.stop();
 }
 
+/// The rows of the reference: the metrics of a daemon, and those with a database.
+#[test]
+fn the_book_has_every_metric() {
+    let page = include_str!("../../../../docs/src/reference/metrics.md");
+    let name = |line: &'static str| line.strip_prefix("| `")?.split('`').next();
+    let listed: BTreeSet<&str> = page.lines().filter_map(name).collect();
+    let place = Place::new();
+    let daemon = Daemon::start(&place);
+    let text = daemon.get("/metrics").expect(200).text();
+    daemon.stop();
+    let families = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next());
+    let families: BTreeSet<&str> = families.collect();
+    let of_database = listed
+        .iter()
+        .filter(|name| name.starts_with("unisono_cluster_"));
+    let of_database: BTreeSet<&str> = of_database.copied().collect();
+    let of_directory: BTreeSet<&str> = listed.difference(&of_database).copied().collect();
+    assert_eq!(families, of_directory);
+    assert_eq!(of_database.len(), 7);
+}
+
 #[test]
 fn nobody_without_the_token_is_told() {
     let place = Place::new();

@@ -201,7 +201,7 @@ fn runs(page: &mut Page, counts: &Counts) {
     }
     page.seconds(
         "unisono_run_seconds_total",
-        "Time that ended runs took, all attempts included, in seconds.",
+        "Time that finished and failed runs took, all attempts included, in seconds.",
         counts.run_ms,
     );
 }
