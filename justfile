@@ -1,4 +1,4 @@
-# Every check and every measurement of the project. `just` lists them.
+# The checks and measurements of the project. `just` lists them; `.ci/run` checks more.
 
 default:
     @just --list
@@ -75,14 +75,16 @@ soak-cluster rounds="1000":
 postgres:
     tests/postgres/versions.sh
 
-# The page in a real browser, and OpenAI's own clients against the daemon; screenshots go to DIR.
+# The page in a real browser, and official clients against the daemon; screenshots go to DIR.
 browser DIR="":
     cargo build -p unisono-cli -p unisono-fake-provider
     npm ci --prefix tests/ui && npm ci --prefix tests/sdk
     UNISONO_SHOTS="{{DIR}}" node --test tests/ui/page.test.mjs tests/ui/texts.test.mjs tests/ui/workbench.test.mjs tests/ui/looking.test.mjs tests/ui/agents.test.mjs tests/ui/open.test.mjs tests/ui/sizes.test.mjs tests/ui/forms.test.mjs tests/ui/shifts.test.mjs
-    node --test tests/sdk/openai.test.mjs tests/sdk/chat.test.mjs tests/sdk/acp.test.mjs tests/sdk/acp_agent.test.mjs
+    node --test tests/sdk/openai.test.mjs tests/sdk/chat.test.mjs tests/sdk/acp.test.mjs tests/sdk/acp_agent.test.mjs tests/sdk/a2a.test.mjs
     python3 -m venv target/sdk && target/sdk/bin/pip install --quiet --requirement tests/sdk/requirements.txt
     target/sdk/bin/python tests/sdk/test_openai.py
+    target/sdk/bin/python tests/sdk/test_a2a.py
+    target/sdk/bin/python tests/sdk/test_a2a_agent.py
 
 # The description of the API: a validator, Redocly, generated TypeScript, Schemathesis against a daemon.
 api:
