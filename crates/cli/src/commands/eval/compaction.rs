@@ -27,9 +27,9 @@ const SMALLEST: u64 = 128;
 const TRIES: u32 = 4;
 
 const HELP: &str = "\
-A probe is a fact of the conversation. It counts as kept if one line of the result has one of the
-words of its answer and one of its subject. A probe file has one JSON
-object a line:
+A probe is a fact of the conversation. It counts as kept if one passage of the result (a line, or at
+most two neighbouring sentences of it) has one of the texts of its answer and one of its subject, as
+whole words. A probe file has one JSON object a line:
   {\"id\": \"p07\", \"category\": \"decision\",
    \"question\": \"Which word cancels by reply?\",
    \"subject\": [\"word\", \"reply\"], \"answer\": [\"ABSAGE\"], \"ordinals\": [46]}
