@@ -316,7 +316,7 @@ fn http(page: &mut Page, shared: &Shared) {
     let mut answers = page.family(
         "unisono_http_responses_total",
         "counter",
-        "Answers over HTTP, by the class of their status.",
+        "Responses over HTTP, by the class of their status.",
     );
     for (class, count) in ["1xx", "2xx", "3xx", "4xx", "5xx"]
         .iter()
