@@ -58,8 +58,9 @@ pub struct NewTurn {
     /// The results of the calls that the newest turn of the branch ended with.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub results: Vec<CallResult>,
-    /// Settings for this turn only, by dotted key: settings that can change while the daemon runs,
-    /// `models.default`, and `models.override`.
+    /// Settings for this turn only, by dotted key: those of a session except
+    /// `compaction.summarisers`, `compaction.prompt` and `compaction.summariser_retries`; and
+    /// `budget.turn.max_cost_usd` and `budget.turn.max_tokens`.
     #[serde(default, skip_serializing_if = "Settings::is_empty")]
     #[cfg_attr(feature = "description", schema(value_type = Object))]
     pub settings: Settings,

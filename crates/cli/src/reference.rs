@@ -70,10 +70,11 @@ fn configuration() -> String {
 fn api() -> String {
     let described: Value = serde_json::from_str(&unisono_server::http::description()).unwrap();
     let mut out = "# HTTP API\n\nThe complete description, with requests and responses, is at `/v1/openapi.json` of a daemon. Every route\n\
-                   requires a token, except health, the pages about problems, and triggers, which have secrets of their own.\n\
+                   requires a token with at least the [scope](../how-to/people.md#tokens) beside it, except health, the pages about\n\
+                   problems, and triggers, which have secrets of their own.\n\
                    An error is `application/problem+json`; [Errors](errors.md) explains its `code`. MCP is at `/mcp`,\n\
                    [A2A](../how-to/a2a.md) at `/a2a`.\n\n\
-                   | route | what it does |\n|---|---|\n"
+                   | route | scope | what it does |\n|---|---|---|\n"
         .to_owned();
     for (path, methods) in described["paths"].as_object().unwrap() {
         for (method, route) in methods
@@ -91,7 +92,9 @@ fn api() -> String {
                 .collect::<Vec<_>>()
                 .join(" ");
             let method = method.to_uppercase();
-            let _ = writeln!(out, "| `{method} {path}` | {} |", text.replace('|', "\\|"));
+            let scope = route["security"][0]["token"][0].as_str().unwrap_or("–");
+            let text = text.replace('|', "\\|");
+            let _ = writeln!(out, "| `{method} {path}` | {scope} | {text} |");
         }
     }
     out

@@ -22,7 +22,7 @@ use utoipa::openapi::{
 use utoipa::{PartialSchema, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 
-use super::openai;
+use super::{openai, scopes};
 
 /// The authentication scheme.
 const TOKEN: &str = "token";
@@ -84,6 +84,9 @@ pub(super) fn complete(api: &mut OpenApi) {
             operation.responses.responses.remove("default");
             if route.is_open {
                 operation.security = Some(Vec::new());
+            } else if let Some(scope) = scopes::listed(&method.to_uppercase(), path) {
+                let needed = SecurityRequirement::new(TOKEN, [scope.name()]);
+                operation.security = Some(vec![needed]);
             }
             for parameter in operation.parameters.iter_mut().flatten() {
                 if let RefOr::T(parameter) = parameter {
@@ -93,7 +96,13 @@ pub(super) fn complete(api: &mut OpenApi) {
         }
     }
     let components = api.components.get_or_insert_default();
-    let bearer = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build();
+    let bearer = HttpBuilder::new()
+        .scheme(HttpAuthScheme::Bearer)
+        .description(Some(
+            "The daemon's token, or a token with at least the scope of the route: read, ask, \
+             approve, admin",
+        ))
+        .build();
     components.add_security_scheme(TOKEN, SecurityScheme::Http(bearer));
     let secret = HttpBuilder::new()
         .scheme(HttpAuthScheme::Bearer)
@@ -323,6 +332,9 @@ mod tests {
                 open,
                 "{route}"
             );
+            let scope = &operation["security"][0]["token"][0];
+            let has_scope = !open && !route.contains("/v1/triggers/");
+            assert_eq!(scope.is_string(), has_scope, "{route}");
         }
     }
 

@@ -295,7 +295,8 @@ pub(super) fn pattern(method: &Method, path: &str) -> Option<&'static str> {
     found.or_else(|| paths.clone().find(|pattern| matches(pattern)))
 }
 
-fn listed(method: &str, path: &str) -> Option<Scope> {
+/// The scope of a method and a path pattern; none: it is not in the table.
+pub(super) fn listed(method: &str, path: &str) -> Option<Scope> {
     let mut all = SCOPES.iter();
     let found = all.find(|(_, of, paths)| *of == method && paths.contains(&path));
     found.map(|(scope, ..)| *scope)
