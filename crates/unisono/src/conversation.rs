@@ -38,6 +38,12 @@ pub fn format_names() -> impl Iterator<Item = &'static str> {
     formats.map(transcript::Format::name)
 }
 
+/// The names of the formats in which sessions are exported.
+pub fn written_format_names() -> impl Iterator<Item = &'static str> {
+    let formats = transcript::Format::WRITTEN.into_iter();
+    formats.map(transcript::Format::name)
+}
+
 /// Reads a conversation from a file in any known format. It blocks.
 ///
 /// # Errors

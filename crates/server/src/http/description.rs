@@ -90,7 +90,7 @@ pub(super) fn complete(api: &mut OpenApi) {
             }
             for parameter in operation.parameters.iter_mut().flatten() {
                 if let RefOr::T(parameter) = parameter {
-                    parameters::describe(parameter);
+                    parameters::describe(parameter, path);
                 }
             }
         }
@@ -336,6 +336,16 @@ mod tests {
             let has_scope = !open && !route.contains("/v1/triggers/");
             assert_eq!(scope.is_string(), has_scope, "{route}");
         }
+    }
+
+    #[test]
+    fn an_export_has_the_formats_that_are_written() {
+        let described = described();
+        let export = &described["paths"]["/v1/sessions/{session}/export"]["get"];
+        let mut parameters = export["parameters"].as_array().unwrap().iter();
+        let format = parameters.find(|one| one["name"] == "format").unwrap();
+        let written = serde_json::json!(["unisono", "openai", "sharegpt", "anthropic"]);
+        assert_eq!(format["schema"]["enum"], written);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Describes parameters by name: a name has the same meaning at every route.
 
-use unisono::conversation::format_names;
+use serde_json::Value;
+use unisono::conversation::{format_names, written_format_names};
 use unisono_session::trace::RunStatus;
 use utoipa::openapi::path::{Parameter, ParameterIn};
 use utoipa::openapi::schema::{SchemaFormat, SchemaType, Type};
@@ -15,8 +16,8 @@ const KEY: &str = "^[!-~]+$";
 /// A name, and perhaps a value.
 const LABEL: &str = r"^\s*[^\s=]";
 
-/// Adds the allowed values of a parameter.
-pub(super) fn describe(parameter: &mut Parameter) {
+/// Adds the allowed values of a parameter of a route.
+pub(super) fn describe(parameter: &mut Parameter, path: &str) {
     if parameter.name == "settings" {
         // JSON in an address.
         let object = ObjectBuilder::new().schema_type(Type::Object).build();
@@ -39,10 +40,7 @@ pub(super) fn describe(parameter: &mut Parameter) {
             let names = RunStatus::ALL.map(|status| status.name().into());
             schema.enum_values = Some(names.to_vec());
         }
-        "format" => {
-            let names = format_names().map(|name| name.into());
-            schema.enum_values = Some(names.collect());
-        }
+        "format" => schema.enum_values = Some(formats(path)),
         "Idempotency-Key" => {
             (schema.min_length, schema.max_length) = (Some(1), Some(255));
             schema.pattern = Some(KEY.to_owned());
@@ -51,6 +49,14 @@ pub(super) fn describe(parameter: &mut Parameter) {
         "label" => schema.pattern = Some(LABEL.to_owned()),
         _ if parameter.parameter_in == ParameterIn::Path => schema.min_length = Some(1),
         _ => {}
+    }
+}
+
+/// The names of the formats that a route reads, or writes.
+fn formats(path: &str) -> Vec<Value> {
+    match path.ends_with("/export") {
+        true => written_format_names().map(Value::from).collect(),
+        false => format_names().map(Value::from).collect(),
     }
 }
 
