@@ -16,7 +16,7 @@ pub struct ApprovalQuery {
     /// `next` of the previous page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
-    /// Size of a page, at most 500: 50.
+    /// Size of a page, at most 500 (default: 50).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "description", param(value_type = Option<usize>, minimum = 1))]
     pub limit: Option<NonZeroUsize>,

@@ -11,7 +11,7 @@ use crate::topic::Topic;
 #[cfg_attr(feature = "description", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields)]
 pub struct ContextQuery {
-    /// The branch: `main`.
+    /// The branch (default: `main`).
     #[serde(default = "main_branch")]
     pub branch: String,
     /// The agent that would answer; absent: as configured.

@@ -15,13 +15,13 @@ use crate::session::main_branch;
 #[cfg_attr(feature = "description", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields)]
 pub struct MessageQuery {
-    /// The branch: `main`.
+    /// The branch (default: `main`).
     #[serde(default = "main_branch")]
     pub branch: String,
     /// `next` of the previous page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
-    /// Size of a page, at most 1,000: 100.
+    /// Size of a page, at most 1,000 (default: 100).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "description", param(value_type = Option<usize>, minimum = 1))]
     pub limit: Option<NonZeroUsize>,

@@ -31,7 +31,7 @@ pub struct RunQuery {
     /// `next` of the previous page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
-    /// Size of a page, at most 500: 50.
+    /// Size of a page, at most 500 (default: 50).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<NonZeroUsize>,
 }
@@ -41,7 +41,7 @@ pub struct RunQuery {
 #[cfg_attr(feature = "description", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields)]
 pub struct WhyQuery {
-    /// The request whose bytes are returned, from 1: the first.
+    /// The request whose bytes are returned, from 1 (default: the first).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "description", param(minimum = 1, maximum = 4294967295_i64))]
     pub number: Option<u32>,

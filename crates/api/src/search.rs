@@ -17,13 +17,13 @@ pub struct SearchQuery {
     /// (`2026-03-02`, `March 2026`) also finds the messages of that time. At most 4,096 bytes and 128
     /// terms.
     pub q: String,
-    /// The branch whose context determines which results are active: `main`.
+    /// The branch whose context determines which results are active (default: `main`).
     #[serde(default = "main_branch")]
     pub branch: String,
     /// `next` of the previous page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
-    /// Maximum number of messages, at most 1,000: 20.
+    /// Maximum number of messages, at most 1,000 (default: 20).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "description", param(value_type = Option<usize>, minimum = 1))]
     pub limit: Option<NonZeroUsize>,

@@ -34,7 +34,7 @@ pub struct SessionQuery {
     /// `next` of the previous page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
-    /// Size of a page, at most 500: 50.
+    /// Size of a page, at most 500 (default: 50).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "description", param(value_type = Option<usize>, minimum = 1))]
     pub limit: Option<NonZeroUsize>,
@@ -311,13 +311,13 @@ pub struct Link {
 #[cfg_attr(feature = "description", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields)]
 pub struct BranchPageQuery {
-    /// The branch: `main`.
+    /// The branch (default: `main`).
     #[serde(default = "main_branch")]
     pub branch: String,
     /// `next` of the previous page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
-    /// Size of a page, at most 500: 50.
+    /// Size of a page, at most 500 (default: 50).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "description", param(value_type = Option<usize>, minimum = 1))]
     pub limit: Option<NonZeroUsize>,
@@ -351,7 +351,7 @@ pub struct TreeQuery {
     /// `next` of the previous page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
-    /// Size of a page, at most 500: 50.
+    /// Size of a page, at most 500 (default: 50).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "description", param(value_type = Option<usize>, minimum = 1))]
     pub limit: Option<NonZeroUsize>,
