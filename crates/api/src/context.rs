@@ -184,8 +184,8 @@ pub struct UsableTokens {
     pub assignment_tokens: u64,
     /// Reserved for the results of its delegates.
     pub results_tokens: u64,
-    /// Correction of an estimate: added if the model's tokens turned out to be fewer than
-    /// estimated, negative if more.
+    /// The correction of an estimate by the measured ratio of the model's tokens to it, and by the
+    /// possible error of that ratio; negative if fewer tokens are usable.
     pub calibration_tokens: i64,
     /// The remaining tokens.
     pub usable_tokens: u64,
