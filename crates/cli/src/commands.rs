@@ -53,11 +53,11 @@ Examples:
   unisono context latest        the context and its occupancy
   unisono sessions list         all sessions of the store
 
-Data goes to stdout, messages go to stderr. SESSION is an id, a unique start of one, or `latest`.
-With --json, an error is the last line on stderr: {error: {code (that of HTTP problems, or of the
-turn), exit, message, hint}}.
+Data goes to stdout, messages go to stderr. SESSION is an id, a unique start or end of one, or
+`latest`. With --json, an error is the last line on stderr: {error: {code (that of HTTP problems, or
+of the turn), exit, message, hint}}.
 Exit codes: 0 ok, 1 failed, 2 usage or configuration, 3 daemon unreachable, 4 some agents failed
-or --skip-bad skipped something, 5 budget exceeded, 124 timeout, 130 interrupted.";
+or an import skipped something, 5 budget exceeded, 124 timeout, 130 interrupted.";
 
 /// Runs several agents on one frozen snapshot of a conversation.
 #[derive(Debug, Parser)]
