@@ -255,7 +255,7 @@ pub struct ContextMessage {
     pub ordinal: u32,
     /// Its role.
     pub role: String,
-    /// The agent that wrote it.
+    /// The agent or the person who wrote it.
     pub author: Option<String>,
     /// Its tokens.
     pub tokens: u64,

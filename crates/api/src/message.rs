@@ -141,7 +141,7 @@ pub struct Message {
     pub ordinal: u32,
     /// `system`, `user`, `assistant` or `tool`.
     pub role: String,
-    /// The agent that wrote it.
+    /// The agent or the person who wrote it.
     pub author: Option<String>,
     /// The run that wrote it; absent: it was not written by a run.
     #[serde(default, skip_serializing_if = "Option::is_none")]

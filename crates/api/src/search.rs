@@ -59,7 +59,7 @@ pub struct Hit {
     pub ordinal: u32,
     /// Its role.
     pub role: String,
-    /// The agent that wrote it.
+    /// The agent or the person who wrote it.
     pub author: Option<String>,
     /// When it was written; null if that is unknown.
     #[cfg_attr(feature = "description", schema(format = "date-time"))]
@@ -92,7 +92,7 @@ pub struct Neighbour {
     pub ordinal: u32,
     /// Its role.
     pub role: String,
-    /// The agent that wrote it.
+    /// The agent or the person who wrote it.
     pub author: Option<String>,
     /// An excerpt, with words of the query if it has some.
     pub excerpt: String,

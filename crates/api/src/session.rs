@@ -369,7 +369,7 @@ pub struct TreeMessage {
     pub ordinal: u32,
     /// Its role.
     pub role: String,
-    /// The agent that wrote it.
+    /// The agent or the person who wrote it.
     pub author: Option<String>,
     /// When it was written; null if that is unknown.
     #[cfg_attr(feature = "description", schema(format = "date-time"))]

@@ -24,8 +24,9 @@ of the model. MESSAGES is a number or a range: 12, 12-20, 12- (to the end), -20 
 a number may begin with `#`.
 
 JSON: session, branch, messages [{ordinal, id, parent, role, author, at, run (that wrote it; absent:
-none), tokens, usage, form (verbatim, masked, cut, summarised or dropped), parts [{type, ...}]}],
-lost {first, last, found_at, quarantine} (events lost in a repair of the store) or null.
+none), tokens, usage, form (verbatim, masked, cut, summarised or dropped), pinned (absent: no),
+parts [{type, ...}]}], lost {first, last, found_at, quarantine} (events lost in a repair of the store)
+or null.
 
 Examples:
   unisono history latest
