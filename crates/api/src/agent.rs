@@ -23,7 +23,7 @@ pub struct Agent {
     pub tags: Vec<String>,
     /// Where it is defined.
     pub origin: String,
-    /// Its role in such a turn: `lead`, `delegate`, or `available` to the lead; absent: none.
+    /// Its role in such a turn: `lead`, `delegate`, or `available` to the lead; null: none.
     pub role: Option<String>,
 }
 
@@ -240,7 +240,7 @@ pub struct Model {
     pub encoding: String,
     /// Whether that is only an estimate.
     pub estimated: bool,
-    /// How the estimate compares with its replies; absent: there were no replies yet.
+    /// How the estimate compares with its replies; null: there were no replies yet.
     pub calibration: Option<Calibration>,
     /// Its retirement date.
     pub retires: Option<String>,

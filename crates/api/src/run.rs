@@ -243,7 +243,7 @@ pub enum StepContent {
     /// A cost besides replies: writing the provider's cache, a reply that broke off, or an invalid
     /// reply.
     Spent {
-        /// The fallback model that caused it; absent: the agent's own model.
+        /// The fallback model that caused it; null: the agent's own model.
         fallback: Option<String>,
         /// Tokens in.
         input_tokens: u64,

@@ -39,7 +39,7 @@ pub struct SearchResults {
     pub complete: bool,
     /// The messages, the best first.
     pub hits: Vec<Hit>,
-    /// The `cursor` of the next page; null on the last page.
+    /// The `cursor` of the next page; absent on the last page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
 }

@@ -108,7 +108,7 @@ pub struct NewToken {
         schema(pattern = "^[-_.@+]*[0-9A-Za-z][-_.@+0-9A-Za-z]*$", max_length = 64)
     )]
     pub owner: Option<String>,
-    /// Seconds until it expires, 1 to 3,155,760,000 (100 years); null: it never expires.
+    /// Seconds until it expires, 1 to 3,155,760,000 (100 years); absent: it never expires.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(
         feature = "description",
