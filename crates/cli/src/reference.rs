@@ -64,8 +64,26 @@ fn configuration() -> String {
          \"did you mean\", because other versions may have it.\n`unisono config check` treats it as an error \
          (exit 2); in `--set` and in a variable it is always an error.\n\n```toml\n{}\n```\n",
         DEFAULTS.trim_end()
-    )
+    ) + VARIABLES
 }
+
+const VARIABLES: &str = "
+## Environment variables
+
+Besides `UNISONO__SECTION__KEY` for each setting:
+
+| variable | meaning |
+|---|---|
+| `ANTHROPIC_API_KEY`, `OPENAI_API_KEY`, `GEMINI_API_KEY` or `GOOGLE_API_KEY`, `AZURE_OPENAI_API_KEY` | The API key of a provider without `api_key_file` and `api_key_env`. |
+| `XDG_CONFIG_HOME`, `XDG_DATA_HOME` | The directories of your settings and of the store. |
+| `UNISONO_LOG` | The level of the log, in place of `log.level`. |
+| `NO_COLOR`, `TERM=dumb` | Output without colours; with `TERM=dumb` also without progress bars. |
+| `VISUAL`, `EDITOR` | The editor of `unisono checkpoints edit`. |
+| `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY`, `NO_PROXY` | The proxy of requests to providers, tool servers, agents and hooks at other machines. Other daemons, callbacks and attachments are reached without it. |
+| `SSL_CERT_FILE` | A file with the certificate authorities, in place of those of the machine. |
+| `PGPASSWORD`, `PGPASSFILE` | The password of the database without `store.password_file`. |
+| `OTEL_EXPORTER_OTLP_HEADERS`, `OTEL_EXPORTER_OTLP_TRACES_HEADERS` | Headers for the receiver of traces (feature `otel`). |
+";
 
 fn api() -> String {
     let described: Value = serde_json::from_str(&unisono_server::http::description()).unwrap();
