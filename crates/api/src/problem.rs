@@ -131,7 +131,7 @@ impl Code {
             Code::NotFound => "Look it up: `GET /v1/sessions` lists sessions.",
             Code::MethodNotAllowed => "The header `Allow` lists the methods.",
             Code::Conflict => "Read the current state, then decide again.",
-            Code::TooLarge => "Send less, or raise `server.body_limit_bytes`.",
+            Code::TooLarge => "Send less; `detail` names the limit.",
             Code::UnsupportedMediaType => "Send `Content-Type: application/json`.",
             Code::Refused => "`detail` names the invalid part of the request.",
             Code::BudgetExceeded => {
