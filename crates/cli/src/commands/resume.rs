@@ -42,7 +42,9 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let mut last = End::Ended;
     for left in open {
         let (end, concluded) = one(app, &setup, &turns, &left, &mut interrupts).await?;
-        done = concluded.or_else(|problem| worst(app, done, problem));
+        if let Err(problem) = concluded {
+            done = worst(app, done, problem);
+        }
         last = end;
         if end == End::Interrupted {
             break;

@@ -181,6 +181,48 @@ fn an_agent_that_changed_since_is_named_and_the_turn_goes_on_with_the_one_of_the
 }
 
 #[test]
+fn a_resumed_turn_that_fails_is_told_although_a_later_one_is_answered() {
+    let place = Place::new();
+    let agent = |name: &str, end: &str| {
+        let started = place.fifo(&format!("{name}-started"));
+        let word = place.fifo(&format!("{name}-word"));
+        let script = format!(
+            "echo $$ > '{}'; read -r word < '{}'; {end}",
+            started.display(),
+            word.display()
+        );
+        let config = format!(
+            "[agents.{name}]\ndescription = \"Test\"\nkind = \"command\"\ncommand = \"sh\"\n\
+             args = [\"-c\", {script:?}]\ntimeout = \"10m\"\nretries = 0\non_failure = \"fail\"\n"
+        );
+        (config, started, word)
+    };
+    let (broken, works) = (agent("broken", "exit 1"), agent("works", "echo Fine."));
+    place.set_config(broken.0.clone() + &works.0);
+    for (name, started) in [("broken", &broken.1), ("works", &works.1)] {
+        let talk = format!(r#"[{{"role":"user","content":"It {name}."}}]"#);
+        place.write("talk.json", talk);
+        let run = ["run", "talk.json", "--agents", name, "--task", "When?"];
+        let going = Going::start(place.command(&run));
+        heard(started);
+        going.signal("INT");
+        going.finish().expect(130);
+    }
+
+    let going = Going::start(place.command(&["resume", "--json"]));
+    for (_, started, word) in [&broken, &works] {
+        heard(started);
+        tell(word, "on");
+    }
+    let done = going.finish().expect(1).says(&["delegate_failed"]);
+    let states = done.stdout.lines().map(|line| {
+        let turn: serde_json::Value = serde_json::from_str(line).unwrap();
+        turn["state"].as_str().unwrap().to_owned()
+    });
+    assert_eq!(states.collect::<Vec<_>>(), ["failed", "answered"]);
+}
+
+#[test]
 fn a_session_without_open_turns_is_not_read_to_see_that() {
     use unisono_store::Append;
 
