@@ -44,7 +44,8 @@ Examples:
   unisono run --session latest --task \"What is wrong here?\" --attach screen.png
   curl -s https://example.org/talk.json | unisono run - --json
 
-JSON: session, turn, state (answered, failed, cancelled, timeout, open), error {code, reason},
+JSON: session, turn, state (answered, failed, cancelled, timeout, open; of `resume` also compacted,
+reverted), error {code, reason},
 answer, answer_message, snapshot, snapshot_agents, tokens_before, tokens_after, usable_tokens,
 compression_ratio (before by after), tightened (fewer messages were kept than requested), effect (of
 a compaction: masked, cut, dropped, summarised, nothing), checkpoints [{number, messages,
