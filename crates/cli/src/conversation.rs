@@ -130,7 +130,11 @@ pub(crate) fn open_all(files: &[String], store: &Path) -> Result<Source> {
         Ok((name, bytes))
     };
     let files: Result<Vec<(String, Vec<u8>)>> = users.chain(days.clone()).map(read).collect();
-    let joined = transcript::join_channel(&files?).map_err(refused)?;
+    let joined = transcript::join_channel(&files?);
+    let joined = joined.map_err(|error| {
+        let hint = "several files are the days of one Slack channel: import others one by one";
+        refused(error).hint(hint)
+    })?;
     Ok(Source {
         name: name.trim_end_matches('/').to_owned(),
         held: SpooledData::Memory(Cursor::new(joined.into())),

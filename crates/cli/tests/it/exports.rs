@@ -244,7 +244,11 @@ fn a_channel_of_slack_is_one_conversation() {
     let refused = place
         .call(&["import", "slack/general/notes.json", "slack/users.json"])
         .expect(1);
-    refused.says(&["notes.json", "only these are joined"]);
+    refused.says(&[
+        "notes.json",
+        "only these are joined",
+        "import others one by one",
+    ]);
 }
 
 #[test]
