@@ -56,7 +56,7 @@ async fn show(
     post, path = "/v1/agents/{agent}/check", tag = "agents",
     params(("agent" = String, Path, description = "The agent's name")),
     request_body = NewAgentFile,
-    responses((status = 200, description = "What is wrong with it", body = AgentCheck))
+    responses((status = 200, description = "The problems of the text", body = AgentCheck))
 )]
 async fn check(
     State(shared): State<Arc<Shared>>,

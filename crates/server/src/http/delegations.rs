@@ -106,7 +106,7 @@ fn to_api(turn: Turn) -> Delegation {
 #[utoipa::path(
     get, path = "/v1/sessions/{session}/delegations/{turn}", tag = "turns",
     params(("session" = String, Path, description = "The session's id"),
-           ("turn" = String, Path, description = "The id of the turn that does it")),
+           ("turn" = String, Path, description = "The id of the turn of the fan-out")),
     responses((status = 200, description = "The delegation", body = Delegation))
 )]
 async fn show(

@@ -83,7 +83,7 @@ impl StartPosition {
 #[utoipa::path(
     get, path = "/v1/sessions/{session}/events", tag = "events",
     params(("session" = String, Path, description = "The session's id"), StartPosition,
-           ("Last-Event-ID" = Option<u64>, Header, description = "The last event that came")),
+           ("Last-Event-ID" = Option<u64>, Header, description = "The number of the last received event")),
     responses((status = 200, body = String, content_type = "text/event-stream",
                description = "Server-sent events; the data of each is JSON. An event of the journal is \
                    named by its kind, has its sequence number as the id, and `seq`, `at`, `kind`, \

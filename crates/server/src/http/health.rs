@@ -20,7 +20,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
 /// Whether the daemon runs.
 #[utoipa::path(
     get, path = "/healthz", tag = "about",
-    responses((status = 200, description = "It does", body = String, content_type = "text/plain"))
+    responses((status = 200, description = "The daemon runs", body = String, content_type = "text/plain"))
 )]
 async fn healthz() -> &'static str {
     "ok\n"
@@ -29,7 +29,7 @@ async fn healthz() -> &'static str {
 /// Whether the daemon accepts requests: it is not stopping, and its store accepts writes.
 #[utoipa::path(
     get, path = "/readyz", tag = "about",
-    responses((status = 200, description = "It can", body = String, content_type = "text/plain"))
+    responses((status = 200, description = "The daemon accepts requests", body = String, content_type = "text/plain"))
 )]
 async fn readyz(State(shared): State<Arc<Shared>>) -> Result<String, ApiError> {
     if *shared.stopping.borrow() {

@@ -49,7 +49,7 @@ impl Answers {
 /// Metrics for Prometheus.
 #[utoipa::path(
     get, path = "/metrics", tag = "about",
-    responses((status = 200, description = "The numbers", body = String, content_type = "text/plain"))
+    responses((status = 200, description = "The metrics", body = String, content_type = "text/plain"))
 )]
 async fn show(State(shared): State<Arc<Shared>>) -> ([(HeaderName, &'static str); 1], String) {
     ([(header::CONTENT_TYPE, CONTENT_TYPE)], text(&shared))

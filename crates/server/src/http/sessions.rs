@@ -91,7 +91,7 @@ struct Deleting {
 #[utoipa::path(
     delete, path = "/v1/sessions/{session}", tag = "sessions",
     params(("session" = String, Path, description = "Its id"), Deleting),
-    responses((status = 204, description = "It is gone"))
+    responses((status = 204, description = "The session is deleted"))
 )]
 async fn delete(
     State(shared): State<Arc<Shared>>,

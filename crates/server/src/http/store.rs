@@ -35,7 +35,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
 /// disk. Other requests are answered meanwhile.
 #[utoipa::path(
     post, path = "/v1/vacuum", tag = "about", operation_id = "vacuum",
-    responses((status = 200, description = "It is done", body = VacuumResult))
+    responses((status = 200, description = "The data has left the disk", body = VacuumResult))
 )]
 async fn vacuum(State(shared): State<Arc<Shared>>) -> Result<Json<VacuumResult>, ApiError> {
     Ok(Json(shared.local.vacuum().await?))
@@ -67,7 +67,7 @@ async fn health(State(shared): State<Arc<Shared>>) -> Result<Json<Vec<HealthChec
 /// Acknowledges the losses of repairs of the store: sessions no longer report them.
 #[utoipa::path(
     post, path = "/v1/losses/acknowledge", tag = "about", operation_id = "acknowledge_losses",
-    responses((status = 200, description = "It is noted", body = AcknowledgedLosses))
+    responses((status = 200, description = "The losses are acknowledged", body = AcknowledgedLosses))
 )]
 async fn acknowledge(
     State(shared): State<Arc<Shared>>,

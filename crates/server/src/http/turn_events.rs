@@ -33,7 +33,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     get, path = "/v1/sessions/{session}/turns/{turn}/events", tag = "turns",
     params(("session" = String, Path, description = "The session's id"),
            ("turn" = String, Path, description = "The turn's id"), StartPosition,
-           ("Last-Event-ID" = Option<u64>, Header, description = "The last update that came")),
+           ("Last-Event-ID" = Option<u64>, Header, description = "The number of the last received update")),
     responses((status = 200, body = TurnUpdate, content_type = "text/event-stream",
                description = "Server-sent events; the data of each is such an update, named by its \
                    `kind`. One that follows from an event of the journal has the number of that as \
