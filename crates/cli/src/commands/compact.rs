@@ -133,7 +133,8 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         return Ok(());
     }
     if estimate.step.is_none() {
-        nothing(app, &session, &estimate);
+        let why = estimate.no_change_reason.as_deref().unwrap_or_default();
+        report_unchanged(app, &session, Some(estimate.tokens_before), why);
         idle_store.close().await;
         return Ok(());
     }
@@ -296,17 +297,14 @@ fn by_itself(next: &NextTurn) -> String {
     )
 }
 
-/// Reports why a compaction on request would do nothing.
-pub(super) fn nothing(app: &App, session: &str, estimate: &Estimate) {
+/// Reports why nothing is changed in a context with this number of tokens.
+pub(crate) fn report_unchanged(app: &App, session: &str, tokens: Option<u64>, why: &str) {
     let report = json!({
         "session": session, "state": "nothing_to_do", "checkpoint": null,
-        "messages": 0, "tokens_before": estimate.tokens_before,
-        "tokens_after": estimate.tokens_before,
-        "tokens_saved": 0, "effect": CompactionEffect::Nothing,
-        "compression_ratio": null, "preview": null,
-        "no_change_reason": estimate.no_change_reason,
+        "messages": 0, "tokens_before": tokens, "tokens_after": tokens, "tokens_saved": 0,
+        "effect": CompactionEffect::Nothing, "compression_ratio": null, "preview": null,
+        "no_change_reason": why,
     });
-    let why = estimate.no_change_reason.as_deref().unwrap_or_default();
     let message = format!("nothing to do: {why}");
     app.out.outcome(&report, message);
 }

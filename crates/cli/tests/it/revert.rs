@@ -65,7 +65,7 @@ fn a_revert_that_cannot_be_says_why_and_what_to_do() {
     place.call(&["compact", "--yes"]).expect(0);
     revert("1").expect(2).says(&[
         "checkpoint 1 was superseded by checkpoint 2",
-        "take checkpoint 2 back first",
+        "revert checkpoint 2 first",
     ]);
     place
         .call(&["sessions", "branch", "latest", "early", "--at", "3"])
@@ -112,10 +112,10 @@ fn a_summary_is_edited_and_written_anew_and_each_can_be_taken_back() {
     assert_eq!(shown("2")["model"], "person");
     assert_eq!(shown("2")["key_facts"], shown("1")["key_facts"]);
     assert!(text("2").contains("A person wrote this."));
-    place
-        .call_with(&edited, &edit)
-        .expect(0)
-        .says(&["the text is the same"]);
+    let same = place.call_with(&edited, &edit).expect(0).json();
+    assert_eq!(same["state"], "nothing_to_do", "{same}");
+    assert_eq!(same["no_change_reason"], "the text is the same");
+    assert!(same["tokens_before"].is_u64(), "{same}");
 
     let anew = ["checkpoints", "regenerate", "latest", "--yes", "--json"];
     let done = place.call(&anew).expect(0).says(&["now of quotes"]).json();

@@ -337,7 +337,8 @@ impl<'t> Talk<'t> {
         };
         let estimate = self.turns.service().estimate(&session, &new).await?;
         if estimate.step.is_none() {
-            compact::nothing(self.app, &session, &estimate);
+            let why = estimate.no_change_reason.as_deref().unwrap_or_default();
+            compact::report_unchanged(self.app, &session, Some(estimate.tokens_before), why);
             return Ok(Next::GoOn);
         }
         let request = TurnRequest::Compact(new);

@@ -54,7 +54,7 @@ impl ActiveCheckpoint {
 fn not_active(why: &InactiveCheckpoint) -> Problem {
     let problem = Problem::usage(&why.reason);
     match (why.revert_first, why.branches.as_deref()) {
-        (Some(first), _) => problem.hint(format!("take checkpoint {first} back first")),
+        (Some(first), _) => problem.hint(format!("revert checkpoint {first} first")),
         (None, Some([])) => problem.hint("no branch has these messages"),
         (None, Some(branches)) => {
             let names = branches.join(" or ");

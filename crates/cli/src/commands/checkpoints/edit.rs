@@ -9,7 +9,7 @@ use unisono_model::redact::redact;
 use unisono_store::private;
 
 use crate::app::App;
-use crate::commands::compact::{follow_each, report};
+use crate::commands::compact::{follow_each, report, report_unchanged};
 use crate::conversation;
 use crate::live::Interrupts;
 use crate::problem::{Problem, Result};
@@ -53,7 +53,8 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     };
     let text = redact(text.trim()).into_owned();
     if text == old.trim() {
-        app.out.message("nothing was changed: the text is the same");
+        let tokens = detail.revert.as_ref().map(|effect| effect.tokens_before);
+        report_unchanged(app, &session, tokens, "the text is the same");
         idle_store.close().await;
         return Ok(());
     }

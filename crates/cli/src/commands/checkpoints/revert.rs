@@ -80,7 +80,7 @@ fn question(number: u32, effect: &RevertEffect) -> Result<String> {
     }
     let before = show::number(effect.tokens_before);
     Ok(format!(
-        "Take checkpoint {number} back: {before} tokens become {tokens} of {usable} usable?"
+        "Revert checkpoint {number}: {before} tokens become {tokens} of {usable} usable?"
     ))
 }
 
