@@ -80,7 +80,12 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         });
     } else {
         match query.by {
-            Some(by) => app.out.data(grouped(by, &used)),
+            Some(by) => {
+                app.out.data(grouped(by, &used));
+                if let Some(note) = omission(by, used.omitted_groups) {
+                    app.out.message(note);
+                }
+            }
             None => app.out.data(table(&used)),
         }
     }
@@ -131,6 +136,15 @@ fn grouped(by: UsageBy, used: &Usage) -> String {
     show::table_that_fits(&header, &right, rows, &optional)
 }
 
+/// The groups that are left out; none: all are shown.
+fn omission(by: UsageBy, omitted: u64) -> Option<String> {
+    let which = match by == UsageBy::Day {
+        true => "the oldest",
+        false => "those with the least usage",
+    };
+    (omitted > 0).then(|| format!("not shown: {}, {which}", show::many(omitted, "group")))
+}
+
 /// The key of a group; of a session, its short id and the start of its title.
 fn names(by: UsageBy, group: &UsageGroup) -> Vec<String> {
     let key = group.key.as_deref().unwrap_or("(summaries)");
@@ -165,4 +179,19 @@ fn cells(used: &Amounts) -> [String; 6] {
         show::number(used.cache_write_tokens),
         show::price(used.cost_usd),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_that_are_left_out_are_counted() {
+        let by_day = omission(UsageBy::Day, 1);
+        assert_eq!(by_day.as_deref(), Some("not shown: 1 group, the oldest"));
+        let by_session = omission(UsageBy::Session, 1_200);
+        let said = "not shown: 1,200 groups, those with the least usage";
+        assert_eq!(by_session.as_deref(), Some(said));
+        assert_eq!(omission(UsageBy::Agent, 0), None);
+    }
 }
