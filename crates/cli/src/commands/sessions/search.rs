@@ -90,6 +90,10 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     for note in &found.notes {
         app.out.warn(note);
     }
+    if !found.complete {
+        app.out
+            .warn("the newest messages may be missing: they are not indexed yet");
+    }
     if app.out.json {
         app.out.json(&found);
     } else if found.hits.is_empty() {
