@@ -45,10 +45,9 @@ Examples:
   curl -s https://example.org/talk.json | unisono run - --json
 
 JSON: session, turn, state (answered, failed, cancelled, timeout, open; of `resume` also compacted,
-reverted), error {code, reason},
-answer, answer_message, snapshot, snapshot_agents, tokens_before, tokens_after, usable_tokens,
-compression_ratio (before by after), tightened (fewer messages were kept than requested), effect (of
-a compaction: masked, cut, dropped, summarised, nothing), checkpoints [{number, messages,
+reverted), error {code, reason}, answer, answer_message, snapshot, snapshot_agents, tokens_before,
+tokens_after, usable_tokens, compression_ratio (before by after), tightened (fewer messages were kept
+than requested), effect (of a compaction: masked, cut, dropped, summarised, nothing), checkpoints [{number, messages,
 tokens_before, tokens_after, compression_ratio, model, degraded, regenerates, duration_ms, coverage
 {facts, kept, quoted}}], runs [{run, agent, role, stage, state, text, input_tokens, output_tokens,
 cache_expected_tokens, cache_read_tokens, cache_write_tokens, cache_missed, cost_usd, duration_ms,
