@@ -276,6 +276,8 @@ fn the_daemons_of_the_cluster_start_as_the_compose_file_says_and_find_each_other
     let host = proxy["environment"]["UNISONO_HOST"].as_str().unwrap();
     let hosts = daemon["environment"]["UNISONO__SERVER__HOSTS"].as_str();
     assert!(host.starts_with("${UNISONO_HOST:-") && hosts.unwrap().starts_with("${UNISONO_HOST:-"));
+    let public_url = daemon["environment"]["UNISONO__SERVER__PUBLIC_URL"].as_str();
+    assert_eq!(public_url, Some("${UNISONO_HOST:+https://${UNISONO_HOST}}"));
     let mounted = &proxy["volumes"][0];
     assert_eq!(
         mounted.as_str(),
