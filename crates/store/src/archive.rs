@@ -103,9 +103,12 @@ async fn send_session(
     // Read before the events, so that it covers none that are not in the archive.
     let checkpoint = engine.latest_checkpoint(session).await?;
     let mut head = Head::claimed(session, None, 0);
-    // A session without events may be that of an import that begins now.
-    while info.last_seq > 0 {
-        let events = engine.read(session, head.last_seq + 1, PAGE).await?;
+    loop {
+        // A session without events may be that of an import that begins now.
+        let events = match info.last_seq {
+            0 => Vec::new(),
+            _ => engine.read(session, head.last_seq + 1, PAGE).await?,
+        };
         if events.is_empty() {
             break;
         }

@@ -52,7 +52,7 @@ pub(crate) fn without_labels(text: Cow<'_, str>, first_line: bool) -> Cow<'_, st
         _ => text[..at].ends_with(ends_line),
     };
     let is_label = |at: &usize| begins(*at) && looks_like_label(&text[*at..]);
-    let places = text.match_indices(['#', '[']).map(|(at, _)| at);
+    let places = memchr::memchr2_iter(b'#', b'[', text.as_bytes());
     let places: Vec<usize> = places.filter(is_label).collect();
     if places.is_empty() {
         return text;

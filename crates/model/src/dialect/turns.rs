@@ -105,6 +105,11 @@ pub(super) fn turns(snapshot: &Snapshot, accepts: Accepts) -> Vec<Turn<'_>> {
     walk.turns
 }
 
+/// Whether a text has nothing but white space. It reads no further than the first other character.
+fn is_blank(text: &str) -> bool {
+    text.chars().all(char::is_whitespace)
+}
+
 /// The result of a tool as one text, for dialects without an error flag.
 pub(super) fn result_text<'r>(content: &'r str, is_error: bool) -> Cow<'r, str> {
     if is_error && content != NO_RESULT && content != RESULT_FOLLOWS {
@@ -185,7 +190,7 @@ impl<'a> Walk<'a> {
         let mut texts = 0;
         for part in &mut parts {
             let text = match part {
-                Owned::Text(text) if text.trim().is_empty() => continue,
+                Owned::Text(text) if is_blank(text) => continue,
                 Owned::Text(text) => {
                     *text = without_labels(std::mem::take(text), texts > 0);
                     texts += 1;
@@ -194,7 +199,7 @@ impl<'a> Walk<'a> {
                     }
                     text
                 }
-                Owned::Result { content, .. } if !content.trim().is_empty() => content,
+                Owned::Result { content, .. } if !is_blank(content) => content,
                 Owned::FileText(text) => {
                     *text = without_labels(std::mem::take(text), true);
                     continue;
@@ -260,7 +265,7 @@ impl<'a> Walk<'a> {
     }
 
     fn text(&mut self, speaker: Speaker, text: Cow<'a, str>) {
-        if text.trim().is_empty() {
+        if is_blank(&text) {
             return;
         }
         match speaker {

@@ -76,14 +76,14 @@ pub(super) struct Usage {
     completion_tokens: Option<u64>,
     #[serde(default, deserialize_with = "tokens")]
     total_tokens: Option<u64>,
-    prompt_tokens_details: Option<Details>,
+    prompt_tokens_details: Option<PromptDetails>,
     /// DeepSeek's name for cached tokens.
     #[serde(default, deserialize_with = "tokens")]
     prompt_cache_hit_tokens: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
-struct Details {
+struct PromptDetails {
     #[serde(default, deserialize_with = "tokens")]
     cached_tokens: Option<u64>,
     #[serde(default, deserialize_with = "tokens")]
