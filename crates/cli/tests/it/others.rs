@@ -206,8 +206,15 @@ fn every_route_of_the_table_hides_what_another_owner_has() {
         let status = bob.post(&path, &json!({})).status;
         assert!([403, 404].contains(&status), "{path}: {status}");
     }
-    let listed = bob.get("/v1/schedules").expect(200).text();
-    assert!(!listed.contains("hers"), "{listed}");
+    let listed = bob.get("/v1/schedules?limit=1").expect(200).json();
+    assert_eq!(
+        (&listed["items"], &listed["next"]),
+        (&json!([]), &Value::Null),
+        "{listed}"
+    );
+    bob.get("/v1/schedules?cursor=hers").expect(400);
+    let listed = ada.get("/v1/schedules?limit=1").expect(200).json();
+    assert_eq!(listed["items"][0]["name"], "hers", "{listed}");
     assert_eq!(before, state(), "nothing was changed");
     // All of it is hers.
     for (name, id) in &parts {

@@ -19,21 +19,23 @@ impl Schedules for Local {
     async fn schedules(&self, query: &PageQuery) -> service::Result<Page<Schedule>> {
         let setup = self.setup();
         let known = self.known_starts().await?;
-        let all = setup.loaded.automation.schedules.iter();
+        let mut shown = Vec::new();
+        for one in &setup.loaded.automation.schedules {
+            if self.shows_schedule(one).await? {
+                shown.push(one);
+            }
+        }
         if let Some(after) = &query.cursor
-            && setup.loaded.automation.schedule(after).is_none()
+            && !shown.iter().any(|one| *one.name == **after)
         {
             return Err(no_cursor(after).into());
         }
         let after = query.cursor.as_deref().unwrap_or_default();
-        let left = all.filter(|one| *one.name > *after);
+        let left = shown.into_iter().filter(|one| *one.name > *after);
         let limit = Page::<()>::size(query.limit);
         let part = Page::first(left, limit, |last| last.name.to_string());
         let mut items = Vec::with_capacity(part.items.len());
         for one in part.items {
-            if !self.shows_schedule(one).await? {
-                continue;
-            }
             let known = known.get(&of_schedule(&one.name));
             items.push(self.described(one, known).await);
         }
