@@ -165,7 +165,11 @@ impl<'a> Walk<'a> {
                 Owned::Text(text) => self.text(speaker, text),
                 Owned::File(file) => self.file(speaker, file),
                 Owned::FileText(text) => self.file_text(speaker, text),
-                Owned::Result { content, is_error } => self.detached(&content, is_error),
+                Owned::Result {
+                    label,
+                    content,
+                    is_error,
+                } => self.detached(&label, content, is_error),
                 Owned::Call { name, arguments } => {
                     let id = CallId(CallRef {
                         message: said.ordinal,
@@ -178,8 +182,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The parts with the message's label before its first text and before each result. A call has
-    /// the number in its id, a mask in its text.
+    /// The parts with the message's label before its first text and for each result. A call has the
+    /// number in its id, a mask in its text.
     fn labelled(&mut self, entry: &'a Entry) -> Vec<Owned<'a>> {
         let mut parts = owned_or_borrowed(entry.parts(), self.shown);
         if matches!(entry.form(), Some(Form::Masked { .. })) {
@@ -199,7 +203,7 @@ impl<'a> Walk<'a> {
                     }
                     text
                 }
-                Owned::Result { content, .. } if !is_blank(content) => content,
+                Owned::Result { label, content, .. } if !is_blank(content) => label,
                 Owned::FileText(text) => {
                     *text = without_labels(std::mem::take(text), true);
                     continue;
@@ -219,21 +223,33 @@ impl<'a> Walk<'a> {
         let mut answers = said.answers.iter();
         let mut rest = Vec::with_capacity(parts.len());
         for part in parts {
-            let Owned::Result { content, is_error } = part else {
+            let Owned::Result {
+                label,
+                content,
+                is_error,
+            } = part
+            else {
                 rest.push(part);
                 continue;
             };
             let call = answers.next();
             let open = self.open.iter().position(|open| Some(&open.id.0) == call);
             let Some(at) = open else {
-                rest.push(Owned::Result { content, is_error });
+                rest.push(Owned::Result {
+                    label,
+                    content,
+                    is_error,
+                });
                 continue;
             };
             let Open { id, name, .. } = self.open.remove(at);
             let result = Piece::Result {
                 id,
                 name,
-                content,
+                content: match label.is_empty() {
+                    true => content,
+                    false => format!("{label}{content}").into(),
+                },
                 is_error,
             };
             self.push(Speaker::Tools, result);
@@ -292,14 +308,16 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Renders a result without a call right before it as text.
-    fn detached(&mut self, content: &str, is_error: bool) {
+    /// Renders a result without a call right before it as text: none of its lines looks like another
+    /// message.
+    fn detached(&mut self, label: &str, content: Cow<'a, str>, is_error: bool) {
         let what = if is_error {
             "tool error"
         } else {
             "tool result"
         };
-        let text = format!("[{what}]\n{content}");
+        let content = without_labels(content, label.is_empty());
+        let text = format!("[{what}]\n{label}{content}");
         self.text(Speaker::Tools, text.into());
     }
 
@@ -344,6 +362,8 @@ enum Owned<'a> {
         arguments: Cow<'a, str>,
     },
     Result {
+        /// Empty without a label.
+        label: Cow<'a, str>,
         content: Cow<'a, str>,
         is_error: bool,
     },
@@ -398,6 +418,7 @@ fn borrowed(part: &Part) -> Owned<'_> {
         Part::ToolResult {
             content, is_error, ..
         } => Owned::Result {
+            label: Cow::Borrowed(""),
             content: Cow::Borrowed(content),
             is_error: *is_error,
         },
@@ -419,6 +440,7 @@ fn copied<'b>(part: &Part) -> Owned<'b> {
         Part::ToolResult {
             content, is_error, ..
         } => Owned::Result {
+            label: Cow::Borrowed(""),
             content: copy(content),
             is_error: *is_error,
         },
