@@ -32,6 +32,7 @@ mod tests;
 #[allow(dead_code)]
 mod turns;
 
+pub use label::{shown_name, without_labels};
 pub(crate) use refusal::foreign;
 use unisono_context::Tokens;
 use unisono_context::attachment::Rule;

@@ -15,6 +15,7 @@ use unisono_context::snapshot::ToolSpec;
 use unisono_context::{AgentId, Message, Ordinal};
 use unisono_model::call_limit::keep_calls;
 use unisono_model::date::utc_date;
+use unisono_model::dialect::{shown_name, without_labels};
 use unisono_session::event::RunRole;
 use unisono_session::machine::{DelegateCall, NewCall};
 use unisono_session::run::{Reply, Stop, ToolCall, ToolResult};
@@ -419,15 +420,20 @@ fn paged_text(
     Ok(out)
 }
 
-/// A message as a text for a model: a heading, then the content.
+/// A message with its heading. None of its lines looks like another message.
 fn format_message(message: &Message) -> String {
-    format!("{}:\n{}", heading(message), message.countable_text())
+    let text = without_labels(message.countable_text().into(), true);
+    format!("{}:\n{text}", heading(message))
 }
 
-/// The number, author and time of a message.
+/// The number, author and time of a message, on one line.
 fn heading(message: &Message) -> String {
-    let author = message.author.as_ref().map(|author| format!(" ({author})"));
-    let author = author.unwrap_or_default();
+    let author = message.author.as_ref();
+    let author = author.map_or_else(String::new, |author| shown_name(author.as_str()));
+    let author = match author.is_empty() {
+        true => author,
+        false => format!(" ({author})"),
+    };
     let day = utc_date(message.at).map(|day| format!(", {day}"));
     let day = day.unwrap_or_default();
     format!("{} {}{author}{day}", message.ordinal, message.role)

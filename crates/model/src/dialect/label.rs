@@ -46,7 +46,7 @@ impl Labels {
 
 /// Puts a backslash before each line that looks like a label (`#12 …`, or `[2026-05-07]` alone).
 /// `first_line` is false for the text of a message: its first line follows the message's label.
-pub(crate) fn without_labels(text: Cow<'_, str>, first_line: bool) -> Cow<'_, str> {
+pub fn without_labels(text: Cow<'_, str>, first_line: bool) -> Cow<'_, str> {
     let begins = |at: usize| match at {
         0 => first_line,
         _ => text[..at].ends_with(ends_line),
@@ -78,7 +78,7 @@ fn ends_line(c: char) -> bool {
 
 /// The name of an author as a label shows it: on one line, and without signs that would end it
 /// (`Ann:`) or begin another label (`#99`).
-pub(crate) fn shown_name(author: &str) -> String {
+pub fn shown_name(author: &str) -> String {
     let mut plain = String::with_capacity(author.len());
     let mut chars = author.chars().peekable();
     while let Some(c) = chars.next() {
