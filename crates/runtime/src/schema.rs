@@ -1,46 +1,73 @@
 //! Validates JSON against a schema: arguments of calls, and structured answers.
 
+#[cfg(feature = "schema")]
+mod expansion;
+
+#[cfg(feature = "schema")]
+use jsonschema::{ValidationError, Validator};
 use serde_json::Value;
+
+#[cfg(feature = "schema")]
+use expansion::Expansion;
 
 /// The maximum number of reported faults of one value.
 #[cfg(feature = "schema")]
 const FAULTS: usize = 3;
 
-/// The faults of a value. An invalid schema, or one that refers to other documents, accepts
-/// everything: nothing is fetched.
+/// The faults of a value. An invalid schema, one that refers to other documents, and one whose
+/// references multiply accept everything: nothing is fetched.
 #[cfg(feature = "schema")]
 pub(crate) fn faults(value: &Value, schema: &str) -> Vec<String> {
     let Ok(schema) = serde_json::from_str::<Value>(schema) else {
         return Vec::new();
     };
-    let validator = match jsonschema::validator_for(&schema) {
-        Ok(validator) => validator,
+    let (validator, expansion) = match usable(&schema) {
+        Ok(usable) => usable,
         Err(error) => {
             tracing::debug!(%error, "a schema cannot be used");
             return Vec::new();
         }
     };
+    if expansion.is_too_deep_for(value) {
+        return vec!["it is nested too deeply for its schema".to_owned()];
+    }
+    if validator.is_valid(value) {
+        return Vec::new();
+    }
+    if !expansion.has_few_errors_for(value) {
+        return vec!["it does not match its schema".to_owned()];
+    }
     let errors = validator.iter_errors(value).take(FAULTS);
-    let faults = errors.map(|error| match error.instance_path().to_string() {
-        path if path.is_empty() => error.to_string(),
-        path => format!("{path}: {error}"),
-    });
-    faults.collect()
+    errors.map(|error| described(&error)).collect()
 }
 
-/// Why nothing can be checked against a schema: it is not valid, or refers to another document,
-/// which is not fetched. None: it can be used.
+/// Why nothing can be checked against a schema: it is not valid, refers to another document, which
+/// is not fetched, or has references that multiply. None: it can be used.
 #[cfg(feature = "schema")]
 pub fn schema_fault(schema: &str) -> Option<String> {
-    let schema = match serde_json::from_str::<Value>(schema) {
-        Ok(schema) => schema,
-        Err(error) => return Some(error.to_string()),
-    };
-    let error = jsonschema::validator_for(&schema).err()?;
-    Some(match error.instance_path().to_string() {
+    match serde_json::from_str::<Value>(schema) {
+        Ok(schema) => usable(&schema).err(),
+        Err(error) => Some(error.to_string()),
+    }
+}
+
+/// A schema that can be used, and the size of its checks.
+#[cfg(feature = "schema")]
+fn usable(schema: &Value) -> Result<(Validator, Expansion), String> {
+    let expansion = Expansion::new(schema)?;
+    match jsonschema::validator_for(schema) {
+        Ok(validator) => Ok((validator, expansion)),
+        Err(error) => Err(described(&error)),
+    }
+}
+
+/// An error with its place.
+#[cfg(feature = "schema")]
+fn described(error: &ValidationError<'_>) -> String {
+    match error.instance_path().to_string() {
         path if path.is_empty() => error.to_string(),
         path => format!("{path}: {error}"),
-    })
+    }
 }
 
 /// None: this build does not check schemas.
