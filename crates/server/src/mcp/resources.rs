@@ -17,7 +17,7 @@ use unisono_api::session::{MAIN_BRANCH, SessionQuery};
 use unisono_context::snapshot::Snapshot;
 use unisono_context::{SessionId, TurnId};
 
-use super::queries::TITLE_CHARS;
+use super::queries::{TITLE_CHARS, without_headings};
 use unisono::ask::Ask;
 use unisono::context::{BranchContext, entry_text};
 use unisono::history;
@@ -151,7 +151,7 @@ fn text(snapshot: &Snapshot) -> String {
     // Writing into a text does not fail.
     let system = snapshot.preamble().system();
     if !system.is_empty() {
-        let _ = write!(out, "\n[system]\n{system}\n");
+        let _ = write!(out, "\n[system]\n{}\n", without_headings(system));
     }
     for block in snapshot.blocks() {
         let checkpoint = block.checkpoint();
@@ -160,7 +160,7 @@ fn text(snapshot: &Snapshot) -> String {
             "\n[summary of {}–{}]\n{}\n",
             checkpoint.first(),
             checkpoint.cutoff,
-            block.text()
+            without_headings(block.text())
         );
     }
     for entry in snapshot.entries() {
@@ -170,7 +170,7 @@ fn text(snapshot: &Snapshot) -> String {
             "\n[{} {}]\n{}\n",
             message.ordinal,
             message.role.name(),
-            entry_text(entry)
+            without_headings(&entry_text(entry))
         );
     }
     out
