@@ -47,13 +47,23 @@ impl Labels {
 /// Puts a backslash before each line that looks like a label (`#12 …`, or `[2026-05-07]` alone).
 /// `first_line` is false for the text of a message: its first line follows the message's label.
 pub fn without_labels(text: Cow<'_, str>, first_line: bool) -> Cow<'_, str> {
+    escape_lines(text, first_line, looks_like_label)
+}
+
+/// Puts a backslash before each line that begins with `#` or `[` and is one of those that
+/// `is_marked` selects by the text from there on.
+pub(super) fn escape_lines(
+    text: Cow<'_, str>,
+    first_line: bool,
+    is_marked: fn(&str) -> bool,
+) -> Cow<'_, str> {
     let begins = |at: usize| match at {
         0 => first_line,
         _ => text[..at].ends_with(ends_line),
     };
-    let is_label = |at: &usize| begins(*at) && looks_like_label(&text[*at..]);
+    let is_marked = |at: &usize| begins(*at) && is_marked(&text[*at..]);
     let places = memchr::memchr2_iter(b'#', b'[', text.as_bytes());
-    let places: Vec<usize> = places.filter(is_label).collect();
+    let places: Vec<usize> = places.filter(is_marked).collect();
     if places.is_empty() {
         return text;
     }
@@ -69,7 +79,7 @@ pub fn without_labels(text: Cow<'_, str>, first_line: bool) -> Cow<'_, str> {
 }
 
 /// Whether a character can end a line: a line feed, or another line separator of Unicode.
-fn ends_line(c: char) -> bool {
+pub(super) fn ends_line(c: char) -> bool {
     matches!(
         c,
         '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}'
