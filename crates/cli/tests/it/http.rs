@@ -163,6 +163,17 @@ pub(crate) fn head(method: &str, path: &str, headers: &[(&str, &str)], length: u
     head + "\r\n"
 }
 
+/// A request of which only the head is sent. It is being answered: the client is told to send the body.
+pub(crate) fn half_sent(address: &str, head: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut said = [0; 12];
+    stream.read_exact(&mut said).unwrap();
+    assert_eq!(&said, b"HTTP/1.1 100");
+    stream
+}
+
 /// The head of a request with JSON and a token, to an address.
 pub(crate) fn json_head(
     (address, token): (&str, &str),

@@ -10,7 +10,7 @@ use unisono_fake_provider::{Answer, FakeProvider, Script, Usage};
 use unisono_test_postgres::Server;
 
 use crate::attachments::{base64, png};
-use crate::http::{Daemon, Reply, head};
+use crate::http::{Daemon, Reply, half_sent, head, json_head};
 use crate::support::{PATIENCE, Place, until, words};
 
 /// A word that only stands in the sessions of the other owner.
@@ -673,6 +673,22 @@ fn a_token_that_asks_too_often_is_told_to_wait_and_others_are_not() {
     for _ in 0..9 {
         daemon.get("/v1/sessions").expect(200);
     }
+    daemon.stop();
+}
+
+#[test]
+fn one_token_does_not_take_the_places_of_all_requests() {
+    let place = Place::with_config("[server]\nrequests = 4\n");
+    let daemon = Daemon::start(&place);
+    let [ada, bob] = ["ada", "bob"].map(|name| of_owner(&daemon, name, "ask"));
+    let to = (daemon.address.as_str(), ada.token.as_str());
+    let expects = [("Expect", "100-continue")];
+    let head = json_head(to, "POST", "/v1/sessions", &expects, 100);
+    let slow = [(); 3].map(|()| half_sent(&daemon.address, &head));
+    ada.get("/v1/sessions").expect(429).problem("busy");
+    bob.get("/v1/sessions").expect(200);
+    daemon.get("/v1/sessions").expect(200);
+    drop(slow);
     daemon.stop();
 }
 

@@ -1,11 +1,8 @@
 //! What the daemon is asked that it must not do, or cannot.
 
-use std::io::Write;
-use std::net::TcpStream;
-
 use serde_json::{Value, json};
 
-use crate::http::{Daemon, head};
+use crate::http::{Daemon, half_sent, head};
 use crate::support::Place;
 
 /// The secret of the trigger `known`.
@@ -307,19 +304,7 @@ fn more_than_there_is_room_for_is_told_to_come_back_and_health_still_answers() {
         ("Expect", "100-continue"),
     ];
     let head = head("POST", "/v1/sessions", &headers, 100);
-    let mut slow = Vec::new();
-    for _ in 0..2 {
-        let mut stream = TcpStream::connect(&daemon.address).unwrap();
-        stream
-            .set_read_timeout(Some(crate::support::PATIENCE))
-            .unwrap();
-        stream.write_all(head.as_bytes()).unwrap();
-        // It is asked for the body, so its request is being answered.
-        let mut said = [0; 12];
-        std::io::Read::read_exact(&mut stream, &mut said).unwrap();
-        assert_eq!(&said, b"HTTP/1.1 100");
-        slow.push(stream);
-    }
+    let slow = [(); 2].map(|()| half_sent(&daemon.address, &head));
     daemon.get("/v1/agents").expect(429).problem("busy");
     daemon.get("/healthz").expect(200);
     daemon.get("/readyz").expect(200);

@@ -52,6 +52,8 @@ pub(super) struct Views {
 struct View {
     router: Router,
     rate: Rate,
+    /// Its part of the requests that are answered at the same time.
+    requests: Semaphore,
 }
 
 impl Views {
@@ -113,9 +115,11 @@ impl Views {
             local,
             common: self.shared.common.clone(),
         });
+        let all = self.shared.local.setup().loaded.config.server.requests;
         let view = Arc::new(View {
             router: self.routes_on(&shared, a2a),
             rate: Rate::per_minute(self.shared.people.requests_per_minute()),
+            requests: Semaphore::new((all - all / 4) as usize),
         });
         cached.insert(caller.clone(), (now, view.clone()));
         view
@@ -187,6 +191,12 @@ async fn dispatch(
         let error = ApiError::new(Code::Busy, detail).retry_after(seconds);
         return problem::format_for(request.uri(), error);
     }
+    // The others are for other callers: one of them may revoke this token.
+    let Ok(_room) = view.requests.try_acquire() else {
+        let detail =
+            "as many requests of this caller as `server.requests` allows are being answered";
+        return problem::format_for(request.uri(), ApiError::new(Code::Busy, detail));
+    };
     answer(view.router.clone(), request).await
 }
 
