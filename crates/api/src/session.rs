@@ -431,11 +431,11 @@ pub struct NewBranch {
 pub struct NewSession {
     /// A title for people.
     pub title: Option<String>,
-    /// The system text at the beginning of every agent's prompt; it replaces leading system
-    /// messages.
+    /// The system text at the beginning of every agent's prompt, of at most 4 MiB; it replaces leading
+    /// system messages.
     pub system: Option<String>,
     /// Labels: platform, channel, owner. Empty names and names that begin with `unisono.` are
-    /// refused.
+    /// refused, and so are more than 256 KiB together with the title.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
     /// Its own settings, by dotted key; see `PATCH /v1/sessions/{session}/settings`.

@@ -13,6 +13,7 @@ mod builder;
 mod caller;
 mod cluster;
 mod model_queries;
+mod new_session;
 mod opened;
 mod options;
 mod reload;
@@ -427,6 +428,7 @@ impl Local {
             .session
             .get_or_insert_with(|| SessionId::new(Uuid::now_v7()));
         self.label_import(&mut import).await?;
+        new_session::check_sizes(&import)?;
         self.check_own(&import.settings).await?;
         Ok(self.runtime()?.create(import).await?)
     }

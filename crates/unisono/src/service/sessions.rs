@@ -24,8 +24,8 @@ use unisono_api::{Code, Page};
 use unisono_context::SessionId;
 use unisono_interchange::transcript::{self, Format, LineError, Stamps};
 use unisono_runtime::clock;
-use unisono_session::Fact;
 use unisono_session::machine::Import;
+use unisono_session::{Event, Fact};
 use unisono_store::{Loss, SessionInfo};
 use uuid::Uuid;
 
@@ -196,6 +196,9 @@ async fn unfinished(
     })
 }
 
+/// Sessions whose first events are in memory at a time: they have the system texts.
+const FIRSTS: usize = 64;
+
 /// Maximum sessions that are examined for one page of a list with a label.
 const LOOKED_AT: usize = 4_096;
 
@@ -235,25 +238,31 @@ pub(super) async fn list_items(
     local: &Local,
     found: Vec<SessionInfo>,
 ) -> Result<Vec<SessionListItem>, Error> {
-    let ids: Vec<SessionId> = found.iter().map(SessionInfo::id).collect();
-    let firsts = local.journal().first_events(&ids).await?;
     let losses = local.losses();
-    let each = found.into_iter().zip(firsts).filter_map(|(found, first)| {
-        let Fact::Created { title, labels, .. } = first?.fact else {
-            return None;
-        };
-        Some(SessionListItem {
-            session: found.id().to_string(),
-            title: title.to_string(),
-            labels: plain(&labels),
-            events: found.last_seq,
-            bytes: found.payload_bytes,
-            created_at: values::unix_ms(found.created_unix_ms),
-            updated_at: values::unix_ms(found.updated_unix_ms),
-            lost: lost_of(&losses, found.id()),
-        })
-    });
-    Ok(each.collect())
+    let mut items = Vec::with_capacity(found.len());
+    for part in found.chunks(FIRSTS) {
+        let ids: Vec<SessionId> = part.iter().map(SessionInfo::id).collect();
+        let firsts = local.journal().first_events(&ids).await?;
+        let each = part.iter().zip(firsts);
+        items.extend(each.filter_map(|(found, first)| list_item(found, first?, &losses)));
+    }
+    Ok(items)
+}
+
+fn list_item(found: &SessionInfo, first: Event, losses: &[Loss]) -> Option<SessionListItem> {
+    let Fact::Created { title, labels, .. } = first.fact else {
+        return None;
+    };
+    Some(SessionListItem {
+        session: found.id().to_string(),
+        title: title.to_string(),
+        labels: plain(&labels),
+        events: found.last_seq,
+        bytes: found.payload_bytes,
+        created_at: values::unix_ms(found.created_unix_ms),
+        updated_at: values::unix_ms(found.updated_unix_ms),
+        lost: lost_of(losses, found.id()),
+    })
 }
 
 fn plain(labels: &BTreeMap<Arc<str>, Arc<str>>) -> BTreeMap<String, String> {
