@@ -182,7 +182,7 @@ mod tests {
         fs::write(at(".claude/agents/a.md"), "").unwrap();
         let closed = at("data");
         fs::create_dir(&closed).unwrap();
-        fs::set_permissions(&closed, Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(&closed, Permissions::from_mode(0o0)).unwrap();
         let expected = match fs::read_dir(&closed) {
             // The administrator may read all.
             Ok(_) => vec![at(".claude/agents/a.md")],

@@ -25,7 +25,7 @@ use crate::values;
 #[async_trait]
 impl Store for Local {
     async fn vacuum(&self) -> Result<VacuumResult> {
-        let done = self.purge().await.map_err(Error::from)?;
+        let done = self.purge().await?;
         Ok(vacuum_result(done))
     }
 

@@ -110,7 +110,7 @@ fn a_value_that_is_nested_too_deeply_is_a_bad_line() {
             .nth(200)
             .map_or(outline.len(), |(at, _)| at);
         let shown = &outline[..end];
-        assert_contains(&shown, "it is nested in more than 128 levels");
+        assert_contains(shown, "it is nested in more than 128 levels");
     }
     let outline = outline_of(slack(60).as_bytes(), None);
     assert!(outline.contains("Text("), "{outline}");

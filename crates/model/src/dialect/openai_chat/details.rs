@@ -106,7 +106,7 @@ mod tests {
         let blocks = json!([signed, signed, named("1"), named("2")]);
         assert_eq!(merged(std::slice::from_ref(&blocks)), Some(blocks));
         for other in [json!("x"), json!({}), json!([1]), json!([])] {
-            assert_eq!(merged(&[other.clone()]), None, "{other}");
+            assert_eq!(merged(std::slice::from_ref(&other)), None, "{other}");
         }
     }
 }
