@@ -428,12 +428,9 @@ fn format_message(message: &Message) -> String {
 
 /// The number, author and time of a message, on one line.
 fn heading(message: &Message) -> String {
-    let author = message.author.as_ref();
-    let author = author.map_or_else(String::new, |author| shown_name(author.as_str()));
-    let author = match author.is_empty() {
-        true => author,
-        false => format!(" ({author})"),
-    };
+    let author = message.author.as_ref().map(|author| author.as_str());
+    let name = author.map(shown_name).filter(|name| !name.is_empty());
+    let author = name.map_or_else(String::new, |name| format!(" ({name})"));
     let day = utc_date(message.at).map(|day| format!(", {day}"));
     let day = day.unwrap_or_default();
     format!("{} {}{author}{day}", message.ordinal, message.role)

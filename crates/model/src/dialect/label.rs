@@ -28,16 +28,18 @@ const NAME_CHARS: usize = 40;
 /// `[2026-05-07]`.
 #[derive(Debug, Default)]
 pub(super) struct Labels {
-    day: Option<Date>,
+    /// The day of the newest message, in days since 1970.
+    day: Option<i64>,
 }
 
 impl Labels {
     pub(super) fn next<'m>(&mut self, message: &'m Message) -> Label<'m> {
-        let today = utc_date(message.at);
-        let new = today.is_some() && self.day != today;
-        self.day = today.or(self.day);
+        let today = message.at.day();
+        let new = (self.day != Some(today)).then(|| utc_date(message.at));
+        let new = new.flatten();
+        self.day = new.map_or(self.day, |_| Some(today));
         Label {
-            day: today.filter(|_| new),
+            day: new,
             number: message.ordinal,
             author: message.author.as_ref().map(AgentId::as_str),
         }
@@ -88,7 +90,11 @@ pub(super) fn ends_line(c: char) -> bool {
 
 /// The name of an author as a label shows it: on one line, and without signs that would end it
 /// (`Ann:`) or begin another label (`#99`).
-pub fn shown_name(author: &str) -> String {
+pub fn shown_name(author: &str) -> Cow<'_, str> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    if author.len() <= NAME_CHARS && author.bytes().all(is_plain) {
+        return author.into();
+    }
     let mut plain = String::with_capacity(author.len());
     let mut chars = author.chars().peekable();
     while let Some(c) = chars.next() {
@@ -100,7 +106,7 @@ pub fn shown_name(author: &str) -> String {
     let words = words.map(|word| word.trim_start_matches(['#', ':']));
     let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
     let shown: String = words.join(" ").chars().take(NAME_CHARS).collect();
-    shown.trim_end_matches([' ', ':']).to_owned()
+    shown.trim_end_matches([' ', ':']).to_owned().into()
 }
 
 /// Whether a text begins with a label or with the date of a new day.
