@@ -367,14 +367,7 @@ fn entry(model: ModelRef, known: Option<file::Model>, defaults: &file::Provider)
             model: default.filter(|name| *name != model.model)?,
         })
     });
-    // A provider of another's models may have unlike ones beside them, whose API takes no routing
-    // key: Azure has models of a dozen vendors.
-    let is_foreign = known.window.is_none() && defaults.models_of.is_some();
-    let (cache_minimum, warm_minimum) = if is_foreign {
-        (None, defaults.warm_minimum.or(defaults.cache_minimum))
-    } else {
-        (defaults.cache_minimum, defaults.warm_minimum)
-    };
+    let (cache_minimum, warm_minimum) = cache_minimums(known.window.is_none(), defaults);
     let is_openai = model.provider == OPENAI;
     let of_openai = is_openai || defaults.models_of.as_deref() == Some(OPENAI);
     let reasons = of_openai && !defaults.is_program && reasons_by_name(&model.model);
@@ -420,6 +413,19 @@ fn entry(model: ModelRef, known: Option<file::Model>, defaults: &file::Provider)
         assumed: known.window.is_none(),
         model,
     }
+}
+
+/// The provider's minimums of a cached prompt, and of one that is kept warm, for one of its models.
+fn cache_minimums(
+    is_unlisted: bool,
+    defaults: &file::Provider,
+) -> (Option<Tokens>, Option<Tokens>) {
+    // A provider of another's models may have unlike ones beside them, whose API takes no routing
+    // key: Azure has models of a dozen vendors.
+    if is_unlisted && defaults.models_of.is_some() {
+        return (None, defaults.warm_minimum.or(defaults.cache_minimum));
+    }
+    (defaults.cache_minimum, defaults.warm_minimum)
 }
 
 /// Whether a model of OpenAI reasons if the catalogue does not tell: they do since `o1` and `gpt-5`,

@@ -285,7 +285,7 @@ fn write_step(
     is_mistral: bool,
 ) {
     let reply: &Reply = step.reply;
-    let own = reply::Own::of(reply.verbatim.as_deref());
+    let own = reply::Own::parse(reply.verbatim.as_deref());
     let calls = reply.calls.iter().enumerate().map(|(place, call)| {
         let id = ids.unique_text(&call.id, at, place);
         Call {

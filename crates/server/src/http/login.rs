@@ -388,17 +388,15 @@ pub(super) async fn link(
     let host = headers
         .get(header::HOST)
         .and_then(|host| host.to_str().ok());
-    if who.limited().is_some() && who.caller().token().is_none() {
+    let token = who.caller().token();
+    if who.limited().is_some() && token.is_none() {
         let detail = "a person whom a proxy names needs no link";
         return Err(ApiError::new(Code::Refused, detail));
     }
-    let login = Login {
-        token: who.caller().token(),
-    };
     let setup = shared.local.setup();
     let public = &setup.loaded.config.server.public_url;
     let origin = origin(host.unwrap_or_default(), public);
-    let made = new_link(&shared, &origin, login).await;
+    let made = new_link(&shared, &origin, Login { token }).await;
     let url = made.map_err(|error| ApiError::new(Code::Failed, error.to_string()))?;
     Ok((StatusCode::CREATED, Json(NewLink { url })))
 }

@@ -418,7 +418,7 @@ pub(super) struct Own<'a> {
 
 impl<'a> Own<'a> {
     /// Nothing if it is of another dialect.
-    pub(super) fn of(verbatim: Option<&'a str>) -> Own<'a> {
+    pub(super) fn parse(verbatim: Option<&'a str>) -> Own<'a> {
         let own = verbatim.filter(|own| own.trim_start().starts_with('{'));
         own.and_then(|own| serde_json::from_str(own).ok())
             .unwrap_or_default()

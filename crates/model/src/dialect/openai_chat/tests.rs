@@ -448,7 +448,7 @@ fn thoughts_that_the_prompt_opened_are_no_part_of_the_answer() {
     let calls = r#"{"content":"A key?","tool_calls":[{"id":"c","function":{"name":"search"}}]}"#;
     let reply = whole(calls, "tool_calls");
     assert_eq!((&*reply.text, reply.calls.len()), ("", 1));
-    let sent_back = reply::Own::of(reply.verbatim.as_deref());
+    let sent_back = reply::Own::parse(reply.verbatim.as_deref());
     assert_eq!(sent_back.content.unwrap().0, "A key?");
 }
 
@@ -463,12 +463,12 @@ fn reasoning_of_other_dialects_is_not_sent() {
         r#"{"reasoning":"x","reasoning_content":"x"}"#,
         "no json",
     ] {
-        let own = reply::Own::of(Some(foreign));
+        let own = reply::Own::parse(Some(foreign));
         assert_eq!(own.reasoning(), "", "{foreign}");
         assert!(own.content.is_none(), "{foreign}");
         assert_eq!(own.extra_content(0), None, "{foreign}");
     }
-    assert_eq!(reply::Own::of(None).reasoning(), "");
+    assert_eq!(reply::Own::parse(None).reasoning(), "");
 }
 
 #[test]
