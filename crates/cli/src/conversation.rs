@@ -81,7 +81,7 @@ pub(crate) struct Source {
 
 /// Opens the file of a conversation, or standard input for `-`. A large input that can be read only
 /// once is stored in the store's directory.
-pub(crate) fn open(file: &str, store: &Path) -> Result<Source> {
+fn open(file: &str, store: &Path) -> Result<Source> {
     let name = file_title(file);
     let held = match file {
         "-" => spooled(std::io::stdin().lock(), store),

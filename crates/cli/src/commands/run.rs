@@ -118,7 +118,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let source = match args.file.clone() {
         Some(file) => {
             let store = setup.loaded.config.store.path.clone();
-            let open = move || conversation::open(&file, &store);
+            let open = move || conversation::open_all(&[file], &store);
             Some(read_until(deadline, open).await?)
         }
         None => None,

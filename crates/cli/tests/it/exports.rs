@@ -252,6 +252,26 @@ fn a_channel_of_slack_is_one_conversation() {
 }
 
 #[test]
+fn run_reads_the_days_of_a_channel_as_import_does() {
+    let place = Place::new();
+    place.write(
+        "slack/users.json",
+        r#"[{"id": "U1", "profile": {"real_name": "Ada"}}]"#,
+    );
+    place.write(
+        "slack/general/2024-05-07.json",
+        r#"[{"type": "message", "user": "U1", "text": "We open on Friday.", "ts": "1715073600.1"}]"#,
+    );
+    for conversation in ["slack/general", "slack/general/2024-05-07.json"] {
+        let made = place.json(&["import", conversation]);
+        let ran = place.json(&["run", conversation, "--task", "When?", "--agents", "facts"]);
+        assert_eq!(ran["session"], made["session"], "{conversation}");
+    }
+    let said = place.call(&["history", "latest"]).expect(0).stdout;
+    assert!(said.contains("Ada") && !said.contains("U1"), "{said}");
+}
+
+#[test]
 fn anthropics_messages_come_back_as_they_went() {
     let place = Place::new();
     let talk = json!({"system": "Be brief.", "messages": [

@@ -150,7 +150,7 @@ fn the_command_line_is_refused_where_it_makes_no_sense() {
     let table: [(&[&str], &[&str]); 9] = rows! {
         (&["run"], &["<FILE|--session <SESSION>>"]),
         (&["run", "nowhere.jsonl"], &["cannot read nowhere.jsonl: the file does not exist"]),
-        (&["run", "config"], &["cannot read config: it is a directory"]),
+        (&["run", "config"], &["config has no days of a channel"]),
         (&["run", &file, "--session", "latest"], &["cannot be used with"]),
         (&["run", &file, "--task", " "], &["--task is empty"]),
         (&["run", &file, "--timeout", "soon"], &["30s, 2m or 1h"]),

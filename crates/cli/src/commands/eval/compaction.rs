@@ -115,7 +115,10 @@ impl Args {
 
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let setup = app.setup(Vec::new())?;
-    let mut source = conversation::open(&args.transcript, &setup.loaded.config.store.path)?;
+    let mut source = conversation::open_all(
+        std::slice::from_ref(&args.transcript),
+        &setup.loaded.config.store.path,
+    )?;
     let (import, _) = source.conversation(None, false, &app.out)?;
     let asked = Subject::read(&args, &setup, import)?;
     let report = asked.report(app, &args, &setup).await?;
