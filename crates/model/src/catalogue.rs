@@ -234,7 +234,7 @@ impl Catalogue {
     }
 
     /// Parses a reference: `provider/model`, `extractive`, or the bare name of a known model or of the
-    /// default model of a provider.
+    /// default model of a provider. A bare name may have a slash, as those of Hugging Face have.
     ///
     /// # Errors
     /// When the provider is unknown, or none is named for an unknown model.
@@ -242,42 +242,34 @@ impl Catalogue {
         if reference == EXTRACTIVE {
             return Ok(ModelRef::extractive());
         }
-        if let Some((provider, model)) = reference.split_once('/') {
-            if !self.providers.contains_key(provider) {
-                return Err(self.unknown_provider(provider));
-            }
-            let name = || reference.to_owned();
-            if model.trim().is_empty() {
-                return Err(Error::NoModel { name: name() });
-            }
-            if provider == EXTRACTIVE && model != EXTRACTIVE {
-                let known = EXTRACTIVE.to_owned();
-                return Err(Error::NotRegistered {
-                    name: name(),
-                    known,
-                });
-            }
-            return Ok(ModelRef {
-                provider: provider.to_owned(),
-                model: model.to_owned(),
-            });
+        let parts = reference.split_once('/');
+        if let Some((provider, model)) = parts
+            && self.providers.contains_key(provider)
+        {
+            return model_of(provider, model);
         }
-        let mut providers = self.providers.keys();
-        let serves = providers.find(|provider| self.find(provider, reference).is_some());
-        let by_default = || {
-            let mut all = self.providers.iter();
-            all.find(|(_, defaults)| defaults.default_model.as_deref() == Some(reference))
-        };
-        serves
-            .or_else(|| by_default().map(|(provider, _)| provider))
-            .map(|provider| ModelRef {
-                provider: provider.clone(),
-                model: reference.to_owned(),
-            })
-            .ok_or_else(|| Error::NoProvider {
+        self.bare(reference).ok_or_else(|| match parts {
+            Some((provider, _)) => self.unknown_provider(provider),
+            None => Error::NoProvider {
                 name: reference.to_owned(),
                 similar: nearest(reference, self.models.keys().map(String::as_str)),
-            })
+            },
+        })
+    }
+
+    /// The known model, or the default model of a provider, with this name.
+    fn bare(&self, name: &str) -> Option<ModelRef> {
+        let mut providers = self.providers.keys();
+        let serves = providers.find(|provider| self.find(provider, name).is_some());
+        let by_default = || {
+            let mut all = self.providers.iter();
+            all.find(|(_, defaults)| defaults.default_model.as_deref() == Some(name))
+        };
+        let provider = serves.or_else(|| by_default().map(|(provider, _)| provider));
+        provider.map(|provider| ModelRef {
+            provider: provider.clone(),
+            model: name.to_owned(),
+        })
     }
 
     /// The known models of the provider with similar names, the most similar first; at most three.
@@ -354,6 +346,25 @@ impl Catalogue {
             known: known.join(", "),
         }
     }
+}
+
+/// A model of a known provider.
+fn model_of(provider: &str, model: &str) -> Result<ModelRef, Error> {
+    let name = || format!("{provider}/{model}");
+    if model.trim().is_empty() {
+        return Err(Error::NoModel { name: name() });
+    }
+    if provider == EXTRACTIVE && model != EXTRACTIVE {
+        let known = EXTRACTIVE.to_owned();
+        return Err(Error::NotRegistered {
+            name: name(),
+            known,
+        });
+    }
+    Ok(ModelRef {
+        provider: provider.to_owned(),
+        model: model.to_owned(),
+    })
 }
 
 fn entry(model: ModelRef, known: Option<file::Model>, defaults: &file::Provider) -> Entry {

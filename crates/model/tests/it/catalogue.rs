@@ -291,13 +291,21 @@ fn an_unknown_provider_is_refused_with_a_hint() {
 
 #[test]
 fn the_default_model_of_an_own_provider_is_found_without_its_provider() {
-    for written in ["qwen3:8b", "ollama/qwen3:8b"] {
+    for (written, bare) in rows! {
+        ("qwen3:8b", "qwen3:8b"),
+        ("ollama/qwen3:8b", "qwen3:8b"),
+        // Names of Hugging Face, as vLLM has them.
+        ("Qwen/Qwen3-8B", "Qwen/Qwen3-8B"),
+        ("ollama/Qwen/Qwen3-8B", "Qwen/Qwen3-8B"),
+    } {
         let catalogue = built_in()
             .with_provider("ollama", "openai-compatible")
             .with_default_model("ollama", written);
-        let model = catalogue.resolve("qwen3:8b").unwrap();
-        assert_eq!(model.to_string(), "ollama/qwen3:8b");
+        let model = catalogue.resolve(bare).unwrap();
+        assert_eq!(model.to_string(), format!("ollama/{bare}"), "{written}");
         assert!(catalogue.resolve("qwen3:4b").is_err());
+        let error = catalogue.resolve("Qwen/Qwen3-4B").unwrap_err().to_string();
+        assert!(error.starts_with("unknown provider `Qwen`"), "{error}");
     }
 }
 
