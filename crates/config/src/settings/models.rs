@@ -96,6 +96,7 @@ pub(super) fn check(
     for name in compaction.models.keys() {
         known(&["compaction", "models", name], name);
     }
+    check_tables(config, catalogue, layers, found);
     check_summarisers(config, catalogue, layers, found);
     for provider in compaction.providers.keys() {
         if !catalogue.providers().any(|known| known == provider) {
@@ -104,6 +105,23 @@ pub(super) fn check(
             let diagnostic = Diagnostic::error(place, problem);
             found.push(diagnostic.suggest(provider, catalogue.providers()));
         }
+    }
+}
+
+/// The table of a model counts only under the name with the provider.
+fn check_tables(config: &Config, catalogue: &Catalogue, layers: &Layers, found: &mut Diagnostics) {
+    for name in config.compaction.models.keys() {
+        let Ok(Entry { model, .. }) = catalogue.get(None, name) else {
+            continue;
+        };
+        let whole = format!("{}/{}", model.provider, model.model);
+        if *name == whole || *name == model.to_string() {
+            continue;
+        }
+        let path = ["compaction", "models", name.as_str()];
+        let problem = format!("the table of model `{name}` names no provider");
+        let diagnostic = Diagnostic::error(layers.place(&path), problem).with_key(path.join("."));
+        found.push(diagnostic.help(format!("write it as `compaction.models.\"{whole}\"`")));
     }
 }
 

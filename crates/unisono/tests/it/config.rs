@@ -398,6 +398,18 @@ fn a_dot_in_the_name_of_a_model_separates_nothing_in_a_flag() {
 }
 
 #[test]
+fn the_table_of_a_model_needs_its_provider() {
+    let table = "[compaction.models.\"gpt-4o\"]\ntrigger_tokens = 9000\n";
+    let written = Sandbox::with_config(table);
+    let flagged = Sandbox::new().flag("--set", "compaction.models.gpt-4o.trigger_tokens", "9000");
+    for found in [written.check(), flagged.check()] {
+        let said = "error: the table of model `gpt-4o` names no provider; write it as \
+                    `compaction.models.\"openai/gpt-4o\"`";
+        assert!(found.contains(said), "{found}");
+    }
+}
+
+#[test]
 fn a_catalogue_of_ones_own_is_used_and_its_faults_are_placed() {
     let own = "[models.\"openai/gpt-99\"]\nwindow = 5_000\nmax_output = 100\n";
     let sandbox = Sandbox::new().file("home/.config/unisono/models.toml", own);
