@@ -141,7 +141,7 @@ impl Roster {
                 alone::check(source, &loaded.config.turn.lead, &definition, &mut found);
                 let agent = Agent {
                     definition: Arc::new(definition),
-                    approvals: tools::approvals(source, &mut found),
+                    approvals: tools::approvals(source, &loaded.tools, &mut found),
                     max_cost: define::max_cost(source),
                     origin: (*source.place.origin).clone(),
                 };

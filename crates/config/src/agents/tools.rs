@@ -88,10 +88,14 @@ fn unknown_server(name: &str, known: &Tools) -> Option<String> {
     suggestion(name, names).or_else(|| Some(format!("configure it as [mcp.{name}]")))
 }
 
-pub(super) fn approvals(source: &Source, found: &mut Diagnostics) -> Vec<ApprovalRule> {
+pub(super) fn approvals(
+    source: &Source,
+    known: &Tools,
+    found: &mut Diagnostics,
+) -> Vec<ApprovalRule> {
     let mut rules = Vec::new();
     for item in source.texts("approve") {
-        match mcp::rule(item.text) {
+        match mcp::rule(item.text, &known.own) {
             Ok(rule) => rules.push(ApprovalRule {
                 agent: Some(AgentId::from(source.id.as_str())),
                 ..rule

@@ -8,11 +8,13 @@ use serde::Deserialize;
 use unisono_model::provider::{Address, Key};
 use unisono_runtime::mcp::{SEPARATOR, Server, ServerTransport, is_server_name};
 use unisono_runtime::tools::BUILT_IN;
+use unisono_session::agent::ToolKind;
 use unisono_session::tool::{ApprovalRule, Contract, matches};
 
 use super::transport::{ChosenTransport, Reader, Transport};
 use super::{Config, Sources, TimeText, Variables};
 use crate::diagnostic::{Diagnostics, Place};
+use crate::skills;
 
 /// The timeout for the start of a server and the list of its tools.
 const START_TIMEOUT_MS: u64 = 30_000;
@@ -95,18 +97,30 @@ impl Tools {
     }
 }
 
-/// Parses an approval rule.
+/// Parses an approval rule; `own` are the tools of the program.
 ///
 /// # Errors
 /// The error, for people.
-pub(crate) fn rule(text: &str) -> Result<ApprovalRule, String> {
+pub(crate) fn rule(text: &str, own: &BTreeSet<String>) -> Result<ApprovalRule, String> {
     let rule = ApprovalRule::parse(text).map_err(|wrong| format!("the rule `{text}`: {wrong}"))?;
     if BUILT_IN.contains(&&*rule.tool) {
         return Err(format!(
             "the rule `{text}` names a built-in tool; only calls of servers' tools wait for a person"
         ));
     }
+    if !may_match(&rule.tool, own) {
+        return Err(format!(
+            "the rule `{text}` matches no call; write a tool of a server as <server>__<tool>"
+        ));
+    }
     Ok(rule)
+}
+
+/// Whether a rule may match calls: of servers, of the program, of `skill`, or of coding agents, which
+/// are named by their kinds.
+fn may_match(tool: &str, own: &BTreeSet<String>) -> bool {
+    let is_pattern = tool.contains('*') || tool.contains(SEPARATOR);
+    is_pattern || tool == skills::TOOL || own.contains(tool) || ToolKind::from_name(tool).is_some()
 }
 
 /// Reads the servers and the rules; errors are reported and omitted.
@@ -123,7 +137,7 @@ pub(super) fn read(
         ..Tools::default()
     };
     for text in &config.approvals.require {
-        match rule(text) {
+        match rule(text, &tools.own) {
             Ok(rule) => tools.approvals.push(rule),
             Err(wrong) => reader.fault(&["approvals", "require"], wrong),
         }

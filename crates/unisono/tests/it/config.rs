@@ -398,6 +398,27 @@ fn a_dot_in_the_name_of_a_model_separates_nothing_in_a_flag() {
 }
 
 #[test]
+fn a_rule_for_calls_that_no_call_can_match_is_an_error() {
+    let of_all = |rule: &str| format!("[approvals]\nrequire = [\"{rule}\"]\n");
+    let of_agent = |rule: &str| format!("[agents.facts]\napprove = [\"{rule}\"]\n");
+    for (rule, is_wrong) in rows! {
+        ("write(path=/etc/*)", true),
+        ("files_write", true),
+        ("files__write(path=/etc/*)", false),
+        ("*write", false),
+        ("skill(name=docs/*)", false),
+        // The kind of a coding agent's call.
+        ("execute(input.command=git push*)", false),
+    } {
+        for text in [of_all(rule), of_agent(rule)] {
+            let found = Sandbox::with_config(&text).check();
+            let said = format!("the rule `{rule}` matches no call; write a tool of a server as");
+            assert_eq!(found.contains(&said), is_wrong, "{text}: {found}");
+        }
+    }
+}
+
+#[test]
 fn the_table_of_a_model_needs_its_provider() {
     let table = "[compaction.models.\"gpt-4o\"]\ntrigger_tokens = 9000\n";
     let written = Sandbox::with_config(table);
