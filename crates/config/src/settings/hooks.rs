@@ -1,5 +1,6 @@
 //! Hooks, as they are written: programs and servers that sessions ask.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -7,6 +8,7 @@ use unisono_model::provider::Address;
 use unisono_runtime::hook::{Hook as Asked, HookTarget};
 use unisono_session::tool::{HookEvent, HookFailurePolicy, HookRule};
 
+use super::mcp::may_match;
 use super::transport::{ChosenTransport, Reader, Transport};
 use super::{Config, Sources, TimeText, Variables};
 use crate::diagnostic::{Diagnostics, Place};
@@ -52,7 +54,7 @@ pub(super) fn read(
     let mut reader = Reader { place, found };
     let mut hooks = Hooks::default();
     for (name, own) in &config.hooks {
-        let rule = reader.hook_rule(name, own);
+        let rule = reader.hook_rule(name, own, &sources.program.tools);
         let asked = reader.hook(name, own, &sources.variables);
         if let (Some(rule), Some(asked)) = (rule, asked) {
             hooks.rules.push(rule);
@@ -63,7 +65,13 @@ pub(super) fn read(
 }
 
 impl Reader<'_> {
-    fn hook_rule(&mut self, name: &str, own: &Hook) -> Option<HookRule> {
+    /// The rule of a hook; `of_program` are the tools of the program.
+    fn hook_rule(
+        &mut self,
+        name: &str,
+        own: &Hook,
+        of_program: &BTreeSet<String>,
+    ) -> Option<HookRule> {
         let mut events = Vec::new();
         for text in &own.on {
             match HookEvent::from_name(text) {
@@ -87,6 +95,13 @@ impl Reader<'_> {
         if !own.tools.is_empty() && !events.contains(&HookEvent::BeforeToolCall) {
             let problem = "`tools` has no effect: it is for `before_tool_call`";
             self.warn(&["hooks", name, "tools"], problem);
+        }
+        let mut tools = own.tools.iter();
+        if let Some(unmatched) = tools.find(|tool| !may_match(tool, of_program)) {
+            let problem = format!(
+                "`{unmatched}` matches no call; write a tool of a server as <server>__<tool>"
+            );
+            self.fault(&["hooks", name, "tools"], problem);
         }
         let on_failure = match own.on_failure.as_deref() {
             Some("deny") => HookFailurePolicy::Deny,

@@ -116,9 +116,9 @@ pub(crate) fn rule(text: &str, own: &BTreeSet<String>) -> Result<ApprovalRule, S
     Ok(rule)
 }
 
-/// Whether a rule may match calls: of servers, of the program, of `skill`, or of coding agents, which
-/// are named by their kinds.
-fn may_match(tool: &str, own: &BTreeSet<String>) -> bool {
+/// Whether the tool of a rule may match calls: of servers, of the program, of `skill`, or of coding
+/// agents, which are named by their kinds.
+pub(super) fn may_match(tool: &str, own: &BTreeSet<String>) -> bool {
     let is_pattern = tool.contains('*') || tool.contains(SEPARATOR);
     is_pattern || tool == skills::TOOL || own.contains(tool) || ToolKind::from_name(tool).is_some()
 }

@@ -419,6 +419,20 @@ fn a_rule_for_calls_that_no_call_can_match_is_an_error() {
 }
 
 #[test]
+fn a_hook_before_calls_that_are_never_made_is_an_error() {
+    for (tool, is_wrong) in rows! {
+        ("write", true), ("files__write", false), ("wr*", false), ("edit", false),
+    } {
+        let text = format!(
+            "[hooks.guard]\non = [\"before_tool_call\"]\ncommand = \"sh\"\ntools = [\"{tool}\"]\n"
+        );
+        let found = Sandbox::with_config(&text).check();
+        let said = format!("`{tool}` matches no call; write a tool of a server as");
+        assert_eq!(found.contains(&said), is_wrong, "{tool}: {found}");
+    }
+}
+
+#[test]
 fn the_table_of_a_model_needs_its_provider() {
     let table = "[compaction.models.\"gpt-4o\"]\ntrigger_tokens = 9000\n";
     let written = Sandbox::with_config(table);
