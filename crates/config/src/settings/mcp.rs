@@ -173,6 +173,7 @@ impl Reader<'_> {
             self.fault(&["mcp", name], problem);
             return None;
         }
+        self.own_names(name, own);
         let reach = self.reach(name, own, variables);
         let contracts = self.contracts(name, own);
         let time = |own: &Option<TimeText>, default| {
@@ -187,6 +188,25 @@ impl Reader<'_> {
             contracts: contracts?,
             skills: own.skills,
         })
+    }
+
+    /// Warns of tools that are named as models see them: the table of a server has the server's names.
+    fn own_names(&mut self, name: &str, own: &McpServer) {
+        let server = format!("{name}{SEPARATOR}");
+        let all: [(&str, Vec<&String>); 3] = [
+            ("tools", own.tools.iter().collect()),
+            ("approve", own.approve.iter().collect()),
+            ("contracts", own.contracts.keys().collect()),
+        ];
+        for (key, names) in all {
+            let mut names = names.iter().map(|written| written.trim_start_matches('!'));
+            if let Some(bare) = names.find_map(|written| written.strip_prefix(server.as_str())) {
+                let problem = format!(
+                    "`{server}{bare}` is the name for models; write the server's own name, `{bare}`"
+                );
+                self.warn(&["mcp", name, key], problem);
+            }
+        }
     }
 
     fn reach(

@@ -419,6 +419,23 @@ fn a_rule_for_calls_that_no_call_can_match_is_an_error() {
 }
 
 #[test]
+fn the_table_of_a_server_with_names_for_models_is_warned_of() {
+    for (key, value) in rows! {
+        ("approve", "[\"files__delete*\"]"),
+        ("tools", "[\"*\", \"!files__delete*\"]"),
+        ("contracts", "{ \"files__delete*\" = \"pure\" }"),
+    } {
+        let table = |value: &str| format!("[mcp.files]\ncommand = \"files\"\n{key} = {value}\n");
+        let found = Sandbox::with_config(&table(value)).complaints();
+        let said = "warning: `files__delete*` is the name for models; write the server's own name, \
+                    `delete*`";
+        assert!(found.contains(said), "{found}");
+        let own = Sandbox::with_config(&table(&value.replace("files__", "")));
+        assert_eq!(own.complaints(), "");
+    }
+}
+
+#[test]
 fn a_hook_before_calls_that_are_never_made_is_an_error() {
     for (tool, is_wrong) in rows! {
         ("write", true), ("files__write", false), ("wr*", false), ("edit", false),
