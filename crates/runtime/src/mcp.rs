@@ -36,7 +36,7 @@ use connection::{CallReply, Connection};
 pub use skills::{ServerSkill, ServerSkills, SkillFault, SkillReader};
 use tasks::{ServerTask, TaskEnd};
 
-pub use names::{LONGEST_NAME, SEPARATOR, is_server_name, server_of};
+pub use names::{LONGEST_NAME, SEPARATOR, is_server_name, server_of, shown_name};
 
 /// The configuration of a server.
 #[derive(Clone, Debug)]
@@ -82,6 +82,8 @@ pub enum ServerTransport {
 /// A tool that a server offers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolOffer {
+    /// `server__tool` with the server's own name; models may know the tool by another one.
+    pub own_name: Arc<str>,
     /// Its specification for models.
     pub spec: ToolSpec,
     /// The effect of a repeated call.

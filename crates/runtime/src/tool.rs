@@ -124,8 +124,10 @@ pub(crate) trait AnyTool: Send + Sync + 'static {
 
 impl<T: Tool> AnyTool for T {
     fn offer(&self) -> ToolOffer {
+        let spec = self.spec();
         ToolOffer {
-            spec: self.spec(),
+            own_name: spec.name.clone(),
+            spec,
             contract: self.contract(),
         }
     }

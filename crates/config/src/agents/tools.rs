@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use unisono_context::AgentId;
-use unisono_runtime::mcp::server_of;
+use unisono_runtime::mcp::{server_of, shown_name};
 use unisono_session::agent::AgentKind;
 use unisono_session::tool::ApprovalRule;
 
@@ -58,8 +58,9 @@ pub(super) fn allowed(
     let servers = source.texts("mcp_servers");
     let servers = servers.map(|item| Arc::from(format!("{}__*", item.text)));
     let outside = denied.iter().filter(|name| server_of(name).is_some());
-    let outside = outside.map(|name| Arc::from(format!("!{name}")));
-    let mut tools: Vec<Arc<str>> = named.map(Arc::from).chain(servers).chain(outside).collect();
+    let outside = outside.map(|name| Arc::from(format!("!{}", shown_name(name))));
+    let named = named.map(|name| Arc::from(shown_name(name)));
+    let mut tools: Vec<Arc<str>> = named.chain(servers).chain(outside).collect();
     tools.sort();
     tools.dedup();
     tools

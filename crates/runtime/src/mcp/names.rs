@@ -47,11 +47,21 @@ pub(super) fn model_name(server: &str, tool: &str) -> String {
     format!("{changed}_{}", &digits[..MARK])
 }
 
+/// The model's name of a tool that is written as `server__tool` with the server's own name of it.
+/// Patterns, and names without a server, stay as they are.
+pub fn shown_name(written: &str) -> String {
+    match written.split_once(SEPARATOR) {
+        Some((server, tool)) if !written.contains('*') => model_name(server, tool),
+        _ => written.to_owned(),
+    }
+}
+
 /// The offered tools of a server, by name, without duplicates.
 pub(super) fn offers(server: &Server, tools: &[Tool]) -> Vec<ToolOffer> {
     let offered = tools.iter().filter(|tool| server.offers(&tool.name));
     let mut offers: Vec<ToolOffer> = offered
         .map(|tool| ToolOffer {
+            own_name: format!("{}{SEPARATOR}{}", server.name, tool.name).into(),
             spec: ToolSpec {
                 name: model_name(&server.name, &tool.name).into(),
                 description: tool.description.as_deref().unwrap_or_default().into(),
@@ -92,6 +102,15 @@ mod tests {
         assert_eq!(model_name("files", "read"), "files__read");
         assert_eq!(model_name("files", "a/b.c"), "files__a_b_c_17965c1b");
         assert_ne!(model_name("files", "a/b.c"), model_name("files", "a.b/c"));
+        assert_eq!(shown_name("files__a/b.c"), "files__a_b_c_17965c1b");
+        for same in [
+            "files__a_b_c_17965c1b",
+            "files__read",
+            "files__a/*",
+            "recall",
+        ] {
+            assert_eq!(shown_name(same), same);
+        }
         let long = "x".repeat(100);
         assert_eq!(model_name("files", &long).len(), LONGEST_NAME);
         assert_ne!(

@@ -11,7 +11,7 @@ use unisono_runtime::mcp::{self, ToolOffer};
 use unisono_runtime::{RecallScope, tools};
 use unisono_session::agent::{AgentKind, Team};
 use unisono_session::machine::NewTurn;
-use unisono_session::tool::{ToolRules, allows};
+use unisono_session::tool::{ApprovalRule, ToolRules, allows, matches};
 
 use super::Ask;
 use unisono_config::setup::Setup;
@@ -137,19 +137,37 @@ pub fn rules_of(setup: &Setup, team: &Team, offers: &[ToolOffer]) -> ToolRules {
     let own: BTreeSet<_> = own.collect();
     let own = own.into_iter().flat_map(|id| setup.roster.approvals(id));
     let contract = |offer: &ToolOffer| (offer.spec.name.clone(), offer.contract);
-    ToolRules {
+    let all = setup.loaded.tools.approvals.iter().chain(own);
+    let all = all.flat_map(|rule| {
+        let more = renamed(&rule.tool, offers).map(move |tool| ApprovalRule {
+            tool: tool.clone(),
+            ..rule.clone()
+        });
+        std::iter::once(rule.clone()).chain(more)
+    });
+    let mut rules = ToolRules {
         contracts: offers.iter().map(contract).collect(),
-        approvals: setup
-            .loaded
-            .tools
-            .approvals
-            .iter()
-            .chain(own)
-            .cloned()
-            .collect(),
+        approvals: all.collect(),
         approval_timeout_ms: Some(approvals.timeout.ms()),
         ..hooks_alone(setup)
+    };
+    for hook in &mut rules.hooks {
+        let more = hook.tools.iter().flat_map(|tool| renamed(tool, offers));
+        let more: Vec<Arc<str>> = more.cloned().collect();
+        hook.tools.extend(more);
     }
+    rules
+}
+
+/// The names for models of the tools that a pattern matches by the names of their servers only.
+fn renamed<'o>(
+    pattern: &'o str,
+    offers: &'o [ToolOffer],
+) -> impl Iterator<Item = &'o Arc<str>> + 'o {
+    let renamed = offers.iter().filter(move |offer| {
+        matches(pattern, &offer.own_name) && !matches(pattern, &offer.spec.name)
+    });
+    renamed.map(|offer| &offer.spec.name)
 }
 
 /// The rules of a turn whose agents call no tools of servers.
@@ -157,5 +175,34 @@ pub(super) fn hooks_alone(setup: &Setup) -> ToolRules {
     ToolRules {
         hooks: setup.loaded.hooks.rules.clone(),
         ..ToolRules::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use unisono_session::tool::Contract;
+
+    use super::*;
+
+    #[test]
+    fn a_pattern_of_the_names_of_a_server_is_of_its_tools_with_other_names_for_models() {
+        let offer = |own: &str, shown: &str| ToolOffer {
+            own_name: own.into(),
+            spec: ToolSpec::new(shown, "", "{}"),
+            contract: Contract::Pure,
+        };
+        let offers = [
+            offer("db__drop.all", "db__drop_all_1a2b3c4d"),
+            offer("db__drop", "db__drop"),
+        ];
+        for (pattern, count) in rows! {
+            ("db__drop.all", 1),
+            ("db__*.all", 1),
+            ("db__drop*", 0),
+            ("db__drop", 0),
+            ("x__*", 0),
+        } {
+            assert_eq!(renamed(pattern, &offers).count(), count, "{pattern}");
+        }
     }
 }

@@ -385,6 +385,22 @@ fn a_lead_that_delegates_chooses_among_the_agents_named() {
 }
 
 #[test]
+fn a_tool_is_named_as_its_server_does() {
+    let clerk = "---\ndescription: x\ntools: [files__a/b.c]\ndeny_tools: [files__d.e]\n\
+                 mcp_servers: [files]\n---\n";
+    let sandbox = with_agent("clerk.md", clerk).file(
+        "project/config/unisono.toml",
+        "[mcp.files]\ncommand = \"files\"\n",
+    );
+    let clerk = sandbox.setup().roster.get("clerk").unwrap();
+    let tools: Vec<&str> = clerk.tools.iter().map(|tool| &**tool).collect();
+    // As models know them.
+    let denied = format!("!{}", unisono_runtime::mcp::shown_name("files__d.e"));
+    assert_eq!(tools, [&*denied, "files__*", "files__a_b_c_17965c1b"]);
+    assert!(denied.starts_with("!files__d_e_"), "{denied}");
+}
+
+#[test]
 fn a_team_is_named_with_tasks() {
     let sandbox = with_agent("boss.md", "---\ndescription: x\ndelegates: [risks]\n---\n");
     let roster = sandbox.setup().roster;
