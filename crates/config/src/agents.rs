@@ -243,21 +243,24 @@ fn check_delegates(
     }
 }
 
-/// The agents that `[turn]` names must exist.
+/// The agents that `[turn]` names must exist; one that other programs cannot find is warned of.
 fn check_turn(loaded: &Loaded, known: &[&str], found: &mut Diagnostics) {
     let turn = &loaded.config.turn;
-    let lead = std::iter::once(("lead", turn.lead.as_str()));
-    let delegates = turn
-        .agents
-        .iter()
-        .map(|spec| ("agents", team::agent_of(spec)));
-    for (key, name) in lead.chain(delegates) {
-        if !known.contains(&name) {
-            let place = loaded.place(&["turn", key]);
-            let problem = format!("`turn.{key}` names an unknown agent `{name}`");
-            let diagnostic = Diagnostic::error(place, problem).with_key(format!("turn.{key}"));
-            found.push(diagnostic.suggest(name, known.iter().copied()));
-        }
+    let lead = std::iter::once((["turn", "lead"], turn.lead.as_str()));
+    let delegates = turn.agents.iter();
+    let delegates = delegates.map(|spec| (["turn", "agents"], team::agent_of(spec)));
+    let exposed = loaded.config.server.a2a_agents.iter();
+    let exposed = exposed.map(|name| (["server", "a2a_agents"], name.as_str()));
+    let all = lead.chain(delegates).chain(exposed);
+    for (path, name) in all.filter(|(_, name)| !known.contains(name)) {
+        let (place, key) = (loaded.place(&path), path.join("."));
+        let problem = format!("`{key}` names an unknown agent `{name}`");
+        let diagnostic = match path {
+            ["server", _] => Diagnostic::warning(place, problem),
+            _ => Diagnostic::error(place, problem),
+        };
+        let diagnostic = diagnostic.with_key(key);
+        found.push(diagnostic.suggest(name, known.iter().copied()));
     }
 }
 

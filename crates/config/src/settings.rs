@@ -10,6 +10,7 @@ mod compaction;
 mod contradictions;
 pub(crate) mod header;
 mod hooks;
+mod hosts;
 pub(crate) mod keys;
 mod layers;
 pub(crate) mod mcp;
@@ -275,6 +276,7 @@ pub(crate) fn read(sources: Sources) -> (Option<Loaded>, Diagnostics) {
     let layers = Layers::read(&sources, &mut found);
     let loaded = extract(&layers, &mut found).and_then(|config| {
         contradictions::check(&config.compaction, &layers, &mut found);
+        hosts::check(&config, &layers, &mut found);
         let catalogue = models::catalogue(&config, &sources, &mut found)?;
         let providers = providers::read(
             &config.providers,

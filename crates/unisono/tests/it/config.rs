@@ -419,6 +419,33 @@ fn a_rule_for_calls_that_no_call_can_match_is_an_error() {
 }
 
 #[test]
+fn a_text_that_no_host_can_match_is_an_error() {
+    for (host, is_right) in rows! {
+        ("agents.example.com", true), ("10.0.0.5", true), ("::1", true), ("[::1]", true),
+        ("https://agents.example.com", false), ("agents.example.com:8443", false),
+        ("*.example.com", false), ("", false),
+    } {
+        for (table, key) in rows! {
+            ("server", "hosts"), ("server", "callback_hosts"), ("attachments", "allowed_hosts"),
+        } {
+            let text = format!("[{table}]\n{key} = [\"{host}\"]\n");
+            let found = Sandbox::with_config(&text).check();
+            let said = format!("error: `{host}` is not a host");
+            assert_eq!(found.is_empty(), is_right, "{text}{found}");
+            assert_eq!(found.contains(&said), !is_right, "{text}{found}");
+        }
+    }
+    let public = |url: &str| Sandbox::with_config(&format!("[server]\npublic_url = \"{url}\"\n"));
+    assert_eq!(public("https://agents.example.com/").check(), "");
+    assert!(public("agents.example.com").load().is_err());
+    let typing = Sandbox::with_config("[server]\na2a_agents = [\"fact\"]\n").complaints();
+    assert!(
+        typing.contains("warning: `server.a2a_agents` names an unknown agent `fact`"),
+        "{typing}"
+    );
+}
+
+#[test]
 fn the_table_of_a_server_with_names_for_models_is_warned_of() {
     for (key, value) in rows! {
         ("approve", "[\"files__delete*\"]"),
