@@ -9,7 +9,7 @@ use crate::deploy::root;
 use crate::support::{Place, finish};
 
 /// The address that the guide's server has.
-const ADDRESS: &str = "127.0.0.1:8099";
+const ADDRESS: &str = "127.0.0.1:8099/plan";
 
 /// A block of code: its language, the file it is, and its text.
 struct Block {
@@ -68,7 +68,8 @@ fn what_the_guide_says_works() {
     let (mut files, mut commands) = (0, 0);
     for block in blocks(&guide) {
         if let Some(file) = &block.file {
-            let address = server.address().to_string();
+            // The fake provider answers at this path.
+            let address = format!("{}/v1/chat/completions", server.address());
             place.write(file, block.text.replace(ADDRESS, &address));
             files += 1;
             continue;
