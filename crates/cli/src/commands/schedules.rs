@@ -10,6 +10,9 @@ use crate::problem::{Problem, Result};
 use crate::service::all_pages;
 use crate::show;
 
+/// Characters of a reason in the list.
+const REASON_CHARS: usize = 200;
+
 const LIST_HELP: &str = "\
 The setting [schedules.NAME] has the times and the task; `unisono serve` starts the turns.
 
@@ -71,18 +74,36 @@ async fn list(app: &App) -> Result<()> {
 
 fn row(one: &Schedule) -> Vec<String> {
     let next = one.next_at.as_deref().map(show::minute);
-    let (last, state) = match (&one.last, &one.skipped) {
-        (Some(last), _) => (turn(last), last.state.clone()),
-        (None, Some(skipped)) => (show::minute(&skipped.scheduled_at), skipped.reason.clone()),
-        (None, None) => (String::new(), String::new()),
-    };
     vec![
         one.name.clone(),
         one.rule.clone(),
         next.unwrap_or_else(|| one.state.clone()),
-        last,
-        state,
+        one.last.as_ref().map(turn).unwrap_or_default(),
+        state(one),
     ]
+}
+
+/// The state of the last turn, with the reason if it has no answer, and the newest skipped time after
+/// it.
+fn state(one: &Schedule) -> String {
+    let last = one.last.as_ref();
+    let since = last.map(|last| last.scheduled_at.as_ref().unwrap_or(&last.started_at));
+    let is_new = |at: &String| since.is_none_or(|since| at > since);
+    let last = last.map(|last| match &last.error {
+        Some(error) => format!("{}: {}", last.state, show::line(error, REASON_CHARS)),
+        None => last.state.clone(),
+    });
+    let skipped = one.skipped.as_ref();
+    let skipped = skipped.filter(|skipped| is_new(&skipped.scheduled_at));
+    let skipped = skipped.map(|skipped| {
+        let at = show::minute(&skipped.scheduled_at);
+        format!(
+            "{at} skipped: {}",
+            show::line(&skipped.reason, REASON_CHARS)
+        )
+    });
+    let all: Vec<String> = last.into_iter().chain(skipped).collect();
+    all.join("; ")
 }
 
 fn turn(last: &ScheduledTurn) -> String {
@@ -126,4 +147,46 @@ async fn pause(app: &App, name: &str, paused: bool) -> Result<()> {
     app.out.outcome(&changed, message);
     service.close().await;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use unisono_api::schedule::SkippedTime;
+
+    use super::*;
+
+    #[test]
+    fn the_list_has_the_reason_of_a_refused_turn_and_the_newest_skipped_time() {
+        let last = |state: &str, error: Option<&str>| ScheduledTurn {
+            scheduled_at: Some("2026-03-02T07:00:00Z".to_owned()),
+            started_at: "2026-03-02T07:00:01Z".to_owned(),
+            session: String::new(),
+            turn: None,
+            state: state.to_owned(),
+            error: error.map(str::to_owned),
+        };
+        let skipped = |at: &str| SkippedTime {
+            scheduled_at: at.to_owned(),
+            reason: "busy".to_owned(),
+        };
+        for (last, skipped, expected) in rows! {
+            (None, None, ""),
+            (Some(last("answered", None)), None, "answered"),
+            (Some(last("refused", Some("no agent"))), None, "refused: no agent"),
+            (Some(last("open", None)), Some(skipped("2026-03-03T07:00:00Z")), "open; 2026-03-03 07:00 skipped: busy"),
+            (Some(last("answered", None)), Some(skipped("2026-03-01T07:00:00Z")), "answered"),
+            (None, Some(skipped("2026-03-01T07:00:00Z")), "2026-03-01 07:00 skipped: busy"),
+        } {
+            let one = Schedule {
+                name: "beat".to_owned(),
+                rule: "every 1h".to_owned(),
+                state: "on".to_owned(),
+                missed: "run".to_owned(),
+                next_at: None,
+                last,
+                skipped,
+            };
+            assert_eq!(state(&one), expected);
+        }
+    }
 }
