@@ -1,6 +1,6 @@
 //! The host names that the server accepts.
 
-use std::net::SocketAddr;
+use std::net::{Ipv6Addr, SocketAddr};
 
 /// The host and port by which this machine reaches an address; a wildcard address becomes loopback.
 pub(crate) fn authority(address: SocketAddr) -> String {
@@ -31,7 +31,11 @@ pub(super) fn hosts(address: SocketAddr, more: &[String]) -> Vec<String> {
     if address.ip().is_loopback() || address.ip().is_unspecified() {
         hosts.extend(["127.0.0.1".to_owned(), "[::1]".to_owned()]);
     }
-    hosts.extend(more.iter().map(|host| host.to_ascii_lowercase()));
+    hosts.extend(more.iter().map(|host| match host.parse::<Ipv6Addr>() {
+        // As requests have it.
+        Ok(ip) => format!("[{ip}]"),
+        Err(_) => host.to_ascii_lowercase(),
+    }));
     hosts
 }
 
@@ -54,6 +58,9 @@ mod tests {
             assert!(own.iter().all(|own| named.iter().any(|name| name == own)));
         }
         assert_eq!(named("192.0.2.1:80"), ["192.0.2.1", "localhost", "unisono"]);
+        let listed = ["FD00::5", "[fd00::6]"].map(str::to_owned);
+        let named = hosts("192.0.2.1:80".parse().unwrap(), &listed);
+        assert_eq!(named[2..], ["[fd00::5]", "[fd00::6]"]);
     }
 
     #[test]
