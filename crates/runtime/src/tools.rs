@@ -54,7 +54,7 @@ pub(crate) fn is_reading_tool(name: &str) -> bool {
 const WIDER_RECALL: &str =
     " What was said in other branches or sessions is found as well, after that.";
 /// The additional arguments of `recall` in that case.
-const WIDER_RECALL_ARGUMENTS: &str = r#","session":{"type":"string","description":"With n: the id of another session, as a search gave it."},"branch":{"type":"string","description":"With n: another branch, as a search gave it. There, skip leaves out characters of the message."}},"additionalProperties":false}"#;
+const WIDER_RECALL_ARGUMENTS: &str = r#","session":{"type":"string","description":"With n: the id of another session, as a search gave it."},"branch":{"type":"string","description":"With n: another branch, as a search gave it."}},"additionalProperties":false}"#;
 
 /// The built-in tools, sorted by name, for this scope of `recall`.
 pub fn specs(reach: RecallScope) -> Vec<ToolSpec> {
@@ -93,7 +93,7 @@ fn specs_on_branch() -> Vec<ToolSpec> {
         ToolSpec::new(
             RECALL,
             "Searches the whole conversation for what was said, summarised, masked and cut messages included, or brings messages back by number: one, or a range. With `steps` it tells what the agent did that wrote message `n`: what its model said, what it called, and what came back.",
-            r#"{"type":"object","properties":{"query":{"type":"string","description":"Words to search for; \"in quotes\" they must follow one another. Give names, numbers and terms, not a sentence."},"n":{"type":"integer","minimum":1,"description":"The number of one message: 12 for #12."},"from":{"type":"integer","minimum":1,"description":"The first message of a range."},"to":{"type":"integer","minimum":1,"description":"The last message of the range."},"steps":{"type":"boolean","description":"With n: the steps of the agent that wrote it, in place of the message."},"skip":{"type":"integer","minimum":0,"description":"With steps: characters to leave out at their start, to read on."}},"additionalProperties":false}"#,
+            r#"{"type":"object","properties":{"query":{"type":"string","description":"Words to search for; \"in quotes\" they must follow one another. Give names, numbers and terms, not a sentence."},"n":{"type":"integer","minimum":1,"description":"The number of one message: 12 for #12."},"from":{"type":"integer","minimum":1,"description":"The first message of a range."},"to":{"type":"integer","minimum":1,"description":"The last message of the range."},"steps":{"type":"boolean","description":"With n: the steps of the agent that wrote it, in place of the message."},"skip":{"type":"integer","minimum":0,"description":"With n: characters to leave out at the start, to read on."}},"additionalProperties":false}"#,
         ),
     ]
 }
@@ -371,7 +371,7 @@ async fn read_message(arguments: &str, ctx: &Ctx) -> Result<Outcome, Failure> {
     };
     Ok(match (n, result) {
         (Some(n), None) => match ctx.read_message(Ordinal(n)).await? {
-            Some(message) => paged_message(&message, skip),
+            Some(message) => paged_message(READ_MESSAGE, &message, skip),
             None => Err(no_message(n)),
         },
         (None, Some(name)) => match ctx.read_result(&name).await? {
@@ -388,10 +388,10 @@ async fn read_message(arguments: &str, ctx: &Ctx) -> Result<Outcome, Failure> {
     })
 }
 
-/// One message, or as much of it as fits.
-fn paged_message(message: &Message, skip: usize) -> Outcome {
+/// One message, or as much of it as fits, and the call of this tool that returns the rest.
+fn paged_message(tool: &str, message: &Message, skip: usize) -> Outcome {
     let n = message.ordinal;
-    let next = |end| format!(r#"{READ_MESSAGE} {{"n":{},"skip":{end}}}"#, n.0);
+    let next = |end| format!(r#"{tool} {{"n":{},"skip":{end}}}"#, n.0);
     paged_text(&format_message(message), n, skip, next)
 }
 

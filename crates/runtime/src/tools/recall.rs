@@ -19,8 +19,8 @@ use crate::agent::{Ctx, Failure};
 use crate::session_port::{MessagePlace, OutsideMessage, RecallResults};
 
 use super::{
-    MAX_CHARS, Outcome, READ_MESSAGE, RECALL, format_message, heading, no_message, paged_message,
-    paged_text, parse, steps,
+    MAX_CHARS, Outcome, RECALL, format_message, heading, no_message, paged_message, paged_text,
+    parse, steps,
 };
 
 /// The maximum number of messages of one call by number.
@@ -62,10 +62,10 @@ pub(super) async fn recall(arguments: &str, ctx: &Ctx) -> Result<Outcome, Failur
     match asked.target() {
         Some(RecallTarget::Steps(n, skip)) => steps::read_steps(n, skip, ctx).await,
         Some(RecallTarget::Words(text)) => match named_message(&text, ctx).await? {
-            Some(message) => Ok(paged_message(&message, 0)),
+            Some(message) => Ok(paged_message(RECALL, &message, 0)),
             None => search(text.trim(), ctx).await,
         },
-        Some(RecallTarget::Message(n)) => by_number(n, ctx).await,
+        Some(RecallTarget::Message(n, skip)) => by_number(n, skip, ctx).await,
         Some(RecallTarget::Range(from, to)) => read_range(from, to, ctx).await,
         None => Ok(Err(format!(
             r#"{RECALL} takes one of {{"query":"words"}}, {{"n":12}}, {{"n":12,"steps":true}}, {{"from":1,"to":9}} with `from` not after `to`"#
@@ -76,7 +76,7 @@ pub(super) async fn recall(arguments: &str, ctx: &Ctx) -> Result<Outcome, Failur
 /// The requested messages.
 enum RecallTarget {
     Words(String),
-    Message(u32),
+    Message(u32, usize),
     Steps(u32, usize),
     Range(u32, u32),
 }
@@ -88,7 +88,7 @@ impl Recall {
         match (&self.query, by_number, self.steps, self.skip) {
             (Some(text), (None, None, None), false, 0) => Some(RecallTarget::Words(text.clone())),
             (None, (Some(n), None, None), true, skip) => Some(RecallTarget::Steps(n, skip)),
-            (None, (Some(n), None, None), false, 0) => Some(RecallTarget::Message(n)),
+            (None, (Some(n), None, None), false, skip) => Some(RecallTarget::Message(n, skip)),
             (None, (None, Some(from), Some(to)), false, 0) if from <= to => {
                 Some(RecallTarget::Range(from, to))
             }
@@ -152,9 +152,12 @@ async fn named_message(text: &str, ctx: &Ctx) -> Result<Option<Arc<Message>>, Fa
     }
 }
 
-async fn by_number(n: u32, ctx: &Ctx) -> Result<Outcome, Failure> {
+async fn by_number(n: u32, skip: usize, ctx: &Ctx) -> Result<Outcome, Failure> {
     let message = ctx.read_message(Ordinal(n)).await?;
-    Ok(message.map_or_else(|| Err(no_message(n)), |message| paged_message(&message, 0)))
+    Ok(message.map_or_else(
+        || Err(no_message(n)),
+        |message| paged_message(RECALL, &message, skip),
+    ))
 }
 
 async fn search(text: &str, ctx: &Ctx) -> Result<Outcome, Failure> {
@@ -205,7 +208,7 @@ fn format_rest(blocks: &[(String, Option<Ordinal>)], given: usize) -> String {
     let mut notes = Vec::new();
     if let Some(first) = shown.iter().find_map(|(_, ordinal)| *ordinal) {
         notes.push(format!(
-            "{READ_MESSAGE} {{\"n\":{}}} reads {first} whole",
+            "{RECALL} {{\"n\":{}}} reads {first} whole",
             first.0
         ));
     }
@@ -320,7 +323,7 @@ async fn read_range(from: u32, to: u32, ctx: &Ctx) -> Result<Outcome, Failure> {
             return Ok(Ok(out));
         };
         if n == from {
-            out = match paged_message(&message, 0) {
+            out = match paged_message(RECALL, &message, 0) {
                 Ok(text) => text,
                 wrong => return Ok(wrong),
             };

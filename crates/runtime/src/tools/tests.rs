@@ -80,7 +80,8 @@ async fn errors_of_the_model_are_reported_to_the_model() {
         ("recall", r#"{"n":1,"to":2}"#, "takes one of"),
         ("recall", r#"{"n":1,"query":"one"}"#, "takes one of"),
         ("recall", r#"{"query":"one","steps":true}"#, "takes one of"),
-        ("recall", r#"{"n":1,"skip":4}"#, "takes one of"),
+        ("recall", r#"{"n":1,"skip":99}"#, "none are left after 99"),
+        ("recall", r#"{"query":"one","skip":4}"#, "takes one of"),
         ("recall", r#"{"n":9,"steps":true}"#, "no message #9"),
         ("recall", r#"{"n":1,"steps":true}"#, "no agent took steps to write #1"),
         ("recall", &too_long, "399999 bytes, but the limit is 4096"),
@@ -251,24 +252,28 @@ async fn tools_outside_the_allow_list_are_refused() {
 #[tokio::test]
 async fn a_long_message_is_read_in_pieces_that_join() {
     let long: String = ('a'..='z').cycle().take(3 * MAX_CHARS).collect();
-    let attempt = attempt(&[&long.replace('z', "é")]);
-    let (mut whole, mut skip) = (String::new(), 0);
-    for _ in 0..5 {
-        let arguments = format!(r#"{{"n":1,"skip":{skip}}}"#);
-        let result = ask(&attempt, "read_message", &arguments).await;
-        let Some((piece, note)) = result.content.rsplit_once("\n[characters ") else {
-            whole.push_str(&result.content);
-            break;
-        };
-        assert_eq!(piece.chars().count(), MAX_CHARS);
-        skip += MAX_CHARS;
-        assert!(
-            note.contains(&format!(r#"{{"n":1,"skip":{skip}}} reads on"#)),
-            "{note}"
-        );
-        whole.push_str(piece);
+    let mut attempt = attempt(&[&long.replace('z', "é")]);
+    // An agent may have only one of the two tools.
+    for tool in ["read_message", "recall"] {
+        attempt.definition.tools = vec![tool.into()];
+        let (mut whole, mut skip) = (String::new(), 0);
+        for _ in 0..5 {
+            let arguments = format!(r#"{{"n":1,"skip":{skip}}}"#);
+            let result = ask(&attempt, tool, &arguments).await;
+            let Some((piece, note)) = result.content.rsplit_once("\n[characters ") else {
+                whole.push_str(&result.content);
+                break;
+            };
+            assert_eq!(piece.chars().count(), MAX_CHARS);
+            skip += MAX_CHARS;
+            assert!(
+                note.contains(&format!(r#"{tool} {{"n":1,"skip":{skip}}} reads on"#)),
+                "{note}"
+            );
+            whole.push_str(piece);
+        }
+        assert_eq!(whole, format!("#1 user:\n{}", long.replace('z', "é")));
     }
-    assert_eq!(whole, format!("#1 user:\n{}", long.replace('z', "é")));
 }
 
 #[tokio::test]
@@ -338,7 +343,7 @@ async fn words_find_cited_excerpts_with_their_neighbours() {
         #1 user:\nWhere do we stand with kestrel?\n\n\
         #3 user:\nGood. And the budget?\n\n\
         #4 assistant:\n40,000 at most.\n\n\
-        [read_message {\"n\":2} reads #2 whole]";
+        [recall {\"n\":2} reads #2 whole]";
     assert_eq!(&*found.content, expected);
     let found = ask(&attempt, "recall", r#"{"query":"kestrel unicorn"}"#).await;
     let begins = "[found, the best first; nowhere: unicorn]";

@@ -109,7 +109,7 @@ mod tests {
             #12 user (Ana, of Sales), 2026-05-07:\n[x] It is late.\n(before: #11 assistant: so)\n\n\
             #3 assistant:\nWe ship on Friday.\n\n\
             [in session \"Other\"; recall {\"n\":1} reads it whole]\n#1 user:\nElsewhere.\n\n\
-            [read_message {\"n\":12} reads #12 whole]";
+            [recall {\"n\":12} reads #12 whole]";
         let results = |content: &str, is_error| {
             Exchange::Results(vec![ToolResult::new("recall", content, is_error)])
         };
