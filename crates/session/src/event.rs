@@ -259,7 +259,7 @@ pub enum Fact {
         /// The topic's last message.
         last: MessageId,
     },
-    /// The project's instructions for every agent of turns that start from now on.
+    /// The project's instructions for every agent of turns that are accepted from now on.
     InstructionsSet {
         /// The complete text; may be empty.
         text: Arc<str>,

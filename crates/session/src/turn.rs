@@ -57,6 +57,8 @@ pub struct Turn {
     pub accepted: AcceptedTurn,
     /// Its agents.
     pub team: Team,
+    /// The project's instructions at its acceptance.
+    pub instructions: Arc<str>,
     /// System text and tools at its start.
     pub preamble: Preamble,
     /// The time of its start.

@@ -34,6 +34,7 @@ impl State {
         queue.push_back(accepted.id);
         let turn = Turn {
             team,
+            instructions: self.instructions.clone(),
             preamble: Preamble::new("", Vec::new()),
             started_at: at,
             counts_from: at,
@@ -91,11 +92,12 @@ impl State {
     }
 
     pub(super) fn start(&mut self, id: TurnId, at: Timestamp) -> Result<(), Error> {
-        let system = full_system_text(&self.system, &self.instructions);
+        let system = self.system.clone();
         let turn = self.turn_in(id, "start", |phase| *phase == Phase::Queued)?;
         turn.phase = Phase::Preparing;
         turn.started_at = at;
         turn.counts_from = at;
+        let system = full_system_text(&system, &turn.instructions);
         turn.preamble = Preamble::new(system, turn.accepted.tools.clone());
         turn.needs = Lazy::default();
         if hooks::has_turn_hooks(&turn.accepted.work) {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use unisono_context::Timestamp;
-use unisono_session::machine::Import;
+use unisono_session::machine::{Import, NewTurn};
 use unisono_session::{Input, Machine, Refusal};
 
 use crate::shell::*;
@@ -71,6 +71,26 @@ fn a_step_has_the_overrides_of_the_start_of_its_turn() {
     let expected = settings(&[("compaction.prompt", "code")]);
     let mut shell = shell.recovered();
     assert_eq!(*shell.job().settings, expected);
+}
+
+#[test]
+fn a_queued_turn_has_the_instructions_of_its_acceptance() {
+    let mut shell = Shell::with(2);
+    let texts = [(0, "Use metres."), (1, "Use feet."), (2, "Use yards.")];
+    for (n, text) in texts {
+        shell.accept(NewTurn {
+            instructions: text.into(),
+            ..turn(n, team(agent("lead"), []))
+        });
+    }
+    let mut shell = shell.recovered();
+    for (_, text) in texts {
+        let assignment = shell.dispatched().remove(0);
+        let snapshot = assignment.snapshot.clone().unwrap();
+        let system = snapshot.preamble().system();
+        assert!(system.ends_with(text), "{system}");
+        shell.finish(&assignment, "done");
+    }
 }
 
 #[test]
