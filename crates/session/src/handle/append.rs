@@ -83,13 +83,15 @@ pub(super) fn check_preceding(
             })?;
             open.remove(call);
         }
-        if message.role != Role::Tool {
-            open = message
-                .parts
-                .iter()
-                .filter_map(called)
-                .map(Arc::from)
-                .collect();
+        let calls: Vec<Arc<str>> = message
+            .parts
+            .iter()
+            .filter_map(called)
+            .map(Arc::from)
+            .collect();
+        // A text of the assistant may come between its calls and their results.
+        if matches!(message.role, Role::User | Role::System) || !calls.is_empty() {
+            open = calls;
         }
     }
     Ok((done, open))

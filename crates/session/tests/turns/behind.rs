@@ -154,6 +154,7 @@ fn results_may_answer_calls_of_preceding_messages() {
     let mut shell = Shell::with(2);
     let said = vec![
         calls(1, &["c1", "c2"]),
+        text(3, Role::Assistant, "Looking."),
         said(2, Role::Tool, vec![result("c2")]),
     ];
     let asked = results(&shell, 0, said, &["c1"]);
@@ -161,7 +162,7 @@ fn results_may_answer_calls_of_preceding_messages() {
     shell.prepare();
     let tree = shell.state().tree();
     assert!(tree.unanswered(tree.head("main").unwrap()).is_empty());
-    assert_eq!(shell.texts_after(2).len(), 3);
+    assert_eq!(shell.texts_after(2).len(), 4);
     let shell = shell.recovered();
-    assert_eq!(shell.texts_after(2).len(), 3);
+    assert_eq!(shell.texts_after(2).len(), 4);
 }
