@@ -70,7 +70,7 @@ pub(super) async fn find(
             break;
         }
         if !read.contains_key(&session) {
-            if read.len() > MAX_SESSIONS {
+            if !may_read(&read, allowed.session, session) {
                 continue;
             }
             let state = folded(&journal(env)?, session).await;
@@ -82,6 +82,11 @@ pub(super) async fn find(
         messages.extend(state.and_then(|state| elsewhere(state, &allowed, session, message)));
     }
     Ok(messages)
+}
+
+/// Whether a search reads one more session: its own, or another one within the limit.
+fn may_read(read: &HashMap<SessionId, Option<State>>, own: SessionId, session: SessionId) -> bool {
+    session == own || read.keys().filter(|read| **read != own).count() < MAX_SESSIONS
 }
 
 fn elsewhere(
@@ -152,5 +157,24 @@ async fn folded(journal: &Journal, session: SessionId) -> Option<State> {
         for (_, event) in &page {
             state.apply(event).ok()?;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_search_reads_its_own_session_and_no_more_others_than_the_limit() {
+        let (own, others) = (SessionId::from_u128(0), 1..=MAX_SESSIONS as u128);
+        let last = SessionId::from_u128(MAX_SESSIONS as u128);
+        let next = SessionId::from_u128(MAX_SESSIONS as u128 + 1);
+        let mut read: HashMap<SessionId, Option<State>> =
+            others.map(|id| (SessionId::from_u128(id), None)).collect();
+        assert!(may_read(&read, own, own));
+        assert!(!may_read(&read, own, next));
+        read.remove(&last);
+        read.insert(own, None);
+        assert!(may_read(&read, own, last));
     }
 }
