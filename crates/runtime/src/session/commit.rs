@@ -7,7 +7,7 @@ use std::time::Duration;
 use ractor::ActorRef;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
-use unisono_context::{Role, SessionId, TurnId};
+use unisono_context::{Role, SessionId, Timestamp, TurnId};
 use unisono_session::state::EndedTurn;
 use unisono_session::{Event, Fact, FoldError, Machine, Outbox, Reaction, State as SessionState};
 use unisono_store::{Claim, Journal};
@@ -371,13 +371,34 @@ impl Live {
 
     /// Whether there is no open work, no append in flight, and no request for this long.
     pub(super) fn is_idle(&self, limit: Duration) -> bool {
-        let quiet = clock::now().ms_since(self.active_at);
-        let quiet = u128::try_from(quiet).unwrap_or(0) >= limit.as_millis();
         let nothing_open = !self.machine.state().has_work();
-        quiet
+        is_past(clock::now(), self.active_at, limit)
             && nothing_open
             && self.has_no_waiting_calls()
             && self.pending.is_empty()
             && self.in_flight.is_empty()
+    }
+}
+
+/// Whether `now` is this long after a moment. A clock that was set back is: the session would stay in
+/// memory until the clock has the time of that moment again.
+fn is_past(now: Timestamp, moment: Timestamp, limit: Duration) -> bool {
+    let passed = now.ms_since(moment);
+    passed < 0 || u128::from(passed.unsigned_abs()) >= limit.as_millis()
+}
+
+#[cfg(test)]
+mod tests {
+    //! The time after which a session is idle.
+
+    use super::*;
+
+    #[test]
+    fn a_clock_that_was_set_back_keeps_no_session() {
+        for (now, is_idle) in [(4_999, false), (5_000, true), (999, true), (1_000, false)] {
+            let limit = Duration::from_secs(4);
+            let past = is_past(Timestamp(now), Timestamp(1_000), limit);
+            assert_eq!(past, is_idle, "{now}");
+        }
     }
 }
