@@ -23,6 +23,7 @@ use crate::summary_usage::SummaryUsage;
 pub use answered::AnsweredCalls;
 pub use charge::Charge;
 pub use compaction::{CompactionEffect, CompactionTrace};
+use run_event::LastHooks;
 pub use run_event::{DecidedCall, RecordedDecision, RunEvent, decisions};
 pub use timeline::{Activity, RunTimes, Span, run_times, waited_ms};
 
@@ -187,6 +188,7 @@ pub struct Trace {
     /// Delegated tasks, by run and round.
     rounds: BTreeMap<(RunId, u32), Vec<DelegatedCall>>,
     answered: AnsweredCalls,
+    last_hooks: LastHooks,
 }
 
 impl Trace {
@@ -223,7 +225,9 @@ impl Trace {
         if let Some(run) = self.resumed_run(&event.fact) {
             self.resume(run, now);
         }
-        for (run, run_event) in RunEvent::of_fact(&event.fact) {
+        let asked = self.last_hooks.take(&event.fact);
+        let asked = asked.map(|call| (call.run, RunEvent::AwaitsPerson(call)));
+        for (run, run_event) in RunEvent::of_fact(&event.fact).into_iter().chain(asked) {
             if let Some(run) = self.runs.get_mut(&run) {
                 run.events.push((now, run_event));
             }

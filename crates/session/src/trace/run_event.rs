@@ -18,15 +18,13 @@ pub enum RunEvent {
         call: CallPlace,
         /// The tool.
         tool: Arc<str>,
-        /// Whether the call requires an approval.
-        needs_approval: bool,
     },
     /// The call was started.
     Started(CallPlace),
     /// The call ended, also because a hook denied it.
     Ended(CallPlace),
-    /// The outcome of the call is unknown, so it waits for a person.
-    InDoubt(CallPlace),
+    /// The call waits for a person: it requires an approval, or its outcome is unknown.
+    AwaitsPerson(CallPlace),
     /// A person, a timeout or the agent's definition decided about the call.
     Decided {
         /// The call.
@@ -66,7 +64,7 @@ pub fn decisions(run: &RunTrace) -> Vec<DecidedCall> {
     let mut decided = Vec::new();
     for (moment, event) in &run.events {
         match event {
-            RunEvent::Called { call, tool, .. } => drop(tools.insert(*call, tool.clone())),
+            RunEvent::Called { call, tool } => drop(tools.insert(*call, tool.clone())),
             RunEvent::Decided { call, decision } => {
                 decided.extend(tools.get(call).map(|tool| DecidedCall {
                     moment: *moment,
@@ -78,6 +76,43 @@ pub fn decisions(run: &RunTrace) -> Vec<DecidedCall> {
         }
     }
     decided
+}
+
+/// The last hook of each call about which a person is asked after its hooks.
+#[derive(Clone, Debug, Default)]
+pub(super) struct LastHooks(BTreeMap<CallPlace, u32>);
+
+impl LastHooks {
+    /// Takes the next fact, and returns the call that waits for a person since then.
+    pub(super) fn take(&mut self, fact: &Fact) -> Option<CallPlace> {
+        match fact {
+            Fact::ToolsCalled { run, round, calls } => {
+                let held = (0..).zip(calls).filter(|(_, call)| call.approval.is_some());
+                let last = held.filter_map(|(index, call)| {
+                    let place = CallPlace {
+                        run: *run,
+                        round: *round,
+                        index,
+                    };
+                    Some((place, *call.hooks.last()?))
+                });
+                self.0.extend(last);
+                None
+            }
+            Fact::HookAnswered { place, answer, .. } => {
+                let HookPoint::Call(call) = place.point else {
+                    return None;
+                };
+                let is_denied = answer.denied.is_some();
+                let is_last = self.0.get(&call) == Some(&place.rule);
+                if is_denied || is_last {
+                    self.0.remove(&call);
+                }
+                (is_last && !is_denied).then_some(call)
+            }
+            _ => None,
+        }
+    }
 }
 
 /// The answer to a request for permission that needs neither a person nor a hook.
@@ -106,13 +141,14 @@ impl RunEvent {
                     let called = RunEvent::Called {
                         call: place,
                         tool: call.tool.clone(),
-                        needs_approval: call.approval.is_some(),
                     };
+                    let is_held = call.approval.is_some() && call.hooks.is_empty();
+                    let held = is_held.then_some(RunEvent::AwaitsPerson(place));
                     let decided = by_definition(call).map(|name| RunEvent::Decided {
                         call: place,
                         decision: RecordedDecision { name, by: None },
                     });
-                    [Some(called), decided].into_iter().flatten()
+                    [Some(called), held, decided].into_iter().flatten()
                 })
                 .map(|run_event| (*run, run_event))
                 .collect(),
@@ -122,7 +158,7 @@ impl RunEvent {
                 HookPoint::Call(call) if answer.denied.is_some() => one(call, RunEvent::Ended),
                 HookPoint::Call(_) | HookPoint::Turn { .. } => Vec::new(),
             },
-            Fact::ToolInDoubt { call } => one(call, RunEvent::InDoubt),
+            Fact::ToolInDoubt { call } => one(call, RunEvent::AwaitsPerson),
             Fact::ToolDecided { call, decision, by } => {
                 let decision = RecordedDecision {
                     name: decision.name(),

@@ -105,15 +105,11 @@ pub fn run_times(run: &RunTrace) -> RunTimes {
 pub(super) fn is_undecided(run: &RunTrace, place: CallPlace) -> bool {
     let mut latest = run.events.iter().rev();
     let waits = latest.find_map(|(_, event)| match event {
-        RunEvent::Called {
-            call,
-            needs_approval,
-            ..
-        } => (*call == place).then_some(*needs_approval),
-        RunEvent::InDoubt(call) => (*call == place).then_some(true),
-        RunEvent::Started(call) | RunEvent::Ended(call) | RunEvent::Decided { call, .. } => {
-            (*call == place).then_some(false)
-        }
+        RunEvent::AwaitsPerson(call) => (*call == place).then_some(true),
+        RunEvent::Called { call, .. }
+        | RunEvent::Started(call)
+        | RunEvent::Ended(call)
+        | RunEvent::Decided { call, .. } => (*call == place).then_some(false),
         RunEvent::Delegated | RunEvent::Retried(_) => None,
     });
     waits.unwrap_or(false)
@@ -124,12 +120,7 @@ pub(super) fn has_undecided(run: &RunTrace) -> bool {
     let mut waiting = BTreeSet::new();
     for (_, event) in &run.events {
         match event {
-            RunEvent::Called {
-                call,
-                needs_approval: true,
-                ..
-            }
-            | RunEvent::InDoubt(call) => {
+            RunEvent::AwaitsPerson(call) => {
                 waiting.insert(*call);
             }
             RunEvent::Started(call) | RunEvent::Ended(call) | RunEvent::Decided { call, .. } => {
@@ -144,16 +135,7 @@ pub(super) fn has_undecided(run: &RunTrace) -> bool {
 /// The time in which at least one call of a run waited for a person and then no longer, in
 /// milliseconds.
 pub fn waited_ms(run: &RunTrace) -> u64 {
-    let asks = |event: &RunEvent| {
-        matches!(
-            event,
-            RunEvent::InDoubt(_)
-                | RunEvent::Called {
-                    needs_approval: true,
-                    ..
-                }
-        )
-    };
+    let asks = |event: &RunEvent| matches!(event, RunEvent::AwaitsPerson(_));
     if !run.events.iter().any(|(_, event)| asks(event)) {
         return 0;
     }
@@ -225,16 +207,11 @@ impl Fold {
 
     fn event(&mut self, now: Timestamp, event: &RunEvent) {
         match event {
-            RunEvent::Called {
-                call,
-                tool,
-                needs_approval,
-            } => {
-                let since = needs_approval.then_some((Activity::Person, now));
-                self.calls.insert(*call, (tool.clone(), since));
+            RunEvent::Called { call, tool } => {
+                self.calls.insert(*call, (tool.clone(), None));
             }
             RunEvent::Started(call) => self.call(*call, now, Some(Activity::Tool), None),
-            RunEvent::InDoubt(call) => self.call(*call, now, Some(Activity::Person), None),
+            RunEvent::AwaitsPerson(call) => self.call(*call, now, Some(Activity::Person), None),
             RunEvent::Ended(call) => self.call(*call, now, None, None),
             RunEvent::Decided { call, decision } => self.call(*call, now, None, Some(decision)),
             RunEvent::Delegated => self.delegates = Some(now),
@@ -415,11 +392,10 @@ mod tests {
         }))
     }
 
-    fn called(index: u32, needs_approval: bool) -> RunEvent {
+    fn called(index: u32) -> RunEvent {
         RunEvent::Called {
             call: place(index),
             tool: "mail".into(),
-            needs_approval,
         }
     }
 
@@ -454,8 +430,9 @@ mod tests {
             (moment(9, 700), Arc::new(Step::Tools(Vec::new()))),
         ];
         run.events = vec![
-            (moment(3, 200), called(0, false)),
-            (moment(3, 200), called(1, true)),
+            (moment(3, 200), called(0)),
+            (moment(3, 200), called(1)),
+            (moment(3, 200), RunEvent::AwaitsPerson(place(1))),
             (moment(4, 210), RunEvent::Started(place(0))),
             (moment(5, 300), RunEvent::Ended(place(0))),
             (moment(6, 600), decided(1, Some("ada"))),
@@ -493,7 +470,8 @@ mod tests {
         let mut run = trace(None);
         run.steps = vec![(moment(2, 200), calls())];
         run.events = vec![
-            (moment(3, 200), called(0, true)),
+            (moment(3, 200), called(0)),
+            (moment(3, 200), RunEvent::AwaitsPerson(place(0))),
             (moment(3, 200), RunEvent::Delegated),
         ];
         let expected = [
@@ -545,9 +523,9 @@ mod tests {
         let mut run = trace(began(50));
         run.steps = vec![(moment(2, 200), calls())];
         run.events = vec![
-            (moment(3, 200), called(0, false)),
+            (moment(3, 200), called(0)),
             (moment(4, 200), RunEvent::Started(place(0))),
-            (moment(5, 400), RunEvent::InDoubt(place(0))),
+            (moment(5, 400), RunEvent::AwaitsPerson(place(0))),
             (moment(6, 500), decided(0, None)),
         ];
         let expected = [

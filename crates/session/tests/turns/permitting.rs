@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use unisono_context::CallId;
 use unisono_session::assignment::RunAssignment;
-use unisono_session::event::HookReply;
+use unisono_session::event::{HookPlace, HookReply};
 use unisono_session::machine::{AttemptEnd, NewCall};
 use unisono_session::run::RunCause;
 use unisono_session::run::calls::{CallDecision, CallRoundStatus, CallStatus, Permission};
 use unisono_session::tool::{ApprovalRule, HookEvent, HookFailurePolicy, HookRule, ToolRules};
-use unisono_session::trace::{Trace, decisions};
+use unisono_session::trace::{Activity, Trace, decisions, waited_ms};
 use unisono_session::{Effect, Fact, Input, Outbox};
 
 use crate::shell::{Shell, agent, team, turn, turn_id};
@@ -248,14 +248,39 @@ fn the_limit_of_a_turn_begins_again_when_nobody_is_waited_for_any_more() {
     }
 }
 
-#[test]
-fn a_call_that_a_hook_denies_waits_for_nobody() {
-    let (mut shell, assignment) = asking_hook();
+/// The place of the question to the hook.
+fn asked_hook(shell: &Shell) -> HookPlace {
     let mut asked = shell.waiting.iter().filter_map(|effect| match effect {
         Effect::AskHook(job) => Some(job.place),
         _ => None,
     });
-    let place = asked.next().unwrap();
+    asked.next().unwrap()
+}
+
+#[test]
+fn a_call_waits_for_a_person_after_its_hook() {
+    let (mut shell, assignment) = asking_hook();
+    let waits_for = |shell: &Shell| shell.trace().run(assignment.run).unwrap().waits_for();
+    assert_eq!(waits_for(&shell), None);
+    shell.now = shell.now.plus_ms(400);
+    let (place, reply) = (asked_hook(&shell), Ok(HookReply::default()));
+    shell.feed(Input::HookAnswered { place, reply }).unwrap();
+    assert_eq!(waits_for(&shell), Some(Activity::Person));
+    shell.now = shell.now.plus_ms(1_000);
+    let decide = Input::Decide {
+        call: waiting(&shell)[0],
+        decision: CallDecision::Approved,
+        by: None,
+    };
+    shell.feed(decide).unwrap();
+    assert_eq!(waits_for(&shell), None);
+    assert_eq!(waited_ms(shell.trace().run(assignment.run).unwrap()), 1_000);
+}
+
+#[test]
+fn a_call_that_a_hook_denies_waits_for_nobody() {
+    let (mut shell, assignment) = asking_hook();
+    let place = asked_hook(&shell);
     let reply = Ok(HookReply {
         deny: Some("not today".into()),
         ..HookReply::default()
