@@ -142,15 +142,28 @@ pub(crate) async fn keep(
             add_texts(&mut output, bytes, max_chars).await;
             output
         }
-        Err(error) => CallOutput {
-            content: format!(
-                "{}\n[its attachments are not kept: {error}]",
-                output.content
-            )
-            .into(),
-            files: Vec::new(),
-            ..output
-        },
+        Err(error) => without_files(output, &error),
+    }
+}
+
+/// Removes the files of a result for which a session has no room any more: calls at the same time are
+/// stored beside each other, so each fitted alone.
+pub(crate) fn drop_excess(limits: AttachmentLimits, output: &mut CallOutput, attached: u64) {
+    let sizes: Vec<u64> = output.files.iter().map(|file| file.size_bytes).collect();
+    if let Err(error) = limits.check(&sizes, attached, 0)
+        && !sizes.is_empty()
+    {
+        *output = without_files(std::mem::take(output), &error);
+    }
+}
+
+/// The text of a result, with the reason why its files are not kept.
+fn without_files(output: CallOutput, error: &Error) -> CallOutput {
+    let text = &output.content;
+    CallOutput {
+        content: format!("{text}\n[its attachments are not kept: {error}]").into(),
+        files: Vec::new(),
+        is_error: output.is_error,
     }
 }
 
@@ -267,7 +280,7 @@ mod tests {
     //! Texts of documents that snapshots show, and the room of contents in the store.
 
     use unisono_context::alteration::Alterations;
-    use unisono_context::attachment::LoadedBytes;
+    use unisono_context::attachment::{AttachedFile, LoadedBytes};
     use unisono_context::checkpoint::Checkpoints;
     use unisono_context::message::{NewMessage, Part, Role};
     use unisono_context::snapshot::Preamble;
@@ -323,6 +336,40 @@ mod tests {
             ids.insert(snapshot.id().to_string());
         }
         assert_eq!(ids.len(), 3, "another text is another snapshot");
+    }
+
+    #[test]
+    fn the_files_of_calls_at_the_same_time_stay_within_the_limit() {
+        let limits = AttachmentLimits {
+            session: 1_500,
+            ..AttachmentLimits::default()
+        };
+        let file = AttachedFile {
+            filename: "plan.pdf".into(),
+            mime: "application/pdf".into(),
+            size_bytes: 1_000,
+            content: Content {
+                digest: Digest::of_bytes(b"%PDF-1.7"),
+                extent: Extent::Pages(1),
+                loaded: LoadedBytes::default(),
+                text: None,
+            },
+            text: None,
+        };
+        let mut attached = 0;
+        for kept in [1, 0] {
+            let mut output = CallOutput {
+                files: vec![file.clone()],
+                ..CallOutput::text("Here it is.", false)
+            };
+            drop_excess(limits, &mut output, attached);
+            attached += output.attached_bytes();
+            assert_eq!(output.files.len(), kept);
+            assert_eq!(output.content.contains("not kept: the session"), kept == 0);
+        }
+        let mut text = CallOutput::text("Nothing to see.", false);
+        drop_excess(limits, &mut text, 9_000);
+        assert_eq!(&*text.content, "Nothing to see.");
     }
 
     #[tokio::test]

@@ -302,6 +302,7 @@ impl State {
         if let Phase::Live(live) = &mut self.phase {
             effects::drop_ended(live, &input);
             compacting::forget_ahead(live, &input);
+            calling::drop_excess_files(&self.args, live, &mut input);
         }
         self.keep_text(&mut input);
         match self.decide(input) {

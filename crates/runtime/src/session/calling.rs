@@ -32,6 +32,14 @@ impl CallGuard {
     }
 }
 
+/// Removes the files of a call's result for which the session has no room any more.
+pub(super) fn drop_excess_files(args: &Args, live: &Live, input: &mut Input) {
+    if let Input::ToolEnded { output, .. } = input {
+        let attached = live.machine.state().attached_bytes();
+        attachments::drop_excess(args.env.options.attachments, output, attached);
+    }
+}
+
 /// Calls a tool, or polls the task of an earlier call. A cancelled call notifies its server and has
 /// no result.
 pub(super) fn call_tool(args: &Args, live: &mut Live, myself: &ActorRef<Msg>, job: ToolJob) {
