@@ -26,7 +26,7 @@ use unisono_model::client::HttpEndpoint;
 use unisono_model::language::Class;
 use unisono_model::provider::{Address, Settings};
 use unisono_session::agent::A2a;
-use unisono_session::run::RunCause;
+use unisono_session::run::{RunCause, is_blank};
 use unisono_session::tool::Contract;
 
 use super::command::MAX_OUTPUT_BYTES;
@@ -87,6 +87,11 @@ impl Agent for A2aAgent {
         let number = journaled::number(&remote.ctx.assignment().steps);
         let begun = remote.send_or_resume(number, self.remote.contract).await?;
         match begun {
+            SendResult::Message(text) if is_blank(&text) => {
+                let reason = "the remote agent answered with a message without a text";
+                let blank = Failure::new(RunCause::BadOutput, reason);
+                Err(remote.give_up(number, blank).await)
+            }
             SendResult::Message(text) => Ok(Answer::text(text)),
             SendResult::Task(id) => remote.follow(number, id).await,
         }

@@ -241,6 +241,21 @@ async fn files_of_an_answer_are_in_either_alphabet_of_base64() {
 }
 
 #[tokio::test]
+async fn a_message_without_a_text_is_no_answer() {
+    for said in [" \n", "\u{200b}"] {
+        let message = json!({"messageId": "m", "role": "ROLE_AGENT", "parts": [{"text": said}]});
+        let script = move |_: &str, _: &Value| result(json!({"message": message.clone()}));
+        let server = Server::start(plain, script).await;
+        let remote = server.remote();
+        let first = attempt(&remote);
+        let failed = ask(&remote, &first).await.unwrap_err();
+        assert_eq!(failed.cause, RunCause::BadOutput, "{}", failed.reason);
+        // Another attempt sends a new message.
+        assert_eq!(names(&first).last().unwrap(), "a2a.over.1");
+    }
+}
+
+#[tokio::test]
 async fn a_message_that_may_have_arrived_is_repeated_only_if_idempotent() {
     let broken = |method: &str, _: &Value| match method {
         "SendMessage" => Act::json(200, ""),
