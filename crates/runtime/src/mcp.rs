@@ -159,7 +159,8 @@ impl Servers {
         let handle = self.get(name)?;
         let connection = handle.connect().await?;
         let limit = handle.server.start_timeout;
-        let listed = within(limit, "did not list its tools", connection.list()).await;
+        let listing = connection.list(&handle.server);
+        let listed = within(limit, "did not list its tools", listing).await;
         let tools = listed.map_err(|reason| handle.server.fault(reason))?;
         Ok(names::offers(&handle.server, &tools))
     }

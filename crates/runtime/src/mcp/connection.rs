@@ -24,8 +24,6 @@ use unisono_session::tool::Contract;
 use super::tasks::ServerTask;
 use super::{Server, names, output};
 
-/// The maximum number of tools of a server.
-const TOOLS_MAX: usize = 1_000;
 /// The metadata key of the idempotency key of a call.
 const KEY: &str = "idempotencyKey";
 
@@ -132,8 +130,8 @@ impl Connection {
         self.trouble.or(|| "closed the connection".to_owned())
     }
 
-    /// The current list of tools.
-    pub(super) async fn list(&self) -> Result<Arc<[Tool]>, String> {
+    /// The current list of the tools that the server offers.
+    pub(super) async fn list(&self, server: &Server) -> Result<Arc<[Tool]>, String> {
         let mut tools: Vec<Tool> = Vec::new();
         let mut cursor = None;
         loop {
@@ -141,12 +139,7 @@ impl Connection {
             let listed = self.peer.list_tools(Some(page)).await;
             let listed =
                 listed.map_err(|error| self.describe_failure("did not list its tools", &error))?;
-            tools.extend(listed.tools);
-            if tools.len() > TOOLS_MAX {
-                return Err(format!(
-                    "lists more than {TOOLS_MAX} tools; select the needed ones with its `tools`"
-                ));
-            }
+            names::add_offered(server, &mut tools, listed.tools)?;
             cursor = listed.next_cursor;
             if cursor.is_none() {
                 break;
@@ -162,12 +155,8 @@ impl Connection {
     /// # Errors
     /// The server has no such tool, or does not answer.
     pub(super) async fn find(&self, server: &Server, shown: &str) -> Result<Tool, String> {
-        let known = |tools: &[Tool]| {
-            let mut offered = tools.iter().filter(|tool| server.offers(&tool.name));
-            offered
-                .find(|tool| names::model_name(&server.name, &tool.name) == shown)
-                .cloned()
-        };
+        let is_shown = |tool: &&Tool| names::model_name(&server.name, &tool.name) == shown;
+        let known = |tools: &[Tool]| tools.iter().find(is_shown).cloned();
         let listed = self
             .tools
             .lock()
@@ -176,7 +165,7 @@ impl Connection {
         if let Some(tool) = known(&listed) {
             return Ok(tool);
         }
-        let listing = tokio::time::timeout(server.start_timeout, self.list());
+        let listing = tokio::time::timeout(server.start_timeout, self.list(server));
         let tools = listing.await.unwrap_or_else(|_| {
             let limit = server.start_timeout.as_secs_f64();
             Err(format!("did not list its tools within {limit:.1} s"))

@@ -12,6 +12,8 @@ pub const SEPARATOR: &str = "__";
 
 /// The maximum length of a tool name that every provider accepts, in bytes.
 pub const LONGEST_NAME: usize = 64;
+/// The maximum number of offered tools of a server.
+const TOOLS_MAX: usize = 1_000;
 /// The number of hex digits that distinguish changed names.
 const MARK: usize = 8;
 
@@ -56,10 +58,28 @@ pub fn shown_name(written: &str) -> String {
     }
 }
 
+/// Adds the tools of a page of a list that the server offers.
+///
+/// # Errors
+/// There are too many.
+pub(super) fn add_offered(
+    server: &Server,
+    tools: &mut Vec<Tool>,
+    page: Vec<Tool>,
+) -> Result<(), String> {
+    tools.extend(page.into_iter().filter(|tool| server.offers(&tool.name)));
+    match tools.len() > TOOLS_MAX {
+        true => Err(format!(
+            "lists more than {TOOLS_MAX} tools; select the needed ones with its `tools`"
+        )),
+        false => Ok(()),
+    }
+}
+
 /// The offered tools of a server, by name, without duplicates.
 pub(super) fn offers(server: &Server, tools: &[Tool]) -> Vec<ToolOffer> {
-    let offered = tools.iter().filter(|tool| server.offers(&tool.name));
-    let mut offers: Vec<ToolOffer> = offered
+    let mut offers: Vec<ToolOffer> = tools
+        .iter()
         .map(|tool| ToolOffer {
             own_name: format!("{}{SEPARATOR}{}", server.name, tool.name).into(),
             spec: ToolSpec {
@@ -95,7 +115,40 @@ fn declared_contract(tool: &Tool) -> Contract {
 mod tests {
     //! Names that every provider accepts.
 
+    use std::time::Duration;
+
+    use serde_json::json;
+
+    use super::super::ServerTransport;
     use super::*;
+
+    #[test]
+    fn only_offered_tools_count_towards_the_limit() {
+        let mut server = Server {
+            name: "files".into(),
+            transport: ServerTransport::Unset { reason: "".into() },
+            start_timeout: Duration::ZERO,
+            timeout: Duration::ZERO,
+            tools: Vec::new(),
+            contracts: Vec::new(),
+            skills: false,
+        };
+        let page = || -> Vec<Tool> {
+            let tool = |n| json!({"name": format!("t{n}"), "inputSchema": {"type": "object"}});
+            let tools = (0..=TOOLS_MAX).map(tool);
+            tools
+                .map(|tool| serde_json::from_value(tool).unwrap())
+                .collect()
+        };
+        let wrong = add_offered(&server, &mut Vec::new(), page()).unwrap_err();
+        assert!(wrong.contains("more than 1000 tools"), "{wrong}");
+        server.tools = vec!["t7".into(), "t10*".into()];
+        let mut tools = Vec::new();
+        add_offered(&server, &mut tools, page()).unwrap();
+        let names: Vec<&str> = tools.iter().map(|tool| &*tool.name).collect();
+        assert_eq!(names[..3], ["t7", "t10", "t100"]);
+        assert_eq!(names.len(), 13);
+    }
 
     #[test]
     fn a_tool_name_depends_only_on_server_and_tool() {

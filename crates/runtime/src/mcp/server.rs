@@ -255,7 +255,7 @@ pub(super) async fn list_once(server: &Server) -> Result<usize, String> {
         .map_err(|(reason, _)| reason)
     };
     let (connection, _service) = within(limit, "did not answer", opening).await?;
-    let tools = within(limit, "did not list its tools", connection.list()).await?;
+    let tools = within(limit, "did not list its tools", connection.list(server)).await?;
     Ok(names::offers(server, &tools).len())
 }
 
