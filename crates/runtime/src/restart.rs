@@ -44,9 +44,11 @@ pub(crate) enum Verdict {
 pub(crate) struct History(VecDeque<Timestamp>);
 
 impl History {
-    /// Records a failure. `random` is any number, for the jitter.
+    /// Records a failure. `random` is any number, for the jitter. Failures in the future were recorded
+    /// before the clock was set back, and are forgotten.
     pub(crate) fn failed(&mut self, limit: Intensity, now: Timestamp, random: u64) -> Verdict {
-        self.0.retain(|at| now.ms_since(*at) < limit.within_ms);
+        let recent = 0..limit.within_ms;
+        self.0.retain(|at| recent.contains(&now.ms_since(*at)));
         self.0.push_back(now);
         let failures = self.0.len() as u32;
         if failures > limit.max {
@@ -82,9 +84,9 @@ mod tests {
     }
 
     #[test]
-    fn old_failures_are_forgotten() {
+    fn old_and_future_failures_are_forgotten() {
         let mut history = History::default();
-        for minute in 0..100 {
+        for minute in (0..100).chain((0..100).rev()) {
             let verdict = history.failed(Intensity::default(), Timestamp(minute * 60_000), 7);
             assert_eq!(verdict, Verdict::After { pause_ms: 7 });
         }

@@ -83,7 +83,7 @@ pub(crate) struct State {
 impl State {
     fn on_connect(&mut self, myself: &ActorRef<Msg>, reply: Reply) {
         if let Phase::Suspended { until, reason } = &self.phase {
-            if clock::now() < *until {
+            if is_suspended(clock::now(), *until, self.args.intensity) {
                 let fault = self.args.server.fault(reason.as_str());
                 return drop(reply.send(Err(fault)));
             }
@@ -218,6 +218,11 @@ impl State {
     }
 }
 
+/// Whether a suspension lasts. A longer one than there is means that the clock was set back.
+fn is_suspended(now: Timestamp, until: Timestamp, intensity: Intensity) -> bool {
+    (1..=intensity.within_ms).contains(&until.ms_since(now))
+}
+
 async fn open(
     server: &Server,
     use_legacy_handshake: bool,
@@ -302,6 +307,27 @@ mod tests {
             tools: Vec::new(),
             contracts: Vec::new(),
             skills: false,
+        }
+    }
+
+    #[test]
+    fn a_clock_that_was_set_back_ends_a_suspension() {
+        let intensity = Intensity {
+            within_ms: 60_000,
+            ..Intensity::default()
+        };
+        let until = Timestamp(100_000);
+        for (now, expected) in [
+            (40_000, true),
+            (99_999, true),
+            (100_000, false),
+            (39_999, false),
+        ] {
+            assert_eq!(
+                is_suspended(Timestamp(now), until, intensity),
+                expected,
+                "{now}"
+            );
         }
     }
 
