@@ -7,7 +7,7 @@ use ractor::ActorRef;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use unisono_context::tokens::Count;
-use unisono_context::{Digest, Encoding, MessageId, Snapshot, Timestamp, Tokens};
+use unisono_context::{Digest, Encoding, MessageId, RunId, Snapshot, Timestamp, Tokens};
 use unisono_session::assignment::{HookJob, RunAssignment};
 use unisono_session::machine::{AttemptEnd, Counted};
 use unisono_session::measure::MeasureRequest;
@@ -45,10 +45,17 @@ pub(super) fn carry_out(args: &Args, live: &mut Live, myself: &ActorRef<Msg>, ef
                 call.withdraw();
             }
         }
-        // Dropping the guard cancels the attempt.
-        Effect::CancelRun(run) => drop(live.runs.remove(&run)),
+        Effect::CancelRun(run) => cancel_run(live, run),
         Effect::CancelCompaction(turn) => drop(live.compactions.remove(&turn)),
         Effect::Wake(at) => wake(live, myself, at),
+    }
+}
+
+/// Cancels an attempt. It may wait in the queue of its agent, and needs no permit there any more.
+fn cancel_run(live: &mut Live, run: RunId) {
+    if let Some((guard, permits)) = live.runs.remove(&run) {
+        drop(guard);
+        permits.yield_permits();
     }
 }
 
@@ -152,7 +159,9 @@ fn dispatch(args: &Args, live: &mut Live, myself: &ActorRef<Msg>, mut assignment
         return reply.send(AttemptEnd::failed(RunCause::SnapshotMismatch, reason));
     };
     let cancelled = CancellationToken::new();
-    live.runs.insert(run, cancelled.clone().drop_guard());
+    let turn_permits = RunPermits::default();
+    let guard = cancelled.clone().drop_guard();
+    live.runs.insert(run, (guard, turn_permits.clone()));
     let port = ActorPort::new(args, myself);
     let definition = assignment.definition.clone();
     let concurrency_limits = live
@@ -163,7 +172,7 @@ fn dispatch(args: &Args, live: &mut Live, myself: &ActorRef<Msg>, mut assignment
         prefix,
         port: Port::new(port),
         cancelled,
-        turn_permits: RunPermits::default(),
+        turn_permits,
     };
     let pool = args.env.pools.get(&definition);
     if let Some(pool) = pool.filter(|_| concurrency_limits.is_empty()) {
@@ -176,6 +185,9 @@ fn dispatch(args: &Args, live: &mut Live, myself: &ActorRef<Msg>, mut assignment
             .turn_permits
             .begin(&concurrency_limits, attempt.assignment.session);
         attempt.cancelled.run_until_cancelled(entered).await;
+        if attempt.cancelled.is_cancelled() {
+            attempt.turn_permits.yield_permits();
+        }
         match supervision::pool_of(&supervisor, &definition).await {
             Ok(pool) => pool.dispatch(attempt, reply),
             Err(error) => reply.send(AttemptEnd::failed(RunCause::Panic, error.to_string())),
@@ -187,7 +199,7 @@ fn dispatch(args: &Args, live: &mut Live, myself: &ActorRef<Msg>, mut assignment
 pub(super) fn drop_ended(live: &mut Live, input: &Input) {
     match input {
         Input::RunEnded { run, .. } => {
-            if let Some(guard) = live.runs.remove(run) {
+            if let Some((guard, _)) = live.runs.remove(run) {
                 guard.disarm();
             }
         }

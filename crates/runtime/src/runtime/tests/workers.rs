@@ -4,6 +4,7 @@ use unisono_context::AgentId;
 use unisono_session::machine::DelegateCall;
 
 use super::*;
+use crate::LiveRuns;
 
 /// Its first attempt leaves work behind that continues later and yields the permit of the attempt.
 /// Later attempts are those of a gated agent.
@@ -101,5 +102,45 @@ async fn a_worker_that_panicked_gets_no_further_attempt() {
         answered(&handle, turn(&gated(), 0)).await;
         assert_eq!(agent.0.load(Ordering::SeqCst), attempts);
     }
+    runtime.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cancelled_run_in_a_queue_keeps_no_place_of_its_session() {
+    let agent = Gated::new();
+    let options = Options {
+        live_runs: LiveRuns {
+            session: Some(1),
+            ..LiveRuns::default()
+        },
+        ..Options::default()
+    };
+    let load = options.load.clone();
+    let runtime = start(&agent, options).await;
+    let with_places = |max_concurrent| {
+        Arc::new(Definition {
+            max_concurrent,
+            ..(*gated()).clone()
+        })
+    };
+    let narrow = with_places(1);
+    let busy = runtime.create(conversation(4)).await.unwrap();
+    let first = turn(&narrow, 0);
+    busy.accept(first.clone()).await.unwrap();
+    agent.is_started().await;
+
+    let handle = runtime.create(conversation(4)).await.unwrap();
+    let queued = turn(&narrow, 0);
+    handle.accept(queued.clone()).await.unwrap();
+    let waits = || load.attempts.waiting() >= 1;
+    fixture::until("it waits for the place of the first", waits).await;
+    handle.cancel(queued.id).await.unwrap();
+    // Another agent has a free place.
+    let next = turn(&with_places(2), 0);
+    handle.accept(next.clone()).await.unwrap();
+    agent.is_started().await;
+    agent.release();
+    assert_eq!(ended(&busy, first.id).await, Outcome::Answered);
+    assert_eq!(ended(&handle, next.id).await, Outcome::Answered);
     runtime.shutdown().await;
 }
