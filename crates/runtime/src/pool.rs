@@ -70,8 +70,7 @@ impl State {
     async fn on_dispatch(&mut self, myself: &ActorRef<Msg>, job: Job) {
         let session = job.attempt.assignment.session;
         let offered = self.fair_queue.offer(session, QueueEntry::Attempt(job));
-        self.gauge
-            .set(&self.fair_queue, self.env.options.pool_queue);
+        self.update_gauge();
         match offered {
             Admission::Start(entrant) => self.start(myself, entrant).await,
             // Only attempts are rejected.
@@ -102,7 +101,7 @@ impl State {
                 QueueEntry::Returning { ticket, reply } => self.give_back(ticket, reply),
             };
             if !started {
-                next = self.fair_queue.done();
+                next = self.pass_on();
             }
         }
     }
@@ -170,7 +169,7 @@ impl State {
         let times = self.yields.entry(ticket).or_default();
         *times += 1;
         if *times == 1
-            && let Some(next) = self.fair_queue.done()
+            && let Some(next) = self.pass_on()
         {
             self.start(myself, next).await;
         }
@@ -237,9 +236,19 @@ impl State {
         if self.yields.remove(&ticket).is_some() {
             return;
         }
-        if let Some(next) = self.fair_queue.done() {
+        if let Some(next) = self.pass_on() {
             self.start(myself, next).await;
         }
+    }
+
+    /// Passes on a permit: returns the entry that gets it.
+    fn pass_on(&mut self) -> Option<QueueEntry> {
+        let next = self.fair_queue.done();
+        self.update_gauge();
+        next
+    }
+
+    fn update_gauge(&self) {
         self.gauge
             .set(&self.fair_queue, self.env.options.pool_queue);
     }

@@ -144,3 +144,65 @@ async fn a_cancelled_run_in_a_queue_keeps_no_place_of_its_session() {
     assert_eq!(ended(&handle, next.id).await, Outcome::Answered);
     runtime.shutdown().await;
 }
+
+/// Its first attempt yields its permit once it may. All attempts are those of a gated agent.
+#[derive(Clone)]
+struct Yielding {
+    gated: Gated,
+    attempts: Arc<AtomicU32>,
+    may_yield: Arc<Semaphore>,
+}
+
+impl Agent for Yielding {
+    async fn run(&self, task: Task, ctx: Ctx) -> Result<Answer, Failure> {
+        if self.attempts.fetch_add(1, Ordering::SeqCst) == 0 {
+            self.gated.starts.add_permits(1);
+            self.may_yield.acquire().await.unwrap().forget();
+            let call = DelegateCall {
+                call_id: "refused".into(),
+                agent: AgentId::new("nobody"),
+                task: "refused".into(),
+            };
+            ctx.delegate_round(1, vec![call]).await?;
+        }
+        self.gated.run(task, ctx).await
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_queue_whose_attempt_got_a_yielded_permit_is_not_full() {
+    let agent = Yielding {
+        gated: Gated::new(),
+        attempts: Arc::default(),
+        may_yield: Arc::new(Semaphore::new(0)),
+    };
+    let options = Options {
+        pool_queue: 1,
+        ..Options::default()
+    };
+    let runtime = start(&agent, options).await;
+    let alone = Arc::new(Definition {
+        max_concurrent: 1,
+        ..(*gated()).clone()
+    });
+    let mut turns = Vec::new();
+    for _ in 0..2 {
+        let handle = runtime.create(conversation(4)).await.unwrap();
+        let turn = turn(&alone, 0);
+        handle.accept(turn.clone()).await.unwrap();
+        if turns.is_empty() {
+            agent.gated.is_started().await;
+        }
+        turns.push((handle, turn.id));
+    }
+    let pool = runtime.env.pools.get(&alone).unwrap();
+    fixture::until("it is full", || pool.gauge.full_for().is_some()).await;
+    agent.may_yield.add_permits(1);
+    agent.gated.is_started().await;
+    assert_eq!(pool.gauge.full_for(), None);
+    agent.gated.release();
+    for (handle, turn) in turns {
+        assert_eq!(ended(&handle, turn).await, Outcome::Answered);
+    }
+    runtime.shutdown().await;
+}
