@@ -265,7 +265,7 @@ impl Actor for Pool {
             args.env.options.pool_queue,
             GaugePart::new(&args.env.options.load.attempts),
         );
-        Ok(State {
+        let state = State {
             env: args.env,
             fair_queue,
             running: HashMap::new(),
@@ -274,7 +274,10 @@ impl Actor for Pool {
             places: args.places.max(1),
             gauge: args.gauge,
             yields: HashMap::new(),
-        })
+        };
+        // It may have the level of a pool that was lost.
+        state.update_gauge();
+        Ok(state)
     }
 
     async fn handle(&self, myself: ActorRef<Msg>, message: Msg, state: &mut State) -> ActorResult {

@@ -206,3 +206,30 @@ async fn a_queue_whose_attempt_got_a_yielded_permit_is_not_full() {
     }
     runtime.shutdown().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_queue_of_a_restarted_pool_is_not_full() {
+    let agent = Gated::new();
+    let options = Options {
+        pool_queue: 1,
+        ..Options::default()
+    };
+    let runtime = start(&agent, options).await;
+    let alone = Arc::new(Definition {
+        retries: 0,
+        max_concurrent: 1,
+        ..(*gated()).clone()
+    });
+    for n in 0..2 {
+        let handle = runtime.create(conversation(4)).await.unwrap();
+        handle.accept(turn(&alone, 0)).await.unwrap();
+        if n == 0 {
+            agent.is_started().await;
+        }
+    }
+    let pool = runtime.env.pools.get(&alone).unwrap();
+    fixture::until("it is full", || pool.gauge.full_for().is_some()).await;
+    kill::<pool_port::Msg>(&runtime);
+    fixture::until("nobody waits", || pool.gauge.full_for().is_none()).await;
+    runtime.shutdown().await;
+}
