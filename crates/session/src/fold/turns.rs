@@ -220,17 +220,15 @@ impl State {
         Ok(())
     }
 
-    /// Adds a step to a run. A call of `compact` by a lead requests a compaction.
+    /// Adds a step to a run. A call of `compact` that a lead made requests a compaction.
     pub(super) fn stepped(&mut self, id: RunId, step: &Arc<run::Step>) -> Result<(), Error> {
         let run = self.run_mut(id)?;
+        let asks = run.role == RunRole::Lead && has_called_compact(&run.steps, step);
         run.steps.push(step.clone());
-        let (turn, role) = (run.turn, run.role);
-        let (run::Step::Model(reply), Some(turn)) = (&**step, self.turns.get(&turn)) else {
-            return Ok(());
-        };
-        let may = tool::allows(&turn.team.lead.tools, tool::COMPACT);
-        let asks = reply.calls.iter().any(|call| *call.name == *tool::COMPACT);
-        if may && asks && role == RunRole::Lead {
+        let turn = run.turn;
+        if let Some(turn) = self.turns.get(&turn).filter(|_| asks)
+            && tool::allows(&turn.team.lead.tools, tool::COMPACT)
+        {
             self.requested_compactions
                 .insert(turn.accepted.branch.clone());
         }
@@ -433,4 +431,17 @@ impl State {
         let run = self.runs.get_mut(&id).filter(|run| run.is_open());
         run.ok_or(Error::UnknownRun(id))
     }
+}
+
+/// Whether a step has the result of a call of `compact` in the last reply before it. A call that was
+/// not made has an error as its result.
+fn has_called_compact(before: &[Arc<run::Step>], step: &run::Step) -> bool {
+    let run::Step::Tools(results) = step else {
+        return false;
+    };
+    let reply = before.iter().rev().find_map(|step| step.reply());
+    let calls = reply.into_iter().flat_map(|reply| &reply.calls);
+    calls
+        .zip(results)
+        .any(|(call, result)| *call.name == *tool::COMPACT && !result.is_error)
 }

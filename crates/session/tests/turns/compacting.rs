@@ -8,7 +8,7 @@ use unisono_context::{Encoding, Tokens};
 use unisono_session::agent::{ContextMode, Definition, OnFailure};
 use unisono_session::event::{Outcome, RunRole, SummaryOptions, Work};
 use unisono_session::machine::{NewTurn, StepResult};
-use unisono_session::run::{Ending, Reply, RunCause, Step, ToolCall};
+use unisono_session::run::{Ending, Reply, RunCause, Step, ToolCall, ToolResult};
 use unisono_session::{Effect, Fact, Input};
 
 use crate::rounds::*;
@@ -346,7 +346,8 @@ fn turn_that_calls(shell: &mut Shell, n: u64, tools: &[&str], asks: bool) -> usi
             };
             let is_lead = run.role == RunRole::Lead;
             if asks || !is_lead {
-                for step in [Step::Model(reply), Step::Tools(Vec::new())] {
+                let result = ToolResult::new("c", "asked", false);
+                for step in [Step::Model(reply), Step::Tools(vec![result])] {
                     shell.step(&run, step);
                 }
             }
@@ -373,6 +374,30 @@ fn a_requested_cut_reaches_all_large_messages() {
     assert!(matches!(outcome, Outcome::Compacted { .. }), "{outcome}");
     let cuts = shell.facts("compaction_planned").len();
     assert_eq!(cuts as u64, messages, "one step each");
+}
+
+#[test]
+fn a_call_of_compact_that_was_not_made_requests_nothing() {
+    let mut shell = Shell::with(20);
+    for n in 0..2 {
+        let lead = Definition {
+            tools: vec!["compact".into()],
+            ..agent("lead")
+        };
+        shell.accept(compacting(n, team(lead, []), 100_000));
+        let run = shell.dispatched().remove(0);
+        if n == 0 {
+            let reply = Reply {
+                calls: vec![ToolCall::new("c", "compact", "{}")],
+                ..Reply::default()
+            };
+            let result = ToolResult::new("c", "[not made]", true);
+            shell.step(&run, Step::Model(reply));
+            shell.step(&run, Step::Tools(vec![result]));
+        }
+        shell.finish(&run, "done");
+    }
+    assert!(shell.facts("compaction_planned").is_empty());
 }
 
 #[test]
