@@ -58,7 +58,7 @@ pub struct State {
     pub(crate) checkpoints: Arc<Checkpoints>,
     pub(crate) alterations: Arc<Alterations>,
     pub(crate) topics: Arc<Topics>,
-    /// The phrases that end a topic.
+    /// The phrases that end a topic, for turns that are accepted from now on.
     pub(crate) phrases: Arc<[Arc<str>]>,
     /// The rules about tools for turns that are accepted from now on.
     pub(crate) tool_rules: Arc<ToolRules>,

@@ -59,6 +59,8 @@ pub struct Turn {
     pub team: Team,
     /// The project's instructions at its acceptance.
     pub instructions: Arc<str>,
+    /// The phrases that end a topic, at its acceptance.
+    pub phrases: Arc<[Arc<str>]>,
     /// System text and tools at its start.
     pub preamble: Preamble,
     /// The time of its start.

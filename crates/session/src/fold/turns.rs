@@ -35,6 +35,7 @@ impl State {
         let turn = Turn {
             team,
             instructions: self.instructions.clone(),
+            phrases: self.phrases.clone(),
             preamble: Preamble::new("", Vec::new()),
             started_at: at,
             counts_from: at,

@@ -236,7 +236,7 @@ fn tidied(
 
 /// The topic ends; none if they are decided, or the policy does not use topics.
 fn topics(state: &State, turn: &Turn, view: &View<'_>, budgets: &Budgets) -> Option<Vec<TopicEnd>> {
-    state.undecided_topics(view, &turn.accepted.policy, budgets, &state.phrases)
+    state.undecided_topics(view, &turn.accepted.policy, budgets, &turn.phrases)
 }
 
 fn view<'s>(state: &'s State, turn: &Turn, pending: bool) -> Option<View<'s>> {

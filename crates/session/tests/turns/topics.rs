@@ -86,6 +86,27 @@ fn a_topic_ends_by_the_strongest_reason() {
 }
 
 #[test]
+fn a_queued_turn_has_the_phrases_of_its_acceptance() {
+    let mut shell = Shell::with(0);
+    let turns = [
+        ("hello", "new topic"),
+        ("new topic: tea", "new topic"),
+        ("and now?", "next item"),
+    ];
+    for (n, (text, phrase)) in (0..).zip(turns) {
+        shell.accept(NewTurn {
+            phrases: vec![phrase.into()],
+            ..tiered(n, text, Timestamp(1_000), QUIET)
+        });
+    }
+    for _ in turns {
+        let assignment = shell.dispatched().remove(0);
+        shell.finish(&assignment, "well");
+    }
+    assert_eq!(topics(&shell, "main")[0].2, Some(EndedBy::Phrase));
+}
+
+#[test]
 fn silence_is_more_than_thirty_minutes() {
     for (ms, ended) in [
         (30 * MINUTE_MS, false),
