@@ -6,7 +6,7 @@ use jiff::ToSpan;
 use jiff::civil::Weekday::{self, Friday, Monday, Saturday, Sunday, Thursday, Tuesday, Wednesday};
 
 use super::cues::Phrases;
-use super::days::{day_name, has_word};
+use super::days::{day_name, has_word, is_date_word};
 use super::telegraphic::quotation_after;
 use crate::date::Date;
 
@@ -164,7 +164,7 @@ pub(super) fn resolved(text: &str, date: Date) -> Option<String> {
         let (before, follows) = (&text[..range.start], &text[range.end..]);
         let phrase = &text[range.clone()];
         if is_part_of_another(before, phrase, follows)
-            || is_part_of_chinese(before, phrase)
+            || is_part_of_chinese(before, phrase, follows)
             || distance.is_ambiguous(date)
         {
             continue;
@@ -192,16 +192,17 @@ const GREETED: &str = "alle allerseits beisammen euch ihr liebe lieber miteinand
 /// The beginnings of a text that change the day before it: `two days ago yesterday`, `tomorrow week`.
 const MORE_DISTANCE: [&str; 4] = [" yesterday", " tomorrow", " last ", " week"];
 
-/// Words before `morgen` that make it a time of day.
-const BEFORE_MORNING: &str = "am gestern guten heute jeden seit";
+/// Words before `morgen` that make it a time of day, besides weekdays.
+const BEFORE_MORNING: &str =
+    "am diesen frühen ganzen gestern guten heute jeden nächsten schönen seit späten";
 
 /// The beginnings of a text that make the weekday before it one of an event: `of June`,
 /// `before Easter`.
 const OF_AN_EVENT: [&str; 6] = [" before ", " of ", " vor ", " im ", " des ", " der "];
 
-/// Whether a phrase is part of one that means another day, such as `twenty-two days ago`, `a week
-/// from tomorrow`, `the last Friday of June`, `the last Tuesday before Easter` and `am Morgen`, or is
-/// resolved already.
+/// Whether a phrase is part of one that means another day, such as `twenty-two days ago`, `2.5 days
+/// ago`, `a week from tomorrow`, `the last Friday of June`, `the last Tuesday before Easter` and `am
+/// Morgen`, or is resolved already.
 fn is_part_of_another(before: &str, phrase: &str, follows: &str) -> bool {
     let last = before.trim_end().rsplit(|c: char| !c.is_alphanumeric());
     let last = last.into_iter().next().unwrap_or_default().to_lowercase();
@@ -213,11 +214,15 @@ fn is_part_of_another(before: &str, phrase: &str, follows: &str) -> bool {
         && (last == "the" || OF_AN_EVENT.iter().any(|of| follows.starts_with(of)));
     let is_morning = match phrase {
         "Morgen" => !is_tomorrow(follows),
-        "morgen" => is_one_of(BEFORE_MORNING),
+        "morgen" => {
+            let is_greeting = before.trim().is_empty() && has_word(GREETED, next_word(follows));
+            is_greeting || is_one_of(BEFORE_MORNING) || is_date_word(&last)
+        }
         _ => false,
     };
     let is_counted_on = MORE_DISTANCE.iter().any(|more| follows.starts_with(more));
     before.ends_with(['-', '–', '/'])
+        || is_fraction(before, phrase)
         || is_title(before, phrase)
         // It may be of another day.
         || quotation_after(None, before).is_some()
@@ -230,26 +235,53 @@ fn is_part_of_another(before: &str, phrase: &str, follows: &str) -> bool {
         || follows.starts_with(" of ")
 }
 
-/// Chinese numerals before a smaller number, and what ends with a sign of 前天 and 后天: 以前天天, 目前天气.
-const CHINESE_NUMERALS: &str = "十百千几数零〇一二两三四五六七八九";
+/// Chinese numerals before a smaller number with the sign of ordinal numbers, and what ends with a sign of
+/// 前天 and 后天: 以前天天, 目前天气.
+const CHINESE_NUMERALS: &str = "十百千几数零〇一二两三四五六七八九第";
 const BEFORE_CHINESE_DAYS: &str = "以之从目当先此事生跟面提眼空年月日天周期最今往随午饭课会战";
+/// Signs of weekdays, and signs after them with which they make other words: 下周一起, 上周五次, 下周日程.
+const AFTER_CHINESE_WEEKDAYS: [(&str, &str); 4] = [
+    ("一", "直起共定样樣般些切线線"),
+    ("一二三四五六", "个個次人位场場件条條十百千天"),
+    ("日", "本程常报報志誌期语語均"),
+    ("天", "气氣天数數"),
+];
 
 /// Whether a Chinese phrase is part of other words: `十三天前` has `三天前`.
-fn is_part_of_chinese(before: &str, phrase: &str) -> bool {
+fn is_part_of_chinese(before: &str, phrase: &str, follows: &str) -> bool {
     let ends_with = |signs: &str| before.ends_with(|c: char| signs.contains(c));
     let is_counted = phrase.ends_with('前') && ends_with(CHINESE_NUMERALS);
-    is_counted || phrase.starts_with(['前', '后', '後']) && ends_with(BEFORE_CHINESE_DAYS)
+    let is_week = || {
+        phrase.starts_with(['上', '下', '这', '這', '本'])
+            && AFTER_CHINESE_WEEKDAYS.iter().any(|(days, after)| {
+                phrase.ends_with(|c: char| days.contains(c))
+                    && follows.starts_with(|c: char| after.contains(c))
+            })
+    };
+    is_counted
+        || is_week()
+        || phrase.starts_with(['前', '后', '後']) && ends_with(BEFORE_CHINESE_DAYS)
+}
+
+/// Whether a number in digits is the fraction of another one: `2.5 days ago` has `5 days ago`.
+fn is_fraction(before: &str, phrase: &str) -> bool {
+    let whole = before.strip_suffix(['.', ',']);
+    phrase.starts_with(|c: char| c.is_ascii_digit())
+        && whole.is_some_and(|whole| whole.ends_with(|c: char| c.is_ascii_digit()))
 }
 
 /// Whether `Morgen` at the beginning of a sentence is the next day and no greeting: another word of the
 /// sentence follows, in lower case as its verb has, or a number.
 fn is_tomorrow(follows: &str) -> bool {
-    let Some(rest) = follows.strip_prefix(' ') else {
-        return false;
-    };
-    let next = rest.split(|c: char| !c.is_alphanumeric()).next();
-    let next = next.unwrap_or_default();
+    let next = next_word(follows);
     next.starts_with(|c: char| c.is_lowercase() || c.is_ascii_digit()) && !has_word(GREETED, next)
+}
+
+/// The word after a space; empty if there is none.
+fn next_word(follows: &str) -> &str {
+    let rest = follows.strip_prefix(' ').unwrap_or_default();
+    let next = rest.split(|c: char| !c.is_alphanumeric()).next();
+    next.unwrap_or_default()
 }
 
 /// Whether a phrase with a capital letter stands within a sentence, as titles do.
@@ -317,8 +349,10 @@ mod tests {
             ("三天前", "三天前 (7 May 2023)"),
             ("12天前", "12天前 (28 April 2023)"),
             ("下个月", "下个月 (June 2023)"),
+            ("下周一下午开会", "下周一 (15 May 2023)下午开会"),
         ];
-        let others = "以前天天吃|目前天气很好|十三天前|他说「明天来」|明天 (11 May 2023)|今天";
+        let others = "以前天天吃|目前天气很好|十三天前|他说「明天来」|明天 (11 May 2023)|今天|\
+            下周一起吃饭|这周一直下雨|上周五次会议|下周日程已定|上周天气很好|第三天前提交|2.5天前";
         check(wednesday, rows, others);
     }
 
@@ -353,7 +387,8 @@ mod tests {
             heute morgen, jeden morgen|Guten Morgen! Am Morgen|am letzten Freitag im Juni|\
             vor zweiundzwanzig Tagen|The song is Yesterday by the Beatles|\
             She wrote \"come tomorrow\"|Er schrieb „bis morgen“|Er schrieb »bis morgen«|\
-            Run `git log yesterday`";
+            Run `git log yesterday`|The backup ran 2.5 days ago|Er kommt Freitag morgen|\
+            am nächsten morgen|morgen zusammen, wie war es?";
         check(monday, rows, others);
     }
 }
