@@ -21,6 +21,8 @@ const CHANGED_SUBJECT_PERCENT: usize = 60;
 const SUBJECT_WORDS_MIN: usize = 3;
 /// Shorter words are mostly grammar.
 const WORD_CHARS_MIN: usize = 4;
+/// More words before a colon are not the name of a speaker.
+const NAME_WORDS_MAX: usize = 3;
 /// Words with which a statement replaces an earlier one.
 const CHANGES: [&str; 13] = [
     "actually",
@@ -56,9 +58,9 @@ impl fmt::Display for KeyFact {
 
 impl KeyFact {
     /// The facts of a new checkpoint: the earlier and the new ones, by position. Of two facts with
-    /// the same statement, or with different values for one subject, the newer stays; a fact that
-    /// is part of a newer one is dropped. If they are too many, or have more tokens by `count` than
-    /// [`FACT_TOKENS_MAX`], the newest stay.
+    /// the same statement, or with different values for one subject, the newer stays, unless two
+    /// people said them; a fact that is part of a newer one is dropped. If they are too many, or have
+    /// more tokens by `count` than [`FACT_TOKENS_MAX`], the newest stay.
     pub fn carried(
         old: &[KeyFact],
         new: &[KeyFact],
@@ -101,6 +103,8 @@ impl KeyFact {
 /// A fact in a form for comparison.
 struct Statement {
     ordinal: Ordinal,
+    /// Hashes of the words of its speaker's name, `Marta: We meet on Friday.`; empty if it has none.
+    speaker: Vec<u64>,
     /// Lower case, single spaces, no full stop, framed by spaces, so that only whole words are
     /// found in a longer one.
     plain: String,
@@ -139,6 +143,7 @@ impl Statement {
         }
         Statement {
             ordinal: fact.ordinal,
+            speaker: speaker(&lower),
             plain,
             subject,
             values,
@@ -154,8 +159,8 @@ impl Statement {
         if may_contain && self.plain.contains(&old.plain) {
             return true;
         }
-        // Statements of one message complete each other.
-        if self.ordinal == old.ordinal {
+        // Statements of one message complete each other, and `I` is another person in each mouth.
+        if self.ordinal == old.ordinal || self.is_of_another(old) {
             return false;
         }
         if shared < SUBJECT_WORDS_MIN {
@@ -173,6 +178,25 @@ impl Statement {
         let both_say_how_much = !self.values.is_empty() && !old.values.is_empty();
         both_say_how_much && at_least(needed, self.subject.len().min(old.subject.len()))
     }
+
+    /// Whether another person said the old statement.
+    fn is_of_another(&self, old: &Statement) -> bool {
+        let names = [&self.speaker, &old.speaker];
+        names.iter().all(|name| !name.is_empty())
+            && !self.speaker.iter().any(|word| old.speaker.contains(word))
+    }
+}
+
+/// Hashes of the words before the first colon of a text in small letters, if they may be a name.
+fn speaker(lower: &str) -> Vec<u64> {
+    let head = lower.split_once(": ").map_or("", |(head, _)| head);
+    let words = head.split_whitespace();
+    let words = words.map(|word| word.trim_matches(|c: char| !c.is_alphanumeric()));
+    let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
+    if words.len() > NAME_WORDS_MAX || words.iter().any(|word| CHANGES.contains(word)) {
+        return Vec::new();
+    }
+    words.into_iter().map(hash).collect()
 }
 
 /// A text without the day of its message before it, `[4 March 2024] We meet on Friday.`: the same fact
@@ -265,6 +289,20 @@ mod tests {
         ];
         let places: Vec<u32> = carried(&old, &new).iter().map(|f| f.1).collect();
         assert_eq!(places, [4, 9, 10, 11]);
+    }
+
+    #[test]
+    fn what_one_person_says_replaces_nothing_of_another() {
+        let old = [
+            fact("Ana: I must never eat peanuts or cashews.", 1),
+            fact("Ben Ott: The train must leave Ghent before 9:30.", 2),
+        ];
+        let new = [
+            fact("Ben: I must never eat peanuts or cashews.", 7),
+            fact("Ben Ott: The train must leave Ghent before 11:15.", 8),
+        ];
+        let places: Vec<u32> = carried(&old, &new).iter().map(|f| f.1).collect();
+        assert_eq!(places, [1, 7, 8]);
     }
 
     #[test]
