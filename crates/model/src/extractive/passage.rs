@@ -156,7 +156,7 @@ fn flatten_part(part: &Part) -> (PassageKind, Cow<'_, str>) {
 }
 
 /// Whether a result says that its call failed, as results of formats without a flag do: it begins with
-/// `Error: …` or `Error 404`, or is a short text with `403 Forbidden`.
+/// `Error: …`, `Error 404` or an object `error (code: 404, …)`, or is a short text with `403 Forbidden`.
 fn reports_failure(text: &str) -> bool {
     let text = text.trim_start();
     if text.len() <= REFUSAL_BYTES && text.to_lowercase().contains(REFUSAL) {
@@ -168,7 +168,11 @@ fn reports_failure(text: &str) -> bool {
     };
     let Some(value) = rest.strip_prefix(':') else {
         let code = rest.strip_prefix(' ').unwrap_or_default();
-        return rest.trim().is_empty() || code.starts_with(|c: char| c.is_ascii_digit());
+        let object = code.strip_prefix('(').unwrap_or_default();
+        let object = object.split(')').next().unwrap_or_default();
+        return rest.trim().is_empty()
+            || code.starts_with(|c: char| c.is_ascii_digit())
+            || object.contains(": ");
     };
     // A record may have an empty member for errors: `error: none, status: ok`.
     let value = value.trim_start();
@@ -202,6 +206,7 @@ mod tests {
             "Error 404",
             "Error",
             r#"{"error":"no such order","order":"W-17"}"#,
+            r#"{"error":{"code":404,"message":"no such order"}}"#,
             "HTTP/1.1 403 Forbidden",
         ] {
             assert!(is_failure(failed, false), "{failed}");
@@ -209,6 +214,8 @@ mod tests {
         for done in [
             "Errors: 0",
             "Error handling is described below.",
+            "Error (s) are described below.",
+            r#"{"error":{},"order":"W-17"}"#,
             r#"{"error":null,"order":"W-17"}"#,
             r#"{"error":"","order":"W-17"}"#,
             "No error: all is well",
