@@ -3,7 +3,7 @@
 use std::fmt;
 
 use serde::de::value::SeqAccessDeserializer;
-use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 /// Objects and arrays that fit in this many bytes stay on one line.
 const INLINE_BYTES: usize = 200;
@@ -15,15 +15,48 @@ const SHORT_BYTES: usize = 80;
 const NAMING: [&str; 7] = ["id", "name", "number", "key", "code", "title", "path"];
 /// The maximum length of a name.
 const NAME_BYTES: usize = 48;
+/// A number with more digits may have another value as a floating-point number.
+const EXACT_DIGITS: usize = 15;
 
 /// The `key: value` lines of a JSON text; `None` if it is not JSON.
 pub(super) fn lines(text: &str) -> Option<String> {
     // serde_json bounds the nesting, and with it the recursion below.
-    let value: Json = serde_json::from_str(text).ok()?;
+    let value: Json = match has_long_number(text) {
+        true => {
+            serde_json::from_str::<IgnoredAny>(text).ok()?;
+            serde_json::from_str(&with_numbers_as_texts(text)).ok()?
+        }
+        false => serde_json::from_str(text).ok()?,
+    };
     let mut out = String::new();
     value.write_lines("", &mut out);
     out.truncate(out.trim_end().len());
     Some(out)
+}
+
+fn has_long_number(text: &str) -> bool {
+    let is_part = |byte: &u8| byte.is_ascii_digit() || *byte == b'.';
+    let mut numbers = text.as_bytes().split(|byte| !is_part(byte));
+    numbers.any(|number| number.len() > EXACT_DIGITS)
+}
+
+/// A JSON text with quotation marks around its numbers, so that all their digits stay.
+fn with_numbers_as_texts(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let (mut in_string, mut is_escaped, mut in_number) = (false, false, false);
+    for c in text.chars() {
+        let is_sign = matches!(c, '-' | '+' | '.');
+        let is_exponent = in_number && matches!(c, 'e' | 'E');
+        let is_number = !in_string && (c.is_ascii_digit() || is_sign || is_exponent);
+        if is_number != in_number {
+            out.push('"');
+            in_number = is_number;
+        }
+        in_string ^= c == '"' && !is_escaped;
+        is_escaped = in_string && c == '\\' && !is_escaped;
+        out.push(c);
+    }
+    out
 }
 
 /// Writes a line of a record, unless it is empty.
@@ -169,5 +202,33 @@ impl<'de> Visitor<'de> for JsonVisitor {
             members.push(member);
         }
         Ok(Json::Object(members))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_numbers_keep_their_digits() {
+        let rows = [
+            (
+                r#"{"wei":1234567890123456789012,"part":-0.12345678901234567e-3,"at":["\"7\" \\",8]}"#,
+                r#"wei: 1234567890123456789012, part: -0.12345678901234567e-3, at: "7" \, 8"#,
+            ),
+            (
+                r#"{"id":18446744073709551616,"ok":true,"rest":null}"#,
+                "id: 18446744073709551616, ok: true, rest: none",
+            ),
+            (
+                r#"{"id":"110248495921238986420","total":12}"#,
+                "id: 110248495921238986420, total: 12",
+            ),
+        ];
+        for (text, expected) in rows {
+            assert_eq!(lines(text).as_deref(), Some(expected));
+        }
+        assert_eq!(lines("[1234567890123456789012 is long]"), None);
+        assert_eq!(lines("[1234-56789012345678.1]"), None);
     }
 }
