@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use unisono_context::checkpoint::KeyFact;
 use unisono_context::{Ordinal, Role, Timestamp, attachment};
 
-use super::days::{DAYS, Days, parse_short};
+use super::days::{DAYS, Days, has_word, parse_short};
 use super::facts::without_day;
 use super::outcomes::is_outcome_line;
 use super::paragraph;
@@ -17,6 +17,10 @@ use crate::date::midnight;
 
 /// Maximum bytes of a speaker's name; sixty-four characters of any script.
 const MAX_NAME_BYTES: usize = 256;
+/// Words before the number of something else than a message, as in a model's summary: `PR #42 is merged`.
+const BEFORE_OTHER_NUMBERS: &str = "added bug case closed closes created fix fixed fixes invoice issue \
+    issues item merged mr opened option order page pr prs question resolved resolves reverted room see \
+    step table task ticket tickets updated";
 /// The beginning of a summary's block in a context.
 const MARKING: &str = "[summary of ";
 
@@ -125,7 +129,8 @@ fn of_speaker<'a>(
 fn numbered(item: &str) -> Option<(&str, &str)> {
     let (name, rest) = item.split_once(' ')?;
     ordinal(rest.split(' ').next()?)?;
-    is_name(name).then_some((name, rest))
+    let is_speaker = is_name(name) && !has_word(BEFORE_OTHER_NUMBERS, &name.to_lowercase());
+    is_speaker.then_some((name, rest))
 }
 
 /// Parses `user: the quote`.
@@ -297,6 +302,21 @@ mod tests {
         add(&mut pool, summary, Ordinal(4));
         let kinds: Vec<PassageKind> = pool.units.iter().map(|unit| unit.kind).collect();
         assert_eq!(kinds, [PassageKind::Attachment, PassageKind::Text]);
+    }
+
+    #[test]
+    fn a_word_before_another_number_is_no_speaker() {
+        let summary = "- PR #3 was merged.\n- Fixed #2 by a restart.\n- Ada #4 It is done.";
+        let mut pool = Pool::new();
+        add(&mut pool, summary, Ordinal(9));
+        let read = pool.units.iter();
+        let read = read.map(|unit| (unit.speaker, unit.ordinal.map(|n| n.0), unit.text));
+        let expected = [
+            ("", None, "PR #3 was merged."),
+            ("", None, "Fixed #2 by a restart."),
+            ("Ada", Some(4), "It is done."),
+        ];
+        assert_eq!(read.collect::<Vec<_>>(), expected);
     }
 
     fn words(text: &str) -> Vec<&str> {
