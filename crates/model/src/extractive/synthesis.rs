@@ -10,6 +10,7 @@ use super::answer::UNKNOWN;
 use super::focus::Focus;
 use super::prior::ordinal;
 use super::quote::{GAP, MARKS};
+use super::split::first_words;
 use super::terms::{Term, Vocabulary};
 use super::{Answer, DelegateAnswer, SynthesisInput};
 
@@ -17,6 +18,8 @@ use super::{Answer, DelegateAnswer, SynthesisInput};
 const REPEATED: f32 = 0.8;
 /// The maximum lines of an agent; an answer is no place for a log.
 const MAX_LINES: usize = 200;
+/// The maximum length of the heading; a long task leaves no room for the answers.
+const TITLE_BYTES: usize = 200;
 
 /// The text for an agent whose lines are all repetitions.
 pub(super) const NOTHING_NEW: &str = "nothing beyond the above";
@@ -161,7 +164,10 @@ fn ordinals(line: &str) -> impl Iterator<Item = Ordinal> + '_ {
 
 fn lay_out(input: &SynthesisInput<'_>, items: &[Item<'_>], chosen: &[usize]) -> String {
     let task: Vec<&str> = input.task.split_whitespace().collect();
-    let mut text = format!("# {}\n", task.join(" "));
+    let task = task.join(" ");
+    let title = first_words(&task, TITLE_BYTES);
+    let rest = if title.len() < task.len() { " …" } else { "" };
+    let mut text = format!("# {title}{rest}\n");
     for (agent, result) in input.results.iter().enumerate() {
         let own = chosen.iter().map(|&index| &items[index]);
         let mut own: Vec<&Item<'_>> = own.filter(|item| item.agent == agent).collect();

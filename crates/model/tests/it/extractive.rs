@@ -540,6 +540,24 @@ fn a_synthesis_drops_repetitions_and_names_what_is_missing() {
 }
 
 #[test]
+fn a_long_task_leaves_room_for_the_answers() {
+    let task = "Read these minutes again and again. ".repeat(400);
+    let results = [DelegateAnswer {
+        agent: "facts",
+        text: "- #5 user: “Agreed, drip lines it is.”",
+    }];
+    let answer = synthesise(&SynthesisInput {
+        task: &task,
+        results: &results,
+        cap: Tokens(200),
+        count: &count,
+    });
+    assert_eq!(answer.quotes, [Ordinal(5)], "{}", answer.text);
+    assert!(answer.text.starts_with("# Read these minutes"));
+    assert!(answer.tokens <= Tokens(200));
+}
+
+#[test]
 fn tool_results_become_quotable_lines() {
     let part = Part::ToolResult {
         call_id: "c".into(),
