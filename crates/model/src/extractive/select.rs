@@ -121,7 +121,7 @@ struct State<'p, 'a> {
     from_source: Vec<u16>,
     /// The first message, and the number of messages.
     first: u32,
-    messages: u32,
+    messages: u64,
     /// The tokens of a part of the conversation if all have the same, and those chosen from each.
     share: f32,
     parts: [f32; PARTS],
@@ -156,7 +156,7 @@ impl<'p, 'a> State<'p, 'a> {
             left: vec![1.0; worth.terms.len()],
             from_source: vec![0; pool.sources],
             first,
-            messages: last - first + 1,
+            messages: u64::from(last - first) + 1,
             share: (budget / PARTS as f32).max(1.0),
             parts: [0.0; PARTS],
             demand_room: budget * demanded / f32::max(all, 1.0),
@@ -200,7 +200,7 @@ impl<'p, 'a> State<'p, 'a> {
     /// The part of a message in the conversation; `None` if the message is unknown.
     fn part(&self, ordinal: Option<Ordinal>) -> Option<usize> {
         let before = u64::from(ordinal?.0 - self.first);
-        Some((before * PARTS as u64 / u64::from(self.messages)) as usize)
+        Some((before * PARTS as u64 / self.messages) as usize)
     }
 
     fn rate(&self, unit: usize) -> f32 {
@@ -265,6 +265,15 @@ mod tests {
             from[unit / 10] += 1;
         }
         assert!(from.iter().all(|&units| units > 0), "{from:?}");
+    }
+
+    #[test]
+    fn any_number_may_stand_in_a_summary() {
+        let mut pool = Pool::new();
+        let summary = "- #0 is the colour of the door.\n- #4294967295 is the colour of the roof.";
+        prior::add(&mut pool, summary, Ordinal(20));
+        let worth = score::weigh(&pool, &[], 1.0);
+        assert_eq!(choose(&pool, &worth, weights::SUMMARY, 100.0).len(), 2);
     }
 
     #[test]
