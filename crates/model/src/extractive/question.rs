@@ -7,7 +7,7 @@ mod missing;
 
 use std::collections::{BTreeSet, HashSet};
 
-use expected::Expected;
+use expected::{Expected, asks_for_kind};
 use messages::{Messages, named_years, names_speaker};
 use missing::missing_words;
 
@@ -36,6 +36,10 @@ const GENERAL_WORDS: &str = "summary sum overview status update news new happen 
 /// Verbs of tasks that want a text rather than an answer. They name no subject.
 const WRITING_VERBS: &str = "write draft prepare compose create summarise summarize recap schreib \
     schreibe schreiben entwirf entwerfen verfasse erstelle erstellen fass fasse";
+
+/// Verbs with which a question begins that may have such a verb in it: `Did Ben write the report?`
+const AUXILIARIES: &str =
+    "is are was were did does has had ist sind war waren hat hatte wurde wurden";
 
 /// Words of questions that only an earlier question explains, besides common words and
 /// interrogatives.
@@ -285,9 +289,13 @@ pub(crate) fn is_follow_up(task: &str) -> bool {
     others.next().is_none() && (task.contains('?') || words(task).any(asks))
 }
 
-/// Whether a task asks for a text, such as `Draft a reply to Anna`.
+/// Whether a task asks for a text, such as `Draft a reply to Anna`, but not `Who has the draft?`.
 pub(super) fn is_writing_task(task: &str) -> bool {
-    words(task).any(|word| has_word(WRITING_VERBS, &word))
+    let asks = |first: String| asks_for_kind(&first) || has_word(AUXILIARIES, &first);
+    unit_texts(task).any(|sentence| {
+        !words(sentence).next().is_some_and(asks)
+            && words(sentence).any(|word| has_word(WRITING_VERBS, &word))
+    })
 }
 
 /// The words of a text in lower case.

@@ -121,6 +121,24 @@ fn the_id_of_a_question_decides() {
 }
 
 #[test]
+fn a_question_with_a_writing_verb_is_no_task_to_write() {
+    let talk = [
+        said(1, 0, "Ana", "We decided to paint the hall blue."),
+        said(2, 0, "Ben", "I will bring the ladder on Friday."),
+    ];
+    for task in [
+        "When was the draft of the contract sent?",
+        "Did Zoe write the contract?",
+        "Wer hat den Vertrag verfasst, und wer soll ihn schreiben?",
+    ] {
+        let text = ask(&talk, task);
+        assert!(text.starts_with("No message has"), "{task}: {text}");
+    }
+    let text = ask(&talk, "Write a note to all.");
+    check(&text, &["paint the hall"], &["No message has"]);
+}
+
+#[test]
 fn a_later_correction_stands_beside_what_it_corrects() {
     let talk = [
         said(1, 0, "Ana", "The wedding is on 14 September in Ghent."),
