@@ -3,6 +3,7 @@
 use unisono_context::Role;
 
 use super::cues::Cues;
+use super::days::has_word;
 use super::passage::PassageKind;
 use super::pool::Pool;
 use super::section::is_recent;
@@ -97,11 +98,19 @@ impl Focus {
     }
 }
 
-/// The number of words in a text that begin with `word`.
+/// The endings of a keyword in other forms.
+const ENDINGS: &str = "s es d ed ing ned ning y";
+
+/// The number of forms of a word in a text: `plans` and `planning` of `plan`, but not `planet`.
 fn mentions(text: &str, word: &str) -> usize {
     let starts = |at: usize| !text[..at].ends_with(|c: char| c.is_alphanumeric());
+    let ends = |at: usize| {
+        let rest = text[at + word.len()..].split(|c: char| !c.is_alphanumeric());
+        let ending = rest.into_iter().next().unwrap_or_default();
+        ending.is_empty() || has_word(ENDINGS, ending)
+    };
     text.match_indices(word)
-        .filter(|(at, _)| starts(*at))
+        .filter(|(at, _)| starts(*at) && ends(*at))
         .count()
 }
 
@@ -116,5 +125,7 @@ mod tests {
         let both = Focus::detect("List decisions. Name the owner of each decision.");
         assert_eq!(both, [Focus::Decisions, Focus::Actions, Focus::Facts]);
         assert!(Focus::detect("Say hello.").is_empty());
+        let others = "Does the plane to the factory land, and how to download its database?";
+        assert!(Focus::detect(others).is_empty());
     }
 }

@@ -121,7 +121,7 @@ fn the_id_of_a_question_decides() {
 }
 
 #[test]
-fn a_question_with_a_writing_verb_is_no_task_to_write() {
+fn a_question_with_a_word_like_those_of_tasks_is_no_task() {
     let talk = [
         said(1, 0, "Ana", "We decided to paint the hall blue."),
         said(2, 0, "Ben", "I will bring the ladder on Friday."),
@@ -129,10 +129,11 @@ fn a_question_with_a_writing_verb_is_no_task_to_write() {
     for task in [
         "When was the draft of the contract sent?",
         "Did Zoe write the contract?",
+        "When does the plane land?",
         "Wer hat den Vertrag verfasst, und wer soll ihn schreiben?",
     ] {
-        let text = ask(&talk, task);
-        assert!(text.starts_with("No message has"), "{task}: {text}");
+        let nothing = "No message has the words of this question.";
+        assert_eq!(ask(&talk, task), nothing, "{task}");
     }
     let text = ask(&talk, "Write a note to all.");
     check(&text, &["paint the hall"], &["No message has"]);
