@@ -15,16 +15,31 @@ use crate::think;
 const INTRODUCTION_CHARS: usize = 200;
 /// The characters at the beginning in which a refusal is recognised.
 const REFUSAL_CHARS: usize = 160;
-/// How models refuse in words, without the stop reason of a refusal.
-const REFUSALS: [&str; 8] = [
+/// How models refuse in words, without the stop reason of a refusal, in small letters and with straight
+/// apostrophes.
+const REFUSALS: [&str; 22] = [
     "i can't ",
     "i cannot ",
-    "i can’t ",
     "i'm sorry",
-    "i’m sorry",
     "i am sorry",
     "i'm unable",
     "i am unable",
+    "i'm not able",
+    "i am not able",
+    "i won't be able",
+    "i apologi",
+    "sorry, ",
+    "sorry but ",
+    "unfortunately, i ",
+    "es tut mir leid",
+    "tut mir leid",
+    "ich kann ",
+    "je suis désolé",
+    "désolé",
+    "lo siento",
+    "抱歉",
+    "很抱歉",
+    "申し訳",
 ];
 /// What models write in an empty section.
 const NOTHING: [&str; 6] = ["none", "n/a", "nothing", "none noted", "none recorded", "-"];
@@ -219,6 +234,6 @@ fn introduces(block: &str) -> bool {
 
 fn refuses(text: &str) -> bool {
     let start: String = text.chars().take(REFUSAL_CHARS).collect();
-    let start = start.to_lowercase();
+    let start = start.to_lowercase().replace('’', "'");
     REFUSALS.iter().any(|words| start.starts_with(words))
 }

@@ -86,14 +86,17 @@ fn rejected_summaries_have_a_reason() {
         Err(Rejection::LacksHeadings)
     );
     assert_eq!(rolling("## Context\nNone."), Err(Rejection::Empty));
-    assert_eq!(
-        paragraph("I'm sorry, but I can't help with that."),
-        Err(Rejection::Refused)
-    );
-    assert_eq!(
-        paragraph("I cannot summarise this."),
-        Err(Rejection::Refused)
-    );
+    for refusal in [
+        "I'm sorry, but I can't help with that.",
+        "I cannot summarise this.",
+        "I’m unable to help with that.",
+        "Sorry, but I can’t assist with that request.",
+        "Es tut mir leid, aber dabei kann ich nicht helfen.",
+        "Je suis désolé, je ne peux pas vous aider.",
+        "抱歉，我无法协助处理这个请求。",
+    ] {
+        assert_eq!(paragraph(refusal), Err(Rejection::Refused), "{refusal}");
+    }
 }
 
 #[test]
