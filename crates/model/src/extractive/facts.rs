@@ -19,6 +19,11 @@ const TIMES: &str = "today tonight tomorrow yesterday week weekend mon tue wed t
     wochenende woche";
 const CHINESE_TIMES: [&str; 5] = ["今天", "今晚", "周", "週", "星期"];
 const PERIODS: &str = "days weeks months tagen wochen monaten";
+/// Words for a present period, and the periods: `this evening`, `by the end of the month`.
+const PRESENT: &str = "this diesen dieses";
+const PARTS_OF_DAYS: &str = "morning afternoon evening";
+const THE: &str = "the des";
+const LONG_PERIODS: &str = "month quarter year monat monats quartal quartals jahr jahres";
 
 /// New facts get the room that the old ones leave, at least this part of it: each checkpoint may
 /// add something, and none replaces all earlier facts.
@@ -93,9 +98,15 @@ fn day_of_time(unit: &Unit<'_>, quote: &str) -> Option<Date> {
     };
     // `in two weeks` is a duration or a day: it is not resolved.
     let is_period = |three: &[&str]| three[0] == "in" && has_word(PERIODS, three[2]);
+    let is_present = |two: &[&str]| {
+        let is_this = has_word(PRESENT, two[0]);
+        is_this && has_word(PARTS_OF_DAYS, two[1])
+            || (is_this || has_word(THE, two[0])) && has_word(LONG_PERIODS, two[1])
+    };
     let is_time = |word: &&str| [TIMES, WEEKDAYS].iter().any(|list| has_word(list, word));
     let has_time = words.iter().any(is_time)
         || words.windows(3).any(is_period)
+        || words.windows(2).any(is_present)
         || CHINESE_TIMES.iter().any(|time| lower.contains(time));
     (has_time && !words.windows(2).any(is_date)).then_some(day)
 }

@@ -202,6 +202,7 @@ fn a_key_fact_with_a_time_has_the_day_of_its_message() {
         ("We decided to close the Kreuzberg office next Friday.", true),
         ("We decided that Nadia leaves the Leipzig office in two weeks.", true),
         ("Wir haben das final entschieden, Montag kommt Frau Yilmaz.", true),
+        ("We decided to close the Leipzig office by the end of the month.", true),
         ("The budget of the Hamburg office must not exceed 2,400 EUR.", false),
     };
     for (text, is_dated) in rows {
