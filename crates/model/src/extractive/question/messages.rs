@@ -26,6 +26,16 @@ struct NamedDay {
     day: Option<i8>,
 }
 
+impl From<Date> for NamedDay {
+    fn from(date: Date) -> NamedDay {
+        NamedDay {
+            year: Some(date.year()),
+            month: date.month(),
+            day: Some(date.day()),
+        }
+    }
+}
+
 impl NamedDay {
     fn has(self, date: Date) -> bool {
         self.month == date.month()
@@ -184,7 +194,7 @@ fn sources_with_id(pool: &Pool<'_>, task: &str, repeats: &[bool]) -> HashSet<usi
 }
 
 /// The sources of the days and months that a question names: `15 February 2025`, `2025-02-15`,
-/// `im Juli 2024`.
+/// `15.02.2025`, `im Juli 2024`.
 fn sources_on_named_days(pool: &Pool<'_>, task: &str) -> HashSet<usize> {
     let named = named_days(task);
     if named.is_empty() {
@@ -215,6 +225,7 @@ fn named_days(task: &str) -> Vec<NamedDay> {
     let words = words.filter(|word| !word.is_empty());
     let words: Vec<String> = words.map(str::to_lowercase).collect();
     let mut named: Vec<NamedDay> = words.iter().filter_map(|word| iso_day(word)).collect();
+    named.extend(task.split_whitespace().filter_map(dotted_day));
     for (at, word) in words.iter().enumerate() {
         let Some(month) = month(word) else {
             continue;
@@ -241,11 +252,16 @@ fn named_days(task: &str) -> Vec<NamedDay> {
 /// Parses `2025-02-15`; eight digits may be any number.
 fn iso_day(word: &str) -> Option<NamedDay> {
     let date: Date = word.parse().ok().filter(|_| word.contains('-'))?;
-    Some(NamedDay {
-        year: Some(date.year()),
-        month: date.month(),
-        day: Some(date.day()),
-    })
+    Some(NamedDay::from(date))
+}
+
+/// Parses `15.02.2025`.
+fn dotted_day(word: &str) -> Option<NamedDay> {
+    let word = word.trim_matches(|c: char| !c.is_ascii_digit());
+    let (day, rest) = word.split_once('.')?;
+    let (month, year) = rest.split_once('.')?;
+    let date = Date::new(year_of(year)?, month.parse().ok()?, day.parse().ok()?);
+    date.ok().map(NamedDay::from)
 }
 
 fn year_of(word: &str) -> Option<i16> {
@@ -265,6 +281,8 @@ mod tests {
             ("And on February 15, 2025?", vec![of(Some(2025), 2, Some(15))]),
             ("on the 3rd of May", vec![of(None, 5, Some(3))]),
             ("2025-02-15?", vec![of(Some(2025), 2, Some(15))]),
+            ("Was tat Mara am 15.02.2025?", vec![of(Some(2025), 2, Some(15))]),
+            ("Is 1.2.3 or 40.1.2025 out?", vec![]),
             ("Was geschah im Juli 2024?", vec![of(Some(2024), 7, None)]),
             ("Am 5. März?", vec![of(None, 3, Some(5))]),
             ("What happened in March?", vec![of(None, 3, None)]),
