@@ -47,6 +47,10 @@ const OTHERS: [(&str, DroppedWords); 4] = rows! {
     }),
 };
 
+/// Words after which `a` is a letter and no article.
+const BEFORE_LETTERS: &str = "answer block case class column gate group hall item option part plan point \
+    room row section step team type variant version vitamin zone";
+
 impl DroppedWords {
     /// The words of the language with these common words, `None` for English; none for a language
     /// without a list.
@@ -63,6 +67,7 @@ impl DroppedWords {
     pub(super) fn remove_from(self, text: &str) -> String {
         let mut out = String::with_capacity(text.len());
         let (mut literal, mut begins, mut capital, mut negated) = (None, true, false, false);
+        let mut is_before_letter = false;
         for word in text.split_whitespace() {
             let lower = word.to_lowercase();
             let is_capital = word.starts_with(char::is_uppercase);
@@ -70,7 +75,10 @@ impl DroppedWords {
                 && match lower.strip_suffix(',') {
                     Some(opening) => begins && has_word(self.openings, opening),
                     None => {
-                        let article = has_word(self.articles, &lower) && (begins || !is_capital);
+                        let is_letter = is_before_letter && lower == "a";
+                        let article = has_word(self.articles, &lower)
+                            && (begins || !is_capital)
+                            && !is_letter;
                         article || (!negated && has_word(self.fillers, &lower))
                     }
                 };
@@ -88,6 +96,7 @@ impl DroppedWords {
                 }
                 None => out.push_str(word),
             }
+            is_before_letter = has_word(BEFORE_LETTERS, &lower);
             literal = quotation_after(literal, word);
             negated = has_word(self.negations, &lower)
                 || lower.ends_with("n't")
@@ -138,6 +147,8 @@ mod tests {
              "We saw The Hague and “The Matrix is a film”."),
             ("Run `cp the file` in a shell.", "Run `cp the file` in shell."),
             ("The VAT_RATE is a constant.", "VAT_RATE is constant."),
+            ("We take option a because the other is late.",
+             "We take option a because other is late."),
             ("The", ""),
             ("Choose plan A, an exit.", "Choose plan A, exit."),
         };
