@@ -159,7 +159,7 @@ impl Statement {
         if may_contain && self.plain.contains(&old.plain) {
             return true;
         }
-        // Statements of one message complete each other, and `I` is another person in each mouth.
+        // Statements of one message complete each other, and each person speaks of other things.
         if self.ordinal == old.ordinal || self.is_of_another(old) {
             return false;
         }

@@ -9,6 +9,8 @@ use crate::tree::{Node, Tree};
 const LENGTH: usize = 60;
 /// Number of messages of a topic that are searched for a title.
 const LOOKED_AT: u32 = 16;
+/// A point after a word of so few Unicode scalars is of an abbreviation, such as `Dr. Wu`.
+const SHORT_WORD: usize = 3;
 
 /// The title of the topic of those messages on the branch that ends in `head`: the first sentence
 /// of a user in it, otherwise of any role; equal on every machine. None if its first messages have
@@ -40,7 +42,7 @@ fn sentence(text: &str) -> String {
         let next = line[after..].chars().next();
         let latin = next.is_none_or(char::is_whitespace);
         match c {
-            '.' => latin.then_some(at),
+            '.' => (next.is_none() || latin && may_end(&line[..at])).then_some(at),
             '?' | '!' => latin.then_some(after),
             '。' => Some(at),
             '？' | '！' => Some(after),
@@ -59,6 +61,16 @@ fn sentence(text: &str) -> String {
     format!("{}…", cut.trim_end())
 }
 
+/// Whether a text before a point may be a sentence: it ends with no abbreviation and is no number of a list.
+fn may_end(text: &str) -> bool {
+    let mut words = text.rsplit(|c: char| !c.is_alphanumeric());
+    let last = words.next().unwrap_or_default();
+    match last.starts_with(|c: char| c.is_ascii_digit()) {
+        true => last.len() < text.len(),
+        false => last.chars().nth(SHORT_WORD).is_some(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::{LENGTH, sentence};
@@ -73,6 +85,12 @@ mod tests {
             ("How much is left? And who asks?", "How much is left?"),
             ("\n  Ship it\nnow", "Ship it"),
             ("Version 1.2 is out", "Version 1.2 is out"),
+            (
+                "1. Ask Dr. Wu, e.g. today. 2. Ship it.",
+                "1. Ask Dr. Wu, e.g. today",
+            ),
+            ("Ship it.", "Ship it"),
+            ("We plan hall 1. It is cold.", "We plan hall 1"),
             ("预算还剩多少？谁来问？", "预算还剩多少？"),
             ("a\u{7}b", "ab"),
         ];
