@@ -6,7 +6,7 @@ use jiff::ToSpan;
 use jiff::civil::Weekday::{self, Friday, Monday, Saturday, Sunday, Thursday, Tuesday, Wednesday};
 
 use super::cues::Phrases;
-use super::days::{day_name, has_word, is_date_word};
+use super::days::{self, day_name, has_word, is_date_word};
 use super::telegraphic::quotation_after;
 use crate::date::Date;
 
@@ -220,7 +220,8 @@ fn is_part_of_another(before: &str, phrase: &str, follows: &str) -> bool {
         }
         _ => false,
     };
-    let is_counted_on = MORE_DISTANCE.iter().any(|more| follows.starts_with(more));
+    let is_counted_on = MORE_DISTANCE.iter().any(|more| follows.starts_with(more))
+        || has_word("a two three four vor", &first) && is_of_weekday(follows);
     before.ends_with(['-', '–', '/'])
         || is_fraction(before, phrase)
         || is_title(before, phrase)
@@ -261,6 +262,16 @@ fn is_part_of_chinese(before: &str, phrase: &str, follows: &str) -> bool {
     is_counted
         || is_week()
         || phrase.starts_with(['前', '后', '後']) && ends_with(BEFORE_CHINESE_DAYS)
+}
+
+/// Whether a weekday follows a distance: `two weeks ago on Friday`, `vor einer Woche am Freitag`.
+fn is_of_weekday(follows: &str) -> bool {
+    let day = ["on", "am"].iter().find_map(|on| {
+        let day = follows.strip_prefix(' ')?.strip_prefix(on)?;
+        day.starts_with(' ').then_some(day)
+    });
+    let day = next_word(day.unwrap_or(follows)).to_lowercase();
+    has_word(days::WEEKDAYS, &day)
 }
 
 /// Whether a number in digits is the fraction of another one: `2.5 days ago` has `5 days ago`.
@@ -388,7 +399,8 @@ mod tests {
             vor zweiundzwanzig Tagen|The song is Yesterday by the Beatles|\
             She wrote \"come tomorrow\"|Er schrieb „bis morgen“|Er schrieb »bis morgen«|\
             Run `git log yesterday`|The backup ran 2.5 days ago|Er kommt Freitag morgen|\
-            am nächsten morgen|morgen zusammen, wie war es?";
+            am nächsten morgen|morgen zusammen, wie war es?|two weeks ago on Friday|\
+            A week ago Friday we met|Vor zwei Wochen am Freitag";
         check(monday, rows, others);
     }
 }
