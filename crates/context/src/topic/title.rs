@@ -44,8 +44,8 @@ fn sentence(text: &str) -> String {
         match c {
             '.' => (next.is_none() || latin && may_end(&line[..at])).then_some(at),
             '?' | '!' => latin.then_some(after),
-            '。' => Some(at),
-            '？' | '！' => Some(after),
+            '。' | '।' | '۔' => Some(at),
+            '？' | '！' | '؟' => Some(after),
             _ => None,
         }
     });
@@ -92,6 +92,7 @@ mod tests {
             ("Ship it.", "Ship it"),
             ("We plan hall 1. It is cold.", "We plan hall 1"),
             ("预算还剩多少？谁来问？", "预算还剩多少？"),
+            ("बैठक कल है। रमेश आएगा।", "बैठक कल है"),
             ("a\u{7}b", "ab"),
         ];
         for (text, title) in rows {

@@ -63,7 +63,7 @@ impl Cues {
 
     pub(super) fn detect(text: &str) -> Cues {
         let end = text.trim_end_matches(['"', ')', '*', '_', '”', ' ']);
-        let question = end.ends_with(['?', '？']).then_some(Cues::QUESTION);
+        let question = end.ends_with(['?', '？', '؟']).then_some(Cues::QUESTION);
         let correction = contradicts(text).then_some(Cues::CORRECTION);
         let phrases = found(text).map(|(_, cue)| cue);
         let all = phrases.chain(question).chain(correction);
@@ -302,6 +302,7 @@ mod tests {
         assert!(Cues::detect("It MUST NOT run on Friday").intersects(Cues::CONSTRAINT));
         assert!(!Cues::detect("mustard is undecidedly fine").intersects(Cues::CONSTRAINT));
         assert!(Cues::detect("who owns it?)").intersects(Cues::QUESTION));
+        assert!(Cues::detect("هل وصل الطرد؟").intersects(Cues::QUESTION));
         assert_eq!(Cues::detect("plain words here"), Cues::NONE);
     }
 

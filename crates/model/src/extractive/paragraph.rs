@@ -182,7 +182,8 @@ fn speaker_behind(text: &str) -> (&str, Option<&str>) {
 pub(super) fn ends_sentence(text: &str) -> bool {
     text.is_empty()
         || text.ends_with([
-            '.', '!', '?', '…', '。', '！', '？', '”', '"', '`', ')', ']', '}', '|', END,
+            '.', '!', '?', '…', '。', '！', '？', '।', '؟', '۔', '”', '"', '`', ')', ']', '}', '|',
+            END,
         ])
 }
 

@@ -132,7 +132,7 @@ fn cut_to(text: &str, range: Range<usize>) -> Range<usize> {
     let limit = limit.unwrap_or(range.end);
     let window = &text[range.start..limit];
     let least = window.len() / 3;
-    let clause = ["; ", " — ", " – ", ": ", ", ", "，", "、"]
+    let clause = ["; ", " — ", " – ", ": ", ", ", "، ", "，", "、"]
         .into_iter()
         .filter_map(|mark| window.rfind(mark).map(|at| at + mark.trim_end().len()))
         .find(|&at| at > least);
@@ -171,7 +171,7 @@ fn sentences(text: &str, range: Range<usize>) -> Vec<Range<usize>> {
         at = end;
         let closed = skip_closers(text, end, range.end);
         let ends = match c {
-            '。' | '！' | '？' => true,
+            '。' | '！' | '？' | '।' | '؟' | '۔' => true,
             _ => sentence_ends(text, start..end, closed..range.end),
         };
         if ends {
@@ -189,12 +189,13 @@ fn next_mark(text: &str, mut at: usize) -> Option<(char, usize)> {
     let bytes = text.as_bytes();
     loop {
         // The wide marks begin with one of these bytes.
-        let wide = |byte: &u8| matches!(byte, 0xe2 | 0xe3 | 0xef);
+        let wide = |byte: &u8| matches!(byte, 0xd8 | 0xdb | 0xe0 | 0xe2 | 0xe3 | 0xef);
         let mark = |byte: &u8| matches!(byte, b'.' | b'!' | b'?') || wide(byte);
         at += bytes.get(at..)?.iter().position(mark)?;
         let c = text[at..].chars().next()?;
         at += c.len_utf8();
-        if matches!(c, '.' | '!' | '?' | '…' | '。' | '！' | '？') {
+        let is_wide = matches!(c, '…' | '。' | '！' | '？' | '।' | '؟' | '۔');
+        if is_wide || matches!(c, '.' | '!' | '?') {
             return Some((c, at));
         }
     }
@@ -309,7 +310,10 @@ mod tests {
 
     #[test]
     fn sentences_survive_abbreviations_numbers_and_lower_case() {
-        let rows: [(&str, &[&str]); 20] = rows! {
+        let rows: [(&str, &[&str]); 23] = rows! {
+            ("बैठक कल है। रमेश टिकट लाएगा।", &["बैठक कल है।", "रमेश टिकट लाएगा।"]),
+            ("هل وصل الطرد؟ نعم، وصل اليوم.", &["هل وصل الطرد؟", "نعم، وصل اليوم."]),
+            ("یہ ٹھیک ہے۔ کل ملتے ہیں۔", &["یہ ٹھیک ہے۔", "کل ملتے ہیں۔"]),
             ("One. Two! Three?", &["One.", "Two!", "Three?"]),
             ("Use e.g. v2.3 here. Done.", &["Use e.g. v2.3 here.", "Done."]),
             ("ask Dr. Who at 10.5 km. ok", &["ask Dr. Who at 10.5 km. ok"]),
