@@ -84,13 +84,18 @@ pub(super) fn without_phrases(text: &str, cues: Cues) -> Cow<'_, str> {
 /// Whether a text begins by contradicting, and then says something.
 fn contradicts(text: &str) -> bool {
     let mut words = text.split(|c: char| !c.is_alphanumeric() && c != '\'');
-    let first = words.next().unwrap_or_default();
-    has_word(CONTRADICTING, &first.to_lowercase())
+    let first = words.next().unwrap_or_default().to_lowercase();
+    let next = words.clone().next().unwrap_or_default().to_lowercase();
+    let is_of_next = first == "no" && has_word(AFTER_NO, &next);
+    has_word(CONTRADICTING, &first)
+        && !is_of_next
         && words.filter(|word| !word.is_empty()).count() >= 3
 }
 
 /// Words with which a contradiction begins.
 const CONTRADICTING: &str = "no nope actually nein doch nee";
+/// Words of which a `no` directly before them is a part: `No one came`.
+const AFTER_NO: &str = "doubt fewer idea later less matter more need one problem sooner worries";
 
 /// The phrases in a text, each with its cue.
 fn found(text: &str) -> impl Iterator<Item = (Range<usize>, Cues)> {
@@ -304,6 +309,8 @@ mod tests {
         assert!(Cues::detect("who owns it?)").intersects(Cues::QUESTION));
         assert!(Cues::detect("هل وصل الطرد؟").intersects(Cues::QUESTION));
         assert_eq!(Cues::detect("plain words here"), Cues::NONE);
+        assert!(Cues::detect("No, one of them came late").intersects(Cues::CORRECTION));
+        assert!(!Cues::detect("No one of them came late").intersects(Cues::CORRECTION));
     }
 
     #[test]
