@@ -112,7 +112,8 @@ fn answer(request: &Request, task: &str, counter: &Counter) -> String {
     with_note(answer.text, &missing)
 }
 
-/// The task; if only an earlier question explains it, with the last one that stands alone before it.
+/// The task; if only an earlier question explains it, with the last one that stands alone. The task comes
+/// first: it says what is asked for.
 fn question_in_context(request: &Request) -> Cow<'_, str> {
     if !extractive::is_follow_up(&request.task) {
         return Cow::Borrowed(&request.task);
@@ -122,7 +123,7 @@ fn question_in_context(request: &Request) -> Cow<'_, str> {
     let mut texts = by_user.map(|entry| Passage::text_of(entry.message()));
     let earlier = texts.find(|text| text.contains('?') && !extractive::is_follow_up(text));
     match earlier {
-        Some(earlier) => Cow::Owned(format!("{earlier}\n{}", request.task)),
+        Some(earlier) => Cow::Owned(format!("{}\n{earlier}", request.task)),
         None => Cow::Borrowed(&request.task),
     }
 }

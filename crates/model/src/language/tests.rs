@@ -152,7 +152,27 @@ async fn a_question_without_words_follows_the_last_one() {
         assert!(text.contains("ship the billing job"), "{task}: {text}");
         assert!(!text.contains("weather"), "{task}: {text}");
     }
-    // A question with own words does not follow, and neither do thanks.
+    let chat = Chat::new(1)
+        .say(Role::User, "The drip lines are ordered by Friday 8 May.")
+        .say(Role::User, "Jolanda orders the drip lines at Feldkamp.")
+        .say(Role::User, "Who orders the drip lines?")
+        .say(Role::Assistant, "Jolanda.")
+        .say(Role::User, "When?");
+    let asked = request(Some(chat.freeze()), "When?", Vec::new());
+    let text = Extractive.complete(asked).await.unwrap().text;
+    let first = text.lines().find(|line| line.starts_with("- "));
+    assert!(first.is_some_and(|line| line.contains("8 May")), "{text}");
+}
+
+#[tokio::test]
+async fn a_task_with_own_words_follows_no_question() {
+    let chat = || {
+        Chat::new(1)
+            .say(Role::User, "We decided to ship the billing job on Friday.")
+            .say(Role::User, "When does the billing job ship?")
+            .say(Role::Assistant, "On Friday.")
+    };
+    // Neither do thanks.
     for task in ["When does Kangaroo Ltd. open?", "Thanks!"] {
         let asked = request(
             Some(chat().say(Role::User, task).freeze()),
