@@ -23,6 +23,21 @@ const SUBJECT_WORDS_MIN: usize = 3;
 const WORD_CHARS_MIN: usize = 4;
 /// More words before a colon are not the name of a speaker.
 const NAME_WORDS_MAX: usize = 3;
+/// Words before a colon that announce a statement.
+const ANNOUNCEMENTS: [&str; 12] = [
+    "achtung",
+    "edit",
+    "fyi",
+    "hinweis",
+    "important",
+    "korrektur",
+    "nachtrag",
+    "new",
+    "note",
+    "reminder",
+    "update",
+    "wichtig",
+];
 /// Words with which a statement replaces an earlier one.
 const CHANGES: [&str; 13] = [
     "actually",
@@ -193,7 +208,8 @@ fn speaker(lower: &str) -> Vec<u64> {
     let words = head.split_whitespace();
     let words = words.map(|word| word.trim_matches(|c: char| !c.is_alphanumeric()));
     let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
-    if words.len() > NAME_WORDS_MAX || words.iter().any(|word| CHANGES.contains(word)) {
+    let is_no_name = |word: &&str| CHANGES.contains(word) || ANNOUNCEMENTS.contains(word);
+    if words.len() > NAME_WORDS_MAX || words.iter().any(is_no_name) {
         return Vec::new();
     }
     words.into_iter().map(hash).collect()
@@ -296,13 +312,15 @@ mod tests {
         let old = [
             fact("Ana: I must never eat peanuts or cashews.", 1),
             fact("Ben Ott: The train must leave Ghent before 9:30.", 2),
+            fact("Limit: an export must have at most 500 rows.", 3),
         ];
         let new = [
             fact("Ben: I must never eat peanuts or cashews.", 7),
             fact("Ben Ott: The train must leave Ghent before 11:15.", 8),
+            fact("Update: an export must have at most 800 rows.", 9),
         ];
         let places: Vec<u32> = carried(&old, &new).iter().map(|f| f.1).collect();
-        assert_eq!(places, [1, 7, 8]);
+        assert_eq!(places, [1, 7, 8, 9]);
     }
 
     #[test]
