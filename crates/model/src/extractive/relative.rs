@@ -248,6 +248,11 @@ const AFTER_CHINESE_WEEKDAYS: [(&str, &str); 4] = [
     ("天", "气氣天数數"),
 ];
 
+/// Signs that end with 明 another word, and signs that begin one with the rest of 明天 and 明年: 说明天气,
+/// 证明年龄.
+const BEFORE_MING: &str = "说說证證声聲";
+const AFTER_MING: [char; 8] = ['度', '龄', '齡', '代', '份', '气', '氣', '才'];
+
 /// Whether a Chinese phrase is part of other words: `十三天前` has `三天前`.
 fn is_part_of_chinese(before: &str, phrase: &str, follows: &str) -> bool {
     let ends_with = |signs: &str| before.ends_with(|c: char| signs.contains(c));
@@ -259,7 +264,10 @@ fn is_part_of_chinese(before: &str, phrase: &str, follows: &str) -> bool {
                     && follows.starts_with(|c: char| after.contains(c))
             })
     };
+    let is_explained =
+        phrase.starts_with('明') && ends_with(BEFORE_MING) && follows.starts_with(AFTER_MING);
     is_counted
+        || is_explained
         || is_week()
         || phrase.starts_with(['前', '后', '後']) && ends_with(BEFORE_CHINESE_DAYS)
 }
@@ -363,7 +371,8 @@ mod tests {
             ("下周一下午开会", "下周一 (15 May 2023)下午开会"),
         ];
         let others = "以前天天吃|目前天气很好|十三天前|他说「明天来」|明天 (11 May 2023)|今天|\
-            下周一起吃饭|这周一直下雨|上周五次会议|下周日程已定|上周天气很好|第三天前提交|2.5天前";
+            下周一起吃饭|这周一直下雨|上周五次会议|下周日程已定|上周天气很好|第三天前提交|2.5天前|\
+            请说明年度计划|证明年龄|这说明天气很好";
         check(wednesday, rows, others);
     }
 
