@@ -148,7 +148,9 @@ pub fn summaries(reply: &Reply, topics: usize) -> Vec<Option<String>> {
 fn split(answer: &str, topics: usize) -> Option<Vec<(usize, String)>> {
     let mut parts: Vec<(usize, String)> = Vec::new();
     for line in answer.lines() {
-        if let Some(number) = line.trim().strip_prefix(HEADING) {
+        if let Some(heading) = line.trim().strip_prefix(HEADING) {
+            // Some models add a title: `## Topic 1: Moving`.
+            let number = heading.split([':', '.', ' ']).next()?;
             let number: usize = number.parse().ok()?;
             let last = parts.last().map_or(0, |(last, _)| *last);
             if number <= last || number > topics {
@@ -177,6 +179,7 @@ mod tests {
         let rows = rows! {
             ("## Topic 1\nOne.\n\n## Topic 2\nTwo.", Stop::Complete, [a, b]),
             ("```\n## Topic 1\nOne.\n## Topic 2\nTwo.\n```", Stop::Complete, [a, b]),
+            ("## Topic 1: Moving\nOne.\n## Topic 2.\nTwo.", Stop::Complete, [a, b]),
             ("## Topic 2\nTwo.", Stop::Complete, [None, b]),
             ("## Topic 1\n\n## Topic 2\nTwo.", Stop::Complete, [None, b]),
             ("## Topic 1\nI cannot do that.\n## Topic 2\nTwo.", Stop::Complete, [None, b]),
