@@ -217,7 +217,8 @@ fn paragraph(text: &str) -> String {
     }
     let lines = blocks.iter().flat_map(|block| block.lines());
     let plain = lines.map(|line| {
-        let line = line.trim().trim_start_matches('#').trim_start();
+        let line = line.trim();
+        let line = title_text(line).unwrap_or(line);
         line.strip_prefix("- ")
             .or_else(|| line.strip_prefix("* "))
             .unwrap_or(line)
@@ -229,7 +230,14 @@ fn paragraph(text: &str) -> String {
 /// Whether the first block is only an announcement or a title.
 fn introduces(block: &str) -> bool {
     let short = block.chars().count() <= INTRODUCTION_CHARS && !block.contains('\n');
-    short && (block.ends_with(':') || block.starts_with('#') || block.starts_with("**"))
+    let is_bold = block.starts_with("**") && block.ends_with("**");
+    short && (block.ends_with(':') || title_text(block).is_some() || is_bold)
+}
+
+/// The text of a title in Markdown: `## Moving`, but not `#12 asks for a van`.
+fn title_text(line: &str) -> Option<&str> {
+    let text = line.strip_prefix('#')?.trim_start_matches('#');
+    (text.is_empty() || text.starts_with(' ')).then_some(text.trim_start())
 }
 
 fn refuses(text: &str) -> bool {
