@@ -85,11 +85,17 @@ pub enum Rejection {
 /// It is empty.
 pub fn has_text(text: &str) -> Result<(), Rejection> {
     let lines = text.lines().map(str::trim);
-    let mut lines = lines.filter(|line| !line.starts_with('#') && !line.ends_with(':'));
+    let mut lines = lines.filter(|line| !is_heading(line) && !line.ends_with(':'));
     match lines.any(|line| line.contains(char::is_alphanumeric)) {
         true => Ok(()),
         false => Err(Rejection::Empty),
     }
+}
+
+/// Whether a line is a heading: `## Context`, but not `#12 asks for a van`.
+fn is_heading(line: &str) -> bool {
+    let text = line.trim_start_matches('#');
+    text.len() < line.len() && (text.is_empty() || text.starts_with(' '))
 }
 
 /// Checks a summary against its cap and its input. A summary of the conversation must have
@@ -184,6 +190,7 @@ mod tests {
         for text in [
             "## Context\n- Ok.",
             "Summary: it holds.",
+            "#3 asks for a van; #5 agrees.",
             "Summary:\n三月十四日",
         ] {
             assert_eq!(has_text(text), Ok(()), "{text}");
