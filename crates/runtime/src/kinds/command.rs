@@ -76,7 +76,7 @@ pub(super) fn parse(stdout: Vec<u8>) -> Result<Answer, String> {
         let shown = preview(&String::from_utf8_lossy(error.as_bytes()));
         format!("its output is not UTF-8 from byte {at} on: {shown}")
     })?;
-    let text = text.trim();
+    let text = text.strip_prefix('\u{feff}').unwrap_or(&text).trim();
     if text.is_empty() {
         return Err("its output is empty".to_owned());
     }

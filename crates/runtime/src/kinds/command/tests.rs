@@ -53,6 +53,9 @@ async fn answers_are_text_or_json() {
         (r#"echo '{"text":"all","partial":null}'"#, "all", None),
         ("echo '{braces} in prose'", "{braces} in prose", None),
         ("echo '[1,2]'", "[1,2]", None),
+        // A byte order mark is not a part of an answer.
+        (r#"printf '\357\273\277{"text":"half","partial":"cut"}\r\n'"#, "half", Some("cut")),
+        (r"printf '\357\273\277plain\n'", "plain", None),
     } {
         let answer = run(script).await.unwrap();
         assert_eq!(
@@ -67,6 +70,7 @@ async fn answers_are_text_or_json() {
 async fn an_invalid_answer_is_shown() {
     for (script, says) in rows! {
         ("true", "its output is empty"),
+        (r"printf '\357\273\277\n'", "its output is empty"),
         ("echo ' '; echo why >&2", "its output is empty; its standard error ends: why"),
         ("printf 'ab\\377c'", "its output is not UTF-8 from byte 2 on: \"ab\u{fffd}c\""),
         ("printf 'a\\0b'", "its output is binary: \"a\\0b\""),
