@@ -21,6 +21,8 @@ pub(crate) struct Updates {
     lead: Option<String>,
     /// The sent text of the current reply.
     reply: String,
+    /// The sent text of a recorded reply, until another text or step comes.
+    recorded: String,
     /// Whether text of it was missed.
     is_missed: bool,
     /// Whether the turn was joined and no live text has come yet: that text may be the middle of a
@@ -48,6 +50,7 @@ impl Updates {
             turn: turn.to_owned(),
             lead: None,
             reply: String::new(),
+            recorded: String::new(),
             is_missed: false,
             is_joining: false,
             replies: 0,
@@ -104,6 +107,7 @@ impl Updates {
                 Vec::new()
             }
             TurnEvent::RunStepped { run } if self.is_lead(&run) => {
+                self.recorded = std::mem::take(&mut self.reply);
                 self.end_reply();
                 Vec::new()
             }
@@ -243,6 +247,7 @@ impl Updates {
         if self.is_missed || text.is_empty() {
             return Vec::new();
         }
+        self.recorded.clear();
         self.reply.push_str(&text);
         vec![Update::AgentMessageChunk(Chunk {
             content: text.into(),
@@ -327,6 +332,10 @@ impl Updates {
     /// The part of the answer that was not streamed.
     fn rest(&mut self, answer: &str) -> Vec<Update> {
         (self.is_missed, self.is_joining) = (false, false);
+        // The last reply can be a step of its own, such as that of a fallback.
+        if self.reply.is_empty() && self.recorded == answer {
+            return Vec::new();
+        }
         let rest = answer.strip_prefix(self.reply.as_str()).map(str::to_owned);
         let rest = rest.unwrap_or_else(|| {
             self.end_reply();
@@ -392,6 +401,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::protocol::Content;
 
     /// The calls and changes of calls for these events.
     fn calls(mut updates: Updates, events: &[Value]) -> Vec<String> {
@@ -428,24 +438,59 @@ mod tests {
         }
     }
 
+    /// The end of a turn with the answer `So.`; `reason`: why it is partial.
+    fn ended_turn(reason: Option<&str>) -> TurnEnd {
+        let usage = json!({"input_tokens": 7, "output_tokens": 2, "cache_expected_tokens": 0,
+            "cache_read_tokens": 0, "cache_write_tokens": 0, "cost_usd": null});
+        let error = reason.map(|reason| json!({"code": "partial", "reason": reason}));
+        let lead = json!({"run": "r", "agent": "lead", "role": "lead", "state": "partial",
+            "attempt": 1, "step_count": 0, "prefix": "p", "error": error, "usage": usage,
+            "opened_at": ""});
+        let turn = json!({"session": "s", "turn": "t", "branch": "main", "task": "Why?",
+            "state": "answered", "error": null, "answer": "So.", "snapshot": null,
+            "snapshot_agents": 0, "checkpoints": [], "runs": [lead], "cost_usd": null,
+            "accepted_at": "", "ended_at": ""});
+        let end = json!({"turn": turn, "agents": [], "answer_message": 2,
+            "tokens_before": null, "tokens_after": null, "budgets": []});
+        serde_json::from_value(end).unwrap()
+    }
+
+    #[test]
+    fn an_answer_is_sent_once_also_if_its_reply_was_recorded_as_a_step() {
+        let begun = json!({"kind": "runs", "agents": [{"place": 0, "run": "r", "agent": "lead",
+            "role": "lead", "stage": null, "parent": null, "state": "running", "attempt": 1,
+            "text": null, "error": null, "usage": null, "duration_ms": null}]});
+        let says = |text: &str| json!({"kind": "text", "run": "r", "text": text});
+        let stepped = json!({"kind": "run_stepped", "run": "r"});
+        for (events, expected) in [
+            (vec![says("So.")], "So."),
+            (vec![says("So."), stepped.clone()], "So."),
+            (
+                vec![says("I look."), stepped.clone(), says("S")],
+                "I look.So.",
+            ),
+            (vec![says("So"), stepped.clone(), stepped], "SoSo."),
+        ] {
+            let mut updates = Updates::new("t");
+            let mut sent = Vec::new();
+            for event in std::iter::once(&begun).chain(&events) {
+                sent.extend(updates.take(serde_json::from_value(event.clone()).unwrap()));
+            }
+            sent.extend(updates.end(ended_turn(None), None).0);
+            let texts = sent.iter().map(|update| match update {
+                Update::AgentMessageChunk(Chunk {
+                    content: Content::Text { text },
+                    ..
+                }) => text.as_str(),
+                other => panic!("{other:?}"),
+            });
+            assert_eq!(texts.collect::<String>(), expected, "{events:?}");
+        }
+    }
+
     #[test]
     fn a_prompt_says_why_its_answer_is_incomplete() {
-        let end = |reason: Option<&str>| {
-            let usage = json!({"input_tokens": 7, "output_tokens": 2, "cache_expected_tokens": 0,
-                "cache_read_tokens": 0, "cache_write_tokens": 0, "cost_usd": null});
-            let error = reason.map(|reason| json!({"code": "partial", "reason": reason}));
-            let lead = json!({"run": "r", "agent": "lead", "role": "lead", "state": "partial",
-                "attempt": 1, "step_count": 0, "prefix": "p", "error": error, "usage": usage,
-                "opened_at": ""});
-            let turn = json!({"session": "s", "turn": "t", "branch": "main", "task": "Why?",
-                "state": "answered", "error": null, "answer": "So.", "snapshot": null,
-                "snapshot_agents": 0, "checkpoints": [], "runs": [lead], "cost_usd": null,
-                "accepted_at": "", "ended_at": ""});
-            let end = json!({"turn": turn, "agents": [], "answer_message": 2,
-                "tokens_before": null, "tokens_after": null, "budgets": []});
-            let end = serde_json::from_value(end).unwrap();
-            Updates::new("t").end(end, None).1
-        };
+        let end = |reason: Option<&str>| Updates::new("t").end(ended_turn(reason), None).1;
         for (reason, expected) in [
             (None, StopReason::EndTurn),
             (

@@ -15,6 +15,8 @@ pub(super) struct Parts {
     lead: Option<String>,
     /// The sent part of the current reply.
     reply: String,
+    /// The sent text of a recorded reply, until another text or step comes.
+    recorded: String,
     /// Whether deltas were missed.
     is_missed: bool,
     /// The number of the open text, and the number of texts so far.
@@ -47,6 +49,7 @@ impl Parts {
             },
             lead: None,
             reply: String::new(),
+            recorded: String::new(),
             is_missed: false,
             text: None,
             texts: 0,
@@ -94,7 +97,10 @@ impl Parts {
                 self.is_missed = true;
                 Vec::new()
             }
-            TurnEvent::RunStepped { run } if self.is_lead(&run) => self.end_step(),
+            TurnEvent::RunStepped { run } if self.is_lead(&run) => {
+                self.recorded = std::mem::take(&mut self.reply);
+                self.end_step()
+            }
             TurnEvent::RunRetried { agent, .. } => self.retried(agent),
             TurnEvent::ToolStarted {
                 call,
@@ -144,6 +150,7 @@ impl Parts {
             true => self.end_step(),
             false => Vec::new(),
         };
+        self.recorded.clear();
         self.reply.push_str(&text);
         parts.extend(self.begin_step());
         let id = match self.text {
@@ -278,6 +285,10 @@ impl Parts {
     }
 
     fn rest(&mut self, answer: &str) -> Vec<Part> {
+        // The last reply can be a step of its own, such as that of a fallback.
+        if self.reply.is_empty() && self.recorded == answer {
+            return Vec::new();
+        }
         if let Some(rest) = answer.strip_prefix(self.reply.as_str()) {
             self.is_missed = false;
             return self.text_delta(rest.to_owned());
@@ -422,7 +433,7 @@ mod tests {
         let retried =
             json!({"kind": "run_retried", "agent": agent("lead", "lead"), "reason": "cut"});
         let missed = json!({"kind": "missed"});
-        let rows: [(&[Value], &str); 9] = rows! {
+        let rows: [(&[Value], &str); 11] = rows! {
             (&[begun.clone(), other, says("It "), says("is."), answered("It is.")],
              "step|text 1|+1 It |+1 is.|end 1|stepped|finish stop"),
             (&[answered("It is.")], "step|text 1|+1 It is.|end 1|stepped|finish stop"),
@@ -432,6 +443,11 @@ mod tests {
              "step|text 1|+1 It w|end 1|reset|text 2|+2 It is.|end 2|stepped|finish stop"),
             (&[begun.clone(), says("It was."), answered("It is.")],
              "step|text 1|+1 It was.|end 1|reset|text 2|+2 It is.|end 2|stepped|finish stop"),
+            // A fallback's last reply is recorded before the end of its run.
+            (&[begun.clone(), says("It is."), stepped.clone(), answered("It is.")],
+             "step|text 1|+1 It is.|end 1|stepped|finish stop"),
+            (&[begun.clone(), says("It is."), stepped.clone(), stepped.clone(), answered("It is.")],
+             "step|text 1|+1 It is.|end 1|stepped|step|text 2|+2 It is.|end 2|stepped|finish stop"),
             (&[begun.clone(), says("I look."), stepped, called.clone(), came.clone(), says("Blue."),
                answered("Blue.")],
              "step|text 1|+1 I look.|end 1|stepped|step|call look|result blue|stepped|step|text 2|+2 Blue.|end 2|stepped|finish stop"),
