@@ -17,6 +17,8 @@ const TRIES: usize = 64;
 pub(crate) struct StartRecords {
     /// None until they are first read.
     starts: Mutex<Option<Starts>>,
+    /// Held while the session of a label is found or created.
+    pub(crate) by_label: Mutex<()>,
     /// Notified when a schedule is paused or resumed, or another process recorded something.
     pub(crate) changed: Notify,
 }

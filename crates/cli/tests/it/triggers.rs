@@ -1,8 +1,11 @@
 //! Turns that other programs begin, each with the secret of its trigger.
 
+use std::collections::BTreeSet;
+use std::thread;
+
 use serde_json::Value;
 
-use crate::http::{Daemon, Reply, head};
+use crate::http::{Daemon, Reply, head, send_to};
 use crate::support::Place;
 
 const SECRET: &str = "0123456789abcdef0123456789abcdef";
@@ -204,6 +207,33 @@ fn a_session_that_does_not_exist_is_told_to_who_knows_the_secret() {
         assert_eq!(sessions["items"], serde_json::json!([]));
         daemon.stop();
     }
+}
+
+#[test]
+fn requests_at_the_same_time_have_one_session_with_the_label_of_their_trigger() {
+    let place = place();
+    let target = "session = \"purpose=deploys\"\ntask = ";
+    place.set_config(place.config().replace("task = ", target));
+    let daemon = Daemon::start(&place);
+    let (address, secret) = (daemon.address.as_str(), format!("Bearer {SECRET}"));
+    let headers = [
+        ("Host", address),
+        ("Content-Type", "application/json"),
+        ("Authorization", secret.as_str()),
+    ];
+    let request = head("POST", "/v1/triggers/deploy", &headers, BODY.len());
+    let sessions: BTreeSet<String> = thread::scope(|scope| {
+        let sent: Vec<_> = (0..4)
+            .map(|_| scope.spawn(|| send_to(address, &request, BODY).expect(202).json()))
+            .collect();
+        let begun = sent.into_iter().map(|sent| sent.join().unwrap());
+        begun.map(|begun| begun["session"].to_string()).collect()
+    });
+    assert_eq!(sessions.len(), 1, "{sessions:?}");
+    let listed = daemon.get("/v1/sessions?label=purpose%3Ddeploys");
+    let listed = listed.expect(200).json();
+    assert_eq!(listed["items"].as_array().unwrap().len(), 1);
+    daemon.stop();
 }
 
 #[test]

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use jiff::Zoned;
+use tokio::sync::MutexGuard;
 use unisono_api::Code;
 use unisono_api::service::Sessions as _;
 use unisono_api::session::{MAIN_BRANCH, SessionQuery};
@@ -79,7 +80,7 @@ impl Local {
             ),
             body: Some(body),
         };
-        let session = self.target(cause.task).await?;
+        let (session, _one) = self.locked_target(cause.task).await?;
         let request = Some(Digest::of_bytes(body.as_bytes()));
         let known = self.intend(&cause.source, &key, session, request).await?;
         // A start of an earlier program has no content.
@@ -245,6 +246,21 @@ impl Local {
         let setup = self.setup();
         let schedule = setup.loaded.automation.schedule(name)?;
         self.session_of_task(&schedule.task).await
+    }
+
+    /// The session for a task. If a session with a label does not exist yet, other starts wait for
+    /// the guard before they look for theirs: otherwise starts at the same time would create several.
+    pub(super) async fn locked_target(
+        &self,
+        task: &NewTask,
+    ) -> Result<(SessionId, Option<MutexGuard<'_, ()>>), Error> {
+        let Target::Label { .. } = &task.session else {
+            return Ok((self.target(task).await?, None));
+        };
+        let one = self.shared.starts.by_label.lock().await;
+        let session = self.target(task).await?;
+        let is_known = self.journal().exists(session).await?;
+        Ok((session, (!is_known).then_some(one)))
     }
 
     /// The session for a task: an existing one, or the id for a new one.

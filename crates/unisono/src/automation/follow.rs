@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use tokio::sync::MutexGuard;
 use unisono_config::automation::{NewTask, Schedule, on_clock};
 use unisono_context::{SessionId, Timestamp, TurnId};
 use unisono_runtime::clock;
@@ -108,8 +109,8 @@ impl Local {
             return Ok(Duration::ZERO);
         }
         let key = format!("{source}:{}", values::instant(at)).into();
-        let session = match self.target(&schedule.task).await {
-            Ok(session) => session,
+        let (session, _one) = match self.locked_target(&schedule.task).await {
+            Ok(target) => target,
             Err(error) if may_work_later(&error) => return Err(error),
             Err(error) => {
                 self.skip(&source, at, error.to_string().into()).await?;
@@ -231,7 +232,7 @@ impl Local {
         self.runtime()?;
         let source = of_schedule(&schedule.name);
         let key = format!("{source}:by-hand:{}", uuid::Uuid::now_v7()).into();
-        let start = self.intend_by_hand(schedule, &source, &key).await?;
+        let (start, _one) = self.intend_by_hand(schedule, &source, &key).await?;
         let given = self.carry_out(&cause(schedule, &start), &start).await;
         if let Err(error) = &given
             && may_work_later(error)
@@ -246,25 +247,25 @@ impl Local {
     }
 
     /// Records the start of a turn that was requested, unless the turn before is open. Of requests at
-    /// the same time, also at several daemons, one is recorded.
+    /// the same time, also at several daemons, one is recorded. The guard is that of the session.
     async fn intend_by_hand(
         &self,
         schedule: &Schedule,
         source: &Arc<str>,
         key: &Arc<str>,
-    ) -> Result<Start, Error> {
+    ) -> Result<(Start, Option<MutexGuard<'_, ()>>), Error> {
         loop {
             let newest = self.newest(source).await?;
             if self.is_open(newest.as_ref()).await? {
                 let detail = format!("the last turn of schedule {} has not ended", schedule.name);
                 return Err(Error::new(unisono_api::Code::Conflict, detail));
             }
-            let session = self.target(&schedule.task).await?;
+            let (session, one) = self.locked_target(&schedule.task).await?;
             if let Some(start) = self
                 .intend_after(source, key, session, newest.as_ref())
                 .await?
             {
-                return Ok(start);
+                return Ok((start, one));
             }
         }
     }
