@@ -62,6 +62,7 @@ pub use callback::{Callback, DeliveryError};
 pub use download::Download;
 pub use post::HttpEndpoint;
 use progress::ReplyProgress;
+pub use reqwest::header::{HeaderName, HeaderValue};
 use retry::RetryDecision;
 use secrets::Secrets;
 pub use share::LimitShare;

@@ -1,12 +1,17 @@
 //! A server at an address, connected by streamable HTTP.
 
+use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
+use rmcp::model::{ClientJsonRpcMessage, JsonRpcMessage};
+use rmcp::transport::common::client_side_sse::BoxedSseResponse;
 use rmcp::transport::streamable_http_client::{
-    StreamableHttpClientTransport, StreamableHttpClientTransportConfig,
+    StreamableHttpClient, StreamableHttpClientTransport, StreamableHttpClientTransportConfig,
+    StreamableHttpError, StreamableHttpPostResponse,
 };
 use tokio_util::sync::CancellationToken;
-use unisono_model::client;
+use unisono_model::client::{self, Connections, HeaderName, HeaderValue};
 use unisono_model::provider::{Address, Header, Key};
 
 use super::connection::{self, ConnectionError, Opened};
@@ -28,6 +33,259 @@ pub(super) async fn open(
     config.max_sse_event_size = EVENT_MAX;
     // A call in a session that the server has forgotten was not processed: it is sent again.
     config.reinit_on_expired_session = true;
-    let transport = StreamableHttpClientTransport::with_client(client, config);
+    let transport = StreamableHttpClientTransport::with_client(Client(client), config);
     connection::open(transport, trouble, use_legacy_handshake, cancelled).await
+}
+
+type Headers = HashMap<HeaderName, HeaderValue>;
+type HttpError = StreamableHttpError<<Connections as StreamableHttpClient>::Error>;
+
+/// The HTTP client. It also recognises a forgotten session by the answers that many servers give
+/// instead of 404.
+#[derive(Clone)]
+struct Client(Connections);
+
+impl StreamableHttpClient for Client {
+    type Error = <Connections as StreamableHttpClient>::Error;
+
+    async fn post_message(
+        &self,
+        uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session_id: Option<Arc<str>>,
+        auth_header: Option<String>,
+        headers: Headers,
+    ) -> Result<StreamableHttpPostResponse, HttpError> {
+        let most = EVENT_MAX;
+        self.post_message_with_max_sse_event_size(
+            uri,
+            message,
+            session_id,
+            auth_header,
+            headers,
+            most,
+        )
+        .await
+    }
+
+    async fn post_message_with_max_sse_event_size(
+        &self,
+        uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session_id: Option<Arc<str>>,
+        auth_header: Option<String>,
+        headers: Headers,
+        most: usize,
+    ) -> Result<StreamableHttpPostResponse, HttpError> {
+        let has_session = session_id.is_some();
+        let sent = self.0.post_message_with_max_sse_event_size(
+            uri,
+            message,
+            session_id,
+            auth_header,
+            headers,
+            most,
+        );
+        let sent = sent.await;
+        match has_session && is_session_unknown(&sent) {
+            true => Err(StreamableHttpError::SessionExpired),
+            false => sent,
+        }
+    }
+
+    async fn delete_session(
+        &self,
+        uri: Arc<str>,
+        session_id: Arc<str>,
+        auth_header: Option<String>,
+        headers: Headers,
+    ) -> Result<(), HttpError> {
+        let deleted = self.0.delete_session(uri, session_id, auth_header, headers);
+        deleted.await
+    }
+
+    async fn get_stream(
+        &self,
+        uri: Arc<str>,
+        session_id: Option<Arc<str>>,
+        last_event_id: Option<String>,
+        auth_header: Option<String>,
+        headers: Headers,
+    ) -> Result<BoxedSseResponse, HttpError> {
+        let most = EVENT_MAX;
+        self.get_stream_with_max_sse_event_size(
+            uri,
+            session_id,
+            last_event_id,
+            auth_header,
+            headers,
+            most,
+        )
+        .await
+    }
+
+    async fn get_stream_with_max_sse_event_size(
+        &self,
+        uri: Arc<str>,
+        session_id: Option<Arc<str>>,
+        last_event_id: Option<String>,
+        auth_header: Option<String>,
+        headers: Headers,
+        most: usize,
+    ) -> Result<BoxedSseResponse, HttpError> {
+        let stream = self.0.get_stream_with_max_sse_event_size(
+            uri,
+            session_id,
+            last_event_id,
+            auth_header,
+            headers,
+            most,
+        );
+        stream.await
+    }
+}
+
+/// Whether an answer to a request in a session says that the server does not know the session: status
+/// 400, or an error without the id of the request, for which the caller would wait in vain.
+fn is_session_unknown(sent: &Result<StreamableHttpPostResponse, HttpError>) -> bool {
+    let reason = match sent {
+        Err(StreamableHttpError::UnexpectedServerResponse(reason))
+            if reason.starts_with("HTTP 400 ") =>
+        {
+            &**reason
+        }
+        Ok(StreamableHttpPostResponse::Json(JsonRpcMessage::Error(refused), _))
+            if refused.id.is_none() =>
+        {
+            &*refused.error.message
+        }
+        _ => return false,
+    };
+    reason.to_ascii_lowercase().contains("session")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+    use std::net::{TcpListener, TcpStream};
+    use std::sync::Mutex;
+    use std::thread;
+
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// A server that forgets each session after its first list, as one that is started again.
+    struct Server {
+        /// The media type and the body of its answer to a request in an unknown session.
+        unknown: (&'static str, &'static str),
+        sessions: Mutex<Sessions>,
+    }
+
+    #[derive(Default)]
+    struct Sessions {
+        begun: usize,
+        known: Option<String>,
+    }
+
+    impl Server {
+        fn converse(&self, stream: TcpStream) -> io::Result<()> {
+            let mut writer = stream.try_clone()?;
+            let mut reader = BufReader::new(stream);
+            loop {
+                let (mut line, mut session, mut length) = (String::new(), None, 0);
+                if reader.read_line(&mut line)? == 0 {
+                    return Ok(());
+                }
+                let is_post = line.starts_with("POST");
+                loop {
+                    line.clear();
+                    reader.read_line(&mut line)?;
+                    match line.trim().to_ascii_lowercase().split_once(": ") {
+                        Some(("content-length", bytes)) => length = bytes.parse().unwrap_or(0),
+                        Some(("mcp-session-id", id)) => session = Some(id.to_owned()),
+                        Some(_) => {}
+                        None => break,
+                    }
+                }
+                let mut body = vec![0; length];
+                reader.read_exact(&mut body)?;
+                let message: Value = serde_json::from_slice(&body).unwrap_or_default();
+                let answer = match is_post {
+                    true => self.answer(&message, session.as_deref()),
+                    false => response("405 Method Not Allowed", "", ""),
+                };
+                writer.write_all(answer.as_bytes())?;
+            }
+        }
+
+        fn answer(&self, message: &Value, session: Option<&str>) -> String {
+            let mut sessions = self.sessions.lock().unwrap();
+            let result = |headers: &str, result: Value| {
+                let body = json!({"jsonrpc": "2.0", "id": message["id"], "result": result});
+                let headers = format!("Content-Type: application/json\r\n{headers}");
+                response("200 OK", &headers, &body.to_string())
+            };
+            match message["method"].as_str().unwrap_or_default() {
+                "initialize" => {
+                    sessions.begun += 1;
+                    let name = format!("s{}", sessions.begun);
+                    let header = format!("Mcp-Session-Id: {name}\r\n");
+                    sessions.known = Some(name);
+                    let about = json!({"protocolVersion": "2025-11-25",
+                        "capabilities": {"tools": {}},
+                        "serverInfo": {"name": "forgets", "version": "1"}});
+                    result(&header, about)
+                }
+                "tools/list" if session.is_some() && sessions.known.as_deref() == session => {
+                    sessions.known = None;
+                    result("", json!({"tools": []}))
+                }
+                "tools/list" => {
+                    let (kind, body) = self.unknown;
+                    let headers = format!("Content-Type: {kind}\r\n");
+                    response("400 Bad Request", &headers, body)
+                }
+                _ => response("202 Accepted", "", ""),
+            }
+        }
+    }
+
+    fn response(status: &str, headers: &str, body: &str) -> String {
+        let length = body.len();
+        format!("HTTP/1.1 {status}\r\n{headers}Content-Length: {length}\r\n\r\n{body}")
+    }
+
+    #[tokio::test]
+    async fn a_server_that_was_started_again_is_used_in_a_new_session() {
+        for unknown in rows! {
+            ("text/plain", "Invalid session ID"),
+            ("application/json", r#"{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: No valid session ID provided"},"id":null}"#),
+        } {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+            let sessions = Mutex::default();
+            let server = Arc::new(Server { unknown, sessions });
+            let serving = server.clone();
+            thread::spawn(move || {
+                for stream in listener.incoming().flatten() {
+                    let serving = serving.clone();
+                    thread::spawn(move || drop(serving.converse(stream)));
+                }
+            });
+            let url = Address::parse(&url).unwrap();
+            let cancelled = CancellationToken::new();
+            let opened = open(
+                (&url, &[], None),
+                ConnectionError::default(),
+                true,
+                cancelled,
+            );
+            let (connection, _service) = opened.await.unwrap();
+            for sessions in 1..=3 {
+                assert_eq!(connection.list().await.unwrap().len(), 0, "{unknown:?}");
+                assert_eq!(server.sessions.lock().unwrap().begun, sessions);
+            }
+        }
+    }
 }
