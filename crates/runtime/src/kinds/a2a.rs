@@ -162,6 +162,8 @@ struct Response {
 enum CallError {
     /// The remote agent refused it.
     Refused(RpcError),
+    /// The server refused the request, so the remote agent did not get it.
+    NotTaken(Failure),
     /// It is unknown whether it arrived.
     Broken(Failure),
 }
@@ -195,9 +197,7 @@ impl Remote {
                 let cause = RunCause::Rejected;
                 return Err(self.give_up(number, Failure::new(cause, reason)).await);
             }
-            Err(CallError::Broken(failed)) if failed.cause == RunCause::Rejected => {
-                return Err(self.give_up(number, failed).await);
-            }
+            Err(CallError::NotTaken(failed)) => return Err(self.give_up(number, failed).await),
             Err(CallError::Broken(failed)) => return Err(after_sending(failed, contract)),
         };
         let result = match sent {
@@ -306,7 +306,7 @@ impl Remote {
                     false => Err(failure),
                 }
             }
-            Err(CallError::Broken(failed)) => Err(failed),
+            Err(CallError::NotTaken(failed) | CallError::Broken(failed)) => Err(failed),
         }
     }
 
@@ -352,7 +352,7 @@ impl Remote {
 
     /// Cancels the remote task, if it can be cancelled.
     async fn cancel(&self, id: &str) {
-        if let Err(CallError::Broken(failed)) =
+        if let Err(CallError::NotTaken(failed) | CallError::Broken(failed)) =
             self.call::<Value>("CancelTask", json!({"id": id})).await
         {
             tracing::warn!(task = id, error = %failed.reason, "a remote task is not cancelled");
@@ -390,8 +390,17 @@ impl Remote {
     ) -> Result<T, CallError> {
         let answered = endpoint.call(&VERSION, self.rpc(method, params)).await;
         let url = &self.peer.url;
-        let answered =
-            answered.map_err(|failed| CallError::Broken(broken_connection(url, &failed)))?;
+        let answered = answered.map_err(|failed| {
+            let failure = broken_connection(url, &failed);
+            let is_over_limit = matches!(
+                failed.class,
+                Class::RateLimited { .. } | Class::Overflow { .. }
+            );
+            match is_over_limit || failure.cause == RunCause::Rejected {
+                true => CallError::NotTaken(failure),
+                false => CallError::Broken(failure),
+            }
+        })?;
         let garbled = |error: serde_json::Error| {
             let reason = format!("{url} answered {method} with an invalid response: {error}");
             CallError::Broken(Failure::new(RunCause::BadOutput, reason))

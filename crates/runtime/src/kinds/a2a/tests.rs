@@ -495,6 +495,29 @@ async fn a_message_without_a_result_fails_with_its_first_reason() {
 }
 
 #[tokio::test]
+async fn a_message_beyond_a_limit_of_the_server_was_not_taken() {
+    for (status, cause) in [(429, RunCause::Unavailable), (413, RunCause::Overflow)] {
+        let full = move |_: &str, _: &Value| Act::json(status, "it is too much");
+        let server = Server::start(plain, full).await;
+        let first = attempt(&server.remote());
+        let failed = ask(&server.remote(), &first).await.unwrap_err();
+        assert_eq!(failed.cause, cause, "{}", failed.reason);
+        assert!(
+            failed.reason.ends_with("it is too much"),
+            "{}",
+            failed.reason
+        );
+        assert_eq!(names(&first), ["a2a.sending.1", "a2a.over.1"]);
+
+        let server = Server::start(plain, answering(0)).await;
+        let remote = server.remote();
+        let answer = ask(&remote, &later(&first, &remote)).await.unwrap();
+        assert_eq!(&*answer.text, "It is there.");
+        assert_eq!(server.methods(), ["SendMessage", "GetTask"]);
+    }
+}
+
+#[tokio::test]
 async fn an_agent_that_answers_with_a_message_has_the_time_of_its_definition() {
     let server = Server::start(plain, |_: &str, _: &Value| Act::silence()).await;
     let mut asking = attempt(&server.remote());
