@@ -339,6 +339,7 @@ mod tests {
     //! Inputs of hooks, and the meaning of their answers.
 
     use unisono_context::{CallId, RunId, SessionId, TurnId};
+    use unisono_fake_provider::{Act, FakeProvider, Script};
     use unisono_session::event::{HookPlace, HookPoint};
     use unisono_session::tool::HookEvent;
 
@@ -474,6 +475,29 @@ mod tests {
         assert!(read(b"\xff").is_err());
         let many = json!({"pin": vec![1; PINS + 1]}).to_string();
         assert!(read(many.as_bytes()).unwrap_err().contains("more than"));
+    }
+
+    #[tokio::test]
+    async fn a_server_may_give_a_type_to_an_empty_answer() {
+        let job = job(HookEvent::TurnEnded, HookSubject::Task("x".into()));
+        for (body, answer) in [("", Ok(())), ("{}", Err("is `text/html`"))] {
+            let script = Script::always(Act::document(200, "text/html", body));
+            let server = FakeProvider::builder().script(script).every_path();
+            let server = server.start().await;
+            let hook = Hook {
+                name: "guard".into(),
+                target: HookTarget::Address {
+                    url: Address::endpoint(&server.url()).unwrap(),
+                    headers: Vec::new(),
+                },
+                timeout: Duration::from_secs(60),
+            };
+            let given = Hooks::new(&[hook]).ask(&job).await;
+            match answer {
+                Ok(()) => assert_eq!(given, Ok(HookReply::default())),
+                Err(words) => assert!(given.unwrap_err().contains(words)),
+            }
+        }
     }
 
     #[tokio::test]

@@ -92,6 +92,7 @@ async fn what_is_no_answer_says_why() {
             Some(("bad_output", "is `image/png`; it must be JSON")),
         ),
         (Act::html(200), Some(("bad_output", "is `text/html`"))),
+        (Act::document(200, "text/html", ""), Some(("bad_output", "is empty"))),
         (Act::json(401, r#"{"error":"who?"}"#), Some(("provider_rejected", "HTTP 401"))),
         (Act::html(404), Some(("provider_rejected", "a web page"))),
         (
