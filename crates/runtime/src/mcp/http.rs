@@ -33,6 +33,8 @@ pub(super) async fn open(
     config.max_sse_event_size = EVENT_MAX;
     // A call in a session that the server has forgotten was not processed: it is sent again.
     config.reinit_on_expired_session = true;
+    // A request that waited for others would use up its timeout before it is sent.
+    config.max_concurrent_requests = usize::MAX;
     let transport = StreamableHttpClientTransport::with_client(Client(client), config);
     connection::open(transport, trouble, use_legacy_handshake, cancelled).await
 }
@@ -168,17 +170,21 @@ fn is_session_unknown(sent: &Result<StreamableHttpPostResponse, HttpError>) -> b
 mod tests {
     use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
     use std::net::{TcpListener, TcpStream};
-    use std::sync::Mutex;
+    use std::sync::{Barrier, Mutex};
     use std::thread;
 
     use serde_json::{Value, json};
+    use tokio::task::JoinSet;
 
     use super::*;
 
-    /// A server that forgets each session after its first list, as one that is started again.
     struct Server {
-        /// The media type and the body of its answer to a request in an unknown session.
-        unknown: (&'static str, &'static str),
+        /// The media type and the body of its answer to a request in an unknown session. It then
+        /// forgets each session after its first list, as a server that is started again; none: it
+        /// forgets none.
+        unknown: Option<(&'static str, &'static str)>,
+        /// The number of lists that it answers together.
+        together: Barrier,
         sessions: Mutex<Sessions>,
     }
 
@@ -189,6 +195,20 @@ mod tests {
     }
 
     impl Server {
+        /// Serves on loopback; returns the address.
+        fn start(self: &Arc<Server>) -> Address {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+            let server = self.clone();
+            thread::spawn(move || {
+                for stream in listener.incoming().flatten() {
+                    let server = server.clone();
+                    thread::spawn(move || drop(server.converse(stream)));
+                }
+            });
+            Address::parse(&url).unwrap()
+        }
+
         fn converse(&self, stream: TcpStream) -> io::Result<()> {
             let mut writer = stream.try_clone()?;
             let mut reader = BufReader::new(stream);
@@ -211,6 +231,9 @@ mod tests {
                 let mut body = vec![0; length];
                 reader.read_exact(&mut body)?;
                 let message: Value = serde_json::from_slice(&body).unwrap_or_default();
+                if message["method"] == "tools/list" {
+                    self.together.wait();
+                }
                 let answer = match is_post {
                     true => self.answer(&message, session.as_deref()),
                     false => response("405 Method Not Allowed", "", ""),
@@ -238,11 +261,11 @@ mod tests {
                     result(&header, about)
                 }
                 "tools/list" if session.is_some() && sessions.known.as_deref() == session => {
-                    sessions.known = None;
+                    sessions.known.take_if(|_| self.unknown.is_some());
                     result("", json!({"tools": []}))
                 }
                 "tools/list" => {
-                    let (kind, body) = self.unknown;
+                    let (kind, body) = self.unknown.unwrap_or_default();
                     let headers = format!("Content-Type: {kind}\r\n");
                     response("400 Bad Request", &headers, body)
                 }
@@ -256,32 +279,42 @@ mod tests {
         format!("HTTP/1.1 {status}\r\n{headers}Content-Length: {length}\r\n\r\n{body}")
     }
 
+    async fn opened(url: &Address) -> Opened {
+        let (trouble, cancelled) = (ConnectionError::default(), CancellationToken::new());
+        let opened = open((url, &[], None), trouble, true, cancelled);
+        opened.await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn no_request_waits_for_the_answers_to_others() {
+        let together = 32;
+        let server = Arc::new(Server {
+            unknown: None,
+            together: Barrier::new(together),
+            sessions: Mutex::default(),
+        });
+        let (connection, _service) = opened(&server.start()).await;
+        let mut lists = JoinSet::new();
+        for _ in 0..together {
+            let connection = connection.clone();
+            lists.spawn(async move { connection.list().await.map(|tools| tools.len()) });
+        }
+        let empty: Vec<Result<usize, String>> = vec![Ok(0); together];
+        assert_eq!(lists.join_all().await, empty);
+    }
+
     #[tokio::test]
     async fn a_server_that_was_started_again_is_used_in_a_new_session() {
         for unknown in rows! {
             ("text/plain", "Invalid session ID"),
             ("application/json", r#"{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: No valid session ID provided"},"id":null}"#),
         } {
-            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-            let url = format!("http://{}/mcp", listener.local_addr().unwrap());
-            let sessions = Mutex::default();
-            let server = Arc::new(Server { unknown, sessions });
-            let serving = server.clone();
-            thread::spawn(move || {
-                for stream in listener.incoming().flatten() {
-                    let serving = serving.clone();
-                    thread::spawn(move || drop(serving.converse(stream)));
-                }
+            let server = Arc::new(Server {
+                unknown: Some(unknown),
+                together: Barrier::new(1),
+                sessions: Mutex::default(),
             });
-            let url = Address::parse(&url).unwrap();
-            let cancelled = CancellationToken::new();
-            let opened = open(
-                (&url, &[], None),
-                ConnectionError::default(),
-                true,
-                cancelled,
-            );
-            let (connection, _service) = opened.await.unwrap();
+            let (connection, _service) = opened(&server.start()).await;
             for sessions in 1..=3 {
                 assert_eq!(connection.list().await.unwrap().len(), 0, "{unknown:?}");
                 assert_eq!(server.sessions.lock().unwrap().begun, sessions);
