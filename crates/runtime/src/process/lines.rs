@@ -25,6 +25,8 @@ const STDERR_TAIL: usize = 2 * 1024;
 const EXIT: Duration = Duration::from_millis(500);
 /// The number of characters of a line that are shown.
 const PREVIEW_CHARS: usize = 80;
+/// The byte order mark of UTF-8, with which some programs begin their output.
+const MARK: &[u8] = "\u{feff}".as_bytes();
 
 /// The reason why there is no further line.
 #[derive(Debug, thiserror::Error)]
@@ -75,7 +77,7 @@ impl Lines {
         Ok((lines, stdin))
     }
 
-    /// The next line, trimmed. Dropping the future loses nothing.
+    /// The next line, trimmed and without a byte order mark. Dropping the future loses nothing.
     ///
     /// # Errors
     /// There is no further line.
@@ -86,7 +88,8 @@ impl Lines {
                 let end = at + self.searched;
                 let line: Vec<u8> = self.read.drain(..=end).collect();
                 self.searched = 0;
-                return Ok(line.trim_ascii().to_vec());
+                let line = line.trim_ascii();
+                return Ok(line.strip_prefix(MARK).unwrap_or(line).to_vec());
             }
             self.searched = self.read.len();
             if self.read.len() > LINE_MAX {

@@ -66,6 +66,14 @@ fn family(file: &Path, then: &str) -> Command {
 }
 
 #[tokio::test]
+async fn a_line_has_neither_its_end_nor_a_byte_order_mark() {
+    let script = r"printf '\357\273\277{}\r\n []\n'";
+    let (mut lines, _stdin) = lines::Lines::start(&sh(script)).unwrap();
+    assert_eq!(lines.next().await.unwrap(), b"{}");
+    assert_eq!(lines.next().await.unwrap(), b"[]");
+}
+
+#[tokio::test]
 async fn both_chunks_are_read_in_order() {
     let finished = ended(&sh("cat; echo; echo noise >&2"), input())
         .await
