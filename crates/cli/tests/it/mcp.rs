@@ -543,6 +543,36 @@ fn bad_calls_are_told_and_leave_nothing_behind() {
 }
 
 #[test]
+fn a_task_that_cannot_begin_leaves_no_session_behind() {
+    let place = Place::with_config(
+        "[agents.clerk]\ndescription = \"keeps the books\"\nmcp_servers = [\"files\"]\n\
+         [mcp.files]\ncommand = \"/nowhere/at-all\"\n",
+    );
+    let mut server = Spoken::greeted(place.command(&["mcp"]));
+    let calls = [
+        (
+            "ask",
+            json!({"task": "Look.", "lead": "clerk", "agents": []}),
+        ),
+        (
+            "delegate",
+            json!({"task": "Look.", "tasks": [{"agent": "clerk"}]}),
+        ),
+    ];
+    for (id, (name, arguments)) in (10..).zip(calls) {
+        let call = json!({"name": name, "arguments": arguments});
+        let (answer, _) = server.ask(id, "tools/call", call);
+        let result = &answer["result"];
+        assert_eq!(result["isError"], true, "{answer}");
+        let text = result["content"][0]["text"].as_str().unwrap();
+        assert!(text.contains("tool server `files`"), "{text}");
+    }
+    let listed = called(&mut server, 20, "sessions", json!({}));
+    assert_eq!(listed["structuredContent"]["sessions"], json!([]));
+    server.end();
+}
+
+#[test]
 fn a_call_that_is_taken_back_cancels_its_turn() {
     let scene = Scene::new();
     let mut server = Spoken::greeted(scene.place.command(&["mcp"]));

@@ -8,6 +8,7 @@ use unisono::Error;
 use unisono::follow::Follower;
 use unisono::labels::MCP_CHANNEL;
 use unisono::turn_view;
+use unisono_api::service::Sessions as _;
 use unisono_api::token::Scope;
 use unisono_api::turn::{Member, Turn};
 use unisono_api::turn_event::TurnEvent;
@@ -46,7 +47,7 @@ pub(super) async fn ask(
         None => ask,
     };
     let session = session(local, asked.session.as_deref(), task, &ask).await?;
-    let followed = begin(server, local, &session, &ask, context).await?;
+    let followed = begin(server, local, session, &ask, context).await?;
     followed.into_answer(ASK)
 }
 
@@ -156,7 +157,7 @@ pub(super) async fn delegate(
     };
     let ask = Ask::delegation(&task, agents).branch(delegated.branch.as_str());
     let session = session(local, delegated.session.as_deref(), &task, &ask).await?;
-    let followed = begin(server, local, &session, &ask, context).await?;
+    let followed = begin(server, local, session, &ask, context).await?;
     followed.into_answer(DELEGATE)
 }
 
@@ -169,7 +170,7 @@ pub(super) async fn compact(
     let session = compacted.session.clone();
     let ask = requests::compaction(compacted.into()).map_err(|error| error.to_string())?;
     let session = open_session(local, &session).await?;
-    let followed = begin(server, local, &session, &ask, context).await?;
+    let followed = begin(server, local, (session, false), &ask, context).await?;
     followed.into_answer(COMPACT)
 }
 
@@ -180,8 +181,14 @@ fn filled<'t>(name: &str, text: &'t str) -> Result<&'t str, String> {
     }
 }
 
-/// The session with this id, or a new one. If the agents do not fit, no session is created.
-async fn session(local: &Local, id: Option<&str>, task: &str, ask: &Ask) -> Result<Handle, String> {
+/// The session with this id, or a new one, and whether it is new. If the agents do not fit, no session
+/// is created.
+async fn session(
+    local: &Local,
+    id: Option<&str>,
+    task: &str,
+    ask: &Ask,
+) -> Result<(Handle, bool), String> {
     let known = match id {
         Some(id) => Some(open_session(local, id).await?),
         None => None,
@@ -193,7 +200,7 @@ async fn session(local: &Local, id: Option<&str>, task: &str, ask: &Ask) -> Resu
     let setup = setup.map_err(|error| error.to_string())?;
     ask.team(&setup).map_err(|error| error.to_string())?;
     match known {
-        Some(session) => Ok(session),
+        Some(session) => Ok((session, false)),
         None => {
             let words = task.split_whitespace().collect::<Vec<_>>().join(" ");
             let title: String = words.chars().take(TITLE_CHARS).collect();
@@ -202,10 +209,8 @@ async fn session(local: &Local, id: Option<&str>, task: &str, ask: &Ask) -> Resu
                 labels: [(MCP_CHANNEL.0.into(), MCP_CHANNEL.1.into())].into(),
                 ..Import::default()
             };
-            local
-                .import(import)
-                .await
-                .map_err(|error| error.to_string())
+            let made = local.import(import).await;
+            Ok((made.map_err(|error| error.to_string())?, true))
         }
     }
 }
@@ -217,27 +222,35 @@ pub(super) async fn open_session(local: &Local, id: &str) -> Result<Handle, Stri
     local.open(id).await.map_err(|error| error.to_string())
 }
 
-/// Gives the session a turn and follows it. A turn that would wait for a person's decision about
-/// another turn is refused.
+/// Gives a session a turn and follows it. A turn that would wait for a person's decision about
+/// another turn is refused. A new session whose turn does not begin is deleted.
 async fn begin(
     server: &Server,
     local: &Local,
-    session: &Handle,
+    (session, is_new): (Handle, bool),
     ask: &Ask,
     context: &RequestContext<RoleServer>,
 ) -> Result<TurnProgress, String> {
-    let refusal = refusal(session, ask.on_branch()).await;
+    let refusal = refusal(&session, ask.on_branch()).await;
     if let Some(reason) = refusal.map_err(|error| error.to_string())? {
         return Err(reason);
     }
-    let begun = local.begin_followed(session, ask).await;
-    let (turn, follower) = begun.map_err(|error| error.to_string())?;
+    let (turn, follower) = match local.begin_followed(&session, ask).await {
+        Ok(begun) => begun,
+        Err(error) => {
+            let name = session.id().to_string();
+            if is_new && let Err(error) = local.delete_session(&name, false).await {
+                tracing::debug!(session = %name, %error, "a session without a turn is left");
+            }
+            return Err(error.to_string());
+        }
+    };
     let followed = FollowedTurn {
         turn,
         follower,
         cancels: true,
     };
-    follow(server, local, session, followed, context).await
+    follow(server, local, &session, followed, context).await
 }
 
 /// Follows a turn that has begun before, from its current state on.
