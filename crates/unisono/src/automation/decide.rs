@@ -28,7 +28,15 @@ pub(crate) enum Step {
     Wait(Option<Timestamp>),
 }
 
-pub(crate) fn decide(schedule: &Schedule, known: &Source, now: Timestamp) -> Step {
+/// `is_followed`: whether this program has recorded its rule, or found it recorded, since it began. Another rule
+/// that is recorded then is that of a daemon with other settings: if each of them recorded its own one again,
+/// they would do so for ever, and skip the times between.
+pub(crate) fn decide(
+    schedule: &Schedule,
+    known: &Source,
+    is_followed: bool,
+    now: Timestamp,
+) -> Step {
     if let Some(start) = known.intended() {
         // A person who asks for a turn gets it, also of a paused schedule.
         return match known.paused && start.scheduled.is_some() {
@@ -40,7 +48,9 @@ pub(crate) fn decide(schedule: &Schedule, known: &Source, now: Timestamp) -> Ste
         true => schedule.rule.to_string(),
         false => OFF.to_owned(),
     };
-    if known.rule.as_deref() != Some(rule.as_str()) {
+    let recorded = known.rule.as_deref();
+    let is_recorded = recorded.is_some_and(|recorded| is_followed || recorded == rule);
+    if !is_recorded {
         return Step::Follow(rule.into());
     }
     if !schedule.enabled || known.paused {
@@ -185,7 +195,33 @@ mod tests {
             (&run, known(3 * HOUR), HOUR, Step::Wait(Some(at(4 * HOUR)))),
         };
         for (schedule, known, now, expected) in table {
-            assert_eq!(decide(schedule, &known, at(now)), expected, "at {now}");
+            let step = decide(schedule, &known, false, at(now));
+            assert_eq!(step, expected, "at {now}");
+        }
+    }
+
+    #[test]
+    fn the_rule_of_a_daemon_with_other_settings_is_left_as_it_is() {
+        let (run, off) = (
+            schedule(MissedPolicy::Run, true),
+            schedule(MissedPolicy::Run, false),
+        );
+        let new = Source::default();
+        let other = Source {
+            rule: Some("every 2h".into()),
+            ..known(0)
+        };
+        let table = [
+            (&run, &other, false, Step::Follow("every 1h".into())),
+            (&run, &other, true, Step::Start(Timestamp(HOUR))),
+            (&off, &other, false, Step::Follow("off".into())),
+            (&off, &other, true, Step::Wait(None)),
+            // The database was set back.
+            (&run, &new, true, Step::Follow("every 1h".into())),
+        ];
+        for (schedule, known, is_followed, expected) in table {
+            let step = decide(schedule, known, is_followed, Timestamp(HOUR));
+            assert_eq!(step, expected);
         }
     }
 

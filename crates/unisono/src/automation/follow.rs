@@ -44,10 +44,11 @@ async fn follow_others(local: &Local) {
 }
 
 async fn follow_one(local: &Local, schedule: &Schedule) {
+    let mut is_followed = false;
     loop {
         // Created before the state is read, so that no change is missed.
         let changed = local.shared.starts.changed.notified();
-        let wait = match local.follow_step(schedule).await {
+        let wait = match local.follow_step(schedule, &mut is_followed).await {
             Ok(wait) => wait,
             Err(error) => {
                 let again = AGAIN.as_secs();
@@ -63,12 +64,17 @@ async fn follow_one(local: &Local, schedule: &Schedule) {
 }
 
 impl Local {
-    /// Carries out the next step of a schedule. Returns the time until the next check.
-    async fn follow_step(&self, schedule: &Schedule) -> Result<Duration, Error> {
+    /// Carries out the next step of a schedule. Returns the time until the next check. `is_followed` is for
+    /// [`decide`]; this updates it.
+    async fn follow_step(
+        &self,
+        schedule: &Schedule,
+        is_followed: &mut bool,
+    ) -> Result<Duration, Error> {
         let source = of_schedule(&schedule.name);
-        let (now, name) = (clock::now(), &*schedule.name);
+        let (now, name, was_followed) = (clock::now(), &*schedule.name, *is_followed);
         let step = self.record(&source, |known| {
-            let step = decide(schedule, known, now);
+            let step = decide(schedule, known, was_followed, now);
             let fact = match &step {
                 Step::Follow(rule) => Some(StartFact::Follows { rule: rule.clone() }),
                 Step::Skip(scheduled) => Some(StartFact::Skipped {
@@ -79,7 +85,10 @@ impl Local {
             };
             (step, fact)
         });
-        match step.await? {
+        let step = step.await?;
+        // A recorded start comes before the rule.
+        *is_followed |= !matches!(step, Step::Resume(_) | Step::Withdraw(_));
+        match step {
             Step::Wait(at) => Ok(until(at, now)),
             Step::Follow(rule) => {
                 tracing::info!(schedule = name, %rule, "a schedule is followed from now on");
@@ -386,19 +395,22 @@ mod tests {
             let setup = local.setup();
             let schedule = setup.loaded.automation.schedule("beat").unwrap();
             // The schedule is new, then nothing is due.
-            assert_eq!(local.follow_step(schedule).await.unwrap(), Duration::ZERO);
-            assert_eq!(local.follow_step(schedule).await.unwrap(), LOOK);
+            assert_eq!(
+                local.follow_step(schedule, &mut false).await.unwrap(),
+                Duration::ZERO
+            );
+            assert_eq!(local.follow_step(schedule, &mut false).await.unwrap(), LOOK);
             let start = intend(&local, schedule, Timestamp(clock::now().0 + 1)).await;
             // The process ends here: the turn is on disk, and its result is not recorded.
             let of = cause(schedule, &start);
             let first = local.hand_in(&of, &start).await.unwrap();
-            local.follow_step(schedule).await.unwrap();
+            local.follow_step(schedule, &mut false).await.unwrap();
             let known = local.known_starts().await.unwrap();
             let [begun] = &known[&of_schedule("beat")].starts[..] else {
                 panic!("{known:?}");
             };
             assert_eq!(begun.progress, Progress::Started(first));
-            assert_eq!(local.follow_step(schedule).await.unwrap(), LOOK);
+            assert_eq!(local.follow_step(schedule, &mut false).await.unwrap(), LOOK);
             let (session, all) = (start.session.to_string(), Default::default());
             let turns = local.turns(&session, &all).await.unwrap();
             assert_eq!(turns.items.len(), 1);
@@ -411,7 +423,7 @@ mod tests {
         let local = local("run").await;
         let setup = local.setup();
         let schedule = setup.loaded.automation.schedule("beat").unwrap();
-        local.follow_step(schedule).await.unwrap();
+        local.follow_step(schedule, &mut false).await.unwrap();
         let at = schedule.rule.next(clock::now()).unwrap();
         intend(&local, schedule, at).await;
         let skipped = async || {
@@ -431,12 +443,39 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn daemons_with_different_rules_do_not_record_them_in_turn() {
+        let local = local("run").await;
+        let setup = local.setup();
+        let schedule = setup.loaded.automation.schedule("beat").unwrap();
+        let mut is_followed = false;
+        for wait in [Duration::ZERO, LOOK] {
+            let step = local.follow_step(schedule, &mut is_followed);
+            assert_eq!(step.await.unwrap(), wait);
+        }
+        let source = of_schedule("beat");
+        let other = StartFact::Follows {
+            rule: "every 1h".into(),
+        };
+        let recorded = local.record(&source, |_| ((), Some(other.clone())));
+        recorded.await.unwrap();
+        let rule = async || local.known_starts().await.unwrap()[&source].rule.clone();
+        let step = local.follow_step(schedule, &mut is_followed);
+        assert_eq!(step.await.unwrap(), LOOK);
+        assert_eq!(rule().await.as_deref(), Some("every 1h"));
+        // The settings of a daemon that starts later are newer.
+        let step = local.follow_step(schedule, &mut false).await;
+        assert_eq!(step.unwrap(), Duration::ZERO);
+        assert_eq!(rule().await.as_deref(), Some("every 8760h"));
+        local.shutdown().await;
+    }
+
+    #[tokio::test]
     async fn a_turn_that_had_not_begun_before_a_pause_does_not_begin() {
         for has_begun in [false, true] {
             let local = local("run").await;
             let setup = local.setup();
             let schedule = setup.loaded.automation.schedule("beat").unwrap();
-            local.follow_step(schedule).await.unwrap();
+            local.follow_step(schedule, &mut false).await.unwrap();
             let start = intend(&local, schedule, Timestamp(clock::now().0 + 1)).await;
             let expected = match has_begun {
                 true => {
@@ -446,10 +485,13 @@ mod tests {
                 false => Progress::Failed("the schedule was paused before the turn began".into()),
             };
             local.pause(schedule, true).await.unwrap();
-            assert_eq!(local.follow_step(schedule).await.unwrap(), Duration::ZERO);
+            assert_eq!(
+                local.follow_step(schedule, &mut false).await.unwrap(),
+                Duration::ZERO
+            );
             let known = local.known_starts().await.unwrap();
             assert_eq!(known[&of_schedule("beat")].starts[0].progress, expected);
-            assert_eq!(local.follow_step(schedule).await.unwrap(), LOOK);
+            assert_eq!(local.follow_step(schedule, &mut false).await.unwrap(), LOOK);
             let exists = local.journal().exists(start.session).await.unwrap();
             assert_eq!(exists, has_begun);
             local.shutdown().await;
