@@ -16,10 +16,10 @@ use std::path::Path;
 
 use tokio::sync::mpsc;
 
+use crate::engine::is_of_a_session;
 use crate::engine::{Append, DELETED_USAGE, Engine, SessionId, SessionInfo, TOKENS};
 use crate::error::{Error, Result};
 use crate::journal::deleted_usage;
-use crate::journal::is_of_a_session;
 use crate::row::{self, Head};
 use crate::{audit, blobs, imports, tokens};
 
@@ -192,7 +192,7 @@ pub async fn import(engine: &dyn Engine, path: &Path) -> Result<ArchiveCounts> {
         .await
         .unwrap_or_else(|error| Err(stopped(&error)))?;
     // Sessions of unfinished imports are left out.
-    let left = imports::unfinished(engine).await?;
+    let left = imports::abandoned(engine).await?;
     imports::delete_all(engine, &left).await?;
     let log = engine.existing(audit::journals().collect()).await?;
     let has_log = log.iter().any(|segment| segment.last_seq > 0);
@@ -220,7 +220,7 @@ pub async fn import(engine: &dyn Engine, path: &Path) -> Result<ArchiveCounts> {
         .filter(|session| !kept.contains(session))
         .collect();
     imports::begin(engine, &made).await?;
-    let stored = store_whole(engine, path, &kept).await;
+    let stored = store_whole(engine, path, &kept, &made).await;
     // The original error is returned. What cannot be deleted now is deleted when the store is next
     // opened.
     if stored.is_err()
@@ -266,6 +266,7 @@ async fn store_whole(
     engine: &dyn Engine,
     path: &Path,
     kept: &[SessionId],
+    made: &BTreeSet<SessionId>,
 ) -> Result<ArchiveCounts> {
     let mut kept_journals = Kept::default();
     let mut moved = store_all(engine, path, kept, &mut kept_journals).await?;
@@ -275,7 +276,7 @@ async fn store_whole(
     // Tokens are the last thing that can fail: none of an import that is taken back works.
     let deleted_usage = deleted_usage::merge_entries(kept_journals.left)?;
     moved.skipped_tokens = tokens::merge(engine, &kept_journals.tokens).await?;
-    imports::end_all(engine, deleted_usage).await?;
+    imports::end_with(engine, made, deleted_usage).await?;
     Ok(moved)
 }
 

@@ -13,10 +13,12 @@ use std::sync::Arc;
 
 use unisono_context::{Digest, SessionId as Session};
 
-use crate::engine::{self, Append, Deletion, Engine, SESSIONS_PAGE, SessionId, SessionInfo};
+use crate::engine::{
+    self, Append, Deletion, Engine, FIRST_OWN, SESSIONS_PAGE, SessionId, SessionInfo,
+};
 use crate::error::{Error, Fault, Record, Result};
 use crate::grants;
-use crate::journal::{FIRST_OWN, Journal};
+use crate::journal::Journal;
 use crate::record;
 
 /// The largest content, in bytes.

@@ -2,9 +2,9 @@
 
 use crate::blobs::{self, is_blob};
 use crate::disk::{Checkup, Finding};
+use crate::engine::is_of_a_session;
 use crate::engine::{Engine, SessionId};
 use crate::error::{Error, Record, Result};
-use crate::journal::is_of_a_session;
 
 /// Number of sessions, and of events of one session, that are read at a time.
 const PAGE: usize = 1_024;

@@ -16,6 +16,8 @@ pub use cluster::{Announcement, Beat, Cluster, Document, Member, ProviderPause};
 
 use crate::error::Result;
 
+/// The ids from this one on are those of journals of the store's own; no session has one.
+pub(crate) const FIRST_OWN: SessionId = SessionId::from_u128(0xff_ffff << 104);
 /// The id of the journal with the usage of deleted sessions; no session has it.
 pub const DELETED_USAGE: SessionId = SessionId::from_u128(u128::MAX - 1);
 /// The id of the journal of turns that were started automatically: see [`crate::starts`].
@@ -333,6 +335,11 @@ pub trait Engine: Send + Sync + 'static {
     /// releases all its resources: the same directory can be opened again at once, even if this
     /// engine is still referenced. Later calls fail with `Closed`.
     fn close(&self) -> EngineFuture<'_, ()>;
+}
+
+/// Whether a journal is that of a session.
+pub(crate) fn is_of_a_session(journal: SessionId) -> bool {
+    journal < FIRST_OWN
 }
 
 pub(crate) fn now_unix_ms() -> u64 {

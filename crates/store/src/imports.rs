@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
+use crate::engine::is_of_a_session;
 use crate::engine::{Append, Deletion, Engine, SessionId};
 use crate::error::{Error, Fault, Record, Result};
 use crate::record;
@@ -45,14 +46,60 @@ pub(crate) async fn end(engine: &dyn Engine, sessions: &BTreeSet<SessionId>) -> 
     change(engine, |list| list - sessions).await
 }
 
-/// Removes all sessions from the list, and adds this to the usage of deleted sessions, both in one
-/// write.
-pub(crate) async fn end_all(engine: &dyn Engine, deleted_usage: Option<Vec<u8>>) -> Result<()> {
-    let deletion = Deletion {
-        deleted_usage,
-        ..Deletion::of_session(ID)
+/// Removes these sessions from the list, and adds this to the usage of deleted sessions, both in one
+/// write. Another write puts back the sessions that other programs import.
+pub(crate) async fn end_with(
+    engine: &dyn Engine,
+    sessions: &BTreeSet<SessionId>,
+    deleted_usage: Option<Vec<u8>>,
+) -> Result<()> {
+    let mut tries = 0..TRIES;
+    loop {
+        let claim = engine.claim(ID).await?;
+        let others = &unfinished(engine).await? - sessions;
+        let deletion = Deletion {
+            expected_seq: Some(claim.last_seq),
+            deleted_usage: deleted_usage.clone(),
+            ..Deletion::of_session(ID)
+        };
+        match engine.delete_session(deletion).await {
+            Err(Error::Fenced { .. } | Error::Conflict { .. }) if tries.next().is_some() => {}
+            Err(error) => return Err(error),
+            Ok(_) => {
+                if !others.is_empty()
+                    && let Err(error) = begin(engine, &others).await
+                {
+                    tracing::warn!(%error, "imports of other programs stay in part if these end now");
+                }
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// Returns the listed sessions that no other live program imports. Nobody owns a content of an attachment,
+/// or a session that an import has not begun yet: such entries are left alone while another live program owns
+/// a session of the list.
+pub(crate) async fn abandoned(engine: &dyn Engine) -> Result<BTreeSet<SessionId>> {
+    let mut listed = unfinished(engine).await?;
+    let Some(cluster) = engine.cluster() else {
+        return Ok(listed);
     };
-    engine.delete_session(deletion).await.map(drop)
+    // Before the owners are asked: a session that begins meanwhile is left alone.
+    let begun = listed.iter().copied().filter(|id| is_of_a_session(*id));
+    let begun = engine.existing(begun.collect()).await?;
+    let mut owned = BTreeSet::new();
+    for &session in &listed {
+        if cluster.owner(session).await?.is_some() {
+            owned.insert(session);
+        }
+    }
+    if !owned.is_empty() {
+        listed = begun.into_iter().map(|info| info.session).collect();
+    }
+    // An import that has ended meanwhile is complete, and its program may have left since.
+    let listed = &listed - &owned;
+    Ok(&listed & &unfinished(engine).await?)
 }
 
 /// Deletes these sessions. They stay in the list unless all of them are deleted.
@@ -187,6 +234,11 @@ impl Imports {
             return Ok(());
         }
         let _writing = self.writing.lock().await;
+        if !unfinished(engine.as_ref()).await?.contains(&session) {
+            // Another program has deleted it, and may have imported it again since.
+            self.hidden().left.remove(&session);
+            return Ok(());
+        }
         self.remove(engine, session).await
     }
 
@@ -194,17 +246,13 @@ impl Imports {
     /// hidden. Returns the number of sessions in the list.
     pub(crate) async fn sweep(&self, engine: &Arc<dyn Engine>) -> Result<usize> {
         let _writing = self.writing.lock().await;
-        let mut found = unfinished(engine.as_ref()).await?;
-        found.retain(|session| !self.hidden().under_way.contains(session));
-        if let Some(cluster) = engine.cluster() {
-            for session in found.clone() {
-                // Another program is importing it, or will delete it.
-                if cluster.owner(session).await?.is_some() {
-                    found.remove(&session);
-                }
-            }
+        let mut found = abandoned(engine.as_ref()).await?;
+        {
+            let mut hidden = self.hidden();
+            found.retain(|session| !hidden.under_way.contains(session));
+            // Other programs have deleted the others.
+            hidden.left.clone_from(&found);
         }
-        self.hidden().left.extend(&found);
         if !found.is_empty() && delete_all(engine.as_ref(), &found).await.is_ok() {
             self.hidden()
                 .left

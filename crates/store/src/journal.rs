@@ -12,8 +12,10 @@ use uuid::Uuid;
 
 use crate::append_times::AppendTimes;
 use crate::contents::Loaded;
-use crate::engine::Cluster;
-use crate::engine::{self, Append, Claim, Engine, Health, SessionInfo, Space, Vacuumed};
+use crate::engine::{
+    self, Append, Claim, Cluster, Engine, FIRST_OWN, Health, SessionInfo, Space, Vacuumed,
+    is_of_a_session,
+};
 use crate::error::{Error, Record, Result};
 use crate::imports::Imports;
 use crate::record::{self, OpenTurns};
@@ -30,9 +32,6 @@ use owners::Owners;
 /// If the first events of a session are larger than this, they are stored in parts of about this
 /// size.
 const PART_BYTES: usize = 2 << 20;
-
-/// The ids from this one on are those of journals of the store's own; no session has one.
-pub(crate) const FIRST_OWN: engine::SessionId = engine::SessionId::from_u128(0xff_ffff << 104);
 
 /// The events of all sessions, as durable as the engine makes them.
 ///
@@ -396,10 +395,6 @@ impl From<engine::SessionId> for SessionId {
     fn from(session: engine::SessionId) -> Self {
         Self::new(session.0)
     }
-}
-
-pub(crate) fn is_of_a_session(journal: engine::SessionId) -> bool {
-    journal < FIRST_OWN
 }
 
 /// Events to store, in parts.

@@ -48,12 +48,12 @@ use uuid::Uuid;
 use crate::admit;
 use crate::disk::Lock;
 use crate::engine::Cluster;
+use crate::engine::is_of_a_session;
 use crate::engine::{
     Append, Checkpoint, Claim, Deletion, Engine, EngineFuture, Event, Health, SessionId,
     SessionInfo, SessionsFuture, Space, Vacuumed,
 };
 use crate::error::{Error, Result};
-use crate::journal::is_of_a_session;
 use crate::private;
 use batch::checksum;
 use error_kind::{ErrorKind, failed};

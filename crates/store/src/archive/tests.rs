@@ -108,6 +108,40 @@ async fn an_import_that_ends_on_the_way_and_is_repeated_counts_what_is_left_once
     assert!(whole);
 }
 
+#[tokio::test]
+async fn a_session_that_another_program_has_imported_again_is_kept() {
+    let (engine, session) = (Arc::new(Memory::new()), SessionId::from_u128(2));
+    let claim = engine.claim(session).await.unwrap();
+    let list = BTreeSet::from([session]);
+    imports::begin(engine.as_ref(), &list).await.unwrap();
+    let append = Append::to(session, claim, b"the first part".to_vec());
+    engine.append(append).await.unwrap();
+    // This program finds the rest of an import, and cannot delete it.
+    let dying = Arc::new(Dying {
+        engine: engine.clone(),
+        left: AtomicUsize::new(0),
+    });
+    let here = Journal::new(dying.clone());
+    assert_eq!(here.sweep().await.unwrap(), 1);
+    let there = Journal::new(engine.clone());
+    assert_eq!(there.sweep().await.unwrap(), 1);
+    fill(&engine, 2, 0..0).await;
+    dying.left.store(usize::MAX, Ordering::SeqCst);
+    assert_eq!(here.claim(session.into()).await.unwrap().last_seq, 1);
+}
+
+#[tokio::test]
+async fn the_imports_of_other_programs_stay_in_the_list() {
+    let engine = Memory::new();
+    let [own, others] = [1, 2].map(|n| BTreeSet::from([SessionId::from_u128(n)]));
+    imports::begin(&engine, &own).await.unwrap();
+    imports::begin(&engine, &others).await.unwrap();
+    imports::end_with(&engine, &own, None).await.unwrap();
+    assert_eq!(imports::unfinished(&engine).await.unwrap(), others);
+    imports::end_with(&engine, &others, None).await.unwrap();
+    assert!(imports::unfinished(&engine).await.unwrap().is_empty());
+}
+
 /// An engine in which an import begins when its sessions are listed.
 struct Importing(Memory);
 

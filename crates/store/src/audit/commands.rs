@@ -11,10 +11,11 @@ use tokio::sync::Mutex;
 use unisono_context::Timestamp;
 
 use super::{Action, Audit, Entry, Retention};
+use crate::engine::is_of_a_session;
 use crate::engine::{
     Append, Claim, Deletion, Engine, EngineFuture, STARTS, SessionId, TOKENS, Vacuumed, now_unix_ms,
 };
-use crate::journal::{Journal, is_of_a_session};
+use crate::journal::Journal;
 
 /// The method of such an entry.
 pub const METHOD: &str = "CLI";

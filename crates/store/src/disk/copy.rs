@@ -14,8 +14,8 @@ use crate::disk::log::SessionState;
 use crate::disk::preallocation;
 use crate::disk::trees::Trees;
 use crate::engine::SessionId;
+use crate::engine::is_of_a_session;
 use crate::error::{Error, Fault, Record, Result};
-use crate::journal::is_of_a_session;
 use crate::row::Head;
 
 /// Number of sessions listed at a time.

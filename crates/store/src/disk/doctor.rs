@@ -8,8 +8,8 @@ use crate::disk::salvage::{self, Salvage};
 use crate::disk::trees::Trees;
 use crate::disk::{ledger, open};
 use crate::engine::SessionId;
+use crate::engine::is_of_a_session;
 use crate::error::{Error, Fault, Record, Result};
-use crate::journal::is_of_a_session;
 use crate::row;
 
 /// Number of sessions listed at a time.

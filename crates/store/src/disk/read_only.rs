@@ -13,12 +13,12 @@ use crate::disk::lock::Lock;
 use crate::disk::rescue::Rescue;
 use crate::disk::trees::window;
 use crate::disk::{files, ledger};
+use crate::engine::is_of_a_session;
 use crate::engine::{
     Append, Checkpoint, Claim, Deletion, Engine, EngineFuture, Event, Health, SessionId,
     SessionInfo, SessionsFuture,
 };
 use crate::error::{Error, Result};
-use crate::journal::is_of_a_session;
 
 /// A store that is only read. Opening it reads its whole log, and needs about 200 bytes of memory
 /// for each event.

@@ -9,9 +9,9 @@ use crate::disk::fresh::NewLog;
 use crate::disk::ledger::{self, Extent, Extents};
 use crate::disk::log::SessionState;
 use crate::disk::{files, losses, tail};
+use crate::engine::is_of_a_session;
 use crate::engine::{Checkpoint, SessionId, now_unix_ms};
 use crate::error::Result;
-use crate::journal::is_of_a_session;
 use crate::row::Head;
 
 /// The result of a repair.

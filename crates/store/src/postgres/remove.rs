@@ -8,9 +8,9 @@ use super::batch::checksum;
 use super::error_kind::failed;
 use super::{CLAIMED_AT_MOST, NOW, Postgres, link, unsigned};
 use crate::admit;
+use crate::engine::is_of_a_session;
 use crate::engine::{DELETED_USAGE, Deletion};
 use crate::error::{Error, Result};
-use crate::journal::is_of_a_session;
 
 /// What became of an attempt to delete a session.
 enum Removal {

@@ -5,9 +5,11 @@ use std::time::{Duration, Instant};
 
 use unisono_context::{Digest, Timestamp};
 use unisono_session::{Event, Fact};
+use unisono_store::postgres::Postgres;
 use unisono_store::tokens::{Scope, Token, TokenFact, Tokens};
 use unisono_store::{
-    Announcement, Cluster, Deletion, Engine, Error, Journal, ProviderPause, SessionId, SessionInfo,
+    Announcement, Cluster, Deletion, Engine, EngineFuture, Error, Journal, Memory, ProviderPause,
+    SessionId, SessionInfo, archive,
 };
 use unisono_test_postgres::Server;
 
@@ -334,5 +336,55 @@ async fn a_long_journal_of_all_programs_is_read_from_a_checkpoint() {
     assert_eq!(theirs.known(), tokens.known());
     for journal in journals {
         journal.close().await.unwrap();
+    }
+}
+
+/// A program, and another one that opens the database whenever this one deletes something.
+struct Beside {
+    engine: Arc<Postgres>,
+    other: Journal,
+}
+
+impl Engine for Beside {
+    unisono_store::forward_engine!(
+        engine: claim, append, read, put_checkpoint, latest_checkpoint, session, existing, sessions,
+        cluster, health, close
+    );
+
+    fn delete_session(&self, deletion: Deletion) -> EngineFuture<'_, bool> {
+        Box::pin(async move {
+            self.other.sweep().await?;
+            self.engine.delete_session(deletion).await
+        })
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_that_joins_during_an_import_of_an_archive_deletes_nothing_of_it() {
+    let Some(engines) = two("joins_import").await else {
+        return;
+    };
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("archive");
+    let there = Journal::new(Arc::new(Memory::new()));
+    let claim = there.engine().claim(A).await.unwrap();
+    let append = append(claim.epoch, 0);
+    there.engine().append(append).await.unwrap();
+    let content: Arc<[u8]> = Arc::from(&b"a picture"[..]);
+    let digest = there.put_blob(&content, Some(A.into())).await.unwrap();
+    let exported = archive::export(there.engine().as_ref(), &path).await;
+    exported.unwrap();
+    let [one, other] = engines.map(Arc::new);
+    let beside = Beside {
+        engine: one.clone(),
+        other: Journal::new(other.clone()),
+    };
+    let moved = archive::import(&beside, &path).await.unwrap();
+    assert_eq!(moved.sessions, 1);
+    let found = beside.other.blob(digest).await.unwrap();
+    assert_eq!(found.as_deref(), Some(&content[..]));
+    assert_eq!(other.read(A, 1, 9).await.unwrap().len(), 1);
+    for engine in [one, other] {
+        engine.close().await.unwrap();
     }
 }
