@@ -12,7 +12,8 @@ use unisono_test_postgres::Server;
 use crate::a2a::{Client, says};
 use crate::a2a_callbacks::{self, until_callbacks};
 use crate::cluster::{
-    TOKEN, begin, daemon, ended, held_model, machine, members, session, steady_machine,
+    TOKEN, begin, daemon, ended, held_model, lasting_machine, machine, members, session,
+    steady_machine,
 };
 use crate::http::{Daemon, Reply, head, json_head, send_to};
 use crate::people::of_owner;
@@ -562,6 +563,47 @@ fn callbacks_of_a_daemon_that_dies_are_told_by_who_takes_over() {
     let team = Client::of(&other);
     let kept = || team.rpc("ListTaskPushNotificationConfigs", &of_task)["configs"].is_array();
     until("it is kept", || !kept());
+    other.stop();
+}
+
+#[test]
+fn callbacks_of_a_session_that_a_request_claims_are_told_by_who_owns_it_then() {
+    let Some(server) = Server::database() else {
+        return;
+    };
+    let gate = Gate::new();
+    let acts = [
+        Act::from(Answer::text("Lost.")).hold(&gate),
+        Act::answer(Answer::text("The answer.")),
+        Act::answer(Answer::text("Another answer.")),
+    ];
+    let more = "[turn]\nagents = []\n[server]\ncallback_hosts = [\"127.0.0.1\"]\n";
+    let (provider, settings) = provider(Script::sequence(acts), more);
+    let places = [0; 2].map(|_| lasting_machine(&server, "600s", &settings));
+    let [one, other] = places.each_ref().map(daemon);
+    members(&one, |all| all.len() == 2);
+    let receiving = a2a_callbacks::receiving(&[]);
+    let sent = json!({"message": says("m1", "When?"), "configuration": {
+        "returnImmediately": true, "taskPushNotificationConfig": {"url": receiving.url}}});
+    let task = Client::of(&one).rpc("SendMessage", &sent)["task"].clone();
+    block_on(provider.wait_for(1));
+    receiving.next();
+    one.kill();
+    // A request comes before the takeover, for which it is too early.
+    let (session, _) = task["id"].as_str().unwrap().split_once('.').unwrap();
+    server.ask(&format!(
+        "UPDATE unisono_sessions SET owner = NULL WHERE session = '{session}'"
+    ));
+    let turn = begin(&other, session);
+    loop {
+        let events = receiving.next();
+        if a2a_callbacks::state(&events) == "TASK_STATE_COMPLETED" {
+            assert_eq!(a2a_callbacks::task(&events)["id"], task["id"]);
+            break;
+        }
+    }
+    ended(&other, &turn);
+    gate.open();
     other.stop();
 }
 

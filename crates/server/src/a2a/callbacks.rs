@@ -7,7 +7,7 @@
 
 mod storage;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -62,6 +62,8 @@ pub(super) struct Callbacks {
     hosts: Vec<String>,
     file: PathBuf,
     registrations: Mutex<BTreeMap<Name, (Registration, CancellationToken)>>,
+    /// The stored callbacks that cannot be resumed, and are logged.
+    not_resumed: Mutex<BTreeSet<Name>>,
     /// Held while the file is written.
     writing: tokio::sync::Mutex<()>,
     work: TaskTracker,
@@ -76,6 +78,7 @@ impl Callbacks {
             hosts: hosts.to_vec(),
             file: directory.join(FILE),
             registrations: Mutex::default(),
+            not_resumed: Mutex::default(),
             writing: tokio::sync::Mutex::default(),
             work: TaskTracker::new(),
             stop: CancellationToken::new(),
@@ -141,6 +144,25 @@ impl Callbacks {
             }
             Ok(stop)
         })
+    }
+
+    /// Whether there are deliveries for this stored registration already.
+    fn delivers(&self, name: &Name, stored: &Registration) -> bool {
+        // A field may be empty or missing.
+        let text = |of: &Registration| serde_json::to_string(of).ok();
+        self.with_registrations(|all| {
+            let known = all.get(name);
+            known.is_some_and(|(known, _)| text(known) == text(stored))
+        })
+    }
+
+    /// Whether it is new that a stored callback cannot be resumed.
+    fn is_news(&self, name: Name) -> bool {
+        let mut known = self
+            .not_resumed
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        known.len() < IN_ALL && known.insert(name)
     }
 
     /// Removes a callback; with `only`, only if it is still this registration.
@@ -335,7 +357,8 @@ impl A2a {
         self.erase_callback(callbacks, &name, &registration).await
     }
 
-    /// Resumes the deliveries of an earlier process or of another daemon.
+    /// Resumes the deliveries of an earlier process or of another daemon. Those that go on here are left as
+    /// they are.
     fn resume(self: &Arc<A2a>, callbacks: &Callbacks, all: Vec<Registration>) {
         for registration in all {
             let task: Option<TaskId> = registration.config.task_id.parse().ok();
@@ -343,13 +366,18 @@ impl A2a {
                 continue;
             };
             let name = (task, id);
+            if callbacks.delivers(&name, &registration) {
+                continue;
+            }
             let kept = callbacks.check(&registration.config, "");
             let kept = kept
                 .and_then(|callback| Ok((callback, callbacks.keep(&name, registration.clone())?)));
             match kept {
                 Ok((callback, stop)) => self.deliver(name, registration, callback, stop),
                 Err(error) => {
-                    tracing::warn!(%task, %error, "the deliveries to a callback cannot be resumed")
+                    if callbacks.is_news(name) {
+                        tracing::warn!(%task, %error, "the deliveries to a callback cannot be resumed");
+                    }
                 }
             }
         }
@@ -463,6 +491,10 @@ mod tests {
             .unwrap_err();
         assert_eq!(more.kind, Kind::Busy);
         // Another one of the same id stops the first.
+        let name = (task, "0".to_owned());
+        assert!(before.delivers(&name, &registration(0)));
+        assert!(!before.delivers(&name, &registration(1)));
+        assert!(before.is_news(name.clone()) && !before.is_news(name));
         let first = before.keep(&(task, "0".into()), registration(0)).unwrap();
         let second = before.keep(&(task, "0".into()), registration(0)).unwrap();
         assert!(first.is_cancelled() && !second.is_cancelled());

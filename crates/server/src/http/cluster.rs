@@ -134,7 +134,7 @@ async fn follow_beats(shared: Arc<Shared>, a2a: Arc<A2a>, address: String) {
     };
     let mut reloads = local.reloads();
     let (mut has_handed_over, mut has_taken) = (false, true);
-    let mut lapses = 0;
+    let (mut lapses, mut owned) = (0, 0);
     loop {
         tokio::select! {
             // A closed channel means that the store is closed.
@@ -161,6 +161,10 @@ async fn follow_beats(shared: Arc<Shared>, a2a: Arc<A2a>, address: String) {
         has_handed_over &= beat.is_draining;
         if (beat.has_gone || !has_taken) && !beat.is_draining {
             has_taken = take_over(&shared, &a2a, has_taken).await;
+        }
+        if beat.owned != std::mem::replace(&mut owned, beat.owned) {
+            // A request may have claimed a session of a lost member before the takeover.
+            a2a.clone().resume_callbacks(None).await;
         }
     }
 }
