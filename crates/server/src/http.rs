@@ -227,8 +227,7 @@ impl Server {
         let (router, openapi) = routes().split_for_parts();
         let reached = local.setup().loaded.config.cluster.address.clone();
         let reached = cluster::address(reached.as_deref(), address);
-        local.announce(&reached, &token.public()).await?;
-        local.wait_until_known().await;
+        cluster::join(&local, &reached, &token).await?;
         let mut hosts = hosts(address, &settings.hosts);
         hosts.extend(local.beats().and_then(|_| cluster::host(&reached)));
         let calls = Arc::new(Semaphore::new(settings.streams as usize));

@@ -603,6 +603,7 @@ fn settings_and_logins_hold_on_every_daemon() {
     // One that joins later has it as well, and a change there keeps it.
     let third = machine(&server, TOKEN, "");
     let third = daemon(&third);
+    assert_eq!(trigger(&third), "12345");
     let changed = json!({"changes": {"compaction.preset": "retention"}});
     third
         .request("PATCH", "/v1/settings", Some(&changed))

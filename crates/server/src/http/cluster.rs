@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
+use unisono::Local;
 use unisono_api::cluster::{ClusterMember, Drain};
 use unisono_api::service::Cluster as _;
 use unisono_api::session::SessionListItem;
@@ -20,6 +21,7 @@ use super::Shared;
 use super::extract::{self, Path, Query};
 use super::login;
 use super::problem::ApiError;
+use super::token::Token;
 use crate::a2a::A2a;
 
 /// Sessions per takeover.
@@ -95,6 +97,19 @@ pub(super) fn address(set: Option<&str>, listens: SocketAddr) -> String {
 pub(super) fn host(address: &str) -> Option<String> {
     let address: axum::http::Uri = address.parse().ok()?;
     Some(address.host()?.to_ascii_lowercase())
+}
+
+/// Joins the other daemons, which reach this one at an address. The first requests and the turns that are
+/// resumed have the settings that others have changed.
+pub(super) async fn join(
+    local: &Local,
+    address: &str,
+    token: &Token,
+) -> Result<(), unisono::Error> {
+    take_settings(local).await;
+    local.announce(address, &token.public()).await?;
+    local.wait_until_known().await;
+    Ok(())
 }
 
 /// Follows the other programs, and shares the pauses of providers with them. Never ends.
@@ -173,11 +188,16 @@ async fn follow_beats(shared: Arc<Shared>, a2a: Arc<A2a>, address: String) {
 /// use now.
 async fn take_documents(shared: &Shared) -> bool {
     let taken = login::take(shared).await;
-    let settings = shared.local.take_shared_settings().await;
-    if let Err(error) = &settings {
+    take_settings(&shared.local).await && taken
+}
+
+/// Reads the settings that other daemons changed. Returns whether they are in use now.
+async fn take_settings(local: &Local) -> bool {
+    let taken = local.take_shared_settings().await;
+    if let Err(error) = &taken {
         tracing::error!(%error, "settings that another daemon has changed are not used here");
     }
-    taken && settings.is_ok()
+    taken.is_ok()
 }
 
 async fn announce(shared: &Shared, address: &str) {
