@@ -154,7 +154,7 @@ impl App {
         let path = &setup.loaded.config.store.path;
         let error = match self.open_or_find(setup).await? {
             Ok(found) => return Ok(found),
-            Err(error) if error.is_unwritable() => error,
+            Err(error) if may_be_read(setup, &error) => error,
             Err(error) => return Err(error.into()),
         };
         let reason = error.to_string();
@@ -183,7 +183,7 @@ impl App {
         // A daemon records the requests that it answers.
         let error = match self.find_store(setup).await? {
             Ok(found) => return Ok(found),
-            Err(error) if error.is_unwritable() && unisono_store::is_store(path)? => error,
+            Err(error) if may_be_read(setup, &error) && unisono_store::is_store(path)? => error,
             Err(error) => return Err(error.into()),
         };
         let first = error.to_string();
@@ -412,6 +412,12 @@ impl App {
         runtime.shutdown_timeout(std::time::Duration::from_millis(200));
         done
     }
+}
+
+/// Whether the store may be readable although it cannot be opened for writing. A directory from before the
+/// sessions moved to a database is not the store.
+fn may_be_read(setup: &Setup, error: &Error) -> bool {
+    setup.loaded.config.store.url.is_none() && error.is_unwritable()
 }
 
 /// The calibrations of models in the configured store.

@@ -91,6 +91,31 @@ fn a_role_that_may_not_vacuum_purges_nothing_and_is_told_before_a_session_is_del
 }
 
 #[test]
+fn a_directory_takes_no_place_of_a_database_that_cannot_be_written() {
+    let Some(server) = Server::database() else {
+        return;
+    };
+    machine(&server, "").call(&["sessions", "list"]).expect(0);
+    // The sessions were in a directory before.
+    let place = Place::with_config("");
+    place
+        .call(&["run", &example(), "--agents", "facts", "-t", "Well?"])
+        .expect(0);
+    place.set_config(format!("[store]\nurl = {:?}\n", server.url("public")));
+    server.ask(
+        "CREATE FUNCTION refuse() RETURNS trigger AS $$ BEGIN \
+         RAISE EXCEPTION 'no room' USING ERRCODE = '53100'; END $$ LANGUAGE plpgsql; \
+         CREATE TRIGGER refuse BEFORE INSERT ON unisono_members \
+         FOR EACH ROW EXECUTE FUNCTION refuse()",
+    );
+    for command in [["sessions", "list"].as_slice(), &["serve"]] {
+        let refused = place.call(command);
+        assert_ne!(refused.code, Some(0), "{refused:?}");
+        assert!(refused.stderr.contains("no room"), "{refused:?}");
+    }
+}
+
+#[test]
 fn sessions_move_to_a_database_and_back_with_their_ids() {
     let Some(server) = Server::database() else {
         return;
