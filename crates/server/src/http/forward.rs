@@ -46,6 +46,21 @@ const LEFT_OUT: [HeaderName; 9] = [
     header::AUTHORIZATION,
 ];
 
+/// The first parts of the paths of the API and the page that concern this daemon itself: its files, its machine,
+/// its logins, and the cluster as it sees it.
+const OF_EACH: [&str; 10] = [
+    "agent-imports",
+    "agents",
+    "cluster",
+    "doctor",
+    "health",
+    "login-links",
+    "losses",
+    "metrics",
+    "models",
+    "settings",
+];
+
 /// Forwards a request to the owner of its session, or lets this daemon answer it.
 pub(super) async fn forward(
     State(shared): State<Arc<Shared>>,
@@ -110,11 +125,11 @@ enum Forwarding {
 
 /// Whether a path concerns this daemon itself and is never forwarded.
 fn is_of_each(path: &str) -> bool {
-    guard::OPEN.contains(&path)
-        || path == "/metrics"
-        || path.starts_with("/v1/cluster")
-        || path.starts_with("/v1/login-links")
-        || guard::is_open(path)
+    let inner = path.strip_prefix("/v1").unwrap_or(path);
+    let mut parts = inner.trim_start_matches('/').split('/');
+    // The page tries an agent in a new session.
+    let is_own = |first| OF_EACH.contains(&first) && !path.ends_with("/try");
+    guard::OPEN.contains(&path) || guard::is_open(path) || parts.next().is_some_and(is_own)
 }
 
 async fn pass(
@@ -497,9 +512,14 @@ mod tests {
     fn what_is_about_one_daemon_stays_there() {
         for path in rows! {
             "/healthz", "/readyz", "/metrics", "/v1/cluster", "/v1/cluster/x", "/static/page.css",
+            "/v1/agents/reload", "/agents/lead", "/v1/health", "/doctor", "/v1/settings",
         } {
             assert!(is_of_each(path), "{path}");
         }
-        assert!(!is_of_each("/v1/sessions") && !is_of_each("/mcp"));
+        for path in rows! {
+            "/v1/sessions", "/v1/sessions/x/settings", "/mcp", "/openai/v1/models", "/agents/lead/try", "/",
+        } {
+            assert!(!is_of_each(path), "{path}");
+        }
     }
 }
