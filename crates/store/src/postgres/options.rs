@@ -77,7 +77,9 @@ impl Options {
         }
         prepare_for_hosts(&mut config);
         // Detects a machine that disappeared without closing the connection.
-        config.keepalives_idle(SILENT_AFTER);
+        if !url.contains("keepalives_idle=") {
+            config.keepalives_idle(SILENT_AFTER);
+        }
         if config.get_tcp_user_timeout().is_none() {
             config.tcp_user_timeout(SILENT_AFTER);
         }
@@ -366,6 +368,15 @@ mod tests {
             let timeout = config.get_connect_timeout().map(Duration::as_millis);
             let seen = (config.get_target_session_attrs(), timeout);
             assert_eq!(seen, (wanted, Some(ms)), "{url}");
+        }
+    }
+
+    #[test]
+    fn a_silent_connection_is_probed_as_soon_as_the_address_says() {
+        for (query, seconds) in [("", 30), ("?keepalives_idle=7", 7)] {
+            let config = Options::new(&format!("postgres://me@one/talks{query}"), None);
+            let idle = config.unwrap().config.get_keepalives_idle();
+            assert_eq!(idle.as_secs(), seconds);
         }
     }
 
