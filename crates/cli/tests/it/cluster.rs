@@ -308,6 +308,31 @@ fn open_turns_wait_for_a_daemon_that_knows_their_provider() {
     });
 }
 
+#[test]
+fn open_turns_wait_beside_a_daemon_that_starts_without_the_key_of_their_provider() {
+    let Some(server) = Server::database() else {
+        return;
+    };
+    let gate = Gate::new();
+    let (provider, settings) = held_model(&gate);
+    let settings = format!("{settings}[server]\ndrain_seconds = 1\n");
+    let places = [0; 3].map(|_| machine(&server, TOKEN, &settings));
+    let one = daemon(&places[0]);
+    let turn = begin(&one, &session(&one, "A talk."));
+    block_on(provider.wait_for(1));
+    one.stop();
+    let unable = Daemon::start(&places[1]);
+    let looked = "unisono_cluster_takeovers_total 1";
+    until("nobody looks at it", || {
+        unable.get("/metrics").expect(200).text().contains(looked)
+    });
+    gate.open();
+    let able = daemon(&places[2]);
+    assert_eq!(ended(&able, &turn)["answer"], "All is well.");
+    able.stop();
+    unable.stop();
+}
+
 /// Kills the daemon that works on a turn. `settings` gets the settings of a model. It returns
 /// the settings of the daemons that can run the turn, and of the daemon that has no API key.
 fn open_turns_wait(settings: impl Fn(String) -> (String, String)) {

@@ -47,7 +47,7 @@ async fn follow_schedules(shared: Arc<Shared>) {
 }
 
 /// Opens every session with unfinished work, so that its turns continue, and removes orphaned
-/// ephemeral sessions.
+/// ephemeral sessions. Those of lost daemons are left to the takeover.
 async fn resume(shared: Arc<Shared>) {
     let local = &shared.local;
     // A store that was opened on a full disk becomes writable later; until then no turn can
@@ -56,7 +56,7 @@ async fn resume(shared: Arc<Shared>) {
         return;
     }
     let unfinished = async {
-        let unfinished = local.unfinished().await?;
+        let unfinished = local.unfinished_here().await?;
         shared.ephemeral_sessions.without(local, unfinished).await
     };
     match unfinished.await {

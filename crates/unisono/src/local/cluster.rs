@@ -18,6 +18,8 @@ use crate::{ask, history, models};
 
 /// Sessions per takeover; other members take over the rest.
 const TAKEN_AT_A_TIME: usize = 64;
+/// Sessions whose last events are read at a time.
+const LOOKED_AT: usize = 1_024;
 /// Maximum number of concurrent session openings.
 const OPENED_AT_A_TIME: usize = 16;
 /// Period between checks whether the turns of sessions to hand over have ended.
@@ -286,6 +288,22 @@ impl Local {
             .collect()
             .await;
         adopted.into_iter().sum()
+    }
+
+    /// The sessions that may have open turns and that this program resumes at its start. In a cluster they are
+    /// those that it owned before: the takeover resumes those of lost members, if this program can.
+    ///
+    /// # Errors
+    /// The store fails.
+    pub async fn unfinished_here(&self) -> Result<Vec<SessionId>, Error> {
+        let Some(cluster) = self.cluster() else {
+            return self.unfinished().await;
+        };
+        let mut unfinished = Vec::new();
+        for part in cluster.owned().await?.chunks(LOOKED_AT) {
+            unfinished.extend(self.unfinished_of(part).await);
+        }
+        Ok(unfinished)
     }
 
     /// The sessions that may have open turns, including unreadable ones, whose opening reports the
