@@ -84,9 +84,7 @@ async fn a_wide_turn_uses_its_budget_up_and_no_more() {
             turn: tokens(cap),
             ..TurnCaps::default()
         });
-    let directory = tempfile::tempdir().expect("a directory");
-    let world = plan.start(directory.path()).await;
-    let (handle, turn) = world.ask(&plan, "What is due?").await;
+    let (_directory, world, handle, turn) = plan.ask("What is due?").await;
     wait(&handle, turn).await;
     let events = world.events_of(handle.id()).await;
     let spent = spent(&events, cap);
@@ -153,9 +151,7 @@ async fn a_turn_whose_time_is_up_fails_and_says_so() {
             },
             ..TurnCaps::default()
         });
-    let directory = tempfile::tempdir().expect("a directory");
-    let world = plan.start(directory.path()).await;
-    let (handle, turn) = world.ask(&plan, "What is due?").await;
+    let (_directory, world, handle, turn) = plan.ask("What is due?").await;
     let outcome = wait(&handle, turn).await.outcome;
     let expected = Outcome::Failed {
         code: EXCEEDED.into(),

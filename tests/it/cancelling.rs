@@ -66,8 +66,7 @@ async fn a_cancelled_turn_lets_go_of_every_process_and_connection() {
         .asked(forking(&file))
         .asked(asking_claude("thinking"))
         .asked(asking(&server.url()));
-    let world = plan.start(&directory.path().join("store")).await;
-    let (handle, turn) = world.ask(&plan, "What is due when?").await;
+    let (_store, world, handle, turn) = plan.ask("What is due when?").await;
     until(|| pids(&file).len() == 2).await;
     provider.wait_for(1).await;
     server.wait_for(1).await;
@@ -95,8 +94,7 @@ async fn one_cancelled_run_lets_go_of_its_own_only() {
         .led_by(model_driven("lead", &[]))
         .asked(forking(&file))
         .asked(asking(&server.url()));
-    let world = plan.start(&directory.path().join("store")).await;
-    let (handle, turn) = world.ask(&plan, "What is due when?").await;
+    let (_store, world, handle, turn) = plan.ask("What is due when?").await;
     until(|| pids(&file).len() == 2).await;
     server.wait_for(1).await;
     let asking = Input::CancelRun {

@@ -8,9 +8,9 @@ use tokio::sync::Notify;
 use unisono_context::policy::{Policy, Preset, Trigger};
 use unisono_context::{SessionId, Tokens, TurnId};
 use unisono_runtime::Options;
-use unisono_session::event::{Fact, OpenedRun, Outcome};
+use unisono_session::event::{Fact, OpenedRun};
 use unisono_tests::agents::{Echo, Stepping, Tally};
-use unisono_tests::scenario::{PATIENCE, definition, facts_until_end, new_session, new_turn, wait};
+use unisono_tests::scenario::{PATIENCE, definition, new_session, new_turn};
 use unisono_tests::{Scenario, scenario};
 
 fn plan(tally: &Tally) -> Scenario {
@@ -36,51 +36,16 @@ async fn run_until_halt(
     plan: &Scenario,
     directory: &Path,
     events: i64,
-) -> (SessionId, TurnId, bool) {
+) -> ((SessionId, TurnId), bool) {
     let halted = Arc::new(Notify::new());
     let (session, turn) = (new_session(), new_turn());
-    let imported = plan.import(session);
-    let before = imported.messages.len() as i64 + 2;
+    let before = plan.import(session).messages.len() as i64 + 2;
     let world = plan
         .start_halting(directory, before + events, halted.clone())
         .await;
-    let handle = world.runtime.create(imported).await.expect("created");
-    let accepted = tokio::select! {
-        () = halted.notified() => false,
-        accepted = handle.accept(plan.turn(turn, "What is due when?")) => {
-            accepted.expect("accepted");
-            tokio::select! {
-                () = halted.notified() => {}
-                ended = handle.wait(turn) => drop(ended.expect("ended")),
-            }
-            true
-        }
-    };
-    drop(handle);
+    let accepted = world.ask_until_halt(plan, (session, turn), &halted).await;
     world.stop().await;
-    (session, turn, accepted)
-}
-
-async fn all_facts(
-    plan: &Scenario,
-    directory: &Path,
-    session: SessionId,
-    turn: TurnId,
-) -> Vec<Fact> {
-    let world = plan.start(directory).await;
-    let handle = world.runtime.open(session).await.expect("opened");
-    let opened = handle.inspect(move |s| s.turn(turn).is_some() || s.ended_turn(turn).is_some());
-    if !opened.await.expect("inspected") {
-        drop(handle);
-        world.stop().await;
-        return Vec::new();
-    }
-    assert_eq!(wait(&handle, turn).await.outcome, Outcome::Answered);
-    let mut events = handle.events(0).await.expect("events");
-    let facts = facts_until_end(&mut events, turn).await;
-    drop((handle, events));
-    world.stop().await;
-    facts
+    ((session, turn), accepted)
 }
 
 fn opened(facts: &[Fact]) -> Vec<OpenedRun> {
@@ -96,8 +61,8 @@ async fn a_turn_halted_at_any_event_is_finished_after_a_restart() {
     let directory = tempfile::tempdir().expect("a directory");
     let whole = tempfile::tempdir().expect("a directory");
     let reference = plan(&Tally::default());
-    let (session, turn, _) = run_until_halt(&reference, whole.path(), i64::MAX / 2).await;
-    let facts = all_facts(&reference, whole.path(), session, turn).await;
+    let (ids, _) = run_until_halt(&reference, whole.path(), i64::MAX / 2).await;
+    let facts = reference.finish(whole.path(), ids).await;
     let of_turn = facts
         .iter()
         .skip_while(|f| !matches!(f, Fact::Defined { .. }))
@@ -114,8 +79,8 @@ async fn a_turn_halted_at_any_event_is_finished_after_a_restart() {
         let store = directory.path().join(events.to_string());
         let halt = run_until_halt(&plan, &store, events);
         let halt = tokio::time::timeout(PATIENCE, halt).await;
-        let (session, turn, accepted) = halt.expect("it halts or ends in time");
-        let facts = all_facts(&plan, &store, session, turn).await;
+        let (ids, accepted) = halt.expect("it halts or ends in time");
+        let facts = plan.finish(&store, ids).await;
         assert!(
             !accepted || !facts.is_empty(),
             "halt {events}: an accepted turn is lost"

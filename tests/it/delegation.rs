@@ -1,13 +1,12 @@
 //! Leads that give tasks to others while they work: rounds, failures, refusals, time limits,
 //! cancellation, and a halt at each event.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
 use tokio::sync::{Barrier, Notify};
-use unisono_context::{RunId, SessionId, TurnId};
+use unisono_context::RunId;
 use unisono_model::language::scripted::{Act, Scripted};
 use unisono_model::language::{Exchange, Request};
 use unisono_runtime::{Agent, Answer, Ctx, Failure, Task};
@@ -16,7 +15,7 @@ use unisono_session::event::{DelegationLimits, Fact, Outcome, RunRole};
 use unisono_session::run::{Ending, RunCause, ToolResult};
 use unisono_tests::agents::{Failing, Hanging, Panicking, Tally};
 use unisono_tests::scenario::{
-    PATIENCE, World, definition, facts_until_end, model_driven, new_session, new_turn, until, wait,
+    PATIENCE, definition, facts_until_end, model_driven, new_session, new_turn, until, wait,
 };
 use unisono_tests::{Scenario, scenario};
 
@@ -51,14 +50,8 @@ struct Ended {
 }
 
 async fn run(plan: &Scenario) -> Ended {
-    let directory = tempfile::tempdir().expect("a directory");
-    let world = plan.start(directory.path()).await;
-    let (session, turn) = (new_session(), new_turn());
-    let handle = world.runtime.create(plan.import(session)).await;
-    let handle = handle.expect("created");
+    let (_directory, world, handle, turn) = plan.ask("What is due when?").await;
     let mut events = handle.events(0).await.expect("events");
-    let accepted = handle.accept(plan.turn(turn, "What is due when?")).await;
-    accepted.expect("accepted");
     let outcome = wait(&handle, turn).await.outcome;
     let facts = facts_until_end(&mut events, turn).await;
     let branch = handle.inspect(|state| {
@@ -279,12 +272,7 @@ async fn a_cancelled_turn_takes_along_what_its_lead_gave_to_others() {
         .available(definition("a"), Hanging(tally.clone()))
         .available(definition("b"), Hanging(tally.clone()))
         .model(MODEL, model);
-    let directory = tempfile::tempdir().expect("a directory");
-    let world = plan.start(directory.path()).await;
-    let handle = world.runtime.create(plan.import(new_session())).await;
-    let (handle, turn) = (handle.expect("created"), new_turn());
-    let accepted = handle.accept(plan.turn(turn, "What is due when?")).await;
-    accepted.expect("accepted");
+    let (_directory, world, handle, turn) = plan.ask("What is due when?").await;
     until(|| tally.of("started") == 2).await;
     let asked = Instant::now();
     handle.cancel(turn).await.expect("cancelled");
@@ -316,40 +304,6 @@ fn counted(tally: &Tally) -> Scenario {
         .colleague(model_driven("a", &tools))
         .colleague(model_driven("b", &tools))
         .model(MODEL, model)
-}
-
-async fn accept(plan: &Scenario, world: &World, halted: &Notify, turn: TurnId) -> SessionId {
-    let session = new_session();
-    let handle = world.runtime.create(plan.import(session)).await;
-    let handle = handle.expect("created");
-    tokio::select! {
-        () = halted.notified() => {}
-        accepted = handle.accept(plan.turn(turn, "What is due when?")) => {
-            accepted.expect("accepted");
-            tokio::select! {
-                () = halted.notified() => {}
-                ended = handle.wait(turn) => drop(ended.expect("ended")),
-            }
-        }
-    }
-    session
-}
-
-/// All facts of the session once its turn has ended after a restart; none if it was never
-/// accepted.
-async fn finish(plan: &Scenario, store: &Path, session: SessionId, turn: TurnId) -> Vec<Fact> {
-    let world = plan.start(store).await;
-    let handle = world.runtime.open(session).await.expect("opened");
-    let known = handle.inspect(move |s| s.turn(turn).is_some() || s.ended_turn(turn).is_some());
-    let mut facts = Vec::new();
-    if known.await.expect("inspected") {
-        assert_eq!(wait(&handle, turn).await.outcome, Outcome::Answered);
-        let mut events = handle.events(0).await.expect("events");
-        facts = facts_until_end(&mut events, turn).await;
-    }
-    drop(handle);
-    world.stop().await;
-    facts
 }
 
 /// The runs that had ended within so many facts, by the agent and task they are counted under.
@@ -390,10 +344,10 @@ async fn a_delegation_halted_at_any_event_goes_on_without_asking_anybody_twice()
     let whole = tempfile::tempdir().expect("a directory");
     let reference = counted(&Tally::default());
     let world = reference.start(whole.path()).await;
-    let turn = new_turn();
-    let session = accept(&reference, &world, &Notify::new(), turn).await;
+    let ids = (new_session(), new_turn());
+    world.ask_until_halt(&reference, ids, &Notify::new()).await;
     world.stop().await;
-    let facts = finish(&reference, whole.path(), session, turn).await;
+    let facts = reference.finish(whole.path(), ids).await;
     let before = facts
         .iter()
         .position(|fact| matches!(fact, Fact::Defined { .. }));
@@ -408,12 +362,12 @@ async fn a_delegation_halted_at_any_event_goes_on_without_asking_anybody_twice()
         let world = plan
             .start_halting(&store, halt as i64, halted.clone())
             .await;
-        let turn = new_turn();
-        let halting = accept(&plan, &world, &halted, turn);
+        let ids = (new_session(), new_turn());
+        let halting = world.ask_until_halt(&plan, ids, &halted);
         let halting = tokio::time::timeout(PATIENCE, halting).await;
-        let session = halting.expect("it halts or ends in time");
+        halting.expect("it halts or ends in time");
         world.stop().await;
-        let facts = finish(&plan, &store, session, turn).await;
+        let facts = plan.finish(&store, ids).await;
         if facts.is_empty() {
             continue;
         }

@@ -68,9 +68,7 @@ async fn all_requests_of_a_fan_out_begin_with_the_same_bytes() {
         .model(CLAUDE, model(&provider.url(), &renderings))
         .led_by(agent("lead"));
     let plan = delegates.fold(plan, |plan, agent| plan.asked(agent));
-    let directory = tempfile::tempdir().expect("a directory");
-    let world = plan.start(directory.path()).await;
-    let (handle, turn) = world.ask(&plan, "What is late?").await;
+    let (_directory, world, handle, turn) = plan.ask("What is late?").await;
     let mut events = handle.events(0).await.expect("events");
     assert_eq!(wait(&handle, turn).await.outcome, Outcome::Answered);
 

@@ -49,9 +49,7 @@ async fn answered(script: Script) -> (Outcome, Vec<Event>, Vec<Recorded>) {
         .model(CLAUDE, claude(&provider.url()))
         .led_by(reader())
         .colleague(asking_claude("helper"));
-    let directory = tempfile::tempdir().expect("a directory");
-    let world = plan.start(directory.path()).await;
-    let (handle, turn) = world.ask(&plan, "What is late?").await;
+    let (_directory, world, handle, turn) = plan.ask("What is late?").await;
     let outcome = wait(&handle, turn).await.outcome;
     let events = world.events_of(handle.id()).await;
     drop(handle);

@@ -89,9 +89,7 @@ async fn only_prewarmed(
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_cancelled_before_its_reply_has_paid_for_the_cache() {
     let (plan, provider) = plan(Act::silence()).await;
-    let directory = tempfile::tempdir().expect("a directory");
-    let world = plan.start(directory.path()).await;
-    let (handle, turn) = world.ask(&plan, "What is late?").await;
+    let (_directory, world, handle, turn) = plan.ask("What is late?").await;
     // The one that writes the cache, then both runs.
     provider.wait_for(3).await;
     handle.cancel(turn).await.expect("cancelled");
@@ -112,9 +110,7 @@ async fn a_run_cancelled_before_its_reply_has_paid_for_the_cache() {
 async fn a_leader_that_fails_after_writing_the_cache_has_paid_for_it() {
     let refused = Act::refuse(Refusal::BadRequest("not today".into()));
     let (plan, provider) = plan(refused).await;
-    let directory = tempfile::tempdir().expect("a directory");
-    let world = plan.start(directory.path()).await;
-    let (handle, turn) = world.ask(&plan, "What is late?").await;
+    let (_directory, world, handle, turn) = plan.ask("What is late?").await;
     wait(&handle, turn).await;
     let (spent, events) = only_prewarmed(&world, handle.id()).await;
     let failed = events.iter().filter(|event| match &event.fact {
@@ -160,9 +156,7 @@ async fn a_run_has_the_time_at_which_its_cache_was_ready() {
     });
     let (plan, provider) = plan(Act::silence()).await;
     provider.set_script(script);
-    let directory = tempfile::tempdir().expect("a directory");
-    let world = plan.start(directory.path()).await;
-    let (handle, turn) = world.ask(&plan, "What is late?").await;
+    let (_directory, world, handle, turn) = plan.ask("What is late?").await;
     gate.reached(1).await;
     // Shorter waits are not recorded.
     tokio::time::sleep(Duration::from_millis(5)).await;

@@ -23,9 +23,7 @@ async fn asked(retries: u32, script: Script) -> (Outcome, Ending, Vec<String>) {
         .messages(4)
         .model(CLAUDE, claude(&provider.url()))
         .led_by(lead);
-    let directory = tempfile::tempdir().expect("a directory");
-    let world = plan.start(directory.path()).await;
-    let (handle, turn) = world.ask(&plan, "What is late?").await;
+    let (_directory, world, handle, turn) = plan.ask("What is late?").await;
     let outcome = wait(&handle, turn).await.outcome;
     let events = world.events_of(handle.id()).await;
     drop(handle);

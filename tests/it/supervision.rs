@@ -7,9 +7,7 @@ use unisono_session::agent::{Definition, OnFailure};
 use unisono_session::event::{Fact, Outcome};
 use unisono_session::run::{Ending, RunCause};
 use unisono_tests::agents::{Echo, Failing, Hanging, Panicking, Tally};
-use unisono_tests::scenario::{
-    definition, facts_until_end, model_driven, new_session, new_turn, until, wait,
-};
+use unisono_tests::scenario::{definition, facts_until_end, model_driven, until, wait};
 use unisono_tests::{Scenario, scenario};
 
 fn retrying(id: &str, retries: u32) -> Definition {
@@ -20,19 +18,8 @@ fn retrying(id: &str, retries: u32) -> Definition {
 }
 
 async fn run(plan: &Scenario) -> (Outcome, Vec<Fact>) {
-    let directory = tempfile::tempdir().expect("a directory");
-    let world = plan.start(directory.path()).await;
-    let handle = world
-        .runtime
-        .create(plan.import(new_session()))
-        .await
-        .expect("created");
-    let turn = new_turn();
+    let (_directory, world, handle, turn) = plan.ask("What is due when?").await;
     let mut events = handle.events(0).await.expect("events");
-    handle
-        .accept(plan.turn(turn, "What is due when?"))
-        .await
-        .expect("accepted");
     let outcome = wait(&handle, turn).await.outcome;
     let facts = facts_until_end(&mut events, turn).await;
     drop((handle, events));
@@ -115,11 +102,9 @@ async fn a_model_that_panics_at_a_context_fails_the_turn_and_not_the_session() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_inspection_that_panics_stops_nobody_else() {
-    let directory = tempfile::tempdir().expect("a directory");
     let tally = Tally::default();
     let plan = scenario().lead(definition("lead"), Hanging(tally.clone()));
-    let world = plan.start(directory.path()).await;
-    let (handle, turn) = world.ask(&plan, "What is due when?").await;
+    let (_directory, world, handle, turn) = plan.ask("What is due when?").await;
     until(|| tally.of("started") == 1).await;
     let looking = handle.clone();
     let looked = tokio::spawn(async move {
@@ -202,23 +187,12 @@ async fn an_agent_that_takes_too_long_times_out() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn cancelling_a_turn_stops_every_run_of_it() {
-    let directory = tempfile::tempdir().expect("a directory");
     let tally = Tally::default();
     let mut plan = scenario().lead(definition("lead"), Echo(tally.clone()));
     for n in 0..8 {
         plan = plan.delegate(definition(&format!("hanging-{n}")), Hanging(tally.clone()));
     }
-    let world = plan.start(directory.path()).await;
-    let handle = world
-        .runtime
-        .create(plan.import(new_session()))
-        .await
-        .expect("created");
-    let turn = new_turn();
-    handle
-        .accept(plan.turn(turn, "What is due when?"))
-        .await
-        .expect("accepted");
+    let (_directory, world, handle, turn) = plan.ask("What is due when?").await;
     until(|| tally.of("started") == 8).await;
     handle.cancel(turn).await.expect("cancelled");
     assert_eq!(wait(&handle, turn).await.outcome, Outcome::Cancelled);

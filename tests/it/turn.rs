@@ -19,21 +19,10 @@ fn three_delegates(tally: &Tally) -> Scenario {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_agent_of_a_turn_sees_one_snapshot_and_the_lead_gets_all_results() {
-    let directory = tempfile::tempdir().expect("a directory");
     let tally = Tally::default();
     let plan = three_delegates(&tally);
-    let world = plan.start(directory.path()).await;
-    let handle = world
-        .runtime
-        .create(plan.import(new_session()))
-        .await
-        .expect("created");
-    let turn = new_turn();
+    let (_directory, world, handle, turn) = plan.ask("What is due when?").await;
     let mut events = handle.events(0).await.expect("events");
-    handle
-        .accept(plan.turn(turn, "What is due when?"))
-        .await
-        .expect("accepted");
     assert_eq!(wait(&handle, turn).await.outcome, Outcome::Answered);
 
     let facts = facts_until_end(&mut events, turn).await;

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use tempfile::TempDir;
 use tokio::sync::Notify;
 use unisono_context::budget::Limits;
 use unisono_context::message::{NewMessage, Role};
@@ -15,7 +16,7 @@ use unisono_runtime::{Agent, Events, Extensions, Handle, Options, Runtime, clock
 use unisono_session::Event;
 use unisono_session::agent::{AgentKind, Assignment, Definition, Team};
 use unisono_session::budget::TurnCaps;
-use unisono_session::event::{DelegationLimits, Fact, Work};
+use unisono_session::event::{DelegationLimits, Fact, Outcome, Work};
 use unisono_session::machine::{Import, NewTurn};
 use unisono_session::state::EndedTurn;
 use unisono_store::{Disk, Journal};
@@ -262,6 +263,31 @@ impl Scenario {
         }
     }
 
+    /// Has a new session answer a task, in a store directory of its own.
+    pub async fn ask(&self, task: &str) -> (TempDir, World, Handle, TurnId) {
+        let directory = tempfile::tempdir().expect("a directory");
+        let world = self.start(directory.path()).await;
+        let (handle, turn) = world.ask(self, task).await;
+        (directory, world, handle, turn)
+    }
+
+    /// All facts of a session once its turn has been answered after a restart; none if the turn was
+    /// never accepted.
+    pub async fn finish(&self, store: &Path, (session, turn): (SessionId, TurnId)) -> Vec<Fact> {
+        let world = self.start(store).await;
+        let handle = world.runtime.open(session).await.expect("opened");
+        let known = handle.inspect(move |s| s.turn(turn).is_some() || s.ended_turn(turn).is_some());
+        let mut facts = Vec::new();
+        if known.await.expect("inspected") {
+            assert_eq!(wait(&handle, turn).await.outcome, Outcome::Answered);
+            let mut events = handle.events(0).await.expect("events");
+            facts = facts_until_end(&mut events, turn).await;
+        }
+        drop(handle);
+        world.stop().await;
+        facts
+    }
+
     /// Starts a runtime on a store directory.
     pub async fn start(&self, directory: &Path) -> World {
         self.start_halting(directory, i64::MAX, Arc::new(Notify::new()))
@@ -318,6 +344,28 @@ impl World {
         let accepted = handle.accept(plan.turn(turn, task)).await;
         accepted.expect("accepted");
         (handle, turn)
+    }
+
+    /// Has a session answer a task until the store halts; whether the turn was accepted before.
+    pub async fn ask_until_halt(
+        &self,
+        plan: &Scenario,
+        (session, turn): (SessionId, TurnId),
+        halted: &Notify,
+    ) -> bool {
+        let created = self.runtime.create(plan.import(session)).await;
+        let handle = created.expect("created");
+        tokio::select! {
+            () = halted.notified() => false,
+            accepted = handle.accept(plan.turn(turn, "What is due when?")) => {
+                accepted.expect("accepted");
+                tokio::select! {
+                    () = halted.notified() => {}
+                    ended = handle.wait(turn) => drop(ended.expect("ended")),
+                }
+                true
+            }
+        }
     }
 
     /// What a session's journal says.
