@@ -259,6 +259,12 @@ fn a_file_that_is_not_toml_is_placed() {
     insta::assert_snapshot!(reply.join("\n---\n"));
 }
 
+/// What a check says of each of these settings after a beginning.
+fn checks(beginning: &str, table: &[&str]) -> String {
+    let check = |text: &&str| Sandbox::with_config(&format!("{beginning}{text}")).check();
+    table.iter().map(check).collect::<Vec<_>>().join("\n---\n")
+}
+
 #[test]
 fn thresholds_that_contradict_each_other_are_both_named() {
     let table = [
@@ -271,11 +277,7 @@ fn thresholds_that_contradict_each_other_are_both_named() {
         "preset = \"off\"\ntrigger_of_usable = 0.5\n",
         "minimum_tokens = 5000\n[compaction.models.extractive]\ntrigger_tokens = 4000\n",
     ];
-    let reply: Vec<String> = table
-        .iter()
-        .map(|text| Sandbox::with_config(&format!("[compaction]\n{text}")).check())
-        .collect();
-    insta::assert_snapshot!(reply.join("\n---\n"));
+    insta::assert_snapshot!(checks("[compaction]\n", &table));
 }
 
 #[test]
@@ -293,11 +295,7 @@ fn amounts_that_a_model_has_no_room_for_are_told_with_their_numbers() {
         "trigger_tokens = 90000\nkeep_tokens = 20000\n",
         "preset = \"off\"\nkeep_tokens = 200000\n",
     ];
-    let reply: Vec<String> = table
-        .iter()
-        .map(|text| Sandbox::with_config(&format!("{lead}[compaction]\n{text}")).check())
-        .collect();
-    insta::assert_snapshot!(reply.join("\n---\n"));
+    insta::assert_snapshot!(checks(&format!("{lead}[compaction]\n"), &table));
 }
 
 #[test]

@@ -9,12 +9,13 @@ use unisono::language::Error;
 use unisono::local::open_store;
 use unisono::tool::{self, Call};
 use unisono::{
-    Agent, Answer, Ask, Builder, Completion, Conversation, Ctx, Extensions, Failure, LanguageModel,
-    Local, Outcome, Reply, Request, Task, Tokens, Tool, ToolSpec,
+    Agent, Answer, Ask, Builder, Completion, Conversation, Ctx, Extensions, Failure, Handle,
+    LanguageModel, Local, Outcome, Reply, Request, Task, Tokens, Tool, ToolSpec,
 };
 use unisono_api::service::Sessions as _;
 use unisono_config::paths::Home;
 use unisono_config::settings::Sources;
+use unisono_context::TurnId;
 use unisono_context::attachment::Files;
 
 /// Says what it was asked, after what others brought it.
@@ -106,10 +107,15 @@ pub(crate) fn tents() -> Conversation {
     talk.user("We sold three tents.").assistant("Noted.")
 }
 
-async fn answer_to(task: &str) -> String {
-    let local = with_buyers(program(extensions())).in_memory();
-    let local = local.start().await.unwrap();
+/// The program in memory, with a session about [`tents`].
+pub(crate) async fn started(program: Builder) -> (Local, Handle) {
+    let local = program.in_memory().start().await.unwrap();
     let session = local.import(tents()).await.unwrap();
+    (local, session)
+}
+
+async fn answer_to(task: &str) -> String {
+    let (local, session) = started(with_buyers(program(extensions()))).await;
     let ask = Ask::new(task).agents(["north", "south"]);
     let finished = local.ask(&session, &ask).await.unwrap();
     local.shutdown().await;
@@ -140,17 +146,15 @@ async fn functions_and_closures_are_agents_tools_and_models() {
     let count = 7;
     let stock = move |_: Call| async move { Ok(count.to_string()) };
     let echo = |request: Request| async move { Ok::<_, Error>(Reply::text(request.task)) };
-    let local = Local::builder()
+    let program = Local::builder()
         .sources(nowhere())
         .agent("buyer", buyer)
         .tool(tool::from_fn(spec, stock))
         .default_model("own/echo", echo)
         .define_agent("north", "buyer", "buys", &["stock"])
         .set("turn.lead", "north")
-        .set("turn.agents", "[]")
-        .in_memory();
-    let local = local.start().await.unwrap();
-    let session = local.import(tents()).await.unwrap();
+        .set("turn.agents", "[]");
+    let (local, session) = started(program).await;
     let finished = local.ask(&session, &Ask::new("Do we buy?")).await.unwrap();
     assert_eq!(finished.answer.as_deref(), Some("7, Do we buy?"));
     local.shutdown().await;
@@ -158,9 +162,7 @@ async fn functions_and_closures_are_agents_tools_and_models() {
 
 #[tokio::test]
 async fn a_turn_of_own_models_is_rebuilt_as_it_was() {
-    let local = with_buyers(program(extensions())).in_memory();
-    let local = local.start().await.unwrap();
-    let session = local.import(tents()).await.unwrap();
+    let (local, session) = started(with_buyers(program(extensions()))).await;
     let ask = Ask::new("Well?").agents(["north"]);
     let finished = local.ask(&session, &ask).await.unwrap();
     let journal = local.journal();
@@ -297,8 +299,7 @@ async fn the_project_of_a_relative_directory_is_searched_for_up_to_the_root() {
 
 #[tokio::test]
 async fn an_agent_that_does_not_exist_is_an_error() {
-    let local = program(extensions()).in_memory().start().await.unwrap();
-    let session = local.import(tents()).await.unwrap();
+    let (local, session) = started(program(extensions())).await;
     let ask = Ask::new("What now?").agents(["nobody"]);
     let error = local.ask(&session, &ask).await.unwrap_err();
     assert!(
@@ -344,19 +345,29 @@ fn with_halting(dir: &Path, began: &Arc<Notify>, again: bool) -> Builder {
     program.define_agent("slow", "halting", "takes its time", &[])
 }
 
-#[tokio::test]
-async fn a_turn_that_the_program_left_in_the_middle_goes_on_at_the_next_start() {
-    let dir = tempfile::tempdir().unwrap();
+/// A turn that is in the middle: its program, its session and its id.
+async fn halted(dir: &Path) -> (Local, Handle, TurnId) {
     let began = Arc::new(Notify::new());
-    let start = |again| with_halting(dir.path(), &began, again).start();
-    let local = start(false).await.unwrap();
+    let local = with_halting(dir, &began, false).start().await.unwrap();
     let session = local.import(tents()).await.unwrap();
     let ask = Ask::new("Well?").agents(["slow"]);
     let turn = local.begin(&session, &ask).await.unwrap();
     began.notified().await;
+    (local, session, turn)
+}
+
+/// The program of [`halted`] at its next start.
+fn resuming(dir: &Path) -> Builder {
+    with_halting(dir, &Arc::new(Notify::new()), true)
+}
+
+#[tokio::test]
+async fn a_turn_that_the_program_left_in_the_middle_goes_on_at_the_next_start() {
+    let dir = tempfile::tempdir().unwrap();
+    let (local, session, turn) = halted(dir.path()).await;
     let id = session.id();
     local.shutdown().await;
-    let local = start(true).await.unwrap();
+    let local = resuming(dir.path()).start().await.unwrap();
     let finished = local.resume(id).await.unwrap();
     assert_eq!(finished.len(), 1);
     assert_eq!(
@@ -370,16 +381,10 @@ async fn a_turn_that_the_program_left_in_the_middle_goes_on_at_the_next_start() 
 #[tokio::test]
 async fn a_program_that_drops_its_service_in_a_turn_frees_the_store_and_loses_nothing() {
     let dir = tempfile::tempdir().unwrap();
-    let began = Arc::new(Notify::new());
-    let start = |again| with_halting(dir.path(), &began, again).start();
-    let local = start(false).await.unwrap();
-    let session = local.import(tents()).await.unwrap();
-    let ask = Ask::new("Well?").agents(["slow"]);
-    let turn = local.begin(&session, &ask).await.unwrap();
-    began.notified().await;
+    let (local, session, turn) = halted(dir.path()).await;
     let id = session.id();
     drop((local, session));
-    let local = started_when_free(|| start(true)).await;
+    let local = started_when_free(|| resuming(dir.path()).start()).await;
     let finished = local.resume(id).await.unwrap();
     assert_eq!(
         (finished[0].turn, &finished[0].outcome),

@@ -13,11 +13,11 @@ use unisono::api::turn::{NewTurn, TurnRequest};
 use unisono::api::turn_event::{TurnEvent, TurnUpdate};
 use unisono::api::{Code, service};
 use unisono::{
-    Agent, Answer, Ask, Completion, Ctx, Failure, LanguageModel, Local, Reply, Request, RunCause,
-    Task, Tokens,
+    Agent, Answer, Ask, Builder, Completion, Ctx, Failure, LanguageModel, Local, Reply, Request,
+    RunCause, Task, Tokens,
 };
 
-use crate::embedded::{extensions, program, tents, with_buyers};
+use crate::embedded::{extensions, program, started, with_buyers};
 
 /// A request for a turn with these agents and the lead.
 fn requested(task: &str, agents: &[&str]) -> TurnRequest {
@@ -30,13 +30,19 @@ fn requested(task: &str, agents: &[&str]) -> TurnRequest {
 
 /// A turn with two agents and a lead.
 async fn begun() -> (Local, String, String) {
-    let local = with_buyers(program(extensions())).in_memory();
-    let local = local.start().await.unwrap();
-    let session = local.import(tents()).await.unwrap().id().to_string();
+    let (local, session) = started(with_buyers(program(extensions()))).await;
+    let session = session.id().to_string();
     let request = requested(r#"{"item":"tent"}"#, &["north", "south"]);
     let turn = service::Turns::begin(&local, &session, &request, None).await;
     let turn = turn.unwrap().turn;
     (local, session, turn)
+}
+
+/// A turn in this program: its session and its id.
+async fn begun_in(program: Builder, ask: &Ask) -> (Local, String, String) {
+    let (local, session) = started(program).await;
+    let turn = local.begin(&session, ask).await.unwrap();
+    (local, session.id().to_string(), turn.to_string())
 }
 
 async fn updates(
@@ -77,9 +83,8 @@ async fn a_follower_that_comes_back_misses_nothing_and_has_nothing_twice() {
 
 #[tokio::test]
 async fn who_begins_a_turn_can_follow_it_from_its_acceptance() {
-    let local = with_buyers(program(extensions())).in_memory();
-    let local = local.start().await.unwrap();
-    let session = local.import(tents()).await.unwrap().id().to_string();
+    let (local, session) = started(with_buyers(program(extensions()))).await;
+    let session = session.id().to_string();
     let request = requested(r#"{"item":"tent"}"#, &["north", "south"]);
     let begun = service::Turns::begin_followed(&local, &session, &request, None).await;
     let (begun, followed) = begun.unwrap();
@@ -155,9 +160,8 @@ async fn a_turn_that_another_program_works_on_is_followed_in_the_journal() {
 
 #[tokio::test]
 async fn who_follows_in_the_journal_learns_that_the_session_is_deleted() {
-    let local = with_buyers(program(extensions())).set("agents.north.approve", "stock");
-    let local = local.in_memory().start().await.unwrap();
-    let session = local.import(tents()).await.unwrap();
+    let program = with_buyers(program(extensions())).set("agents.north.approve", "stock");
+    let (local, session) = started(program).await;
     let ask = Ask::new(r#"{"item":"tent"}"#).agents(["north"]);
     let turn = local.begin(&session, &ask).await.unwrap();
     let follower = local.stored_follower(session.id(), turn, None).await;
@@ -187,9 +191,7 @@ async fn polled<T>(future: impl Future<Output = T>, mut polls: u32) -> Option<T>
 
 #[tokio::test]
 async fn a_follower_loses_nothing_when_its_waits_are_dropped() {
-    let local = with_buyers(program(extensions())).in_memory();
-    let local = local.start().await.unwrap();
-    let session = local.import(tents()).await.unwrap();
+    let (local, session) = started(with_buyers(program(extensions()))).await;
     let ask = Ask::new(r#"{"item":"tent"}"#).agents(["north", "south"]);
     let (turn, mut follower) = local.begin_followed(&session, &ask).await.unwrap();
     local.wait(&session, turn).await.unwrap();
@@ -226,8 +228,8 @@ async fn what_is_not_there_cannot_be_followed() {
 
 #[tokio::test]
 async fn asked_again_under_its_key_it_is_the_same_turn() {
-    let local = program(extensions()).in_memory().start().await.unwrap();
-    let session = local.import(tents()).await.unwrap().id().to_string();
+    let (local, session) = started(program(extensions())).await;
+    let session = session.id().to_string();
     let begin = async |task: &str, waited| {
         let asked = requested(task, &[]).waited_for(waited);
         service::Turns::begin(&local, &session, &asked, Some("once")).await
@@ -258,13 +260,11 @@ impl Agent for Teller {
 async fn what_is_said_is_told_between_the_events_between_which_it_was_said() {
     let may = Arc::new(Notify::new());
     let own = extensions().agent("teller", Teller(may.clone()));
-    let local = program(own)
+    let program = program(own)
         .set("agents.clerk.description", "counts")
         .set("agents.clerk.kind", "teller")
-        .set("agents.clerk.tools", "stock")
-        .in_memory();
-    let local = local.start().await.unwrap();
-    let session = local.import(tents()).await.unwrap();
+        .set("agents.clerk.tools", "stock");
+    let (local, session) = started(program).await;
     let id = session.id().to_string();
     let ask = Ask::new(r#"{"item":"tent"}"#).agents([""; 0]).lead("clerk");
     let turn = local.begin(&session, &ask).await.unwrap();
@@ -307,13 +307,10 @@ impl LanguageModel for Writer {
 async fn the_first_piece_of_a_reply_comes_alone_and_later_ones_together() {
     let may = Arc::new(Notify::new());
     let own = extensions().model("own/writer", Writer(may.clone()));
-    let local = program(own).set("models.default", "own/writer").in_memory();
-    let local = local.start().await.unwrap();
-    let session = local.import(tents()).await.unwrap();
-    let id = session.id().to_string();
+    let program = program(own).set("models.default", "own/writer");
     let ask = Ask::new("How many?").agents([""; 0]);
-    let turn = local.begin(&session, &ask).await.unwrap();
-    let followed = local.follow(&id, &turn.to_string(), Some(0)).await.unwrap();
+    let (local, id, turn) = begun_in(program, &ask).await;
+    let followed = local.follow(&id, &turn, Some(0)).await.unwrap();
     may.notify_one();
     let all: Vec<TurnUpdate> = followed.try_collect().await.unwrap();
     let texts = all.iter().filter_map(|one| match &one.event {
@@ -361,14 +358,9 @@ async fn whoever_comes_after_the_first_words_of_a_reply_is_told_that_they_are_mi
         second: second.clone(),
     };
     let own = extensions().model("own/halting", model);
-    let local = program(own)
-        .set("models.default", "own/halting")
-        .in_memory();
-    let local = local.start().await.unwrap();
-    let session = local.import(tents()).await.unwrap();
-    let id = session.id().to_string();
+    let program = program(own).set("models.default", "own/halting");
     let ask = Ask::new("How many?").agents([""; 0]);
-    let turn = local.begin(&session, &ask).await.unwrap().to_string();
+    let (local, id, turn) = begun_in(program, &ask).await;
     let mut early = local.follow(&id, &turn, Some(0)).await.unwrap();
     first.notify_one();
     loop {
@@ -425,15 +417,11 @@ impl LanguageModel for Pausing {
 #[tokio::test]
 async fn a_pause_inside_a_request_is_told_with_its_reason_and_its_end() {
     let may = Arc::new(Notify::new());
-    let local = program(extensions().model("mine/pausing", Pausing(may.clone())))
+    let program = program(extensions().model("mine/pausing", Pausing(may.clone())))
         .set("agents.clerk.description", "counts")
-        .set("agents.clerk.model", "mine/pausing")
-        .in_memory();
-    let local = local.start().await.unwrap();
-    let session = local.import(tents()).await.unwrap();
-    let id = session.id().to_string();
+        .set("agents.clerk.model", "mine/pausing");
     let ask = Ask::new("Count.").agents([""; 0]).lead("clerk");
-    let turn = local.begin(&session, &ask).await.unwrap().to_string();
+    let (local, id, turn) = begun_in(program, &ask).await;
     let followed = local.follow(&id, &turn, Some(0)).await.unwrap();
     may.notify_one();
     let all: Vec<TurnUpdate> = followed.try_collect().await.unwrap();
@@ -452,16 +440,12 @@ async fn a_pause_inside_a_request_is_told_with_its_reason_and_its_end() {
 
 #[tokio::test]
 async fn whoever_comes_during_a_pause_learns_its_end_and_its_reason() {
-    let local = program(extensions().agent("stumbler", Stumbler))
+    let program = program(extensions().agent("stumbler", Stumbler))
         .set("agents.clerk.description", "counts")
         .set("agents.clerk.kind", "stumbler")
-        .set("agents.clerk.retries", "1")
-        .in_memory();
-    let local = local.start().await.unwrap();
-    let session = local.import(tents()).await.unwrap();
-    let id = session.id().to_string();
+        .set("agents.clerk.retries", "1");
     let ask = Ask::new("Count.").agents([""; 0]).lead("clerk");
-    let turn = local.begin(&session, &ask).await.unwrap().to_string();
+    let (local, id, turn) = begun_in(program, &ask).await;
     let mut followed = local.follow(&id, &turn, Some(0)).await.unwrap();
     let retried = loop {
         let update = followed.try_next().await.unwrap().unwrap();
@@ -485,12 +469,9 @@ async fn whoever_comes_during_a_pause_learns_its_end_and_its_reason() {
 
 #[tokio::test]
 async fn a_call_whose_run_is_cancelled_waits_no_longer() {
-    let local = with_buyers(program(extensions())).set("agents.north.approve", "stock");
-    let local = local.in_memory().start().await.unwrap();
-    let session = local.import(tents()).await.unwrap();
-    let id = session.id().to_string();
+    let program = with_buyers(program(extensions())).set("agents.north.approve", "stock");
     let ask = Ask::new(r#"{"item":"tent"}"#).agents(["north"]);
-    let turn = local.begin(&session, &ask).await.unwrap().to_string();
+    let (local, id, turn) = begun_in(program, &ask).await;
     let mut followed = local.follow(&id, &turn, Some(0)).await.unwrap();
     let waiting = loop {
         let update = followed.try_next().await.unwrap().unwrap();
