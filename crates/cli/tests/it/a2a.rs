@@ -194,10 +194,7 @@ fn agents_are_found_by_cards_that_everybody_may_read() {
 fn cards_have_the_address_by_which_others_reach_the_server() {
     let place = Place::with_config("[server]\npublic_url = \"https://agents.example.com/\"\n");
     let daemon = Daemon::start(&place);
-    let card = daemon
-        .get("/.well-known/agent-card.json")
-        .expect(200)
-        .json();
+    let card = daemon.json("/.well-known/agent-card.json");
     let url = &card["supportedInterfaces"][0]["url"];
     assert_eq!(url, "https://agents.example.com/a2a");
     daemon.stop();
@@ -208,10 +205,7 @@ fn only_chosen_agents_have_cards_and_addresses() {
     let config = "[turn]\nagents = [\"risks\"]\n[server]\na2a_agents = [\"facts\"]\n";
     let place = Place::with_config(config);
     let daemon = Daemon::start(&place);
-    let card = daemon
-        .get("/.well-known/agent-card.json")
-        .expect(200)
-        .json();
+    let card = daemon.json("/.well-known/agent-card.json");
     let skills = card["skills"].as_array().unwrap();
     let names: Vec<&Value> = skills.iter().map(|skill| &skill["id"]).collect();
     assert_eq!(names, ["facts"]);

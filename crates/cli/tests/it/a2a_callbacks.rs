@@ -42,10 +42,7 @@ fn a_callback_is_told_of_each_state_signed_and_with_what_its_client_asked_for() 
     let (provider, place) = scripted(Script::sequence([held(&gate, "On Friday.")]), ALLOWED);
     let daemon = Daemon::keyed(&place);
     let team = Client::of(&daemon);
-    let card = daemon
-        .get("/.well-known/agent-card.json")
-        .expect(200)
-        .json();
+    let card = daemon.json("/.well-known/agent-card.json");
     assert_eq!(card["capabilities"]["pushNotifications"], true);
     let receiving = receiving(&[]);
     let callback = json!({"url": receiving.url, "token": "mine",

@@ -723,10 +723,7 @@ fn the_page_shows_images_and_nothing_else() {
     append(&daemon, &session, attachment("cat.png", &png(9, 9, b"cat"))).expect(201);
     append(&daemon, &session, attachment("plan.pdf", &pdf())).expect(201);
     let document = digest_of(&daemon, &session);
-    let page = daemon
-        .get(&format!("/sessions/{session}"))
-        .expect(200)
-        .text();
+    let page = daemon.text(&format!("/sessions/{session}"));
     assert_eq!(page.matches("<img src=\"/blobs/").count(), 1, "{page}");
     let at = page.find("<img src=\"/blobs/").unwrap() + "<img src=\"".len();
     let address = page[at..].split('"').next().unwrap();

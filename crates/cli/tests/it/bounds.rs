@@ -305,10 +305,7 @@ fn a_session_without_messages_is_empty_and_one_that_is_gone_is_not() {
         let other = daemon.get(&format!("{path}?branch=other")).expect(404);
         other.problem("not_found");
     }
-    let seen = daemon
-        .get(&format!("/v1/sessions/{id}/context"))
-        .expect(200)
-        .json();
+    let seen = daemon.json(&format!("/v1/sessions/{id}/context"));
     assert_eq!(seen["used_tokens"], 0);
     let here = place.json(&["context", id]);
     assert_eq!(

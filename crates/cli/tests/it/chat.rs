@@ -288,10 +288,7 @@ fn who_works_is_asked_of_the_daemon() {
     assert!(line("clerk").contains(" answers "), "{done:#?}");
     assert!(line("facts").contains(" works "), "{done:#?}");
     assert_eq!(line("mine"), "", "{done:#?}");
-    let whom = daemon
-        .get("/v1/agents?lead=risks&agents=")
-        .expect(200)
-        .json();
+    let whom = daemon.json("/v1/agents?lead=risks&agents=");
     let roles = whom.as_array().unwrap().iter();
     let roles = roles.filter(|agent| agent["role"] != Value::Null);
     assert_eq!(

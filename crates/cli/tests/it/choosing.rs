@@ -76,10 +76,7 @@ fn a_daemon_knows_the_chosen_model_by_its_own_settings() {
     place.call(&[&ask[..], &lead_alone].concat()).expect(0);
     assert_eq!(asked(&provider), ["some"]);
     let nobody = words("run --session latest -t And? --model none/some");
-    place
-        .call(&nobody)
-        .expect(2)
-        .says(&["unknown provider `none`"]);
+    place.refuses(&nobody, &["unknown provider `none`"]);
     daemon.stop();
 }
 
@@ -110,10 +107,7 @@ fn flags_take_what_the_settings_show_and_name_what_is_empty() {
         "compaction.preset=\"retention\"",
     ];
     place.call(&quoted).expect(0);
-    place
-        .call(&["run", "--model", ""])
-        .expect(2)
-        .says(&["--model"]);
+    place.refuses(&["run", "--model", ""], &["--model"]);
     let all = place.json(&["models"]);
     assert_eq!(place.json(&["models", "list"]), all);
 }
@@ -193,10 +187,7 @@ fn an_unknown_branch_is_told_with_those_there_are_with_a_daemon_too() {
     ];
     let check = || {
         for args in each {
-            place
-                .call(args)
-                .expect(2)
-                .says(&["no branch `mian`", "hint: it has: main"]);
+            place.refuses(args, &["no branch `mian`", "hint: it has: main"]);
         }
     };
     check();

@@ -246,10 +246,7 @@ fn a_session_keeps_the_calls_and_a_restart_does_not_forget_them() {
         "{reply}"
     );
 
-    let turns = daemon
-        .get(&format!("/v1/sessions/{id}/turns"))
-        .expect(200)
-        .json();
+    let turns = daemon.json(&format!("/v1/sessions/{id}/turns"));
     let first = &turns["items"][1];
     assert_eq!(first["state"], "answered");
     assert_eq!(

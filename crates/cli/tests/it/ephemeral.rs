@@ -78,10 +78,7 @@ fn what_a_session_used_is_told_when_it_is_gone() {
         daemon.post(CHAT, &asked).expect(200);
         if !stays {
             let id = made["session"].as_str().unwrap();
-            place
-                .call(&["sessions", "delete", id, "--yes"])
-                .expect(0)
-                .says(&["deleted"]);
+            place.says(&["sessions", "delete", id, "--yes"], &["deleted"]);
         }
     }
     let three = used(&daemon);
@@ -361,10 +358,7 @@ fn the_text_of_a_reply_is_kept_if_its_turn_is_cancelled() {
     daemon.post(&cancel, &json!({})).expect(200);
     // The attempt ends after its run.
     assert!(events.any(|event| event.name == "late_output_received"));
-    let seen = daemon
-        .get(&at(&format!("/turns/{turn}")))
-        .expect(200)
-        .json();
+    let seen = daemon.json(&at(&format!("/turns/{turn}")));
     let run = &seen["runs"][0];
     assert_eq!(
         (&seen["state"], &run["state"], &run["last_text"]),
@@ -374,10 +368,7 @@ fn the_text_of_a_reply_is_kept_if_its_turn_is_cancelled() {
     assert!(run["text"].is_null(), "{seen:#}");
     let run = run["run"].as_str().unwrap();
     for path in ["", &format!("/turns/{turn}"), &format!("/runs/{run}")] {
-        let page = daemon
-            .get(&format!("/sessions/{id}{path}"))
-            .expect(200)
-            .text();
+        let page = daemon.text(&format!("/sessions/{id}{path}"));
         assert!(page.contains("Six of"), "{path}: {page}");
     }
     gate.open();

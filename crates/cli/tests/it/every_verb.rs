@@ -359,10 +359,7 @@ fn a_context_is_counted_with_the_settings_of_the_daemon_that_has_it() {
         "flags count as they do for a turn"
     );
     let id = here["session"].as_str().unwrap();
-    let reply = daemon
-        .get(&format!("/v1/sessions/{id}/context"))
-        .expect(200)
-        .json();
+    let reply = daemon.json(&format!("/v1/sessions/{id}/context"));
     assert_eq!(usable(&reply), usable(&here));
     let alone = daemon.get(&format!("/v1/sessions/{id}/context?lead=facts&agents="));
     assert!(alone.expect(200).json()["tools"].is_array());

@@ -57,10 +57,7 @@ fn a_file_of_several_conversations_is_listed_and_picked_from() {
     );
     assert_eq!(place.json(&["sessions", "list"]), json!([]));
     let pick = words("import conversations.json --pick 3 --pick c-1");
-    let picked = place
-        .call(&pick)
-        .expect(0)
-        .says(&["left behind: 5 reasoning blocks"]);
+    let picked = place.says(&pick, &["left behind: 5 reasoning blocks"]);
     assert_eq!(picked.stdout.lines().count(), 2);
     picked.says(&[
         "conversation 1 \"Harbour\": imported, 2 messages",
@@ -229,10 +226,7 @@ fn a_channel_of_slack_is_one_conversation() {
     place
         .call(&["sessions", "delete", "latest", "--yes"])
         .expect(0);
-    let text = place
-        .call(&["export", "latest", "--format", "openai"])
-        .expect(0)
-        .stdout;
+    let text = place.stdout(&["export", "latest", "--format", "openai"]);
     assert!(
         text.contains("later, @Ada") && text.contains(r#""name":"Ada""#),
         "{text}"

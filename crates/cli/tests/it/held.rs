@@ -116,14 +116,8 @@ fn a_store_from_before_format_1_is_not_touched_and_its_exports_are_read() {
 #[test]
 fn looking_makes_no_store() {
     let place = Place::new();
-    place
-        .call(&["sessions", "list"])
-        .expect(0)
-        .says(&["no sessions yet"]);
-    place
-        .call(&["context"])
-        .expect(2)
-        .says(&["this store has no session yet"]);
+    place.says(&["sessions", "list"], &["no sessions yet"]);
+    place.refuses(&["context"], &["this store has no session yet"]);
     let looked = place.call(&["doctor"]).expect(0);
     assert!(looked.stdout.contains("no store yet"), "{looked:?}");
     assert!(!place.path("data/unisono").exists());

@@ -101,11 +101,23 @@ impl Daemon {
         self.request("GET", path, None)
     }
 
+    /// The JSON at a path, which must be there.
+    #[track_caller]
+    pub(crate) fn json(&self, path: &str) -> Value {
+        self.get(path).expect(200).json()
+    }
+
+    /// The text at a path, which must be there.
+    #[track_caller]
+    pub(crate) fn text(&self, path: &str) -> String {
+        self.get(path).expect(200).text()
+    }
+
     /// What is at a path, as soon as it is so.
     #[track_caller]
     pub(crate) fn awaited(&self, path: &str, is_so: impl Fn(&Value) -> bool) -> Value {
         awaited(|| {
-            let seen = self.get(path).expect(200).json();
+            let seen = self.json(path);
             match is_so(&seen) {
                 true => Ok(seen),
                 false => Err(seen),

@@ -115,10 +115,7 @@ fn what_cannot_be_read_is_named_and_the_rest_is_written() {
         .expect(1)
         .says(&["in no known format"]);
     std::fs::create_dir(place.path("empty")).unwrap();
-    place
-        .call(&["agents", "import", "empty"])
-        .expect(2)
-        .says(&["no agents were found"]);
+    place.refuses(&["agents", "import", "empty"], &["no agents were found"]);
 }
 
 #[test]

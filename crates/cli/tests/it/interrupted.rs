@@ -251,10 +251,7 @@ fn a_session_without_open_turns_is_not_read_to_see_that() {
         engine.append(append).await.unwrap();
         opened.journal.close().await.unwrap();
     });
-    place
-        .call(&["resume"])
-        .expect(0)
-        .says(&["nothing to resume"]);
+    place.says(&["resume"], &["nothing to resume"]);
     place.call(&["resume", "latest"]).expect(1);
 }
 
@@ -264,10 +261,7 @@ fn an_open_run_is_cancelled_without_anything_being_started() {
     let (going, _) = scene.run(&[]);
     let held = format!("is held by pid {}", going.id());
     let place = &scene.place;
-    place
-        .call(&["runs", "cancel", "latest"])
-        .expect(1)
-        .says(&[&held]);
+    place.fails(&["runs", "cancel", "latest"], &[&held]);
     going.signal("INT");
     let turn = going.finish().expect(130).json()["turn"].clone();
 
@@ -281,10 +275,7 @@ fn an_open_run_is_cancelled_without_anything_being_started() {
     let cancelled = place.json(&["runs", "cancel", short]);
     assert_eq!(cancelled["cancelled"], serde_json::json!([id]));
     assert_eq!(cancelled["turn_ended"], false);
-    place
-        .call(&["runs", "cancel", short])
-        .expect(2)
-        .says(&["is not open"]);
+    place.refuses(&["runs", "cancel", short], &["is not open"]);
     let shown = place.call(&["runs", "show", short]).expect(0).stdout;
     for words in ["waits", "cancelled", "Which word?", "delegate 2"] {
         assert!(shown.contains(words), "{words:?}: {shown}");

@@ -95,12 +95,7 @@ fn sessions_are_picked_out_by_their_labels() {
     ] {
         session(&daemon, title, &labels, &["Hello."]);
     }
-    let of = |query: &str| {
-        daemon
-            .get(&format!("/v1/sessions?{query}"))
-            .expect(200)
-            .json()
-    };
+    let of = |query: &str| daemon.json(&format!("/v1/sessions?{query}"));
     assert_eq!(titles(&of("label=team%3Dshop")["items"]), ["Three", "One"]);
     assert_eq!(titles(&of("label=team")["items"]), ["Three", "Two", "One"]);
     let first = of("label=team&limit=2");

@@ -103,10 +103,7 @@ fn a_contexts_size_is_that_of_its_snapshot_and_a_timeline_is_in_order() {
     assert_eq!(sizes.len(), 3, "{history:#}");
     for size in [&sizes[0], &sizes[2]] {
         let turn = size["turn"].as_str().unwrap();
-        let turn = daemon
-            .get(&at(&format!("/turns/{turn}")))
-            .expect(200)
-            .json();
+        let turn = daemon.json(&at(&format!("/turns/{turn}")));
         let snapshot = turn["snapshot"].as_str().unwrap();
         let frozen = daemon.get(&at(&format!("/snapshots/{snapshot}")));
         let frozen = frozen.expect(200).json();

@@ -430,10 +430,7 @@ fn one_model_is_told_and_one_that_is_not_there_is_named_as_openai_does() {
     let scene = Scene::scripted(Script::always(Act::answer(Answer::text("So."))));
     let daemon = Daemon::start(&scene.place);
     for name in ["clerk", "team"] {
-        let response = daemon
-            .get(&format!("/openai/v1/models/{name}"))
-            .expect(200)
-            .json();
+        let response = daemon.json(&format!("/openai/v1/models/{name}"));
         assert_eq!(
             (&response["id"], &response["object"]),
             (&json!(name), &json!("model"))

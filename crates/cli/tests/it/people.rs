@@ -564,10 +564,7 @@ fn a_revoked_token_is_refused_and_its_streams_end() {
         while stream.next().is_some() {}
         tell.send(()).unwrap();
     });
-    place
-        .call(&["tokens", "revoke", "ada-ask"])
-        .expect(0)
-        .says(&["is revoked"]);
+    place.says(&["tokens", "revoke", "ada-ask"], &["is revoked"]);
     response.recv_timeout(PATIENCE).expect("the stream ends");
     ending.join().unwrap();
     ada.get("/v1/sessions").expect(401).problem("unauthorized");
@@ -578,10 +575,7 @@ fn a_revoked_token_is_refused_and_its_streams_end() {
         .expect(201);
     assert!(stays.next().is_some());
     drop(stays);
-    place
-        .call(&["tokens", "revoke", "ada-ask"])
-        .expect(2)
-        .says(&["no token"]);
+    place.refuses(&["tokens", "revoke", "ada-ask"], &["no token"]);
     daemon.stop();
 }
 

@@ -175,10 +175,7 @@ fn a_pin_of_what_is_not_there_says_what_is() {
     call(&["pin", "latest", "1", "--branch", "mian"]).says(&["no branch `mian`", "main"]);
     call(&["pin", "latest", "first"]).says(&["write a message's number"]);
     call(&["unpin", "latest"]).says(&["unpin <SESSION>"]);
-    place
-        .call(&["pin", "latest"])
-        .expect(0)
-        .says(&["nothing is pinned"]);
+    place.says(&["pin", "latest"], &["nothing is pinned"]);
     place.call(&["pin", "latest", "3"]).expect(0);
     let unpinned = place.call(&["unpin", "latest", "3", "4"]).expect(0);
     assert!(

@@ -240,15 +240,9 @@ fn doctor_and_models_say_what_can_be_asked() {
             .unwrap()
             .contains("GEMINI_API_KEY")
     );
-    let models = place
-        .keyed(&["models", "gpt-4o", "--json"])
-        .expect(0)
-        .json();
+    let models = place.keyed_json(&["models", "gpt-4o", "--json"]);
     assert_eq!(models[0]["usable"], true, "{models}");
-    let usable = place
-        .keyed(&["models", "--usable", "--json"])
-        .expect(0)
-        .json();
+    let usable = place.keyed_json(&["models", "--usable", "--json"]);
     let other = |model: &serde_json::Value| {
         let name = model["model"].as_str().unwrap();
         !name.starts_with("openai/") && name != "extractive"
@@ -365,10 +359,7 @@ fn what_replies_report_is_learnt_and_kept() {
     let ratio = known["ratio"].as_f64().unwrap();
     let window = shown["window_tokens"].as_u64().unwrap();
     assert!((usable as f64) < window as f64 / ratio, "{shown}");
-    let session = place
-        .keyed(&["sessions", "list", "--json"])
-        .expect(0)
-        .json();
+    let session = place.keyed_json(&["sessions", "list", "--json"]);
     let session = session[0]["session"]
         .as_str()
         .unwrap_or_default()

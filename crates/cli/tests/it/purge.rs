@@ -96,10 +96,7 @@ fn a_daemon_purges_and_vacuums_while_it_serves() {
     let make = |text: String| -> String { daemon.session(&new(text)) };
     let kept = make("We ship on Friday.".to_owned());
     let secret = make(format!("The code name is {SECRET}."));
-    let found = daemon
-        .get(&format!("/v1/search?q={SECRET}"))
-        .expect(200)
-        .json();
+    let found = daemon.json(&format!("/v1/search?q={SECRET}"));
     assert_eq!(found["hits"].as_array().map(Vec::len), Some(1), "{found}");
     assert!(
         !holding(&store, SECRET).is_empty(),
@@ -129,10 +126,7 @@ fn a_daemon_purges_and_vacuums_while_it_serves() {
         }
     }
     assert_eq!(holding(&store.join("data"), SECRET), [""; 0]);
-    let after = daemon
-        .get(&format!("/v1/sessions/{kept}"))
-        .expect(200)
-        .json();
+    let after = daemon.json(&format!("/v1/sessions/{kept}"));
     assert_eq!(after["title"], "Talk");
     let done = place.json(&["vacuum"]);
     assert!(done["after_bytes"].as_u64().unwrap() > 0, "{done}");

@@ -71,15 +71,9 @@ fn a_revert_that_cannot_be_says_why_and_what_to_do() {
         .call(&["sessions", "branch", "latest", "early", "--at", "3"])
         .expect(0);
     let early = words("checkpoints revert latest 2 --yes --branch early");
-    place
-        .call(&early)
-        .expect(2)
-        .says(&["of another branch", "--branch main"]);
+    place.refuses(&early, &["of another branch", "--branch main"]);
     let asked = ["checkpoints", "revert", "latest", "2"];
-    place
-        .call(&asked)
-        .expect(2)
-        .says(&["there is no terminal", "--yes"]);
+    place.refuses(&asked, &["there is no terminal", "--yes"]);
     let small = words("checkpoints revert latest 2 --yes --set compaction.safety=0.9999");
     let refused = place.call(&small);
     assert_ne!(refused.code, Some(0), "{refused:?}");

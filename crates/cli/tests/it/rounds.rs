@@ -142,10 +142,7 @@ fn siblings_use_a_summary_of_their_common_past_and_edits_before_its_cutoff_do_no
             .keyed(&["run", "--session", "latest", "--task", &task])
             .expect(0);
     }
-    let listed = place
-        .keyed(&["checkpoints", "list", "--json"])
-        .expect(0)
-        .json();
+    let listed = place.keyed_json(&["checkpoints", "list", "--json"]);
     let prompt = prompt_of(
         provider
             .requests()
@@ -280,10 +277,7 @@ fn a_lead_that_calls_compact_has_the_next_turn_begin_with_a_summary() {
         place
             .keyed(&["run", "--session", "latest", "--task", task])
             .expect(0);
-        let context = place
-            .keyed(&["context", "latest", "--json"])
-            .expect(0)
-            .json();
+        let context = place.keyed_json(&["context", "latest", "--json"]);
         let summaries = context["summaries"].as_array().unwrap();
         checkpoints.push(
             summaries

@@ -9,10 +9,7 @@ use crate::support::{Place, example};
 fn what_looks_and_run_go_through_the_daemon() {
     let place = Place::with_config("[compaction]\nsummarisers = [\"extractive\"]\n");
     let daemon = Daemon::start(&place);
-    place
-        .call(&["sessions", "list"])
-        .expect(0)
-        .says(&["no sessions yet"]);
+    place.says(&["sessions", "list"], &["no sessions yet"]);
     let file = example();
     let args = [
         "run",
@@ -23,10 +20,7 @@ fn what_looks_and_run_go_through_the_daemon() {
         "Which dates?",
         "--json",
     ];
-    let done = place
-        .call(&args)
-        .expect(0)
-        .says(&["daemon", "imported", "risks", "done"]);
+    let done = place.says(&args, &["daemon", "imported", "risks", "done"]);
     let report = done.json();
     assert_eq!(report["state"], "answered", "{report}");
     assert_eq!(report["runs"].as_array().unwrap().len(), 3);
@@ -45,10 +39,7 @@ fn what_looks_and_run_go_through_the_daemon() {
     assert_eq!(listed.as_array().unwrap().len(), 1);
     assert_eq!(listed[0]["session"], session);
     let here = place.json(&["context", session]);
-    let there = daemon
-        .get(&format!("/v1/sessions/{session}/context"))
-        .expect(200)
-        .json();
+    let there = daemon.json(&format!("/v1/sessions/{session}/context"));
     assert_eq!(here["snapshot"], there["snapshot"]);
     assert_eq!(here["used_tokens"], there["used_tokens"]);
     assert_eq!(place.json(&["runs", "list"]).as_array().unwrap().len(), 6);
@@ -104,10 +95,7 @@ fn what_does_not_go_through_it_says_so() {
         .call(&["run", "--session", "latest", "--agents", "nobody"])
         .expect(2)
         .says(&["unknown agent `nobody`"]);
-    place
-        .call(&["run", "--session", "0000"])
-        .expect(2)
-        .says(&["no session `0000`"]);
+    place.refuses(&["run", "--session", "0000"], &["no session `0000`"]);
     daemon.stop();
 }
 

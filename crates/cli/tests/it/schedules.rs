@@ -245,15 +245,9 @@ fn the_verbs_work_with_a_daemon_and_without_one() {
         let listed = place.json(&["schedules", "list"]);
         assert_eq!(listed[0]["last"]["turn"], report["turn"], "{listed}");
         assert_eq!(listed[0]["last"]["scheduled_at"], Value::Null);
-        place
-            .call(&["schedules", "pause", "beat"])
-            .expect(0)
-            .says(&["it is paused"]);
+        place.says(&["schedules", "pause", "beat"], &["it is paused"]);
         assert_eq!(place.json(&["schedules", "list"])[0]["state"], "paused");
-        place
-            .call(&["schedules", "resume", "beat"])
-            .expect(0)
-            .says(&["next at"]);
+        place.says(&["schedules", "resume", "beat"], &["next at"]);
         place
             .call(&["schedules", "run", "nobody"])
             .expect(2)

@@ -54,10 +54,7 @@ fn what_was_said_is_found_and_told_whether_the_model_sees_it() {
             .iter()
             .all(|hit| hit["checkpoint"] == 1 && hit["active"] == false)
     );
-    let text = place
-        .call(&["sessions", "search", "ferryman"])
-        .expect(0)
-        .stdout;
+    let text = place.stdout(&["sessions", "search", "ferryman"]);
     assert!(
         text.contains("[not in the context: summary 1 has it]"),
         "{text}"
@@ -75,10 +72,7 @@ fn a_found_message_has_the_messages_beside_it() {
     assert_eq!(found[0]["before"]["ordinal"], n - 1);
     assert_eq!(found[0]["before"]["role"], "assistant");
     assert_eq!(found[0]["after"]["ordinal"], n + 1);
-    let text = place
-        .call(&["sessions", "search", "\"reverse path stays\"", "role:user"])
-        .expect(0)
-        .stdout;
+    let text = place.stdout(&["sessions", "search", "\"reverse path stays\"", "role:user"]);
     let excerpt = found[0]["before"]["excerpt"].as_str().unwrap();
     assert!(
         text.contains(&format!("\n  before #{} assistant: {excerpt}\n", n - 1)),

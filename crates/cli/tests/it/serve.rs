@@ -134,10 +134,7 @@ fn a_conversation_is_kept_asked_and_followed() {
     let messages = daemon.get(&at("/messages?limit=2")).expect(200).json();
     assert_eq!(messages["items"][0]["parts"][0]["type"], "text");
     assert_eq!(messages["next"], "3");
-    let rest = daemon
-        .get(&at("/messages?limit=500&cursor=3"))
-        .expect(200)
-        .json();
+    let rest = daemon.json(&at("/messages?limit=500&cursor=3"));
     assert_eq!(rest["next"], Value::Null);
     let last = rest["items"].as_array().unwrap().last().unwrap();
     assert_eq!(last["parts"][0]["text"], turn["answer"]);
@@ -162,10 +159,7 @@ fn a_conversation_is_kept_asked_and_followed() {
             .iter()
             .any(|model| model["default"] == true)
     );
-    let usage = daemon
-        .get(&format!("/v1/usage?session={id}"))
-        .expect(200)
-        .json();
+    let usage = daemon.json(&format!("/v1/usage?session={id}"));
     assert!(
         usage["total"]["input_tokens"].as_u64().unwrap() > 0,
         "{usage}"
@@ -349,10 +343,7 @@ fn a_pinned_message_is_told_as_it_stands_though_its_range_is_summarised() {
     let daemon = Daemon::start(&place);
     let sessions = daemon.get("/v1/sessions").expect(200).json();
     let id = sessions["items"][0]["session"].as_str().unwrap();
-    let first = daemon
-        .get(&format!("/v1/sessions/{id}/messages?limit=4"))
-        .expect(200)
-        .json();
+    let first = daemon.json(&format!("/v1/sessions/{id}/messages?limit=4"));
     let items = first["items"].as_array().unwrap().iter();
     let forms: Vec<&str> = items.map(|said| said["form"].as_str().unwrap()).collect();
     assert_eq!(

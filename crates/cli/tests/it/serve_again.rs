@@ -43,13 +43,7 @@ fn a_turn_is_not_begun_twice_though_the_daemon_was_killed() {
     let refused = keyed(&daemon, &path, "order-17", &other).expect(422);
     let detail = refused.problem("key_reused");
     assert!(detail.contains("order-17"), "{detail}");
-    assert!(
-        daemon
-            .get("/problems/key_reused")
-            .expect(200)
-            .text()
-            .contains("422")
-    );
+    assert!(daemon.text("/problems/key_reused").contains("422"));
 
     tell(&scene.word, "unison");
     // How it is told is not what is asked for.

@@ -150,10 +150,7 @@ fn ten_times_the_allowed_load_is_turned_away_and_comes_back() {
     let turns: usize = made
         .iter()
         .map(|id| {
-            let all = daemon
-                .get(&format!("/v1/sessions/{id}/turns?limit=500"))
-                .expect(200)
-                .json();
+            let all = daemon.json(&format!("/v1/sessions/{id}/turns?limit=500"));
             all["items"].as_array().unwrap().len()
         })
         .sum();

@@ -190,10 +190,7 @@ fn messages_are_pinned_topics_are_sealed_and_all_is_found() {
     let again = daemon.post(&at("/topics/seal"), &json!({})).expect(409);
     again.problem("conflict");
 
-    let found = daemon
-        .get(&at("/search?q=replica&limit=3"))
-        .expect(200)
-        .json();
+    let found = daemon.json(&at("/search?q=replica&limit=3"));
     assert_eq!(found["complete"], true, "{found}");
     let hits = found["hits"].as_array().unwrap();
     assert!(!hits.is_empty() && hits.len() <= 3, "{found}");

@@ -103,8 +103,5 @@ fn a_starter_project_runs() {
     }
     // Nothing of a person's is overwritten.
     place.write("mine/agents/risks.md", "mine");
-    place
-        .call(&["init", "mine"])
-        .expect(0)
-        .says(&["kept  mine/agents/risks.md"]);
+    place.says(&["init", "mine"], &["kept  mine/agents/risks.md"]);
 }

@@ -230,6 +230,36 @@ impl Place {
         self.call(&args).expect(0).json()
     }
 
+    /// The same for a call with the key that asks for JSON itself.
+    #[track_caller]
+    pub(crate) fn keyed_json(&self, args: &[&str]) -> Value {
+        self.keyed(args).expect(0).json()
+    }
+
+    /// What a call prints; it must end well.
+    #[track_caller]
+    pub(crate) fn stdout(&self, args: &[&str]) -> String {
+        self.call(args).expect(0).stdout
+    }
+
+    /// A call that ends well; its messages must say all of that.
+    #[track_caller]
+    pub(crate) fn says(&self, args: &[&str], words: &[&str]) -> Done {
+        self.call(args).expect(0).says(words)
+    }
+
+    /// A call that fails; its messages must say all of that.
+    #[track_caller]
+    pub(crate) fn fails(&self, args: &[&str], words: &[&str]) -> Done {
+        self.call(args).expect(1).says(words)
+    }
+
+    /// A call that is refused as it was written; its messages must say all of that.
+    #[track_caller]
+    pub(crate) fn refuses(&self, args: &[&str], words: &[&str]) -> Done {
+        self.call(args).expect(2).says(words)
+    }
+
     /// All events of a session, read from the store as the program left it.
     pub(crate) fn events(&self, session: &str) -> Vec<Event> {
         let id: SessionId = session.parse().unwrap();

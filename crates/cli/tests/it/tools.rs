@@ -409,10 +409,7 @@ fn who_decided_about_a_call_is_shown_with_its_run() {
             .post(&format!("/v1/approvals/{call}"), &decision)
             .expect(200);
     }
-    daemon
-        .get(&format!("/v1/sessions/{id}/turns/{turn}/events?after=0"))
-        .expect(200)
-        .text();
+    daemon.text(&format!("/v1/sessions/{id}/turns/{turn}/events?after=0"));
     let run = scene.json(&["runs", "show", &turn]);
     let decided = run["decisions"].as_array().unwrap();
     let decided: Vec<_> = decided

@@ -399,10 +399,7 @@ fn a_record_that_cannot_be_read_is_named() {
         &["replay", "--session", &damaged][..],
         &["runs", "list", "--session", &damaged],
     ] {
-        place
-            .call(verb)
-            .expect(1)
-            .says(&[&format!("event {broken}"), &damaged]);
+        place.fails(verb, &[&format!("event {broken}"), &damaged]);
     }
 }
 

@@ -265,10 +265,7 @@ fn a_trigger_whose_variable_is_not_set_refuses_requests_and_no_other_command() {
     for words in ["unisono.toml:", "warning", "NOT_SET_ANYWHERE is not set"] {
         assert!(checked.stdout.contains(words), "{}", checked.stdout);
     }
-    place
-        .call(&["sessions", "list"])
-        .expect(0)
-        .says(&["NOT_SET_ANYWHERE is not set"]);
+    place.says(&["sessions", "list"], &["NOT_SET_ANYWHERE is not set"]);
     let daemon = Daemon::start(&place);
     for secret in [
         "Bearer ",

@@ -51,10 +51,7 @@ fn an_export_comes_back_as_it_was() {
     assert_eq!(first["snapshot"], second["snapshot"]);
     assert_eq!(first["summaries"], second["summaries"]);
 
-    let openai = place
-        .call(&["export", "--format", "openai"])
-        .expect(0)
-        .stdout;
+    let openai = place.stdout(&["export", "--format", "openai"]);
     place.write("openai.json", openai);
     place.json(&["import", "openai.json"]);
 }
@@ -67,10 +64,7 @@ fn the_whole_store_moves() {
     assert_eq!(moved["sessions"], 1);
     let shown = place.json(&["sessions", "show", "--store", "other"]);
     assert_eq!(shown["session"].as_str(), Some(&*session));
-    place
-        .call(&["export", "--all", "backup.unisono"])
-        .expect(1)
-        .says(&["backup.unisono"]);
+    place.fails(&["export", "--all", "backup.unisono"], &["backup.unisono"]);
 }
 
 #[test]
@@ -94,10 +88,7 @@ fn the_whole_store_moves_beside_a_daemon() {
     let daemon = Daemon::start(&place);
     let wrote = place.json(&["export", "--all", "backup.unisono"]);
     assert_eq!(wrote["sessions"], 1, "{wrote}");
-    place
-        .call(&["export", "--all", "backup.unisono"])
-        .expect(1)
-        .says(&["backup.unisono"]);
+    place.fails(&["export", "--all", "backup.unisono"], &["backup.unisono"]);
     daemon.stop();
     let moved = place.json(&["import", "backup.unisono", "--store", "other"]);
     for count in ["sessions", "events"] {
@@ -121,10 +112,7 @@ fn a_compaction_is_tried_asked_for_and_done() {
         "a dry run did something"
     );
 
-    place
-        .call(&["compact", "--keep", "20"])
-        .expect(2)
-        .says(&["--yes"]);
+    place.refuses(&["compact", "--keep", "20"], &["--yes"]);
     let done = place.json(&["compact", "--keep", "20", "--yes"]);
     assert_eq!(done["state"], "compacted");
     assert_eq!(done["messages"], estimate["messages_to_summarise"]);
@@ -165,10 +153,7 @@ fn the_context_adds_up() {
         text.contains("of 105,") && text.contains("read_message, recall"),
         "{text}"
     );
-    let coloured = place
-        .call(&["context", "--color", "always"])
-        .expect(0)
-        .stdout;
+    let coloured = place.stdout(&["context", "--color", "always"]);
     assert!(coloured.contains("\x1b[32m"));
 }
 
@@ -177,10 +162,7 @@ fn a_branch_leaves_at_a_message_and_is_worked_on() {
     let (place, session) = imported();
     let made = place.json(&["sessions", "branch", "latest", "what-if", "--at", "12"]);
     assert_eq!(made["messages"], 12);
-    place
-        .call(&["sessions", "branch", "latest", "what-if"])
-        .expect(2)
-        .says(&["--move"]);
+    place.refuses(&["sessions", "branch", "latest", "what-if"], &["--move"]);
     place
         .call(&["sessions", "branch", "latest", "x", "--at", "999"])
         .expect(2)
@@ -228,18 +210,12 @@ fn a_session_is_deleted_after_a_yes() {
     let (place, _) = imported();
     // The audit log and the tokens are no sessions.
     assert_eq!(place.json(&["vacuum"])["sessions"], 1);
-    place
-        .call(&["sessions", "delete", "latest"])
-        .expect(2)
-        .says(&["--yes"]);
+    place.refuses(&["sessions", "delete", "latest"], &["--yes"]);
     assert_eq!(
         place.json(&["sessions", "delete", "latest", "--yes"])["deleted"],
         true
     );
-    place
-        .call(&["sessions", "list"])
-        .expect(0)
-        .says(&["no sessions yet"]);
+    place.says(&["sessions", "list"], &["no sessions yet"]);
     assert!(place.json(&["vacuum"])["after_bytes"].is_u64());
     let shown = place.call(&["vacuum"]).expect(0).stdout;
     assert!(shown.contains(", 0 sessions"), "{shown}");
@@ -266,12 +242,6 @@ fn agents_and_models_are_shown() {
     place.call(&["agents", "check"]).expect(0);
     assert!(place.json(&["models", "gpt-4o"]).as_array().unwrap().len() >= 2);
     for shell in ["bash", "zsh", "fish"] {
-        assert!(
-            place
-                .call(&["completions", shell])
-                .expect(0)
-                .stdout
-                .contains("unisono")
-        );
+        assert!(place.stdout(&["completions", shell]).contains("unisono"));
     }
 }
