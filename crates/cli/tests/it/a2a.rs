@@ -5,7 +5,7 @@ use unisono_fake_provider::{Act, Answer, FakeProvider, Gate, Script, block_on};
 
 use crate::attachments::{base64, png};
 use crate::http::{Daemon, Event, Reply, head, json_head, send_to};
-use crate::support::Place;
+use crate::support::{HasAll as _, Place};
 use crate::tools::{Scene, program};
 
 const VERSION: (&str, &str) = ("A2A-Version", "1.0");
@@ -626,10 +626,7 @@ fn a_call_that_waits_is_decided_by_a_message_to_its_task() {
         assert_eq!(state(&task), "INPUT_REQUIRED", "{task}");
         let asked = task["status"]["message"]["parts"].as_array().unwrap();
         let text = asked[0]["text"].as_str().unwrap();
-        assert!(
-            text.contains("files__send") && text.contains("approve"),
-            "{text}"
-        );
+        text.has_all(&["files__send", "approve"]);
         let call = &asked[1]["data"]["calls"][0];
         assert_eq!(
             (&call["tool"], &call["arguments"]["text"]),

@@ -6,7 +6,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use crate::http::Daemon;
-use crate::support::{Done, Going, Place, finish, heard, is_alive, tell, until};
+use crate::support::{Done, Going, HasAll as _, Place, finish, heard, is_alive, tell, until};
 
 /// An agent that says that it works, and waits for a word before it answers. In its working
 /// directory it leaves a file first.
@@ -181,14 +181,12 @@ fn an_agent_that_was_killed_at_work_is_not_given_its_task_twice() {
     let run = coder(&report);
     assert_eq!(run["cause"], "bad_input", "{report}");
     let reason = run["reason"].as_str().unwrap();
-    for part in [
+    reason.has_all(&[
         "nobody knows",
         "/code/.git/unisono/",
         "kept: 1 changed file",
         "at_most_once",
-    ] {
-        assert!(reason.contains(part), "{reason}");
-    }
+    ]);
 }
 
 #[test]
@@ -257,10 +255,7 @@ fn a_definition_with_an_unknown_kind_of_call_is_refused_where_it_stands() {
     );
     let checked = place.call(&["agents", "check"]).expect(2);
     let said = format!("{}{}", checked.stdout, checked.stderr);
-    assert!(
-        said.contains("unknown kind `exekute`") && said.contains("execute"),
-        "{said}"
-    );
+    said.has_all(&["unknown kind `exekute`", "execute"]);
     assert!(said.contains("`url` has no effect"), "{said}");
 }
 

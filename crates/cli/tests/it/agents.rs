@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::{Done, Going, Place, finish, heard, until, words};
+use crate::support::{Done, Going, HasAll as _, Place, finish, heard, until, words};
 
 /// An agent that runs a shell script, beside one that works.
 fn place(script: &str) -> Place {
@@ -250,10 +250,7 @@ fn a_lead_that_cannot_delegate_says_so() {
     place.set_config("[turn]\nlead = \"coordinator\"\n");
     let checked = place.call(&["agents", "check"]);
     let said = format!("{}{}", checked.stdout, checked.stderr);
-    assert!(
-        said.contains("its model `extractive` calls no tools"),
-        "{said}"
-    );
+    said.has_all(&["its model `extractive` calls no tools"]);
 }
 
 #[test]

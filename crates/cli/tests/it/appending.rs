@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::http::Daemon;
 use crate::interrupted::Scene;
-use crate::support::{Place, kill_if_alive};
+use crate::support::{HasAll as _, Place, kill_if_alive};
 
 /// The texts of `main`, oldest first.
 fn texts(messages: &Value) -> Vec<&str> {
@@ -120,11 +120,7 @@ fn a_conversation_is_kept_elsewhere_and_asked_about_here() {
     // All of it survives, and goes with an export.
     daemon.stop();
     let exported = place.call(&["export", id]).expect(0);
-    assert!(
-        exported.stdout.contains("purple heron"),
-        "{}",
-        exported.stdout
-    );
+    exported.stdout.has_all(&["purple heron"]);
     assert!(exported.stdout.contains("\"usage\""), "{}", exported.stdout);
 }
 

@@ -5,7 +5,7 @@ use unisono_fake_provider::{Act, Answer, FakeProvider, Script};
 
 use crate::client_tools::Scene;
 use crate::http::{Daemon, Reply, head};
-use crate::support::{Place, words};
+use crate::support::{HasAll as _, Place, words};
 
 const CHAT: &str = "/openai/v1/chat/completions";
 const RESPONSES: &str = "/openai/v1/responses";
@@ -266,10 +266,7 @@ fn files_that_are_no_images_are_refused_with_their_reason() {
         let body = json!({"model": "clerk", "messages": [{"role": "user", "content": [part]}]});
         let error = daemon.post(CHAT, &body).expect(400).json()["error"].clone();
         let message = error["message"].as_str().unwrap();
-        assert!(
-            message.contains("with their content in the request"),
-            "{message}"
-        );
+        message.has_all(&["with their content in the request"]);
     }
     let long = format!("data:{}", "x".repeat(200_000));
     let part = json!({"type": "image_url", "image_url": {"url": long}});
@@ -432,10 +429,7 @@ fn a_session_takes_so_many_bytes() {
     append(&daemon, &session, part(1, 3_500)).expect(201);
     let refused = append(&daemon, &session, part(2, 3_500)).expect(413).json();
     let detail = refused["detail"].as_str().unwrap();
-    assert!(
-        detail.contains("the session with its attachments"),
-        "{detail}"
-    );
+    detail.has_all(&["the session with its attachments"]);
     append(&daemon, &session, part(3, 1_000)).expect(201);
     daemon.stop();
 }
@@ -461,10 +455,7 @@ fn files_go_with_a_task_and_leave_with_an_export() {
     ]);
     assert_eq!(output["answer"], "A cat.", "{output}");
     let sent = scene.sent().pop().unwrap().to_string();
-    assert!(
-        sent.contains(&base64(&image)) && sent.contains(&base64(&pdf())),
-        "{sent}"
-    );
+    sent.has_all(&[&base64(&image), &base64(&pdf())]);
     let session = output["session"].as_str().unwrap();
     scene
         .place
@@ -564,11 +555,7 @@ fn a_pdf_of_many_pages_fits_a_model_that_gets_its_text_only() {
     let (scene, task) = task_with(&plan, true);
     let refused = scene.place.call(&task);
     assert_ne!(refused.code, Some(0));
-    assert!(
-        refused.stderr.contains("context_overflow"),
-        "{}",
-        refused.stderr
-    );
+    refused.stderr.has_all(&["context_overflow"]);
 }
 
 #[test]
@@ -578,10 +565,7 @@ fn a_model_that_takes_no_pdfs_gets_their_text() {
         let (scene, task) = task_with(&plan, takes);
         scene.place.json(&task);
         let sent = scene.sent().pop().unwrap().to_string();
-        assert!(
-            sent.contains("[attachment plan.pdf application/pdf"),
-            "{sent}"
-        );
+        sent.has_all(&["[attachment plan.pdf application/pdf"]);
         let (file, text) = (base64(&plan), "[text of attachment plan.pdf]");
         assert_eq!(
             (sent.contains(&file), sent.contains(text)),
@@ -640,10 +624,7 @@ fn exports_of_other_formats_carry_the_contents() {
         let written = scene.place.call(&["export", &session, "--format", format]);
         let written = written.expect(0).stdout;
         assert!(written.contains(&form), "{written}");
-        assert!(
-            written.contains("plan.pdf") && written.contains(&base64(&pdf())),
-            "{written}"
-        );
+        written.has_all(&["plan.pdf", &base64(&pdf())]);
         let other = Place::with_config("");
         other.write("talk.jsonl", &written);
         other

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::http::Daemon;
-use crate::support::{Done, Place, finish};
+use crate::support::{Done, HasAll as _, Place, finish};
 
 fn source() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/src")
@@ -138,11 +138,7 @@ fn a_service_is_run_as_the_page_says() {
 #[test]
 fn an_editor_is_answered() {
     let done = run("how-to/editors.md").expect(0);
-    assert!(
-        done.stdout.contains("\"loadSession\":true"),
-        "{}",
-        done.stdout
-    );
+    done.stdout.has_all(&["\"loadSession\":true"]);
 }
 
 #[test]
@@ -180,13 +176,11 @@ fn other_programs_are_connected_as_the_page_says() {
 #[test]
 fn agents_are_given_tasks_as_the_page_says() {
     let done = run("how-to/a2a.md").expect(0);
-    for said in [
+    done.stdout.has_all(&[
         "\"protocolBinding\":\"HTTP+JSON\"",
         "TASK_STATE_COMPLETED",
         "\"totalSize\":1",
-    ] {
-        assert!(done.stdout.contains(said), "{said}: {done:#?}");
-    }
+    ]);
 }
 
 #[test]

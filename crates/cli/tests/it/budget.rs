@@ -12,7 +12,7 @@ use unisono_session::budget::Amount;
 use unisono_session::{Event, Fact, State, ids};
 
 use crate::http::Daemon;
-use crate::support::{Done, Going, Place, example};
+use crate::support::{Done, Going, HasAll as _, Place, example};
 
 const MODEL: &str = "openai/gpt-4o";
 
@@ -193,10 +193,7 @@ fn what_is_left_of_the_budgets_is_shown() {
     let stands = ["spent", "reserved", "remaining"].map(amount);
     assert_eq!(stands, [12_028.0, 0.0, 987_972.0], "{left}");
     let shown = place.call(&["sessions", "show"]).expect(0).stdout;
-    assert!(
-        shown.contains("session: ") && shown.contains("of 3600 s used"),
-        "{shown}"
-    );
+    shown.has_all(&["session: ", "of 3600 s used"]);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use unisono_fake_provider::{Answer, FakeProvider, Script, Usage};
 
 use crate::http::Daemon;
 use crate::serve_page::Browser;
-use crate::support::{PATIENCE, Place, example};
+use crate::support::{HasAll as _, PATIENCE, Place, example};
 
 const MODEL: &str = "anthropic/claude-sonnet-4-5";
 const MISSED: &str = "(missed)";
@@ -40,10 +40,7 @@ fn a_hit_that_was_expected_and_missed_is_flagged_everywhere() {
     assert_eq!(report["usage"]["cache_missed"], true, "{report:#}");
 
     let usage = place.call(&["usage"]).expect(0).stdout;
-    assert!(
-        usage.contains("WRITTEN") && usage.contains(MISSED),
-        "{usage}"
-    );
+    usage.has_all(&["WRITTEN", MISSED]);
     let listed = place.json(&["runs", "list"]);
     let run_of = |agent: &str| {
         let runs = listed.as_array().unwrap().iter();

@@ -9,7 +9,7 @@ use unisono_fake_provider::{Act, Answer, At, FakeProvider, Gate, Script};
 
 use crate::http::Daemon;
 use crate::interrupted::Scene;
-use crate::support::{Done, Going, Place, heard, tell};
+use crate::support::{Done, Going, HasAll as _, Place, heard, tell};
 use crate::terminal::Talking;
 
 const TALK: &str = r#"[{"role":"user","content":"We ship on Friday."},{"role":"assistant","content":"Noted: Friday."},{"role":"user","content":"The risk is the database."},{"role":"assistant","content":"Noted: the database is a risk."}]"#;
@@ -68,16 +68,10 @@ fn orders_do_what_their_verbs_do() {
         "sealed the topic of",
         "/compact [TEXT]",
     ]);
-    for shown in [
+    done.stdout.has_all(&[
         "* what-if",
         "#4 assistant\n  Noted: the database is a risk.",
-    ] {
-        assert!(
-            done.stdout.contains(shown),
-            "{shown:?} is missing: {}",
-            done.stdout
-        );
-    }
+    ]);
     let mut agents = done.stdout.lines();
     assert!(agents.any(|line| line.starts_with("risks ") && line.contains(" works ")));
     assert!(!done.stdout.contains("never said"));

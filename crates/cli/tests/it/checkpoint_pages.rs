@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::http::Daemon;
 use crate::serve_page::Browser;
-use crate::support::{Place, example};
+use crate::support::{HasAll as _, Place, example};
 
 fn place() -> Place {
     Place::with_config("[compaction]\nsummarisers = [\"extractive\"]\n")
@@ -24,22 +24,13 @@ fn the_undo_of_an_edited_summary_says_that_it_returns_to_the_older_one() {
         browser.get(&path).expect(200).text()
     };
     let first = undo(1);
-    assert!(
-        first.contains("Undo: restore the messages of checkpoint 1") && first.contains(">Restore "),
-        "{first}"
-    );
+    first.has_all(&["Undo: restore the messages of checkpoint 1", ">Restore "]);
     let text = json!({"text": "The orders move on Friday."});
     let edited = daemon.post(&at("/checkpoints/1/edit"), &text).expect(200);
     assert_eq!(edited.json()["checkpoints"], json!([2]));
     let second = undo(2);
-    assert!(
-        second.contains("Undo checkpoint 2: return to checkpoint 1"),
-        "{second}"
-    );
-    assert!(
-        second.contains("<button>Return to checkpoint 1</button>"),
-        "{second}"
-    );
+    second.has_all(&["Undo checkpoint 2: return to checkpoint 1"]);
+    second.has_all(&["<button>Return to checkpoint 1</button>"]);
     daemon.stop();
 }
 

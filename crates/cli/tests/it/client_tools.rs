@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use unisono_fake_provider::{Act, Answer, FakeProvider, Recorded, Script};
 
 use crate::http::Daemon;
-use crate::support::Place;
+use crate::support::{HasAll as _, Place};
 
 const CHAT: &str = "/openai/v1/chat/completions";
 const RESPONSES: &str = "/openai/v1/responses";
@@ -130,10 +130,7 @@ fn a_call_ends_the_answer_and_its_result_goes_on() {
         assert_eq!(names, ["recall", "weather"]);
     }
     let asked = sent[0]["messages"].to_string();
-    assert!(
-        asked.contains("Of the tools you may call: recall, weather."),
-        "{asked}"
-    );
+    asked.has_all(&["Of the tools you may call: recall, weather."]);
     daemon.stop();
 }
 
@@ -285,14 +282,8 @@ fn a_call_that_does_not_fit_is_the_models_to_mend() {
         assert_eq!(body["tool_choice"], ask["tool_choice"]);
     }
     let request = sent[1]["messages"].to_string();
-    assert!(
-        request.contains("place") && request.contains("is a required property"),
-        "{request}"
-    );
-    assert!(
-        request.contains("not made: another call of the same reply was wrong"),
-        "{request}"
-    );
+    request.has_all(&["place", "is a required property"]);
+    request.has_all(&["not made: another call of the same reply was wrong"]);
     daemon.stop();
 }
 

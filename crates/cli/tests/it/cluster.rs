@@ -8,7 +8,7 @@ use unisono_fake_provider::{Act, Answer, FakeProvider, Gate, Script, Usage, bloc
 use unisono_test_postgres::Server;
 
 use crate::http::{Daemon, Events, head, json_head, send_to};
-use crate::support::{Place, awaited, finish, openai, until};
+use crate::support::{HasAll as _, Place, awaited, finish, openai, until};
 
 pub(crate) const TOKEN: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
@@ -256,10 +256,7 @@ fn open_turns_of_a_daemon_that_is_killed_go_on_at_another_with_the_same_bytes() 
     other.get(&format!("/v1/sessions/{idle}")).expect(200);
     let metrics = other.get("/metrics").expect(200).text();
     assert!(metrics.contains("unisono_cluster_members 1"), "{metrics}");
-    assert!(
-        metrics.contains("unisono_cluster_takeovers_total 2"),
-        "{metrics}"
-    );
+    metrics.has_all(&["unisono_cluster_takeovers_total 2"]);
     other.stop();
 }
 
@@ -360,10 +357,7 @@ fn open_turns_wait(settings: impl Fn(String) -> (String, String)) {
     let task = json!({"task": "Again?", "lead": "facts", "agents": [], "wait": false});
     let refused = unable.post(&format!("/v1/sessions/{id}/turns"), &task);
     let detail = refused.expect(503).problem("unavailable");
-    assert!(
-        detail.contains("no running program can continue the open turns"),
-        "{detail}"
-    );
+    detail.has_all(&["no running program can continue the open turns"]);
     unable.get(&format!("/sessions/{id}")).expect(200);
     assert_eq!(provider.request_count(), 1, "it did not try");
     gate.open();
@@ -691,10 +685,7 @@ fn what_keeps_daemons_apart_is_said() {
         .post(&format!("/v1/sessions/{id}/turns"), &task)
         .expect(503);
     let problem = problem.problem("unavailable");
-    assert!(
-        problem.contains("http://127.0.0.1:1") && problem.contains("cluster.address"),
-        "{problem}"
-    );
+    problem.has_all(&["http://127.0.0.1:1", "cluster.address"]);
     // Its events come from the journal, also those that are written meanwhile.
     let events = one.events(&id);
     let turns = format!("/v1/sessions/{id}/turns");
@@ -709,11 +700,7 @@ fn what_keeps_daemons_apart_is_said() {
         let (good, bad): (Vec<_>, Vec<_>) = daemons.partition(|one| one["good"] == true);
         assert_eq!((good.len(), bad.len()), (1, 1), "{checked}");
         let says = bad[0]["message"].as_str().unwrap();
-        assert!(
-            says.contains("http://127.0.0.1:1 cannot be reached")
-                && says.contains("cluster.address"),
-            "{says}"
-        );
+        says.has_all(&["http://127.0.0.1:1 cannot be reached", "cluster.address"]);
         assert!(agents_of(&checked).0, "{checked}");
     }
     // Other agents.

@@ -17,7 +17,7 @@ use crate::cluster::{
 };
 use crate::http::{Daemon, Reply, head, json_head, send_to};
 use crate::people::of_owner;
-use crate::support::{PATIENCE, awaited, openai, until};
+use crate::support::{HasAll as _, PATIENCE, awaited, openai, until};
 
 fn provider(script: Script, more: &str) -> (FakeProvider, String) {
     let provider = FakeProvider::play_on_thread(script);
@@ -715,10 +715,7 @@ fn daemons_reach_each_other_by_tls_with_an_authority_of_their_own() {
     // One that does not know the authority sends nothing there, and says why.
     let problem = other.post(&turns, &task).expect(503);
     let problem = problem.problem("unavailable");
-    assert!(
-        problem.contains(&url) && problem.contains("certificate"),
-        "{problem}"
-    );
+    problem.has_all(&[&url, "certificate"]);
     for daemon in [owner, trusting, other] {
         daemon.stop();
     }

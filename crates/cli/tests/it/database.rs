@@ -7,7 +7,7 @@ use unisono_fake_provider::{Act, Answer, FakeProvider, Gate, Script, block_on};
 use unisono_test_postgres::Server;
 
 use crate::http::Daemon;
-use crate::support::{Done, Going, Place, awaited, example, finish, openai};
+use crate::support::{Done, Going, HasAll as _, Place, awaited, example, finish, openai};
 
 /// A machine that uses the database, with more settings.
 fn machine(server: &Server, more: &str) -> Place {
@@ -59,10 +59,7 @@ fn sessions_in_a_database_are_those_of_every_machine() {
     other.call(&["sessions", "list"]).expect(0);
     daemon.stop();
     let schema = one.call(&["store", "schema"]).expect(0).stdout;
-    assert!(
-        schema.contains("CREATE TABLE IF NOT EXISTS unisono_events"),
-        "{schema}"
-    );
+    schema.has_all(&["CREATE TABLE IF NOT EXISTS unisono_events"]);
 }
 
 #[test]

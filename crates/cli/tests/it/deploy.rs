@@ -9,7 +9,7 @@ use std::process::Command;
 use serde_norway::Value;
 use unisono_test_postgres::Server;
 
-use crate::support::{Done, Going, Place, finish};
+use crate::support::{Done, Going, HasAll as _, Place, finish};
 
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -348,9 +348,7 @@ fn caddy_takes_the_settings_of_the_proxy() {
         return;
     };
     let text = read("deploy/Caddyfile");
-    for setting in ["lb_try_duration", "fail_duration", "health_uri /readyz"] {
-        assert!(text.contains(setting), "{setting}");
-    }
+    text.has_all(&["lb_try_duration", "fail_duration", "health_uri /readyz"]);
     // Before version 2.7 this setting had another name.
     let text = match String::from_utf8_lossy(&version.stdout).contains("2.6.") {
         true => text.replace("request_buffers 1MiB", "buffer_requests"),

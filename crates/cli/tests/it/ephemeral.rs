@@ -6,7 +6,7 @@ use unisono_fake_provider::{Act, Answer, At, FakeProvider, Gate, Script};
 
 use crate::http::Daemon;
 use crate::interrupted::Scene;
-use crate::support::{Place, heard, is_alive, kill_if_alive, tell, until};
+use crate::support::{HasAll as _, Place, heard, is_alive, kill_if_alive, tell, until};
 
 const CHAT: &str = "/openai/v1/chat/completions";
 
@@ -199,10 +199,7 @@ fn what_a_killed_daemon_was_asked_is_removed_and_does_not_go_on() {
         .post("/v1/sessions", &new)
         .expect(422)
         .problem("refused");
-    assert!(
-        detail.contains("\"unisono.ephemeral\" is reserved"),
-        "{detail}"
-    );
+    detail.has_all(&["\"unisono.ephemeral\" is reserved"]);
     let (head, rest) = copy.split_once('\n').unwrap();
     let mut head: Value = serde_json::from_str(head).unwrap();
     head["labels"] = labels.clone();
@@ -213,10 +210,7 @@ fn what_a_killed_daemon_was_asked_is_removed_and_does_not_go_on() {
     let refused = daemon.post_bytes(imports, "application/octet-stream", marked.as_bytes());
     let refused = refused.expect(422);
     let detail = refused.problem("refused");
-    assert!(
-        detail.contains("\"unisono.ephemeral\" is reserved"),
-        "{detail}"
-    );
+    detail.has_all(&["\"unisono.ephemeral\" is reserved"]);
     let done = scene.place.call(&["import", "marked.jsonl"]).expect(2);
     done.says(&["\"unisono.ephemeral\" is reserved"]);
     // What is said in `metadata` of a request is no label.

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::http::Daemon;
 use crate::interrupted::Scene;
-use crate::support::{Done, Going, Place, example, heard, kill_if_alive, tell, words};
+use crate::support::{Done, Going, HasAll as _, Place, example, heard, kill_if_alive, tell, words};
 
 const REFERENCE: &str = include_str!("../../../../docs/src/reference/commands.md");
 const EXTRACTIVE: &str = "[compaction]\nsummarisers = [\"extractive\"]\n";
@@ -291,13 +291,11 @@ fn a_setting_is_changed_with_a_daemon_and_without_one() {
     let places = words("--set compaction.preset=off config --set=log.level=debug show");
     let last = ["--changed", "--set", "turn.agents=risks"];
     let shown = place.call(&[&places[..], &last].concat()).expect(0).stdout;
-    for key in [
+    shown.has_all(&[
         "compaction.preset = \"off\"",
         "log.level = \"debug\"",
         "turn.agents = [\"risks\"]",
-    ] {
-        assert!(shown.contains(key), "{key}: {shown}");
-    }
+    ]);
     let nobody = place.call(&["agents", "reload"]);
     nobody.expect(3).says(&["no daemon has the store"]);
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::http::Daemon;
-use crate::support::{Done, Place, example, finish, words};
+use crate::support::{Done, HasAll as _, Place, example, finish, words};
 
 /// A conversation of ChatGPT's with one question, and an answer behind hidden reasoning.
 fn chat(id: &str, title: &str, words: &[&str]) -> Value {
@@ -50,11 +50,7 @@ fn a_file_of_several_conversations_is_listed_and_picked_from() {
     let table = place
         .call(&["import", "conversations.json", "--list"])
         .expect(0);
-    assert!(
-        table.stdout.contains("TITLE") && table.stdout.contains("Harbour"),
-        "{}",
-        table.stdout
-    );
+    table.stdout.has_all(&["TITLE", "Harbour"]);
     assert_eq!(place.json(&["sessions", "list"]), json!([]));
     let pick = words("import conversations.json --pick 3 --pick c-1");
     let picked = place.says(&pick, &["left behind: 5 reasoning blocks"]);
@@ -227,10 +223,7 @@ fn a_channel_of_slack_is_one_conversation() {
         .call(&["sessions", "delete", "latest", "--yes"])
         .expect(0);
     let text = place.stdout(&["export", "latest", "--format", "openai"]);
-    assert!(
-        text.contains("later, @Ada") && text.contains(r#""name":"Ada""#),
-        "{text}"
-    );
+    text.has_all(&["later, @Ada", r#""name":"Ada""#]);
     let files = words("import slack/general/2024-05-07.json slack/general/2024-05-08.json");
     assert_eq!(place.json(&files)["known"], true);
     let refused = place.call(&["import", "slack"]).expect(2);

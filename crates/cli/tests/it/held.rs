@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::support::{Place, example};
+use crate::support::{HasAll as _, Place, example};
 
 #[test]
 fn a_second_process_is_told_who_holds_the_store() {
@@ -106,9 +106,7 @@ fn a_store_from_before_format_1_is_not_touched_and_its_exports_are_read() {
     place.json(&[&["import", &talk][..], &elsewhere].concat());
     let history = place.call(&[&["history", "latest"][..], &elsewhere].concat());
     let said = history.expect(0).stdout;
-    for text in ["Where do we open the depot?", "What is open?"] {
-        assert!(said.contains(text), "{said}");
-    }
+    said.has_all(&["Where do we open the depot?", "What is open?"]);
     let listed = place.json(&[&["checkpoints", "list", "latest"][..], &elsewhere].concat());
     assert_eq!(listed.as_array().map(Vec::len), Some(1), "{listed}");
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::Stdio;
 
-use crate::support::{Going, Place, finish, heard, kill_if_alive, tell, words};
+use crate::support::{Going, HasAll as _, Place, finish, heard, kill_if_alive, tell, words};
 
 /// An agent that says when it starts and then waits for a word; one that leaves a mark each time
 /// it works.
@@ -277,9 +277,7 @@ fn an_open_run_is_cancelled_without_anything_being_started() {
     assert_eq!(cancelled["turn_ended"], false);
     place.refuses(&["runs", "cancel", short], &["is not open"]);
     let shown = place.call(&["runs", "show", short]).expect(0).stdout;
-    for words in ["waits", "cancelled", "Which word?", "delegate 2"] {
-        assert!(shown.contains(words), "{words:?}: {shown}");
-    }
+    shown.has_all(&["waits", "cancelled", "Which word?", "delegate 2"]);
 
     // The rest goes on; the one that was cancelled would wait for its word for ever.
     let report = place.call(&["resume", "--json"]).expect(0).json();

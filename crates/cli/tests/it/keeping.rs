@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::http::Daemon;
 use crate::interrupted::Scene;
-use crate::support::{Place, kill_if_alive};
+use crate::support::{HasAll as _, Place, kill_if_alive};
 
 fn session(daemon: &Daemon, title: &str, labels: &Value, texts: &[&str]) -> String {
     let messages: Vec<Value> = texts
@@ -36,14 +36,12 @@ fn the_page_of_the_sessions_stays_small_with_long_and_many_labels() {
     assert!(page.len() < 30_000, "{}", page.len());
     let linked = format!("<a class=\"tag\" href=\"/?label=cwd%3D{path}\">");
     assert!(page.contains(&linked), "{page}");
-    for shows in [
+    page.has_all(&[
         "<span class=\"tag\">big=xxx",
         "<span class=\"tag\">=odd=1</span>",
         "and 34 more",
         "<a class=\"tag\" href=\"/?label=team%3Dshop\">team=shop</a>",
-    ] {
-        assert!(page.contains(shows), "{shows}: {page}");
-    }
+    ]);
     daemon.stop();
 }
 
@@ -365,8 +363,5 @@ fn what_a_person_types_wrong_is_an_error_that_says_what_may_be_meant() {
     let output = command.output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(
-        said.contains("UNISONO__TURN__AGNETS") && said.contains("`agents`"),
-        "{said}"
-    );
+    said.has_all(&["UNISONO__TURN__AGNETS", "`agents`"]);
 }

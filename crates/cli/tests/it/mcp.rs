@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::http::{Daemon, Reply};
 use crate::interrupted::Scene;
-use crate::support::{PATIENCE, Place, example, heard, send_signal, tell};
+use crate::support::{HasAll as _, PATIENCE, Place, example, heard, send_signal, tell};
 
 const TALK: &str = r#"[{"role":"user","content":"We ship on Friday."},{"role":"assistant","content":"Noted: the risk is the database."}]"#;
 
@@ -395,9 +395,7 @@ fn the_revision_before_is_served_over_http_without_a_session() {
         "{messages:#?}"
     );
     let text = last["result"]["content"][0]["text"].as_str().unwrap();
-    for heading in ["## risks", "## facts", "## Joined"] {
-        assert!(text.contains(heading), "{text}");
-    }
+    text.has_all(&["## risks", "## facts", "## Joined"]);
     daemon.stop();
 }
 

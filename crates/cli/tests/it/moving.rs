@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Place, TIERED};
+use crate::support::{HasAll as _, Place, TIERED};
 
 /// What tiers keep little of, tool results too.
 fn settings() -> String {
@@ -97,15 +97,13 @@ fn topics_masks_cuts_and_what_was_taken_back_move_with_a_session() {
         "{topics:?}"
     );
     let export = place.call(&["export", "latest"]).expect(0).stdout;
-    for line in [
+    export.has_all(&[
         "\"topics\"",
         "\"sealed\"",
         "\"masked\"",
         "\"retired\":true",
         "\"after\":",
-    ] {
-        assert!(export.contains(line), "{line} is missing");
-    }
+    ]);
 
     let other = moved(&place, &[], &settings());
     assert_eq!(contexts(&other, &branches), before);

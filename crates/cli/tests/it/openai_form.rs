@@ -6,7 +6,7 @@ use unisono_fake_provider::{Act, Answer, Script, Stop};
 
 use crate::client_tools::Scene;
 use crate::http::Daemon;
-use crate::support::Place;
+use crate::support::{HasAll as _, Place};
 
 const CHAT: &str = "/openai/v1/chat/completions";
 const RESPONSES: &str = "/openai/v1/responses";
@@ -92,9 +92,7 @@ fn the_name_of_a_message_is_its_author_also_of_the_newest() {
         .post(CHAT, &asked(json!({"messages": said})))
         .expect(200);
     let sent = scene.sent().pop().unwrap().to_string();
-    for shown in ["#1 Ana: Can we ship?", "#2 Ben: No, Tuesday."] {
-        assert!(sent.contains(shown), "{sent}");
-    }
+    sent.has_all(&["#1 Ana: Can we ship?", "#2 Ben: No, Tuesday."]);
     daemon.stop();
 }
 
@@ -477,10 +475,7 @@ fn an_image_is_refused_unless_a_note_will_do() {
             if note {
                 daemon.post(path, body).expect(200);
                 let sent = scene.sent().pop().unwrap().to_string();
-                assert!(
-                    sent.contains("[attachment cat.png image/* 0 bytes]"),
-                    "{sent}"
-                );
+                sent.has_all(&["[attachment cat.png image/* 0 bytes]"]);
             } else {
                 let error = daemon.post(path, body).expect(400).json()["error"].clone();
                 assert_eq!(error["param"], field, "{error}");

@@ -4,7 +4,7 @@ use serde_json::json;
 use unisono_fake_provider::{Act, Answer, FakeProvider, Script};
 
 use crate::http::Daemon;
-use crate::support::{Done, Place, example};
+use crate::support::{Done, HasAll as _, Place, example};
 
 /// A server with such documents, and a place whose agents ask it.
 fn place(documents: &[(&str, &str)]) -> (Place, FakeProvider) {
@@ -96,11 +96,8 @@ fn a_server_that_says_nothing_is_warned_of_once_with_what_to_write() {
     let done = run(&place).expect(0);
     let said = done.stderr.matches(UNKNOWN).count();
     assert_eq!(said, 1, "{}", done.stderr);
-    assert!(
-        done.stderr.contains("[models.\"mine/qwen\"]\nwindow = 128"),
-        "{}",
-        done.stderr
-    );
+    done.stderr
+        .has_all(&["[models.\"mine/qwen\"]\nwindow = 128"]);
     for quiet in [
         &["sessions", "list"][..],
         &["config", "show"],

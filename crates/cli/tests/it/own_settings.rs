@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::http::Daemon;
 use crate::interrupted::Scene;
-use crate::support::{Place, example, heard, send_signal, tell, words};
+use crate::support::{HasAll as _, Place, example, heard, send_signal, tell, words};
 
 /// A project whose one session has a conversation of some thousand tokens.
 fn place() -> Place {
@@ -139,10 +139,7 @@ fn what_became_wrong_is_told_and_can_be_taken_away() {
     let at = |rest: &str| format!("/v1/sessions/{id}{rest}");
     let refused = daemon.post(&at("/turns"), &json!({"task": "What is left?"}));
     let detail = refused.expect(422).problem("refused");
-    assert!(
-        detail.contains("session") && detail.contains("clerk"),
-        "{detail}"
-    );
+    detail.has_all(&["session", "clerk"]);
     daemon.get(&at("")).expect(200);
     daemon.get(&at("/messages")).expect(200);
     // The pages say it, and can be used to take it away.

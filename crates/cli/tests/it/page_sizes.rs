@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::attachments::{base64, png};
 use crate::http::Daemon;
-use crate::support::{Place, until};
+use crate::support::{HasAll as _, Place, until};
 use crate::tools::{Scene, program};
 
 /// Maximum bytes of a compressed page.
@@ -111,10 +111,7 @@ fn a_call_with_long_arguments_is_shown_in_parts_and_no_page_of_it_is_large() {
     daemon.post(&cancel, &json!({})).expect(200);
     let own = format!("{at}/calls/{}", waiting[0]["call"].as_str().unwrap());
     let gone = daemon.get(&own).expect(404).text();
-    assert!(
-        gone.contains("of this session waits for a person"),
-        "{gone}"
-    );
+    gone.has_all(&["of this session waits for a person"]);
     daemon.stop();
 }
 

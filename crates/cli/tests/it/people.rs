@@ -11,7 +11,7 @@ use unisono_test_postgres::Server;
 
 use crate::attachments::{base64, png};
 use crate::http::{Daemon, Reply, half_sent, head, json_head};
-use crate::support::{PATIENCE, Place, until, words};
+use crate::support::{HasAll as _, PATIENCE, Place, until, words};
 
 /// A word that only stands in the sessions of the other owner.
 pub(crate) const SECRET: &str = "xylophone";
@@ -535,10 +535,7 @@ fn each_scope_may_do_what_it_is_for_and_nothing_above_it() {
         .post("/v1/sessions", &json!({}))
         .expect(403)
         .problem("forbidden");
-    assert!(
-        refused.contains("`read`") && refused.contains("`ask`"),
-        "{refused}"
-    );
+    refused.has_all(&["`read`", "`ask`"]);
     let asked = read.tool("ask", &json!({"task": "Tell."}));
     assert_eq!(asked["result"]["isError"], true, "{asked}");
     let listed = read.tool("sessions", &json!({}));
@@ -769,10 +766,7 @@ fn a_person_is_the_author_of_its_messages_and_only_a_program_names_other_people(
         (&*messages, &said(json!("bob"))),
     ] {
         let detail = ada.post(path, body).expect(403).problem("forbidden");
-        assert!(
-            detail.contains("ada-ask") && detail.contains("bob"),
-            "{detail}"
-        );
+        detail.has_all(&["ada-ask", "bob"]);
     }
     ada.post(chat, &named("bob")).expect(403);
     ada.post(chat, &named("ada")).expect(200);
@@ -860,10 +854,7 @@ fn a_link_logs_in_whose_token_asked_for_it_until_the_token_is_revoked() {
         )
     };
     let page = see(&of_ada, &path).expect(200).text();
-    assert!(
-        page.contains("ada-ask") && page.contains("/logout"),
-        "{page}"
-    );
+    page.has_all(&["ada-ask", "/logout"]);
     let whole = daemon.get(&path).expect(200).text();
     assert!(!whole.contains("/logout"), "{whole}");
     see(&of_bob, &path).expect(404);
@@ -877,10 +868,7 @@ fn a_link_logs_in_whose_token_asked_for_it_until_the_token_is_revoked() {
         ];
         let page = daemon.send(&head("GET", path, &headers, 0), b"");
         let page = page.expect(status).text();
-        assert!(
-            page.contains("bob-read") && page.contains("/logout"),
-            "{page}"
-        );
+        page.has_all(&["bob-read", "/logout"]);
         assert!(!page.contains("href=\"/settings\""), "{page}");
     }
     let origin = format!("http://{host}");
@@ -907,10 +895,7 @@ fn a_link_logs_in_whose_token_asked_for_it_until_the_token_is_revoked() {
     let revoked = daemon.request("DELETE", "/v1/tokens/ada-ask", None);
     revoked.expect(200);
     let refused = see(&of_ada, "/").expect(401).text();
-    assert!(
-        refused.contains("The token of this login is revoked"),
-        "{refused}"
-    );
+    refused.has_all(&["The token of this login is revoked"]);
     daemon.stop();
 }
 
@@ -1005,13 +990,11 @@ fn usage_shows_what_is_left_of_the_budgets_of_owners_to_those_who_may_see_it() {
         "{page}"
     );
     let said = place.call(&["usage"]).expect(0).stdout;
-    for says in [
+    said.has_all(&[
         "owner ada: $",
         "owner cleo: $",
         "owner dora: 0 tokens of 50000",
-    ] {
-        assert!(said.contains(says), "{says}: {said}");
-    }
+    ]);
     daemon.stop();
     // Without a daemon the names are read from the store.
     let said = place.call(&["usage"]).expect(0).stdout;
@@ -1098,10 +1081,7 @@ fn daemons_of_a_group_know_each_others_tokens_and_pass_on_who_asks() {
         0,
     );
     let shown = other.send(&page, b"").expect(200).text();
-    assert!(
-        shown.contains("of ada") && shown.contains("ada-ask"),
-        "{shown}"
-    );
+    shown.has_all(&["of ada", "ada-ask"]);
     // Revoked at one, it ends at both.
     let events = format!("{path}/events?after=0");
     let mut stream = ada_there.get(&events).expect(200).events();

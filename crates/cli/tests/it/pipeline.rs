@@ -7,7 +7,7 @@ use unisono_fake_provider::{Act, Answer, FakeProvider, Gate, Script, block_on};
 use crate::delegation::text;
 use crate::http::Daemon;
 use crate::serve_page::Browser;
-use crate::support::{Going, Place, example, is_of};
+use crate::support::{Going, HasAll as _, Place, example, is_of};
 
 /// `article`: outline, draft, review; nothing of its own.
 fn place(config: &str) -> Place {
@@ -90,10 +90,7 @@ fn without_a_key_each_stage_reads_what_came_before_it() {
     place.call(&["replay", "latest"]).expect(0);
 
     let shown = place.call(&["agents", "show", "article"]).expect(0).stdout;
-    assert!(
-        shown.contains("outline, then draft, then review"),
-        "{shown}"
-    );
+    shown.has_all(&["outline, then draft, then review"]);
     let others = ["run", &example(), "--lead", "article", "--agents", "risks"];
     let refused = place.call(&others).expect(2);
     refused.says(&["agent `article` works through its pipeline"]);

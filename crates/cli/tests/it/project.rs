@@ -3,7 +3,7 @@
 use serde_json::Value;
 use unisono_fake_provider::{Act, Answer, FakeProvider, Script};
 
-use crate::support::{Place, example, words};
+use crate::support::{HasAll as _, Place, example, words};
 
 /// What was sent to each agent as its system text.
 fn systems(provider: &FakeProvider) -> Vec<String> {
@@ -38,10 +38,7 @@ fn every_agent_is_told_what_the_project_says_and_the_turn_is_replayed_with_it() 
     let reply = systems(&provider);
     assert_eq!(reply.len(), 2, "a delegate and the lead");
     for system in &reply {
-        assert!(
-            system.contains("# Instructions of this project (AGENTS.md)"),
-            "{system}"
-        );
+        system.has_all(&["# Instructions of this project (AGENTS.md)"]);
         assert!(system.contains("Amounts are in Swiss francs."), "{system}");
     }
     let context = place.json(&["context", "latest"]);

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use unisono_fake_provider::{Act, Answer, FakeProvider, Script};
 
 use crate::http::Daemon;
-use crate::support::Place;
+use crate::support::{HasAll as _, Place};
 
 /// A daemon whose agent makes one call of `recall` a turn, and answers with what came of it.
 struct Scene {
@@ -85,10 +85,7 @@ fn recall_reaches_the_sessions_of_the_same_owner_and_no_others() {
     let nobodys = scene.session("", &["The vault code is 5544."]);
     let asking = scene.session("ann", &["Hello."]);
     let reply = scene.recalled(&asking, json!({"query": "vault code"}));
-    assert!(
-        reply.contains("7311") && reply.contains("\"of ann\""),
-        "{reply}"
-    );
+    reply.has_all(&["7311", "\"of ann\""]);
     let before = reply
         .lines()
         .find(|line| line.starts_with("(before: #1 user, 20"));
@@ -116,10 +113,7 @@ fn recall_reaches_the_sessions_of_the_same_owner_and_no_others() {
     assert!(reply.contains("nothing found"), "{reply}");
     let asked = scene.provider.requests().last().unwrap().json();
     let recall = asked["tools"][0]["function"].to_string();
-    assert!(
-        recall.contains("\"session\"") && recall.contains("other branches"),
-        "{recall}"
-    );
+    recall.has_all(&["\"session\"", "other branches"]);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use unisono_fake_provider::{Act, Answer, FakeProvider, Script};
 
 use crate::http::{Daemon, Events};
 use crate::interrupted::Scene;
-use crate::support::{Place, heard, tell};
+use crate::support::{HasAll as _, Place, heard, tell};
 
 /// An agent that is a program which says that.
 fn saying(text: &str) -> String {
@@ -97,13 +97,11 @@ fn they_are_read_when_asked_and_tables_of_the_settings_too() {
     let reply = reload().expect(200).json();
     assert_eq!(reply["changed"], json!(["says"]));
     let problem = reply["problems"][0].as_str().unwrap();
-    for words in [
+    problem.has_all(&[
         "config/unisono.toml:9:",
         "`turn.timeout_seconds` has changed",
         "started again",
-    ] {
-        assert!(problem.contains(words), "{words}: {problem}");
-    }
+    ]);
     assert_eq!(said(&daemon, &session), "two");
 
     // The agent that answers cannot go, nor one that another names.
@@ -114,10 +112,7 @@ fn they_are_read_when_asked_and_tables_of_the_settings_too() {
     assert_eq!(reload().expect(200).json()["added"], json!(["boss"]));
     place.set_config("[server]\nreload_seconds = 0\n");
     let detail = reload().expect(422).problem("refused");
-    assert!(
-        detail.contains("`boss` names an unknown delegate `says`"),
-        "{detail}"
-    );
+    detail.has_all(&["`boss` names an unknown delegate `says`"]);
     assert_eq!(said(&daemon, &session), "two");
     daemon.stop();
 }
@@ -231,10 +226,7 @@ fn a_file_with_an_unknown_key_is_not_saved() {
     let found = check(wrong.clone()).json();
     assert_eq!(found["valid"], false, "{found}");
     let problems = found["problems"].to_string();
-    assert!(
-        problems.contains("error: unknown key `modell`"),
-        "{problems}"
-    );
+    problems.has_all(&["error: unknown key `modell`"]);
     let refused = daemon.request("PUT", "/v1/agents/says", Some(&draft(wrong)));
     let detail = refused.expect(422).problem("refused");
     assert!(detail.contains("unknown key `modell`"), "{detail}");

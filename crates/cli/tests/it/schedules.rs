@@ -10,7 +10,7 @@ use crate::http::Daemon;
 use crate::interrupted::Scene;
 use crate::people::caller;
 use crate::serve_page::Browser;
-use crate::support::{Place, heard, send_signal, tell};
+use crate::support::{HasAll as _, Place, heard, send_signal, tell};
 
 /// An agent that answers at once, and a schedule with these keys.
 fn settings(schedule: &str) -> String {
@@ -270,10 +270,7 @@ fn the_page_shows_schedules_and_takes_orders() {
     let own = format!("http://{}", daemon.address);
     let post = |path: &str, form: &str| browser.post(path, Some(&own), form);
     let page = browser.get("/schedules").expect(200).text();
-    assert!(
-        page.contains("every 8760h") && page.contains("Pause"),
-        "{page}"
-    );
+    page.has_all(&["every 8760h", "Pause"]);
     for (order, state) in [("pause", "paused"), ("resume", "on")] {
         let form = format!("order={order}");
         post("/schedules/beat", &form).expect(303);
@@ -282,10 +279,7 @@ fn the_page_shows_schedules_and_takes_orders() {
     post("/schedules/beat/run", "").expect(303);
     wait_until(&daemon, |one| one["last"]["state"] == "answered");
     let page = browser.get("/schedules").expect(200).text();
-    assert!(
-        page.contains("answered") && page.contains("/turns/"),
-        "{page}"
-    );
+    page.has_all(&["answered", "/turns/"]);
     post("/schedules/nobody/run", "").expect(404);
     // A token with the scope `ask` begins a turn here as over HTTP, and does not pause a schedule.
     let clerk = caller(&daemon, &json!({"name": "clerk", "scope": "ask"}));
@@ -338,12 +332,10 @@ fn a_schedule_that_is_wrong_is_told_with_its_place() {
 fn a_wrong_value_is_not_also_reported_as_missing() {
     let place = Place::with_config("[schedules.daily]\nevery = \"soon\"\ntask = 3\n");
     let checked = place.call(&["config", "check"]).expect(2);
-    for word in [
+    checked.stdout.has_all(&[
         "`schedules.daily.every` must be",
         "`schedules.daily.task` must be",
-    ] {
-        assert!(checked.stdout.contains(word), "{word}: {}", checked.stdout);
-    }
+    ]);
     for word in ["neither", "has no `task`"] {
         assert!(!checked.stdout.contains(word), "{word}: {}", checked.stdout);
     }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use unisono_fake_provider::{Act, Answer, FakeProvider, Script, block_on};
 
 use crate::providers::MODELS;
-use crate::support::{Place, example};
+use crate::support::{HasAll as _, Place, example};
 
 fn hits(place: &Place, args: &[&str]) -> Vec<Value> {
     let args = [&["sessions", "search"], args].concat();
@@ -55,10 +55,7 @@ fn what_was_said_is_found_and_told_whether_the_model_sees_it() {
             .all(|hit| hit["checkpoint"] == 1 && hit["active"] == false)
     );
     let text = place.stdout(&["sessions", "search", "ferryman"]);
-    assert!(
-        text.contains("[not in the context: summary 1 has it]"),
-        "{text}"
-    );
+    text.has_all(&["[not in the context: summary 1 has it]"]);
 }
 
 #[test]
@@ -74,10 +71,7 @@ fn a_found_message_has_the_messages_beside_it() {
     assert_eq!(found[0]["after"]["ordinal"], n + 1);
     let text = place.stdout(&["sessions", "search", "\"reverse path stays\"", "role:user"]);
     let excerpt = found[0]["before"]["excerpt"].as_str().unwrap();
-    assert!(
-        text.contains(&format!("\n  before #{} assistant: {excerpt}\n", n - 1)),
-        "{text}"
-    );
+    text.has_all(&[&format!("\n  before #{} assistant: {excerpt}\n", n - 1)]);
     let first = hits(
         &place,
         &["role:user", "--until", "2026-03-04", "--limit", "100"],

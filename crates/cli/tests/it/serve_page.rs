@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::http::{Daemon, Reply, head};
-use crate::support::Place;
+use crate::support::{HasAll as _, Place};
 
 /// A browser that came by a link.
 pub(crate) struct Browser<'d> {
@@ -22,10 +22,7 @@ impl<'d> Browser<'d> {
         let host = [("Host", daemon.address.as_str())];
         let entered = daemon.send(&head("GET", path, &host, 0), b"").expect(303);
         let cookie = entered.header("set-cookie").unwrap().to_owned();
-        assert!(
-            cookie.contains("HttpOnly") && cookie.contains("SameSite=Strict"),
-            "{cookie}"
-        );
+        cookie.has_all(&["HttpOnly", "SameSite=Strict"]);
         assert!(!cookie.contains(&daemon.token));
         daemon.send(&head("GET", path, &host, 0), b"").expect(401);
         let cookie = cookie.split(';').next().unwrap().to_owned();
@@ -176,23 +173,18 @@ fn a_person_starts_a_conversation_asks_and_sees_what_came_of_it() {
     let mut ended = daemon.events(id).filter(|event| event.name == "turn_ended");
     assert!(ended.next().is_some());
     let shown = browser.get(&path).expect(200).text();
-    for part in [
+    shown.has_all(&[
         "answered",
         "identical for 3 agents",
         "Context",
         "Full history",
-    ] {
-        assert!(shown.contains(part), "{part}: {shown}");
-    }
+    ]);
     assert!(!shown.contains("<script>alert"), "{shown}");
     // An agent that a task names is in its estimate.
     let estimate = "branch=main&lead=&task=%40facts%2C+when%3F";
     let estimate = browser.post(&format!("{path}/estimate"), Some(&own), estimate);
     let estimate = estimate.expect(200).text();
-    assert!(
-        estimate.contains("<th scope=\"row\">facts</th>"),
-        "{estimate}"
-    );
+    estimate.has_all(&["<th scope=\"row\">facts</th>"]);
     // What ended before it was cancelled leads to its page.
     let turns = daemon.get(&format!("/v1/sessions/{id}/turns")).json();
     let turn = &turns["items"][0];
@@ -216,13 +208,11 @@ fn a_person_starts_a_conversation_asks_and_sees_what_came_of_it() {
     let typo = "branch=main&agent=fcts&task=Half+a+%3Cb%3E+task";
     let kept = browser.post(&format!("{path}/ask"), Some(&own), typo);
     let kept = kept.expect(422).text();
-    for part in [
+    kept.has_all(&[
         "Half a &lt;b&gt; task",
         "unknown agent `fcts`",
         "role=\"alert\"",
-    ] {
-        assert!(kept.contains(part), "{part}: {kept}");
-    }
+    ]);
     // An attachment of a form that was open for long may be gone.
     let gone = format!(
         "branch=main&task=Half+a+task&stored={}/plan.png",
@@ -230,20 +220,15 @@ fn a_person_starts_a_conversation_asks_and_sees_what_came_of_it() {
     );
     let kept = browser.post(&format!("{path}/ask"), Some(&own), &gone);
     let kept = kept.expect(404).text();
-    for part in [
+    kept.has_all(&[
         "Half a task</textarea>",
         "has no attachment",
         "role=\"alert\"",
-    ] {
-        assert!(kept.contains(part), "{part}: {kept}");
-    }
+    ]);
 
     let confirm = browser.get(&format!("{path}/compact?branch=main"));
     let confirm = confirm.expect(200).text();
-    assert!(
-        confirm.contains("There is nothing to do: all remaining messages must stay."),
-        "{confirm}"
-    );
+    confirm.has_all(&["There is nothing to do: all remaining messages must stay."]);
     let form = "branch=main&keep=&instructions=";
     let compacted = browser
         .post(&format!("{path}/compact"), Some(&own), form)
@@ -307,9 +292,7 @@ fn the_page_shows_the_newest_topics_and_seals_only_what_can_be_sealed() {
     let page = format!("/sessions/{session}");
     let (seal, all) = ("Seal the current topic", at("/topics?branch=main"));
     let shown = browser.get(&page).expect(200).text();
-    for part in ["#5–#6", "#19–#20", "2 earlier topics", &all, seal] {
-        assert!(shown.contains(part), "{part}: {shown}");
-    }
+    shown.has_all(&["#5–#6", "#19–#20", "2 earlier topics", &all, seal]);
     assert!(!shown.contains("#3–#4"), "{shown}");
     let own = format!("http://{}", daemon.address);
     let sealed = browser.post(&format!("{page}/seal"), Some(&own), "branch=main");
@@ -334,10 +317,7 @@ fn a_setting_of_one_provider_is_changed_and_removed_where_it_is_listed() {
     assert!(page().contains(listed));
     let key = "key=compaction.providers.openai.preset";
     let review = send(&format!("{key}&value=retention")).expect(200).text();
-    assert!(
-        review.contains("tiered") && review.contains("retention"),
-        "{review}"
-    );
+    review.has_all(&["tiered", "retention"]);
     send(&format!("{key}&value=retention&confirmed=true")).expect(303);
     assert!(page().contains(listed));
     send(&format!("{key}&confirmed=true")).expect(303);
@@ -355,9 +335,7 @@ fn the_review_of_a_setting_does_not_follow_the_session() {
     let settings = format!("/sessions/{session}/settings");
     let form = "key=compaction.preset&value=off";
     let review = browser.post(&settings, Some(&own), form).expect(200).text();
-    for part in ["A move", "Change ", "name=\"confirmed\"", "Save"] {
-        assert!(review.contains(part), "{part}: {review}");
-    }
+    review.has_all(&["A move", "Change ", "name=\"confirmed\"", "Save"]);
     // The next event would put the settings in its place.
     assert!(!review.contains("id=\"live\""), "{review}");
     let saved = browser.post(&settings, Some(&own), &format!("{form}&confirmed=true"));
@@ -393,13 +371,11 @@ fn a_refused_search_is_shown_again_with_the_reason() {
     for path in ["/".to_owned(), format!("/sessions/{session}/history")] {
         let refused = browser.get(&format!("{path}?q=role%3Anobody"));
         let refused = refused.expect(422).text();
-        for part in [
+        refused.has_all(&[
             "value=\"role:nobody\"",
             "nothing to search for",
             "role=\"alert\"",
-        ] {
-            assert!(refused.contains(part), "{part}: {refused}");
-        }
+        ]);
         let found = browser.get(&format!("{path}?q=friday")).expect(200);
         assert!(found.text().contains("value=\"friday\""), "{path}");
     }
@@ -525,10 +501,7 @@ fn nobody_sees_or_changes_anything_who_did_not_come_by_a_link() {
         .send(&head("GET", "/", &host, 0), b"")
         .expect(401)
         .text();
-    assert!(
-        refused.contains("not logged in") && refused.contains("login-links"),
-        "{refused}"
-    );
+    refused.has_all(&["not logged in", "login-links"]);
     daemon
         .send(&head("GET", "/sessions/x", &host, 0), b"")
         .expect(401);

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use unisono_fake_provider::{Act, Answer, FakeProvider, Script};
 
 use crate::http::Daemon;
-use crate::support::{Done, Place, example};
+use crate::support::{Done, HasAll as _, Place, example};
 
 const SKILL: &str = "---\nname: release-notes\ndescription: How release notes are written here.\n---\nLead with the reader. See references/tone.md.\n";
 
@@ -71,32 +71,23 @@ fn an_agent_reads_a_skill_into_its_own_run_and_the_turn_is_replayed() {
     let bodies = scene.bodies();
     assert_eq!(bodies.len(), 5);
     let system = bodies[0]["messages"][0]["content"].to_string();
-    assert!(
-        system.contains("- release-notes: How release notes are written here."),
-        "{system}"
-    );
+    system.has_all(&["- release-notes: How release notes are written here."]);
     assert!(tools(&bodies[0]).contains(&"skill"));
     let request = bodies[4]["messages"].to_string();
-    for part in [
+    request.has_all(&[
         "Lead with the reader.",
         "references/tone.md",
         "No jokes.",
         "is not in the folder of skill",
         "does not exist; available are",
-    ] {
-        assert!(request.contains(part), "{part}: {request}");
-    }
+    ]);
     assert!(!request.contains("TEST_KEY"), "nothing outside is read");
 
     // What was read is in the journal: the turn is the same when the skill is gone.
     let turn = done["turn"].as_str().unwrap();
     std::fs::remove_dir_all(scene.place.path("skills")).unwrap();
     let replayed = scene.call(&["replay", turn]).expect(0);
-    assert!(
-        replayed.stdout.contains("checks hold"),
-        "{}",
-        replayed.stdout
-    );
+    replayed.stdout.has_all(&["checks hold"]);
     // And no message: the next turn has the answer alone.
     let messages = scene.call(&["history", "latest"]).expect(0).stdout;
     assert!(messages.contains("The move is on 6 March.") && !messages.contains("No jokes."));
@@ -132,16 +123,10 @@ fn without_skills_there_is_no_tool_and_an_agent_is_told_whole_those_it_names() {
         scene.call(&["agents", "check"])
     };
     let wrong = checked("release-note").expect(2).stdout;
-    assert!(
-        wrong.contains("names an unknown skill `release-note`; did you mean `release-notes`?"),
-        "{wrong}"
-    );
+    wrong.has_all(&["names an unknown skill `release-note`; did you mean `release-notes`?"]);
     scene.place.write("skills/Bad/SKILL.md", SKILL);
     let warned = checked("release-notes").expect(0).stdout;
-    assert!(
-        warned.contains("skills/Bad/SKILL.md: warning: the skill is left out"),
-        "{warned}"
-    );
+    warned.has_all(&["skills/Bad/SKILL.md: warning: the skill is left out"]);
 }
 
 #[test]

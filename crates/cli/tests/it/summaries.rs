@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use unisono_fake_provider::{Act, Answer, FakeProvider, Recorded, Refusal, Script, Usage};
 
-use crate::support::{Place, asks_for_a_summary, example};
+use crate::support::{HasAll as _, Place, asks_for_a_summary, example};
 use crate::terminal::Talking;
 
 pub(crate) const SUMMARY: &str = "Here is the summary:\n\n## Context\n- Orders are moved to a new database \
@@ -216,10 +216,7 @@ fn a_prompt_of_ones_own_is_what_the_summariser_is_told() {
     let asked = summaries(&provider);
     assert_eq!(asked.len(), 1);
     let prompt = asked[0].json().to_string();
-    assert!(
-        prompt.contains("Take the minutes under `## Context`"),
-        "{prompt}"
-    );
+    prompt.has_all(&["Take the minutes under `## Context`"]);
     assert!(prompt.contains("<asked_for>\\nKeep the dates.\\n</asked_for>"));
     assert_eq!(asked[0].json()["model"], "gpt-4.1-nano");
 }
@@ -362,8 +359,5 @@ fn a_session_has_its_own_summarisers_and_prompt() {
     assert_eq!(asked.len(), 1);
     assert_eq!(asked[0].json()["model"], "gpt-4.1-nano");
     let sent = asked[0].json().to_string();
-    assert!(
-        sent.contains("Somebody who was not there takes over"),
-        "{sent}"
-    );
+    sent.has_all(&["Somebody who was not there takes over"]);
 }

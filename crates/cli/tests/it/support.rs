@@ -279,6 +279,20 @@ impl Place {
     }
 }
 
+/// A text that is to have some others in it.
+pub(crate) trait HasAll {
+    fn has_all(&self, parts: &[&str]);
+}
+
+impl HasAll for str {
+    #[track_caller]
+    fn has_all(&self, parts: &[&str]) {
+        for part in parts {
+            assert!(self.contains(part), "{part:?} is missing: {self}");
+        }
+    }
+}
+
 /// A call that has ended.
 #[derive(Debug)]
 pub(crate) struct Done {

@@ -5,6 +5,7 @@ use std::fs;
 use serde_json::{Value, json};
 
 use crate::attachments::{base64, pdf_that_repeats, pdf_that_says, png};
+use crate::support::HasAll as _;
 use crate::tools::{Scene, program};
 
 fn image(mime: &str, bytes: &[u8]) -> Value {
@@ -54,10 +55,7 @@ fn an_image_of_a_tool_reaches_the_model_and_is_stored_once() {
     let last = messages(&scene, 2);
     let all = Value::from(last.clone()).to_string();
     assert_eq!(all.matches(&url).count(), 2, "the first stays: {all}");
-    assert!(
-        all.contains("file:///plans/plan.pdf: [attachment plan.pdf"),
-        "{all}"
-    );
+    all.has_all(&["file:///plans/plan.pdf: [attachment plan.pdf"]);
     let document = format!("data:application/pdf;base64,{}", base64(plan));
     assert!(all.contains(&document), "{all}");
     // It is rebuilt byte for byte from the journal and the store.
@@ -117,14 +115,12 @@ fn a_damaged_or_huge_image_of_a_tool_is_a_note_and_the_run_goes_on() {
     scene.answer();
     let all = Value::from(messages(&scene, 2)).to_string();
     assert!(!all.contains("image_url"), "{all}");
-    for reason in [
+    all.has_all(&[
         "damaged or truncated",
         "is image/jpeg, but its content is image/png",
         "10000 x 10000 pixels",
         "the limit is 4096",
-    ] {
-        assert!(all.contains(reason), "{reason}: {all}");
-    }
+    ]);
 }
 
 #[test]

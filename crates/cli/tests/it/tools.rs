@@ -10,7 +10,7 @@ use unisono_fake_provider::{Act, Answer, FakeProvider, Recorded, Script};
 
 use crate::http::Daemon;
 use crate::people::{Caller, caller};
-use crate::support::{Done, Going, KEY, Place, awaited, finish, is_alive, until};
+use crate::support::{Done, Going, HasAll as _, KEY, Place, awaited, finish, is_alive, until};
 
 /// This binary as a server of tools.
 #[test]
@@ -450,10 +450,7 @@ fn an_agents_own_rule_holds_for_it_and_nobody_in_time_is_a_denial() {
     let more = "approve = [\"files__*\"]\n[approvals]\ntimeout = \"300ms\"";
     let scene = Scene::new(&[&[send]], &program(""), more);
     let answer = scene.answer();
-    assert!(
-        answer.contains("nobody allowed this call in time"),
-        "{answer}"
-    );
+    answer.has_all(&["nobody allowed this call in time"]);
     assert_eq!(scene.count("call "), 0);
 }
 
@@ -491,10 +488,7 @@ fn a_server_at_an_address_is_spoken_to_by_http() {
         "{answer}"
     );
     let log = fs::read_to_string(log.path()).unwrap();
-    assert!(
-        log.contains("token bearer tok-1234") && log.contains("call put 0"),
-        "{log}"
-    );
+    log.has_all(&["token bearer tok-1234", "call put 0"]);
 }
 
 #[test]
@@ -564,10 +558,7 @@ fn a_server_that_changes_its_tools_changes_no_turn_under_way() {
     let (grow, put, new) = (call("files__grow"), call("files__put"), call("files__new"));
     let scene = Scene::new(&[&grow, &put, &new], &program(""), "");
     let answer = scene.answer();
-    assert!(
-        answer.contains("tool `files__new` does not exist"),
-        "{answer}"
-    );
+    answer.has_all(&["tool `files__new` does not exist"]);
     let requests = scene.provider.requests();
     let tools = |n: usize| requests[n].json()["tools"].clone();
     assert_eq!(tools(0), tools(3), "the list that was frozen");

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::{Place, TIERED};
+use crate::support::{HasAll as _, Place, TIERED};
 
 pub(crate) fn transcript(topics: usize) -> String {
     let mut lines = String::new();
@@ -123,10 +123,7 @@ fn a_long_conversation_keeps_its_topics_over_several_turns() {
     let shown = place.json(&["sessions", "show"]);
     assert_eq!(shown["branches"][0]["topics"], 26);
     let text = place.call(&["context"]).expect(0).stdout;
-    assert!(
-        text.contains("ended by person") && text.contains("older topics"),
-        "{text}"
-    );
+    text.has_all(&["ended by person", "older topics"]);
 }
 
 #[test]

@@ -12,7 +12,7 @@ use unisono_fake_provider::{Act, Answer, FakeProvider, Recorded, Refusal, Script
 use unisono_session::{Event, Fact};
 use unisono_store::Append;
 
-use crate::support::{Place, example, is_of, words};
+use crate::support::{HasAll as _, Place, example, is_of, words};
 use crate::terminal::Talking;
 
 const DIALECTS: [(&str, &str); 5] = [
@@ -244,14 +244,12 @@ fn the_bytes_of_one_request_are_written_as_they_were() {
     ]);
 
     let output = place.keyed(&["why", short]).expect(0).stdout;
-    for words in [
+    output.has_all(&[
         "round 1 of",
         "frozen as snapshot",
         "compaction: ",
         "Read \"all\" of it: ä",
-    ] {
-        assert!(output.contains(words), "{words:?}: {output}");
-    }
+    ]);
     let risks = of("risks");
     for against in [&["why", short][..], &["why", short, "--against", &risks]] {
         let against = place.json(against)["against"].clone();

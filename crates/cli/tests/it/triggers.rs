@@ -6,7 +6,7 @@ use std::thread;
 use serde_json::Value;
 
 use crate::http::{Daemon, Reply, head, send_to};
-use crate::support::Place;
+use crate::support::{HasAll as _, Place};
 
 const SECRET: &str = "0123456789abcdef0123456789abcdef";
 const BODY: &[u8] = b"{\"ref\":\"main\",\n\"by\":\"Ada\"}";
@@ -249,10 +249,7 @@ fn a_trigger_without_a_secret_is_told_with_its_place() {
         place.write("short", "abc");
         let checked = place.call(&["config", "check"]).expect(2);
         let output = &checked.stdout;
-        assert!(
-            output.contains("unisono.toml:") && output.contains(words),
-            "{output}"
-        );
+        output.has_all(&["unisono.toml:", words]);
     }
 }
 

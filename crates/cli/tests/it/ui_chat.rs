@@ -6,7 +6,7 @@ use unisono_fake_provider::{Act, Answer, Gate, Script, block_on};
 use crate::client_tools::Scene;
 use crate::http::{Daemon, Events};
 use crate::summaries;
-use crate::support::example;
+use crate::support::{HasAll as _, example};
 
 fn asks(id: &str, text: &str) -> Value {
     json!({"id": id, "role": "user", "parts": [{"type": "text", "text": text}]})
@@ -68,10 +68,7 @@ fn a_chat_goes_on_after_an_answer_that_failed_or_was_cancelled() {
     assert_eq!(text(&answered), "One.", "{answered:?}");
     assert_eq!(answered[0]["messageMetadata"]["branch"], "main");
     let sent = scene.sent().pop().unwrap().to_string();
-    assert!(
-        sent.contains("Which day?") && sent.contains("And which hour?"),
-        "{sent}"
-    );
+    sent.has_all(&["Which day?", "And which hour?"]);
 
     let answered = answer(&answered[0]["messageId"]);
     let third = asks("m3", "And where?");
@@ -118,10 +115,7 @@ fn a_message_waits_for_the_answer_before_it_that_is_being_written() {
     gate.open();
     assert_eq!(text(&rest(waiting)), "Two.");
     let sent = scene.sent().pop().unwrap().to_string();
-    assert!(
-        sent.contains("One.") && sent.contains("And which hour?"),
-        "{sent}"
-    );
+    sent.has_all(&["One.", "And which hour?"]);
 
     // A turn of nowhere is no answer of this session.
     let nowhere = answer(&json!("01921111-0000-7000-8000-000000000002"));

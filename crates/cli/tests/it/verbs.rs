@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 
 use crate::http::Daemon;
-use crate::support::{Place, example, finish};
+use crate::support::{HasAll as _, Place, example, finish};
 
 fn imported() -> (Place, String) {
     let place = Place::new();
@@ -149,10 +149,7 @@ fn the_context_adds_up() {
         .sum();
     assert_eq!(context["used_tokens"].as_u64(), Some(sum));
     let text = place.call(&["context"]).expect(0).stdout;
-    assert!(
-        text.contains("of 105,") && text.contains("read_message, recall"),
-        "{text}"
-    );
+    text.has_all(&["of 105,", "read_message, recall"]);
     let coloured = place.stdout(&["context", "--color", "always"]);
     assert!(coloured.contains("\x1b[32m"));
 }
@@ -192,10 +189,7 @@ fn a_branch_leaves_at_a_message_and_is_worked_on() {
     let shown = place.json(&["sessions", "show"]);
     assert_eq!(shown["branches"].as_array().unwrap().len(), 2);
     let tree = place.call(&["sessions", "tree"]).expect(0).stdout;
-    assert!(
-        tree.contains("← main") && tree.contains("← what-if"),
-        "{tree}"
-    );
+    tree.has_all(&["← main", "← what-if"]);
     assert_eq!(
         place.json(&["sessions", "tree"])["messages"]
             .as_array()
