@@ -73,14 +73,20 @@ fn waiting(place: &Place) -> Value {
     waiting[0].clone()
 }
 
+/// A daemon in that [`scene`], a run of which the agent has asked, and the call that waits.
+fn asked(more: &str) -> (Place, Daemon, Going, Value) {
+    let place = scene(more);
+    let daemon = Daemon::start(&place);
+    let mut going = Going::start(place.command(&ASK));
+    going.wait_for(&["unisono approvals approve"]);
+    let call = waiting(&place);
+    (place, daemon, going, call)
+}
+
 #[test]
 fn a_permission_waits_in_a_daemon_like_the_call_of_a_tool() {
     for (verb, option) in [("approve", "allow_once"), ("deny", "reject_once")] {
-        let place = scene("");
-        let daemon = Daemon::start(&place);
-        let mut going = Going::start(place.command(&ASK));
-        going.wait_for(&["unisono approvals approve"]);
-        let call = waiting(&place);
+        let (place, daemon, going, call) = asked("");
         assert_eq!(
             (&call["kind"], &call["agent"], &call["tool"]),
             (&json!("approval"), &json!("coder"), &json!("execute")),
@@ -215,11 +221,7 @@ fn a_task_of_a_remote_client_waits_for_a_permission() {
 #[test]
 fn a_crash_while_a_permission_waits_leaves_the_contract_to_decide() {
     for contract in ["at_most_once", "idempotent"] {
-        let place = scene(&format!("contract = {contract:?}\n"));
-        let daemon = Daemon::start(&place);
-        let mut going = Going::start(place.command(&ASK));
-        going.wait_for(&["unisono approvals approve"]);
-        let first = waiting(&place);
+        let (place, daemon, going, first) = asked(&format!("contract = {contract:?}\n"));
         daemon.kill();
         going.signal("KILL");
         going.finish();
@@ -252,11 +254,7 @@ fn a_crash_while_a_permission_waits_leaves_the_contract_to_decide() {
 
 #[test]
 fn a_cancelled_turn_cancels_the_permission_that_waits() {
-    let place = scene("");
-    let daemon = Daemon::start(&place);
-    let mut going = Going::start(place.command(&ASK));
-    going.wait_for(&["unisono approvals approve"]);
-    let call = waiting(&place);
+    let (place, daemon, going, call) = asked("");
     let text = |name: &str| call[name].as_str().unwrap().to_owned();
     let path = format!(
         "/v1/sessions/{}/turns/{}/cancel",
@@ -274,11 +272,7 @@ fn a_cancelled_turn_cancels_the_permission_that_waits() {
 
 #[test]
 fn a_permission_that_its_agent_withdraws_waits_for_nobody() {
-    let place = scene("");
-    let daemon = Daemon::start(&place);
-    let mut going = Going::start(place.command(&ASK));
-    going.wait_for(&["unisono approvals approve"]);
-    let call = waiting(&place);
+    let (place, daemon, going, call) = asked("");
     place.write("code/withdraw", "");
     let report = going.finish().expect(0).json();
     assert_eq!(answers(&place), "-32800\n");

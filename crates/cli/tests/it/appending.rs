@@ -131,37 +131,15 @@ fn the_same_verb_works_here_and_through_a_daemon() {
     place.call(&["import", "talk.json"]).expect(0);
     let before = place.json(&["sessions", "show"])["messages"].clone();
     let before = before.as_u64().unwrap();
-    let here = place.json(&[
-        "append",
-        "latest",
-        "It rains.",
-        "--key",
-        "a",
-        "--author",
-        "Zoë",
-    ]);
+    let rain = ["append", "latest", "It rains.", "--key", "a"];
+    let rain = [&rain[..], &["--author", "Zoë"]].concat();
+    let here = place.json(&rain);
     assert_eq!(here["ordinal"], before + 1);
-    let again = place.json(&[
-        "append",
-        "latest",
-        "It rains.",
-        "--key",
-        "a",
-        "--author",
-        "Zoë",
-    ]);
+    let again = place.json(&rain);
     assert_eq!(again, repeated(&here));
     let daemon = Daemon::start(&place);
     // The daemon knows the key that was given to the verb without it.
-    let there = place.json(&[
-        "append",
-        "latest",
-        "It rains.",
-        "--key",
-        "a",
-        "--author",
-        "Zoë",
-    ]);
+    let there = place.json(&rain);
     assert_eq!(there, again);
     let reused = place.call(&["append", "latest", "It snows.", "--key", "a"]);
     reused.expect(2).says(&["use a new key"]);

@@ -278,11 +278,10 @@ fn who_follows_a_session_hears_its_pieces_also_after_it_left_memory() {
     daemon.stop();
 }
 
-#[test]
-fn who_follows_a_session_in_the_middle_of_a_reply_gets_its_text_so_far() {
-    let gate = Gate::new();
+/// A model that says "Six of March." and waits before the last word, and a clerk that asks it.
+fn telling(gate: &Gate) -> (FakeProvider, Place) {
     let answer = Act::answer(Answer::pieces(["Six ", "of ", "March."]));
-    let script = Script::always(answer.hold_at(At::Event(3), &gate));
+    let script = Script::always(answer.hold_at(At::Event(3), gate));
     let provider = FakeProvider::play_on_thread(script);
     let place = Place::with_config(&format!(
         "[providers.openai-compatible]\nbase_url = \"{}/v1\"\n\
@@ -291,6 +290,13 @@ fn who_follows_a_session_in_the_middle_of_a_reply_gets_its_text_so_far() {
          [agents.clerk]\ndescription = \"keeps the books\"\n",
         provider.url()
     ));
+    (provider, place)
+}
+
+#[test]
+fn who_follows_a_session_in_the_middle_of_a_reply_gets_its_text_so_far() {
+    let gate = Gate::new();
+    let (_provider, place) = telling(&gate);
     let daemon = Daemon::start(&place);
     let id = daemon.session(&json!({}));
     let at = |rest: &str| format!("/v1/sessions/{id}{rest}");
@@ -323,16 +329,7 @@ fn who_follows_a_session_in_the_middle_of_a_reply_gets_its_text_so_far() {
 #[test]
 fn the_text_of_a_reply_is_kept_if_its_turn_is_cancelled() {
     let gate = Gate::new();
-    let answer = Act::answer(Answer::pieces(["Six ", "of ", "March."]));
-    let script = Script::always(answer.hold_at(At::Event(3), &gate));
-    let provider = FakeProvider::play_on_thread(script);
-    let place = Place::with_config(&format!(
-        "[providers.openai-compatible]\nbase_url = \"{}/v1\"\n\
-         [models]\ndefault = \"openai-compatible/qwen3\"\n[turn]\nlead = \"clerk\"\nagents = []\n\
-         [compaction]\nsummarisers = [\"extractive\"]\n\
-         [agents.clerk]\ndescription = \"keeps the books\"\n",
-        provider.url()
-    ));
+    let (_provider, place) = telling(&gate);
     let daemon = Daemon::start(&place);
     let id = daemon.session(&json!({}));
     let at = |rest: &str| format!("/v1/sessions/{id}{rest}");

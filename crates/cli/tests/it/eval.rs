@@ -9,7 +9,7 @@ use unisono_fake_provider::{Answer, FakeProvider, Script};
 use unisono_model::extractive::{self, AnswerInput, Passage};
 use unisono_model::retention;
 
-use crate::support::{Done, Place};
+use crate::support::{Done, Place, words};
 
 /// The shipped sets, by their names.
 const SETS: [&str; 3] = ["orders-migration", "clinic-scheduling", "field-research"];
@@ -26,6 +26,12 @@ fn files(set: &str) -> (String, String) {
         within(conversation),
         within(format!("probes/{set}.probes.jsonl")),
     )
+}
+
+/// The words that measure the compaction of a conversation, with these flags.
+fn compaction<'a>(conversation: &'a str, probes: &'a str, flags: &'a str) -> Vec<&'a str> {
+    let measure = ["eval", "compaction", conversation, "--probes", probes];
+    [&measure[..], &words(flags)[..]].concat()
 }
 
 /// Two messages, of which one says where something is.
@@ -50,17 +56,11 @@ const PROBE: &str = r#"{"id":"p1","category":"name","question":"Where is the led
 #[test]
 fn the_table_is_the_same_every_time() {
     let (conversation, probes) = files("clinic-scheduling");
-    let args = [
-        "eval",
-        "compaction",
+    let args = compaction(
         &conversation,
-        "--probes",
         &probes,
-        "--sizes",
-        "10",
-        "--presets",
-        "truncate,checkpoint",
-    ];
+        "--sizes 10 --presets truncate,checkpoint",
+    );
     let place = Place::new();
     let done = place.call(&args).expect(0);
     insta::assert_snapshot!(done.stdout, @r"
@@ -87,15 +87,7 @@ fn the_table_is_the_same_every_time() {
 fn more_room_keeps_more_and_all_categories_are_told() {
     for set in SETS {
         let (conversation, probes) = files(set);
-        let args = [
-            "eval",
-            "compaction",
-            &conversation,
-            "--probes",
-            &probes,
-            "--sizes",
-            "20,4,10,10",
-        ];
+        let args = compaction(&conversation, &probes, "--sizes 20,4,10,10");
         let place = Place::new();
         let report = place.json(&args);
         let sizes = report["sizes"].as_array().unwrap();
@@ -153,15 +145,7 @@ fn many_days(place: &Place) -> String {
 fn texts_are_measured_as_a_model_sees_them_and_within_their_size() {
     let place = Place::new();
     let talk = many_days(&place);
-    let args = [
-        "eval",
-        "compaction",
-        &talk,
-        "--probes",
-        "days.probes.jsonl",
-        "--sizes",
-        "4",
-    ];
+    let args = compaction(&talk, "days.probes.jsonl", "--sizes 4");
     let report = place.json(&args);
     assert_eq!(report["whole"]["all"], 1.0, "{report}");
     let size = &report["sizes"][0];
@@ -205,17 +189,11 @@ fn a_session_that_was_compacted_is_measured_like_its_messages() {
     let probe = r#"{"id":"l","category":"name","question":"Where is ledger 39?","subject":["Ledger 39"],"answer":["ledger-39.md"],"ordinals":[40]}"#;
     place.write("probes.jsonl", probe);
     let measured = |talk: &str| -> Vec<Value> {
-        let args = [
-            "eval",
-            "compaction",
+        let args = compaction(
             talk,
-            "--probes",
             "probes.jsonl",
-            "--sizes",
-            "4",
-            "--presets",
-            "truncate,checkpoint",
-        ];
+            "--sizes 4 --presets truncate,checkpoint",
+        );
         let report = place.json(&args);
         let rows = report["sizes"][0]["rows"].as_array().unwrap().iter();
         rows.map(|row| {
@@ -230,19 +208,8 @@ fn a_session_that_was_compacted_is_measured_like_its_messages() {
 fn the_chart_is_one_file_that_needs_nothing_else() {
     let (conversation, probes) = files("field-research");
     let place = Place::new();
-    let args = [
-        "eval",
-        "compaction",
-        &conversation,
-        "--probes",
-        &probes,
-        "--sizes",
-        "10",
-        "--presets",
-        "checkpoint",
-        "--svg",
-        "chart.svg",
-    ];
+    let more = "--sizes 10 --presets checkpoint --svg chart.svg";
+    let args = compaction(&conversation, &probes, more);
     place.call(&args).expect(0);
     let svg = fs::read_to_string(place.path("chart.svg")).unwrap();
     assert!(svg.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\""));
@@ -295,16 +262,8 @@ fn what_cannot_be_used_is_told_with_its_line() {
     }
     place.write("probes.jsonl", PROBE);
     let call = |more: &[&str]| {
-        let args = [
-            "eval",
-            "compaction",
-            &talk,
-            "--probes",
-            "probes.jsonl",
-            "--sizes",
-            "4",
-        ];
-        place.call(&[&args, more].concat()).expect(2)
+        let args = compaction(&talk, "probes.jsonl", "--sizes 4");
+        place.call(&[&args[..], more].concat()).expect(2)
     };
     call(&["--sizes", "500"]).says(&[
         "at 500:1 3 of 1,592 tokens are left",
@@ -367,20 +326,9 @@ fn measured(provider: &FakeProvider) -> Done {
     let place = Place::with_openai(provider, "attempts = 1\n");
     let talk = small(&place);
     place.write("probes.jsonl", PROBE);
-    let args = [
-        "eval",
-        "compaction",
-        &talk,
-        "--probes",
-        "probes.jsonl",
-        "--sizes",
-        "4",
-        "--summarisers",
-        "openai/gpt-4o-mini",
-        "--presets",
-        "checkpoint,truncate",
-        "--json",
-    ];
+    let by_model =
+        "--sizes 4 --summarisers openai/gpt-4o-mini --presets checkpoint,truncate --json";
+    let args = compaction(&talk, "probes.jsonl", by_model);
     place.keyed(&args).expect(0)
 }
 

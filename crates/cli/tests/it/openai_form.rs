@@ -452,6 +452,17 @@ fn one_model_is_told_and_one_that_is_not_there_is_named_as_openai_does() {
     daemon.stop();
 }
 
+/// A scene whose server, if so, takes a note for an attachment.
+fn noting(note: bool) -> Scene {
+    let scene = Scene::scripted(Script::always(Act::answer(Answer::text("A cat."))));
+    if note {
+        let settings = scene.place.config();
+        let more = "[server]\nattachments = \"note\"\n";
+        scene.place.set_config(format!("{settings}{more}"));
+    }
+    scene
+}
+
 #[test]
 fn an_image_is_refused_unless_a_note_will_do() {
     let image = json!({"url": "https://example.org/cat.png"});
@@ -464,12 +475,7 @@ fn an_image_is_refused_unless_a_note_will_do() {
     let chat = asked(json!({"messages": [{"role": "user", "content": chat}]}));
     let response = asked(json!({"input": flat}));
     for note in [false, true] {
-        let scene = Scene::scripted(Script::always(Act::answer(Answer::text("A cat."))));
-        if note {
-            let settings = scene.place.config();
-            let more = "[server]\nattachments = \"note\"\n";
-            scene.place.set_config(format!("{settings}{more}"));
-        }
+        let scene = noting(note);
         let daemon = Daemon::start(&scene.place);
         for (path, field, body) in [(CHAT, "messages", &chat), (RESPONSES, "input", &response)] {
             if note {
@@ -504,12 +510,7 @@ fn a_file_in_the_result_of_a_client_tool_is_refused_unless_a_note_will_do() {
     let tools = json!([{"type": "function", "name": "look"}]);
     let body = asked(json!({"input": items, "tools": tools}));
     for note in [false, true] {
-        let scene = Scene::scripted(Script::always(Act::answer(Answer::text("A cat."))));
-        if note {
-            let settings = scene.place.config();
-            let more = "[server]\nattachments = \"note\"\n";
-            scene.place.set_config(format!("{settings}{more}"));
-        }
+        let scene = noting(note);
         let daemon = Daemon::start(&scene.place);
         if note {
             daemon.post(RESPONSES, &body).expect(200);
