@@ -289,10 +289,7 @@ fn who_works_is_asked_of_the_daemon() {
         roles.map(|one| &one["agent"]).collect::<Vec<_>>(),
         ["risks"]
     );
-    daemon
-        .get("/v1/agents?lead=mine")
-        .expect(422)
-        .problem("refused");
+    daemon.get("/v1/agents?lead=mine").refused(422, "refused");
     daemon.stop();
 }
 

@@ -195,10 +195,7 @@ fn what_a_killed_daemon_was_asked_is_removed_and_does_not_go_on() {
     kept.push(imported);
     // The mark itself comes in no way.
     let new = json!({"messages": hello, "labels": labels});
-    let detail = daemon
-        .post("/v1/sessions", &new)
-        .expect(422)
-        .problem("refused");
+    let detail = daemon.post("/v1/sessions", &new).refused(422, "refused");
     detail.has_all(&["\"unisono.ephemeral\" is reserved"]);
     let (head, rest) = copy.split_once('\n').unwrap();
     let mut head: Value = serde_json::from_str(head).unwrap();

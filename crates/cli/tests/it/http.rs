@@ -305,6 +305,12 @@ impl Reply {
         body["detail"].as_str().unwrap().to_owned()
     }
 
+    /// A problem with that status and of that kind; what happened.
+    #[track_caller]
+    pub(crate) fn refused(self, status: u16, code: &str) -> String {
+        self.expect(status).problem(code)
+    }
+
     /// The events of a stream, as they come.
     pub(crate) fn events(self) -> Events {
         Events {

@@ -612,10 +612,7 @@ fn tokens_are_made_with_and_without_a_daemon_and_only_their_digests_are_kept() {
     until("it does not expire", || {
         brief.get("/v1/sessions").status != 200
     });
-    let refused = brief
-        .get("/v1/sessions")
-        .expect(401)
-        .problem("unauthorized");
+    let refused = brief.get("/v1/sessions").refused(401, "unauthorized");
     assert!(refused.contains("expired"), "{refused}");
     let listed = place.json(&["tokens", "list"]);
     let names: Vec<&Value> = listed

@@ -80,19 +80,13 @@ fn a_turn_that_has_ended_is_told_again_with_all_of_its_events() {
     let new = json!({"task": "When?", "agents": [{"agent": "facts"}]});
     let once = keyed(&daemon, &given, "c", &new).expect(200).json();
     assert_eq!(keyed(&daemon, &given, "c", &new).expect(200).json(), once);
-    keyed(&daemon, &given, "a", &new)
-        .expect(422)
-        .problem("key_reused");
+    keyed(&daemon, &given, "a", &new).refused(422, "key_reused");
     for wrong in ["", &"k".repeat(300)] {
-        keyed(&daemon, &path, wrong, &task)
-            .expect(400)
-            .problem("invalid_request");
+        keyed(&daemon, &path, wrong, &task).refused(400, "invalid_request");
     }
     // What was refused is not kept under its key.
     let empty = json!({"task": " "});
-    keyed(&daemon, &path, "d", &empty)
-        .expect(422)
-        .problem("refused");
+    keyed(&daemon, &path, "d", &empty).refused(422, "refused");
     keyed(&daemon, &path, "d", &task).expect(200);
     daemon.stop();
 }
@@ -115,9 +109,7 @@ fn what_was_done_is_told_again_though_its_agents_are_gone() {
     assert_eq!(again["turn"], first["turn"], "{again}");
     assert_eq!(again["answer"], first["answer"]);
     let other = json!({"task": "Which colour?", "agents": ["marks"]});
-    keyed(&daemon, &path, "order-17", &other)
-        .expect(422)
-        .problem("key_reused");
+    keyed(&daemon, &path, "order-17", &other).refused(422, "key_reused");
     assert_eq!(scene.marks(), 1);
     daemon.stop();
 }

@@ -148,9 +148,7 @@ fn who_writes_a_summary_and_what_is_done_without_one_is_asked_for() {
         let detail = by(name, "leave").expect(422).problem("refused");
         assert!(detail.contains(says), "{detail}");
     }
-    by("extractive", "give_up")
-        .expect(400)
-        .problem("invalid_request");
+    by("extractive", "give_up").refused(400, "invalid_request");
     daemon.stop();
 }
 
@@ -201,10 +199,7 @@ fn messages_are_pinned_topics_are_sealed_and_all_is_found() {
     let all = daemon.get("/v1/search?q=replica").expect(200).json();
     assert!(all["hits"].as_array().unwrap().len() >= hits.len());
     daemon.get("/v1/search?q=+").expect(422).problem("refused");
-    daemon
-        .get("/v1/search")
-        .expect(400)
-        .problem("invalid_request");
+    daemon.get("/v1/search").refused(400, "invalid_request");
 
     let tree = daemon.get(&at("/tree")).expect(200).json();
     assert_eq!(tree["items"][0]["branches"], json!(["main"]), "{tree}");
@@ -345,12 +340,7 @@ fn a_delegation_tells_who_did_what_and_what_each_was_sent() {
         .expect(404)
         .problem("not_found");
     let nobody = daemon.post(&at("/delegations"), &json!({"task": "x", "agents": []}));
-    assert!(
-        nobody
-            .expect(422)
-            .problem("refused")
-            .contains("at least one")
-    );
+    assert!(nobody.refused(422, "refused").contains("at least one"));
     daemon.stop();
 }
 

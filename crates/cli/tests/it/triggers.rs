@@ -165,12 +165,7 @@ fn a_body_that_is_no_object_or_too_long_begins_nothing() {
     }
     let long = format!("{{\"a\":\"{}\"}}", "x".repeat(131_072));
     let too_large = post(&daemon, "deploy", &bearer, long.as_bytes());
-    assert!(
-        too_large
-            .expect(413)
-            .problem("too_large")
-            .contains("131072")
-    );
+    assert!(too_large.refused(413, "too_large").contains("131072"));
     let plain = [
         ("Host", daemon.address.as_str()),
         ("Authorization", &secret),
