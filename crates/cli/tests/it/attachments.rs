@@ -528,13 +528,8 @@ pub(crate) fn pdf_that_repeats(text: &str, times: usize) -> Vec<u8> {
 /// A conversation, the document, and a task with it, for a model that takes documents or not.
 fn task_with(plan: &[u8], takes: bool) -> (Scene, Vec<&'static str>) {
     let scene = scene();
-    let settings = scene.place.config();
-    let models = "[models]\ncatalogue = \"config/models.toml\"\n";
-    scene
-        .place
-        .set_config(settings.replacen("[models]\n", models, 1));
     let own = format!("[models.\"openai/gpt-4o\"]\ndocuments = {takes}\n");
-    scene.place.write("config/models.toml", own);
+    scene.place.set_catalogue(&own);
     scene.place.write("plan.pdf", plan);
     scene
         .place

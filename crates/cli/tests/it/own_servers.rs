@@ -107,13 +107,7 @@ fn a_server_that_says_nothing_is_warned_of_once_with_what_to_write() {
         assert!(!done.stderr.contains(UNKNOWN), "{quiet:?}: {}", done.stderr);
     }
     let lines = "[models.\"mine/qwen\"]\nwindow = 64_000\nmax_output = 4_000\n";
-    place.write("config/models.toml", lines);
-    let config = place.config();
-    let config = config.replace(
-        "[models]\n",
-        "[models]\ncatalogue = \"config/models.toml\"\n",
-    );
-    place.set_config(config);
+    place.set_catalogue(lines);
     let done = run(&place).expect(0);
     assert!(!done.stderr.contains(UNKNOWN), "{}", done.stderr);
 }
@@ -149,14 +143,6 @@ fn slots_of_llama_cpp_are_not_filled_with_one_prefix() {
     run(&place).expect(0);
 }
 
-/// Has the place's catalogue say that of models.
-fn with_entry(place: &Place, lines: &str) {
-    place.write("config/models.toml", lines);
-    let config = place.config();
-    let named = "[models]\ncatalogue = \"config/models.toml\"\n";
-    place.set_config(config.replace("[models]\n", named));
-}
-
 #[test]
 fn a_window_that_is_written_wins_and_slots_are_asked_for_all_the_same() {
     let props = r#"{"total_slots": 4, "default_generation_settings": {"n_ctx": 24000}}"#;
@@ -165,7 +151,7 @@ fn a_window_that_is_written_wins_and_slots_are_asked_for_all_the_same() {
         ("price = { input = 1.0, output = 1.0 }\n", 24_000),
     ] {
         let (place, server) = place(&[("/props", props)]);
-        with_entry(&place, &format!("[models.\"mine/qwen\"]\n{lines}"));
+        place.set_catalogue(&format!("[models.\"mine/qwen\"]\n{lines}"));
         let done = run(&place).expect(0);
         assert!(!done.stderr.contains(UNKNOWN), "{}", done.stderr);
         assert_eq!(server.max_in_flight(), 1, "{lines}");
@@ -173,10 +159,7 @@ fn a_window_that_is_written_wins_and_slots_are_asked_for_all_the_same() {
         assert!((window / 3..window).contains(&usable), "{usable}");
     }
     let (place, _server) = place(&[]);
-    with_entry(
-        &place,
-        "[models.\"mine/qwen\"]\nprice = { input = 1.0, output = 1.0 }\n",
-    );
+    place.set_catalogue("[models.\"mine/qwen\"]\nprice = { input = 1.0, output = 1.0 }\n");
     let done = run(&place).expect(0);
     assert!(done.stderr.contains(UNKNOWN), "{}", done.stderr);
     assert!(
@@ -189,10 +172,7 @@ fn a_window_that_is_written_wins_and_slots_are_asked_for_all_the_same() {
 #[test]
 fn an_entry_without_room_for_a_question_is_refused_with_both_numbers() {
     let (place, _server) = place(&[]);
-    with_entry(
-        &place,
-        "[models.\"mine/qwen\"]\nwindow = 8_192\nmax_output = 8_192\n",
-    );
+    place.set_catalogue("[models.\"mine/qwen\"]\nwindow = 8_192\nmax_output = 8_192\n");
     let done = place.call(&["config", "check"]);
     assert_ne!(done.code, Some(0));
     let said = "a window of 8192 tokens and max_output = 8192";
@@ -209,13 +189,7 @@ fn a_model_that_goes_is_told_of_where_it_is_asked() {
     let lines = "[models.\"mine/qwen\"]\nwindow = 64_000\nretires = \"2020-01-01\"\n\
                  successor = \"mine/qwen-next\"\n[models.\"mine/qwen-next\"]\nwindow = 64_000\n\
                  retires = \"9999-01-01\"\n";
-    place.write("config/models.toml", lines);
-    let config = place.config();
-    let config = config.replace(
-        "[models]\n",
-        "[models]\ncatalogue = \"config/models.toml\"\n",
-    );
-    place.set_config(config);
+    place.set_catalogue(lines);
     let said = "model `mine/qwen` was retired on 2020-01-01; use `mine/qwen-next` in its place";
     for args in [
         &["run", &example(), "--agents", ""][..],

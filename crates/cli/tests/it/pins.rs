@@ -4,6 +4,17 @@ use serde_json::{Value, json};
 
 use crate::support::{Place, example};
 
+/// A further turn, before which the context is compacted.
+pub(crate) const GO_ON: [&str; 7] = [
+    "run",
+    "--session",
+    "latest",
+    "--task",
+    "What is left?",
+    "--compact-above",
+    "2k",
+];
+
 pub(crate) fn place() -> Place {
     let place = Place::with_config("[compaction]\nsummarisers = [\"extractive\"]\n");
     place.call(&["import", &example()]).expect(0);
@@ -32,17 +43,7 @@ fn a_summarised_message_that_is_pinned_stands_beside_its_summary() {
     let cost = pinned["pinned_tokens"].as_u64().unwrap();
     assert_eq!(used(&with_it), used(&before) + cost);
 
-    place
-        .call(&[
-            "run",
-            "--session",
-            "latest",
-            "--task",
-            "What is left?",
-            "--compact-above",
-            "2k",
-        ])
-        .expect(0);
+    place.call(&GO_ON).expect(0);
     let context = place.json(&["context", "latest"]);
     assert!(ordinals(&context["messages"]).contains(&3));
 

@@ -222,10 +222,7 @@ fn the_page_asks_a_lead_with_a_pipeline_and_asks_it_again() {
     let imported = place.json(&["import", &example()]);
     let page = format!("/sessions/{}", imported["session"].as_str().unwrap());
     let daemon = Daemon::start(&place);
-    let (browser, own) = (
-        Browser::enter(&daemon),
-        format!("http://{}", daemon.address),
-    );
+    let browser = Browser::enter(&daemon);
     // The agents of the settings do not work with it.
     let shown = browser.get(&page).expect(200).text();
     let chips = shown.split("name=\"agent\"").skip(1);
@@ -239,7 +236,7 @@ fn the_page_asks_a_lead_with_a_pipeline_and_asks_it_again() {
     let failed = daemon.post(&turns, &failed).json();
     assert_eq!(failed["state"], "failed");
     let again = format!("{page}/turns/{}/again", failed["turn"].as_str().unwrap());
-    browser.post(&again, Some(&own), "").expect(303);
+    browser.submit(&again, "").expect(303);
     let items = daemon.get(&turns).expect(200).json();
     let tasks = items["items"].as_array().unwrap().iter();
     assert!(tasks.map(|turn| &turn["task"]).eq(["An article."; 2]));
@@ -258,10 +255,7 @@ fn a_lead_that_did_not_begin_is_asked_again() {
     assert_eq!(failed["state"], "failed");
     assert_eq!(failed["lead"], "article");
     let again = format!("{page}/turns/{}/again", failed["turn"].as_str().unwrap());
-    let own = format!("http://{}", daemon.address);
-    Browser::enter(&daemon)
-        .post(&again, Some(&own), "")
-        .expect(303);
+    Browser::enter(&daemon).submit(&again, "").expect(303);
     let listed = daemon.get(&turns).expect(200).json();
     let leads = listed["items"].as_array().unwrap().iter();
     assert!(leads.map(|turn| &turn["lead"]).eq(["article"; 2]));

@@ -1,6 +1,6 @@
 //! Summaries that a person takes back.
 
-use crate::pins::place;
+use crate::pins::{GO_ON, place};
 use crate::support::{Place, example, words};
 
 #[test]
@@ -29,24 +29,9 @@ fn a_revert_gives_back_the_same_bytes_and_the_next_run_leaves_them_alone() {
         (&false.into(), &true.into())
     );
 
-    let run = [
-        "run",
-        "--session",
-        "latest",
-        "--task",
-        "What is left?",
-        "--compact-above",
-        "2k",
-    ];
-    place.call(&run).expect(0);
-    assert_eq!(
-        place
-            .json(&["checkpoints", "list"])
-            .as_array()
-            .unwrap()
-            .len(),
-        1
-    );
+    place.call(&GO_ON).expect(0);
+    let listed = place.json(&["checkpoints", "list"]);
+    assert_eq!(listed.as_array().unwrap().len(), 1);
     place
         .call(&["export", "latest", "--output", "all.jsonl"])
         .expect(0);
@@ -154,15 +139,7 @@ fn an_edit_that_cannot_be_says_why() {
 fn what_is_compacted_by_itself_is_said_unless_it_is_switched_off() {
     let place = place();
     let run = |flags: &[&str]| {
-        let args = [
-            "run",
-            "--session",
-            "latest",
-            "--task",
-            "What is left?",
-            "--compact-above",
-        ];
-        let done = place.call(&[&args[..], flags].concat()).expect(0);
+        let done = place.call(&[&GO_ON[..6], flags].concat()).expect(0);
         done.stderr
             .lines()
             .any(|line| line.starts_with("compacted "))

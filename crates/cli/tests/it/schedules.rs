@@ -267,8 +267,7 @@ fn the_page_shows_schedules_and_takes_orders() {
     let place = Place::with_config(&settings("every = \"8760h\""));
     let daemon = Daemon::start(&place);
     let browser = Browser::enter(&daemon);
-    let own = format!("http://{}", daemon.address);
-    let post = |path: &str, form: &str| browser.post(path, Some(&own), form);
+    let post = |path: &str, form: &str| browser.submit(path, form);
     let page = browser.get("/schedules").expect(200).text();
     page.has_all(&["every 8760h", "Pause"]);
     for (order, state) in [("pause", "paused"), ("resume", "on")] {

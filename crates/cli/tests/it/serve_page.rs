@@ -37,7 +37,13 @@ impl<'d> Browser<'d> {
         self.daemon.send(&head("GET", path, &headers, 0), b"")
     }
 
-    pub(crate) fn post(&self, path: &str, origin: Option<&str>, form: &str) -> Reply {
+    /// Sends a form of a page of this daemon.
+    pub(crate) fn submit(&self, path: &str, form: &str) -> Reply {
+        let own = format!("http://{}", self.daemon.address);
+        self.post(path, Some(&own), form)
+    }
+
+    fn post(&self, path: &str, origin: Option<&str>, form: &str) -> Reply {
         let mut headers = vec![
             ("Host", self.daemon.address.as_str()),
             ("Cookie", &self.cookie),
@@ -142,7 +148,6 @@ fn a_person_starts_a_conversation_asks_and_sees_what_came_of_it() {
     let place = Place::new();
     let daemon = Daemon::start(&place);
     let browser = Browser::enter(&daemon);
-    let own = format!("http://{}", daemon.address);
     let empty = browser.get("/").expect(200);
     let policy = empty.header("content-security-policy").unwrap();
     assert!(
@@ -152,11 +157,7 @@ fn a_person_starts_a_conversation_asks_and_sees_what_came_of_it() {
     assert!(empty.text().contains("There is no conversation yet"));
 
     let made = browser
-        .post(
-            "/",
-            Some(&own),
-            "title=A+%3Cb%3Emove%3C%2Fb%3E&system=Be+brief.",
-        )
+        .submit("/", "title=A+%3Cb%3Emove%3C%2Fb%3E&system=Be+brief.")
         .expect(303);
     let path = made.header("location").unwrap().to_owned();
     let listed = browser.get("/").expect(200).text();
@@ -166,9 +167,7 @@ fn a_person_starts_a_conversation_asks_and_sees_what_came_of_it() {
     );
 
     let task = "branch=main&agent=facts&agent=risks&task=The+move+is+on+6+March.+%3Cscript%3Ealert(1)%3C%2Fscript%3E+When%3F";
-    browser
-        .post(&format!("{path}/ask"), Some(&own), task)
-        .expect(303);
+    browser.submit(&format!("{path}/ask"), task).expect(303);
     let id = path.rsplit('/').next().unwrap();
     let mut ended = daemon.events(id).filter(|event| event.name == "turn_ended");
     assert!(ended.next().is_some());
@@ -182,7 +181,7 @@ fn a_person_starts_a_conversation_asks_and_sees_what_came_of_it() {
     assert!(!shown.contains("<script>alert"), "{shown}");
     // An agent that a task names is in its estimate.
     let estimate = "branch=main&lead=&task=%40facts%2C+when%3F";
-    let estimate = browser.post(&format!("{path}/estimate"), Some(&own), estimate);
+    let estimate = browser.submit(&format!("{path}/estimate"), estimate);
     let estimate = estimate.expect(200).text();
     estimate.has_all(&["<th scope=\"row\">facts</th>"]);
     // What ended before it was cancelled leads to its page.
@@ -192,7 +191,7 @@ fn a_person_starts_a_conversation_asks_and_sees_what_came_of_it() {
         format!("{path}/turns/{}", turn["turn"].as_str().unwrap()),
         format!("{path}/runs/{}", turn["runs"][0]["run"].as_str().unwrap()),
     ] {
-        let late = browser.post(&format!("{ended}/cancel"), Some(&own), "");
+        let late = browser.submit(&format!("{ended}/cancel"), "");
         let late = late.expect(303);
         assert_eq!(late.header("location"), Some(&*ended));
     }
@@ -206,7 +205,7 @@ fn a_person_starts_a_conversation_asks_and_sees_what_came_of_it() {
     let seen = browser.get(&format!("{path}/context")).expect(200).text();
     assert!(seen.contains("Be brief."), "{seen}");
     let typo = "branch=main&agent=fcts&task=Half+a+%3Cb%3E+task";
-    let kept = browser.post(&format!("{path}/ask"), Some(&own), typo);
+    let kept = browser.submit(&format!("{path}/ask"), typo);
     let kept = kept.expect(422).text();
     kept.has_all(&[
         "Half a &lt;b&gt; task",
@@ -218,7 +217,7 @@ fn a_person_starts_a_conversation_asks_and_sees_what_came_of_it() {
         "branch=main&task=Half+a+task&stored={}/plan.png",
         "0".repeat(64)
     );
-    let kept = browser.post(&format!("{path}/ask"), Some(&own), &gone);
+    let kept = browser.submit(&format!("{path}/ask"), &gone);
     let kept = kept.expect(404).text();
     kept.has_all(&[
         "Half a task</textarea>",
@@ -230,24 +229,18 @@ fn a_person_starts_a_conversation_asks_and_sees_what_came_of_it() {
     let confirm = confirm.expect(200).text();
     confirm.has_all(&["There is nothing to do: all remaining messages must stay."]);
     let form = "branch=main&keep=&instructions=";
-    let compacted = browser
-        .post(&format!("{path}/compact"), Some(&own), form)
-        .expect(303);
+    let compacted = browser.submit(&format!("{path}/compact"), form).expect(303);
     let turn = compacted.header("location").unwrap().to_owned();
     assert!(turn.starts_with(&format!("{path}/turns/")), "{turn}");
     assert!(browser.get(&turn).expect(200).text().contains("compact"));
     let messages = daemon.get(&format!("/v1/sessions/{id}/messages")).json();
     let at = messages["items"][0]["id"].as_str().unwrap();
     let fork = format!("name=plan+b&at={at}");
-    let forked = browser
-        .post(&format!("{path}/fork"), Some(&own), &fork)
-        .expect(303);
+    let forked = browser.submit(&format!("{path}/fork"), &fork).expect(303);
     let there = forked.header("location").unwrap().to_owned();
     assert!(browser.get(&there).expect(200).text().contains("plan b"));
     let pin = format!("branch=main&message={at}&pinned=true");
-    let pinned = browser
-        .post(&format!("{path}/pin"), Some(&own), &pin)
-        .expect(303);
+    let pinned = browser.submit(&format!("{path}/pin"), &pin).expect(303);
     let there = pinned.header("location").unwrap();
     let there = there.split('#').next().unwrap();
     assert!(browser.get(there).expect(200).text().contains("pinned"));
@@ -263,11 +256,7 @@ fn a_person_starts_a_conversation_asks_and_sees_what_came_of_it() {
     for page in ["/usage", "/settings"] {
         browser.get(page).expect(200);
     }
-    let wrong = browser.post(
-        &format!("{path}/compact"),
-        Some(&own),
-        "keep=some&branch=main",
-    );
+    let wrong = browser.submit(&format!("{path}/compact"), "keep=some&branch=main");
     wrong.expect(400);
     daemon.stop();
 }
@@ -294,8 +283,7 @@ fn the_page_shows_the_newest_topics_and_seals_only_what_can_be_sealed() {
     let shown = browser.get(&page).expect(200).text();
     shown.has_all(&["#5–#6", "#19–#20", "2 earlier topics", &all, seal]);
     assert!(!shown.contains("#3–#4"), "{shown}");
-    let own = format!("http://{}", daemon.address);
-    let sealed = browser.post(&format!("{page}/seal"), Some(&own), "branch=main");
+    let sealed = browser.submit(&format!("{page}/seal"), "branch=main");
     sealed.expect(303);
     let shown = browser.get(&page).expect(200).text();
     assert!(!shown.contains(seal), "{shown}");
@@ -309,8 +297,7 @@ fn a_setting_of_one_provider_is_changed_and_removed_where_it_is_listed() {
     let place = Place::new();
     let daemon = Daemon::start(&place);
     let browser = Browser::enter(&daemon);
-    let own = format!("http://{}", daemon.address);
-    let send = |form: &str| browser.post("/settings", Some(&own), form);
+    let send = |form: &str| browser.submit("/settings", form);
     let listed = "id=\"key-compaction.providers.openai.preset\"";
     let page = || browser.get("/settings").expect(200).text();
     send("key=preset&of=openai&value=tiered&confirmed=true").expect(303);
@@ -330,15 +317,14 @@ fn the_review_of_a_setting_does_not_follow_the_session() {
     let place = Place::new();
     let daemon = Daemon::start(&place);
     let browser = Browser::enter(&daemon);
-    let own = format!("http://{}", daemon.address);
     let session = daemon.session(&json!({"title": "A move"}));
     let settings = format!("/sessions/{session}/settings");
     let form = "key=compaction.preset&value=off";
-    let review = browser.post(&settings, Some(&own), form).expect(200).text();
+    let review = browser.submit(&settings, form).expect(200).text();
     review.has_all(&["A move", "Change ", "name=\"confirmed\"", "Save"]);
     // The next event would put the settings in its place.
     assert!(!review.contains("id=\"live\""), "{review}");
-    let saved = browser.post(&settings, Some(&own), &format!("{form}&confirmed=true"));
+    let saved = browser.submit(&settings, &format!("{form}&confirmed=true"));
     saved.expect(303);
     daemon.stop();
 }
@@ -387,7 +373,6 @@ fn a_page_of_a_turn_that_goes_on_is_told_of_its_end() {
     let place = Place::new();
     let daemon = Daemon::start(&place);
     let browser = Browser::enter(&daemon);
-    let own = format!("http://{}", daemon.address);
     let messages: Vec<_> = (0..40)
         .map(|at| json!({"role": "user", "content": format!("Fact {at}: the move is on day {at}. {}", "Boxes are packed. ".repeat(20))}))
         .collect();
@@ -397,7 +382,7 @@ fn a_page_of_a_turn_that_goes_on_is_told_of_its_end() {
         let id = daemon.session(&new);
         let path = format!("/sessions/{id}");
         let form = "branch=main&keep=4&instructions=";
-        let begun = browser.post(&format!("{path}/compact"), Some(&own), form);
+        let begun = browser.submit(&format!("{path}/compact"), form);
         let begun = begun.expect(303);
         let shown = browser.get(begun.header("location").unwrap());
         let shown = shown.expect(200).text();

@@ -145,6 +145,13 @@ impl Place {
         self.write("config/unisono.toml", text);
     }
 
+    /// Has the catalogue of the project, which its settings do not name yet, say that of models.
+    pub(crate) fn set_catalogue(&self, models: &str) {
+        self.write("config/models.toml", models);
+        let named = "[models]\ncatalogue = \"config/models.toml\"\n";
+        self.set_config(self.config().replacen("[models]\n", named, 1));
+    }
+
     /// Has a short conversation in `talk.json`.
     pub(crate) fn talk(&self) {
         self.write("talk.json", TALK);

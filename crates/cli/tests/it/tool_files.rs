@@ -143,16 +143,11 @@ fn document(name: &str, bytes: &[u8]) -> Value {
 
 /// The model takes documents or not, and has a context window of that many tokens.
 fn set_model(scene: &Scene, documents: bool, window: u32) {
-    let settings = scene.place.config();
-    let models = "[models]\ncatalogue = \"config/models.toml\"\n";
-    scene
-        .place
-        .set_config(settings.replacen("[models]\n", models, 1));
     let own = format!(
         "[models.\"openai/gpt-4o\"]\ndocuments = {documents}\nwindow = {window}\n\
          max_output = 1000\n"
     );
-    scene.place.write("config/models.toml", own);
+    scene.place.set_catalogue(&own);
 }
 
 /// `replay` and `why` rebuild all requests from the journal and the store.
