@@ -395,7 +395,7 @@ fn a_message_brings_the_results_of_the_tasks_to_which_it_refers() {
 
     // A message that was sent before is its task, also without the task to which it refers.
     let path = format!("/v1/sessions/{}", first["contextId"].as_str().unwrap());
-    daemon.request("DELETE", &path, None).expect(204);
+    daemon.delete(&path).expect(204);
     assert_eq!(team.send(&message), second);
     let unknown = refers("m4", "Make it white.");
     let unknown = json!({"message": unknown});
@@ -767,7 +767,7 @@ fn tasks_are_listed_by_their_last_change_a_part_at_a_time() {
     assert_eq!(whole["tasks"][0].get("history"), None);
     // What is deleted is gone.
     let path = format!("/v1/sessions/{}", context.as_str().unwrap());
-    daemon.request("DELETE", &path, None).expect(204);
+    daemon.delete(&path).expect(204);
     assert_eq!(listed(json!({})), ids(&[&second]));
     let gone = team.error("GetTask", &json!({"id": first["id"]}));
     assert_eq!(gone["code"], -32001);

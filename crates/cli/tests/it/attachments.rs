@@ -145,9 +145,9 @@ fn a_file_is_stored_once_and_goes_with_the_last_session() {
             .unwrap()
             .contains("sandbox")
     );
-    daemon.request("DELETE", &format!("/v1/sessions/{first}"), None);
+    daemon.delete(&format!("/v1/sessions/{first}"));
     read().expect(200);
-    daemon.request("DELETE", &format!("/v1/sessions/{second}"), None);
+    daemon.delete(&format!("/v1/sessions/{second}"));
     read().expect(404);
     daemon.stop();
 }

@@ -253,9 +253,7 @@ fn an_entry_names_the_created_or_revoked_token_with_its_scope_and_owner() {
     let place = Place::with_config(SETTINGS);
     let daemon = Daemon::start(&place);
     let _ada = of_owner(&daemon, "ada", "read");
-    daemon
-        .request("DELETE", "/v1/tokens/ada-read", None)
-        .expect(200);
+    daemon.delete("/v1/tokens/ada-read").expect(200);
     let _all = caller(&daemon, &json!({"name": "all", "scope": "ask"}));
     let again = json!({"name": "all", "scope": "admin"});
     daemon.post("/v1/tokens", &again).expect(409);
@@ -331,9 +329,7 @@ fn a_login_by_a_link_is_recorded_and_so_is_a_link_that_does_not_work() {
     let host = [("Host", daemon.address.as_str())];
     let open = |path: &str| daemon.send(&head("GET", path, &host, 0), b"").status;
     let (of_ada, of_bob) = (link(&ada), link(&bob));
-    daemon
-        .request("DELETE", "/v1/tokens/bob-read", None)
-        .expect(200);
+    daemon.delete("/v1/tokens/bob-read").expect(200);
     assert_eq!(open(&of_ada), 303);
     assert_eq!(open(&of_ada), 401, "a link works once");
     assert_eq!(open(&of_bob), 401, "its token is revoked");

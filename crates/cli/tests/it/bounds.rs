@@ -226,7 +226,7 @@ fn sessions_that_come_and_go_leave_nothing_in_memory() {
         for _ in 0..n {
             let id = daemon.session(&new);
             let path = format!("/v1/sessions/{id}");
-            daemon.request("DELETE", &path, None).expect(204);
+            daemon.delete(&path).expect(204);
         }
     };
     round(SESSIONS / 4);
@@ -338,9 +338,7 @@ fn a_session_without_messages_is_empty_and_one_that_is_gone_is_not() {
     daemon.get(&export).expect(200);
     let unknown = daemon.get(&format!("{export}?format=pdf")).expect(400);
     unknown.problem("invalid_request");
-    daemon
-        .request("DELETE", &format!("/v1/sessions/{id}"), None)
-        .expect(204);
+    daemon.delete(&format!("/v1/sessions/{id}")).expect(204);
     daemon.get(&export).expect(404).problem("not_found");
     daemon.stop();
 }

@@ -209,13 +209,10 @@ fn a_session_keeps_the_calls_and_a_restart_does_not_forget_them() {
     let daemon = Daemon::start(&scene.place);
     let id: &str = &daemon.session(&json!({"title": "Weather"}));
     let ask = |messages: Value| json!({"model": "clerk", "tools": tools(), "metadata": {"session": id}, "messages": messages});
-    let left = daemon
-        .post(
-            CHAT,
-            &ask(json!([{"role": "user", "content": "How warm is it?"}])),
-        )
-        .expect(200)
-        .json();
+    let left = daemon.posted(
+        CHAT,
+        &ask(json!([{"role": "user", "content": "How warm is it?"}])),
+    );
     let said = left["choices"][0]["message"].clone();
     assert_eq!(said["content"], Value::Null, "{left}");
     let call = said["tool_calls"][0].clone();
@@ -234,10 +231,7 @@ fn a_session_keeps_the_calls_and_a_restart_does_not_forget_them() {
             .contains("no call \"call_7\" waits"),
         "{wrong}"
     );
-    let reply = daemon
-        .post(CHAT, &ask(json!([result(&call["id"])])))
-        .expect(200)
-        .json();
+    let reply = daemon.posted(CHAT, &ask(json!([result(&call["id"])])));
     assert_eq!(
         reply["choices"][0]["message"]["content"], "Told: #3 12",
         "{reply}"

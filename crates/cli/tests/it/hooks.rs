@@ -179,10 +179,7 @@ fn a_hook_is_told_of_the_end_of_a_turn_also_when_the_daemon_was_killed() {
     let session = daemon.post("/v1/sessions", &json!({})).expect(201).json();
     let session = session["session"].as_str().unwrap().to_owned();
     let turns = format!("/v1/sessions/{session}/turns");
-    let turn = daemon
-        .post(&turns, &json!({"task": "Do it."}))
-        .expect(200)
-        .json();
+    let turn = daemon.posted(&turns, &json!({"task": "Do it."}));
     assert_eq!(
         turn["state"], "answered",
         "its answer does not wait for the hook"

@@ -129,6 +129,16 @@ impl Daemon {
         self.request("POST", path, Some(body))
     }
 
+    /// The JSON with which a request is answered, which must be accepted.
+    #[track_caller]
+    pub(crate) fn posted(&self, path: &str, body: &Value) -> Value {
+        self.post(path, body).expect(200).json()
+    }
+
+    pub(crate) fn delete(&self, path: &str) -> Reply {
+        self.request("DELETE", path, None)
+    }
+
     /// The events of a session, from the first one on.
     pub(crate) fn events(&self, session: &str) -> Events {
         let path = format!("/v1/sessions/{session}/events?after=0");

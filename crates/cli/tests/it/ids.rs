@@ -214,7 +214,7 @@ fn runs_of_all_sessions_are_in_the_order_of_their_openings() {
     let path = format!("/v1/runs?cursor={}", from_second.as_str().unwrap());
     assert_eq!(sessions(&get(&path)), [newer.clone(), older.clone()]);
     let gone = format!("/v1/sessions/{}", newer.as_str().unwrap());
-    daemon.request("DELETE", &gone, None).expect(204);
+    daemon.delete(&gone).expect(204);
     assert_eq!(sessions(&get("/v1/runs")), [older.clone(), older]);
     daemon.get("/v1/runs?cursor=x").expect(400);
     daemon.stop();

@@ -206,7 +206,7 @@ fn a_list_goes_on_where_it_was_though_it_changed_in_between() {
     let first = part(&at("/pins"), None);
     assert_eq!(items(&first)[0]["ordinal"], 1);
     assert_eq!(items(&first).len(), 1);
-    daemon.request("DELETE", &at("/pins/1"), None).expect(200);
+    daemon.delete(&at("/pins/1")).expect(200);
     let second = part(&at("/pins"), Some(&first["next"]));
     assert_eq!(items(&second)[0]["ordinal"], 2);
     assert!(

@@ -71,9 +71,7 @@ fn usage_is_told_by_day_agent_model_and_session_cached_against_not() {
     let daemon = Daemon::start(&place);
     let listed = daemon.get("/v1/sessions").expect(200).json();
     let id = listed["items"][0]["session"].as_str().unwrap();
-    daemon
-        .request("DELETE", &format!("/v1/sessions/{id}"), None)
-        .expect(204);
+    daemon.delete(&format!("/v1/sessions/{id}")).expect(204);
     let gone = daemon.get("/v1/usage?by=day").expect(200).json();
     assert_eq!(gone["total"], total);
     assert_eq!(gone["groups"], Value::Null, "{gone}");

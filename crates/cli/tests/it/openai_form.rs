@@ -47,10 +47,7 @@ fn a_reply_is_as_long_as_is_asked_and_says_that_it_was_cut_off() {
     let scene = Scene::scripted(Script::always(Act::answer(cut)));
     let daemon = Daemon::start(&scene.place);
     for field in ["max_tokens", "max_completion_tokens"] {
-        let reply = daemon
-            .post(CHAT, &asked(json!({field: 5})))
-            .expect(200)
-            .json();
+        let reply = daemon.posted(CHAT, &asked(json!({field: 5})));
         assert_eq!(reply["choices"][0]["finish_reason"], "length", "{reply}");
         assert_eq!(reply["choices"][0]["message"]["content"], "It is on");
     }
@@ -268,10 +265,7 @@ fn a_reply_ends_at_a_stop_text_whatever_its_provider_does() {
     let scene = Scene::scripted(Script::always(Act::answer(pieces)));
     let daemon = Daemon::start(&scene.place);
     for stop in [json!("END"), json!(["nowhere", "END"])] {
-        let reply = daemon
-            .post(CHAT, &asked(json!({"stop": stop})))
-            .expect(200)
-            .json();
+        let reply = daemon.posted(CHAT, &asked(json!({"stop": stop})));
         assert_eq!(
             reply["choices"][0]["message"]["content"], "On Friday. ",
             "{reply}"
@@ -330,10 +324,7 @@ fn any_schema_stands_in_place_of_the_agents_own() {
     });
     let chat = json!({"type": "json_schema", "json_schema": {"name": "day", "schema": schema}});
     let flat = json!({"type": "json_schema", "name": "day", "schema": schema});
-    let reply = daemon
-        .post(CHAT, &asked(json!({"response_format": chat})))
-        .expect(200)
-        .json();
+    let reply = daemon.posted(CHAT, &asked(json!({"response_format": chat})));
     assert_eq!(
         reply["choices"][0]["message"]["content"],
         r#"{"day":"Friday"}"#

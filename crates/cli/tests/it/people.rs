@@ -889,7 +889,7 @@ fn a_link_logs_in_whose_token_asked_for_it_until_the_token_is_revoked() {
     post(&of_bob, "/logout").expect(303);
     see(&of_bob, "/").expect(401);
     see(&of_ada, "/").expect(200);
-    let revoked = daemon.request("DELETE", "/v1/tokens/ada-ask", None);
+    let revoked = daemon.delete("/v1/tokens/ada-ask");
     revoked.expect(200);
     let refused = see(&of_ada, "/").expect(401).text();
     refused.has_all(&["The token of this login is revoked"]);

@@ -74,11 +74,11 @@ fn a_deletion_with_an_unknown_parameter_deletes_nothing() {
     let id = daemon.session(&json!({"title": "Talk"}));
     let path = format!("/v1/sessions/{id}");
     for query in ["purged=true", "Purge=true", "purge=yes"] {
-        let refused = daemon.request("DELETE", &format!("{path}?{query}"), None);
+        let refused = daemon.delete(&format!("{path}?{query}"));
         refused.expect(400).problem("invalid_request");
         daemon.get(&path).expect(200);
     }
-    let purged = daemon.request("DELETE", &format!("{path}?purge=true"), None);
+    let purged = daemon.delete(&format!("{path}?purge=true"));
     purged.expect(204);
     daemon.get(&path).expect(404);
     daemon.stop();
@@ -103,7 +103,7 @@ fn a_daemon_purges_and_vacuums_while_it_serves() {
         "the test proves nothing"
     );
     daemon
-        .request("DELETE", &format!("/v1/sessions/{secret}?purge=true"), None)
+        .delete(&format!("/v1/sessions/{secret}?purge=true"))
         .expect(204);
     assert_eq!(holding(&store, SECRET), [""; 0]);
     daemon.get(&format!("/v1/sessions/{secret}")).expect(404);
@@ -114,9 +114,7 @@ fn a_daemon_purges_and_vacuums_while_it_serves() {
     // What is deleted without it leaves the disk by itself.
     let much: String = (0..700_000).map(|n| format!("and {n} more. ")).collect();
     let gone = make(format!("{SECRET} {much}"));
-    daemon
-        .request("DELETE", &format!("/v1/sessions/{gone}"), None)
-        .expect(204);
+    daemon.delete(&format!("/v1/sessions/{gone}")).expect(204);
     let mut daemon = daemon;
     // One may have begun before the session was deleted; the next one is then due.
     for _ in 0..2 {

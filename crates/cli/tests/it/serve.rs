@@ -363,7 +363,7 @@ fn a_turn_is_cancelled_and_branches_are_started() {
     let accepted = daemon.post(&at("/turns"), &task).expect(202);
     let path = accepted.header("location").unwrap().to_owned();
     heard(&scene.started);
-    let busy = daemon.request("DELETE", &at(""), None).expect(409);
+    let busy = daemon.delete(&at("")).expect(409);
     assert!(busy.problem("conflict").contains("cancel them first"));
     let cancelled = daemon
         .request("POST", &format!("{path}/cancel"), None)
@@ -393,7 +393,7 @@ fn a_turn_is_cancelled_and_branches_are_started() {
         .post(&at("/branches"), &missing)
         .expect(404)
         .problem("not_found");
-    daemon.request("DELETE", &at(""), None).expect(204);
+    daemon.delete(&at("")).expect(204);
     daemon.get(&at("")).expect(404).problem("not_found");
     daemon.stop();
 }
@@ -406,10 +406,7 @@ fn a_compaction_on_request_is_a_turn_with_a_checkpoint() {
     let id = imported["session"].as_str().unwrap();
     let daemon = Daemon::start(&place);
     let at = |rest: &str| format!("/v1/sessions/{id}{rest}");
-    let turn = daemon
-        .post(&at("/compactions"), &json!({}))
-        .expect(200)
-        .json();
+    let turn = daemon.posted(&at("/compactions"), &json!({}));
     assert_eq!(turn["state"], "compacted", "{turn}");
     assert_eq!(turn["checkpoints"], json!([1]));
     let made = daemon.get(&at("/checkpoints")).expect(200).json();
@@ -440,10 +437,7 @@ fn openai_clients_ask_agents_with_and_without_a_session() {
     let question = json!({"role": "user", "content": "When does the orders database move?"});
     messages.as_array_mut().unwrap().push(question);
     let ask = json!({"model": "facts", "messages": messages});
-    let answer = daemon
-        .post("/openai/v1/chat/completions", &ask)
-        .expect(200)
-        .json();
+    let answer = daemon.posted("/openai/v1/chat/completions", &ask);
     let text = answer["choices"][0]["message"]["content"]
         .as_str()
         .unwrap()
@@ -542,10 +536,7 @@ fn settings_are_changed_while_it_runs_and_kept() {
         .post("/v1/sessions", &json!({"messages": messages}))
         .json();
     let turns = format!("/v1/sessions/{}/turns", made["session"].as_str().unwrap());
-    let turn = daemon
-        .post(&turns, &json!({"task": "When?"}))
-        .expect(200)
-        .json();
+    let turn = daemon.posted(&turns, &json!({"task": "When?"}));
     assert_eq!(turn["runs"][0]["agent"], "facts", "{turn}");
 
     // What is wrong changes nothing, not even what is right beside it.

@@ -198,9 +198,7 @@ fn a_cursor_from_before_a_vacuum_goes_on_where_it_was() {
     let now = whole["events"].as_u64().unwrap();
     let before = events_between(&daemon, 0, now);
     for id in &gone {
-        daemon
-            .request("DELETE", &format!("/v1/sessions/{id}"), None)
-            .expect(204);
+        daemon.delete(&format!("/v1/sessions/{id}")).expect(204);
     }
     daemon.stop();
     let shrunk = place.json(&["vacuum"]);

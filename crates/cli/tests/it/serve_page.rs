@@ -121,7 +121,7 @@ fn a_person_logs_in_by_a_form_with_a_link_its_code_or_a_token() {
         assert_eq!(page.contains("/logout"), secret == ada, "{page}");
     }
     // A link works once, and a revoked token not any more.
-    daemon.request("DELETE", "/v1/tokens/ada", None).expect(200);
+    daemon.delete("/v1/tokens/ada").expect(200);
     for secret in [whole.as_str(), code, ada, "wrong", ""] {
         let refused = send(Some(&own), &format!("secret={secret}")).expect(401);
         assert_eq!(refused.header("set-cookie"), None);

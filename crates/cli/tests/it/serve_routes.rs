@@ -166,7 +166,7 @@ fn messages_are_pinned_topics_are_sealed_and_all_is_found() {
     let context = daemon.get(&at("/context")).expect(200).json();
     let entries = context["messages"].as_array().unwrap();
     assert!(entries.iter().any(|entry| entry["ordinal"] == 2));
-    let unpinned = daemon.request("DELETE", &at(&format!("/pins/{message}")), None);
+    let unpinned = daemon.delete(&at(&format!("/pins/{message}")));
     assert_eq!(unpinned.expect(200).json()["pinned"], json!([]));
     assert_eq!(
         daemon.get(&at("/pins")).expect(200).json()["pinned"],
@@ -483,7 +483,7 @@ fn the_runs_of_all_sessions_are_a_list_in_parts() {
     }
     // A cursor of a session that is gone goes on after where it was.
     daemon
-        .request("DELETE", &format!("/v1/sessions/{}", sessions[2]), None)
+        .delete(&format!("/v1/sessions/{}", sessions[2]))
         .expect(204);
     assert_eq!(
         items(&list(&format!("agent=marks&limit=2&cursor={next}"))).len(),

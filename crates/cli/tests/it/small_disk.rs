@@ -204,7 +204,7 @@ fn a_daemon_on_a_full_disk_reads_on_and_goes_on_when_there_is_room() {
     daemon.post("/v1/sessions", &conversation(1)).expect(201);
     // The index is written again within seconds, and takes in what it has missed: little is left.
     for session in &kept {
-        let deleted = daemon.request("DELETE", &format!("/v1/sessions/{session}"), None);
+        let deleted = daemon.delete(&format!("/v1/sessions/{session}"));
         deleted.expect(204);
     }
     until("the index stays behind", || {
@@ -313,7 +313,7 @@ fn check_degraded(daemon: &Daemon, status: u16, code: &str, why: &str) -> String
             "{path}: {detail}"
         );
     }
-    let deleted = daemon.request("DELETE", &at, None).expect(status).json();
+    let deleted = daemon.delete(&at).expect(status).json();
     assert_eq!(deleted["code"], code);
     session
 }
