@@ -307,20 +307,11 @@ fn an_edit_that_comes_to_the_same_content_reuses_the_checkpoint() {
     let budgets = Budgets::from(usable(1_000_000));
     chat.compact(&budgets, &keeping(keep), manual, GOOD)
         .unwrap();
-    let part = chat
-        .tree
-        .node_at(chat.head(), Ordinal(3))
-        .unwrap()
-        .message
-        .parts
-        .clone();
-    let next = chat
-        .tree
-        .node_at(chat.head(), Ordinal(4))
-        .unwrap()
-        .message
-        .parts
-        .clone();
+    let parts = [3, 4].map(|n| {
+        let node = chat.tree.node_at(chat.head(), Ordinal(n)).unwrap();
+        node.message.parts.clone()
+    });
+    let [part, next] = parts;
     chat.fork_at(2);
     chat.append(unisono_context::Role::User, part);
     chat.append(unisono_context::Role::Assistant, next);

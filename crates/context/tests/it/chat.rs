@@ -8,6 +8,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use proptest::test_runner::Config as ProptestConfig;
 use unisono_context::alteration::{Alteration, Alterations, altered_parts};
 use unisono_context::budget::{Budget, Budgets, Limits};
 use unisono_context::checkpoint::{
@@ -421,6 +422,15 @@ impl Chat {
             .iter()
             .map(|item| item.ordinal().0)
             .collect()
+    }
+}
+
+/// So many cases, and no file of those that failed.
+pub(crate) fn cases(cases: u32) -> ProptestConfig {
+    ProptestConfig {
+        cases,
+        failure_persistence: None,
+        ..ProptestConfig::default()
     }
 }
 

@@ -1,7 +1,7 @@
 //! S2: equal content has an equal snapshot id whatever its ids and times are, and any single
 //! change of content another.
 
-use crate::chat::{Chat, GOOD, usable};
+use crate::chat::{Chat, GOOD, cases, usable};
 use proptest::prelude::*;
 use unisono_context::alteration::{Alteration, Form};
 use unisono_context::budget::Budgets;
@@ -200,11 +200,7 @@ fn the_day_of_a_message_matters() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig {
-        cases: 500,
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    })]
+    #![proptest_config(cases(500))]
 
     #[test]
     fn ids_and_times_do_not_matter(

@@ -7,7 +7,9 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::chat::{Chain, Chat, Fallback, Summariser, call, ordinals, preamble, result, text};
+use crate::chat::{
+    Chain, Chat, Fallback, Summariser, call, cases, ordinals, preamble, result, text,
+};
 use checks::*;
 use proptest::prelude::*;
 use unisono_context::budget::{Budget, Budgets};
@@ -283,11 +285,7 @@ impl Earlier {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig {
-        cases: 1_500,
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    })]
+    #![proptest_config(cases(1_500))]
 
     #[test]
     fn a_session_keeps_its_invariants(

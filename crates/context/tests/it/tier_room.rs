@@ -1,6 +1,6 @@
 //! The preset with tiers fills the room of older messages, and never uses more.
 
-use crate::chat::{Chain, Chat, Fallback, Summariser, usable};
+use crate::chat::{Chain, Chat, Fallback, Summariser, cases, usable};
 use proptest::prelude::*;
 use unisono_context::budget::{Budget, Budgets};
 use unisono_context::compaction::{Loads, Mode};
@@ -43,11 +43,7 @@ fn compacted(chat: &mut Chat, budget: Budget) -> usize {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig {
-        cases: 32,
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    })]
+    #![proptest_config(cases(32))]
 
     #[test]
     fn an_import_and_ten_compactions_fill_the_room(

@@ -4,6 +4,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
+use crate::chat::cases;
 use proptest::prelude::*;
 use unisono_context::alteration::{Alteration, Alterations, Form, cut};
 use unisono_context::attachment::{Content, DocumentText, Extent, FileRules, Rule};
@@ -105,21 +106,23 @@ fn budget(files: FileRules) -> Budget {
     }
 }
 
+const TEXT: DocumentText = DocumentText {
+    digest: Digest([1; 32]),
+    tokens: Tokens(900),
+};
+
+const SIZE: Extent = Extent::Pixels {
+    width: 640,
+    height: 480,
+};
+
 #[test]
 fn attachments_cost_what_the_models_of_a_budget_get() {
-    let text = DocumentText {
-        digest: Digest([1; 32]),
-        tokens: Tokens(900),
-    };
-    let size = Extent::Pixels {
-        width: 640,
-        height: 480,
-    };
     let messages = [
         vec![Part::text("hello")],
-        vec![attachment(Extent::Pages(40), Some(text))],
+        vec![attachment(Extent::Pages(40), Some(TEXT))],
         vec![Part::text("and")],
-        vec![attachment(size, None)],
+        vec![attachment(SIZE, None)],
     ];
     let (tree, head) = counted(&messages);
     for (files, [all, document, rest]) in [
@@ -151,17 +154,9 @@ fn attachments_cost_what_the_models_of_a_budget_get() {
 
 #[test]
 fn a_cut_document_leaves_the_cost_of_the_attachments_beside_it() {
-    let text = DocumentText {
-        digest: Digest([1; 32]),
-        tokens: Tokens(900),
-    };
-    let size = Extent::Pixels {
-        width: 640,
-        height: 480,
-    };
     let messages = [
-        vec![attachment(size, None)],
-        vec![attachment(Extent::Pages(2), Some(text))],
+        vec![attachment(SIZE, None)],
+        vec![attachment(Extent::Pages(2), Some(TEXT))],
         vec![Part::text("and")],
     ];
     let (tree, head) = counted(&messages);
@@ -293,11 +288,7 @@ fn grown() -> impl Strategy<Value = (Vec<Option<usize>>, Vec<Option<u64>>)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig {
-        cases: 200,
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    })]
+    #![proptest_config(cases(200))]
 
     #[test]
     fn positions_ranges_and_costs_are_those_of_a_walk((parents, counts) in grown()) {

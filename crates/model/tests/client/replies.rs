@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use tokio::sync::Notify;
 use unisono_context::Tokens;
 use unisono_fake_provider::{
     Act, Answer, At, Dialect as Fake, FakeProvider, Gate, LineEnd, Script, Splits, Style, Usage,
@@ -167,16 +168,12 @@ async fn text_is_passed_on_while_it_is_streamed() {
         let act = Act::answer(answer()).hold_at(At::LastEvent, &gate);
         let provider = FakeProvider::play(act).await;
         let client = client(dialect, &provider.url());
-        let (tell, notified) = tokio::sync::oneshot::channel();
-        let tell = std::sync::Mutex::new(Some(tell));
+        let heard = Arc::new(Notify::new());
+        let hears = heard.clone();
         let mut call = call(dialect, Mode::Stream);
-        call.listener = Listener::new(move |_| {
-            if let Some(tell) = tell.lock().unwrap().take() {
-                tell.send(()).unwrap();
-            }
-        });
+        call.listener = Listener::new(move |_| hears.notify_one());
         let reply = tokio::spawn(async move { client.reply(call).await });
-        soon(notified).await.unwrap();
+        soon(heard.notified()).await;
         assert!(!reply.is_finished(), "its end is held back");
         gate.open();
         assert!(soon(reply).await.unwrap().is_ok());
@@ -191,17 +188,13 @@ async fn a_reply_without_text_reports_activity() {
         let act = Act::answer(answer).hold_at(At::LastEvent, &gate);
         let provider = FakeProvider::play(act).await;
         let client = client(dialect, &provider.url());
-        let (tell, notified) = tokio::sync::oneshot::channel();
-        let tell = std::sync::Mutex::new(Some(tell));
+        let heard = Arc::new(Notify::new());
+        let hears = heard.clone();
         let mut call = call(dialect, Mode::Stream);
         let listener = Listener::new(move |text| assert_eq!(text, "", "{dialect:?}"));
-        call.listener = listener.with_activity(move || {
-            if let Some(tell) = tell.lock().unwrap().take() {
-                tell.send(()).unwrap();
-            }
-        });
+        call.listener = listener.with_activity(move || hears.notify_one());
         let reply = tokio::spawn(async move { client.reply(call).await });
-        soon(notified).await.unwrap();
+        soon(heard.notified()).await;
         assert!(!reply.is_finished(), "its end is held back");
         gate.open();
         let reply = soon(reply).await.unwrap().unwrap();
