@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use tokio::sync::Notify;
 use unisono_context::budget::Limits;
 use unisono_context::message::{NewMessage, Role};
-use unisono_context::policy::{Policy, Preset};
+use unisono_context::policy::Policy;
 use unisono_context::{Encoding, MessageId, Ppm, SessionId, Timestamp, Tokens, TurnId};
 use unisono_model::language::{LanguageModel, Models};
 use unisono_runtime::{Agent, Events, Extensions, Handle, Options, Runtime, clock, tools};
@@ -105,21 +105,13 @@ pub fn conversation(session: SessionId, messages: u32) -> Import {
 /// Puts a scenario together.
 pub fn scenario() -> Scenario {
     Scenario {
-        kinds: Extensions::default(),
-        lead: None,
-        delegates: Vec::new(),
-        available: Vec::new(),
-        models: Models::default(),
-        delegation: DelegationLimits::default(),
-        caps: TurnCaps::default(),
-        policy: Policy::from_preset(Preset::Checkpoint),
         messages: 8,
-        options: Options::default(),
+        ..Scenario::default()
     }
 }
 
 /// What a scenario is made of.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Scenario {
     kinds: Extensions,
     lead: Option<Arc<Definition>>,

@@ -58,7 +58,7 @@ pub(crate) fn without_colours(text: &str) -> Cow<'_, str> {
 }
 
 /// Colours, or none. They are marks in the text until [`terminal_safe`] writes them.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Paint(pub(crate) bool);
 
 impl Paint {

@@ -8,7 +8,7 @@ use unisono_api::usage::Amounts;
 use unisono_config::settings::Compaction;
 use unisono_session::budget::EXCEEDED;
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Watch {
     pub(crate) session: String,
     pub(crate) turn: String,
@@ -39,17 +39,8 @@ impl Watch {
         Watch {
             session,
             turn,
-            agents: Vec::new(),
-            no_delegation_reason: None,
-            context: None,
-            tokens_before: None,
-            tightened: false,
-            checkpoints: Vec::new(),
-            changed: Vec::new(),
-            waiting: Vec::new(),
-            end: None,
             notifies: true,
-            elsewhere: false,
+            ..Watch::default()
         }
     }
 

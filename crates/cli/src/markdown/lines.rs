@@ -20,6 +20,7 @@ struct Indent {
     begun: bool,
 }
 
+#[derive(Default)]
 pub(super) struct Lines {
     width: usize,
     paint: Paint,
@@ -46,14 +47,7 @@ impl Lines {
         Lines {
             width,
             paint,
-            out: String::new(),
-            column: None,
-            word: String::new(),
-            word_columns: 0,
-            spaced: false,
-            indents: Vec::new(),
-            styles: Vec::new(),
-            said: String::new(),
+            ..Lines::default()
         }
     }
 

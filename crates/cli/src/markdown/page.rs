@@ -12,7 +12,7 @@ const HELD_BYTES: usize = 400;
 const LONG_BYTES: usize = 16 << 10;
 
 /// A text on a terminal.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Page {
     width: usize,
     paint: Paint,
@@ -30,10 +30,7 @@ impl Page {
         Page {
             width,
             paint,
-            block: String::new(),
-            shown: String::new(),
-            goes_on: false,
-            looked: 0,
+            ..Page::default()
         }
     }
 

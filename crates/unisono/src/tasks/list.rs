@@ -376,13 +376,7 @@ mod tests {
             task(20, 4, Status::Answered),
             task(40, 5, Status::Answered),
         ];
-        let mut query = TaskQuery {
-            session: None,
-            status: None,
-            since: None,
-            after: None,
-            limit: 2,
-        };
+        let mut query = TaskQuery::new(2);
         let mut listed = Vec::new();
         loop {
             let part = part(all.clone(), &query);
