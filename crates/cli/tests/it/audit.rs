@@ -401,10 +401,7 @@ fn refused_requests_are_in_the_log_bounded_and_only_admins_see_it() {
     assert_eq!(entries[0]["object"], json!({"token": "boss"}));
     assert_eq!(entries[1]["object"], json!({}));
     // A token of nobody, on a route and on none.
-    let nobody = Caller {
-        daemon: &daemon,
-        token: "unisono_guessed".to_owned(),
-    };
+    let nobody = Caller::new(&daemon, "unisono_guessed");
     nobody
         .post("/a2a/agents/facts/message:send", &json!({}))
         .expect(401);
@@ -519,10 +516,7 @@ fn daemons_on_one_database_have_one_log_and_record_what_is_passed_on_once() {
     let [one, other] = places.each_ref().map(Daemon::start);
     let ada = of_owner(&one, "ada", "ask");
     let session: &str = &ada.session(&json!({}));
-    let there = Caller {
-        daemon: &other,
-        token: ada.token.clone(),
-    };
+    let there = Caller::new(&other, &ada.token);
     until("the token is not known there", || {
         there.get("/v1/sessions").status != 401
     });

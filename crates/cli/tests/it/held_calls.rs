@@ -201,10 +201,7 @@ fn the_head_of_a_page_counts_the_waiting_calls_that_its_viewer_sees() {
     assert!(!marks(&bob));
     daemon.stop();
     let daemon = Daemon::start(&scene.place);
-    let caller = |token: &str| Caller {
-        daemon: &daemon,
-        token: token.to_owned(),
-    };
+    let caller = |token: &str| Caller::new(&daemon, token);
     let (ada, bob) = (caller(&of_ada), caller(&of_bob));
     let whole = caller(&daemon.token);
     for (caller, calls) in [(&bob, ""), (&whole, "1"), (&ada, "1")] {
@@ -269,10 +266,7 @@ fn the_list_has_the_waiting_calls_of_all_sessions_that_its_reader_sees() {
     bob.post(&at, &deny).expect(404);
     ada.post(&at, &deny).expect(200);
     assert_eq!(sessions(&list(&ada)), slice::from_ref(&last));
-    let whole = Caller {
-        daemon: &daemon,
-        token: daemon.token.clone(),
-    };
+    let whole = Caller::new(&daemon, &daemon.token);
     assert_eq!(sessions(&list(&whole)), [of_bob, last]);
     daemon.stop();
 }

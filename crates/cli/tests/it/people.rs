@@ -21,7 +21,12 @@ pub(crate) struct Caller<'d> {
     pub(crate) token: String,
 }
 
-impl Caller<'_> {
+impl<'d> Caller<'d> {
+    pub(crate) fn new(daemon: &'d Daemon, token: &str) -> Caller<'d> {
+        let token = token.to_owned();
+        Caller { daemon, token }
+    }
+
     pub(crate) fn send(
         &self,
         method: &str,
@@ -91,10 +96,7 @@ impl Caller<'_> {
 
 pub(crate) fn caller<'d>(daemon: &'d Daemon, new: &Value) -> Caller<'d> {
     let made = daemon.post("/v1/tokens", new).expect(201).json();
-    Caller {
-        daemon,
-        token: made["secret"].as_str().unwrap().to_owned(),
-    }
+    Caller::new(daemon, made["secret"].as_str().unwrap())
 }
 
 pub(crate) fn of_owner<'d>(daemon: &'d Daemon, name: &str, scope: &str) -> Caller<'d> {
@@ -222,10 +224,7 @@ fn a_token_of_one_owner_finds_nothing_of_another_by_search_cursor_label_or_prefi
     // Nor can a caller without an owner, who may only ask.
     let new = json!({"name": "clerk", "scope": "ask"});
     let clerk = daemon.post("/v1/tokens", &new).expect(201).json();
-    let clerk = Caller {
-        daemon: &daemon,
-        token: clerk["secret"].as_str().unwrap().to_owned(),
-    };
+    let clerk = Caller::new(&daemon, clerk["secret"].as_str().unwrap());
     let forged = clerk.post("/v1/sessions", &named).expect(201).json();
     assert_eq!(forged["labels"], json!({}));
     let exported = ada
@@ -586,10 +585,7 @@ fn tokens_are_made_with_and_without_a_daemon_and_only_their_digests_are_kept() {
         (&json!("ask"), &json!("ada"))
     );
     let daemon = Daemon::start(&place);
-    let ada = Caller {
-        daemon: &daemon,
-        token: secret.clone(),
-    };
+    let ada = Caller::new(&daemon, &secret);
     ada.get("/v1/sessions").expect(200);
     place
         .call(&["tokens", "create", "ada"])
@@ -635,10 +631,7 @@ fn tokens_are_made_with_and_without_a_daemon_and_only_their_digests_are_kept() {
         String::from_utf8_lossy(&kept.stdout)
     );
     let daemon = Daemon::start(&place);
-    let ada = Caller {
-        daemon: &daemon,
-        token: secret,
-    };
+    let ada = Caller::new(&daemon, &secret);
     ada.get("/v1/sessions").expect(200);
     place.call(&["tokens", "revoke", "ada"]).expect(0);
     ada.get("/v1/sessions").expect(401);
@@ -924,10 +917,7 @@ fn an_owner_without_budget_left_is_told_whose_it_is_and_others_go_on() {
     assert!(why.contains("budget of owner ada"), "{why}");
     assert_eq!(provider.request_count(), 0);
     assert_eq!(ask(&bob)["answer"], "All is well.");
-    let whole = Caller {
-        daemon: &daemon,
-        token: daemon.token.clone(),
-    };
+    let whole = Caller::new(&daemon, &daemon.token);
     assert_eq!(ask(&whole)["answer"], "All is well.", "nobody's session");
     daemon.stop();
 }
@@ -943,10 +933,7 @@ fn usage_shows_what_is_left_of_the_budgets_of_owners_to_those_who_may_see_it() {
          [budget.owner]\nmax_cost_usd = 2.0\n[budget.owners.dora]\nmax_tokens = 50_000\n",
     );
     let daemon = Daemon::keyed(&place);
-    let whole = Caller {
-        daemon: &daemon,
-        token: daemon.token.clone(),
-    };
+    let whole = Caller::new(&daemon, &daemon.token);
     let [ada, bob] = ["ada", "bob"].map(|name| of_owner(&daemon, name, "ask"));
     let cleo = json!({"labels": {"owner": "cleo"}});
     let mut sessions = Vec::new();
@@ -1031,10 +1018,7 @@ fn daemons_of_a_group_know_each_others_tokens_and_pass_on_who_asks() {
     let session: &str = &ada.session(&json!({"title": "of ada"}));
     let path = format!("/v1/sessions/{session}");
     // The other daemon passes on what is asked of it: this one works on the session.
-    let there = |caller: &Caller<'_>| Caller {
-        daemon: &other,
-        token: caller.token.clone(),
-    };
+    let there = |caller: &Caller<'_>| Caller::new(&other, &caller.token);
     let (ada_there, bob_there) = (there(&ada), there(&bob));
     until("the token is not known there", || {
         ada_there.get(&path).status != 401
@@ -1102,10 +1086,7 @@ fn a_label_gives_no_instructions_of_a_directory_to_a_token_below_admin() {
     let daemon = Daemon::start(&place);
     for (scope, is_read) in [("ask", false), ("admin", true)] {
         let made = place.json(&["tokens", "create", scope, "--scope", scope]);
-        let caller = Caller {
-            daemon: &daemon,
-            token: made["secret"].as_str().unwrap().to_owned(),
-        };
+        let caller = Caller::new(&daemon, made["secret"].as_str().unwrap());
         let directory = place.path("secret").display().to_string();
         let labels = json!({"channel": "acp", "cwd": directory, "instructions_from": directory});
         let made = caller

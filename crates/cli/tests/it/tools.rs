@@ -398,10 +398,7 @@ fn who_decided_about_a_call_is_shown_with_its_run() {
     let waiting = daemon.awaited("/v1/approvals", |all| all["items"][1].is_object());
     let waiting = waiting["items"].clone();
     let ada = caller(&daemon, &json!({"name": "ada", "scope": "approve"}));
-    let whole = Caller {
-        daemon: &daemon,
-        token: daemon.token.clone(),
-    };
+    let whole = Caller::new(&daemon, &daemon.token);
     for (caller, call, decision) in [(&ada, 0, "approve"), (&whole, 1, "deny")] {
         let call = waiting[call]["call"].as_str().unwrap();
         let decision = json!({"decision": decision});
