@@ -324,10 +324,8 @@ fn addresses_of_allowed_hosts_are_read_and_no_others() {
     // The content is what is sent: a model's provider never gets the address.
     chat(&at("cat.png")).expect(200);
     let sent = scene.sent().pop().unwrap().to_string();
-    assert!(
-        sent.contains(&url(&cat)) && !sent.contains("cat.png"),
-        "{sent}"
-    );
+    sent.has_all(&[&url(&cat)]);
+    sent.has_none(&["cat.png"]);
     let image = json!({"type": "input_image", "image_url": at("cat.png")});
     let input = json!([{"role": "user", "content": [image]}]);
     daemon

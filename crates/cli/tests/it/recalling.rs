@@ -93,10 +93,7 @@ fn recall_reaches_the_sessions_of_the_same_owner_and_no_others() {
         before.is_some_and(|line| line.ends_with(": Morning.)")),
         "{reply}"
     );
-    assert!(
-        !reply.contains("9922") && !reply.contains("5544"),
-        "{reply}"
-    );
+    reply.has_none(&["9922", "5544"]);
     let whole = format!("recall {{\"session\":\"{first}\",\"n\":2}} reads it whole");
     assert!(reply.contains(&whole), "{reply}");
     let reply = scene.recalled(&asking, json!({"session": first, "n": 2}));

@@ -109,10 +109,8 @@ fn a_person_logs_in_by_a_form_with_a_link_its_code_or_a_token() {
         let entered = send(Some(&own), &format!("secret=+{secret}+")).expect(303);
         assert_eq!(entered.header("location"), Some("/"));
         let cookie = entered.header("set-cookie").unwrap();
-        assert!(
-            cookie.contains("HttpOnly") && !cookie.contains(secret),
-            "{cookie}"
-        );
+        cookie.has_all(&["HttpOnly"]);
+        cookie.has_none(&[secret]);
         let browser = Browser {
             daemon: &daemon,
             cookie: cookie.split(';').next().unwrap().to_owned(),
@@ -150,10 +148,8 @@ fn a_person_starts_a_conversation_asks_and_sees_what_came_of_it() {
     let browser = Browser::enter(&daemon);
     let empty = browser.get("/").expect(200);
     let policy = empty.header("content-security-policy").unwrap();
-    assert!(
-        policy.contains("script-src 'self'") && !policy.contains("unsafe"),
-        "{policy}"
-    );
+    policy.has_all(&["script-src 'self'"]);
+    policy.has_none(&["unsafe"]);
     assert!(empty.text().contains("There is no conversation yet"));
 
     let made = browser
@@ -161,10 +157,8 @@ fn a_person_starts_a_conversation_asks_and_sees_what_came_of_it() {
         .expect(303);
     let path = made.header("location").unwrap().to_owned();
     let listed = browser.get("/").expect(200).text();
-    assert!(
-        listed.contains("A &lt;b&gt;move&lt;/b&gt;") && !listed.contains("<b>"),
-        "{listed}"
-    );
+    listed.has_all(&["A &lt;b&gt;move&lt;/b&gt;"]);
+    listed.has_none(&["<b>"]);
 
     let task = "branch=main&agent=facts&agent=risks&task=The+move+is+on+6+March.+%3Cscript%3Ealert(1)%3C%2Fscript%3E+When%3F";
     browser.submit(&format!("{path}/ask"), task).expect(303);

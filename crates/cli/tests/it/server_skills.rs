@@ -5,7 +5,7 @@ use unisono_fake_provider::tools::CurrentServer;
 use unisono_fake_provider::{Answer, FakeProvider, Script};
 
 use crate::http::Daemon;
-use crate::support::Place;
+use crate::support::{HasAll as _, Place};
 
 const REFUNDS: &str = "---\nname: refunds\ndescription: How refunds are made.\n---\nPay back in three days. See notes/limits.md.\n";
 const LIMITS: &str = "At most 100 francs.\n";
@@ -126,9 +126,7 @@ fn skills_of_a_server_are_listed_by_its_name_and_read_when_a_task_needs_them() {
         system.contains("- refunds: Of the project."),
         "neither hides the other"
     );
-    for wrong in ["docs/Wrong", "docs/long", "docs/empty"] {
-        assert!(!system.contains(wrong), "{wrong}");
-    }
+    system.has_none(&["docs/Wrong", "docs/long", "docs/empty"]);
     for (request, says) in [
         (1, "of the tool server `docs`"),
         (1, "Pay back in three days."),
@@ -193,14 +191,10 @@ fn a_file_that_is_not_the_listed_one_is_never_used() {
     let scene = Scene::new(answers, vec![refunds("skill://refunds"), a], &files);
     scene.ask();
     let told = scene.last_message(1);
-    assert!(
-        told.contains("front matter") && !told.contains("Do harm"),
-        "{told}"
-    );
+    told.has_all(&["front matter"]);
+    told.has_none(&["Do harm"]);
     let told = scene.last_message(2);
-    assert!(
-        told.contains("another file than it listed") && !told.contains("9999"),
-        "{told}"
-    );
+    told.has_all(&["another file than it listed"]);
+    told.has_none(&["9999"]);
     scene.daemon.stop();
 }

@@ -9,7 +9,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use crate::http::Daemon;
-use crate::support::{Done, Going, Place, heard, tell, until};
+use crate::support::{Done, Going, HasAll as _, Place, heard, tell, until};
 
 /// Keeps the name space: programs are started in it.
 struct SmallDisk {
@@ -484,10 +484,7 @@ fn what_is_written_is_its_owners_alone() {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
     }
     let output = place.call(&["doctor"]);
-    assert!(
-        output.stdout.contains("only its owner can access it"),
-        "{output:?}"
-    );
+    output.stdout.has_all(&["only its owner can access it"]);
     let output = output
         .expect(0)
         .says(&["other users of this machine had rights"]);

@@ -286,9 +286,10 @@ impl Place {
     }
 }
 
-/// A text that is to have some others in it.
+/// A text that is to have some others in it, or none of some.
 pub(crate) trait HasAll {
     fn has_all(&self, parts: &[&str]);
+    fn has_none(&self, parts: &[&str]);
 }
 
 impl HasAll for str {
@@ -296,6 +297,13 @@ impl HasAll for str {
     fn has_all(&self, parts: &[&str]) {
         for part in parts {
             assert!(self.contains(part), "{part:?} is missing: {self}");
+        }
+    }
+
+    #[track_caller]
+    fn has_none(&self, parts: &[&str]) {
+        for part in parts {
+            assert!(!self.contains(part), "{part:?} is there: {self}");
         }
     }
 }
