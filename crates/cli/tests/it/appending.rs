@@ -190,8 +190,7 @@ fn behind_an_open_turn_a_message_waits_also_across_a_crash() {
     scene.resume().expect(0);
     let daemon = Daemon::start(&scene.place);
     let session = waiting["session"].as_str().unwrap();
-    let messages = daemon.get(&format!("/v1/sessions/{session}/messages"));
-    let messages = messages.expect(200).json();
+    let messages = daemon.json(&format!("/v1/sessions/{session}/messages"));
     let texts = texts(&messages);
     assert_eq!(texts.last(), Some(&"By the way."), "{texts:?}");
     assert_eq!(

@@ -105,10 +105,7 @@ fn a_question_that_another_answers_leaves_the_line_to_the_chat() {
     talking.sees(QUESTION);
     let waiting = scene.waiting();
     let call = waiting[0]["call"].as_str().unwrap();
-    let runs = |state: &str| {
-        let runs = daemon.get(&format!("/v1/runs?state={state}")).expect(200);
-        runs.json()["items"].clone()
-    };
+    let runs = |state: &str| daemon.json(&format!("/v1/runs?state={state}"))["items"].clone();
     assert_eq!(runs("running"), serde_json::json!([]));
     assert_eq!(runs("waiting")[0]["waits_for"], "person");
     scene.call(&["approvals", "approve", call]).expect(0);

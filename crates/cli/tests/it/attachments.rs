@@ -464,8 +464,7 @@ fn files_go_with_a_task_and_leave_with_an_export() {
         .call(&["append", session, "--attach", "talk.jsonl"])
         .expect(2)
         .says(&["is not supported"]);
-    let exported = scene.place.call(&["export", session]).expect(0);
-    let text = exported.stdout.clone();
+    let text = scene.place.stdout(&["export", session]);
     assert_eq!(text.matches(&base64(&image)).count(), 2, "{text}");
     let other = Place::with_config("");
     other.write("talk.jsonl", &text);
@@ -704,8 +703,7 @@ fn the_page_shows_images_and_nothing_else() {
     let image = daemon.get(address).expect(200);
     assert_eq!(image.header("content-type"), Some("image/png"));
     assert_eq!(image.header("x-content-type-options"), Some("nosniff"));
-    let own = daemon.get(&format!("/sessions/{session}/messages/1"));
-    let own = own.expect(200).text();
+    let own = daemon.text(&format!("/sessions/{session}/messages/1"));
     assert!(own.contains(&format!("<img src=\"{address}\"")), "{own}");
     let file = daemon.get(&format!("/blobs/{document}")).expect(200);
     assert_eq!(

@@ -22,8 +22,7 @@ const SETTINGS: &str = "[models]\ndefault = \"extractive\"\n";
 fn log(daemon: &Daemon, query: &str) -> Vec<Value> {
     let (mut all, mut next) = (Vec::new(), String::new());
     loop {
-        let page = daemon.get(&format!("/v1/audit?limit=7{query}{next}"));
-        let page = page.expect(200).json();
+        let page = daemon.json(&format!("/v1/audit?limit=7{query}{next}"));
         all.extend(page["items"].as_array().unwrap().iter().cloned());
         match page["next"].as_str() {
             Some(cursor) => next = format!("&cursor={cursor}"),
@@ -226,8 +225,7 @@ fn a_command_without_a_daemon_is_recorded_with_its_user_before_each_change() {
     }
     let text = json!(entries).to_string();
     text.has_none(&[CONTENT, made["secret"].as_str().unwrap()]);
-    let of_user = place.call(&["audit", "--caller", who, "--limit", "1"]);
-    let shown = of_user.expect(0).stdout;
+    let shown = place.stdout(&["audit", "--caller", who, "--limit", "1"]);
     assert!(shown.contains("CLI vacuum"), "{shown}");
     // A daemon goes on with the same log, and records what the same command asks of it.
     let daemon = Daemon::start(&place);

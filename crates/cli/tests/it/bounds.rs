@@ -32,8 +32,7 @@ fn a_query_that_is_too_large_is_refused_on_every_way_in() {
         (many.trim(), "terms, but the limit is 128"),
     ];
     let asked = |query: &str, what: &str| {
-        let call = place.call(&["sessions", "search", query]);
-        call.expect(2).says(&[what]);
+        place.refuses(&["sessions", "search", query], &[what]);
     };
     for (query, what) in too_large {
         asked(query, what);

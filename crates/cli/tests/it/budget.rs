@@ -316,11 +316,9 @@ fn each_turn_and_run_has_its_budgets_also_after_its_end() {
             assert_eq!(amount("reserved"), Some(0.0), "{ended}");
         }
         let run = ended["runs"][0]["run"].as_str().unwrap();
-        let run = daemon.get(&format!("{session}/runs/{run}"));
-        let run = run.expect(200).json();
+        let run = daemon.json(&format!("{session}/runs/{run}"));
         assert_eq!(run["budgets"], ended["runs"][0]["budgets"]);
-        let page = daemon.get(turn.strip_prefix("/v1").unwrap());
-        let page = page.expect(200).text();
+        let page = daemon.text(turn.strip_prefix("/v1").unwrap());
         assert!(page.contains("496,993 of 500,000 left"), "{page}");
     }
     let listed = daemon.get(&format!("{session}/turns")).expect(200).json();

@@ -55,8 +55,7 @@ fn a_hit_that_was_expected_and_missed_is_flagged_everywhere() {
     assert_eq!(whole["usage"]["cache_missed"], true, "{whole}");
 
     let daemon = Daemon::start(&place);
-    let own = daemon.get(&format!("/v1/sessions/{session}/runs/{lead}"));
-    let own = own.expect(200).json();
+    let own = daemon.json(&format!("/v1/sessions/{session}/runs/{lead}"));
     assert_eq!(own["usage"]["cache_missed"], true, "{own}");
     let page = format!("/sessions/{session}/runs/{lead}");
     let page = Browser::enter(&daemon).get(&page).expect(200).text();

@@ -68,8 +68,7 @@ fn a_daemon_knows_the_chosen_model_by_its_own_settings() {
     );
     place.write("own.toml", own);
     let ask = words("run --session latest -t And? --model own/some");
-    let unknown = place.call(&ask).expect(2);
-    unknown.says(&["flag --model: unknown provider `own`"]);
+    place.refuses(&ask, &["flag --model: unknown provider `own`"]);
     let command = place.command(&["serve", "--bind", "127.0.0.1:0", "--config", "own.toml"]);
     let daemon = Daemon::of(&place, command);
     let lead_alone = ["--agents", "", "--lead", "lead"];

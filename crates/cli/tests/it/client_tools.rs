@@ -363,8 +363,7 @@ fn results_may_stand_before_what_is_said_next_in_a_session() {
     let roles: Vec<&str> = roles.filter_map(|one| one["role"].as_str()).collect();
     let at = roles.iter().position(|role| *role == "tool").unwrap();
     assert_eq!(roles[at - 1..=at + 1], ["assistant", "tool", "user"]);
-    let messages = daemon.get(&format!("/v1/sessions/{id}/messages"));
-    let messages = messages.expect(200).json();
+    let messages = daemon.json(&format!("/v1/sessions/{id}/messages"));
     let reply = messages["items"].as_array().unwrap().iter();
     let roles: Vec<&str> = reply.filter_map(|one| one["role"].as_str()).collect();
     assert_eq!(roles, ["user", "assistant", "tool", "user", "assistant"]);

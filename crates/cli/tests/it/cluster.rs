@@ -140,8 +140,7 @@ fn a_session_is_worked_on_by_one_daemon_and_reached_through_all() {
     for (member, there) in [(&owned[0], json!([id])), (&owned[1], json!([]))] {
         let member = member["member"].as_str().unwrap();
         for daemon in [&one, &other] {
-            let listed = daemon.get(&format!("/v1/cluster/{member}/sessions"));
-            let listed = listed.expect(200).json();
+            let listed = daemon.json(&format!("/v1/cluster/{member}/sessions"));
             let items = listed["items"].as_array().unwrap().iter();
             let ids: Vec<&Value> = items.map(|session| &session["session"]).collect();
             assert_eq!(json!(ids), there, "{listed}");

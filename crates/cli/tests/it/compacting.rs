@@ -155,8 +155,7 @@ fn where_less_is_kept_than_was_asked_for_everybody_says_so() {
         "--task",
         "Go on.",
     ];
-    let dry = place.call(&[&["compact", "--dry-run"], &settings[..]].concat());
-    let dry = dry.expect(0).stdout;
+    let dry = place.stdout(&[&["compact", "--dry-run"], &settings[..]].concat());
     assert!(dry.contains(" : 1), less kept than requested:"), "{dry}");
     place
         .call(&[&ask[..], &settings].concat())

@@ -272,8 +272,7 @@ fn a_setting_is_changed_with_a_daemon_and_without_one() {
         ("turn.lead", "nobody", "turn.lead = \"nobody\": error: "),
         ("compaction.preset", "x", "compaction.preset = \"x\": error: "),
     } {
-        let refused = place.call(&["config", "set", key, value]);
-        let refused = refused.expect(2).says(&[why]);
+        let refused = place.refuses(&["config", "set", key, value], &[why]);
         assert!(!refused.stderr.contains("settings.toml"), "{refused:?}");
     }
     daemon.stop();
@@ -368,8 +367,8 @@ fn a_context_is_counted_with_the_settings_of_the_daemon_that_has_it() {
         &["chat", "latest", "--set", "compaction.safety=0.5"],
     );
     let chat = chat.expect(0);
-    let shown = place.call(&own).expect(0);
-    let bar = shown.stdout.lines().nth(1).unwrap();
+    let shown = place.stdout(&own);
+    let bar = shown.lines().nth(1).unwrap();
     assert!(chat.stdout.contains(bar), "{chat:#?}");
     daemon.stop();
 }

@@ -104,8 +104,7 @@ fn a_store_from_before_format_1_is_not_touched_and_its_exports_are_read() {
     done.expect(1)
         .says(&["before format 1", "unisono export SESSION"]);
     place.json(&[&["import", &talk][..], &elsewhere].concat());
-    let history = place.call(&[&["history", "latest"][..], &elsewhere].concat());
-    let said = history.expect(0).stdout;
+    let said = place.stdout(&[&["history", "latest"][..], &elsewhere].concat());
     said.has_all(&["Where do we open the depot?", "What is open?"]);
     let listed = place.json(&[&["checkpoints", "list", "latest"][..], &elsewhere].concat());
     assert_eq!(listed.as_array().map(Vec::len), Some(1), "{listed}");

@@ -224,8 +224,7 @@ fn a_run_without_a_daemon_tells_its_hooks_before_it_ends() {
 }
 
 fn denied(place: &Place, words: &[&str]) -> Done {
-    let done = place.call(&["run", "talk.json", "--task", "Do it."]);
-    done.expect(1).says(words)
+    place.fails(&["run", "talk.json", "--task", "Do it."], words)
 }
 
 #[test]
@@ -330,8 +329,7 @@ fn a_hook_whose_variable_is_not_set_fails_and_no_other_command_does() {
     for words in ["unisono.toml:", "warning", "NOT_SET_ANYWHERE, which is not"] {
         assert!(checked.stdout.contains(words), "{}", checked.stdout);
     }
-    let listed = place.call(&["sessions", "list"]).expect(0);
-    listed.says(&["NOT_SET_ANYWHERE"]);
+    place.says(&["sessions", "list"], &["NOT_SET_ANYWHERE"]);
     let report = place.json(&["run", "talk.json", "--task", "Do it."]);
     assert_eq!(report["state"], "answered");
     let denies = format!("{SAYS}{hook}on_failure = \"deny\"\n");

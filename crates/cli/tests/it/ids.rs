@@ -81,10 +81,7 @@ fn what_run_prints_is_taken_by_why_runs_show_and_replay() {
         first["session"].as_str().unwrap(),
         run_of(&first, "risks")
     );
-    let why = |bodies: bool| {
-        let reply = daemon.get(&format!("{at}?bodies={bodies}")).expect(200);
-        reply.json()["requests"][0].clone()
-    };
+    let why = |bodies: bool| daemon.json(&format!("{at}?bodies={bodies}"))["requests"][0].clone();
     let (with, without) = (why(true), why(false));
     let length = |part: &str| with[part].as_str().unwrap().len() as u64;
     assert_eq!(

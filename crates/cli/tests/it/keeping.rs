@@ -153,8 +153,7 @@ fn a_label_without_a_name_is_refused_wherever_it_comes_from() {
     head["labels"] = labels;
     head["id"] = json!("0192aaaa-0000-7000-8000-000000000001");
     place.write("unnamed.jsonl", format!("{head}\n{rest}"));
-    let done = place.call(&["import", "unnamed.jsonl"]).expect(2);
-    done.says(&["a label has no name"]);
+    place.refuses(&["import", "unnamed.jsonl"], &["a label has no name"]);
 }
 
 #[test]
@@ -311,8 +310,7 @@ fn what_did_not_change_for_long_is_deleted_on_request() {
     );
     let other = prune(&["0m", "--label", "team", "--yes"]);
     assert_eq!(other["sessions"], json!([]));
-    let refused = place.call(&["sessions", "prune", "--older-than", "0m"]);
-    refused.expect(2).says(&["--yes"]);
+    place.refuses(&["sessions", "prune", "--older-than", "0m"], &["--yes"]);
     let gone = prune(&["0m", "--yes"]);
     assert_eq!(titles(&gone["sessions"]), ["other"]);
     // The one whose turn is open stays, and goes on.
@@ -352,10 +350,7 @@ fn a_key_of_another_program_leads_to_the_one_with_its_meaning() {
 fn what_a_person_types_wrong_is_an_error_that_says_what_may_be_meant() {
     let place = Place::new();
     let set = ["sessions", "list", "--set", "compaction.prest=off"];
-    let refused = place.call(&set);
-    refused
-        .expect(2)
-        .says(&["unknown key `prest`", "did you mean `preset`"]);
+    place.refuses(&set, &["unknown key `prest`", "did you mean `preset`"]);
     let mut command = place.command(&["sessions", "list"]);
     command.env("UNISONO__TURN__AGNETS", "risks");
     let output = command.output().unwrap();

@@ -113,8 +113,7 @@ fn walked(daemon: &Daemon, path: &str) -> Vec<Value> {
     let mut all = Vec::new();
     let mut cursor = String::new();
     loop {
-        let part = daemon.get(&format!("{path}limit=1{cursor}")).expect(200);
-        let part = part.json();
+        let part = daemon.json(&format!("{path}limit=1{cursor}"));
         assert!(items(&part).len() <= 1, "{path}: {part}");
         all.extend(items(&part).iter().cloned());
         assert!(all.len() < 200, "{path} does not end");

@@ -103,8 +103,7 @@ fn a_contexts_size_is_that_of_its_snapshot_and_a_timeline_is_in_order() {
         let turn = size["turn"].as_str().unwrap();
         let turn = daemon.json(&at(&format!("/turns/{turn}")));
         let snapshot = turn["snapshot"].as_str().unwrap();
-        let frozen = daemon.get(&at(&format!("/snapshots/{snapshot}")));
-        let frozen = frozen.expect(200).json();
+        let frozen = daemon.json(&at(&format!("/snapshots/{snapshot}")));
         let sum = |key: &str| -> u64 {
             let parts = frozen[key].as_array().unwrap().iter();
             parts.map(|part| number(&part["tokens"])).sum()
@@ -127,8 +126,7 @@ fn a_contexts_size_is_that_of_its_snapshot_and_a_timeline_is_in_order() {
         .problem("invalid_request");
 
     let turn = asked["turn"].as_str().unwrap();
-    let times = daemon.get(&at(&format!("/turns/{turn}/timeline")));
-    let times = times.expect(200).json();
+    let times = daemon.json(&at(&format!("/turns/{turn}/timeline")));
     let run = &times["runs"][0];
     let instants = [
         &times["accepted_at"],

@@ -144,8 +144,7 @@ fn what_became_wrong_is_told_and_can_be_taken_away() {
     daemon.get(&at("/messages")).expect(200);
     // The pages say it, and can be used to take it away.
     for page in ["", "/context", "/settings"] {
-        let shown = daemon.get(&format!("/sessions/{id}{page}")).expect(200);
-        let shown = shown.text();
+        let shown = daemon.text(&format!("/sessions/{id}{page}"));
         assert!(shown.contains("clerk"), "{page}: {shown}");
     }
     daemon.get(&format!("/sessions/{id}/history")).expect(200);

@@ -224,8 +224,7 @@ fn a_fresh_project_is_in_order() {
     assert!(output["catalogue"]["models"].is_array(), "{output}");
     let listed = place.call(&["runs", "list"]).expect(0);
     listed.says(&["no runs yet: `unisono run FILE` starts some"]);
-    let listed = place.call(&["runs", "list", "--agent", "risks"]).expect(0);
-    listed.says(&["no run matches"]);
+    place.says(&["runs", "list", "--agent", "risks"], &["no run matches"]);
     let why = place.call(&["why"]).expect(2);
     why.says(&["there are no runs yet", "`unisono run FILE` starts some"]);
     assert!(!place.path("data").exists(), "looking makes nothing");

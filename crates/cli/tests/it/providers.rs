@@ -627,8 +627,7 @@ fn the_daemon_has_the_context_counted_with_its_own_key() {
     daemon.stop();
 
     let daemon = crate::http::Daemon::start(&place);
-    let context = daemon.get(&format!("/v1/sessions/{id}/context?exact=true"));
-    let context = context.expect(200).json();
+    let context = daemon.json(&format!("/v1/sessions/{id}/context?exact=true"));
     let why = context["exact_error"].as_str().unwrap();
     assert!(why.contains("cannot count the tokens"), "{why}");
     place

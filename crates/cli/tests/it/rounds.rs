@@ -161,8 +161,7 @@ fn siblings_use_a_summary_of_their_common_past_and_edits_before_its_cutoff_do_no
             .expect(0);
     };
     let active = |branch: &str| {
-        let shown = place.keyed(&["context", "latest", "--branch", branch, "--json"]);
-        let shown = shown.expect(0).json();
+        let shown = place.keyed_json(&["context", "latest", "--branch", branch, "--json"]);
         shown["summaries"].as_array().unwrap().len()
     };
     fork("after", cutoff + 1);

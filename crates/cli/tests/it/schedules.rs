@@ -93,8 +93,7 @@ fn a_label_with_the_same_text_is_not_the_one_of_a_schedule() {
     run.expect(202);
     let done = wait_until(&daemon, |one| one["last"]["state"] == "answered");
     let session = done["last"]["session"].as_str().unwrap();
-    let session = daemon.get(&format!("/v1/sessions/{session}"));
-    let labels = session.expect(200).json()["labels"].clone();
+    let labels = daemon.json(&format!("/v1/sessions/{session}"))["labels"].clone();
     assert_eq!(labels, json!({"kind": "a=b", "schedule": "beat"}));
     daemon.stop();
 }

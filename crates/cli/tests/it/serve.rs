@@ -80,8 +80,7 @@ fn a_task_keeps_its_author_when_its_answer_is_regenerated() {
         let chat = daemon.post(&format!("{at}/chat"), &body).expect(200);
         let branch = chat.branch();
         assert_ne!(branch, "main");
-        let listed = daemon.get(&format!("{at}/messages?branch={branch}"));
-        let listed = listed.expect(200).json();
+        let listed = daemon.json(&format!("{at}/messages?branch={branch}"));
         let mut listed = listed["items"].as_array().unwrap().iter();
         let told = listed.rfind(|message| message["role"] == "user").unwrap();
         assert_eq!(told["parts"][0]["text"], task);

@@ -273,10 +273,8 @@ fn a_delegation_tells_who_did_what_and_what_each_was_sent() {
     assert_eq!(listed["items"][1]["run"], runs[1]["run"]);
     assert_eq!(listed["items"][0]["turn"], turn);
     let next = listed["next"].as_str().unwrap();
-    let rest = daemon.get(&at(&format!("/runs?cursor={next}")));
-    let rest = rest.expect(200).json();
-    let of_turn = daemon.get(&at(&format!("/runs?turn={turn}")));
-    let of_turn = of_turn.expect(200).json();
+    let rest = daemon.json(&at(&format!("/runs?cursor={next}")));
+    let of_turn = daemon.json(&at(&format!("/runs?turn={turn}")));
     assert_eq!(of_turn["items"].as_array().unwrap().len(), 3);
     let first = format!("/runs?turn={turn}&limit=1");
     let first = daemon.get(&at(&first)).expect(200).json();
@@ -302,8 +300,7 @@ fn a_delegation_tells_who_did_what_and_what_each_was_sent() {
     let shown = daemon.get(&at(&format!("/runs/{run}"))).expect(200).json();
     assert_eq!(shown["agent"], "risks");
     assert!(shown["steps"].is_array() && shown["definition"].is_string());
-    let why = daemon.get(&at(&format!("/runs/{run}/request"))).expect(200);
-    let why = why.json();
+    let why = daemon.json(&at(&format!("/runs/{run}/request")));
     assert_eq!(why["agent"], "risks", "{why}");
     let (body, request) = (&why["body"], &why["requests"][0]);
     let whole = body["head"].as_str().unwrap().len() + body["tail"].as_str().unwrap().len();
@@ -328,8 +325,7 @@ fn a_delegation_tells_who_did_what_and_what_each_was_sent() {
     assert!(replay["requests"].as_u64().unwrap() >= 3);
 
     let snapshot = given["snapshot"].as_str().unwrap();
-    let frozen = daemon.get(&at(&format!("/snapshots/{snapshot}")));
-    let frozen = frozen.expect(200).json();
+    let frozen = daemon.json(&at(&format!("/snapshots/{snapshot}")));
     assert_eq!(frozen["agents"], 3);
     assert_eq!(frozen["turns"], json!([turn]));
     let last = frozen["messages"].as_array().unwrap().last().unwrap();

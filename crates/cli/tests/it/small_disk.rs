@@ -167,8 +167,7 @@ fn a_daemon_on_a_full_disk_reads_on_and_goes_on_when_there_is_room() {
     for session in kept.iter().chain([&first, &working]) {
         let shown = daemon.get(&format!("/v1/sessions/{session}")).expect(200);
         assert_eq!(shown.json()["title"], "Move");
-        let messages = daemon.get(&format!("/v1/sessions/{session}/messages"));
-        let messages = messages.expect(200).json();
+        let messages = daemon.json(&format!("/v1/sessions/{session}/messages"));
         assert!(!messages["items"].as_array().unwrap().is_empty());
         daemon.get(&format!("/sessions/{session}")).expect(200);
     }

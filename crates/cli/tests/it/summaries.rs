@@ -42,8 +42,7 @@ fn the_catalogues_summariser_of_the_leads_model_writes_the_summary() {
         .keyed(&run(&file))
         .expect(0)
         .says(&["summarised", "(openai/gpt-6-luna, "]);
-    let shown = place.keyed(&["checkpoints", "show", "latest", "1", "--json"]);
-    let shown = shown.expect(0).json();
+    let shown = place.keyed_json(&["checkpoints", "show", "latest", "1", "--json"]);
     assert_eq!(shown["model"], "openai/gpt-6-luna");
     assert_eq!(shown["degraded"], false);
     let text = shown["text"].as_str().unwrap();
@@ -72,8 +71,7 @@ fn the_usage_of_a_turn_has_its_summaries_also_those_that_are_not_used() {
     let runs = report["runs"].as_array().unwrap().iter();
     let runs: u64 = runs.map(|run| run["input_tokens"].as_u64().unwrap()).sum();
     assert_eq!(report["usage"]["input_tokens"], 70_000 + runs);
-    let shown = place.keyed(&["checkpoints", "show", "latest", "1", "--json"]);
-    let shown = shown.expect(0).json();
+    let shown = place.keyed_json(&["checkpoints", "show", "latest", "1", "--json"]);
     assert_eq!(shown["usage"]["input_tokens"], 70_000, "{shown}");
     assert_eq!(shown["usage"]["output_tokens"], 300, "{shown}");
 
@@ -85,8 +83,7 @@ fn the_usage_of_a_turn_has_its_summaries_also_those_that_are_not_used() {
     let unused = &report["summaries"]["unused"];
     assert_eq!(unused["input_tokens"], 210_000, "{report}");
     done.says(&["a summary was tried and not used: 210,900 tokens"]);
-    let shown = place.keyed(&["checkpoints", "show", "latest", "1", "--json"]);
-    let shown = shown.expect(0).json();
+    let shown = place.keyed_json(&["checkpoints", "show", "latest", "1", "--json"]);
     assert_eq!(shown["degraded"], true, "{shown}");
     assert_eq!(shown["usage"]["input_tokens"], 210_000, "{shown}");
 }
@@ -108,8 +105,7 @@ fn where_the_summariser_fails_quotes_are_taken_and_it_is_said() {
 fn a_compaction_on_request_that_fails_changes_nothing_and_says_what_can_be_done() {
     let (place, provider) = place(|| Act::answer(Answer::text("I would rather not.")));
     place.keyed(&["import", &example()]).expect(0);
-    let estimate = place.keyed(&["compact", "--dry-run", "--json"]);
-    let estimate = estimate.expect(0).json();
+    let estimate = place.keyed_json(&["compact", "--dry-run", "--json"]);
     assert!(
         estimate["estimated_cost_usd"].as_f64() > Some(0.0),
         "{estimate}"
@@ -130,8 +126,7 @@ fn a_compaction_on_request_that_fails_changes_nothing_and_says_what_can_be_done(
     let done = place.keyed(&quotes).expect(0).json();
     assert_eq!(done["state"], "compacted");
     assert_eq!(summaries(&provider).len(), 3);
-    let shown = place.keyed(&["checkpoints", "show", "latest", "1", "--json"]);
-    let shown = shown.expect(0).json();
+    let shown = place.keyed_json(&["checkpoints", "show", "latest", "1", "--json"]);
     assert_eq!(
         (&shown["model"], &shown["degraded"]),
         (&"extractive".into(), &false.into())
@@ -180,8 +175,7 @@ fn an_interrupted_question_ends_the_program_and_changes_nothing() {
         assert_eq!(ended.signal(), Some(2), "{args:?}: {ended}");
     };
     let checkpoints = || {
-        let list = place.keyed(&["checkpoints", "list", "--json"]).expect(0);
-        let list = list.json();
+        let list = place.keyed_json(&["checkpoints", "list", "--json"]);
         let list = list.as_array().unwrap().iter();
         list.map(|one| one["active"] == true).collect::<Vec<_>>()
     };
@@ -255,16 +249,14 @@ fn what_was_quoted_in_place_of_a_model_is_written_anew_by_it_on_the_next_turn() 
     assert!(summary_row(&spent)["cost_usd"].as_f64() > Some(0.0));
 
     down.store(false, Ordering::SeqCst);
-    let report = place.keyed(&[&again("And now?", "16k")[..], &["--json"]].concat());
-    let report = report.expect(0).json();
+    let report = place.keyed_json(&[&again("And now?", "16k")[..], &["--json"]].concat());
     let made = &report["checkpoints"][0];
     assert_eq!(
         (&made["number"], &made["regenerates"], &made["degraded"]),
         (&2.into(), &1.into(), &false.into()),
         "{report}"
     );
-    let shown = place.keyed(&["checkpoints", "show", "latest", "2", "--json"]);
-    let shown = shown.expect(0).json();
+    let shown = place.keyed_json(&["checkpoints", "show", "latest", "2", "--json"]);
     assert_eq!(shown["model"], "openai/gpt-6-luna");
     assert!(shown["text"].as_str().unwrap().contains(TAKEN), "{shown}");
     let asked = summaries(&provider);

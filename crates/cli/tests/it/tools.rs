@@ -425,8 +425,7 @@ fn who_decided_about_a_call_is_shown_with_its_run() {
             assert!(said.contains(says), "{verb:?}: {said}");
         }
     }
-    let times = daemon.get(&format!("/v1/sessions/{id}/turns/{turn}/timeline"));
-    let times = times.expect(200).json();
+    let times = daemon.json(&format!("/v1/sessions/{id}/turns/{turn}/timeline"));
     let spans = times["runs"][0]["spans"].as_array().unwrap();
     let mut people: Vec<_> = spans
         .iter()

@@ -132,8 +132,7 @@ fn an_open_compaction_is_no_answer_that_comes_again() {
     let held = gate.clone();
     let summary = move || Act::from(Answer::text(summaries::SUMMARY)).hold(&held);
     let (place, provider) = summaries::place(summary);
-    let imported = place.keyed(&["import", &example(), "--json"]);
-    let imported = imported.expect(0).json();
+    let imported = place.keyed_json(&["import", &example(), "--json"]);
     let daemon = Daemon::keyed(&place);
     let path = format!("/v1/sessions/{}", imported["session"].as_str().unwrap());
     daemon.post(&format!("{path}/compactions"), &json!({"wait": false}));
