@@ -351,8 +351,7 @@ fn the_history_of_a_task_has_the_parts_of_its_message() {
     assert_eq!(shown[0]["filename"], "cat.png");
     let session = task["contextId"].as_str().unwrap();
     let new = json!({"task": "Which room?", "attachments": [{"data": base64(&image)}]});
-    let turn = daemon.post(&format!("/v1/sessions/{session}/turns"), &new);
-    let turn = turn.expect(200).json();
+    let turn = daemon.posted(&format!("/v1/sessions/{session}/turns"), &new);
     let id = format!("{session}.{}", turn["turn"].as_str().unwrap());
     let shown = team.task(&json!({"id": id}))["history"][0]["parts"].clone();
     assert_eq!(shown[0], json!({"text": "Which room?"}));

@@ -179,8 +179,7 @@ fn a_turn_has_the_size_of_each_image_of_its_task() {
     let session = session(&daemon);
     let image = json!({"filename": "a.png", "data": base64(&png(32, 16, b"cat"))});
     let task = json!({"task": "What is it?", "attachments": [image]});
-    let turn = daemon.post(&format!("/v1/sessions/{session}/turns"), &task);
-    let turn = turn.expect(200).json();
+    let turn = daemon.posted(&format!("/v1/sessions/{session}/turns"), &task);
     let shown = &turn["attachments"][0];
     assert_eq!(
         (&shown["width"], &shown["height"]),

@@ -61,8 +61,7 @@ fn a_hit_that_was_expected_and_missed_is_flagged_everywhere() {
     let page = Browser::enter(&daemon).get(&page).expect(200).text();
     assert!(page.contains(MISSED), "{page}");
     let new = json!({"task": "And now?", "agents": [{"agent": "risks"}]});
-    let given = daemon.post(&format!("/v1/sessions/{session}/delegations"), &new);
-    let given = given.expect(200).json();
+    let given = daemon.posted(&format!("/v1/sessions/{session}/delegations"), &new);
     let used = &given["usage"];
     assert_eq!(used["input_tokens"], 24_000, "the lead's too: {given}");
     assert_eq!(used["cost_usd"], given["cost_usd"]);

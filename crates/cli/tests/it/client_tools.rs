@@ -391,8 +391,7 @@ fn results_that_a_session_has_already_are_not_taken_twice() {
     let failed = ask(json!([first, said, result]));
     daemon.post(CHAT, &failed).expect(424);
     let next = json!({"role": "user", "content": "Once more."});
-    let reply = daemon.post(CHAT, &ask(json!([first, said, result, next])));
-    let reply = reply.expect(200).json();
+    let reply = daemon.posted(CHAT, &ask(json!([first, said, result, next])));
     assert_eq!(reply["choices"][0]["message"]["content"], "Told.");
     assert_eq!(results(&scene.provider.requests()[2]), ["#3 12"]);
     let messages = daemon.get(&format!("{path}/messages")).expect(200).json();

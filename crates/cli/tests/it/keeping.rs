@@ -216,8 +216,7 @@ fn nothing_that_steers_reaches_a_terminal_a_page_or_a_file() {
     let evil = json!({"role": "assistant", "parts": parts});
     daemon.post(&path, &evil).expect(201);
     let task = json!({"task": EVIL, "agents": []});
-    let turn = daemon.post(&format!("/v1/sessions/{id}/turns"), &task);
-    let turn = turn.expect(200).json();
+    let turn = daemon.posted(&format!("/v1/sessions/{id}/turns"), &task);
     // Programs receive all of it.
     let messages = daemon.get(&path).expect(200).json();
     assert_eq!(messages["items"][1]["parts"], parts);

@@ -93,8 +93,7 @@ fn a_contexts_size_is_that_of_its_snapshot_and_a_timeline_is_in_order() {
     let at = |rest: &str| format!("/v1/sessions/{session}{rest}");
     let compacted = daemon.post(&at("/compactions"), &json!({"keep_messages": 20}));
     compacted.expect(200);
-    let asked = daemon.post(&at("/turns"), &json!({"task": "And now?", "agents": []}));
-    let asked = asked.expect(200).json();
+    let asked = daemon.posted(&at("/turns"), &json!({"task": "And now?", "agents": []}));
 
     let history = daemon.get(&at("/context/history")).expect(200).json();
     let sizes = history["items"].as_array().unwrap();
@@ -176,8 +175,7 @@ fn an_estimate_is_near_what_is_counted_and_starts_nothing() {
     assert_eq!(reply["warnings"], json!([]));
     let mut limited = new.clone();
     limited["settings"] = json!({"budget.turn.max_tokens": 5_000});
-    let reply = daemon.post(&at("/turns/estimate"), &limited);
-    let reply = reply.expect(200).json();
+    let reply = daemon.posted(&at("/turns/estimate"), &limited);
     let warning = reply["warnings"][0].as_str().unwrap();
     let left = "the turn's budget has 5,000 tokens left, and this may need ";
     assert!(warning.starts_with(left), "{reply:#}");

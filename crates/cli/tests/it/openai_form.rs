@@ -55,8 +55,7 @@ fn a_reply_is_as_long_as_is_asked_and_says_that_it_was_cut_off() {
         streamed(&daemon, json!({"max_tokens": 5})),
         ("It is on".into(), json!("length"))
     );
-    let reply = daemon.post(RESPONSES, &asked(json!({"max_output_tokens": 20})));
-    let reply = reply.expect(200).json();
+    let reply = daemon.posted(RESPONSES, &asked(json!({"max_output_tokens": 20})));
     assert_eq!(reply["status"], "incomplete", "{reply}");
     assert_eq!(reply["incomplete_details"]["reason"], "max_output_tokens");
     assert_eq!(reply["output"][0]["status"], "incomplete", "{reply}");
@@ -329,8 +328,7 @@ fn any_schema_stands_in_place_of_the_agents_own() {
         reply["choices"][0]["message"]["content"],
         r#"{"day":"Friday"}"#
     );
-    let reply = daemon.post(RESPONSES, &asked(json!({"text": {"format": flat}})));
-    let reply = reply.expect(200).json();
+    let reply = daemon.posted(RESPONSES, &asked(json!({"text": {"format": flat}})));
     assert_eq!(
         reply["output"][0]["content"][0]["text"],
         r#"{"day":"Friday"}"#

@@ -181,8 +181,7 @@ fn turns_of_a_daemon_use_them_also_after_it_was_killed() {
     };
     let task = json!({"task": "When do we ship?"});
     let compacted = |daemon: &Daemon, session: &Value| {
-        let turn = daemon.post(&at(session, "/turns"), &task).expect(200);
-        let turn = turn.json();
+        let turn = daemon.posted(&at(session, "/turns"), &task);
         assert_eq!(turn["state"], "answered", "{turn}");
         !turn["checkpoints"].as_array().unwrap().is_empty()
     };

@@ -21,8 +21,7 @@ fn session(daemon: &Daemon) -> String {
 /// What the agent `says` answers in a turn.
 fn said(daemon: &Daemon, session: &str) -> Value {
     let task = json!({"task": "When?", "agents": ["says"]});
-    let turn = daemon.post(&format!("{session}/turns"), &task).expect(200);
-    let turn = turn.json();
+    let turn = daemon.posted(&format!("{session}/turns"), &task);
     let runs = turn["runs"].as_array().unwrap().iter();
     let mut says = runs.filter(|run| run["agent"] == "says");
     says.next().unwrap()["text"].clone()
@@ -175,8 +174,7 @@ fn a_request_with_settings_of_its_own_has_what_the_daemon_has_read() {
     let session = session(&daemon);
     let answer_with = |settings: Value| {
         let task = json!({"task": "When?", "settings": settings});
-        let turn = daemon.post(&format!("{session}/turns"), &task).expect(200);
-        turn.json()["runs"][0]["text"].clone()
+        daemon.posted(&format!("{session}/turns"), &task)["runs"][0]["text"].clone()
     };
     let own = json!({"turn.timeout_seconds": 50});
     assert_eq!(answer_with(own.clone()), "one");

@@ -37,6 +37,12 @@ impl<'d> Browser<'d> {
         self.daemon.send(&head("GET", path, &headers, 0), b"")
     }
 
+    /// The page at a path, which must be there.
+    #[track_caller]
+    pub(crate) fn text(&self, path: &str) -> String {
+        self.get(path).expect(200).text()
+    }
+
     /// Sends a form of a page of this daemon.
     pub(crate) fn submit(&self, path: &str, form: &str) -> Reply {
         let own = format!("http://{}", self.daemon.address);
@@ -219,8 +225,7 @@ fn a_person_starts_a_conversation_asks_and_sees_what_came_of_it() {
         "role=\"alert\"",
     ]);
 
-    let confirm = browser.get(&format!("{path}/compact?branch=main"));
-    let confirm = confirm.expect(200).text();
+    let confirm = browser.text(&format!("{path}/compact?branch=main"));
     confirm.has_all(&["There is nothing to do: all remaining messages must stay."]);
     let form = "branch=main&keep=&instructions=";
     let compacted = browser.submit(&format!("{path}/compact"), form).expect(303);
@@ -333,8 +338,7 @@ fn the_usage_of_an_agent_leads_to_its_page_if_there_is_one() {
         ("removed", false),
         ("%28summaries%29", false),
     ] {
-        let shown = browser.get(&format!("/usage?agent={agent}"));
-        let shown = shown.expect(200).text();
+        let shown = browser.text(&format!("/usage?agent={agent}"));
         assert_eq!(shown.contains("href=\"/agents/"), leads, "{shown}");
     }
     daemon.stop();
@@ -378,8 +382,7 @@ fn a_page_of_a_turn_that_goes_on_is_told_of_its_end() {
         let form = "branch=main&keep=4&instructions=";
         let begun = browser.submit(&format!("{path}/compact"), form);
         let begun = begun.expect(303);
-        let shown = browser.get(begun.header("location").unwrap());
-        let shown = shown.expect(200).text();
+        let shown = browser.text(begun.header("location").unwrap());
         let (_, after) = shown.split_once("data-after=\"").unwrap();
         let (after, _) = after.split_once('"').unwrap();
         if !shown.contains("The context is being compacted") {
@@ -412,8 +415,7 @@ fn the_turn_that_is_worked_on_is_shown_also_if_many_wait_for_it() {
             asked["turn"].as_str().unwrap().to_owned()
         })
         .collect();
-    let shown = browser.get(&format!("/sessions/{session}")).expect(200);
-    let shown = shown.text();
+    let shown = browser.text(&format!("/sessions/{session}"));
     for shows in [
         format!("id=\"under-way-{}\"", turns[0]),
         format!("action=\"/sessions/{session}/turns/{}/cancel\"", turns[0]),
@@ -446,10 +448,7 @@ fn a_long_task_that_is_queued_is_shown_whole_on_its_page() {
     let task = format!("{}The end.", "Look at the plan. ".repeat(300));
     let second = ask(&task);
     let path = format!("/sessions/{session}/turns/{second}");
-    let conversation = browser
-        .get(&format!("/sessions/{session}"))
-        .expect(200)
-        .text();
+    let conversation = browser.text(&format!("/sessions/{session}"));
     assert!(!conversation.contains("The end."), "{conversation}");
     let whole = format!("<a href=\"{path}\">the whole text</a>");
     assert!(conversation.contains(&whole), "{conversation}");

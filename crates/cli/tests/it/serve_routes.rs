@@ -22,8 +22,7 @@ fn a_summary_is_estimated_made_edited_written_anew_and_taken_back() {
     let before = context();
 
     let kept = json!({"keep_messages": 6});
-    let dry = daemon.post(&at("/compactions/dry-run"), &kept);
-    let dry = dry.expect(200).json();
+    let dry = daemon.posted(&at("/compactions/dry-run"), &kept);
     assert!(dry["messages_to_summarise"].as_u64().unwrap() > 0, "{dry}");
     assert_eq!(dry["tokens_before"], before["used_tokens"]);
     assert_eq!(context(), before, "a dry run changes nothing");
@@ -60,8 +59,7 @@ fn a_summary_is_estimated_made_edited_written_anew_and_taken_back() {
     let detail = old.expect(422).problem("refused");
     assert!(detail.contains("checkpoint"), "{detail}");
     for number in [3, 2, 1] {
-        let back = daemon.post(&at(&format!("/checkpoints/{number}/revert")), &json!({}));
-        let back = back.expect(200).json();
+        let back = daemon.posted(&at(&format!("/checkpoints/{number}/revert")), &json!({}));
         assert_eq!(back["state"], "reverted", "{back}");
         assert!(back["tokens_after"].is_u64());
     }
@@ -129,8 +127,7 @@ fn who_writes_a_summary_and_what_is_done_without_one_is_asked_for() {
         (&json!("compacted"), &Value::Null)
     );
     let anew = json!({"summariser": "openai/gpt-4o-mini", "on_failure": "leave"});
-    let anew = daemon.post(&at("/checkpoints/1/regenerate"), &anew);
-    let failed = anew.expect(200).json();
+    let failed = daemon.posted(&at("/checkpoints/1/regenerate"), &anew);
     assert_eq!(failed["error"]["code"], "compaction_failed");
     let wanted = json!({"summariser": "openai/gpt-4o-mini"});
     let repeated = again(failed["turn"].as_str().unwrap(), wanted).expect(200);
@@ -180,8 +177,7 @@ fn messages_are_pinned_topics_are_sealed_and_all_is_found() {
 
     let none = daemon.get(&at("/topics")).expect(200).json();
     assert_eq!(none["items"], json!([]));
-    let sealed = daemon.post(&at("/topics/seal"), &json!({})).expect(200);
-    let sealed = sealed.json();
+    let sealed = daemon.posted(&at("/topics/seal"), &json!({}));
     assert_eq!(sealed["ended_by"], "person", "{sealed}");
     let topics = daemon.get(&at("/topics")).expect(200).json();
     assert_eq!(topics["items"][0], sealed);

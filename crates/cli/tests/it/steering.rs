@@ -164,8 +164,7 @@ fn the_page_says_the_new_size_of_the_context_and_compacts_from_the_settings() {
     let id = session.as_str().unwrap();
     let daemon = Daemon::start(&place);
     let task = json!({"task": "What is open?"});
-    let turn = daemon.post(&format!("/v1/sessions/{id}/turns"), &task);
-    let compacted = turn.expect(200).json()["compacted"].clone();
+    let compacted = daemon.posted(&format!("/v1/sessions/{id}/turns"), &task)["compacted"].clone();
     let context = daemon.get(&format!("/v1/sessions/{id}/context"));
     let used = context.expect(200).json()["used_tokens"].as_u64().unwrap();
     let after = compacted["tokens_after"].as_u64().unwrap();
@@ -174,8 +173,7 @@ fn the_page_says_the_new_size_of_the_context_and_compacts_from_the_settings() {
     let browser = Browser::enter(&daemon);
     let page = browser.get(&format!("/sessions/{id}")).expect(200).text();
     assert!(page.contains("The context was compacted first: "), "{page}");
-    let settings = browser.get(&format!("/sessions/{id}/settings"));
-    let settings = settings.expect(200).text();
+    let settings = browser.text(&format!("/sessions/{id}/settings"));
     assert!(settings.contains("Compact now"), "{settings}");
     let all = browser.get("/settings").expect(200).text();
     assert!(all.contains("for one provider or one model"), "{all}");
