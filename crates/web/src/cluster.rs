@@ -136,6 +136,7 @@ fn table(all: &Page<ClusterMember>) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixture::HasAll as _;
     use serde_json::json;
 
     #[test]
@@ -150,10 +151,7 @@ mod tests {
         };
         let all = [member("a", 3), member("<b>", 1)];
         let shown = owners(&all).into_string();
-        assert!(
-            shown.contains("width=\"750\"") && shown.contains("width=\"250\""),
-            "{shown}"
-        );
+        shown.has_all(&["width=\"750\"", "width=\"250\""]);
         assert!(!shown.contains("<b>") && shown.contains("<a href=\"/cluster/m\">"));
         let none = owners(&[member("a", 0)]).into_string();
         assert!(none.contains("width=\"0\""), "{none}");

@@ -41,6 +41,8 @@ mod estimate;
 mod export;
 mod extract;
 mod finished_page;
+#[cfg(test)]
+mod fixture;
 mod history;
 mod import_results;
 mod importing;

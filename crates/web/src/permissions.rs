@@ -138,6 +138,7 @@ fn attribute<'t>(tag: &'t str, name: &str) -> Option<&'t str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixture::HasAll as _;
 
     fn needed(method: &Method, path: &str) -> Option<Scope> {
         match (method.as_str(), path) {
@@ -179,20 +180,11 @@ mod tests {
                 "{page}"
             );
             assert_eq!(page.matches("<a ").count(), 2 - links, "{page}");
-            assert!(
-                page.contains("data-lacks=\"admin\"") && page.contains("Settings</span>"),
-                "{page}"
-            );
+            page.has_all(&["data-lacks=\"admin\"", "Settings</span>"]);
         }
         let asks = seen(Scope::Ask);
-        assert!(
-            asks.contains("Approve: this needs the scope approve; yours is ask."),
-            "{asks}"
-        );
-        assert!(
-            asks.contains("<form method=\"post\" action=\"/sessions/s/ask\">"),
-            "{asks}"
-        );
+        asks.has_all(&["Approve: this needs the scope approve; yours is ask."]);
+        asks.has_all(&["<form method=\"post\" action=\"/sessions/s/ask\">"]);
         let reads = seen(Scope::Read);
         let asking = ">Ask lead: this needs the scope ask; yours is read.<";
         assert!(reads.contains(asking), "{reads}");

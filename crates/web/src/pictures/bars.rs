@@ -118,6 +118,7 @@ fn amount(budget: &Budget, amount: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixture::HasAll as _;
 
     #[test]
     fn what_was_cached_is_told_apart_and_nothing_is_wider_than_the_widest() {
@@ -134,14 +135,12 @@ mod tests {
             amounts,
         };
         let shown = usage(&[named("a", &all), named("<b>", &half)]).into_string();
-        for bar in [
+        shown.has_all(&[
             "class=\"cached\" x=\"0\" y=\"3\" width=\"300\"",
             "class=\"fresh\" x=\"300\" y=\"3\" width=\"600\"",
             "class=\"out\" x=\"900\" y=\"3\" width=\"100\"",
             "class=\"cached\" x=\"0\" y=\"3\" width=\"400\"",
-        ] {
-            assert!(shown.contains(bar), "{bar}: {shown}");
-        }
+        ]);
         assert!(!shown.contains("<b>"));
         assert_eq!(usage(&[named("a", &Amounts::default())]).into_string(), "");
     }
@@ -165,21 +164,12 @@ mod tests {
             ..budget.clone()
         };
         let idle = budgets(&[idle], None).into_string();
-        assert!(
-            idle.contains("<span>$1.2500 of $2.0000 left</span></span>"),
-            "{idle}"
-        );
+        idle.has_all(&["<span>$1.2500 of $2.0000 left</span></span>"]);
         let shown = budgets(&[budget], Some("s")).into_string();
-        assert!(
-            shown.contains("<a href=\"/sessions/s/turns/t\">turn</a>, cost"),
-            "{shown}"
-        );
+        shown.has_all(&["<a href=\"/sessions/s/turns/t\">turn</a>, cost"]);
         let numbers = "<span>$1.2500 of $2.0000 left,</span> <span>$0.2500 reserved</span>";
         assert!(shown.contains(numbers), "{shown}");
-        assert!(
-            shown.contains("class=\"spent\" x=\"0\" y=\"3\" width=\"250\""),
-            "{shown}"
-        );
+        shown.has_all(&["class=\"spent\" x=\"0\" y=\"3\" width=\"250\""]);
         assert!(shown.contains("x=\"250\" y=\"3\" width=\"125\""), "{shown}");
     }
 }

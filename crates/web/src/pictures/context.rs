@@ -320,6 +320,7 @@ fn kind(entry: &ContextMessage) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixture::HasAll as _;
     use unisono_api::context::UsableTokens;
     use unisono_api::session::Preview;
 
@@ -413,11 +414,7 @@ mod tests {
             (532, "alarm", "532 %</strong>: more than fits"),
         ] {
             let shown = places(|places| bar(&context(percent, 1), places)).into_string();
-            assert!(
-                shown.contains(&format!("class=\"context {class}\"")),
-                "{shown}"
-            );
-            assert!(shown.contains(says), "{shown}");
+            shown.has_all(&[&format!("class=\"context {class}\""), says]);
         }
     }
 
@@ -458,10 +455,7 @@ mod tests {
         ] {
             assert_eq!(shown.matches(says).count(), times, "{says}: {shown}");
         }
-        assert!(
-            shown.contains("class=\"reserve part\" x=\"500\" y=\"0\" width=\"450\""),
-            "{shown}"
-        );
+        shown.has_all(&["class=\"reserve part\" x=\"500\" y=\"0\" width=\"450\""]);
     }
 
     #[test]

@@ -203,6 +203,7 @@ fn description(groups: &[(String, Vec<&Run>)], leads: &[&Run]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixture::HasAll as _;
     use serde_json::json;
 
     fn turn(runs: &[(&str, &str, &str)]) -> Turn {
@@ -236,10 +237,7 @@ mod tests {
         .into_string();
         assert_eq!(shown.matches("node prefix").count(), 2);
         assert!(shown.contains("prefix aaaaaaaa ×2"), "{shown}");
-        assert!(
-            shown.contains("facts, risks share the prompt prefix aaaaaaaa; &lt;svg&gt; has"),
-            "{shown}"
-        );
+        shown.has_all(&["facts, risks share the prompt prefix aaaaaaaa; &lt;svg&gt; has"]);
         assert!(shown.contains("lead gets their results"), "{shown}");
         assert_eq!(shown.matches("4,000 of 5,000 cached").count(), 4);
         // The table has each run.

@@ -84,6 +84,7 @@ fn table(sizes: &[ContextSize], turn: &dyn Fn(&ContextSize) -> String) -> Markup
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixture::HasAll as _;
 
     #[test]
     fn columns_are_as_high_as_their_tokens_and_a_compaction_is_marked() {
@@ -102,18 +103,9 @@ mod tests {
         };
         let turn = |_: &ContextSize| "/t".to_owned();
         let shown = drawn(&[size(50, 25, Some(100)), size(100, 0, None)], 100, &turn).into_string();
-        assert!(
-            shown.contains("class=\"user\" x=\"220\" y=\"0\" width=\"60\" height=\"120\""),
-            "{shown}"
-        );
-        assert!(
-            shown.contains("class=\"checkpoint\" x=\"720\" y=\"90\" width=\"60\" height=\"30\""),
-            "{shown}"
-        );
-        assert!(
-            shown.contains("class=\"before\" x=\"720\" y=\"0\""),
-            "{shown}"
-        );
+        shown.has_all(&["class=\"user\" x=\"220\" y=\"0\" width=\"60\" height=\"120\""]);
+        shown.has_all(&["class=\"checkpoint\" x=\"720\" y=\"90\" width=\"60\" height=\"30\""]);
+        shown.has_all(&["class=\"before\" x=\"720\" y=\"0\""]);
         assert_eq!(shown.matches("class=\"frozen\"").count(), 1);
     }
 }

@@ -244,6 +244,7 @@ fn lanes(times: &Timeline, clock: &Clock) -> Vec<Lane> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixture::HasAll as _;
     use serde_json::{Value, json};
 
     fn at(ms: u64) -> String {
@@ -310,10 +311,7 @@ mod tests {
             !shown.contains("x=\"-") && !shown.contains("<b>"),
             "{shown}"
         );
-        assert!(
-            shown.contains("2 more runs not drawn") && shown.contains("class=\"other\""),
-            "{shown}"
-        );
+        shown.has_all(&["2 more runs not drawn", "class=\"other\""]);
         let mut odd = times(None, &[]);
         odd.accepted_at = "never".to_owned();
         assert_eq!(timeline(&odd, 1).into_string(), "");
@@ -331,10 +329,7 @@ mod tests {
         let ended = timeline(&times(Some(900), &spans), 2).into_string();
         assert_eq!(legend(&open), legend(&ended));
         assert!(open.contains("so far 1.0 s</li>"), "{open}");
-        assert!(
-            ended.contains("in all 900 ms, a snapshot for 2 agents"),
-            "{ended}"
-        );
+        ended.has_all(&["in all 900 ms, a snapshot for 2 agents"]);
         // Its page is sent often while it goes on, so fewer of its runs are drawn.
         let mut wide = times(None, &spans);
         wide.runs = vec![wide.runs[0].clone(); OPEN_RUNS + 3];

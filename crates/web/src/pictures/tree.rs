@@ -60,6 +60,7 @@ fn named(one: &BranchSegment) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixture::HasAll as _;
 
     fn stretch(parent: &str, first: u32, last: u32, branch: &str) -> BranchSegment {
         BranchSegment {
@@ -90,13 +91,10 @@ mod tests {
         // On a later page the parents are above the picture.
         let rest = lines(&all[1..], &|_| None).into_string();
         assert_eq!(rest.matches("class=\"edge\"").count(), 3);
-        assert!(
-            rest.contains(&format!(
-                "class=\"edge\" d=\"M{} 0 C",
-                attribute(10.0 + scaled(4.0, 9.0) * 0.8)
-            )),
-            "{rest}"
-        );
+        rest.has_all(&[&format!(
+            "class=\"edge\" d=\"M{} 0 C",
+            attribute(10.0 + scaled(4.0, 9.0) * 0.8)
+        )]);
     }
 
     #[test]
