@@ -297,10 +297,9 @@ mod tests {
         let mut lists = JoinSet::new();
         for _ in 0..together {
             let connection = connection.clone();
-            lists.spawn(async move { connection.list().await.map(|tools| tools.len()) });
+            lists.spawn(async move { connection.peer.list_all_tools().await.unwrap().len() });
         }
-        let empty: Vec<Result<usize, String>> = vec![Ok(0); together];
-        assert_eq!(lists.join_all().await, empty);
+        assert_eq!(lists.join_all().await, vec![0; together]);
     }
 
     #[tokio::test]
@@ -316,7 +315,8 @@ mod tests {
             });
             let (connection, _service) = opened(&server.start()).await;
             for sessions in 1..=3 {
-                assert_eq!(connection.list().await.unwrap().len(), 0, "{unknown:?}");
+                let tools = connection.peer.list_all_tools().await.unwrap();
+                assert_eq!(tools.len(), 0, "{unknown:?}");
                 assert_eq!(server.sessions.lock().unwrap().begun, sessions);
             }
         }
