@@ -252,8 +252,13 @@ fn the_daemons_of_the_cluster_start_as_the_compose_file_says_and_find_each_other
     let daemon = &compose["x-daemon"];
     let given = daemon["environment"].as_mapping().unwrap();
     for name in given.keys().map(|name| name.as_str().unwrap()) {
+        let value = match name.rsplit("__").next() {
+            Some("URL") => "postgres://unisono@127.0.0.1/unisono",
+            Some("PUBLIC_URL") => "https://unisono.example.com",
+            _ => "unisono.example.com",
+        };
         if name.starts_with("UNISONO__") {
-            is_known(name, "postgres://unisono@127.0.0.1/unisono").unwrap();
+            is_known(name, value).unwrap();
         }
     }
     assert!(seconds(daemon["stop_grace_period"].as_str().unwrap()) > drain());
