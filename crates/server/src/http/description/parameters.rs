@@ -45,6 +45,8 @@ pub(super) fn describe(parameter: &mut Parameter, path: &str) {
             (schema.min_length, schema.max_length) = (Some(1), Some(255));
             schema.pattern = Some(KEY.to_owned());
         }
+        // Without words the newest messages of a session are found.
+        "q" if path.starts_with("/v1/sessions/") => {}
         "cursor" | "agent" | "lead" | "name" | "q" => schema.min_length = Some(1),
         "label" => schema.pattern = Some(LABEL.to_owned()),
         _ if parameter.parameter_in == ParameterIn::Path => schema.min_length = Some(1),
