@@ -39,9 +39,14 @@ impl Expansion {
             has_old_ids: dialect.is_some_and(|dialect| dialect.contains("draft-04")),
             path: vec!["#"],
             named: 0,
+            of_definitions: 0,
             found: Expansion::default(),
         };
         walk.value(schema, 1)?;
+        // What a pointer reaches there is counted at the reference, too; a name is not followed.
+        if walk.named == 0 {
+            walk.found.cycles -= walk.of_definitions;
+        }
         Ok(walk.found)
     }
 
@@ -80,6 +85,8 @@ struct Walk<'s> {
     /// The references that are being followed.
     path: Vec<&'s str>,
     named: u32,
+    /// The cycles that were counted in the definitions.
+    of_definitions: u32,
     found: Expansion,
 }
 
@@ -107,7 +114,9 @@ impl<'s> Walk<'s> {
             ));
         }
         let text = |key: &str| members.get(key).and_then(Value::as_str);
-        let has_address = text("$id").is_some() || self.has_old_ids && text("id").is_some();
+        // An id such as `#name` is a name within the same address.
+        let is_address = |key: &str| text(key).is_some_and(|id| !id.starts_with('#'));
+        let has_address = is_address("$id") || self.has_old_ids && is_address("id");
         if depth > 1 && (has_address || text("$schema").is_some()) {
             return Err("a schema in it has an address of its own".to_owned());
         }
@@ -119,8 +128,14 @@ impl<'s> Walk<'s> {
                 self.named()?;
             }
         }
-        let mut members = members.values();
-        members.try_for_each(|member| self.value(member, depth + 1))
+        for (key, member) in members {
+            let before = self.found.cycles;
+            self.value(member, depth + 1)?;
+            if depth == 1 && matches!(&**key, "$defs" | "definitions") {
+                self.of_definitions += self.found.cycles - before;
+            }
+        }
+        Ok(())
     }
 
     fn reference(&mut self, target: &'s str, depth: usize) -> Result<(), String> {
@@ -129,8 +144,8 @@ impl<'s> Walk<'s> {
             return Ok(());
         }
         let schema = self.schema;
-        let pointer = target.strip_prefix('#');
-        match pointer.and_then(|pointer| schema.pointer(pointer)) {
+        let pointer = target.strip_prefix('#').and_then(decoded);
+        match pointer.and_then(|pointer| schema.pointer(&pointer)) {
             Some(found) => {
                 self.path.push(target);
                 self.value(found, depth + 1)?;
@@ -150,6 +165,18 @@ impl<'s> Walk<'s> {
             false => Ok(()),
         }
     }
+}
+
+/// A pointer as it is in an address: `%3C` is `<`.
+fn decoded(pointer: &str) -> Option<String> {
+    let (mut bytes, mut rest) = (Vec::with_capacity(pointer.len()), pointer.as_bytes());
+    while let [byte, after @ ..] = rest {
+        let hex = after.get(..2).filter(|_| *byte == b'%');
+        let hex = hex.and_then(|hex| u8::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok());
+        bytes.push(hex.unwrap_or(*byte));
+        rest = &after[if hex.is_some() { 2 } else { 0 }..];
+    }
+    String::from_utf8(bytes).ok()
 }
 
 #[cfg(test)]
