@@ -147,6 +147,16 @@ impl StreamableHttpClient for Client {
     }
 }
 
+/// How servers say that they do not know a session.
+const UNKNOWN_SESSION: [&str; 6] = [
+    "session id",
+    "session-id",
+    "session not found",
+    "unknown session",
+    "invalid session",
+    "session expired",
+];
+
 /// Whether an answer to a request in a session says that the server does not know the session: status
 /// 400, or an error without the id of the request, for which the caller would wait in vain.
 fn is_session_unknown(sent: &Result<StreamableHttpPostResponse, HttpError>) -> bool {
@@ -163,7 +173,9 @@ fn is_session_unknown(sent: &Result<StreamableHttpPostResponse, HttpError>) -> b
         }
         _ => return false,
     };
-    reason.to_ascii_lowercase().contains("session")
+    let reason = reason.to_ascii_lowercase();
+    let mut unknown = UNKNOWN_SESSION.iter();
+    unknown.any(|words| reason.contains(words))
 }
 
 #[cfg(test)]
