@@ -67,8 +67,19 @@ fn may_end(text: &str) -> bool {
     let last = words.next().unwrap_or_default();
     match last.starts_with(|c: char| c.is_ascii_digit()) {
         true => last.len() < text.len(),
-        false => last.chars().nth(SHORT_WORD).is_some(),
+        false => !is_abbreviation(last),
     }
+}
+
+/// Whether a word before a point is abbreviated: a letter as in `e.g.`, a title such as `Dr`, or one of
+/// some words.
+fn is_abbreviation(word: &str) -> bool {
+    let mut chars = word.chars();
+    let (first, second) = (chars.next(), chars.next());
+    let is_title = first.is_some_and(char::is_uppercase) && second.is_some_and(char::is_lowercase);
+    let is_short = word.chars().nth(SHORT_WORD).is_none();
+    let is_letter = first.is_some() && second.is_none();
+    is_letter || is_title && is_short || ["bzw", "ca", "cf", "etc", "usw", "vs"].contains(&word)
 }
 
 #[cfg(test)]
