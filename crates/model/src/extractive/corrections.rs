@@ -81,13 +81,14 @@ impl CorrectedChoice {
         found.retain(|one| one.strength > Strength::Related);
         let said = chosen.iter().copied();
         let newer = found.iter().flat_map(|one| [one.by, one.closest]);
-        // A text that was said twice is quoted once, where it was said last.
-        let mut last: HashMap<&str, usize> = HashMap::new();
+        // A text that one speaker said twice is quoted once, where it was said last.
+        let key = |unit: usize| (pool.units[unit].speaker, pool.units[unit].text);
+        let mut last: HashMap<(&str, &str), usize> = HashMap::new();
         for unit in said.chain(newer) {
-            let last = last.entry(pool.units[unit].text).or_insert(unit);
+            let last = last.entry(key(unit)).or_insert(unit);
             *last = unit.max(*last);
         }
-        let said_last = |unit: usize| last[pool.units[unit].text];
+        let said_last = |unit: usize| last[&key(unit)];
         for one in &mut found {
             (one.by, one.closest) = (said_last(one.by), said_last(one.closest));
         }

@@ -99,7 +99,7 @@ impl Focus {
 }
 
 /// The endings of a keyword in other forms.
-const ENDINGS: &str = "s es d ed ing ned ning y";
+const ENDINGS: &str = "s es d ed ing ned ning y ation ations ous ship";
 
 /// The number of forms of a word in a text: `plans` and `planning` of `plan`, but not `planet`.
 fn mentions(text: &str, word: &str) -> usize {
