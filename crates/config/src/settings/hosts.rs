@@ -19,22 +19,21 @@ pub(super) fn check(config: &Config, layers: &Layers, found: &mut Diagnostics) {
             &config.attachments.allowed_hosts,
         ),
     ];
-    let mut fault = |path: [&str; 2], problem: String| {
-        let diagnostic = Diagnostic::error(layers.place(&path), problem);
-        found.push(diagnostic.with_key(path.join(".")));
-    };
     for (path, hosts) in lists {
         if let Some(wrong) = hosts.iter().find(|host| !is_host(host)) {
             let problem = format!(
                 "`{wrong}` is not a host; write a name or an address, without scheme, port and `*`"
             );
-            fault(path, problem);
+            let diagnostic = Diagnostic::warning(layers.place(&path), problem);
+            found.push(diagnostic.with_key(path.join(".")));
         }
     }
     if !server.public_url.is_empty()
         && let Err(error) = Address::parse(&server.public_url)
     {
-        fault(["server", "public_url"], error.to_string());
+        let path = ["server", "public_url"];
+        let diagnostic = Diagnostic::error(layers.place(&path), error.to_string());
+        found.push(diagnostic.with_key(path.join(".")));
     }
 }
 

@@ -120,7 +120,7 @@ fn check_tables(config: &Config, catalogue: &Catalogue, layers: &Layers, found: 
         }
         let path = ["compaction", "models", name.as_str()];
         let problem = format!("the table of model `{name}` names no provider");
-        let diagnostic = Diagnostic::error(layers.place(&path), problem).with_key(path.join("."));
+        let diagnostic = Diagnostic::warning(layers.place(&path), problem).with_key(path.join("."));
         found.push(diagnostic.help(format!("write it as `compaction.models.\"{whole}\"`")));
     }
 }
