@@ -257,7 +257,12 @@ impl Local {
         let Target::Label { .. } = &task.session else {
             return Ok((self.target(task).await?, None));
         };
+        let session = self.target(task).await?;
+        if self.journal().exists(session).await? {
+            return Ok((session, None));
+        }
         let one = self.shared.starts.by_label.lock().await;
+        // Another start may have created it meanwhile.
         let session = self.target(task).await?;
         let is_known = self.journal().exists(session).await?;
         Ok((session, (!is_known).then_some(one)))
