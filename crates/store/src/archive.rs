@@ -276,7 +276,10 @@ async fn store_whole(
     // Tokens are the last thing that can fail: none of an import that is taken back works.
     let deleted_usage = deleted_usage::merge_entries(kept_journals.left)?;
     moved.skipped_tokens = tokens::merge(engine, &kept_journals.tokens).await?;
-    imports::end_with(engine, made, deleted_usage).await?;
+    // Contents of an import that ended in the middle, too: this one names them now.
+    let named = kept.iter().copied().filter(|id| blobs::is_blob(*id));
+    let done = made | &named.collect::<BTreeSet<SessionId>>();
+    imports::end_with(engine, &done, deleted_usage).await?;
     Ok(moved)
 }
 
