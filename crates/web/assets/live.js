@@ -247,6 +247,7 @@ async function renewHeads(rendered) {
   for (let from = numberOf(kept[0]); from < rendered; from += OLDER) {
     const reply = await fetch(historyFrom(from), { headers: { Accept: "text/html" } });
     const page = new DOMParser().parseFromString(await reply.text(), "text/html");
+    if (reply.status === 429 || reply.status >= 500) throw new Error("the daemon is busy");
     if (!reply.ok || versionOf(page) !== own) return;
     steady(() => {
       for (const one of kept) {

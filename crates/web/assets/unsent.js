@@ -36,15 +36,16 @@ function nameLead(form) {
   for (const shown of form.querySelectorAll("[data-lead]")) shown.textContent = field.value || shown.dataset.lead;
 }
 
-// Puts what was kept into the form, unless another task is in it. The browser may have put the text there
-// itself, without the key.
+// Puts what was kept into the form, unless the daemon has rendered a task in it, or another task is there. The
+// browser may have put the text there itself, without the key.
 function restore() {
   const form = composer();
   const kept = form && sessionStorage.getItem(placeOf(form));
   if (!kept) return;
   const written = JSON.parse(kept);
   const [, task] = written.find(([name]) => name === "task");
-  if (!["", task].includes(form.elements.task.value)) return;
+  const field = form.elements.task;
+  if (field.defaultValue !== "" || !["", task].includes(field.value)) return;
   for (const field of form.elements) {
     if (!field.name || SKIPPED.has(field.name)) continue;
     const values = written.filter(([name]) => name === field.name).map(([, value]) => value);
