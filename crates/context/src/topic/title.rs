@@ -101,6 +101,8 @@ mod tests {
                 "1. Ask Dr. Wu, e.g. today",
             ),
             ("Ship it.", "Ship it"),
+            ("Fix the bug. It crashes on start.", "Fix the bug"),
+            ("Deploy to `prod`. Then wait.", "Deploy to `prod`"),
             ("We plan hall 1. It is cold.", "We plan hall 1"),
             ("预算还剩多少？谁来问？", "预算还剩多少？"),
             ("बैठक कल है। रमेश आएगा।", "बैठक कल है"),

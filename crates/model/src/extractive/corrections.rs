@@ -479,6 +479,11 @@ mod tests {
             units.sort_unstable();
             assert_eq!(units, [1, 2, 3], "{chosen:?}");
         }
+        // Two people who say the same are both quoted.
+        let mut passages = passages_of(["I will come on Friday."; 2]);
+        passages[1].author = Some("Ben".into());
+        let pool = pool_of(&passages);
+        assert_eq!(CorrectedChoice::new(&pool, &[0, 1]).units, [0, 1]);
     }
 
     #[test]

@@ -225,6 +225,19 @@ mod tests {
     }
 
     #[test]
+    fn the_usual_forms_of_references_are_followed() {
+        let row = json!({"$id": "#row", "type": "object"});
+        let encoded = json!({"$ref": "#/definitions/Partial%3CRow%3E"});
+        let columns = vec![encoded; 20];
+        let schema = json!({"definitions": {"Partial<Row>": row}, "allOf": columns});
+        assert_eq!(Expansion::new(&schema).unwrap().cycles, 0);
+        let node = json!({"items": {"$ref": "#/$defs/node"}});
+        let schema =
+            json!({"properties": {"root": {"$ref": "#/$defs/node"}}, "$defs": {"node": node}});
+        assert_eq!(Expansion::new(&schema).unwrap().cycles, 1);
+    }
+
+    #[test]
     fn a_deep_value_of_a_recursive_schema_is_not_checked_without_bounds() {
         let mut nested = json!("leaf");
         for _ in 0..100 {
