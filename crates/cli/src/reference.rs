@@ -80,7 +80,7 @@ Besides `UNISONO__SECTION__KEY` for each setting:
 | `NO_COLOR`, `TERM=dumb` | Output without colours; with `TERM=dumb` also without progress bars. |
 | `VISUAL`, `EDITOR` | The editor of `unisono checkpoints edit`. |
 | `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY`, `NO_PROXY` | The proxy of requests to providers, tool servers, agents and hooks at other machines. Other daemons, callbacks and attachments are reached without it. |
-| `SSL_CERT_FILE` | A file with the certificate authorities, in place of those of the machine. |
+| `SSL_CERT_FILE` | A file with the trusted certificate authorities. It replaces the machine's list. |
 | `PGPASSWORD`, `PGPASSFILE` | The password of the database without `store.password_file`. |
 | `OTEL_EXPORTER_OTLP_HEADERS`, `OTEL_EXPORTER_OTLP_TRACES_HEADERS` | Headers for the receiver of traces (feature `otel`). |
 ";
@@ -118,11 +118,11 @@ fn api() -> String {
     out
 }
 
-/// The codes of errors: those of requests and of runs as the code has them.
+/// The codes of errors of requests and of runs, read from the source.
 fn errors() -> String {
     let mut out =
         "# Errors\n\n## Requests\n\nThe `code` of an error over HTTP, its status, and the remedy; `/problems/{code}` of a daemon shows the same.\n\
-         With `--json`, an error of a command has these codes, or that of its turn.\n\n\
+         With `--json`, an error of a command has one of these codes, or the code of its turn.\n\n\
          | code | status | meaning | what to do |\n|---|---|---|---|\n"
             .to_owned();
     for code in Code::ALL {

@@ -234,7 +234,7 @@ impl Catalogue {
     }
 
     /// Parses a reference: `provider/model`, `extractive`, or the bare name of a known model or of the
-    /// default model of a provider. A bare name may have a slash, as those of Hugging Face have.
+    /// default model of a provider. A bare name may have a slash, such as `Qwen/Qwen3-8B`.
     ///
     /// # Errors
     /// When the provider is unknown, or none is named for an unknown model.

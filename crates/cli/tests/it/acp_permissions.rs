@@ -73,8 +73,8 @@ fn waiting(place: &Place) -> Value {
     waiting[0].clone()
 }
 
-/// A daemon in that [`scene`], a run of which the agent has asked, and the call that waits.
-fn asked(more: &str) -> (Place, Daemon, Going, Value) {
+/// A daemon in a [`scene`] whose agent asks for permission, the running program, and the waiting call.
+fn waiting_call(more: &str) -> (Place, Daemon, Going, Value) {
     let place = scene(more);
     let daemon = Daemon::start(&place);
     let mut going = Going::start(place.command(&ASK));
@@ -86,7 +86,7 @@ fn asked(more: &str) -> (Place, Daemon, Going, Value) {
 #[test]
 fn a_permission_waits_in_a_daemon_like_the_call_of_a_tool() {
     for (verb, option) in [("approve", "allow_once"), ("deny", "reject_once")] {
-        let (place, daemon, going, call) = asked("");
+        let (place, daemon, going, call) = waiting_call("");
         assert_eq!(
             (&call["kind"], &call["agent"], &call["tool"]),
             (&json!("approval"), &json!("coder"), &json!("execute")),
@@ -221,7 +221,7 @@ fn a_task_of_a_remote_client_waits_for_a_permission() {
 #[test]
 fn a_crash_while_a_permission_waits_leaves_the_contract_to_decide() {
     for contract in ["at_most_once", "idempotent"] {
-        let (place, daemon, going, first) = asked(&format!("contract = {contract:?}\n"));
+        let (place, daemon, going, first) = waiting_call(&format!("contract = {contract:?}\n"));
         daemon.kill();
         going.signal("KILL");
         going.finish();
@@ -254,7 +254,7 @@ fn a_crash_while_a_permission_waits_leaves_the_contract_to_decide() {
 
 #[test]
 fn a_cancelled_turn_cancels_the_permission_that_waits() {
-    let (place, daemon, going, call) = asked("");
+    let (place, daemon, going, call) = waiting_call("");
     let text = |name: &str| call[name].as_str().unwrap().to_owned();
     let path = format!(
         "/v1/sessions/{}/turns/{}/cancel",
@@ -272,7 +272,7 @@ fn a_cancelled_turn_cancels_the_permission_that_waits() {
 
 #[test]
 fn a_permission_that_its_agent_withdraws_waits_for_nobody() {
-    let (place, daemon, going, call) = asked("");
+    let (place, daemon, going, call) = waiting_call("");
     place.write("code/withdraw", "");
     let report = going.finish().expect(0).json();
     assert_eq!(answers(&place), "-32800\n");

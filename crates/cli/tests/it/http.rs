@@ -185,7 +185,7 @@ pub(crate) fn head(method: &str, path: &str, headers: &[(&str, &str)], length: u
     head + "\r\n"
 }
 
-/// A request of which only the head is sent. It is being answered: the client is told to send the body.
+/// Sends only the head of a request, and waits until the server asks for the body.
 pub(crate) fn half_sent(address: &str, head: &str) -> TcpStream {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();

@@ -145,7 +145,7 @@ impl Place {
         self.write("config/unisono.toml", text);
     }
 
-    /// Has the catalogue of the project, which its settings do not name yet, say that of models.
+    /// Writes this text as the catalogue of models, and names its file in the settings of the project.
     pub(crate) fn set_catalogue(&self, models: &str) {
         self.write("config/models.toml", models);
         let named = "[models]\ncatalogue = \"config/models.toml\"\n";

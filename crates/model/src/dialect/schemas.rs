@@ -198,7 +198,7 @@ impl<'de> Deserialize<'de> for Members<'de> {
 
 #[cfg(test)]
 mod tests {
-    //! Schemas of real tools that providers refuse as they are.
+    //! Schemas of real tools that providers refuse unless they are changed.
 
     use super::*;
 
