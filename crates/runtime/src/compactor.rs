@@ -212,6 +212,8 @@ impl State {
             let _ = job.reply.send(Err(busy()));
             return;
         }
+        // Nobody waits for the result of a step whose turn was cancelled.
+        drop(self.fair_queue.withdraw(|queued| queued.reply.is_closed()));
         match self.fair_queue.offer(job.step.session, job) {
             Admission::Start(job) => self.start(myself, job),
             Admission::Queued => self.stop_ahead(),

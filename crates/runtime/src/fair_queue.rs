@@ -96,6 +96,25 @@ impl<T> FairQueue<T> {
         }
     }
 
+    /// Removes the waiting jobs that are not wanted any more.
+    pub(crate) fn withdraw(&mut self, is_unwanted: impl Fn(&T) -> bool) -> Vec<T> {
+        let mut withdrawn = Vec::new();
+        for jobs in self.waiting.values_mut() {
+            if jobs.iter().any(&is_unwanted) {
+                let all = std::mem::take(jobs).into_iter();
+                let (unwanted, left): (VecDeque<T>, _) = all.partition(&is_unwanted);
+                *jobs = left;
+                withdrawn.extend(unwanted);
+            }
+        }
+        self.queued = self.queued.saturating_sub(withdrawn.len());
+        self.waiting.retain(|_, jobs| !jobs.is_empty());
+        let waiting = &self.waiting;
+        self.turns.retain(|session| waiting.contains_key(session));
+        self.update_gauge();
+        withdrawn
+    }
+
     /// Requests a permit again for a job that yielded its own ([`FairQueue::done`]): before jobs
     /// that never had one, and never rejected. Returns the job if it can continue at once.
     pub(crate) fn reacquire(&mut self, job: T) -> Option<T> {
@@ -251,6 +270,22 @@ mod tests {
         let served: Vec<_> = (0..5).filter_map(|_| fair_queue.done()).collect();
         assert_eq!(served, [1, 6, 2, 7]);
         assert_eq!(fair_queue.queued(), 0);
+    }
+
+    #[test]
+    fn a_withdrawn_job_needs_no_place() {
+        let gauge = Gauge::default();
+        let mut fair_queue = FairQueue::new(1, 3, GaugePart::new(&gauge));
+        for (session, job) in [(A, 0), (A, 1), (A, 2), (B, 3)] {
+            fair_queue.offer(session, job);
+        }
+        assert_eq!(fair_queue.offer(B, 4), Admission::Full(4));
+        assert_eq!(fair_queue.withdraw(|job| *job == 1), [1]);
+        assert_eq!(fair_queue.withdraw(|job| *job == 3), [3]);
+        assert_eq!((fair_queue.queued(), gauge.waiting()), (1, 1));
+        assert_eq!(fair_queue.offer(B, 5), Admission::Queued);
+        let served: Vec<_> = (0..3).filter_map(|_| fair_queue.done()).collect();
+        assert_eq!(served, [2, 5]);
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! An agent's pool: admits its runs to a bounded number of workers.
 //!
-//! Owns the permits and the queue of one agent. Cancellation does not pass through it: it reaches
-//! the attempt by its token, so an attempt cancelled in the queue ends as soon as it starts.
-//! Sessions send to it through its [`Handle`](crate::pool_port::Handle); its workers are linked to
-//! it, so a worker that panics is reported as a lost attempt and its siblings continue. A worker
-//! that has ended its attempt gets the next one. The queue contains at most
-//! [`Options::pool_queue`](crate::Options) attempts and serves sessions in turn.
+//! Owns the permits and the queue of one agent. Cancellation reaches a started attempt by its token;
+//! an attempt that is cancelled in the queue leaves the queue. Sessions send to it through its
+//! [`Handle`](crate::pool_port::Handle); its workers are linked to it, so a worker that panics is
+//! reported as a lost attempt and its siblings continue. A worker that has ended its attempt gets the
+//! next one. The queue contains at most [`Options::pool_queue`](crate::Options) attempts and serves
+//! sessions in turn.
 //!
 //! An attempt that waits for other agents yields its permit: no holder of a permit waits for
 //! another one's permit, so agents that delegate to each other never block each other.
@@ -68,6 +68,9 @@ struct Running {
 
 impl State {
     async fn on_dispatch(&mut self, myself: &ActorRef<Msg>, job: Job) {
+        if job.is_cancelled() {
+            return job.end_cancelled();
+        }
         let session = job.attempt.assignment.session;
         let offered = self.fair_queue.offer(session, QueueEntry::Attempt(job));
         self.update_gauge();
@@ -90,6 +93,17 @@ impl State {
                 });
             }
         }
+    }
+
+    fn on_withdraw(&mut self) {
+        let is_cancelled =
+            |entry: &QueueEntry| matches!(entry, QueueEntry::Attempt(job) if job.is_cancelled());
+        for entry in self.fair_queue.withdraw(is_cancelled) {
+            if let QueueEntry::Attempt(job) = entry {
+                job.end_cancelled();
+            }
+        }
+        self.update_gauge();
     }
 
     /// Gives a permit to the entry.
@@ -284,6 +298,7 @@ impl Actor for Pool {
         match message {
             Msg::Dispatch(job) => state.on_dispatch(&myself, job).await,
             Msg::Ended { ticket, end } => state.on_ended(&myself, ticket, end).await,
+            Msg::Withdraw => state.on_withdraw(),
             Msg::YieldPermit { ticket } => state.on_yield_permit(&myself, ticket).await,
             Msg::ReacquirePermit { ticket, reply } => {
                 state.on_reacquire_permit(&myself, ticket, reply).await

@@ -38,6 +38,8 @@ pub(crate) enum Msg {
     Dispatch(Job),
     /// An attempt has ended; its worker is free.
     Ended { ticket: Ticket, end: AttemptEnd },
+    /// Attempts were cancelled: those in the queue leave it.
+    Withdraw,
     /// An attempt waits for other agents and yields its permit.
     YieldPermit { ticket: Ticket },
     /// An attempt continues: reply when it has a permit again.
@@ -56,6 +58,22 @@ pub(crate) type Ticket = u64;
 pub(crate) struct Job {
     pub(crate) attempt: Box<Attempt>,
     pub(crate) reply: AttemptReply,
+}
+
+impl Job {
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.attempt.cancelled.is_cancelled()
+    }
+
+    /// Ends a cancelled attempt that has not started.
+    pub(crate) fn end_cancelled(self) {
+        self.reply.send(cancelled_end());
+    }
+}
+
+/// The end of a cancelled attempt.
+pub(crate) fn cancelled_end() -> AttemptEnd {
+    AttemptEnd::failed(RunCause::Timeout, "cancelled")
 }
 
 /// Receives the end of an attempt exactly once, also if the attempt is lost with its pool.
@@ -162,6 +180,12 @@ impl Handle {
                 let _ = pool.address.send(job).await;
             });
         }
+    }
+
+    /// Has cancelled attempts leave the queue.
+    pub(crate) fn withdraw_cancelled(&self) {
+        // A pool that is being restarted has no queue.
+        let _ = self.address.send_now(Msg::Withdraw);
     }
 }
 

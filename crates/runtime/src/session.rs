@@ -53,7 +53,7 @@ use crate::address::ActorResult;
 use crate::budget_broker::{self, BudgetRefusal};
 use crate::clock;
 use crate::compactor;
-use crate::concurrency::{ConcurrencyLimits, RunPermits};
+use crate::concurrency::ConcurrencyLimits;
 use crate::env::Env;
 use crate::error::Error;
 use crate::hook::EndHooksGuard;
@@ -209,8 +209,8 @@ pub(crate) struct Live {
     budget_queue: budget_queue::BudgetQueue,
     concurrency_limits: ConcurrencyLimits,
     prefixes: HashMap<(TurnId, Digest), Prefix>,
-    /// Cancels the run if it is no longer wanted, or the session dies; with its permits.
-    runs: HashMap<RunId, (DropGuard, RunPermits)>,
+    /// Cancels the run if it is no longer wanted, or the session dies.
+    runs: HashMap<RunId, effects::RunGuard>,
     /// Cancels a tool call in the same way.
     calls: HashMap<CallPlace, calling::CallGuard>,
     /// Held while hooks of ended turns are pending.

@@ -31,7 +31,7 @@ use crate::kinds::http::HttpAgent;
 use crate::kinds::llm::LlmAgent;
 use crate::kinds::pipeline::PipelineAgent;
 use crate::limit::Limit;
-use crate::pool_port::{self, Attempt, PoolPermit};
+use crate::pool_port::{self, Attempt, PoolPermit, cancelled_end};
 use crate::watchdog::Watchdog;
 
 pub use crate::agent::{Job, Msg};
@@ -104,7 +104,7 @@ async fn carry_out(attempt: Attempt, place: PoolPermit, env: &Env) -> AttemptEnd
     let permits = RunPermits::default();
     let entered = permits.begin(env.concurrency.as_slice(), attempt.assignment.session);
     if cancelled.run_until_cancelled(entered).await.is_none() {
-        return ended(Err(Failure::new(RunCause::Timeout, "cancelled")));
+        return cancelled_end();
     }
     let began = clock::now();
     let (time, watchdog) = (Limit::new(), Watchdog::new());

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ractor::ActorRef;
 use tokio::task::JoinSet;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 use unisono_context::tokens::Count;
 use unisono_context::{Digest, Encoding, MessageId, RunId, Snapshot, Timestamp, Tokens};
 use unisono_session::assignment::{HookJob, RunAssignment};
@@ -20,7 +20,7 @@ use crate::clock;
 use crate::concurrency::RunPermits;
 use crate::env::Env;
 use crate::measure;
-use crate::pool_port::{Attempt, AttemptReply};
+use crate::pool_port::{Attempt, AttemptReply, cancelled_end};
 use crate::session_port::Port;
 use crate::tokenizer;
 
@@ -45,17 +45,41 @@ pub(super) fn carry_out(args: &Args, live: &mut Live, myself: &ActorRef<Msg>, ef
                 call.withdraw();
             }
         }
-        Effect::CancelRun(run) => cancel_run(live, run),
+        Effect::CancelRun(run) => drop(live.runs.remove(&run)),
         Effect::CancelCompaction(turn) => drop(live.compactions.remove(&turn)),
         Effect::Wake(at) => wake(live, myself, at),
     }
 }
 
-/// Cancels an attempt. It may wait in the queue of its agent, and needs no permit there any more.
-fn cancel_run(live: &mut Live, run: RunId) {
-    if let Some((guard, permits)) = live.runs.remove(&run) {
-        drop(guard);
-        permits.yield_permits();
+/// Cancels an attempt when it is dropped: because the run is no longer wanted, or the session dies.
+/// It may wait in the queue of its agent, where it needs neither permits nor a place any more.
+pub(super) struct RunGuard {
+    env: Arc<Env>,
+    definition: Arc<Definition>,
+    /// None: the attempt has ended.
+    stop: Option<DropGuard>,
+    permits: RunPermits,
+}
+
+impl RunGuard {
+    /// Releases the attempt without cancelling it.
+    fn disarm(mut self) {
+        if let Some(stop) = self.stop.take() {
+            stop.disarm();
+        }
+    }
+}
+
+impl Drop for RunGuard {
+    fn drop(&mut self) {
+        let Some(stop) = self.stop.take() else {
+            return;
+        };
+        drop(stop);
+        self.permits.yield_permits();
+        if let Some(pool) = self.env.pools.get(&self.definition) {
+            pool.withdraw_cancelled();
+        }
     }
 }
 
@@ -160,10 +184,15 @@ fn dispatch(args: &Args, live: &mut Live, myself: &ActorRef<Msg>, mut assignment
     };
     let cancelled = CancellationToken::new();
     let turn_permits = RunPermits::default();
-    let guard = cancelled.clone().drop_guard();
-    live.runs.insert(run, (guard, turn_permits.clone()));
-    let port = ActorPort::new(args, myself);
     let definition = assignment.definition.clone();
+    let guard = RunGuard {
+        env: args.env.clone(),
+        definition: definition.clone(),
+        stop: Some(cancelled.clone().drop_guard()),
+        permits: turn_permits.clone(),
+    };
+    live.runs.insert(run, guard);
+    let port = ActorPort::new(args, myself);
     let concurrency_limits = live
         .concurrency_limits
         .for_turn(assignment.turn, args.env.options.live_runs);
@@ -180,13 +209,13 @@ fn dispatch(args: &Args, live: &mut Live, myself: &ActorRef<Msg>, mut assignment
     }
     let supervisor = args.supervisor.clone();
     tokio::spawn(async move {
-        // A cancelled attempt ends as soon as it starts.
         let entered = attempt
             .turn_permits
             .begin(&concurrency_limits, attempt.assignment.session);
         attempt.cancelled.run_until_cancelled(entered).await;
         if attempt.cancelled.is_cancelled() {
             attempt.turn_permits.yield_permits();
+            return reply.send(cancelled_end());
         }
         match supervision::pool_of(&supervisor, &definition).await {
             Ok(pool) => pool.dispatch(attempt, reply),
@@ -199,7 +228,7 @@ fn dispatch(args: &Args, live: &mut Live, myself: &ActorRef<Msg>, mut assignment
 pub(super) fn drop_ended(live: &mut Live, input: &Input) {
     match input {
         Input::RunEnded { run, .. } => {
-            if let Some((guard, _)) = live.runs.remove(run) {
+            if let Some(guard) = live.runs.remove(run) {
                 guard.disarm();
             }
         }

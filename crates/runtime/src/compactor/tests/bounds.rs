@@ -1,7 +1,10 @@
 //! The duration of a turn's compaction, and the next user of a released permit.
 
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use unisono_context::policy::Tiers;
 use unisono_model::language::Fallback;
+use unisono_session::State;
 use unisono_session::budget::Caps;
 use unisono_session::budget::broker::DaemonBudget;
 
@@ -73,6 +76,48 @@ async fn a_person_who_wants_it_tried_again_is_told_when_the_time_is_over() {
     let said = "model test/a: no summary in time; nothing was changed";
     assert_eq!(&*reason, said);
     assert_eq!((hangs.requests().len(), stage.failures().await), (1, 1));
+    stage.runtime.shutdown().await;
+}
+
+/// On one thread a cancelled step is over before the next one comes.
+#[tokio::test]
+async fn a_cancelled_step_keeps_no_place_in_the_queue() {
+    let asked = AtomicU32::new(0);
+    let model = Scripted::by(move |_| match asked.fetch_add(1, Ordering::SeqCst) {
+        0 => Act::Hang,
+        _ => replied(GOOD, Stop::Complete),
+    });
+    let options = Options {
+        compactions: 1,
+        compaction_queue: 1,
+        ..Options::default()
+    };
+    let load = options.load.clone();
+    let clients = Models::default().with("test/a", model.clone());
+    let stage = Stage::of_options(clients, 1, 60, 16_000, options).await;
+    let mut before = Vec::new();
+    for steps in 1..=2 {
+        let handle = stage.runtime.create(conversation(60)).await.unwrap();
+        let turn = stage.turn(answering("what is due?"));
+        handle.accept(turn.clone()).await.unwrap();
+        let are_there = || load.compactions.working() + load.compactions.waiting() == steps;
+        fixture::until("its step is there", are_there).await;
+        before.push((handle, turn.id));
+    }
+    fixture::until("the first asks", || !model.requests().is_empty()).await;
+    before[1].0.cancel(before[1].1).await.unwrap();
+    let turn = stage.turn(answering("what is due?"));
+    let id = turn.id;
+    stage.handle.accept(turn).await.unwrap();
+    let is_planned =
+        move |state: &State| state.step_under_way(id).is_some() || state.turn(id).is_none();
+    while !stage.handle.inspect(is_planned).await.unwrap() {
+        tokio::task::yield_now().await;
+    }
+    before[0].0.cancel(before[0].1).await.unwrap();
+    stage.handle.wait(id).await.unwrap();
+    assert_eq!(stage.failures().await, 0);
+    assert!(stage.checkpoints().await.iter().all(|made| !made.degraded));
     stage.runtime.shutdown().await;
 }
 

@@ -208,6 +208,42 @@ async fn a_queue_whose_attempt_got_a_yielded_permit_is_not_full() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_cancelled_run_leaves_the_queue_of_its_agent() {
+    let agent = Gated::new();
+    let options = Options {
+        pool_queue: 1,
+        ..Options::default()
+    };
+    let runtime = start(&agent, options).await;
+    let alone = Arc::new(Definition {
+        max_concurrent: 1,
+        ..(*gated()).clone()
+    });
+    let mut turns = Vec::new();
+    for _ in 0..2 {
+        let handle = runtime.create(conversation(4)).await.unwrap();
+        let turn = turn(&alone, 0);
+        handle.accept(turn.clone()).await.unwrap();
+        if turns.is_empty() {
+            agent.is_started().await;
+        }
+        turns.push((handle, turn.id));
+    }
+    let pool = runtime.env.pools.get(&alone).unwrap();
+    fixture::until("it is full", || pool.gauge.full_for().is_some()).await;
+    let (queued, cancelled) = &turns[1];
+    queued.cancel(*cancelled).await.unwrap();
+    fixture::until("it has a place", || pool.gauge.full_for().is_none()).await;
+    let next = turn(&alone, 0);
+    queued.accept(next.clone()).await.unwrap();
+    agent.release();
+    assert_eq!(ended(queued, next.id).await, Outcome::Answered);
+    assert_eq!(ended(&turns[0].0, turns[0].1).await, Outcome::Answered);
+    assert_eq!(agent.started.load(Ordering::SeqCst), 2);
+    runtime.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_queue_of_a_restarted_pool_is_not_full() {
     let agent = Gated::new();
     let options = Options {
