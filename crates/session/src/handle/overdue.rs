@@ -10,7 +10,7 @@ use crate::fold;
 use crate::run::{AttemptTimes, Ending, RunCause, last_text, total_usage};
 use crate::turn::TIMED_OUT;
 
-use super::{Recorder, children, reserve};
+use super::{Recorder, children, reserve, run_ended};
 
 /// Ends a turn, or runs of it, whose time is up; true if the turn has ended.
 pub(super) fn end(recorder: &mut Recorder<'_>, id: TurnId) -> Result<bool, fold::Error> {
@@ -46,31 +46,27 @@ pub(super) fn end(recorder: &mut Recorder<'_>, id: TurnId) -> Result<bool, fold:
     Ok(false)
 }
 
-/// The last text of its model is its result.
+/// The last text of its model is its result. The end of a run before it may have ended it.
 fn end_run(recorder: &mut Recorder<'_>, id: RunId, short: &Shortage) -> Result<(), fold::Error> {
-    let Some(run) = recorder.state.runs.get(&id) else {
+    let run = recorder.state.runs.get(&id);
+    let Some(run) = run.filter(|run| run.is_open()) else {
         return Ok(());
     };
     let duration_ms = recorder.now.ms_since(run.opened_at).max(0) as u64;
     let (last, usage) = (last_text(&run.steps), total_usage(&run.steps));
     reserve::settle_calls(recorder, id)?;
-    let ending = match last {
-        Some(text) => Ending::Finished {
-            text,
-            calls: Vec::new(),
-            partial: Some(describe_shortage(short)),
-            usage,
-            duration_ms,
-            attempt_times: AttemptTimes::default(),
-        },
-        None => Ending::Failed {
-            cause: RunCause::Budget,
-            reason: short.to_string().into(),
-            duration_ms,
-            text: None,
-        },
+    let Some(text) = last else {
+        let reason = short.to_string().into();
+        return run_ended::failed(recorder, id, (RunCause::Budget, reason), None);
     };
-    let ending = Arc::new(ending);
+    let ending = Arc::new(Ending::Finished {
+        text,
+        calls: Vec::new(),
+        partial: Some(describe_shortage(short)),
+        usage,
+        duration_ms,
+        attempt_times: AttemptTimes::default(),
+    });
     recorder.record(Fact::RunEnded { run: id, ending })?;
     children::cancel(recorder, id)
 }

@@ -29,4 +29,5 @@ mod running;
 mod setting;
 mod sharing;
 mod shell;
+mod timing;
 mod topics;
