@@ -368,6 +368,10 @@ impl State {
         match &mut self.phase {
             Phase::Live(live) => {
                 live.active_at = clock::now();
+                if matches!(input, Input::Tick) {
+                    // All times that are still due are requested again.
+                    live.wakes.abort_all();
+                }
                 Ok(live.machine.handle(input, live.active_at)?)
             }
             Phase::ReadOnly(shown) => Err(shown.why.clone()),

@@ -1,6 +1,7 @@
 //! Workers with several attempts, one after the other.
 
 use unisono_context::AgentId;
+use unisono_session::Input;
 use unisono_session::machine::DelegateCall;
 
 use super::*;
@@ -142,6 +143,44 @@ async fn a_cancelled_run_in_a_queue_keeps_no_place_of_its_session() {
     agent.release();
     assert_eq!(ended(&busy, first.id).await, Outcome::Answered);
     assert_eq!(ended(&handle, next.id).await, Outcome::Answered);
+    runtime.shutdown().await;
+}
+
+/// Its provider is away for a minute.
+#[derive(Clone)]
+struct Away;
+
+impl Agent for Away {
+    async fn run(&self, _: Task, _: Ctx) -> Result<Answer, Failure> {
+        Err(Failure {
+            wait_ms: Some(60_000),
+            ..Failure::new(RunCause::Unavailable, "away")
+        })
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_has_one_timer_for_each_time() {
+    let runtime = start(&Away, Options::default()).await;
+    let handle = runtime.create(conversation(4)).await.unwrap();
+    handle.accept(turn(&gated(), 4)).await.unwrap();
+    let is_retry = |fact: &&Fact| matches!(fact, Fact::RunRetried { .. });
+    let retried = async {
+        loop {
+            let known = facts(&handle, &runtime).await;
+            if known.iter().filter(is_retry).count() == 4 {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, retried).await.unwrap();
+    let tasks = tokio::runtime::Handle::current().metrics();
+    let most = tasks.num_alive_tasks() + 8;
+    for _ in 0..16 {
+        handle.request(Input::Tick).await.unwrap();
+    }
+    fixture::until("earlier timers end", || tasks.num_alive_tasks() <= most).await;
     runtime.shutdown().await;
 }
 
