@@ -457,6 +457,9 @@ pub(super) fn frees(events: &[Event]) -> bool {
                 | Fact::RunRetried { .. }
                 | Fact::RunEnded { .. }
                 | Fact::LateOutputReceived { .. }
+                | Fact::SummariserUsed { .. }
+                | Fact::SummaryPrepared { .. }
+                | Fact::PreparationDropped { .. }
                 | Fact::TurnEnded { .. }
         )
     })
@@ -467,6 +470,36 @@ impl From<BudgetRefusal> for Failure {
         match refused {
             BudgetRefusal::Short(short) => Failure::new(RunCause::Budget, short),
             BudgetRefusal::Failed(reason) => Failure::new(RunCause::Panic, reason),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use unisono_context::Timestamp;
+    use unisono_session::event::DropReason;
+    use unisono_session::run::Usage;
+
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_request_for_a_summary_releases_its_reservation() {
+        let turn = TurnId::from_u128(1);
+        let facts = [
+            Fact::SummariserUsed {
+                turn,
+                model: "a/1".into(),
+                usage: Usage::NONE,
+            },
+            Fact::PreparationDropped {
+                turn,
+                by: None,
+                reason: DropReason::Busy,
+            },
+        ];
+        for fact in facts {
+            let at = Timestamp(0);
+            assert!(frees(&[Event { at, fact }]));
         }
     }
 }
