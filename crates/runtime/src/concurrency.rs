@@ -116,8 +116,21 @@ impl RunPermits {
     pub(crate) async fn reacquire(&self) {
         for concurrency in self.end_wait() {
             let permit = concurrency.reenter().await;
-            self.permits().held.push(permit);
+            self.keep(concurrency, permit);
         }
+    }
+
+    /// Keeps a permit, unless the run waits for something else since then.
+    fn keep(&self, concurrency: ConcurrencyLimit, permit: Permit) {
+        let mut own = self.permits();
+        if own.waits == 0 {
+            own.held.push(permit);
+            return;
+        }
+        own.yielded.push(concurrency);
+        drop(own);
+        // It passes to another run.
+        drop(permit);
     }
 
     /// The limits whose permits the run needs again.
@@ -246,6 +259,25 @@ mod tests {
         assert!(polled_once(&mut next).await.is_none(), "the run has it");
         run.yield_permits();
         drop(next.await);
+    }
+
+    #[tokio::test]
+    async fn a_run_that_waits_again_before_it_has_its_permit_takes_none() {
+        let concurrency = ConcurrencyLimit::new(1);
+        let run = RunPermits::default();
+        run.begin(std::slice::from_ref(&concurrency), A).await;
+        run.yield_permits();
+        let other = concurrency.enter(B).await;
+        let mut back = Box::pin(run.reacquire());
+        assert!(polled_once(&mut back).await.is_none(), "it is taken");
+        run.yield_permits();
+        drop(other);
+        back.await;
+        let next = polled_once(&mut Box::pin(concurrency.enter(B))).await;
+        drop(next.expect("the permit is free while the run waits"));
+        run.reacquire().await;
+        let mut next = Box::pin(concurrency.enter(B));
+        assert!(polled_once(&mut next).await.is_none(), "the run has it");
     }
 
     #[tokio::test]

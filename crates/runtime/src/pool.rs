@@ -167,13 +167,21 @@ impl State {
         Ok(worker)
     }
 
-    /// Whether the attempt still needs its permit.
+    /// Whether the attempt still needs its permit. One that waits for something else since then goes on
+    /// without it.
     fn give_back(&mut self, ticket: Ticket, reply: oneshot::Sender<()>) -> bool {
-        let wanted = self.running.contains_key(&ticket) && reply.send(()).is_ok();
-        if wanted {
-            self.yields.remove(&ticket);
+        let goes_on = self.running.contains_key(&ticket) && reply.send(()).is_ok();
+        match self.yields.get_mut(&ticket) {
+            Some(times) if *times > 1 => {
+                *times -= 1;
+                false
+            }
+            _ if goes_on => {
+                self.yields.remove(&ticket);
+                true
+            }
+            _ => false,
         }
-        wanted
     }
 
     async fn on_yield_permit(&mut self, myself: &ActorRef<Msg>, ticket: Ticket) {
