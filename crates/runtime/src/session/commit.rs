@@ -71,13 +71,14 @@ pub(super) async fn load(
             if matches!(now, Phase::ReadOnly(_)) {
                 return Ok(Loaded::Unchanged);
             }
-            let (machine, _) = recover(journal, id, None).await?;
+            let state = fold(journal, id, None).await?;
             let why = error.into();
-            return Ok(Loaded::ReadOnly(Box::new(ReadOnlySession { machine, why })));
+            return Ok(Loaded::ReadOnly(Box::new(ReadOnlySession { state, why })));
         }
         claim => claim?,
     };
-    let (machine, reaction) = recover(journal, id, Some(claim.last_seq)).await?;
+    let state = fold(journal, id, Some(claim.last_seq)).await?;
+    let (machine, reaction) = resume(id, state)?;
     Ok(live(claim, machine, reaction))
 }
 
@@ -115,11 +116,11 @@ fn live(claim: Claim, machine: Machine, reaction: Reaction) -> Loaded {
 }
 
 /// Folds a journal, up to its last event if that is known.
-async fn recover(
+async fn fold(
     journal: &Journal,
     id: SessionId,
     last_seq: Option<u64>,
-) -> Result<(Machine, Reaction), Error> {
+) -> Result<SessionState, Error> {
     let mut state = SessionState::default();
     while last_seq.is_none_or(|last| state.events() < last) {
         let page = journal.read(id, state.events() + 1, PAGE).await?;
@@ -137,7 +138,7 @@ async fn recover(
             state.apply(event).map_err(|error| broken(id, &error))?;
         }
     }
-    resume(id, state)
+    Ok(state)
 }
 
 fn resume(id: SessionId, state: SessionState) -> Result<(Machine, Reaction), Error> {

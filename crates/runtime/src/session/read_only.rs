@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use ractor::ActorRef;
-use unisono_session::{Machine, State as SessionState};
+use unisono_session::State as SessionState;
 
 use crate::error::Error;
 
@@ -22,14 +22,14 @@ fn is_transient(why: &Error) -> bool {
 
 /// A session as it is on disk.
 pub(crate) struct ReadOnlySession {
-    pub(super) machine: Machine,
+    pub(super) state: SessionState,
     /// The reason why it is not live.
     pub(super) why: Error,
 }
 
 impl ReadOnlySession {
     pub(super) fn state(&self) -> &SessionState {
-        self.machine.state()
+        &self.state
     }
 
     fn has_work(&self) -> bool {

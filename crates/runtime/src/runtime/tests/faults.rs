@@ -100,6 +100,38 @@ async fn a_turn_continues_when_its_session_can_be_claimed() {
     runtime.shutdown().await;
 }
 
+/// A gated agent with a call whose usage is known only afterwards.
+#[derive(Clone)]
+struct Reserving(Gated);
+
+impl Agent for Reserving {
+    async fn run(&self, task: Task, ctx: Ctx) -> Result<Answer, Failure> {
+        let _call = ctx.reserve_least().await?;
+        self.0.run(task, ctx).await
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_cannot_be_written_is_shown_as_it_is_on_disk() {
+    let (store, agent) = (Arc::<Faulty>::default(), Gated::new());
+    let runtime = start_on(&store, &Reserving(agent.clone()), Options::default()).await;
+    let handle = runtime.create(conversation(4)).await.unwrap();
+    let mut bounded = turn(&gated(), 0);
+    bounded.caps.turn.tokens = Some(Tokens(1_000_000));
+    handle.accept(bounded).await.unwrap();
+    agent.is_started().await;
+    let unwritable = StoreError::Unwritable {
+        reason: "for a while".into(),
+    };
+    store.claims.lock().unwrap().push(unwritable);
+    kill::<session::Msg>(&runtime);
+    let is_tried = || store.claims.lock().unwrap().is_empty();
+    fixture::until("it is opened again", is_tried).await;
+    let shown = handle.inspect(|state| state.events()).await.unwrap();
+    assert_eq!(shown, facts(&handle, &runtime).await.len() as u64);
+    runtime.shutdown().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_whose_turn_waits_for_the_store_does_not_leave_memory() {
     let (store, agent) = (Arc::<Faulty>::default(), Gated::new());
