@@ -102,6 +102,7 @@ async fn carry_out(attempt: Attempt, place: PoolPermit, env: &Env) -> AttemptEnd
     let over = cancelled.child_token();
     let _tell = over.clone().drop_guard();
     let permits = RunPermits::default();
+    let _held = HeldPermits([permits.clone(), attempt.turn_permits.clone()]);
     let entered = permits.begin(env.concurrency.as_slice(), attempt.assignment.session);
     if cancelled.run_until_cancelled(entered).await.is_none() {
         return cancelled_end();
@@ -118,7 +119,7 @@ async fn carry_out(attempt: Attempt, place: PoolPermit, env: &Env) -> AttemptEnd
             time.clone(),
             watchdog.clone(),
             Some(place),
-            (attempt.turn_permits.clone(), permits.clone()),
+            (attempt.turn_permits, permits),
         ),
     );
     let known = ctx.clone();
@@ -141,10 +142,17 @@ async fn carry_out(attempt: Attempt, place: PoolPermit, env: &Env) -> AttemptEnd
             Err(Failure::new(RunCause::Stuck, reason))
         }
     };
-    // Remaining work of the agent elsewhere holds no permit.
-    permits.yield_permits();
-    attempt.turn_permits.yield_permits();
     answered(result, &known, began)
+}
+
+/// The permits of an attempt. After its end, also by a panic, remaining work of its agent elsewhere
+/// holds none.
+struct HeldPermits([RunPermits; 2]);
+
+impl Drop for HeldPermits {
+    fn drop(&mut self) {
+        self.0.iter().for_each(RunPermits::yield_permits);
+    }
 }
 
 /// The end of an attempt whose agent started at `began`, with the usage of all its model calls.

@@ -83,6 +83,48 @@ async fn remains_of_an_attempt_do_not_yield_the_permit_of_the_next() {
     runtime.shutdown().await;
 }
 
+/// Its first attempt panics, and leaves work behind that goes on.
+#[derive(Clone)]
+struct Abandoning {
+    attempts: Arc<AtomicU32>,
+    goes_on: Arc<Semaphore>,
+}
+
+impl Agent for Abandoning {
+    async fn run(&self, _: Task, ctx: Ctx) -> Result<Answer, Failure> {
+        if self.attempts.fetch_add(1, Ordering::SeqCst) > 0 {
+            return Ok(Answer::text("done"));
+        }
+        let goes_on = self.goes_on.clone();
+        tokio::spawn(async move {
+            let _ctx = ctx;
+            assert!(goes_on.acquire().await.is_err());
+        });
+        panic!("as it is meant");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn remains_of_an_attempt_that_panicked_hold_no_permit() {
+    let options = Options {
+        live_runs: LiveRuns {
+            daemon: Some(1),
+            session: Some(1),
+            turn: Some(1),
+        },
+        ..Options::default()
+    };
+    let agent = Abandoning {
+        attempts: Arc::default(),
+        goes_on: Arc::new(Semaphore::new(0)),
+    };
+    let runtime = start(&agent, options).await;
+    let handle = runtime.create(conversation(4)).await.unwrap();
+    answered(&handle, turn(&gated(), 0)).await;
+    agent.goes_on.close();
+    runtime.shutdown().await;
+}
+
 /// Panics the first time, on a worker that has carried out another attempt before.
 #[derive(Clone, Default)]
 struct Fragile(Arc<AtomicU32>);
