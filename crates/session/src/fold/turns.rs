@@ -194,7 +194,10 @@ impl State {
         };
         turn.covered = true;
         let branch = turn.accepted.branch.clone();
-        self.requested_compactions.remove(&branch);
+        // Another text of a summary is not the compaction that a lead requested.
+        if turn.accepted.work.checkpoint().is_none() {
+            self.requested_compactions.remove(&branch);
+        }
         self.preparation_used(&branch, checkpoint);
         Ok(())
     }

@@ -9,7 +9,7 @@ use unisono_session::agent::{ContextMode, Definition, OnFailure};
 use unisono_session::event::{Outcome, RunRole, SummaryOptions, Work};
 use unisono_session::machine::{NewTurn, StepResult};
 use unisono_session::run::{Ending, Reply, RunCause, Step, ToolCall, ToolResult};
-use unisono_session::{Effect, Fact, Input};
+use unisono_session::{Effect, Fact, Input, ids};
 
 use crate::rounds::*;
 use crate::shell::*;
@@ -414,4 +414,24 @@ fn a_lead_requests_a_compaction_before_the_next_turn() {
     // An agent without the tool requests nothing.
     assert_eq!(turn_that_calls(&mut shell, 3, &["recall"], true), 1);
     assert_eq!(turn_that_calls(&mut shell, 4, &["recall"], false), 1);
+}
+
+#[test]
+fn an_edit_of_a_summary_leaves_a_requested_compaction() {
+    let mut shell = Shell::with(20);
+    shell.begin(manual(0));
+    for n in 1..=5 {
+        assert_eq!(turn_that_calls(&mut shell, n, &["compact"], n == 5), 1);
+    }
+    let work = Work::Edit {
+        checkpoint: ids::checkpoint(turn_id(0), 1),
+        text: "## Context\nin my words".into(),
+        counts: summary(15, &Encoding::ALL).counts,
+    };
+    shell.begin(NewTurn {
+        work,
+        ..compacting(6, team(agent("lead"), []), 100_000)
+    });
+    assert_eq!(shell.outcome(6).name(), "compacted");
+    assert_eq!(turn_that_calls(&mut shell, 7, &["compact"], false), 2);
 }
