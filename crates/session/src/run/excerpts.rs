@@ -17,6 +17,10 @@ const TRIES: u32 = 12;
 /// The beginning of the note about missing parts of a result.
 const INCOMPLETE: &str = "\n\n[incomplete: ";
 
+/// The maximum size of such a note, in bytes. Anything longer is a part of the result: an agent may
+/// quote the note of another one.
+const INCOMPLETE_BYTES: usize = 1_000;
+
 /// One result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResultText {
@@ -33,9 +37,11 @@ pub struct ResultText {
 }
 
 impl ResultText {
-    /// The result of a call. The note about missing parts at its end is always shown.
+    /// The result of a call. A short note about missing parts at its end is always shown.
     pub fn of_result(content: &str, around: Tokens, name: Option<Arc<str>>) -> ResultText {
-        let end = content.rfind(INCOMPLETE).filter(|_| content.ends_with(']'));
+        let is_note = |at: &usize| content.len() - at <= INCOMPLETE_BYTES;
+        let end = content.rfind(INCOMPLETE).filter(is_note);
+        let end = end.filter(|_| content.ends_with(']'));
         let (text, end) = content.split_at(end.unwrap_or(content.len()));
         ResultText {
             text: text.into(),
@@ -365,6 +371,19 @@ mod tests {
         }
         // If not even the notes fit, only they are shown.
         assert_eq!(fit(&long[1..], 10), [Some(0); 3]);
+    }
+
+    #[test]
+    fn only_a_short_note_at_the_end_of_a_result_is_always_shown() {
+        let of = |content: &str| ResultText::of_result(content, Tokens(2), None);
+        let noted = of("found\n\n[incomplete: no room]");
+        assert_eq!(&*noted.text, "found");
+        assert_eq!(&*noted.suffix, "\n\n[incomplete: no room]");
+        let rest = "and more ".repeat(1_000);
+        let quoting = of(&format!("it said\n\n[incomplete: no room]\n{rest}[3]"));
+        let shown = fit(std::slice::from_ref(&quoting), 200);
+        let used = count(&quoting.excerpt(shown[0])) + quoting.overhead;
+        assert!(used <= Tokens(200), "{used}");
     }
 
     #[test]
