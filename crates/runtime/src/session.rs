@@ -335,7 +335,10 @@ impl State {
                 .collect()
         });
         let digests = digests.map_err(Arc::clone);
-        if let (Phase::Live(live), Ok(prefixes)) = (&mut self.phase, prefixes) {
+        // Of a turn that has ended meanwhile nobody needs them.
+        if let (Phase::Live(live), Ok(prefixes)) = (&mut self.phase, prefixes)
+            && live.machine.state().turn(turn).is_some()
+        {
             let keyed = prefixes
                 .into_iter()
                 .map(|(agent, prefix)| ((turn, agent), prefix));

@@ -1,7 +1,11 @@
 //! Sessions in memory are limited, deleted ones leave, and followers keep none in memory.
 
 use std::sync::atomic::AtomicBool;
+use std::sync::mpsc as std_mpsc;
 
+use bytes::Bytes;
+use unisono_model::language::{Completion, LanguageModel, Request};
+use unisono_model::prompt::{Prefix, Shared};
 use unisono_store::{Claim, Engine, EngineFuture};
 
 use super::*;
@@ -122,6 +126,68 @@ async fn no_task_of_a_session_that_left_memory_stays() {
     let most = tasks.num_alive_tasks() + 8;
     come_and_go(32).await;
     fixture::until("they end", || tasks.num_alive_tasks() <= most).await;
+    runtime.shutdown().await;
+}
+
+/// A model that renders one context when it is told to.
+struct Slow {
+    begun: Arc<Semaphore>,
+    may_end: Mutex<std_mpsc::Receiver<()>>,
+    rendered: Arc<Mutex<Option<Bytes>>>,
+}
+
+impl LanguageModel for Slow {
+    fn render(&self, _: &Shared<'_>) -> Prefix {
+        self.begun.add_permits(1);
+        self.may_end.lock().unwrap().recv().unwrap();
+        let prefix = Prefix::new("a context ".repeat(1_000));
+        *self.rendered.lock().unwrap() = Some(prefix.bytes().clone());
+        prefix
+    }
+
+    fn complete(&self, _: Request) -> Completion<'_> {
+        Box::pin(std::future::pending())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_prompt_of_a_turn_that_was_cancelled_meanwhile_leaves_memory() {
+    let (begun, rendered) = (
+        Arc::new(Semaphore::new(0)),
+        Arc::<Mutex<Option<Bytes>>>::default(),
+    );
+    let (sender, may_end) = std_mpsc::channel();
+    let slow = Slow {
+        begun: begun.clone(),
+        may_end: Mutex::new(may_end),
+        rendered: rendered.clone(),
+    };
+    let models = Models::default().with("test/slow", slow);
+    let kinds = Extensions::default().agent("gated", Gated::new());
+    let journal = Journal::new(Arc::new(Memory::new()));
+    let runtime = Runtime::start(journal, kinds, models, Options::default());
+    let runtime = runtime.await.unwrap();
+    let handle = runtime.create(conversation(600)).await.unwrap();
+    let lead = Arc::new(Definition {
+        model: "test/slow".into(),
+        ..(*gated()).clone()
+    });
+    let off = Policy::from_preset(Preset::Off);
+    let turn = fixture::turn(fixture::answering("what is due?"), lead, off);
+    let id = turn.id;
+    handle.accept(turn).await.unwrap();
+    begun.acquire().await.unwrap().forget();
+    handle.cancel(id).await.unwrap();
+    assert_eq!(ended(&handle, id).await, Outcome::Cancelled);
+    sender.send(()).unwrap();
+    let is_alone = || {
+        rendered
+            .lock()
+            .unwrap()
+            .as_ref()
+            .is_some_and(Bytes::is_unique)
+    };
+    fixture::until("nobody else has it", is_alone).await;
     runtime.shutdown().await;
 }
 
