@@ -38,8 +38,8 @@ pub struct Options {
     pub hooks: Vec<Hook>,
     /// The maximum number of concurrent counting requests.
     pub countings: usize,
-    /// The maximum number of waiting requests of one session; further ones are answered with
-    /// `busy`.
+    /// The maximum number of waiting requests of one session, and of its open turns; further ones are
+    /// answered with `busy`.
     pub session_queue: usize,
     /// The time after which an idle session leaves memory.
     pub passivate_after: Duration,

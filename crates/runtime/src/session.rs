@@ -8,6 +8,7 @@
 //! until its intent is on disk. When the actor dies its runs are cancelled, and its successor
 //! requests them again.
 
+mod admission;
 mod budget_queue;
 mod calling;
 mod commit;
@@ -273,7 +274,7 @@ impl State {
     /// Handles an input of a client; the reply waits for the disk.
     fn on_request(&mut self, myself: &ActorRef<Msg>, input: Input, reply: Ack) {
         let is_step = matches!(input, Input::RunStepped { .. });
-        if let Some(error) = self.unanswered().filter(|_| !is_step) {
+        if let Some(error) = self.refusal(&input) {
             return drop(reply.send(Err(error)));
         }
         match self.decide(input) {
@@ -351,20 +352,6 @@ impl State {
                 prefixes: digests,
             },
         );
-    }
-
-    fn on_check_idle(&mut self, myself: &ActorRef<Msg>) {
-        if self.is_idle(self.idle_time()) && !self.is_tried_again() {
-            self.yield_permits(myself)
-        } else {
-            self.schedule_idle_check(myself)
-        }
-    }
-
-    fn on_leave(&mut self, myself: &ActorRef<Msg>) {
-        if self.is_idle(Duration::ZERO) {
-            self.yield_permits(myself);
-        }
     }
 
     fn decide(&mut self, input: Input) -> Result<Reaction, Error> {

@@ -244,6 +244,30 @@ async fn a_full_queue_answers_busy() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_session_with_too_many_open_turns_is_busy() {
+    let agent = Gated::new();
+    let options = Options {
+        session_queue: 2,
+        ..Options::default()
+    };
+    let runtime = start(&agent, options).await;
+    let (handle, first) = with_a_turn(&runtime, &agent).await;
+    let second = turn(&gated(), 0);
+    handle.accept(second.clone()).await.unwrap();
+    let third = turn(&gated(), 0);
+    let busy = handle.accept(third.clone()).await.unwrap_err();
+    assert!(matches!(busy, Error::Busy(_)), "{busy}");
+    // A repetition adds no turn.
+    handle.accept(second.clone()).await.unwrap();
+    agent.release();
+    for open in [first, second.id] {
+        assert_eq!(ended(&handle, open).await, Outcome::Answered);
+    }
+    answered(&handle, third).await;
+    runtime.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_session_that_left_memory_is_loaded_by_a_request() {
     let agent = Gated::new();
     agent.release();

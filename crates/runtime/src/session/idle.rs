@@ -7,6 +7,20 @@ use ractor::ActorRef;
 use super::{Msg, Phase, State, supervision};
 
 impl State {
+    pub(super) fn on_check_idle(&mut self, myself: &ActorRef<Msg>) {
+        if self.is_idle(self.idle_time()) && !self.is_tried_again() {
+            self.yield_permits(myself)
+        } else {
+            self.schedule_idle_check(myself)
+        }
+    }
+
+    pub(super) fn on_leave(&mut self, myself: &ActorRef<Msg>) {
+        if self.is_idle(Duration::ZERO) {
+            self.yield_permits(myself);
+        }
+    }
+
     pub(super) fn yield_permits(&mut self, myself: &ActorRef<Msg>) {
         tracing::debug!(session = %self.args.id, "a session leaves memory");
         self.give_back();
