@@ -188,6 +188,47 @@ async fn a_cancelled_run_in_a_queue_keeps_no_place_of_its_session() {
     runtime.shutdown().await;
 }
 
+/// Its lead delegates two rounds at once.
+#[derive(Clone)]
+struct Splitting;
+
+impl Agent for Splitting {
+    async fn run(&self, _: Task, ctx: Ctx) -> Result<Answer, Failure> {
+        if ctx.definition().tools.is_empty() {
+            return Ok(Answer::text("done"));
+        }
+        let (one, two) = ([("helper", "one")], [("helper", "two")]);
+        let (one, two) = tokio::join!(ctx.delegate(&one), ctx.delegate(&two));
+        let (one, two) = (one?, two?);
+        let text = format!("{} and {}", one[0].content, two[0].content);
+        Ok(Answer::text(text))
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rounds_of_one_agent_at_once_come_one_after_the_other() {
+    let runtime = start(&Splitting, Options::default()).await;
+    let handle = runtime.create(conversation(4)).await.unwrap();
+    let with_tools = |id: &str, tools: &[&str]| {
+        Arc::new(Definition {
+            id: AgentId::new(id),
+            tools: tools.iter().map(|tool| (*tool).into()).collect(),
+            ..(*gated()).clone()
+        })
+    };
+    let mut asked = turn(&with_tools("lead", &["delegate"]), 0);
+    asked.team.available = vec![with_tools("helper", &[])];
+    answered(&handle, asked).await;
+    let facts = facts(&handle, &runtime).await;
+    let names = facts.iter().map(Fact::name);
+    let order: Vec<&str> = names
+        .filter(|name| ["delegated", "run_ended"].contains(name))
+        .collect();
+    let round = ["delegated", "run_ended"];
+    assert_eq!(order, [&round[..], &round[..], &["run_ended"][..]].concat());
+    runtime.shutdown().await;
+}
+
 /// Its provider is away for a minute.
 #[derive(Clone)]
 struct Away;
