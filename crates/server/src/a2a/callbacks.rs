@@ -64,8 +64,9 @@ pub(super) struct Callbacks {
     registrations: Mutex<BTreeMap<Name, (Registration, CancellationToken)>>,
     /// The stored callbacks that cannot be resumed, and are logged.
     not_resumed: Mutex<BTreeSet<Name>>,
-    /// Held while the file is written.
-    writing: tokio::sync::Mutex<()>,
+    /// Held while a callback changes in memory and in the store, and while stored ones are read and
+    /// resumed.
+    changing: tokio::sync::Mutex<()>,
     work: TaskTracker,
     stop: CancellationToken,
 }
@@ -79,7 +80,7 @@ impl Callbacks {
             file: directory.join(FILE),
             registrations: Mutex::default(),
             not_resumed: Mutex::default(),
-            writing: tokio::sync::Mutex::default(),
+            changing: tokio::sync::Mutex::default(),
             work: TaskTracker::new(),
             stop: CancellationToken::new(),
         })
@@ -225,16 +226,12 @@ impl A2a {
         };
         config.id = Some(id.clone());
         config.tenant = None;
+        let _change = callbacks.changing.lock().await;
         let is_token_made = non_empty(&config.token).is_none();
         if is_token_made {
-            let known = callbacks.with_registrations(|all| {
-                let known = all.get(&(look.id, id.clone()))?;
-                known
-                    .0
-                    .is_token_made
-                    .then(|| known.0.config.token.clone())?
-            });
-            config.token = Some(match known {
+            let known = self.registration(callbacks, look.id, &id).await?;
+            let known = known.filter(|known| known.is_token_made);
+            config.token = Some(match known.and_then(|known| known.config.token) {
                 Some(token) => token,
                 None => secret()?,
             });
@@ -265,7 +262,7 @@ impl A2a {
         callback: Callback,
         stop: CancellationToken,
     ) {
-        let Ok(callbacks) = self.callbacks() else {
+        let Some(callbacks) = self.callbacks.clone() else {
             return;
         };
         let a2a = self.clone();
@@ -276,16 +273,18 @@ impl A2a {
             is_token_sent: !registration.is_token_made,
             registrant: registration.registrant.clone(),
         };
-        callbacks.work.spawn(async move {
-            let deliveries = deliver::deliver_all(&a2a, delivery);
-            if stop.run_until_cancelled(deliveries).await.is_none() {
+        let work = callbacks.work.clone();
+        work.spawn(async move {
+            let deliveries = async {
+                deliver::deliver_all(&a2a, delivery).await;
+                callbacks.changing.lock().await
+            };
+            let Some(_change) = stop.run_until_cancelled(deliveries).await else {
                 return;
-            }
-            if let Some(callbacks) = &a2a.callbacks {
-                callbacks.forget(&name, Some(&registration));
-                if let Err(error) = a2a.erase_callback(callbacks, &name, &registration).await {
-                    tracing::warn!(%error, "a callback that has ended cannot be deleted now");
-                }
+            };
+            callbacks.forget(&name, Some(&registration));
+            if let Err(error) = a2a.erase_callback(&callbacks, &name, &registration).await {
+                tracing::warn!(%error, "a callback that has ended cannot be deleted now");
             }
         });
     }
@@ -307,10 +306,8 @@ impl A2a {
     ) -> Result<TaskPushNotificationConfig, Error> {
         let callbacks = self.callbacks()?;
         let look = self.look_for(task).await?;
-        let all = self.registrations(callbacks, look.id).await?;
-        let mut all = all.iter();
-        let found = all.find(|one| one.config.id.as_deref() == Some(id));
-        found.map(|one| self.shown(one)).ok_or_else(|| {
+        let found = self.registration(callbacks, look.id, id).await?;
+        found.map(|one| self.shown(&one)).ok_or_else(|| {
             let message = format!("the task has no callback {id:?}");
             Error::new(Kind::TaskNotFound, message).with_detail("taskId", task)
         })
@@ -347,13 +344,12 @@ impl A2a {
     pub(super) async fn delete_callback(&self, task: &str, id: &str) -> Result<(), Error> {
         let callbacks = self.callbacks()?;
         let look = self.look_for(task).await?;
-        let name = (look.id, id.to_owned());
-        let known = callbacks
-            .with_registrations(|all| all.get(&name).map(|(registration, _)| registration.clone()));
-        let Some(registration) = known else {
+        let _change = callbacks.changing.lock().await;
+        let Some(registration) = self.registration(callbacks, look.id, id).await? else {
             return Ok(());
         };
-        callbacks.forget(&name, Some(&registration));
+        let name = (look.id, id.to_owned());
+        callbacks.forget(&name, None);
         self.erase_callback(callbacks, &name, &registration).await
     }
 
@@ -468,19 +464,59 @@ mod tests {
         assert_eq!(serde_json::to_value(&registration).unwrap(), stored);
     }
 
+    fn task() -> TaskId {
+        TaskId {
+            session: unisono_context::SessionId::from_u128(1),
+            turn: unisono_context::TurnId::from_u128(2),
+        }
+    }
+
+    fn registered(more: Value) -> Registration {
+        let mut config = config(more);
+        config.task_id = task().to_string();
+        Registration {
+            config,
+            is_token_made: false,
+            registrant: None,
+        }
+    }
+
+    #[tokio::test]
+    async fn a_callback_that_is_replaced_while_stored_ones_are_read_stays_the_new_one() {
+        let directory = tempfile::tempdir().unwrap();
+        let local = unisono::Local::builder()
+            .directory(directory.path())
+            .set("models.default", "extractive")
+            .in_memory();
+        let local = Arc::new(local.start().await.unwrap());
+        let streams = Arc::new(tokio::sync::Semaphore::new(1));
+        let (_stop, stopping) = tokio::sync::watch::channel(false);
+        let callbacks = Arc::new(callbacks(directory.path()));
+        let a2a = Arc::new(A2a {
+            callbacks: Some(callbacks.clone()),
+            ..A2a::new(&local, &streams, &stopping)
+        });
+        let name = (task(), "a".to_owned());
+        let [old, new] = ["one", "two"].map(|token| registered(json!({"id": "a", "token": token})));
+        callbacks.keep(&name, old).unwrap();
+        callbacks.write().await.unwrap();
+        let change = callbacks.changing.lock().await;
+        let mut resuming = std::pin::pin!(a2a.clone().resume_callbacks(None));
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        assert!(resuming.as_mut().poll(&mut context).is_pending());
+        let stop = callbacks.keep(&name, new.clone()).unwrap();
+        callbacks.write().await.unwrap();
+        drop(change);
+        resuming.await;
+        assert!(callbacks.delivers(&name, &new) && !stop.is_cancelled());
+    }
+
     #[tokio::test]
     async fn callbacks_are_kept_and_bounded() {
         let directory = tempfile::tempdir().unwrap();
         let before = callbacks(directory.path());
-        let task = TaskId {
-            session: unisono_context::SessionId::from_u128(1),
-            turn: unisono_context::TurnId::from_u128(2),
-        };
-        let registration = |n: usize| Registration {
-            config: config(json!({"id": n.to_string(), "taskId": task.to_string()})),
-            is_token_made: false,
-            registrant: None,
-        };
+        let task = task();
+        let registration = |n: usize| registered(json!({"id": n.to_string()}));
         for n in 0..OF_TASK {
             before
                 .keep(&(task, n.to_string()), registration(n))

@@ -14,7 +14,6 @@ use super::{Callbacks, Name, Registration};
 impl Callbacks {
     /// Writes all callbacks to the file.
     pub(super) async fn write(&self) -> Result<(), Error> {
-        let _one = self.writing.lock().await;
         let all: Vec<Registration> = self.with_registrations(|all| {
             all.values()
                 .map(|(registration, _)| registration.clone())
@@ -79,6 +78,18 @@ impl A2a {
             .collect())
     }
 
+    /// The callback of a task with this id.
+    pub(super) async fn registration(
+        &self,
+        callbacks: &Callbacks,
+        task: TaskId,
+        id: &str,
+    ) -> Result<Option<Registration>, Error> {
+        let all = self.registrations(callbacks, task).await?;
+        let mut all = all.into_iter();
+        Ok(all.find(|one| one.config.id.as_deref() == Some(id)))
+    }
+
     /// Stores a callback.
     pub(super) async fn write_callback(
         &self,
@@ -115,6 +126,7 @@ impl A2a {
         let Ok(callbacks) = self.callbacks() else {
             return;
         };
+        let _change = callbacks.changing.lock().await;
         if !self.local.is_shared() {
             return self.resume(callbacks, callbacks.read());
         }
