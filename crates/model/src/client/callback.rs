@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use jiff::Timestamp;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use tokio::time::timeout;
 
 use super::guarded::GuardedUrl;
+use super::headers;
 
 const TOTAL: Duration = Duration::from_secs(10);
 const SETTING: &str = "server.callback_hosts";
@@ -24,6 +26,9 @@ pub enum DeliveryError {
     /// Possibly temporary: it may be sent again.
     #[error("{0}")]
     Failed(String),
+    /// Temporary: the receiver asks to wait that long before it is sent again.
+    #[error("{0}")]
+    Later(String, Duration),
 }
 
 impl Callback {
@@ -61,18 +66,54 @@ impl Callback {
             .send()
             .await
             .map_err(|error| failed(&error.without_url()))?;
-        match response.status().as_u16() {
-            200..300 => Ok(()),
-            status => Err(DeliveryError::Failed(format!(
-                "it was answered with status {status}"
-            ))),
+        let status = response.status().as_u16();
+        if (200..300).contains(&status) {
+            return Ok(());
         }
+        let why = format!("it was answered with status {status}");
+        let wait = headers::read(response.headers(), Timestamp::now()).retry_after;
+        Err(match wait {
+            Some(wait) => DeliveryError::Later(why, wait),
+            None => DeliveryError::Failed(why),
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::net::TcpListener;
+    use std::thread;
+
     use super::*;
+
+    #[tokio::test]
+    async fn a_receiver_says_when_it_may_be_sent_again() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/hook", listener.local_addr().unwrap());
+        let busy = "503 Service Unavailable";
+        let answers = [
+            format!("HTTP/1.1 {busy}\r\nRetry-After: 7\r\nContent-Length: 0\r\n\r\n"),
+            format!("HTTP/1.1 {busy}\r\nContent-Length: 0\r\n\r\n"),
+            "HTTP/1.1 204 No Content\r\nRetry-After: 7\r\n\r\n".to_owned(),
+        ];
+        thread::spawn(move || {
+            for answer in answers {
+                let (mut stream, _) = listener.accept().unwrap();
+                let _ = stream.read(&mut [0; 4_096]);
+                let _ = stream.write_all(answer.as_bytes());
+            }
+        });
+        let callback = Callback::new(&url, &hosts(&["127.0.0.1"])).unwrap();
+        let why = || "it was answered with status 503".to_owned();
+        for answered in [
+            Err(DeliveryError::Later(why(), Duration::from_secs(7))),
+            Err(DeliveryError::Failed(why())),
+            Ok(()),
+        ] {
+            assert_eq!(callback.send(&[], Bytes::new()).await, answered);
+        }
+    }
 
     fn hosts(names: &[&str]) -> Vec<String> {
         names.iter().map(|name| (*name).to_owned()).collect()

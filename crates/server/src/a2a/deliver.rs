@@ -25,6 +25,8 @@ use super::task::Extent;
 const ATTEMPTS: u32 = 6;
 /// Delay before the second attempt. It doubles with each further attempt.
 const WAIT: Duration = Duration::from_millis(250);
+/// Maximum delay that a receiver may ask for.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// Period between reads of a task whose session another daemon owns, and of tokens after a failure.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// The header of a client's own token.
@@ -152,18 +154,29 @@ async fn send(delivery: &Delivery, id: &str, body: Bytes) {
         let seconds = clock::now().0 / 1_000;
         let headers = headers(delivery, id, seconds, &body);
         let task = delivery.task;
-        match delivery.callback.send(&headers, body.clone()).await {
-            Ok(()) => return,
-            Err(DeliveryError::Failed(reason)) if attempt < ATTEMPTS => {
-                tracing::debug!(%task, reason, attempt, "a delivery to a callback failed; it is tried again");
-                tokio::time::sleep(wait).await;
+        let Err(error) = delivery.callback.send(&headers, body.clone()).await else {
+            return;
+        };
+        match pause(&error, wait).filter(|_| attempt < ATTEMPTS) {
+            Some(pause) => {
+                tracing::debug!(%task, %error, attempt, "a delivery to a callback failed; it is tried again");
+                tokio::time::sleep(pause).await;
                 wait *= 2;
             }
-            Err(error) => {
+            None => {
                 tracing::warn!(%task, %error, attempt, "a delivery to a callback failed; the callback misses this state");
                 return;
             }
         }
+    }
+}
+
+/// The delay before the next attempt; none after a permanent error.
+fn pause(error: &DeliveryError, usual: Duration) -> Option<Duration> {
+    match error {
+        DeliveryError::Refused(_) => None,
+        DeliveryError::Failed(_) => Some(usual),
+        DeliveryError::Later(_, asked) => Some((*asked).min(LONGEST_WAIT).max(usual)),
     }
 }
 
@@ -222,6 +235,23 @@ fn signature(secret: &str, id: &str, seconds: i64, body: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_receiver_may_ask_for_a_longer_pause() {
+        let why = || "it was answered with status 503".to_owned();
+        for (error, expected) in [
+            (DeliveryError::Refused(why()), None),
+            (DeliveryError::Failed(why()), Some(WAIT)),
+            (DeliveryError::Later(why(), Duration::ZERO), Some(WAIT)),
+            (DeliveryError::Later(why(), WAIT * 3), Some(WAIT * 3)),
+            (
+                DeliveryError::Later(why(), Duration::MAX),
+                Some(LONGEST_WAIT),
+            ),
+        ] {
+            assert_eq!(pause(&error, WAIT), expected, "{error:?}");
+        }
+    }
 
     /// The value is that of `printf 'msg_1.1614265330.{"test": 2432232314}' | openssl dgst -sha256
     /// -hmac secret -binary | base64`.
