@@ -133,15 +133,23 @@ fn conversation(request: &ResponseRequest) -> Result<Conversation, FieldError> {
     })
 }
 
-/// Joins consecutive assistant messages and calls into one reply: their results follow all of them.
+/// Joins the calls of a reply, and its text before and after them, into one message: their results
+/// follow all of them.
 fn join_reply(mut messages: Vec<Value>, next: Value) -> Vec<Value> {
-    let last = messages.last_mut();
-    let last = last.filter(|last| last["role"] == "assistant");
+    let is_reply = |message: &Value| message["role"] == "assistant";
+    let is_text = |message: &Value| !message["content"].is_array();
+    let last = messages.last_mut().filter(|last| is_reply(last));
+    let is_text_reply = is_reply(&next) && is_text(&next);
     match (last, next["tool_calls"].as_array()) {
         (Some(last), Some(more)) => match last["tool_calls"].as_array_mut() {
             Some(calls) => calls.extend(more.iter().cloned()),
             None => last["tool_calls"] = more.clone().into(),
         },
+        (Some(last), None) if is_text_reply && is_text(last) && last["tool_calls"].is_array() => {
+            let texts = [&last["content"], &next["content"]];
+            let texts: Vec<&str> = texts.into_iter().filter_map(Value::as_str).collect();
+            last["content"] = texts.join("\n").into();
+        }
         _ => messages.push(next),
     }
     messages
@@ -207,6 +215,7 @@ fn part_of_content(part: &Value) -> Result<Value, String> {
             let text = part["text"].as_str().unwrap_or_default();
             Ok(json!({"type": "text", "text": text}))
         }
+        Some("refusal") => Ok(json!({"type": "text", "text": part["refusal"]})),
         Some("input_image") => {
             let url = part["image_url"].as_str().unwrap_or("image");
             Ok(json!({"type": "image_url", "image_url": url}))
@@ -351,6 +360,32 @@ mod tests {
         ];
         assert_eq!(texts, expected);
         assert_eq!(said[0]["role"], "system");
+    }
+
+    #[test]
+    fn a_reply_is_one_message_in_whatever_order_its_items_are() {
+        let call = |id: &str| json!({"type": "function_call", "call_id": id, "name": "look", "arguments": "{}"});
+        let output =
+            |id: &str| json!({"type": "function_call_output", "call_id": id, "output": "12"});
+        let said = |text: &str| json!({"role": "assistant", "content": text});
+        let refused =
+            json!({"role": "assistant", "content": [{"type": "refusal", "refusal": "No."}]});
+        let user = json!({"role": "user", "content": "Which day?"});
+        for (items, texts) in rows! {
+            (vec![call("a"), said("I look."), output("a")], vec![json!("I look."), json!("12")]),
+            (vec![said("I look."), call("a"), said("Twice."), call("b"), output("a"), output("b")],
+             vec![json!("I look.\nTwice."), json!("12"), json!("12")]),
+            (vec![call("a"), output("a"), said("It is 12."), user.clone()],
+             vec![Value::Null, json!("12"), json!("It is 12."), json!("Which day?")]),
+            (vec![said("One."), refused, user.clone()],
+             vec![json!("One."), json!("No."), json!("Which day?")]),
+        } {
+            let request = json!({"model": "facts", "input": items});
+            let request: ResponseRequest = serde_json::from_value(request).unwrap();
+            let messages = conversation(&request).ok().unwrap().messages;
+            let contents = messages.iter().map(|message| message["content"].clone());
+            assert_eq!(contents.collect::<Vec<_>>(), texts, "{items:?}");
+        }
     }
 
     #[test]
