@@ -188,11 +188,11 @@ fn a_list_that_contradicts_the_session_is_refused_with_the_message() {
                 messages[2].clone(),
                 next.clone(),
             ],
-            "message 1 is not the system text",
+            "the system text of the request is not that of the session",
         ),
         (
             vec![system("Be long."), next.clone()],
-            "message 1 is not the system text",
+            "the system text of the request is not that of the session",
         ),
         (
             vec![

@@ -127,8 +127,8 @@ impl List {
         if import.system.is_empty() || import.system == own {
             return Ok(());
         }
-        let detail = "message 1 is not the system text of the session: leave it out, or continue a \
-                      session that was made with it as its `system`";
+        let detail = "the system text of the request is not that of the session: leave it out, or \
+                      continue a session that was made with it as its `system`";
         Err(self.refused(Code::Conflict, detail))
     }
 
