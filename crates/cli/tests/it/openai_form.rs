@@ -415,7 +415,13 @@ fn an_agent_with_a_schema_of_its_own_takes_another() {
 #[test]
 fn one_model_is_told_and_one_that_is_not_there_is_named_as_openai_does() {
     let scene = Scene::scripted(Script::always(Act::answer(Answer::text("So."))));
+    let settings = scene.place.config();
+    let same = "[agents.team]\ndescription = \"has the name of the team\"\n";
+    scene.place.set_config(format!("{settings}{same}"));
     let daemon = Daemon::start(&scene.place);
+    let models = daemon.json("/openai/v1/models");
+    let models = models["data"].as_array().unwrap().iter();
+    assert_eq!(models.filter(|model| model["id"] == "team").count(), 1);
     for name in ["clerk", "team"] {
         let response = daemon.json(&format!("/openai/v1/models/{name}"));
         assert_eq!(

@@ -32,11 +32,12 @@ async fn models(State(shared): State<Arc<Shared>>) -> Json<Models> {
     })
 }
 
-/// The team, and each agent.
+/// The team, and each agent. An agent with the name of the team cannot be a model.
 fn names(shared: &Shared) -> Vec<String> {
     let setup = shared.local.setup();
     let agents = setup.roster.iter();
     let agents = agents.map(|agent| agent.definition.id.to_string());
+    let agents = agents.filter(|name| name != TEAM);
     std::iter::once(TEAM.to_owned()).chain(agents).collect()
 }
 
