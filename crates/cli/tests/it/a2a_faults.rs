@@ -148,6 +148,9 @@ fn versions_and_types_that_are_not_spoken_are_refused() {
         );
         let info = &error["error"]["data"][0];
         assert_eq!(info["metadata"]["supportedVersions"], "1.0");
+        let earlier = call.replace("ListTasks", "message/send");
+        let error = sends(&daemon, "/a2a", &headers, &earlier).expect(200);
+        assert_eq!(error.json()["error"]["code"], -32009);
         let refused = sends(&daemon, "/a2a/message:send", &headers, "{}")
             .expect(400)
             .json();

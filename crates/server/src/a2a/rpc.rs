@@ -50,7 +50,13 @@ async fn answer(
     };
     let call = match read(&body) {
         Ok(call) => call,
-        Err(unread) => return failed(&unread.id, &unread.error),
+        Err(unread) => {
+            let InvalidRequest { id, error } = *unread;
+            // Other versions have other methods.
+            let is_method = error.kind == Kind::MethodNotFound;
+            let other = version.err().filter(|_| is_method);
+            return failed(&id, &other.unwrap_or(error));
+        }
     };
     let agent = agent(&params);
     let answered = match version {
