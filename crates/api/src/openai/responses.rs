@@ -234,7 +234,8 @@ pub struct OutputTokens {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct ResponseError {
-    /// `server_error`.
+    /// `server_error` or `rate_limit_exceeded`: the request may be repeated. `insufficient_quota` (a
+    /// budget is used up) or `invalid_prompt`: it would fail again.
     pub code: &'static str,
     /// A message for people.
     pub message: String,

@@ -11,7 +11,6 @@ use tokio::sync::OwnedSemaphorePermit;
 use unisono::Error;
 use unisono::follow::Follower;
 use unisono_api::Code;
-use unisono_api::openai::Failure;
 use unisono_api::turn::{Member, Turn};
 use unisono_api::turn_event::TurnEvent;
 use unisono_context::TurnId;
@@ -29,7 +28,7 @@ pub(super) trait Shape: Send {
     fn text_delta(&mut self, text: &str) -> Vec<Event>;
     /// The events after the last delta, from the complete text and the turn.
     fn on_end(&mut self, text: &str, turn: &Turn) -> Vec<Event>;
-    fn failed(&mut self, failure: &Failure) -> Vec<Event>;
+    fn failed(&mut self, refused: &FieldError) -> Vec<Event>;
 }
 
 /// The usage of a turn.
@@ -162,7 +161,7 @@ impl<S: Shape> Answer<S> {
         if !waiting.is_empty() {
             self.ended = true;
             let refused = self.asked.waits(self.turn, &waiting);
-            self.ready.extend(self.shape.failed(&refused.failure()));
+            self.ready.extend(self.shape.failed(&refused));
         }
     }
 
@@ -191,7 +190,7 @@ impl<S: Shape> Answer<S> {
                 self.ready.extend(last);
             }
             Err(refused) => {
-                let last = self.shape.failed(&refused.failure());
+                let last = self.shape.failed(&refused);
                 self.ready.extend(last);
             }
         }

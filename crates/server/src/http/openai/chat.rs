@@ -2,14 +2,14 @@
 
 use axum::response::sse::Event;
 use unisono_api::openai::{
-    CalledFunction, ChatCompletion, Choice, Chunk, ChunkChoice, Delta, Failure, FunctionCall,
-    PromptTokens, ReplyMessage, Tokens,
+    CalledFunction, ChatCompletion, Choice, Chunk, ChunkChoice, Delta, FunctionCall, PromptTokens,
+    ReplyMessage, Tokens,
 };
 use unisono_api::turn::Turn;
 use unisono_context::TurnId;
 
 use super::answer::{Shape, Used, data};
-use super::now;
+use super::{FieldError, now};
 
 /// The last line of a stream.
 const DONE: &str = "[DONE]";
@@ -122,8 +122,8 @@ impl Shape for Chunks {
             .collect()
     }
 
-    fn failed(&mut self, failure: &Failure) -> Vec<Event> {
-        vec![data(failure), Event::default().data(DONE)]
+    fn failed(&mut self, refused: &FieldError) -> Vec<Event> {
+        vec![data(&refused.failure()), Event::default().data(DONE)]
     }
 }
 

@@ -2,10 +2,11 @@
 
 use axum::response::sse::Event;
 use serde_json::{Value, json};
-use unisono_api::openai::{Failure, Response, ResponseError};
+use unisono_api::openai::{Response, ResponseError};
 use unisono_api::turn::{ClientToolCall, Turn};
 use unisono_context::TurnId;
 
+use super::super::FieldError;
 use super::super::answer::Shape;
 use super::{Draft, call, message, output, part, status};
 
@@ -137,12 +138,44 @@ impl Shape for Steps {
         events
     }
 
-    fn failed(&mut self, failure: &Failure) -> Vec<Event> {
+    fn failed(&mut self, refused: &FieldError) -> Vec<Event> {
         let mut response = self.draft.response(self.turn, "failed", Vec::new(), None);
         response.error = Some(ResponseError {
-            code: "server_error",
-            message: failure.error.message.clone(),
+            code: error_code(refused.0.status().as_u16()),
+            message: refused.failure().error.message,
         });
         vec![self.state("response.failed", &response)]
+    }
+}
+
+/// The code for a failure with this status. Clients repeat a response that failed with another code
+/// than `invalid_prompt` and `insufficient_quota`.
+fn error_code(status: u16) -> &'static str {
+    match status {
+        402 => "insufficient_quota",
+        429 => "rate_limit_exceeded",
+        500.. => "server_error",
+        _ => "invalid_prompt",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use unisono_api::Code;
+
+    use super::*;
+
+    #[test]
+    fn a_stream_says_whether_its_request_may_be_repeated() {
+        for (code, expected) in [
+            (Code::Failed, "server_error"),
+            (Code::Unavailable, "server_error"),
+            (Code::Busy, "rate_limit_exceeded"),
+            (Code::BudgetExceeded, "insufficient_quota"),
+            (Code::Refused, "invalid_prompt"),
+            (Code::ProviderRejected, "invalid_prompt"),
+        ] {
+            assert_eq!(error_code(code.status()), expected, "{code:?}");
+        }
     }
 }
