@@ -12,6 +12,7 @@
 //! `/a2a` is the team, `/a2a/agents/{agent}` a single agent. Both bindings have the same address.
 //! Every route except the cards requires the token.
 
+mod answered;
 mod callbacks;
 mod card;
 mod deliver;
@@ -43,6 +44,7 @@ use unisono_context::Digest;
 
 use crate::audit::Note;
 use crate::turn_follower::Pauses;
+use answered::AnsweredMessages;
 use callbacks::Callbacks;
 use card::Capabilities;
 use error::{Error, Kind};
@@ -118,6 +120,7 @@ pub(crate) struct A2a {
     public_url: String,
     /// The callbacks; none: they are switched off.
     callbacks: Option<Arc<Callbacks>>,
+    answered: Arc<AnsweredMessages>,
 }
 
 impl A2a {
@@ -136,6 +139,7 @@ impl A2a {
             tasks: Tasks::default(),
             public_url: settings.public_url.trim_end_matches('/').to_owned(),
             callbacks: callbacks.map(Arc::new),
+            answered: Arc::default(),
         }
     }
 
@@ -148,6 +152,7 @@ impl A2a {
             tasks: Tasks::default(),
             public_url: self.public_url.clone(),
             callbacks: self.callbacks.clone(),
+            answered: self.answered.clone(),
         }
     }
 

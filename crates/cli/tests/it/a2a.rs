@@ -674,6 +674,26 @@ fn a_call_that_waits_is_decided_by_a_message_to_its_task() {
 }
 
 #[test]
+fn an_answer_that_is_sent_again_decides_about_no_other_call() {
+    let call = |text: &str| ("files__send", json!({"text": text}));
+    let rules = program("approve = [\"send\"]");
+    let scene = Scene::new(&[&[call("one")], &[call("two")]], &rules, "");
+    let daemon = Daemon::keyed(&scene.place);
+    let team = Client::of(&daemon);
+    let task = team.send(&says("m1", "Do it."));
+    let approve = |id: &str| team.send(&with(says(id, "approve"), "taskId", &task["id"]));
+    let second = approve("m2");
+    assert_eq!(state(&second), "INPUT_REQUIRED", "{second}");
+    assert_eq!(approve("m2")["status"], second["status"]);
+    assert_eq!(scene.count("call send "), 1);
+    let done = approve("m3");
+    assert_eq!(state(&done), "COMPLETED", "{done}");
+    assert_eq!(approve("m3")["status"], done["status"]);
+    assert_eq!(scene.count("call send "), 2);
+    daemon.stop();
+}
+
+#[test]
 fn tasks_are_listed_by_their_last_change_a_part_at_a_time() {
     let place = Place::with_config("[turn]\nagents = []\n");
     place.talk();

@@ -16,7 +16,7 @@ use unisono_session::State;
 use super::error::{Error, Kind};
 use super::operations::{history, no_context, non_empty, task_ended};
 use super::parts::SEPARATOR;
-use super::{A2a, AGENTS, card, message, parts, references};
+use super::{A2a, AGENTS, answered, card, message, parts, references};
 use crate::turn_follower::{Pauses, TurnFollower};
 
 /// Characters of a session's title.
@@ -90,7 +90,16 @@ impl A2a {
         })
     }
 
-    /// Decides about calls of a task that wait.
+    /// A task, with its follower if it is followed.
+    async fn handle_of(&self, id: TaskId, is_followed: bool) -> Result<TaskHandle, Error> {
+        match is_followed {
+            true => self.task_handle(id, None).await,
+            false => Ok(TaskHandle { id, follower: None }),
+        }
+    }
+
+    /// Decides about calls of a task that wait. The same message again decides nothing: other calls may
+    /// wait then.
     async fn answer(
         &self,
         id: &str,
@@ -103,6 +112,10 @@ impl A2a {
             let why = format!("is not that of task {id}, which is {}", look.turn.session);
             return Err(Error::field("message.contextId", why));
         }
+        let digest = answered::digest(look.id, message);
+        if self.answered.contains(digest) {
+            return self.handle_of(look.id, is_followed).await;
+        }
         if look.status().is_ended() {
             return Err(task_ended(&look));
         }
@@ -113,17 +126,14 @@ impl A2a {
         }
         let answers = message::answers(message, &look.waiting)?;
         // The follower starts before the calls continue, so that their results are sent.
-        let sent = match is_followed {
-            true => self.task_handle(look.id, None).await?,
-            false => TaskHandle {
-                id: look.id,
-                follower: None,
-            },
-        };
+        let sent = self.handle_of(look.id, is_followed).await?;
         let handle = self.local.open(look.id.session).await?;
-        self.local
-            .answer_calls(&handle, look.id.turn, &answers)
-            .await?;
+        self.answered.insert(digest);
+        let answering = self.local.answer_calls(&handle, look.id.turn, &answers);
+        if let Err(error) = answering.await {
+            self.answered.remove(digest);
+            return Err(error.into());
+        }
         Ok(sent)
     }
 
@@ -161,11 +171,7 @@ impl A2a {
                 return Err(error);
             }
         };
-        let id = TaskId { session, turn };
-        match is_followed {
-            true => self.task_handle(id, None).await,
-            false => Ok(TaskHandle { id, follower: None }),
-        }
+        self.handle_of(TaskId { session, turn }, is_followed).await
     }
 
     /// Begins the turn of a message in its session. A repeated message is the first one's turn, whatever
