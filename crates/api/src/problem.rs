@@ -132,7 +132,9 @@ impl Code {
             Code::MethodNotAllowed => "The header `Allow` lists the methods.",
             Code::Conflict => "Read the current state, then decide again.",
             Code::TooLarge => "Send less; `detail` names the limit.",
-            Code::UnsupportedMediaType => "Send `Content-Type: application/json`.",
+            Code::UnsupportedMediaType => {
+                "Send `Content-Type: application/json`, without `Content-Encoding`."
+            }
             Code::Refused => "`detail` names the invalid part of the request.",
             Code::BudgetExceeded => {
                 "`detail` names the budget and what is left of it. Raise it in the tables \

@@ -50,8 +50,12 @@ impl Bodies {
     /// Reserves room for a body, part by part.
     ///
     /// # Errors
-    /// The declared length exceeds the limit of a body or the free room.
+    /// The body is compressed, or its declared length exceeds the limit of a body or the free room.
     pub(super) fn hold(&self, headers: &HeaderMap) -> Result<BodyPermit, ApiError> {
+        if is_compressed(headers) {
+            let detail = "the body has a `Content-Encoding`: send it without compression";
+            return Err(ApiError::new(Code::UnsupportedMediaType, detail));
+        }
         let length = declared_length(headers).unwrap_or(0);
         if length > self.largest {
             return Err(too_large());
@@ -113,6 +117,16 @@ impl BodyPermit {
 const DETAIL: &str = "the bodies of other requests take all the memory that `server.bodies_bytes` \
                       allows: send it again";
 
+/// Whether a request says that its body is compressed.
+fn is_compressed(headers: &HeaderMap) -> bool {
+    let codings = headers.get_all(header::CONTENT_ENCODING).iter();
+    let mut codings = codings.flat_map(|codings| codings.as_bytes().split(|byte| *byte == b','));
+    codings.any(|coding| {
+        let coding = coding.trim_ascii();
+        !coding.is_empty() && !coding.eq_ignore_ascii_case(b"identity")
+    })
+}
+
 /// The length of a body, if its request declares one.
 pub(super) fn declared_length(headers: &HeaderMap) -> Option<u64> {
     let length = headers.get(header::CONTENT_LENGTH)?;
@@ -135,6 +149,23 @@ mod tests {
 
     fn headers(length: usize) -> HeaderMap {
         HeaderMap::from_iter([(header::CONTENT_LENGTH, length.into())])
+    }
+
+    #[test]
+    fn a_compressed_body_is_refused_by_name() {
+        let bodies = Bodies::new(10, 8);
+        for (codings, is_refused) in [
+            ("gzip", true),
+            ("identity, zstd", true),
+            ("Identity", false),
+            ("", false),
+        ] {
+            let mut headers = headers(8);
+            headers.insert(header::CONTENT_ENCODING, codings.parse().unwrap());
+            let refused = bodies.hold(&headers).err();
+            let status = refused.map(|refused| refused.status().as_u16());
+            assert_eq!(status, is_refused.then_some(415), "{codings}");
+        }
     }
 
     #[test]
