@@ -6,7 +6,8 @@ use unisono_fake_provider::{Act, Answer, Gate, Script, block_on};
 use crate::client_tools::Scene;
 use crate::http::{Daemon, Events};
 use crate::summaries;
-use crate::support::{HasAll as _, example};
+use crate::support::{HasAll as _, example, until};
+use crate::tools;
 
 fn asks(id: &str, text: &str) -> Value {
     json!({"id": id, "role": "user", "parts": [{"type": "text", "text": text}]})
@@ -123,6 +124,49 @@ fn a_message_waits_for_the_answer_before_it_that_is_being_written() {
     let messages = json!({"messages": [first, nowhere, asks("m3", "Who?")]});
     let refused = daemon.post(&path, &messages).expect(409);
     assert!(refused.problem("conflict").contains("is not known"));
+    daemon.stop();
+}
+
+/// The values of a field of the parts of this type.
+fn of_kind<'p>(parts: &'p [Value], kind: &str, field: &str) -> Vec<&'p Value> {
+    let parts = parts.iter().filter(|part| part["type"] == kind);
+    parts.map(|part| &part[field]).collect()
+}
+
+#[test]
+fn an_answer_that_comes_again_has_its_earlier_calls_and_asks_about_none_of_them() {
+    let call = |text: &str| ("files__send", json!({"text": text}));
+    let rules = tools::program("approve = [\"send\"]");
+    let scene = tools::Scene::new(&[&[call("one")], &[call("two")]], &rules, "");
+    let daemon = Daemon::keyed(&scene.place);
+    let session = daemon.session(&json!({}));
+    let asked = asks("m1", "Do it.");
+    let first = rest(chat(&daemon, &session, &[&asked]));
+    let [one] = of_kind(&first, "tool-approval-request", "approvalId")[..] else {
+        panic!("{first:?}");
+    };
+    let decision = format!("/v1/approvals/{}", one.as_str().unwrap());
+    daemon
+        .post(&decision, &json!({"decision": "approve"}))
+        .expect(200);
+    let waits = || daemon.json("/v1/approvals")["items"][0]["call"].clone();
+    until("the second call waits", || {
+        let waits = waits();
+        waits.is_string() && waits != *one
+    });
+    let two = waits();
+    let again = daemon.get(&format!("/v1/sessions/{session}/chat/any/stream"));
+    let again = rest(again.expect(200).events());
+    let sent_again = rest(chat(&daemon, &session, &[&asked]));
+    for parts in [again, sent_again] {
+        let of_kind = |kind: &str| of_kind(&parts, kind, "toolCallId");
+        assert_eq!(of_kind("tool-input-available"), [one, &two], "{parts:?}");
+        assert_eq!(of_kind("tool-output-available"), [one], "{parts:?}");
+        assert_eq!(of_kind("tool-approval-request"), [&two], "{parts:?}");
+    }
+    let turn = first[0]["messageId"].as_str().unwrap();
+    let cancel = format!("/v1/sessions/{session}/turns/{turn}/cancel");
+    daemon.post(&cancel, &json!({})).expect(200);
     daemon.stop();
 }
 

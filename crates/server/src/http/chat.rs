@@ -8,7 +8,7 @@
 mod parts;
 mod request;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::convert::Infallible;
 use std::sync::Arc;
 
@@ -20,12 +20,16 @@ use futures_util::stream;
 use tokio::sync::OwnedSemaphorePermit;
 use unisono::chat::{Continuation, author_after, continuation, ended_tries};
 use unisono::follow::Follower;
+use unisono::{Local, approvals};
+use unisono_api::approval::Approval;
 use unisono_api::chat::{ChatRequest, Part, Trigger};
 use unisono_api::service::{Messages as _, Turns as _};
 use unisono_api::session::NewBranch;
 use unisono_api::token::Scope;
 use unisono_api::turn::{NewTurn, Turn, TurnRequest};
+use unisono_api::turn_event::TurnEvent;
 use unisono_api::{Code, PageQuery};
+use unisono_context::{SessionId, TurnId};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -71,7 +75,7 @@ async fn create(
     match request::read(&request).map_err(refused)? {
         Action::Ask(task) => {
             let (turn, follower) = begin(&shared, &id, request, task).await?;
-            Ok(answer(shared, follower.into(), (&turn, Vec::new()), place))
+            answer(shared, follower.into(), (&turn, Vec::new()), place)
         }
         Action::Answer { turn, calls } => {
             let turn = shared.local.turn(&id, &turn).await?;
@@ -81,7 +85,7 @@ async fn create(
             let of = extract::id("turn", &turn.turn)?;
             let follower = shared.local.follower(handle.clone(), of, None).await?;
             shared.local.answer_calls(&handle, of, &calls).await?;
-            Ok(answer(shared, follower.into(), (&turn, known), place))
+            answer(shared, follower.into(), (&turn, known), place)
         }
     }
 }
@@ -114,8 +118,8 @@ async fn resume(
                 extract::id("turn", &turn.turn)?,
             );
             let pauses = Pauses::for_request(&headers, &shared.stopping, None);
-            let follower = TurnFollower::open(&shared.local, of, None, pauses).await?;
-            Ok(answer(shared, follower, (&turn, Vec::new()), place))
+            let follower = TurnFollower::open(&shared.local, of, Some(0), pauses).await?;
+            answer(shared, follower, (&turn, Vec::new()), place)
         }
         None => Ok(StatusCode::NO_CONTENT.into_response()),
     }
@@ -185,15 +189,19 @@ fn answer(
     follower: TurnFollower,
     (turn, known): (&Turn, Vec<String>),
     place: OwnedSemaphorePermit,
-) -> Response {
+) -> Result<Response, ApiError> {
     let may_approve = shared.local.caller().allows(Scope::Approve);
     let parts = Parts::new(turn, known, may_approve);
     let open = Open {
         ready: [event(&parts.begin())].into(),
+        of: (
+            extract::id("session", &turn.session)?,
+            extract::id("turn", &turn.turn)?,
+        ),
         parts,
         follower,
         is_done: false,
-        _shared: shared,
+        shared,
         _place: place,
     };
     let events = stream::unfold(open, |mut open| async {
@@ -201,16 +209,40 @@ fn answer(
         Some((Ok::<_, Infallible>(event), open))
     });
     let keep_alive = KeepAlive::new().interval(KEEP_ALIVE);
-    ([PROTOCOL], Sse::new(events).keep_alive(keep_alive)).into_response()
+    Ok(([PROTOCOL], Sse::new(events).keep_alive(keep_alive)).into_response())
+}
+
+/// Removes the calls of an event that do not wait any more, and returns them: an answer that comes
+/// again begins with its earlier events.
+async fn take_decided(
+    local: &Local,
+    (session, turn): (SessionId, TurnId),
+    event: &mut TurnEvent,
+) -> Vec<Approval> {
+    let TurnEvent::Waiting { calls } = event else {
+        return Vec::new();
+    };
+    let Ok(view) = local.view(session).await else {
+        return Vec::new();
+    };
+    let Ok(waiting) = approvals::waiting(&view, turn).await else {
+        return Vec::new();
+    };
+    let ids: BTreeSet<String> = waiting.iter().map(|one| one.id.to_string()).collect();
+    let each = std::mem::take(calls).into_iter();
+    let (waiting, decided) = each.partition(|call| ids.contains(&call.call));
+    *calls = waiting;
+    decided
 }
 
 /// An answer during its stream.
 struct Open {
     ready: VecDeque<Event>,
+    of: (SessionId, TurnId),
     parts: Parts,
     follower: TurnFollower,
     is_done: bool,
-    _shared: Arc<Shared>,
+    shared: Arc<Shared>,
     _place: OwnedSemaphorePermit,
 }
 
@@ -228,8 +260,11 @@ impl Open {
                 continue;
             }
             match self.follower.next().await {
-                Ok(Some(update)) => {
-                    let parts = self.parts.take(update.event);
+                Ok(Some(mut update)) => {
+                    let local = &self.shared.local;
+                    let decided = take_decided(local, self.of, &mut update.event).await;
+                    let mut parts = self.parts.waited(decided);
+                    parts.extend(self.parts.take(update.event));
                     self.ready.extend(parts.iter().map(event));
                 }
                 // The turn goes on at another daemon.

@@ -73,6 +73,15 @@ impl Parts {
         self.is_ended
     }
 
+    /// The parts of calls that waited, and were decided before: their results follow.
+    pub(super) fn waited(&mut self, calls: Vec<Approval>) -> Vec<Part> {
+        let mut parts = Vec::new();
+        for call in calls {
+            parts.extend(self.called(call.call, call.tool, call.arguments));
+        }
+        parts
+    }
+
     /// The parts of the next update.
     pub(super) fn take(&mut self, event: TurnEvent) -> Vec<Part> {
         match event {
