@@ -134,9 +134,7 @@ impl Callbacks {
         self.with_registrations(|all| {
             let of_task = all.keys().filter(|(task, _)| *task == name.0).count();
             if !all.contains_key(name) && (of_task >= OF_TASK || all.len() >= IN_ALL) {
-                let message =
-                    format!("too many callbacks: at most {OF_TASK} per task and {IN_ALL} in all");
-                return Err(Error::new(Kind::Busy, message));
+                return Err(too_many());
             }
             let stop = self.stop.child_token();
             let before = all.insert(name.clone(), (registration, stop.clone()));
@@ -145,6 +143,14 @@ impl Callbacks {
             }
             Ok(stop)
         })
+    }
+
+    /// Refuses a further callback if there are too many.
+    fn check_count(&self) -> Result<(), Error> {
+        match self.with_registrations(|all| all.len() < IN_ALL) {
+            true => Ok(()),
+            false => Err(too_many()),
+        }
     }
 
     /// Whether there are deliveries for this stored registration already.
@@ -181,6 +187,11 @@ impl Callbacks {
     }
 }
 
+fn too_many() -> Error {
+    let message = format!("too many callbacks: at most {OF_TASK} per task and {IN_ALL} in all");
+    Error::new(Kind::Busy, message)
+}
+
 /// A callback for the client that registers it.
 fn without_credentials(registration: &Registration) -> TaskPushNotificationConfig {
     let mut config = registration.config.clone();
@@ -201,10 +212,13 @@ impl A2a {
         self.callbacks.as_deref().ok_or_else(none)
     }
 
-    /// Refuses an invalid callback in a message before the message has any effect.
+    /// Refuses a callback in a message, if it is invalid or there are too many, before the message has
+    /// any effect.
     pub(super) fn check_callback(&self, config: &TaskPushNotificationConfig) -> Result<(), Error> {
         let field = "configuration.taskPushNotificationConfig";
-        self.callbacks()?.check(config, field).map(drop)
+        let callbacks = self.callbacks()?;
+        callbacks.check(config, field)?;
+        callbacks.check_count()
     }
 
     /// Registers a callback of a task and starts its delivery. Repeating a registration changes
@@ -537,6 +551,13 @@ mod tests {
         before.write().await.unwrap();
         let after = callbacks(directory.path());
         assert_eq!(after.read().len(), OF_TASK);
+        for turn in 0..IN_ALL {
+            after.check_count().unwrap();
+            let turn = unisono_context::TurnId::from_u128(turn as u128);
+            let name = (TaskId { turn, ..task }, "0".to_owned());
+            after.keep(&name, registration(0)).unwrap();
+        }
+        assert_eq!(after.check_count().unwrap_err().kind, Kind::Busy);
         before.forget(&(task, "0".into()), None);
         assert!(second.is_cancelled());
         before.write().await.unwrap();
