@@ -71,6 +71,10 @@ fn a_callback_is_told_of_each_state_signed_and_with_what_its_client_asked_for() 
         json!({"scheme": "Bearer"}),
         "no credentials"
     );
+    // Registered again, it is told nothing twice.
+    let mut again = callback.clone();
+    (again["taskId"], again["id"]) = (task["id"].clone(), kept["id"].clone());
+    assert_eq!(&team.rpc("CreateTaskPushNotificationConfig", &again), kept);
     gate.open();
     let mut reply = vec![first];
     while state(reply.last().unwrap()) != "TASK_STATE_COMPLETED" {

@@ -258,14 +258,19 @@ impl A2a {
                 registrant: self.local.caller().token().map(|token| token.to_string()),
             },
         );
-        let shown = without_credentials(&registration);
-        let stop = callbacks.keep(&name, registration.clone())?;
+        let is_new = !callbacks.delivers(&name, &registration);
+        if is_new {
+            let stop = callbacks.keep(&name, registration.clone())?;
+            // Also if the client goes before it is stored.
+            self.deliver(name.clone(), registration.clone(), callback, stop);
+        }
         if let Err(error) = self.write_callback(callbacks, &name, &registration).await {
-            callbacks.forget(&name, Some(&registration));
+            if is_new {
+                callbacks.forget(&name, Some(&registration));
+            }
             return Err(error);
         }
-        self.deliver(name, registration, callback, stop);
-        Ok(shown)
+        Ok(without_credentials(&registration))
     }
 
     /// Delivers to a callback until its task has ended or its registrant may not read it any more.
