@@ -31,7 +31,7 @@ pub(super) struct Updates {
     lead: Option<String>,
     /// Agents by their runs.
     agents: BTreeMap<String, String>,
-    /// TaskHandle artifacts, without the answer.
+    /// The sent artifacts, without the answer.
     artifacts: BTreeSet<String>,
     answer: Answer,
     /// Calls that wait.
