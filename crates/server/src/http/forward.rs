@@ -19,8 +19,7 @@ use axum::http::header::{self, HeaderName};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Uri};
 use axum::middleware::Next;
-use axum::response::{IntoResponse, Response};
-use futures_util::StreamExt as _;
+use axum::response::Response;
 use serde::Deserialize;
 use unisono_api::Code;
 use unisono_context::{CallId, SessionId};
@@ -171,7 +170,9 @@ async fn pass(
         Ok(answer) => {
             Note::from_extensions(&parts.extensions).passed_on();
             let lost = is_lost(shared.clone(), address.clone());
-            Ok(Forwarding::Remote(until_stop(shared, answer, lost)))
+            let is_one_answer = guard::is_one_answer(parts.uri.path());
+            let answer = until_stop(shared, (answer, is_one_answer), lost);
+            Ok(Forwarding::Remote(answer))
         }
         Err(error) => match read {
             Some(body) => {
@@ -269,30 +270,28 @@ fn page_at(address: &str, given: &HeaderMap) -> Option<HeaderValue> {
 }
 
 /// The response of another daemon. A stream of events ends when this daemon stops or the other one is
-/// `lost`; its client reconnects.
+/// `lost`; its client reconnects. A single answer goes on while this daemon finishes its requests, and
+/// breaks off if the other one is lost.
 fn until_stop(
     shared: &Shared,
-    mut answer: Response,
+    (mut answer, is_one_answer): (Response, bool),
     lost: impl Future<Output = ()> + Send + 'static,
 ) -> Response {
     for name in [header::CONNECTION, header::TRANSFER_ENCODING] {
         answer.headers_mut().remove(name);
     }
-    let kind = answer.headers().get(header::CONTENT_TYPE);
-    let is_events = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"));
-    if !is_events {
+    if !guard::has_events(answer.headers()) {
         return answer;
     }
     let mut stopping = shared.stopping.clone();
     let end = async move {
         tokio::select! {
-            () = stopped(&mut stopping) => {}
+            () = stopped(&mut stopping), if !is_one_answer => {}
             () = lost => {}
         }
     };
-    answer
-        .map(|body| Body::from_stream(body.into_data_stream().take_until(Box::pin(end))))
-        .into_response()
+    let why = is_one_answer.then_some("the daemon that works on the answer is lost");
+    answer.map(|body| guard::until(body, end, why))
 }
 
 /// The session of a request, and the request. The body is read only if nothing else names the

@@ -15,6 +15,7 @@ use unisono_context::Digest;
 use super::Shared;
 use super::audit::Recording;
 use super::login;
+use super::openai;
 use super::people::{self, Identity};
 use super::problem::{self, ApiError};
 use super::triggers;
@@ -76,6 +77,7 @@ async fn let_through(
     }
     check_origin(request.headers(), host)?;
     let path = request.uri().path();
+    let is_one_answer = is_one_answer(path);
     if OPEN.contains(&path) {
         request.extensions_mut().insert(Identity::of_daemon());
         return Ok(answer(request, next).await);
@@ -117,7 +119,7 @@ async fn let_through(
             }
         },
     };
-    let answered = while_valid(shared, token, cookies, answered);
+    let answered = while_valid(shared, token, cookies, (answered, is_one_answer));
     held.refusal().map_or(Ok(answered), Err)
 }
 
@@ -133,14 +135,15 @@ fn browser_cookies(headers: &HeaderMap) -> Option<HeaderMap> {
     Some(cookies.chain(host).collect())
 }
 
-/// An answer that is still being sent ends with the token or the login of its reader.
+/// An answer that is still being sent ends with the token or the login of its reader. Events just end
+/// then, anything else breaks off.
 fn while_valid(
     shared: &Shared,
     token: Option<Digest>,
     cookies: Option<HeaderMap>,
-    answered: Response,
+    (answered, is_one_answer): (Response, bool),
 ) -> Response {
-    let is_events = has_events(answered.headers());
+    let breaks = is_one_answer || !has_events(answered.headers());
     let is_complete = answered.body().size_hint().exact().is_some();
     if is_complete || token.is_none() && cookies.is_none() {
         return answered;
@@ -164,29 +167,41 @@ fn while_valid(
             () = logged_out => {}
         }
     };
-    answered.map(|body| until(body, ended, is_events))
+    let why = breaks.then_some("the token was revoked or expired");
+    answered.map(|body| until(body, ended, why))
+}
+
+/// Whether an address answers with one answer, also if it comes as events: clients of OpenAI and of AI
+/// SDK UI would take its pieces so far for all of it.
+pub(super) fn is_one_answer(path: &str) -> bool {
+    let is_resumed = || path.ends_with("/stream") && path.contains("/chat/");
+    path.starts_with(openai::BASE) || path.ends_with("/chat") || is_resumed()
 }
 
 /// Whether an answer is a stream of events.
-fn has_events(headers: &HeaderMap) -> bool {
+pub(super) fn has_events(headers: &HeaderMap) -> bool {
     let kind = headers.get(header::CONTENT_TYPE);
     kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"))
 }
 
-/// A body up to an end that may come earlier. Events just end there. Anything else breaks off: its
-/// reader must not take a part for the whole.
-fn until(body: Body, ended: impl Future<Output = ()> + Send + 'static, is_events: bool) -> Body {
+/// A body up to an end that may come earlier. `breaks`: why it breaks off there, because its reader must
+/// not take a part for the whole; none: it just ends.
+pub(super) fn until(
+    body: Body,
+    ended: impl Future<Output = ()> + Send + 'static,
+    breaks: Option<&'static str>,
+) -> Body {
     let pieces = (body.into_data_stream(), Box::pin(ended));
     let pieces = stream::try_unfold(pieces, move |(mut pieces, mut ended)| async move {
         let next = tokio::select! {
             () = &mut ended => None,
             piece = pieces.next() => Some(piece),
         };
-        match next {
-            Some(Some(Ok(piece))) => Ok(Some((piece, (pieces, ended)))),
-            Some(Some(Err(error))) => Err(error),
-            None if !is_events => Err(axum::Error::new("the token was revoked or expired")),
-            _ => Ok(None),
+        match (next, breaks) {
+            (Some(Some(Ok(piece))), _) => Ok(Some((piece, (pieces, ended)))),
+            (Some(Some(Err(error))), _) => Err(error),
+            (None, Some(why)) => Err(axum::Error::new(why)),
+            (Some(None), _) | (None, None) => Ok(None),
         }
     });
     Body::from_stream(pieces)
@@ -341,21 +356,36 @@ mod tests {
 
     #[tokio::test]
     async fn without_a_token_events_end_and_a_file_breaks_off() {
-        for (is_events, breaks) in [(true, false), (false, true)] {
+        for (why, breaks) in [(None, false), (Some("so"), true)] {
             let first = stream::once(async { Ok::<_, std::io::Error>("a") });
             let body = Body::from_stream(first.chain(stream::pending()));
             let (end, ended) = tokio::sync::oneshot::channel::<()>();
             let ended = async move { _ = ended.await };
-            let mut pieces = until(body, ended, is_events).into_data_stream();
+            let mut pieces = until(body, ended, why).into_data_stream();
             assert_eq!(pieces.next().await.unwrap().unwrap(), "a");
             end.send(()).unwrap();
             let last = pieces.next().await;
             assert_eq!(last.is_some_and(|last| last.is_err()), breaks);
         }
-        let whole = until(Body::from("all"), std::future::pending(), false);
+        let whole = until(Body::from("all"), std::future::pending(), Some("so"));
         let mut pieces = whole.into_data_stream();
         assert_eq!(pieces.next().await.unwrap().unwrap(), "all");
         assert!(pieces.next().await.is_none());
+    }
+
+    #[test]
+    fn an_answer_that_cannot_be_resumed_is_known_by_its_address() {
+        for (path, expected) in [
+            ("/openai/v1/chat/completions", true),
+            ("/openai/v1/responses", true),
+            ("/v1/sessions/s/chat", true),
+            ("/v1/sessions/s/chat/any/stream", true),
+            ("/v1/sessions/s/events", false),
+            ("/v1/sessions/s/turns/t/events", false),
+            ("/a2a/message:stream", false),
+        ] {
+            assert_eq!(is_one_answer(path), expected, "{path}");
+        }
     }
 
     #[test]
