@@ -56,6 +56,13 @@ struct Registration {
     registrant: Option<String>,
 }
 
+impl Registration {
+    fn name(&self) -> Option<Name> {
+        let task = self.config.task_id.parse().ok()?;
+        Some((task, self.config.id.clone()?))
+    }
+}
+
 /// The callbacks of a server.
 #[derive(Debug)]
 pub(super) struct Callbacks {
@@ -376,11 +383,10 @@ impl A2a {
     /// they are.
     fn resume(self: &Arc<A2a>, callbacks: &Callbacks, all: Vec<Registration>) {
         for registration in all {
-            let task: Option<TaskId> = registration.config.task_id.parse().ok();
-            let (Some(task), Some(id)) = (task, registration.config.id.clone()) else {
+            let Some(name) = registration.name() else {
                 continue;
             };
-            let name = (task, id);
+            let task = name.0;
             if callbacks.delivers(&name, &registration) {
                 continue;
             }
@@ -518,16 +524,35 @@ mod tests {
         let name = (task(), "a".to_owned());
         let [old, new] = ["one", "two"].map(|token| registered(json!({"id": "a", "token": token})));
         callbacks.keep(&name, old).unwrap();
-        callbacks.write().await.unwrap();
+        callbacks.write(None).await.unwrap();
         let change = callbacks.changing.lock().await;
         let mut resuming = std::pin::pin!(a2a.clone().resume_callbacks(None));
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
         assert!(resuming.as_mut().poll(&mut context).is_pending());
         let stop = callbacks.keep(&name, new.clone()).unwrap();
-        callbacks.write().await.unwrap();
+        callbacks.write(None).await.unwrap();
         drop(change);
         resuming.await;
         assert!(callbacks.delivers(&name, &new) && !stop.is_cancelled());
+    }
+
+    #[tokio::test]
+    async fn callbacks_that_a_process_has_not_resumed_stay_stored() {
+        let directory = tempfile::tempdir().unwrap();
+        let [first, second] = ["a", "b"].map(|id| (task(), id.to_owned()));
+        let before = callbacks(directory.path());
+        before.keep(&first, registered(json!({"id": "a"}))).unwrap();
+        before.write(None).await.unwrap();
+        // Such as that of an editor, which resumes none.
+        let other = callbacks(directory.path());
+        other.keep(&second, registered(json!({"id": "b"}))).unwrap();
+        other.write(None).await.unwrap();
+        assert_eq!(other.read().len(), 2);
+        other.forget(&second, None);
+        other.write(Some(&second)).await.unwrap();
+        let left = other.read();
+        let left: Vec<Option<Name>> = left.iter().map(Registration::name).collect();
+        assert_eq!(left, [Some(first)]);
     }
 
     #[tokio::test]
@@ -553,7 +578,7 @@ mod tests {
         let first = before.keep(&(task, "0".into()), registration(0)).unwrap();
         let second = before.keep(&(task, "0".into()), registration(0)).unwrap();
         assert!(first.is_cancelled() && !second.is_cancelled());
-        before.write().await.unwrap();
+        before.write(None).await.unwrap();
         let after = callbacks(directory.path());
         assert_eq!(after.read().len(), OF_TASK);
         for turn in 0..IN_ALL {
@@ -563,9 +588,10 @@ mod tests {
             after.keep(&name, registration(0)).unwrap();
         }
         assert_eq!(after.check_count().unwrap_err().kind, Kind::Busy);
-        before.forget(&(task, "0".into()), None);
+        let name = (task, "0".to_owned());
+        before.forget(&name, None);
         assert!(second.is_cancelled());
-        before.write().await.unwrap();
+        before.write(Some(&name)).await.unwrap();
         assert_eq!(after.read().len(), OF_TASK - 1);
         fs::write(directory.path().join(FILE), "nonsense").unwrap();
         assert!(after.read().is_empty());

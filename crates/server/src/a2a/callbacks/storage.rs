@@ -1,5 +1,7 @@
 //! The storage of callbacks: a file in the store's directory, or the database of a cluster.
 
+use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::{fs, io};
 
@@ -9,18 +11,24 @@ use unisono_store::private::write_atomically;
 
 use super::super::A2a;
 use super::super::error::{Error, Kind};
-use super::{Callbacks, Name, Registration};
+use super::{Callbacks, IN_ALL, Name, Registration};
 
 impl Callbacks {
-    /// Writes all callbacks to the file.
-    pub(super) async fn write(&self) -> Result<(), Error> {
-        let all: Vec<Registration> = self.with_registrations(|all| {
-            all.values()
-                .map(|(registration, _)| registration.clone())
+    /// Writes all callbacks to the file, without a removed one. Those of the file that this process has
+    /// not resumed stay.
+    pub(super) async fn write(&self, removed: Option<&Name>) -> Result<(), Error> {
+        let own: BTreeMap<Name, Registration> = self.with_registrations(|all| {
+            let each = all.iter();
+            each.map(|(name, (registration, _))| (name.clone(), registration.clone()))
                 .collect()
         });
-        let file = self.file.clone();
+        let (file, removed) = (self.file.clone(), removed.cloned());
         let written = tokio::task::spawn_blocking(move || {
+            let is_other = |name: &Name| Some(name) != removed.as_ref() && !own.contains_key(name);
+            let others = read(&file).into_iter();
+            let others = others.filter(|stored| stored.name().as_ref().is_some_and(is_other));
+            let all = others.take(IN_ALL).chain(own.values().cloned());
+            let all: Vec<Registration> = all.collect();
             let text = serde_json::to_string(&all).map_err(io::Error::other)?;
             write_atomically(&file, &text)
         });
@@ -32,18 +40,7 @@ impl Callbacks {
 
     /// Reads the callbacks of the file.
     pub(super) fn read(&self) -> Vec<Registration> {
-        let text = match fs::read_to_string(&self.file) {
-            Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Vec::new(),
-            Err(error) => {
-                tracing::warn!(%error, "the file of callbacks cannot be read; open tasks send no notifications");
-                return Vec::new();
-            }
-        };
-        serde_json::from_str(&text).unwrap_or_else(|error| {
-            tracing::warn!(%error, file = %self.file.display(), "the file of callbacks is damaged; open tasks send no notifications");
-            Vec::new()
-        })
+        read(&self.file)
     }
 
     /// Stops all deliveries in this process. The stored callbacks stay.
@@ -98,7 +95,7 @@ impl A2a {
         registration: &Registration,
     ) -> Result<(), Error> {
         if !self.local.is_shared() {
-            return callbacks.write().await;
+            return callbacks.write(None).await;
         }
         let (session, row, text) = row(name, registration);
         let put = self.local.keep_callback(session, row, text).await;
@@ -113,7 +110,7 @@ impl A2a {
         registration: &Registration,
     ) -> Result<(), Error> {
         if !self.local.is_shared() {
-            return callbacks.write().await;
+            return callbacks.write(Some(name)).await;
         }
         let (session, row, text) = row(name, registration);
         let forgotten = self.local.forget_callback(session, row, text).await;
@@ -152,6 +149,21 @@ impl A2a {
             callbacks.leave_all();
         }
     }
+}
+
+fn read(file: &Path) -> Vec<Registration> {
+    let text = match fs::read_to_string(file) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Vec::new(),
+        Err(error) => {
+            tracing::warn!(%error, "the file of callbacks cannot be read; open tasks send no notifications");
+            return Vec::new();
+        }
+    };
+    serde_json::from_str(&text).unwrap_or_else(|error| {
+        tracing::warn!(%error, file = %file.display(), "the file of callbacks is damaged; open tasks send no notifications");
+        Vec::new()
+    })
 }
 
 /// A row of the database: the session, the name of the callback in the session, and its JSON.
