@@ -449,6 +449,7 @@ impl Local {
     pub fn open(&self, session: SessionId) -> impl Future<Output = Result<Handle, Error>> + Send {
         async move {
             self.check_shown(session).await?;
+            self.check_resumable(session).await?;
             #[cfg(feature = "otel")]
             if let Some(traces) = &self.shared.traces {
                 traces.recall(&self.journal, session).await;

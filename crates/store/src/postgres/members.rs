@@ -42,8 +42,6 @@ use crate::error::{Error, Result};
 /// Number of beats within the time after which a member counts as gone.
 const BEATS: u32 = 10;
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-/// A member that missed this many beats may be gone: claims wait until that is known.
-const MISSED: u32 = 2;
 /// Interval at which a session whose owner may be gone is checked, and between beats that wait for
 /// budget.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -184,9 +182,7 @@ impl Membership {
                 self.beat().await?;
                 return Ok(None);
             };
-            let may_be_gone =
-                owner.announced.address.is_none() || owner.beat_age > self.pause() * (MISSED + 1);
-            if !may_be_gone || Instant::now() >= until {
+            if !self.may_be_gone(&owner) || Instant::now() >= until {
                 return Ok(Some(Error::Owned {
                     session,
                     owner: owner.name,

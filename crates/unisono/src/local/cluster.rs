@@ -290,6 +290,35 @@ impl Local {
         adopted.into_iter().sum()
     }
 
+    /// Checks, before a session of a lost member is claimed, that this program can continue its open turns:
+    /// a request may come before the takeover.
+    ///
+    /// # Errors
+    /// It cannot: the session waits for another program. Or the database does not respond.
+    pub(super) async fn check_resumable(&self, session: SessionId) -> Result<(), Error> {
+        let Some(cluster) = self.cluster() else {
+            return Ok(());
+        };
+        let id = session.into();
+        if cluster.is_own(id) || !cluster.is_left(id).await? {
+            return Ok(());
+        }
+        let Some(info) = self.journal.session(session).await? else {
+            return Ok(());
+        };
+        if self.unfinished_of(&[info]).await.is_empty() {
+            return Ok(());
+        }
+        // Opening it says why its journal cannot be read.
+        let folded = self.folded(&info).await;
+        let Some(lacks) = folded.and_then(|folded| self.lacks(&folded.state)) else {
+            return Ok(());
+        };
+        tracing::warn!(%session, lacks, "this daemon cannot resume the open turns of a session; another one may");
+        let waits = unisono_store::Error::Waiting { session: id };
+        Err(unisono_runtime::Error::from(waits).into())
+    }
+
     /// The sessions that may have open turns and that this program resumes at its start. In a cluster they are
     /// those that it owned before: the takeover resumes those of lost members, if this program can.
     ///

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use uuid::Uuid;
 
-use super::statements::{CREATED_SINCE, FORGET_CALLBACK, OWNED, OWNED_BY, PUT_CALLBACK};
+use super::statements::{CREATED_SINCE, FORGET_CALLBACK, OWNED, OWNED_BY, OWNER, PUT_CALLBACK};
 use super::{Membership, lock};
 use crate::engine::{
     Announcement, Beat, Cluster, Document, EngineFuture, Member, ProviderPause, SessionId,
@@ -49,6 +49,19 @@ impl Cluster for Membership {
                 return Ok(None);
             }
             self.asked_owner(session).await
+        })
+    }
+
+    fn is_left(&self, session: SessionId) -> EngineFuture<'_, bool> {
+        Box::pin(async move {
+            let has_taken = lock(&self.mine).has_taken(session);
+            if has_taken {
+                return Ok(true);
+            }
+            let rows = self.link.read(OWNER, &[&session.0]).await?;
+            let id = self.id();
+            let owner = rows.first().map(|row| self.known(row, id).member);
+            Ok(owner.is_some_and(|owner| !owner.is_self && self.may_be_gone(&owner)))
         })
     }
 

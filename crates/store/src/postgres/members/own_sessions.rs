@@ -64,6 +64,11 @@ impl OwnSessions {
         }
     }
 
+    /// Whether it took the session over and does not work on it yet.
+    pub(super) fn has_taken(&self, session: SessionId) -> bool {
+        self.taken.contains_key(&session)
+    }
+
     /// It begins to work on a session that it took over by the claim of that epoch; false if that
     /// claim may have ended.
     pub(super) fn take_up(&mut self, session: SessionId, epoch: u64) -> bool {
@@ -120,8 +125,8 @@ mod tests {
             mine
         };
         let mut mine = took();
-        assert!(!mine.contains(A) && !mine.take_up(A, 6));
-        assert!(mine.take_up(A, 7) && mine.contains(A));
+        assert!(!mine.contains(A) && mine.has_taken(A) && !mine.take_up(A, 6));
+        assert!(mine.take_up(A, 7) && mine.contains(A) && !mine.has_taken(A));
         assert!(!mine.take_up(A, 7));
         // A request has claimed it meanwhile, before or after the answer to the takeover.
         let mut mine = took();

@@ -14,6 +14,9 @@ use crate::engine::{Announcement, Member, STARTS, TOKENS};
 use crate::error::Result;
 use crate::postgres::unsigned;
 
+/// A member that missed this many beats may be gone: claims wait until that is known.
+const MISSED: u32 = 2;
+
 impl Membership {
     /// Renews the row of this program under that id, and returns all rows.
     pub(super) async fn renewed(
@@ -92,6 +95,13 @@ impl Membership {
                 is_self: member == id,
             },
         }
+    }
+
+    /// Whether another member is gone or may be: it missed beats, or it is a command that may have been
+    /// killed.
+    pub(super) fn may_be_gone(&self, member: &Member) -> bool {
+        let is_silent = member.beat_age > self.pause() * (MISSED + 1);
+        !member.is_alive || member.announced.address.is_none() || is_silent
     }
 
     /// The member of a row that a beat returned.
