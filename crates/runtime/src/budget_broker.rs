@@ -166,8 +166,8 @@ impl State {
         self.waiting.forget(session);
         // If that cannot be read, the next start handles it.
         if let Ok(false) = self.journal.exists(session).await {
-            let closed =
-                self.record_grant(|broker, rules| broker.close(rules, session, clock::now()));
+            let now = clock::store_now(&self.journal);
+            let closed = self.record_grant(|broker, rules| broker.close(rules, session, now));
             if let Err(error) = closed.await {
                 tracing::error!(%session, %error, "the grant of a deleted session cannot be recorded");
             }
@@ -311,8 +311,9 @@ impl State {
     /// Takes back the unused grant of a session. If that cannot be recorded, the session holds too
     /// much for a while.
     async fn lower(&mut self, session: SessionId, session_use: SessionUse) {
-        let lowered = self
-            .record_grant(|broker, rules| broker.lower(rules, session, session_use, clock::now()));
+        let now = clock::store_now(&self.journal);
+        let lowered =
+            self.record_grant(|broker, rules| broker.lower(rules, session, session_use, now));
         if let Err(error) = lowered.await {
             tracing::error!(%session, %error, "the returned grant of a session cannot be recorded");
         }
@@ -321,7 +322,8 @@ impl State {
     fn raise(&self, request: &Request) -> Result<Grant, Shortage> {
         let amounts = (request.session_use, request.needed);
         let of = (request.session, self.owner_budget(request));
-        self.broker.raise(&self.rules, of, amounts, clock::now())
+        let now = clock::store_now(&self.journal);
+        self.broker.raise(&self.rules, of, amounts, now)
     }
 
     fn owner_budget(&self, request: &Request) -> Option<OwnerBudget> {
@@ -359,9 +361,9 @@ impl State {
     ) -> Result<Result<Amount, BudgetRefusal>, Shortage> {
         let amounts = (request.session_use, request.needed);
         let of = (request.session, self.owner_budget(request));
-        let mut short = None;
+        let (now, mut short) = (clock::store_now(&self.journal), None);
         let kept = self.record_grant(|broker, rules| {
-            let raised = broker.raise(rules, of, amounts, clock::now());
+            let raised = broker.raise(rules, of, amounts, now);
             raised.map_err(|error| short = Some(error)).ok()
         });
         match kept.await {

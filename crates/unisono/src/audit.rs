@@ -20,8 +20,8 @@ use tokio::time::MissedTickBehavior;
 use unisono_config::settings::Audit as AuditSettings;
 use unisono_context::Timestamp;
 use unisono_runtime::clock;
-use unisono_store::Beat;
 use unisono_store::audit::{Action, Audit, Cause, Entry, Retention};
+use unisono_store::{Beat, Journal};
 
 use crate::Local;
 
@@ -192,8 +192,9 @@ impl Local {
         let retention = retention(&settings);
         let (orders, queue) = mpsc::channel(QUEUE);
         let omitted = Arc::new(Omitted::default());
-        let log = Audit::new(&self.whole_journal(), retention);
-        let task = tokio::spawn(write(log, queue, omitted.clone(), self.beats()));
+        let journal = self.whole_journal();
+        let log = Audit::new(&journal, retention);
+        let task = tokio::spawn(write(log, queue, omitted.clone(), journal));
         *self.shared.audit.writer() = Some(Writer {
             orders,
             task,
@@ -213,8 +214,9 @@ async fn write(
     mut log: Audit,
     mut orders: mpsc::Receiver<Order>,
     omitted: Arc<Omitted>,
-    beats: Option<watch::Receiver<Beat>>,
+    journal: Journal,
 ) {
+    let beats = journal.cluster().map(|cluster| cluster.beats());
     let mut minutes = tokio::time::interval(MINUTE);
     minutes.set_missed_tick_behavior(MissedTickBehavior::Delay);
     for minute in 0u64.. {
@@ -238,7 +240,7 @@ async fn write(
         }
         append(&mut log, &omitted.entries(clock::now()), &orders).await;
         if minute % SWEEP_EVERY == 0
-            && let Err(error) = log.sweep(clock::now()).await
+            && let Err(error) = log.sweep(clock::store_now(&journal)).await
         {
             tracing::warn!(%error, "old entries of the audit log cannot be deleted now; the next hour deletes them");
         }

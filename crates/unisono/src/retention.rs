@@ -99,12 +99,12 @@ pub async fn follow(local: &Local, times: impl Stream<Item = Timestamp>) {
 }
 
 /// Now, and every hour from now on.
-pub fn hourly() -> impl Stream<Item = Timestamp> {
+pub fn hourly(journal: &Journal) -> impl Stream<Item = Timestamp> {
     let mut every = tokio::time::interval(EVERY);
     every.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    stream::unfold(every, async |mut every| {
+    stream::unfold(every, move |mut every| async move {
         every.tick().await;
-        Some((clock::now(), every))
+        Some((clock::store_now(journal), every))
     })
 }
 
@@ -137,7 +137,10 @@ impl Local {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use unisono_session::machine::Import;
+    use unisono_store::Memory;
 
     use super::*;
     use crate::fixture::local;
@@ -176,7 +179,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_daemon_looks_at_once_and_then_every_hour() {
-        let mut times = pin!(hourly());
+        let journal = Journal::new(Arc::new(Memory::new()));
+        let mut times = pin!(hourly(&journal));
         let begun = tokio::time::Instant::now();
         for hours in 0..3 {
             assert!(times.next().await.is_some());

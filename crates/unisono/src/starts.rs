@@ -46,7 +46,7 @@ impl Local {
             let Some(fact) = fact else { return Ok(decided) };
             let entry = Entry {
                 source: source.clone(),
-                at: unisono_runtime::clock::now(),
+                at: unisono_runtime::clock::store_now(self.journal()),
                 fact,
             };
             tried += 1;

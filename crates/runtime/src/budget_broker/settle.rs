@@ -18,7 +18,7 @@ pub(super) async fn settle(
     rules: &DaemonBudget,
     broker: &Broker,
 ) -> Result<Vec<Grant>, unisono_store::Error> {
-    let mut lowered = Vec::new();
+    let (now, mut lowered) = (clock::store_now(journal), Vec::new());
     for session in broker.holders() {
         if let Some(cluster) = journal.cluster()
             && cluster.owner(session.into()).await?.is_some()
@@ -26,9 +26,9 @@ pub(super) async fn settle(
             continue;
         }
         lowered.extend(match session_use(journal, session).await? {
-            Some(session_use) => broker.lower(rules, session, session_use, clock::now()),
+            Some(session_use) => broker.lower(rules, session, session_use, now),
             // The session is deleted or cannot be folded.
-            None => broker.close(rules, session, clock::now()),
+            None => broker.close(rules, session, now),
         });
     }
     Ok(lowered)

@@ -35,7 +35,8 @@ async fn follow_agents(shared: Arc<Shared>) {
 
 /// Deletes sessions that are older than the settings allow.
 async fn prune(shared: Arc<Shared>) {
-    retention::follow(&shared.local, retention::hourly()).await;
+    let times = retention::hourly(shared.local.journal());
+    retention::follow(&shared.local, times).await;
 }
 
 /// Begins the due turns of schedules.

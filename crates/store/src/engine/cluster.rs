@@ -117,6 +117,10 @@ pub trait Cluster: Send + Sync {
     /// The longest time between two beats of a program that works.
     fn beat_every(&self) -> Duration;
 
+    /// The time of the database's clock, in milliseconds since 1970 UTC: that of the last beat, and what
+    /// has passed since. None before the first one.
+    fn now_unix_ms(&self) -> Option<i64>;
+
     /// Announces this program to the others, with each beat from now on.
     ///
     /// Fails if a live member accepts another token.

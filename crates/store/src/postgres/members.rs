@@ -66,8 +66,9 @@ pub(super) struct Membership {
     fenced: AtomicU64,
     /// The time at which the last successful beat began.
     seen: Mutex<Instant>,
-    /// The id under which the last successful beat was, and its time by the database's clock.
-    acknowledged: Mutex<Option<(Uuid, i64)>>,
+    /// The id under which the last successful beat was, its time by the database's clock, and when its
+    /// answer came.
+    acknowledged: Mutex<Option<(Uuid, i64, Instant)>>,
     /// The last absence of this program. Before its first one: the absence of all members before it
     /// joined.
     absence: Mutex<Option<Absence>>,

@@ -2,7 +2,7 @@
 //! fenced.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use unisono_store::postgres::{Options, Postgres};
 use unisono_store::{
@@ -131,6 +131,26 @@ async fn a_session_belongs_to_the_program_that_claimed_it_while_that_one_lives()
     assert_eq!(one.claim(A).await.unwrap().epoch, claim.epoch + 3);
     assert!(!cluster(&one).is_left(A).await.unwrap());
     one.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn programs_that_share_a_database_share_its_clock() {
+    let Some([one, other]) = two("clock").await else {
+        return;
+    };
+    let ahead = "CREATE FUNCTION ahead() RETURNS trigger AS \
+         $$ BEGIN NEW.beat_unix_ms := NEW.beat_unix_ms + 3600000; RETURN NEW; END $$ LANGUAGE plpgsql; \
+         CREATE TRIGGER ahead BEFORE INSERT OR UPDATE ON unisono_members FOR EACH ROW \
+         EXECUTE FUNCTION ahead()";
+    sql(Server::shared().unwrap(), "clock", ahead).await;
+    for engine in [&one, &other] {
+        let known = cluster(engine).beats().borrow().count;
+        beat(engine, |beat| beat.count > known + 1).await;
+        let shared = u128::try_from(cluster(engine).now_unix_ms().unwrap()).unwrap();
+        let own = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        assert!(shared > own.as_millis() + 3_000_000, "{shared}");
+    }
+    close([one, other]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

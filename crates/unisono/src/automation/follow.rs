@@ -72,7 +72,8 @@ impl Local {
         is_followed: &mut bool,
     ) -> Result<Duration, Error> {
         let source = of_schedule(&schedule.name);
-        let (now, name, was_followed) = (clock::now(), &*schedule.name, *is_followed);
+        let now = clock::store_now(self.journal());
+        let (name, was_followed) = (&*schedule.name, *is_followed);
         let step = self.record(&source, |known| {
             let step = decide(schedule, known, was_followed, now);
             let fact = match &step {
@@ -165,11 +166,13 @@ impl Local {
             Err(error) if is_of_another(&error) => {
                 // That program learns of the start within a beat, and begins the turn.
                 tracing::debug!(schedule = &*schedule.name, %error, "a start is left to another program");
-                self.skip_behind(schedule, clock::now()).await?;
+                self.skip_behind(schedule, clock::store_now(self.journal()))
+                    .await?;
                 Ok(AGAIN)
             }
             Err(error) if may_work_later(&error) => {
-                self.skip_behind(schedule, clock::now()).await?;
+                self.skip_behind(schedule, clock::store_now(self.journal()))
+                    .await?;
                 Err(error)
             }
             Err(error) => {

@@ -118,7 +118,7 @@ impl Local {
             rule: of.rule.to_string(),
             state: state.to_owned(),
             missed: missed.to_owned(),
-            next_at: decide::next(of, known, clock::now()).map(values::instant),
+            next_at: decide::next(of, known, clock::store_now(self.journal())).map(values::instant),
             last,
             skipped: skipped.map(|(at, reason)| SkippedTime {
                 scheduled_at: values::instant(*at),

@@ -38,6 +38,11 @@ impl Cluster for Membership {
         self.pause()
     }
 
+    fn now_unix_ms(&self) -> Option<i64> {
+        let (_, at, known) = (*lock(&self.acknowledged))?;
+        Some(at.saturating_add(i64::try_from(known.elapsed().as_millis()).unwrap_or(i64::MAX)))
+    }
+
     fn beats(&self) -> watch::Receiver<Beat> {
         self.beats.subscribe()
     }

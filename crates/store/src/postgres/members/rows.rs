@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use tokio::time::Instant;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
@@ -56,13 +57,13 @@ impl Membership {
     /// Records the beat that returned these rows. The first beat of a program returns no row of its own.
     pub(super) fn record_beat(&self, rows: &[Row], id: Uuid) {
         let at = rows.first().and_then(|row| row.get::<_, Option<i64>>(21));
-        *lock(&self.acknowledged) = at.map(|at| (id, at));
+        *lock(&self.acknowledged) = at.map(|at| (id, at, Instant::now()));
     }
 
     /// The time of the last recorded beat under that id.
     pub(super) fn recorded_beat(&self, id: Uuid) -> Option<i64> {
-        let recorded = lock(&self.acknowledged).filter(|(of, _)| *of == id);
-        recorded.map(|(_, at)| at)
+        let recorded = lock(&self.acknowledged).filter(|(of, ..)| *of == id);
+        recorded.map(|(_, at, _)| at)
     }
 
     /// The member of a row, without what only a beat returns.

@@ -44,7 +44,7 @@ pub(crate) async fn budgets(
         only.is_none_or(|only| grant.owner == Some(Digest::of_bytes(only.as_bytes())))
     };
     let used = session_use(local, journal, &broker, is_seen).await?;
-    let now = clock::now();
+    let now = clock::store_now(journal);
     let mut all: Vec<Status> = Vec::new();
     if only.is_none() {
         let of_daemon = broker.left(&rules, &used, now);
