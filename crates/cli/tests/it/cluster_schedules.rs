@@ -102,6 +102,26 @@ fn of_runs_that_are_requested_at_the_same_time_one_begins() {
 }
 
 #[test]
+fn requests_that_come_to_all_daemons_at_the_same_time_share_the_session_of_their_label() {
+    let Some(server) = Server::database() else {
+        return;
+    };
+    let places = [0; 3].map(|_| machine(&server, TOKEN, BY_THEMSELVES));
+    let [one, other, third] = places.each_ref().map(daemon);
+    members(&one, |all| all.len() == 3);
+    let asked = [&one, &other, &third, &third, &other, &one];
+    let answers = at_once(&asked, "/v1/triggers/deploy", &[]);
+    let (_, first) = &answers[0];
+    let shares = |answer: &(u16, Value)| answer.0 == 202 && answer.1["session"] == first["session"];
+    assert!(answers.iter().all(shares), "{answers:?}");
+    let session = first["session"].as_str().unwrap();
+    assert_eq!(turns(&other, session).len(), asked.len());
+    for daemon in [one, other, third] {
+        daemon.stop();
+    }
+}
+
+#[test]
 fn a_request_that_comes_to_all_daemons_at_the_same_time_begins_one_turn() {
     let Some(server) = Server::database() else {
         return;

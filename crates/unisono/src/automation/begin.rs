@@ -10,6 +10,7 @@ use unisono_api::service::Sessions as _;
 use unisono_api::session::{MAIN_BRANCH, SessionQuery};
 use unisono_api::turn::NewTurn;
 use unisono_config::automation::{NewTask, Target, Trigger, on_clock, zone};
+use unisono_context::digest::Hasher;
 use unisono_context::{Digest, SessionId, Timestamp, TurnId};
 use unisono_runtime::{Handle, clock};
 use unisono_session::Refusal;
@@ -254,7 +255,7 @@ impl Local {
         &self,
         task: &NewTask,
     ) -> Result<(SessionId, Option<MutexGuard<'_, ()>>), Error> {
-        let Target::Label { .. } = &task.session else {
+        let Target::Label { name, value } = &task.session else {
             return Ok((self.target(task).await?, None));
         };
         let session = self.target(task).await?;
@@ -264,8 +265,33 @@ impl Local {
         let one = self.shared.starts.by_label.lock().await;
         // Another start may have created it meanwhile.
         let session = self.target(task).await?;
-        let is_known = self.journal().exists(session).await?;
-        Ok((session, (!is_known).then_some(one)))
+        if self.journal().exists(session).await? {
+            return Ok((session, None));
+        }
+        let session = self.first_with_label((name, value), session).await?;
+        Ok((session, Some(one)))
+    }
+
+    /// The id of the session to create with a label: that which a program on the store named first, so that
+    /// starts at several programs at the same time create one session.
+    async fn first_with_label(
+        &self,
+        (name, value): (&str, &str),
+        new: SessionId,
+    ) -> Result<SessionId, Error> {
+        let Some(cluster) = self.cluster() else {
+            return Ok(new);
+        };
+        let mut hasher = Hasher::new("unisono/session-with-label", 1);
+        hasher.str(name).str(value);
+        hasher.opt_str(self.caller().owner().map(|owner| &**owner));
+        let mut cause = [0; 16];
+        for (to, from) in cause.iter_mut().zip(hasher.finish().0) {
+            *to = from;
+        }
+        let cause = u128::from_be_bytes(cause);
+        let first = cluster.begun(cause, Some(new.into())).await?;
+        Ok(first.map_or(new, Into::into))
     }
 
     /// The session for a task: an existing one, or the id for a new one.
