@@ -178,18 +178,22 @@ async fn fold<S: State>(journal: &Journal) -> Result<(S, u64, u64)> {
     Ok((state, last, folded))
 }
 
-/// Applies the entries after `last`, and returns the number of the last entry.
+/// Applies the entries after `last`, all or none, and returns the number of the last entry. A caller that
+/// gives up meanwhile, such as a request whose client leaves, must not have some of them applied twice.
 async fn read_after<S: State>(journal: &Journal, state: &mut S, mut last: u64) -> Result<u64> {
+    let mut events = Vec::new();
     loop {
         let page = journal.engine().read(S::ID, last + 1, PAGE).await?;
-        if page.is_empty() {
-            return Ok(last);
-        }
-        for event in page {
-            state.apply(decode::<S, _>(&event.payload, event.seq)?);
-            last = event.seq;
-        }
+        let Some(newest) = page.last() else { break };
+        last = newest.seq;
+        events.extend(page);
     }
+    let entries = events.iter();
+    let entries = entries.map(|event| decode::<S, S::Entry>(&event.payload, event.seq));
+    for entry in entries.collect::<Result<Vec<_>>>()? {
+        state.apply(entry);
+    }
+    Ok(last)
 }
 
 fn decode<S: State, T: Layout>(payload: &[u8], seq: u64) -> Result<T> {

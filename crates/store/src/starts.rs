@@ -274,12 +274,61 @@ mod tests {
     //! Tests that entries are read back as written, and that no process writes without having read
     //! the entries of others.
 
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::Duration;
+
     use super::*;
     use crate::disk::Disk;
+    use crate::engine::{self, Engine, EngineFuture, Event};
     use crate::error::Error;
     use crate::memory::Memory;
 
     const SESSION: SessionId = SessionId::from_u128(7);
+
+    /// An engine that does not answer reads beyond the end of a journal while it halts.
+    #[derive(Default)]
+    struct Halting {
+        inner: Memory,
+        halts: AtomicBool,
+    }
+
+    impl Engine for Halting {
+        crate::forward_engine!(
+            inner: claim, append, put_checkpoint, latest_checkpoint, session, sessions,
+            delete_session, health, close
+        );
+
+        fn read(
+            &self,
+            session: engine::SessionId,
+            from: u64,
+            limit: usize,
+        ) -> EngineFuture<'_, Vec<Event>> {
+            Box::pin(async move {
+                let read = self.inner.read(session, from, limit).await?;
+                if read.is_empty() && self.halts.load(Ordering::Relaxed) {
+                    std::future::pending::<()>().await;
+                }
+                Ok(read)
+            })
+        }
+    }
+
+    #[tokio::test]
+    async fn a_read_that_its_caller_gives_up_applies_no_entry_twice() {
+        let engine = Arc::new(Halting::default());
+        let journal = Journal::new(engine.clone());
+        let mut one = Starts::open(&journal).await.unwrap();
+        let mut other = Starts::open(&journal).await.unwrap();
+        other.claim().await.unwrap();
+        other.append(entry(1, intended(1))).await.unwrap();
+        engine.halts.store(true, Ordering::Relaxed);
+        let given_up = tokio::time::timeout(Duration::ZERO, one.0.refresh()).await;
+        assert!(given_up.is_err());
+        engine.halts.store(false, Ordering::Relaxed);
+        assert!(one.0.refresh().await.unwrap());
+        assert_eq!(one.sources()["schedule:daily"].starts.len(), 1);
+    }
 
     fn entry(at: i64, fact: StartFact) -> Entry {
         Entry {
