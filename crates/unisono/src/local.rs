@@ -17,6 +17,7 @@ mod new_session;
 mod opened;
 mod options;
 mod reload;
+mod resumable;
 mod settings;
 mod stopping;
 mod turns;

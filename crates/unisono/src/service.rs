@@ -34,6 +34,10 @@ impl Local {
     async fn apply_input(&self, session: &View, input: Input) -> Result<(), Error> {
         match session {
             View::Live(handle) => Ok(handle.request(input).await?),
+            // Another program worked on it a moment ago: without that one, its open turns resume here.
+            View::Stored { id, .. } if self.runtime().is_ok() => {
+                Ok(self.open(*id).await?.request(input).await?)
+            }
             View::Stored { id, .. } => self.settle(*id, input).await,
         }
     }

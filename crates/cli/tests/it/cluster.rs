@@ -349,6 +349,9 @@ fn open_turns_wait(settings: impl Fn(String) -> (String, String)) {
     until("nobody looks at it", || {
         // A request before the takeover does not have it fail there either.
         unable.get(&turn).expect(200);
+        unable
+            .post(&format!("{turn}/cancel"), &json!({}))
+            .expect(503);
         unable.get("/metrics").expect(200).text().contains(looked)
     });
     members(&unable, |all| all.len() == 1 && all[0]["sessions"] == 0);

@@ -135,9 +135,9 @@ pub trait Cluster: Send + Sync {
     /// Returns the other live member that owns a session, if there is one.
     fn owner(&self, session: SessionId) -> EngineFuture<'_, Option<Member>>;
 
-    /// Whether a session belongs to a member that is gone or may be, or was taken over and nothing works
-    /// on it yet: whoever claims it resumes its open turns.
-    fn is_left(&self, session: SessionId) -> EngineFuture<'_, bool>;
+    /// Whether a session belongs to another member, alive or gone, or was taken over from one and nothing
+    /// works on it yet.
+    fn is_of_another(&self, session: SessionId) -> EngineFuture<'_, bool>;
 
     /// Whether this program has claimed a session and does not know of a later claim by another
     /// one.

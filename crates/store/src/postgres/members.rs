@@ -13,6 +13,7 @@ mod own_sessions;
 mod rows;
 mod shared;
 mod statements;
+mod takeover;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -29,8 +30,8 @@ use uuid::Uuid;
 use absence::Absence;
 use beat::{MemberRow, OwnBeat, next, next_pause};
 use id_file::{FILE, known_id};
-use own_sessions::{KNOWN_MAX, OwnSessions};
-use statements::{DECLINE, FORGET_GONE, LEAVE, MEMBERS, OWNED, OWNER, RELEASE, TAKE_OVER, WAITS};
+use own_sessions::OwnSessions;
+use statements::{LEAVE, MEMBERS, OWNED, OWNER, WAITS};
 
 use super::link::Link;
 use super::recent::RecentEvents;
@@ -422,66 +423,6 @@ impl Membership {
             .map(|row| (self.known(row, id).member, unsigned(row, 10)));
         Ok(members.collect())
     }
-
-    async fn taken_over(&self, limit: usize) -> Result<Vec<SessionInfo>> {
-        let (id, lease) = (self.id(), self.lease_of_others_ms());
-        let lapses = self.beats.borrow().lapses;
-        // Without beats of its own it does not know who else has some.
-        if lock(&self.mine).is_draining || !self.holds_lease() {
-            return Ok(Vec::new());
-        }
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let declined = lock(&self.mine)
-            .declined
-            .iter()
-            .map(|session| session.0)
-            .collect::<Vec<_>>();
-        let parameters: [&(dyn ToSql + Sync); 5] = [&id, &lease, &limit, &declined, &NOBODY];
-        // If the answer is lost, this program owns the sessions nevertheless: after the error the caller
-        // looks for those that it owns.
-        let rows = self.link.change(TAKE_OVER, &parameters).await?;
-        if rows.is_empty() {
-            self.link.read(FORGET_GONE, &[&id, &lease]).await?;
-        }
-        let taken: Vec<SessionInfo> = rows.iter().map(info).collect();
-        let mut mine = lock(&self.mine);
-        // If it was taken to be gone meanwhile, others may have claimed them since.
-        let is_current = mine.id == id && !mine.is_handing_over;
-        if is_current && self.beats.borrow().lapses == lapses {
-            mine.took(&taken);
-        }
-        Ok(taken)
-    }
-
-    async fn released(&self, sessions: Vec<SessionInfo>) -> Result<()> {
-        let ids: Vec<Uuid> = sessions.iter().map(|info| info.session.0).collect();
-        let epochs: Vec<i64> = sessions.iter().map(epoch).collect();
-        let parameters: [&(dyn ToSql + Sync); 3] = [&ids, &epochs, &self.id()];
-        let released = self.link.read(RELEASE, &parameters).await?;
-        let mut mine = lock(&self.mine);
-        for row in released {
-            mine.forget(SessionId(row.get(0)));
-        }
-        Ok(())
-    }
-
-    async fn declined(&self, session: SessionInfo) -> Result<()> {
-        let (id, epoch) = (self.id(), epoch(&session));
-        let parameters: [&(dyn ToSql + Sync); 4] = [&session.session.0, &epoch, &id, &NOBODY];
-        let declined = self.link.read(DECLINE, &parameters).await?;
-        let mut mine = lock(&self.mine);
-        if !declined.is_empty() {
-            mine.forget(session.session);
-            if mine.declined.len() < KNOWN_MAX {
-                mine.declined.insert(session.session);
-            }
-        }
-        Ok(())
-    }
-}
-
-fn epoch(info: &SessionInfo) -> i64 {
-    i64::try_from(info.epoch).unwrap_or(i64::MAX)
 }
 
 /// Locks a mutex. No change of the guarded value can be left incomplete, so a poisoned lock is

@@ -101,9 +101,8 @@ async fn a_session_belongs_to_the_program_that_claimed_it_while_that_one_lives()
         text.contains("unisono on") && text.contains("http://127.0.0.1:1"),
         "{text}"
     );
-    for engine in [&one, &other] {
-        assert!(!cluster(engine).is_left(A).await.unwrap());
-    }
+    assert!(!cluster(&one).is_of_another(A).await.unwrap());
+    assert!(cluster(&other).is_of_another(A).await.unwrap());
     let owner = cluster(&other).owner(A).await.unwrap().unwrap();
     assert_eq!(owner.id.to_string(), own_id(&one).await);
     assert_eq!(cluster(&one).owner(A).await.unwrap(), None);
@@ -127,9 +126,9 @@ async fn a_session_belongs_to_the_program_that_claimed_it_while_that_one_lives()
     // A program that leaves counts as gone at once.
     other.close().await.unwrap();
     beat(&one, |beat| beat.has_gone).await;
-    assert!(cluster(&one).is_left(A).await.unwrap());
+    assert!(cluster(&one).is_of_another(A).await.unwrap());
     assert_eq!(one.claim(A).await.unwrap().epoch, claim.epoch + 3);
-    assert!(!cluster(&one).is_left(A).await.unwrap());
+    assert!(!cluster(&one).is_of_another(A).await.unwrap());
     one.close().await.unwrap();
 }
 
@@ -294,9 +293,9 @@ async fn sessions_of_a_program_that_is_gone_are_taken_over_each_once_and_its_wri
     let mut all = first.iter().chain(&second);
     let epoch = all.find(|info| info.session == A).unwrap().epoch;
     assert!(!cluster(theirs).take_up(A, epoch) && !cluster(owner).take_up(A, epoch - 1));
-    assert!(cluster(owner).is_left(A).await.unwrap());
+    assert!(cluster(owner).is_of_another(A).await.unwrap());
     assert!(cluster(owner).take_up(A, epoch) && cluster(owner).is_own(A));
-    assert!(!cluster(owner).is_left(A).await.unwrap());
+    assert!(!cluster(owner).is_of_another(A).await.unwrap());
     assert_eq!(owner.append(append(epoch, 1)).await.unwrap(), 2);
     let claim = owner.claim(A).await.unwrap();
     assert_eq!(claim.epoch, epoch + 1);

@@ -8,13 +8,11 @@ use unisono_context::SessionId;
 use unisono_context::digest::Hasher;
 use unisono_model::client::share::PauseTarget;
 use unisono_runtime::{Folded, Handle};
-use unisono_session::State;
-use unisono_session::agent::AgentKind;
 use unisono_store::{Announcement, Beat, Cluster, Document, Member, ProviderPause, SessionInfo};
 
 use super::Local;
 use crate::error::Error;
-use crate::{ask, history, models};
+use crate::history;
 
 /// Sessions per takeover; other members take over the rest.
 const TAKEN_AT_A_TIME: usize = 64;
@@ -290,35 +288,6 @@ impl Local {
         adopted.into_iter().sum()
     }
 
-    /// Checks, before a session of a lost member is claimed, that this program can continue its open turns:
-    /// a request may come before the takeover.
-    ///
-    /// # Errors
-    /// It cannot: the session waits for another program. Or the database does not respond.
-    pub(super) async fn check_resumable(&self, session: SessionId) -> Result<(), Error> {
-        let Some(cluster) = self.cluster() else {
-            return Ok(());
-        };
-        let id = session.into();
-        if cluster.is_own(id) || !cluster.is_left(id).await? {
-            return Ok(());
-        }
-        let Some(info) = self.journal.session(session).await? else {
-            return Ok(());
-        };
-        if self.unfinished_of(&[info]).await.is_empty() {
-            return Ok(());
-        }
-        // Opening it says why its journal cannot be read.
-        let folded = self.folded(&info).await;
-        let Some(lacks) = folded.and_then(|folded| self.lacks(&folded.state)) else {
-            return Ok(());
-        };
-        tracing::warn!(%session, lacks, "this daemon cannot resume the open turns of a session; another one may");
-        let waits = unisono_store::Error::Waiting { session: id };
-        Err(unisono_runtime::Error::from(waits).into())
-    }
-
     /// The sessions that may have open turns and that this program resumes at its start. In a cluster they are
     /// those that it owned before: the takeover resumes those of lost members, if this program can.
     ///
@@ -337,7 +306,7 @@ impl Local {
 
     /// The sessions that may have open turns, including unreadable ones, whose opening reports the
     /// error.
-    async fn unfinished_of(&self, taken: &[SessionInfo]) -> Vec<SessionId> {
+    pub(super) async fn unfinished_of(&self, taken: &[SessionInfo]) -> Vec<SessionId> {
         if let Ok(unfinished) = self.journal.unfinished_of(taken.to_vec()).await {
             return unfinished;
         }
@@ -373,7 +342,7 @@ impl Local {
     }
 
     /// Reads the state of a session that was taken over; `None` if its journal is unreadable.
-    async fn folded(&self, info: &SessionInfo) -> Option<Folded> {
+    pub(super) async fn folded(&self, info: &SessionInfo) -> Option<Folded> {
         let (session, last) = (info.session.into(), info.last_seq);
         let journal = self.journal.clone();
         // Sessions are folded in parallel.
@@ -383,36 +352,6 @@ impl Local {
             session,
             epoch: info.epoch,
             state: folding.await.ok()?.ok()?,
-        })
-    }
-
-    /// What this program lacks to continue the open turns of a session; `None` if it lacks nothing.
-    fn lacks(&self, state: &State) -> Option<String> {
-        let setup = self.setup();
-        let servers = &setup.loaded.tools.servers;
-        let mut teams = state.open_turns().map(|turn| &turn.team);
-        teams.find_map(|team| {
-            let unknown = team.definitions().find_map(|agent| match &agent.kind {
-                AgentKind::Custom(kind) => self
-                    .shared
-                    .extensions
-                    .kinds()
-                    .all(|known| *known != **kind)
-                    .then(|| format!("agents of kind `{kind}`")),
-                _ => None,
-            });
-            let missing = || {
-                let mut wanted = ask::servers_of(team).into_iter();
-                let is_there = |name: &&str| servers.iter().any(|server| &*server.name == *name);
-                let missing = wanted.find(|name| !is_there(name));
-                missing.map(|name| format!("the tool server `{name}`"))
-            };
-            let unasked = || {
-                models::check(&setup, team)
-                    .err()
-                    .map(|error| error.to_string())
-            };
-            unknown.or_else(missing).or_else(unasked)
         })
     }
 

@@ -57,16 +57,13 @@ impl Cluster for Membership {
         })
     }
 
-    fn is_left(&self, session: SessionId) -> EngineFuture<'_, bool> {
+    fn is_of_another(&self, session: SessionId) -> EngineFuture<'_, bool> {
         Box::pin(async move {
-            let has_taken = lock(&self.mine).has_taken(session);
-            if has_taken {
-                return Ok(true);
-            }
             let rows = self.link.read(OWNER, &[&session.0]).await?;
-            let id = self.id();
-            let owner = rows.first().map(|row| self.known(row, id).member);
-            Ok(owner.is_some_and(|owner| !owner.is_self && self.may_be_gone(&owner)))
+            let owner = rows.first().map(|row| row.get::<_, Uuid>(0));
+            // What a takeover has taken is known here only after its answer.
+            let mine = lock(&self.mine);
+            Ok(owner.is_some_and(|owner| owner != mine.id || mine.takes_over(session)))
         })
     }
 

@@ -15,6 +15,8 @@ pub(super) struct OwnSessions {
     sessions: HashSet<SessionId>,
     /// The sessions that it took over and does not work on yet, with the epochs of these claims.
     taken: HashMap<SessionId, u64>,
+    /// Whether it waits for the answer to a takeover.
+    pub(super) is_taking: bool,
     /// The sessions that it cannot work on.
     pub(super) declined: HashSet<SessionId>,
     pub(super) is_draining: bool,
@@ -28,6 +30,7 @@ impl OwnSessions {
             id,
             sessions: HashSet::new(),
             taken: HashMap::new(),
+            is_taking: false,
             declined: HashSet::new(),
             is_draining: false,
             is_handing_over: false,
@@ -64,9 +67,9 @@ impl OwnSessions {
         }
     }
 
-    /// Whether it took the session over and does not work on it yet.
-    pub(super) fn has_taken(&self, session: SessionId) -> bool {
-        self.taken.contains_key(&session)
+    /// Whether it took the session over and does not work on it yet, or may be about to learn that.
+    pub(super) fn takes_over(&self, session: SessionId) -> bool {
+        self.is_taking || self.taken.contains_key(&session)
     }
 
     /// It begins to work on a session that it took over by the claim of that epoch; false if that
@@ -125,8 +128,8 @@ mod tests {
             mine
         };
         let mut mine = took();
-        assert!(!mine.contains(A) && mine.has_taken(A) && !mine.take_up(A, 6));
-        assert!(mine.take_up(A, 7) && mine.contains(A) && !mine.has_taken(A));
+        assert!(!mine.contains(A) && mine.takes_over(A) && !mine.take_up(A, 6));
+        assert!(mine.take_up(A, 7) && mine.contains(A) && !mine.takes_over(A));
         assert!(!mine.take_up(A, 7));
         // A request has claimed it meanwhile, before or after the answer to the takeover.
         let mut mine = took();
