@@ -339,7 +339,13 @@ impl Local {
     /// There is no session with that id, or its journal cannot be read.
     pub async fn view(&self, session: SessionId) -> Result<View, Error> {
         self.check_shown(session).await?;
-        if self.shared.runtime.is_some() {
+        let id = session.into();
+        let others = self.cluster().filter(|cluster| !cluster.is_own(id));
+        let is_elsewhere = match others.filter(|_| self.shared.runtime.is_some()) {
+            Some(cluster) => cluster.owner(id).await?.is_some(),
+            None => false,
+        };
+        if self.shared.runtime.is_some() && !is_elsewhere {
             match self.open(session).await {
                 // Another program owns the session; its state on disk is shown.
                 Err(Error::Runtime(error)) if error.is_owned_elsewhere() => {}
