@@ -457,15 +457,20 @@ impl Local {
         async move {
             self.check_shown(session).await?;
             self.check_resumable(session).await?;
-            #[cfg(feature = "otel")]
-            if let Some(traces) = &self.shared.traces {
-                traces.recall(&self.journal, session).await;
-            }
-            let handle = self.runtime()?.open(session).await?;
-            self.note_changed_agents(&handle).await?;
-            Ok(handle)
+            self.open_own(session).await
         }
         // Callers' crates do not compile it again.
         .boxed()
+    }
+
+    /// Opens a session that this program owns already, also if it cannot continue the open turns: they fail.
+    async fn open_own(&self, session: SessionId) -> Result<Handle, Error> {
+        #[cfg(feature = "otel")]
+        if let Some(traces) = &self.shared.traces {
+            traces.recall(&self.journal, session).await;
+        }
+        let handle = self.runtime()?.open(session).await?;
+        self.note_changed_agents(&handle).await?;
+        Ok(handle)
     }
 }

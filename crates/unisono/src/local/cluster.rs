@@ -270,7 +270,7 @@ impl Local {
             let session = info.session.into();
             let Some(folded) = self.folded(&info).await else {
                 // Opening it says why its journal cannot be read.
-                self.open_taken(session, self.open(session)).await;
+                self.open_taken(session, self.open_own(session)).await;
                 return Ok(1);
             };
             if let Some(lacks) = self.lacks(&folded.state) {
@@ -355,11 +355,11 @@ impl Local {
         })
     }
 
-    /// Opens sessions, which resumes their open turns; logs failures.
+    /// Opens sessions of this program, which resumes their open turns; logs failures.
     pub async fn open_all(&self, sessions: Vec<SessionId>) {
         stream::iter(sessions)
             .for_each_concurrent(OPENED_AT_A_TIME, |session| {
-                self.open_taken(session, self.open(session))
+                self.open_taken(session, self.open_own(session))
             })
             .await;
     }
