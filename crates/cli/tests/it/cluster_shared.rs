@@ -437,6 +437,41 @@ fn a_daemon_that_is_let_in_again_while_it_drains_keeps_its_turns() {
 }
 
 #[test]
+fn settings_that_a_daemon_cannot_use_are_reported_once() {
+    let Some(server) = Server::database() else {
+        return;
+    };
+    let extra = "[agents.extra]\ndescription = \"Test\"\nkind = \"command\"\ncommand = \"true\"\n";
+    let places = [extra, ""].map(|agents| {
+        let settings = format!("[turn]\nagents = []\n{agents}");
+        machine(&server, TOKEN, &settings)
+    });
+    let [one, mut other] = places.each_ref().map(daemon);
+    members(&one, |all| all.len() == 2);
+    let changes = json!({"changes": {"turn.lead": "extra"}});
+    one.request("PATCH", "/v1/settings", Some(&changes))
+        .expect(200);
+    let unused = "settings that another daemon has changed are not used here";
+    other.going.wait_for(&[unused]);
+    let age = || {
+        let all = members(&one, |all| all.len() == 2);
+        let other = all.iter().find(|one| one["self"] == false).unwrap();
+        other["last_seen_ms"].as_u64().unwrap()
+    };
+    for _ in 0..5 {
+        let mut before = age();
+        until("it sends no beat", || {
+            let now = age();
+            now < std::mem::replace(&mut before, now)
+        });
+    }
+    other.going.signal("TERM");
+    let done = other.going.finish().expect(0);
+    assert_eq!(done.stderr.matches(unused).count(), 1, "{done:?}");
+    one.stop();
+}
+
+#[test]
 fn settings_reach_a_daemon_that_waits_for_its_turns() {
     let Some(server) = Server::database() else {
         return;

@@ -106,7 +106,7 @@ pub(super) async fn join(
     address: &str,
     token: &Token,
 ) -> Result<(), unisono::Error> {
-    take_settings(local).await;
+    take_settings(local, &mut None).await;
     local.announce(address, &token.public()).await?;
     local.wait_until_known().await;
     Ok(())
@@ -128,14 +128,14 @@ async fn follow_shared(shared: Arc<Shared>) {
     let Some(mut beats) = shared.local.beats() else {
         return;
     };
-    let mut taken = (0, 0);
+    let (mut taken, mut refused) = ((0, 0), None);
     // A closed channel means that the store is closed.
     while beats.changed().await.is_ok() {
         let beat = beats.borrow_and_update().clone();
         shared.local.share_limits(&beat);
         // After a lapse the database may have been set back, and changed again since.
         let current = (beat.documents, beat.lapses);
-        if current != taken && take_documents(&shared).await {
+        if current != taken && take_documents(&shared, &mut refused).await {
             taken = current;
         }
     }
@@ -185,19 +185,24 @@ async fn follow_beats(shared: Arc<Shared>, a2a: Arc<A2a>, address: String) {
 }
 
 /// Reads the settings and browsers that other daemons changed. Returns whether all of them are in
-/// use now.
-async fn take_documents(shared: &Shared) -> bool {
+/// use now. `refused`: as for [`take_settings`].
+async fn take_documents(shared: &Shared, refused: &mut Option<String>) -> bool {
     let taken = login::take(shared).await;
-    take_settings(&shared.local).await && taken
+    take_settings(&shared.local, refused).await && taken
 }
 
-/// Reads the settings that other daemons changed. Returns whether they are in use now.
-async fn take_settings(local: &Local) -> bool {
-    let taken = local.take_shared_settings().await;
-    if let Err(error) = &taken {
+/// Reads the settings that other daemons changed. Returns whether they are in use now. `refused` has the
+/// error of the last try, which is not logged again: each beat tries again.
+async fn take_settings(local: &Local, refused: &mut Option<String>) -> bool {
+    let error = local.take_shared_settings().await.err();
+    let error = error.map(|error| error.to_string());
+    if let Some(error) = &error
+        && refused.as_ref() != Some(error)
+    {
         tracing::error!(%error, "settings that another daemon has changed are not used here");
     }
-    taken.is_ok()
+    *refused = error;
+    refused.is_none()
 }
 
 async fn announce(shared: &Shared, address: &str) {
