@@ -10,6 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use unisono_context::SessionId;
 
@@ -41,6 +42,8 @@ struct State {
     /// If several programs share the store: the times of creation of the newest sessions of the index.
     /// Sessions that were created between them may still become visible. Empty: no session is read yet.
     newest: BTreeSet<(u64, SessionId)>,
+    /// When those were last read.
+    read_at: Option<Instant>,
     /// Whether the sessions from before the first note are in the index, if no other program shares the
     /// store.
     is_whole: bool,
@@ -72,10 +75,14 @@ impl Owned {
     }
 
     /// A time, and the sessions of the index that were created since. Others of that period may be
-    /// missing.
-    fn newest(&self) -> (u64, Vec<(engine::SessionId, u64)>) {
+    /// missing. `now`: by the clock that gives the times of creation, if it is known. That clock may have
+    /// been set back since the last read.
+    fn newest(&self, now: Option<u64>) -> (u64, Vec<(engine::SessionId, u64)>) {
         let state = self.state();
+        let read = now.zip(state.read_at);
+        let read = read.map(|(now, read)| now.saturating_sub(read.elapsed().as_millis() as u64));
         let newest = state.newest.last().map_or(0, |(created, _)| *created);
+        let newest = read.map_or(newest, |read| read.min(newest));
         let known = state
             .newest
             .iter()
@@ -245,7 +252,9 @@ impl Journal {
 
     /// Adds the sessions that were created since the newest known one, by whichever program.
     async fn index_recent(&self, cluster: &dyn Cluster) -> Result<()> {
-        let (since, known) = self.owned.newest();
+        let begun = Instant::now();
+        let now = cluster.now_unix_ms();
+        let (since, known) = self.owned.newest(now.and_then(|now| now.try_into().ok()));
         let recent = cluster.created_since(since, known).await?;
         for part in recent.chunks(SESSIONS_PAGE) {
             self.index(part.to_vec()).await?;
@@ -258,6 +267,7 @@ impl Journal {
         let newest = state.newest.last().map_or(0, |(created, _)| *created);
         let since = newest.saturating_sub(VISIBLE_WITHIN_MS);
         state.newest.retain(|(created, _)| *created >= since);
+        state.read_at = Some(begun);
         Ok(())
     }
 

@@ -259,6 +259,29 @@ async fn create(journal: &Journal, number: u128, owner: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_owner_sees_new_sessions_after_the_clock_of_the_database_was_set_back() {
+    let Some(engines) = two("owners_clock").await else {
+        return;
+    };
+    let journals = engines.map(|engine| Journal::new(Arc::new(engine)));
+    let [one, other] = &journals;
+    let listed = async || {
+        let of_ada = other.of_owner("ada".into()).sessions(None, 9).await;
+        let all = of_ada.unwrap().into_iter();
+        all.map(|info| info.session.0.as_u128()).collect::<Vec<_>>()
+    };
+    create(one, 1, "ada").await;
+    let ahead = "UPDATE unisono_sessions SET created_unix_ms = created_unix_ms + 86400000";
+    sql(Server::shared().unwrap(), "owners_clock", ahead).await;
+    assert_eq!(listed().await, [1]);
+    create(one, 2, "ada").await;
+    assert_eq!(listed().await, [1, 2]);
+    for journal in journals {
+        journal.close().await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_owner_sees_the_sessions_of_all_programs_at_once() {
     let Some(engines) = two("owners").await else {
         return;
