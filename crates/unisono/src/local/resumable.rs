@@ -33,14 +33,16 @@ impl Local {
         let Some(lacks) = folded.and_then(|folded| self.lacks(&folded.state)) else {
             return Ok(());
         };
-        tracing::debug!(%session, lacks, "a session is left to another program");
         let error = match cluster.owner(id).await? {
             Some(owner) => unisono_store::Error::Owned {
                 session: id,
                 owner: owner.name,
                 address: owner.announced.address,
             },
-            None => unisono_store::Error::Waiting { session: id },
+            None => {
+                tracing::warn!(%session, lacks, "this program cannot resume the open turns of a session; another one may");
+                unisono_store::Error::Waiting { session: id }
+            }
         };
         Err(unisono_runtime::Error::from(error).into())
     }
