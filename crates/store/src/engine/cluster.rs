@@ -118,7 +118,7 @@ pub trait Cluster: Send + Sync {
     fn beat_every(&self) -> Duration;
 
     /// The time of the database's clock, in milliseconds since 1970 UTC: that of the last beat, and what
-    /// has passed since. None before the first one.
+    /// has passed since. None if the database has just lost the row of this program.
     fn now_unix_ms(&self) -> Option<i64>;
 
     /// Announces this program to the others, with each beat from now on.

@@ -121,6 +121,10 @@ impl Membership {
         });
         membership.note_outage().await?;
         membership.beat().await?;
+        if membership.now_unix_ms().is_none() {
+            // The first beat of the only program has no answer, and the time is needed at once.
+            membership.beat().await?;
+        }
         let beating = tokio::spawn(membership.clone().beat_on());
         *lock(&membership.beating) = Some(beating);
         Ok(membership)

@@ -141,6 +141,9 @@ async fn programs_that_share_a_database_share_its_clock() {
          $$ BEGIN NEW.beat_unix_ms := NEW.beat_unix_ms + 3600000; RETURN NEW; END $$ LANGUAGE plpgsql; \
          CREATE TRIGGER ahead BEFORE INSERT OR UPDATE ON unisono_members FOR EACH ROW \
          EXECUTE FUNCTION ahead()";
+    for engine in [&one, &other] {
+        assert!(cluster(engine).now_unix_ms().is_some(), "it has joined");
+    }
     sql(Server::shared().unwrap(), "clock", ahead).await;
     for engine in [&one, &other] {
         let known = cluster(engine).beats().borrow().count;
