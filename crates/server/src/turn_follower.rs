@@ -42,17 +42,19 @@ impl TurnFollower {
         after: Option<u64>,
         pauses: Option<Pauses>,
     ) -> Result<TurnFollower, Error> {
-        let error = match local.open(session).await {
-            Ok(handle) => return Ok(local.follower(handle, turn, after).await?.into()),
-            Err(error) => error,
+        let Some(pauses) = pauses else {
+            let handle = local.open(session).await?;
+            return Ok(local.follower(handle, turn, after).await?.into());
         };
-        match pauses.filter(|_| error.session_of_another().is_some()) {
-            Some(pauses) => {
-                let follower = local.stored_follower(session, turn, after).await?;
-                Ok(TurnFollower::Stored(follower.into(), pauses))
+        if !is_of_a_command(local, session).await {
+            match local.open(session).await {
+                Ok(handle) => return Ok(local.follower(handle, turn, after).await?.into()),
+                Err(error) if error.session_of_another().is_some() => {}
+                Err(error) => return Err(error),
             }
-            None => Err(error),
         }
+        let follower = local.stored_follower(session, turn, after).await?;
+        Ok(TurnFollower::Stored(follower.into(), pauses))
     }
 
     /// The next update; none after the end of the turn, or if the journal is not read any longer.
@@ -73,6 +75,14 @@ impl TurnFollower {
             }
         }
     }
+}
+
+/// Whether a live program without an address works on a session. It cannot be asked, and opening the session
+/// would wait until it ends, or for a whole lease. False if the database does not respond: an own session may
+/// be in memory.
+pub(crate) async fn is_of_a_command(local: &Local, session: SessionId) -> bool {
+    let owner = local.owner(Some(session)).await.ok().flatten();
+    owner.is_some_and(|owner| owner.announced.address.is_none())
 }
 
 impl From<Follower> for TurnFollower {

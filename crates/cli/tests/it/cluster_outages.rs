@@ -14,7 +14,7 @@ use crate::cluster::{
 };
 use crate::cluster_shared::ask;
 use crate::http::{Daemon, Event};
-use crate::support::{HasAll as _, Place, until};
+use crate::support::{Going, HasAll as _, Place, example, until};
 
 /// Longer than `cluster.takeover_after`, and than a write waits for the database.
 const OUTAGE: Duration = Duration::from_secs(7);
@@ -237,6 +237,36 @@ fn a_turn_is_followed_in_the_journal_while_its_owner_cannot_be_reached() {
     one.get(&format!("{turn}/events?after=1000000")).expect(400);
     one.stop();
     unreached.stop();
+}
+
+#[test]
+fn a_turn_of_a_command_is_followed_at_a_daemon_while_the_command_works() {
+    let Some(server) = Server::database() else {
+        return;
+    };
+    let gate = Gate::new();
+    let (provider, settings) = held_model(&gate);
+    // Who waits for the lease of the command waits for longer than this test.
+    let places = [0; 2].map(|_| lasting_machine(&server, "600s", &settings));
+    let one = daemon(&places[0]);
+    let file = example();
+    let run = ["run", &file, "--agents", "facts", "-t", "Well?"];
+    let command = Going::start(places[1].keyed_command(&run));
+    block_on(provider.wait_for(1));
+    let listed = one.get("/v1/sessions").expect(200).json();
+    let id = listed["items"][0]["session"].as_str().unwrap();
+    let turns = one.get(&format!("/v1/sessions/{id}/turns")).expect(200);
+    let turn = turns.json()["items"][0]["turn"].clone();
+    let turn = format!("/v1/sessions/{id}/turns/{}", turn.as_str().unwrap());
+    let mut updates = one.get(&format!("{turn}/events")).expect(200).events();
+    assert_eq!(updates.next().unwrap().name, "state");
+    let mut events = one.events(id);
+    assert!(events.any(|event| event.name == "run_opened"));
+    gate.open();
+    assert!(events.any(|event| event.name == "turn_ended"));
+    assert_eq!(updates.last().unwrap().name, "ended");
+    command.finish().expect(0);
+    one.stop();
 }
 
 #[test]

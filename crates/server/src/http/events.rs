@@ -32,7 +32,7 @@ use super::past_events::PastEvents;
 use super::problem::ApiError;
 use super::{Shared, query_numbers, turns};
 use crate::forwarded::is_forwarded;
-use crate::turn_follower::stopped;
+use crate::turn_follower::{is_of_a_command, stopped};
 use unisono::follow::{JoinedText, event_to_api, progress_to_api};
 use unisono::local::Reload;
 use unisono::service::agents::reload_to_api;
@@ -97,6 +97,9 @@ async fn follow(
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let (id, after) = (extract::id("session", &id)?, from.after(&headers)?);
+    if !is_forwarded(&headers) && is_of_a_command(&shared.local, id).await {
+        return past_events(shared, id, after).await;
+    }
     let opened = shared.local.open(id).await;
     let session = match opened {
         Ok(session) => session,
