@@ -222,10 +222,10 @@ impl Local {
         Ok(waiting)
     }
 
-    /// The waiting calls of a listed session. One that the caller does not see, or that was deleted
-    /// since it was listed, has none.
+    /// The waiting calls of a listed session. One that the caller does not see, that was deleted since it
+    /// was listed, or that cannot be read has none.
     async fn waiting_in_listed(&self, session: SessionId) -> Result<Vec<WaitingCall>, Error> {
-        match existing(self.recovered(session).await)? {
+        match self.searched(session).await? {
             Some(view) => waiting_in(&view).await,
             None => Ok(Vec::new()),
         }
@@ -266,13 +266,25 @@ impl Local {
         Ok(View::Stored { id: session, state })
     }
 
+    /// The same in a search of many sessions: none if the caller does not see it, if it was deleted, or if it
+    /// cannot be read, which must not keep the calls of others from a person.
+    async fn searched(&self, session: SessionId) -> Result<Option<View>, Error> {
+        match existing(self.recovered(session).await) {
+            Err(error) if error.code() != Code::Unavailable => {
+                tracing::warn!(%session, %error, "the waiting calls of a session cannot be read");
+                Ok(None)
+            }
+            found => found,
+        }
+    }
+
     /// The session of a waiting call; none if the call does not wait.
     ///
     /// # Errors
     /// The store fails.
     pub async fn session_of_call(&self, call: CallId) -> Result<Option<SessionId>, Error> {
         for session in self.sessions_to_search(call).await? {
-            let Some(view) = existing(self.recovered(session).await)? else {
+            let Some(view) = self.searched(session).await? else {
                 continue;
             };
             let waits = move |state: &State| state.waiting_calls().any(|one| one.id == call);
@@ -294,7 +306,7 @@ impl Local {
             None => false,
         };
         for session in self.sessions_to_search(call).await? {
-            let Some(view) = existing(self.recovered(session).await)? else {
+            let Some(view) = self.searched(session).await? else {
                 continue;
             };
             let look = move |state: &State| {
@@ -358,7 +370,7 @@ mod tests {
     use unisono_config::setup::Setup;
     use unisono_runtime::Extensions;
     use unisono_session::machine::Import;
-    use unisono_store::{Engine, EngineFuture, Event as Stored, Journal, Memory};
+    use unisono_store::{Append, Engine, EngineFuture, Event as Stored, Journal, Memory};
 
     use super::*;
     use crate::fixture::{local, sources};
@@ -414,6 +426,25 @@ mod tests {
         assert!(counts.is_empty());
         assert_eq!(engine.1.load(Ordering::Relaxed), 0);
         local.shutdown().await;
+    }
+
+    #[tokio::test]
+    async fn a_session_that_cannot_be_read_keeps_no_calls_of_others_from_a_person() {
+        let (engine, damaged) = (Memory::new(), SessionId::from_u128(7));
+        let claim = engine.claim(damaged.into()).await.unwrap();
+        let payloads = vec![b"damaged".to_vec()];
+        let append = Append::new(damaged.into(), claim.epoch, 0, payloads);
+        engine.append(append).await.unwrap();
+        let opened = OpenedStore {
+            journal: Journal::new(Arc::new(engine)),
+            ..OpenedStore::nothing()
+        };
+        let setup = Setup::load(sources([("models.default", "extractive")])).unwrap();
+        let local = Local::reader(opened, setup, Extensions::default()).unwrap();
+        assert_eq!(local.unfinished().await.unwrap(), [damaged]);
+        assert!(local.waiting_after(None, 9).await.unwrap().is_empty());
+        let call = CallId::from_u128(1);
+        assert_eq!(local.session_of_call(call).await.unwrap(), None);
     }
 
     #[tokio::test]
