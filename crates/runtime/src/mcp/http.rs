@@ -30,7 +30,6 @@ pub(super) async fn open(
     let client =
         client::connections_to(url, token, headers, CONNECT).map_err(|reason| (reason, false))?;
     let mut config = StreamableHttpClientTransportConfig::with_uri(url.to_string());
-    config.max_sse_event_size = EVENT_MAX;
     // A call in a session that the server has forgotten was not processed: it is sent again.
     config.reinit_on_expired_session = true;
     // A request that waited for others would use up its timeout before it is sent.
@@ -42,8 +41,8 @@ pub(super) async fn open(
 type Headers = HashMap<HeaderName, HeaderValue>;
 type HttpError = StreamableHttpError<<Connections as StreamableHttpClient>::Error>;
 
-/// The HTTP client. It also recognises a forgotten session by the answers that many servers give
-/// instead of 404.
+/// The HTTP client. It limits the size of events, and also recognises a forgotten session by the
+/// answers that many servers give instead of 404.
 #[derive(Clone)]
 struct Client(Connections);
 
@@ -58,27 +57,6 @@ impl StreamableHttpClient for Client {
         auth_header: Option<String>,
         headers: Headers,
     ) -> Result<StreamableHttpPostResponse, HttpError> {
-        let most = EVENT_MAX;
-        self.post_message_with_max_sse_event_size(
-            uri,
-            message,
-            session_id,
-            auth_header,
-            headers,
-            most,
-        )
-        .await
-    }
-
-    async fn post_message_with_max_sse_event_size(
-        &self,
-        uri: Arc<str>,
-        message: ClientJsonRpcMessage,
-        session_id: Option<Arc<str>>,
-        auth_header: Option<String>,
-        headers: Headers,
-        most: usize,
-    ) -> Result<StreamableHttpPostResponse, HttpError> {
         let has_session = session_id.is_some();
         let sent = self.0.post_message_with_max_sse_event_size(
             uri,
@@ -86,7 +64,7 @@ impl StreamableHttpClient for Client {
             session_id,
             auth_header,
             headers,
-            most,
+            EVENT_MAX,
         );
         let sent = sent.await;
         match has_session && is_session_unknown(&sent) {
@@ -114,34 +92,13 @@ impl StreamableHttpClient for Client {
         auth_header: Option<String>,
         headers: Headers,
     ) -> Result<BoxedSseResponse, HttpError> {
-        let most = EVENT_MAX;
-        self.get_stream_with_max_sse_event_size(
-            uri,
-            session_id,
-            last_event_id,
-            auth_header,
-            headers,
-            most,
-        )
-        .await
-    }
-
-    async fn get_stream_with_max_sse_event_size(
-        &self,
-        uri: Arc<str>,
-        session_id: Option<Arc<str>>,
-        last_event_id: Option<String>,
-        auth_header: Option<String>,
-        headers: Headers,
-        most: usize,
-    ) -> Result<BoxedSseResponse, HttpError> {
         let stream = self.0.get_stream_with_max_sse_event_size(
             uri,
             session_id,
             last_event_id,
             auth_header,
             headers,
-            most,
+            EVENT_MAX,
         );
         stream.await
     }
