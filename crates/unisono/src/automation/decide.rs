@@ -48,9 +48,7 @@ pub(crate) fn decide(
         true => schedule.rule.to_string(),
         false => OFF.to_owned(),
     };
-    let recorded = known.rule.as_deref();
-    let is_recorded = recorded.is_some_and(|recorded| is_followed || recorded == rule);
-    if !is_recorded {
+    if !is_in_force(&rule, known, is_followed) {
         return Step::Follow(rule.into());
     }
     if !schedule.enabled || known.paused {
@@ -65,15 +63,26 @@ pub(crate) fn decide(
     }
 }
 
+/// Whether the times of a rule count for this program.
+fn is_in_force(rule: &str, known: &Source, is_followed: bool) -> bool {
+    let recorded = known.rule.as_deref();
+    recorded.is_some_and(|recorded| is_followed || recorded == rule)
+}
+
 /// The newest due time behind a start whose turn has waited for more than a minute to begin: no turn
-/// begins for it.
-pub(crate) fn behind(schedule: &Schedule, known: &Source, now: Timestamp) -> Option<Timestamp> {
+/// begins for it. `is_followed` is that of [`decide`].
+pub(crate) fn behind(
+    schedule: &Schedule,
+    known: &Source,
+    is_followed: bool,
+    now: Timestamp,
+) -> Option<Timestamp> {
     let start = known.intended()?;
     let is_waiting = now.0 - start.at.0 > LATE_MS;
-    let is_followed = schedule.enabled
+    let counts = schedule.enabled
         && !known.paused
-        && known.rule.as_deref() == Some(schedule.rule.to_string().as_str());
-    match is_waiting && is_followed {
+        && is_in_force(&schedule.rule.to_string(), known, is_followed);
+    match is_waiting && counts {
         true => schedule.rule.newest(known.settled, now),
         false => None,
     }
@@ -239,7 +248,7 @@ mod tests {
             paused: true,
             ..waits.clone()
         };
-        let follows_another_rule = Source {
+        let has_another_rule = Source {
             rule: Some("every 2h".into()),
             ..waits.clone()
         };
@@ -254,18 +263,21 @@ mod tests {
             }],
             ..known(HOUR)
         };
-        let table = [
-            (&on, &waits, 2 * HOUR - 1, None),
-            (&on, &waits, 2 * HOUR, Some(Timestamp(2 * HOUR))),
-            (&on, &waits, 4 * HOUR + 1, Some(Timestamp(4 * HOUR))),
-            (&off, &waits, 4 * HOUR, None),
-            (&on, &paused, 4 * HOUR, None),
-            (&on, &follows_another_rule, 4 * HOUR, None),
-            (&on, &began, 4 * HOUR, None),
-            (&on, &recent, 3 * HOUR, None),
-        ];
-        for (schedule, known, now, expected) in table {
-            assert_eq!(behind(schedule, known, Timestamp(now)), expected, "{now}");
+        let table = rows! {
+            (&on, &waits, false, 2 * HOUR - 1, None),
+            (&on, &waits, false, 2 * HOUR, Some(Timestamp(2 * HOUR))),
+            (&on, &waits, false, 4 * HOUR + 1, Some(Timestamp(4 * HOUR))),
+            (&off, &waits, true, 4 * HOUR, None),
+            (&on, &paused, true, 4 * HOUR, None),
+            (&on, &has_another_rule, false, 4 * HOUR, None),
+            // A daemon with other settings has recorded its rule meanwhile.
+            (&on, &has_another_rule, true, 4 * HOUR, Some(Timestamp(4 * HOUR))),
+            (&on, &began, true, 4 * HOUR, None),
+            (&on, &recent, true, 3 * HOUR, None),
+        };
+        for (schedule, known, is_followed, now, expected) in table {
+            let at = behind(schedule, known, is_followed, Timestamp(now));
+            assert_eq!(at, expected, "{now}");
         }
     }
 }

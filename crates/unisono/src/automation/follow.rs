@@ -100,7 +100,7 @@ impl Local {
                 tracing::warn!(schedule = name, %at, "a time of a schedule was missed");
                 Ok(Duration::ZERO)
             }
-            Step::Resume(start) => self.go_on(schedule, &start).await,
+            Step::Resume(start) => self.go_on(schedule, &start, was_followed).await,
             Step::Withdraw(start) => self.withdraw(schedule, &start).await,
             Step::Start(at) => self.start(schedule, at).await,
         }
@@ -130,7 +130,7 @@ impl Local {
         };
         let start = self.intend_scheduled(&source, (&key, at), session, newest.as_ref());
         match start.await? {
-            Some(start) => self.go_on(schedule, &start).await,
+            Some(start) => self.go_on(schedule, &start, true).await,
             None => Ok(Duration::ZERO),
         }
     }
@@ -153,8 +153,13 @@ impl Local {
         self.record(source, decide).await
     }
 
-    /// Begins a turn whose start is recorded.
-    async fn go_on(&self, schedule: &Schedule, start: &Start) -> Result<Duration, Error> {
+    /// Begins a turn whose start is recorded. `is_followed` is that of [`decide`].
+    async fn go_on(
+        &self,
+        schedule: &Schedule,
+        start: &Start,
+        is_followed: bool,
+    ) -> Result<Duration, Error> {
         if start.progress != Progress::Intended {
             return Ok(Duration::ZERO);
         }
@@ -166,12 +171,12 @@ impl Local {
             Err(error) if is_of_another(&error) => {
                 // That program learns of the start within a beat, and begins the turn.
                 tracing::debug!(schedule = &*schedule.name, %error, "a start is left to another program");
-                self.skip_behind(schedule, clock::store_now(self.journal()))
+                self.skip_behind(schedule, is_followed, clock::store_now(self.journal()))
                     .await?;
                 Ok(AGAIN)
             }
             Err(error) if may_work_later(&error) => {
-                self.skip_behind(schedule, clock::store_now(self.journal()))
+                self.skip_behind(schedule, is_followed, clock::store_now(self.journal()))
                     .await?;
                 Err(error)
             }
@@ -184,9 +189,14 @@ impl Local {
 
     /// Records that the newest due time is skipped while a turn waits to begin, for example because
     /// its session belongs to a program that does not begin it.
-    async fn skip_behind(&self, schedule: &Schedule, now: Timestamp) -> Result<(), Error> {
+    async fn skip_behind(
+        &self,
+        schedule: &Schedule,
+        is_followed: bool,
+        now: Timestamp,
+    ) -> Result<(), Error> {
         let decide = |known: &Source| {
-            let at = behind(schedule, known, now);
+            let at = behind(schedule, known, is_followed, now);
             let fact = at.map(|scheduled| StartFact::Skipped {
                 scheduled,
                 reason: "the turn before had not begun".into(),
@@ -434,11 +444,11 @@ mod tests {
             known[&of_schedule("beat")].skipped.clone()
         };
         // Another program has the session and does not begin the turn.
-        local.skip_behind(schedule, at).await.unwrap();
+        local.skip_behind(schedule, true, at).await.unwrap();
         assert_eq!(skipped().await, None);
         let later = schedule.rule.next(at).unwrap();
         for _ in 0..2 {
-            local.skip_behind(schedule, later).await.unwrap();
+            local.skip_behind(schedule, true, later).await.unwrap();
             let reason = "the turn before had not begun".into();
             assert_eq!(skipped().await, Some((later, reason)));
         }
