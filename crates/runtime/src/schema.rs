@@ -13,6 +13,12 @@ use expansion::Expansion;
 /// The maximum number of reported faults of one value.
 #[cfg(feature = "schema")]
 const FAULTS: usize = 3;
+/// The maximum number of levels that a check may have on the stack of its caller.
+#[cfg(feature = "schema")]
+const MAX_LEVELS: usize = 800;
+/// More than a level takes on a stack, in bytes.
+#[cfg(feature = "schema")]
+const LEVEL_BYTES: usize = 8 * 1024;
 
 /// The faults of a value. An invalid schema, one that refers to other documents, and one whose
 /// references multiply accept everything: nothing is fetched.
@@ -28,17 +34,31 @@ pub(crate) fn faults(value: &Value, schema: &str) -> Vec<String> {
             return Vec::new();
         }
     };
-    if expansion.is_too_deep_for(value) {
-        return vec!["it is nested too deeply for its schema".to_owned()];
+    let check = || {
+        if validator.is_valid(value) {
+            return Vec::new();
+        }
+        if !expansion.has_few_errors_for(value) {
+            return vec!["it does not match its schema".to_owned()];
+        }
+        let errors = validator.iter_errors(value).take(FAULTS);
+        errors.map(|error| described(&error)).collect()
+    };
+    let found = on_stack_of(expansion.levels_for(value), check);
+    found.unwrap_or_else(|| vec!["it is nested too deeply to be checked".to_owned()])
+}
+
+/// Checks a value on a stack for this number of levels. None: there is no memory for it.
+#[cfg(feature = "schema")]
+fn on_stack_of(levels: usize, check: impl FnOnce() -> Vec<String> + Send) -> Option<Vec<String>> {
+    if levels <= MAX_LEVELS {
+        return Some(check());
     }
-    if validator.is_valid(value) {
-        return Vec::new();
-    }
-    if !expansion.has_few_errors_for(value) {
-        return vec!["it does not match its schema".to_owned()];
-    }
-    let errors = validator.iter_errors(value).take(FAULTS);
-    errors.map(|error| described(&error)).collect()
+    let thread = std::thread::Builder::new().stack_size(levels.saturating_mul(LEVEL_BYTES));
+    std::thread::scope(|scope| {
+        let thread = thread.spawn_scoped(scope, check).ok()?;
+        thread.join().ok()
+    })
 }
 
 /// Why nothing can be checked against a schema: it is not valid, refers to another document, which
@@ -105,6 +125,9 @@ fn unfenced(text: &str) -> &str {
 mod tests {
     //! Structured answers that fit their schema, and others.
 
+    #[cfg(feature = "schema")]
+    use serde_json::json;
+
     use super::*;
 
     #[cfg(feature = "schema")]
@@ -163,6 +186,25 @@ mod tests {
             r#"{"$schema":"http://json-schema.org/draft-07/schema#","dependencies":{"a":["b"]}}"#,
         ] {
             assert_eq!(schema_fault(schema), None, "{schema}");
+        }
+    }
+
+    #[cfg(feature = "schema")]
+    #[test]
+    fn a_deep_value_of_a_recursive_schema_is_checked() {
+        let mut schema = json!({"type": ["array", "string"], "items": {"$ref": "#"}});
+        for _ in 0..50 {
+            schema = json!({"allOf": [schema]});
+        }
+        let schema = schema.to_string();
+        for (leaf, expected) in rows! {
+            (json!("leaf"), ""),
+            (json!(7), "7 is not of types"),
+        } {
+            let nested = (0..100).fold(leaf, |inner, _| json!([inner]));
+            let found = faults(&nested, &schema).join("; ");
+            assert_eq!(found.is_empty(), expected.is_empty(), "{found}");
+            assert!(found.contains(expected), "{found}");
         }
     }
 

@@ -11,8 +11,6 @@ const MAX_PARTS: u32 = 20_000;
 const MAX_DEPTH: usize = 256;
 /// The maximum number of references that are not JSON pointers into the schema: they are not followed.
 const MAX_NAMED: u32 = 16;
-/// The maximum number of levels that a check may have on its stack.
-const MAX_LEVELS: usize = 800;
 /// The maximum number of errors that are collected.
 const MAX_ERRORS: u64 = 200_000;
 
@@ -50,10 +48,12 @@ impl Expansion {
         Ok(walk.found)
     }
 
-    /// Whether a check of this value has too many levels on its stack.
-    pub(super) fn is_too_deep_for(&self, value: &Value) -> bool {
-        let levels = self.depth.saturating_mul(extent(value).1);
-        self.cycles > 0 && levels > MAX_LEVELS
+    /// The maximum number of levels that a check of this value has on its stack.
+    pub(super) fn levels_for(&self, value: &Value) -> usize {
+        match self.cycles {
+            0 => self.depth,
+            _ => self.depth.saturating_mul(extent(value).1),
+        }
     }
 
     /// Whether the errors of this value can be collected.
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deep_value_of_a_recursive_schema_is_not_checked_without_bounds() {
+    fn the_check_of_a_recursive_schema_grows_with_the_depth_of_the_value() {
         let mut nested = json!("leaf");
         for _ in 0..100 {
             nested = json!([nested]);
@@ -248,13 +248,9 @@ mod tests {
         assert_eq!(expansion.cycles, 2);
         assert!(!expansion.has_few_errors_for(&nested));
         assert!(expansion.has_few_errors_for(&json!([["leaf"]])));
-        assert!(!expansion.is_too_deep_for(&nested));
-        let mut around = json!({"items": {"$ref": "#"}});
-        for _ in 0..50 {
-            around = json!({"allOf": [around]});
-        }
-        let expansion = Expansion::new(&around).unwrap();
-        assert!(expansion.is_too_deep_for(&nested));
-        assert!(!expansion.is_too_deep_for(&json!(["leaf"])));
+        assert_eq!(expansion.levels_for(&nested), expansion.depth * 101);
+        assert_eq!(expansion.levels_for(&json!(["leaf"])), expansion.depth * 2);
+        let flat = Expansion::new(&json!({"items": {"type": "string"}})).unwrap();
+        assert_eq!(flat.levels_for(&nested), flat.depth);
     }
 }
