@@ -96,11 +96,17 @@ pub(super) fn approvals(
 ) -> Vec<ApprovalRule> {
     let mut rules = Vec::new();
     for item in source.texts("approve") {
-        match mcp::rule(item.text, &known.own) {
-            Ok(rule) => rules.push(ApprovalRule {
-                agent: Some(AgentId::from(source.id.as_str())),
-                ..rule
-            }),
+        match mcp::rule(item.text) {
+            Ok(rule) => {
+                if let Some(problem) = mcp::unmatched(&rule.tool, &known.own) {
+                    let warning = Diagnostic::warning(item.place.clone(), problem);
+                    found.push(warning.with_key("approve"));
+                }
+                rules.push(ApprovalRule {
+                    agent: Some(AgentId::from(source.id.as_str())),
+                    ..rule
+                });
+            }
             Err(wrong) => {
                 found.push(Diagnostic::error(item.place.clone(), wrong).with_key("approve"));
             }
