@@ -2,7 +2,7 @@
 //!
 //! The program has its own process group, which is killed with the connection. A line that is too
 //! long or not a valid message ends the connection at once, so that nobody waits for an answer that
-//! cannot come; lines that do not begin like a message are ignored.
+//! cannot come. Other lines are ignored: some programs write their log there, also as JSON.
 //!
 //! A program may begin to read long after its start. By then the client may have sent two openings:
 //! the question for the revisions, and the handshake of the previous revision. The answer to the
@@ -81,22 +81,24 @@ impl Program {
     }
 }
 
+/// The key that each message has.
+const VERSION: &[u8] = b"\"jsonrpc\"";
+
 /// The message in a line; none if nobody waits for it.
 fn message(line: &[u8]) -> Result<Option<ServerJsonRpcMessage>, String> {
-    if !line.starts_with(b"{") {
-        if !line.is_empty() {
-            tracing::debug!(line = %preview(line), "a tool server wrote no message");
-        }
-        return Ok(None);
-    }
     match serde_json::from_slice(line) {
         Ok(message) => Ok(Some(message)),
-        Err(_) if is_notification(line) => Ok(None),
-        Err(error) => {
+        Err(error) if is_invalid_message(line) => {
             let shown = preview(line);
             Err(format!(
                 "sent a line that is not JSON-RPC ({error}): {shown}"
             ))
+        }
+        Err(_) => {
+            if !line.is_empty() {
+                tracing::debug!(line = %preview(line), "a tool server wrote no message");
+            }
+            Ok(None)
         }
     }
 }
@@ -143,10 +145,16 @@ impl Transport<RoleClient> for Program {
     }
 }
 
-/// A notification of an unknown kind.
-fn is_notification(line: &[u8]) -> bool {
-    let value: Result<serde_json::Value, _> = serde_json::from_slice(line);
-    value.is_ok_and(|value| value.get("method").is_some() && value.get("id").is_none())
+/// Whether a line that cannot be read was to be a message for which somebody may wait. A notification
+/// of an unknown kind is not.
+fn is_invalid_message(line: &[u8]) -> bool {
+    match serde_json::from_slice::<serde_json::Value>(line) {
+        Ok(value) => {
+            let has = |key: &str| value.get(key).is_some();
+            has("jsonrpc") && (has("id") || !has("method"))
+        }
+        Err(_) => line.starts_with(b"{") && line.windows(VERSION.len()).any(|key| key == VERSION),
+    }
 }
 
 #[cfg(test)]
@@ -163,6 +171,27 @@ mod tests {
             let line = format!(r#"{{"jsonrpc":"2.0","id":{id},{content}}}"#);
             message(line.as_bytes()).unwrap().unwrap()
         })
+    }
+
+    #[test]
+    fn a_line_is_a_message_or_part_of_a_log_or_ends_the_connection() {
+        for (line, expected) in rows! {
+            (r#"{"jsonrpc":"2.0","id":1,"result":{}}"#, Ok(true)),
+            ("", Ok(false)),
+            ("Server running on stdio", Ok(false)),
+            (r#"{"level":30,"time":1,"msg":"listening"}"#, Ok(false)),
+            (r#"{"level":20,"got":{"jsonrpc":"2.0","id":1,"method":"ping"}}"#, Ok(false)),
+            ("{ port: 3000 }", Ok(false)),
+            ("{", Ok(false)),
+            (r#"{"jsonrpc":"2.0","id":1,"#, Err(())),
+            (r#"{"jsonrpc":"2.0","id":1}"#, Err(())),
+            (r#"{"jsonrpc":"1.0","id":1,"result":{}}"#, Err(())),
+        } {
+            let read = message(line.as_bytes()).map(|message| message.is_some());
+            assert_eq!(read.map_err(drop), expected, "{line}");
+        }
+        let unknown = r#"{"jsonrpc":"2.0","method":"notifications/own"}"#;
+        assert!(message(unknown.as_bytes()).is_ok());
     }
 
     #[test]
