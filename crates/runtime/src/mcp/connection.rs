@@ -1,6 +1,7 @@
 //! A connected server: lists and calls its tools.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -133,14 +134,14 @@ impl Connection {
     /// The current list of the tools that the server offers.
     pub(super) async fn list(&self, server: &Server) -> Result<Arc<[Tool]>, String> {
         let mut tools: Vec<Tool> = Vec::new();
-        let mut cursor = None;
+        let (mut cursor, mut seen) = (None, HashSet::new());
         loop {
             let page = PaginatedRequestParams::default().with_cursor(cursor);
             let listed = self.peer.list_tools(Some(page)).await;
             let listed =
                 listed.map_err(|error| self.describe_failure("did not list its tools", &error))?;
             names::add_offered(server, &mut tools, listed.tools)?;
-            cursor = listed.next_cursor;
+            cursor = unseen(&mut seen, listed.next_cursor);
             if cursor.is_none() {
                 break;
             }
@@ -221,6 +222,11 @@ impl Connection {
             error => self.trouble.or(|| format!("{what}: {}", chain(error))),
         }
     }
+}
+
+/// The cursor of the next page. None: there is none, or the server repeats its pages.
+fn unseen(seen: &mut HashSet<String>, next: Option<String>) -> Option<String> {
+    next.filter(|next| seen.insert(next.clone()))
 }
 
 /// An error with its sources, each once.

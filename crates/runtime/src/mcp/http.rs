@@ -145,15 +145,19 @@ mod tests {
     use serde_json::{Value, json};
     use tokio::task::JoinSet;
 
+    use super::super::{ServerTransport, names};
     use super::*;
 
+    #[derive(Default)]
     struct Server {
         /// The media type and the body of its answer to a request in an unknown session. It then
         /// forgets each session after its first list, as a server that is started again; none: it
         /// forgets none.
         unknown: Option<(&'static str, &'static str)>,
-        /// The number of lists that it answers together.
-        together: Barrier,
+        /// The number of lists that it answers together; none: each alone.
+        together: Option<Barrier>,
+        /// The cursor in each of its lists, which then have one tool; none: they have none.
+        cursor: Option<&'static str>,
         sessions: Mutex<Sessions>,
     }
 
@@ -200,8 +204,10 @@ mod tests {
                 let mut body = vec![0; length];
                 reader.read_exact(&mut body)?;
                 let message: Value = serde_json::from_slice(&body).unwrap_or_default();
-                if message["method"] == "tools/list" {
-                    self.together.wait();
+                if let (Some("tools/list"), Some(together)) =
+                    (message["method"].as_str(), &self.together)
+                {
+                    together.wait();
                 }
                 let answer = match is_post {
                     true => self.answer(&message, session.as_deref()),
@@ -231,7 +237,9 @@ mod tests {
                 }
                 "tools/list" if session.is_some() && sessions.known.as_deref() == session => {
                     sessions.known.take_if(|_| self.unknown.is_some());
-                    result("", json!({"tools": []}))
+                    let tool = json!({"name": "read", "inputSchema": {"type": "object"}});
+                    let tools: Vec<Value> = self.cursor.map(|_| tool).into_iter().collect();
+                    result("", json!({"tools": tools, "nextCursor": self.cursor}))
                 }
                 "tools/list" => {
                     let (kind, body) = self.unknown.unwrap_or_default();
@@ -258,9 +266,8 @@ mod tests {
     async fn no_request_waits_for_the_answers_to_others() {
         let together = 32;
         let server = Arc::new(Server {
-            unknown: None,
-            together: Barrier::new(together),
-            sessions: Mutex::default(),
+            together: Some(Barrier::new(together)),
+            ..Server::default()
         });
         let (connection, _service) = opened(&server.start()).await;
         let mut lists = JoinSet::new();
@@ -279,8 +286,7 @@ mod tests {
         } {
             let server = Arc::new(Server {
                 unknown: Some(unknown),
-                together: Barrier::new(1),
-                sessions: Mutex::default(),
+                ..Server::default()
             });
             let (connection, _service) = opened(&server.start()).await;
             for sessions in 1..=3 {
@@ -288,6 +294,28 @@ mod tests {
                 assert_eq!(tools.len(), 0, "{unknown:?}");
                 assert_eq!(server.sessions.lock().unwrap().begun, sessions);
             }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_list_of_a_server_that_repeats_its_cursor_ends() {
+        let configured = super::super::Server {
+            name: "files".into(),
+            transport: ServerTransport::Unset { reason: "".into() },
+            start_timeout: Duration::ZERO,
+            timeout: Duration::ZERO,
+            tools: Vec::new(),
+            contracts: Vec::new(),
+            skills: false,
+        };
+        for cursor in ["", "2"] {
+            let server = Arc::new(Server {
+                cursor: Some(cursor),
+                ..Server::default()
+            });
+            let (connection, _service) = opened(&server.start()).await;
+            let tools = connection.list(&configured).await.unwrap();
+            assert_eq!(names::offers(&configured, &tools).len(), 1, "{cursor:?}");
         }
     }
 }
