@@ -23,16 +23,23 @@ pub(super) fn from_result(result: CallToolResult, max_file_bytes: u64) -> CallOu
         text: String::new(),
         files: Vec::new(),
     };
+    let mut structure = result.structured_content.filter(|whole| !whole.is_null());
     for block in result.content {
+        // Servers with structured content repeat it as text for older clients.
+        if matches!(&block, ContentBlock::Text(part) if !part.text.is_empty()) {
+            structure = None;
+        }
         if !read.text.is_empty() {
             read.text.push('\n');
         }
         read.add(block);
     }
     let mut text = read.text;
-    // Servers with structured content repeat it as text for older clients.
-    if let (true, Some(structure)) = (text.is_empty(), &result.structured_content) {
-        text = structure.to_string();
+    if let Some(structure) = structure {
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        text.push_str(&structure.to_string());
     }
     if text.is_empty() {
         text.push_str("[the tool gave no result]");
@@ -213,6 +220,11 @@ mod tests {
             (json!({"content": []}), "false: [the tool gave no result]"),
             (json!({"content": [], "structuredContent": {"n": 1}}), "false: {\"n\":1}"),
             (json!({"content": [text("same")], "structuredContent": {"n": 1}}), "false: same"),
+            (json!({"content": [text("")], "structuredContent": {"n": 1}}), "false: {\"n\":1}"),
+            (
+                json!({"content": [{"type": "resource_link", "uri": "file:///a", "name": "A"}], "structuredContent": {"n": 1}}),
+                "false: [see file:///a: A]\n{\"n\":1}",
+            ),
             (
                 json!({"content": [{"type": "audio", "data": "AAAA", "mimeType": "audio/wav"}]}),
                 "false: [audio, audio/wav, about 3 bytes, not shown: audio is not supported]",
