@@ -290,7 +290,7 @@ fn compaction_properties() -> Value {
         "session": session(), "branch": branch(),
         "instructions": {"type": "string", "description": "Instructions for the summariser"},
         "summariser": {"type": "string", "description": "The summariser: a model as provider/model, or `extractive` for quotes (default: the configured summarisers)"},
-        "on_failure": {"enum": OnFailure::ALL, "default": OnFailure::Leave, "description": "If no model writes an acceptable summary: ask the models again, use quotes, or change nothing"},
+        "on_failure": {"type": "string", "enum": OnFailure::ALL, "default": OnFailure::Leave, "description": "If no model writes an acceptable summary: ask the models again, use quotes, or change nothing"},
         "keep_messages": {"type": "integer", "minimum": 1, "description": "Number of newest messages that stay verbatim (default, without `keep_tokens` too: all from the newest user message on)"},
         "keep_tokens": {"type": "integer", "minimum": 1, "description": "Tokens of the newest messages that stay verbatim"},
         "topic": {"type": "integer", "minimum": 1, "description": "Summarises only the topic of this message, if the topic has ended"},
@@ -315,4 +315,19 @@ fn tool(
         return Tool::new(name, about, Arc::default());
     };
     Tool::new(name, about, Arc::new(schema)).with_annotations(kind)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_argument_has_a_type() {
+        for tool in specs() {
+            let arguments = tool.input_schema["properties"].as_object().unwrap();
+            for (name, argument) in arguments {
+                assert!(argument["type"].is_string(), "{} of {}", name, tool.name);
+            }
+        }
+    }
 }
