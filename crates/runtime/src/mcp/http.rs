@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rmcp::model::{ClientJsonRpcMessage, JsonRpcMessage};
+use rmcp::model::{ClientJsonRpcMessage, JsonRpcMessage, RequestId};
 use rmcp::transport::common::client_side_sse::BoxedSseResponse;
 use rmcp::transport::streamable_http_client::{
     StreamableHttpClient, StreamableHttpClientTransport, StreamableHttpClientTransportConfig,
@@ -41,8 +41,8 @@ pub(super) async fn open(
 type Headers = HashMap<HeaderName, HeaderValue>;
 type HttpError = StreamableHttpError<<Connections as StreamableHttpClient>::Error>;
 
-/// The HTTP client. It limits the size of events, and also recognises a forgotten session by the
-/// answers that many servers give instead of 404.
+/// The HTTP client. It limits the size of events, and recognises errors that name no request, and a
+/// forgotten session by the answers that many servers give instead of 404.
 #[derive(Clone)]
 struct Client(Connections);
 
@@ -58,6 +58,10 @@ impl StreamableHttpClient for Client {
         headers: Headers,
     ) -> Result<StreamableHttpPostResponse, HttpError> {
         let has_session = session_id.is_some();
+        let request = match &message {
+            JsonRpcMessage::Request(request) => Some(request.id.clone()),
+            _ => None,
+        };
         let sent = self.0.post_message_with_max_sse_event_size(
             uri,
             message,
@@ -69,7 +73,7 @@ impl StreamableHttpClient for Client {
         let sent = sent.await;
         match has_session && is_session_unknown(&sent) {
             true => Err(StreamableHttpError::SessionExpired),
-            false => sent,
+            false => sent.map(|answer| with_id(answer, request)),
         }
     }
 
@@ -105,17 +109,34 @@ impl StreamableHttpClient for Client {
 }
 
 /// How servers say that they do not know a session.
-const UNKNOWN_SESSION: [&str; 6] = [
+const UNKNOWN_SESSION: [&str; 7] = [
     "session id",
     "session-id",
     "session not found",
     "unknown session",
     "invalid session",
     "session expired",
+    // Of a server that was started again and has only one session.
+    "server not initialized",
 ];
 
+/// An answer in which an error has the id of its request. Errors that precede the handling of a
+/// request have none, or another one: the caller would wait for its answer in vain.
+fn with_id(
+    answer: StreamableHttpPostResponse,
+    request: Option<RequestId>,
+) -> StreamableHttpPostResponse {
+    match (answer, request) {
+        (StreamableHttpPostResponse::Json(JsonRpcMessage::Error(refused), session), Some(id)) => {
+            let error = JsonRpcMessage::error(refused.error, Some(id));
+            StreamableHttpPostResponse::Json(error, session)
+        }
+        (answer, _) => answer,
+    }
+}
+
 /// Whether an answer to a request in a session says that the server does not know the session: status
-/// 400, or an error without the id of the request, for which the caller would wait in vain.
+/// 400, or an error without the id of the request.
 fn is_session_unknown(sent: &Result<StreamableHttpPostResponse, HttpError>) -> bool {
     let reason = match sent {
         Err(StreamableHttpError::UnexpectedServerResponse(reason))
@@ -283,6 +304,7 @@ mod tests {
         for unknown in rows! {
             ("text/plain", "Invalid session ID"),
             ("application/json", r#"{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: No valid session ID provided"},"id":null}"#),
+            ("application/json", r#"{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: Server not initialized"},"id":null}"#),
         } {
             let server = Arc::new(Server {
                 unknown: Some(unknown),
@@ -294,6 +316,26 @@ mod tests {
                 assert_eq!(tools.len(), 0, "{unknown:?}");
                 assert_eq!(server.sessions.lock().unwrap().begun, sessions);
             }
+        }
+    }
+
+    #[tokio::test]
+    async fn an_error_that_does_not_name_its_request_is_its_answer() {
+        for unknown in rows! {
+            ("application/json", r#"{"jsonrpc":"2.0","error":{"code":-32603,"message":"Internal server error"},"id":null}"#),
+            ("application/json", r#"{"jsonrpc":"2.0","error":{"code":-32603,"message":"Internal server error"},"id":"server-error"}"#),
+        } {
+            let server = Arc::new(Server {
+                unknown: Some(unknown),
+                ..Server::default()
+            });
+            let (connection, _service) = opened(&server.start()).await;
+            connection.peer.list_all_tools().await.unwrap();
+            let error = connection.peer.list_all_tools().await.unwrap_err();
+            assert!(
+                error.to_string().contains("Internal server error"),
+                "{error}"
+            );
         }
     }
 
