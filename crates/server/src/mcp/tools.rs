@@ -143,7 +143,11 @@ pub(super) struct ListArgs {
     pub(super) limit: Option<usize>,
 }
 
-pub(super) fn read<T: DeserializeOwned>(arguments: Value) -> Result<T, String> {
+/// Reads arguments. Clients with typed arguments send null for those that were not given.
+pub(super) fn read<T: DeserializeOwned>(mut arguments: Value) -> Result<T, String> {
+    if let Value::Object(all) = &mut arguments {
+        all.retain(|_, argument| !argument.is_null());
+    }
     serde_json::from_value(arguments).map_err(|error| format!("the arguments do not fit: {error}"))
 }
 
@@ -320,6 +324,15 @@ fn tool(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_argument_that_is_null_was_not_given() {
+        let given = json!({"session": "s", "branch": null, "on_failure": null, "topic": null});
+        let compacted: CompactArgs = read(given).unwrap();
+        assert_eq!(compacted.branch, MAIN_BRANCH);
+        let unknown = read::<WaitArgs>(json!({"session": "s", "turn": null})).unwrap_err();
+        assert!(unknown.contains("missing field `turn`"), "{unknown}");
+    }
 
     #[test]
     fn each_argument_has_a_type() {
