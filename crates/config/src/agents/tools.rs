@@ -9,7 +9,7 @@ use unisono_session::tool::ApprovalRule;
 
 use super::files::Source;
 use super::{DEFAULT_TOOLS, TOOLS};
-use crate::diagnostic::{Diagnostic, Diagnostics, nearest, suggestion};
+use crate::diagnostic::{Diagnostic, Diagnostics, Severity, nearest, suggestion};
 use crate::settings::{Tools, mcp};
 
 /// Its tools, sorted, as patterns: the named tools, by default the read-only ones for a model; all
@@ -25,6 +25,10 @@ pub(super) fn allowed(
             let name = item.text;
             let problem = format!("agent `{}` names an unknown tool `{name}`", source.id);
             let mut diagnostic = Diagnostic::error(item.place.clone(), problem).with_key(key);
+            if key == "deny_tools" && server_of(name).is_some() {
+                // An editor may bring the server.
+                diagnostic.severity = Severity::Warning;
+            }
             diagnostic.help = match server_of(name) {
                 Some(server) => Some(unknown_server_of(server, known)),
                 None => {

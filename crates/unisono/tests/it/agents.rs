@@ -401,6 +401,23 @@ fn a_tool_is_named_as_its_server_does() {
 }
 
 #[test]
+fn tools_of_a_server_that_an_editor_may_bring_can_be_denied() {
+    let clerk = "---\ndescription: x\ndeny_tools: [files__delete*]\n---\n";
+    let sandbox = with_agent("clerk.md", clerk);
+    let setup = sandbox.setup();
+    let clerk = setup.roster.get("clerk").unwrap();
+    assert!(clerk.tools.contains(&"!files__delete*".into()), "{clerk:?}");
+    let warnings = setup.warnings.to_string();
+    let said = "warning: agent `clerk` names an unknown tool `files__delete*`";
+    assert!(warnings.contains(said), "{warnings}");
+    let given = with_agent(
+        "clerk.md",
+        "---\ndescription: x\ntools: [files__read]\n---\n",
+    );
+    assert!(given.load().is_err());
+}
+
+#[test]
 fn a_team_is_named_with_tasks() {
     let sandbox = with_agent("boss.md", "---\ndescription: x\ndelegates: [risks]\n---\n");
     let roster = sandbox.setup().roster;
