@@ -181,6 +181,12 @@ impl Reader<'_> {
             return None;
         }
         self.own_names(name, own);
+        let only_excludes = |tool: &String| tool.starts_with('!') && tool != "!*";
+        if !own.tools.is_empty() && own.tools.iter().all(only_excludes) {
+            let problem =
+                "`tools` offers no tool, as it only excludes some; add \"*\" for all others";
+            self.warn(&["mcp", name, "tools"], problem);
+        }
         let reach = self.reach(name, own, variables);
         let contracts = self.contracts(name, own);
         let time = |own: &Option<TimeText>, default| {

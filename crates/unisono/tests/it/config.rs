@@ -462,6 +462,20 @@ fn the_table_of_a_server_with_names_for_models_is_warned_of() {
 }
 
 #[test]
+fn a_server_that_offers_no_tool_is_warned_of() {
+    for (tools, is_empty) in rows! {
+        ("[\"!wipe\"]", true), ("[\"*\", \"!wipe\"]", false), ("[\"read\"]", false), ("[]", false),
+        // Only its skills are wanted.
+        ("[\"!*\"]", false),
+    } {
+        let text = format!("[mcp.files]\ncommand = \"files\"\ntools = {tools}\n");
+        let found = Sandbox::with_config(&text).complaints();
+        let is_told = found.contains("warning: `tools` offers no tool");
+        assert_eq!(is_told, is_empty, "{tools}: {found}");
+    }
+}
+
+#[test]
 fn a_hook_before_calls_that_this_program_never_makes_is_warned_of() {
     for (tool, is_unmatched) in rows! {
         ("write", true), ("files__write", false), ("wr*", false), ("edit", false),
