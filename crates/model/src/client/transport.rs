@@ -21,6 +21,8 @@ const ANTHROPIC_VERSION: HeaderValue = HeaderValue::from_static("2023-06-01");
 const KEPT: Duration = Duration::from_secs(90);
 /// The keep-alive interval of a connection.
 const ALIVE: Duration = Duration::from_secs(30);
+/// The maximum number of redirections of a request that are followed.
+const REDIRECTIONS: usize = 3;
 
 /// Connections with the given settings. Nothing is connected yet.
 ///
@@ -43,7 +45,9 @@ pub(super) fn connections(settings: &Settings) -> Result<reqwest::Client, Error>
 pub type Connections = reqwest::Client;
 
 /// Connections of the same kind to a server that is not a provider, with these headers on every
-/// request; a token is sent in `Authorization`. Nothing is connected yet.
+/// request; a token is sent in `Authorization`. Redirections of a request to another path of the server
+/// are followed: many servers have one between an address with and without a slash at its end. Nothing
+/// is connected yet.
 ///
 /// # Errors
 /// Encrypted connections are not possible, or the token cannot be sent in a header.
@@ -63,13 +67,25 @@ pub fn connections_to(
     for header in headers {
         all.insert(header.name().clone(), header.value().clone());
     }
-    let built = builder(address, connect).default_headers(all).build();
-    built.map_err(|error| {
+    let builder = builder(address, connect).default_headers(all);
+    let built = builder.redirect(redirect::Policy::custom(within_origin));
+    built.build().map_err(|error| {
         format!(
             "encrypted connections cannot be made: {}",
             root_cause(&error)
         )
     })
+}
+
+/// Follows a redirection that keeps the request and its origin.
+fn within_origin(attempt: redirect::Attempt<'_>) -> redirect::Action {
+    let keeps_request = matches!(attempt.status().as_u16(), 307 | 308);
+    let (from, to) = (attempt.previous(), attempt.url());
+    let keeps_origin = from.last().is_some_and(|from| from.origin() == to.origin());
+    match keeps_request && keeps_origin && from.len() <= REDIRECTIONS {
+        true => attempt.follow(),
+        false => attempt.stop(),
+    }
 }
 
 fn builder(address: &Address, connect: Duration) -> reqwest::ClientBuilder {

@@ -73,7 +73,9 @@ impl StreamableHttpClient for Client {
         let sent = sent.await;
         match has_session && is_session_unknown(&sent) {
             true => Err(StreamableHttpError::SessionExpired),
-            false => sent.map(|answer| with_id(answer, request)),
+            false => sent
+                .map(|answer| with_id(answer, request))
+                .map_err(with_redirection),
         }
     }
 
@@ -135,6 +137,19 @@ fn with_id(
     }
 }
 
+/// An error that says what to do about a redirection, if it is one that is not followed.
+fn with_redirection(error: HttpError) -> HttpError {
+    match error {
+        StreamableHttpError::UnexpectedServerResponse(reason) if reason.starts_with("HTTP 3") => {
+            let status = reason.split(": ").next().unwrap_or_default();
+            let reason =
+                format!("the address redirects to another one ({status}); set that one instead");
+            StreamableHttpError::UnexpectedServerResponse(reason.into())
+        }
+        error => error,
+    }
+}
+
 /// Whether an answer to a request in a session says that the server does not know the session: status
 /// 400, or an error without the id of the request.
 fn is_session_unknown(sent: &Result<StreamableHttpPostResponse, HttpError>) -> bool {
@@ -179,6 +194,8 @@ mod tests {
         together: Option<Barrier>,
         /// The cursor in each of its lists, which then have one tool; none: they have none.
         cursor: Option<&'static str>,
+        /// Where it redirects requests to `/mcp`; none: it answers them.
+        moved_to: Option<&'static str>,
         sessions: Mutex<Sessions>,
     }
 
@@ -212,6 +229,7 @@ mod tests {
                     return Ok(());
                 }
                 let is_post = line.starts_with("POST");
+                let moved_to = self.moved_to.filter(|_| line.contains(" /mcp "));
                 loop {
                     line.clear();
                     reader.read_line(&mut line)?;
@@ -230,9 +248,13 @@ mod tests {
                 {
                     together.wait();
                 }
-                let answer = match is_post {
-                    true => self.answer(&message, session.as_deref()),
-                    false => response("405 Method Not Allowed", "", ""),
+                let answer = match (is_post, moved_to) {
+                    (_, Some(place)) => {
+                        let location = format!("Location: {place}\r\n");
+                        response("307 Temporary Redirect", &location, "")
+                    }
+                    (true, None) => self.answer(&message, session.as_deref()),
+                    (false, None) => response("405 Method Not Allowed", "", ""),
                 };
                 writer.write_all(answer.as_bytes())?;
             }
@@ -317,6 +339,26 @@ mod tests {
                 assert_eq!(server.sessions.lock().unwrap().begun, sessions);
             }
         }
+    }
+
+    #[tokio::test]
+    async fn a_redirection_is_followed_within_the_origin() {
+        let moved = |place| {
+            Arc::new(Server {
+                moved_to: Some(place),
+                ..Server::default()
+            })
+        };
+        let (connection, _service) = opened(&moved("/mcp/").start()).await;
+        assert_eq!(connection.peer.list_all_tools().await.unwrap().len(), 0);
+        let url = moved("http://localhost:9/mcp/").start();
+        let (trouble, cancelled) = (ConnectionError::default(), CancellationToken::new());
+        let refused = open((&url, &[], None), trouble, true, cancelled).await;
+        let (reason, _) = refused.map(|_| ()).unwrap_err();
+        assert!(
+            reason.contains("(HTTP 307 Temporary Redirect); set that one instead"),
+            "{reason}"
+        );
     }
 
     #[tokio::test]
