@@ -73,9 +73,7 @@ impl StreamableHttpClient for Client {
         let sent = sent.await;
         match has_session && is_session_unknown(&sent) {
             true => Err(StreamableHttpError::SessionExpired),
-            false => sent
-                .map(|answer| with_id(answer, request))
-                .map_err(with_redirection),
+            false => understood(sent, request),
         }
     }
 
@@ -122,18 +120,21 @@ const UNKNOWN_SESSION: [&str; 7] = [
     "server not initialized",
 ];
 
-/// An answer in which an error has the id of its request. Errors that precede the handling of a
-/// request have none, or another one: the caller would wait for its answer in vain.
-fn with_id(
-    answer: StreamableHttpPostResponse,
+/// The answer to a message, as it was meant. Errors that precede the handling of a request have no id,
+/// or another one: the caller would wait for its answer in vain. A message that is no request has no
+/// answer, whatever the body of the response holds.
+fn understood(
+    sent: Result<StreamableHttpPostResponse, HttpError>,
     request: Option<RequestId>,
-) -> StreamableHttpPostResponse {
-    match (answer, request) {
-        (StreamableHttpPostResponse::Json(JsonRpcMessage::Error(refused), session), Some(id)) => {
+) -> Result<StreamableHttpPostResponse, HttpError> {
+    use StreamableHttpPostResponse::{Accepted, Json, Sse};
+    match (sent, request) {
+        (Ok(Json(JsonRpcMessage::Error(refused), session)), Some(id)) => {
             let error = JsonRpcMessage::error(refused.error, Some(id));
-            StreamableHttpPostResponse::Json(error, session)
+            Ok(Json(error, session))
         }
-        (answer, _) => answer,
+        (Ok(Sse(..)) | Err(StreamableHttpError::UnexpectedContentType(_)), None) => Ok(Accepted),
+        (sent, _) => sent.map_err(with_redirection),
     }
 }
 
@@ -196,6 +197,8 @@ mod tests {
         cursor: Option<&'static str>,
         /// Where it redirects requests to `/mcp`; none: it answers them.
         moved_to: Option<&'static str>,
+        /// The headers and the body of its responses to notifications; none: they are accepted.
+        noted: Option<(&'static str, &'static str)>,
         sessions: Mutex<Sessions>,
     }
 
@@ -289,7 +292,10 @@ mod tests {
                     let headers = format!("Content-Type: {kind}\r\n");
                     response("400 Bad Request", &headers, body)
                 }
-                _ => response("202 Accepted", "", ""),
+                _ => match self.noted {
+                    Some((headers, body)) => response("200 OK", headers, body),
+                    None => response("202 Accepted", "", ""),
+                },
             }
         }
     }
@@ -359,6 +365,24 @@ mod tests {
             reason.contains("(HTTP 307 Temporary Redirect); set that one instead"),
             "{reason}"
         );
+    }
+
+    #[tokio::test]
+    async fn a_notification_needs_no_right_response() {
+        for noted in rows! {
+            ("", "ok"),
+            ("Content-Type: text/plain\r\n", "No response"),
+            ("Content-Type: application/json\r\n", "null"),
+            ("Content-Type: text/event-stream\r\n", ": noted\n\n"),
+        } {
+            let server = Arc::new(Server {
+                noted: Some(noted),
+                ..Server::default()
+            });
+            let (connection, _service) = opened(&server.start()).await;
+            let tools = connection.peer.list_all_tools().await.unwrap();
+            assert_eq!(tools.len(), 0, "{noted:?}");
+        }
     }
 
     #[tokio::test]
