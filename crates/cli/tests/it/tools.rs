@@ -219,6 +219,10 @@ fn whatever_a_server_does_the_model_is_told_and_the_run_goes_on() {
         [one("files__garbage")],
         [one("files__flood")],
         [one("files__never")],
+        [(
+            "files__show",
+            json!({"text": "x", "parts": [{"type": "unheard of"}]}),
+        )],
         [one("files__read")],
     ];
     let replies: Vec<&[(&str, Value)]> = calls.iter().map(|calls| &calls[..]).collect();
@@ -234,6 +238,7 @@ fn whatever_a_server_does_the_model_is_told_and_the_run_goes_on() {
         "tool server `files` sent a line that is not JSON-RPC",
         "tool server `files` sent a message of more than 8 MiB",
         "tool server `files` gave no answer within 3.0 s",
+        "the call was made, but its result cannot be read",
         "read: x",
     ]) {
         assert!(request.contains(says), "{says}: {request}");

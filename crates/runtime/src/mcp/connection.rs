@@ -202,6 +202,11 @@ impl Connection {
                 Err("asks for input, which is not supported here".to_owned())
             }
             Ok(_) => Err("answered in a way that is not known".to_owned()),
+            // It was made, and has ended.
+            Err(ServiceError::UnexpectedResponse) => {
+                let reason = "[failed: the call was made, but its result cannot be read]";
+                Ok(CallReply::Output(CallOutput::text(reason, true)))
+            }
             // The server's own error about the call is a result, not a broken server.
             Err(ServiceError::McpError(error)) => {
                 let reason = format!("[failed: {}]", error.message);
