@@ -16,6 +16,7 @@ use rmcp::model::{
 };
 use rmcp::service::{RoleClient, RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
+use serde_json::Value;
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::ChildStdin;
 use unisono_session::agent::Command;
@@ -145,13 +146,14 @@ impl Transport<RoleClient> for Program {
     }
 }
 
-/// Whether a line that cannot be read was to be a message for which somebody may wait. A notification
-/// of an unknown kind is not.
+/// Whether a line that cannot be read was to be a message for which somebody may wait: neither a
+/// notification of an unknown kind, nor an answer to a notification, which has the id null.
 fn is_invalid_message(line: &[u8]) -> bool {
-    match serde_json::from_slice::<serde_json::Value>(line) {
+    match serde_json::from_slice::<Value>(line) {
         Ok(value) => {
             let has = |key: &str| value.get(key).is_some();
-            has("jsonrpc") && (has("id") || !has("method"))
+            let is_awaited = value.get("id").map_or(!has("method"), |id| !id.is_null());
+            has("jsonrpc") && is_awaited
         }
         Err(_) => line.starts_with(b"{") && line.windows(VERSION.len()).any(|key| key == VERSION),
     }
@@ -183,6 +185,7 @@ mod tests {
             (r#"{"level":20,"got":{"jsonrpc":"2.0","id":1,"method":"ping"}}"#, Ok(false)),
             ("{ port: 3000 }", Ok(false)),
             ("{", Ok(false)),
+            (r#"{"jsonrpc":"2.0","id":null,"result":{}}"#, Ok(false)),
             (r#"{"jsonrpc":"2.0","id":1,"#, Err(())),
             (r#"{"jsonrpc":"2.0","id":1}"#, Err(())),
             (r#"{"jsonrpc":"1.0","id":1,"result":{}}"#, Err(())),
