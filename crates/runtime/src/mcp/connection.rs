@@ -118,10 +118,19 @@ where
             Ok((connection, service))
         }
         Err(error) => {
-            let closed = matches!(error, ClientInitializeError::ConnectionClosed(_));
-            let reason =
-                trouble.or(|| format!("did not complete the handshake: {}", chain(&error)));
-            Err((reason, closed && !use_legacy_handshake))
+            // It may not know the question for its revisions.
+            let may_be_older = matches!(
+                error,
+                ClientInitializeError::ConnectionClosed(_)
+                    | ClientInitializeError::ExpectedInitResult(_)
+            );
+            // The reason of the last attempt; the library names none.
+            let last = match &error {
+                ClientInitializeError::LegacyFallbackFailed { fallback, .. } => &**fallback,
+                error => error,
+            };
+            let reason = trouble.or(|| format!("did not complete the handshake: {}", chain(last)));
+            Err((reason, may_be_older && !use_legacy_handshake))
         }
     }
 }

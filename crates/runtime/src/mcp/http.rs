@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rmcp::model::{ClientJsonRpcMessage, JsonRpcMessage, RequestId};
+use rmcp::ErrorData;
+use rmcp::model::{ClientJsonRpcMessage, ClientRequest, ErrorCode, JsonRpcMessage, RequestId};
 use rmcp::transport::common::client_side_sse::BoxedSseResponse;
 use rmcp::transport::streamable_http_client::{
     StreamableHttpClient, StreamableHttpClientTransport, StreamableHttpClientTransportConfig,
@@ -59,7 +60,10 @@ impl StreamableHttpClient for Client {
     ) -> Result<StreamableHttpPostResponse, HttpError> {
         let has_session = session_id.is_some();
         let request = match &message {
-            JsonRpcMessage::Request(request) => Some(request.id.clone()),
+            JsonRpcMessage::Request(request) => Some(Sent {
+                id: request.id.clone(),
+                is_discovery: matches!(request.request, ClientRequest::DiscoverRequest(_)),
+            }),
             _ => None,
         };
         let sent = self.0.post_message_with_max_sse_event_size(
@@ -120,18 +124,46 @@ const UNKNOWN_SESSION: [&str; 7] = [
     "server not initialized",
 ];
 
+/// A request that was sent.
+struct Sent {
+    id: RequestId,
+    /// Whether it is the question for the revisions of the server.
+    is_discovery: bool,
+}
+
+impl Sent {
+    /// Whether this failure may mean that a server does not know the question for its revisions.
+    fn may_be_unknown(&self, failure: &HttpError) -> bool {
+        let is_other = |reason: &str| {
+            let mut others = ["HTTP 3", "HTTP 401 ", "HTTP 403 "].iter();
+            others.any(|status| reason.starts_with(status))
+        };
+        self.is_discovery
+            && match failure {
+                StreamableHttpError::UnexpectedServerResponse(reason) => !is_other(reason),
+                StreamableHttpError::UnexpectedContentType(_)
+                | StreamableHttpError::HttpStatus(_) => true,
+                _ => false,
+            }
+    }
+}
+
 /// The answer to a message, as it was meant. Errors that precede the handling of a request have no id,
 /// or another one: the caller would wait for its answer in vain. A message that is no request has no
 /// answer, whatever the body of the response holds.
 fn understood(
     sent: Result<StreamableHttpPostResponse, HttpError>,
-    request: Option<RequestId>,
+    request: Option<Sent>,
 ) -> Result<StreamableHttpPostResponse, HttpError> {
     use StreamableHttpPostResponse::{Accepted, Json, Sse};
     match (sent, request) {
-        (Ok(Json(JsonRpcMessage::Error(refused), session)), Some(id)) => {
-            let error = JsonRpcMessage::error(refused.error, Some(id));
+        (Ok(Json(JsonRpcMessage::Error(refused), session)), Some(request)) => {
+            let error = JsonRpcMessage::error(refused.error, Some(request.id));
             Ok(Json(error, session))
+        }
+        (Err(failure), Some(request)) if request.may_be_unknown(&failure) => {
+            let unknown = ErrorData::new(ErrorCode::METHOD_NOT_FOUND, failure.to_string(), None);
+            Ok(Json(JsonRpcMessage::error(unknown, Some(request.id)), None))
         }
         (Ok(Sse(..)) | Err(StreamableHttpError::UnexpectedContentType(_)), None) => Ok(Accepted),
         (sent, _) => sent.map_err(with_redirection),
@@ -199,6 +231,11 @@ mod tests {
         moved_to: Option<&'static str>,
         /// The headers and the body of its responses to notifications; none: they are accepted.
         noted: Option<(&'static str, &'static str)>,
+        /// Whether it is at another address.
+        is_elsewhere: bool,
+        /// The status and the body of its response to the question for its revisions; none: as to a
+        /// notification.
+        discovered: Option<(&'static str, &'static str)>,
         sessions: Mutex<Sessions>,
     }
 
@@ -256,6 +293,9 @@ mod tests {
                         let location = format!("Location: {place}\r\n");
                         response("307 Temporary Redirect", &location, "")
                     }
+                    (true, None) if self.is_elsewhere => {
+                        response("404 Not Found", "Content-Type: text/html\r\n", "not here")
+                    }
                     (true, None) => self.answer(&message, session.as_deref()),
                     (false, None) => response("405 Method Not Allowed", "", ""),
                 };
@@ -291,6 +331,10 @@ mod tests {
                     let (kind, body) = self.unknown.unwrap_or_default();
                     let headers = format!("Content-Type: {kind}\r\n");
                     response("400 Bad Request", &headers, body)
+                }
+                "server/discover" if self.discovered.is_some() => {
+                    let (status, body) = self.discovered.unwrap_or_default();
+                    response(status, "Content-Type: text/html\r\n", body)
                 }
                 _ => match self.noted {
                     Some((headers, body)) => response("200 OK", headers, body),
@@ -365,6 +409,37 @@ mod tests {
             reason.contains("(HTTP 307 Temporary Redirect); set that one instead"),
             "{reason}"
         );
+    }
+
+    #[tokio::test]
+    async fn a_server_that_knows_no_question_for_its_revisions_is_connected() {
+        for discovered in rows! {
+            ("500 Internal Server Error", "<h1>oops</h1>"),
+            ("404 Not Found", "<h1>no such method</h1>"),
+            ("200 OK", "<h1>hello</h1>"),
+        } {
+            let server = Arc::new(Server {
+                discovered: Some(discovered),
+                ..Server::default()
+            });
+            let (trouble, cancelled) = (ConnectionError::default(), CancellationToken::new());
+            let opened = open((&server.start(), &[], None), trouble, false, cancelled).await;
+            let (connection, _service) = opened.unwrap();
+            let tools = connection.peer.list_all_tools().await.unwrap();
+            assert_eq!(tools.len(), 0, "{discovered:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn the_error_of_a_wrong_address_has_its_status() {
+        let server = Arc::new(Server {
+            is_elsewhere: true,
+            ..Server::default()
+        });
+        let (trouble, cancelled) = (ConnectionError::default(), CancellationToken::new());
+        let opened = open((&server.start(), &[], None), trouble, false, cancelled).await;
+        let (reason, _) = opened.map(|_| ()).unwrap_err();
+        assert!(reason.contains("HTTP 404 Not Found: not here"), "{reason}");
     }
 
     #[tokio::test]
