@@ -8,11 +8,10 @@ use unisono_api::turn::{Member, Run, Turn};
 
 use super::message::HOW;
 use super::parts;
+use crate::waiting::shown_arguments;
 
 /// The id of the answer's artifact.
 pub(super) const ANSWER: &str = "answer";
-/// Characters of a call's arguments that a question shows; its data have them whole.
-const ARGUMENTS_CHARS: usize = 2_000;
 
 /// The extent of a task in a response.
 #[derive(Clone, Copy, Debug)]
@@ -161,12 +160,8 @@ pub(super) fn question(ids: &Ids<'_>, waiting: &[Approval]) -> Message {
     for one in waiting {
         newest = newest.max(&one.call);
         let (agent, tool, call) = (&one.agent, &one.tool, &one.call);
-        let arguments: String = one
-            .arguments
-            .to_string()
-            .chars()
-            .take(ARGUMENTS_CHARS)
-            .collect();
+        // The data have them whole.
+        let arguments = shown_arguments(&one.arguments.to_string());
         text += &match one.kind.as_str() {
             "in_doubt" => format!(
                 "Nobody knows whether {agent}'s call of {tool} with {arguments} was made before a \

@@ -16,13 +16,11 @@ use unisono_session::State;
 use unisono_session::run::calls::{CallDecision, CallStatus, WaitingCall};
 
 use super::Server;
-use crate::waiting::describe_calls;
 pub(super) use crate::waiting::waiting;
+use crate::waiting::{describe_calls, shown_arguments};
 
 /// The name of the question, and of its one field.
 const APPROVE: &str = "approve";
-/// Characters of a call's arguments that a question tells.
-const ARGUMENTS_CHARS: usize = 2_000;
 
 /// The ways in which a client can ask its user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,7 +122,7 @@ fn question_about(waiting: &WaitingCall) -> ElicitRequestParams {
 }
 
 fn question_params(agent: &str, tool: &str, arguments: &str) -> ElicitRequestParams {
-    let arguments: String = arguments.chars().take(ARGUMENTS_CHARS).collect();
+    let arguments = shown_arguments(arguments);
     ElicitRequestParams::FormElicitationParams {
         meta: None,
         message: format!("Agent {agent} wants to call {tool} with {arguments}. May it?"),
