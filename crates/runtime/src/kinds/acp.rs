@@ -10,6 +10,7 @@
 
 mod ending;
 mod journaled;
+mod open_calls;
 mod options;
 mod peer;
 mod protocol;

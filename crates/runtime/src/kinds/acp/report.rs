@@ -1,9 +1,9 @@
 //! The reports of a coding agent that are journaled with its answer, within bounds.
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::protocol::{CallContent, CallUpdate, Content, Location, PlanEntry, Resource, Usage};
+use super::protocol::{CallContent, Content, Location, PlanEntry, Resource, Usage};
 
 /// The maximum number of characters of the input of a call, and of its output.
 const MAX_INPUT_CHARS: usize = 4_000;
@@ -177,35 +177,6 @@ pub(super) fn diffs(content: &[CallContent]) -> Vec<DiffSize> {
         CallContent::Content { .. } | CallContent::Unknown => None,
     });
     each.take(MAX_LOCATIONS).collect()
-}
-
-/// A call for which an agent asks permission, as approval rules and people see it.
-pub(super) fn arguments(title: &str, call: &CallUpdate, known: Option<&EndedCall>) -> Value {
-    let mut paths: Vec<String> = match (&call.locations, known) {
-        (Some(locations), _) => locations.iter().map(|at| at.path.clone()).collect(),
-        (None, Some(known)) => known.locations.clone(),
-        (None, None) => Vec::new(),
-    };
-    for content in call.content.iter().flatten() {
-        if let CallContent::Diff { path, .. } = content {
-            paths.push(path.clone());
-        }
-    }
-    paths.dedup();
-    let input = match (&call.raw_input, known) {
-        (Some(raw), _) => raw.clone(),
-        (None, Some(known)) => serde_json::from_str(&known.input)
-            .unwrap_or_else(|_| Value::String(known.input.clone())),
-        (None, None) => Value::Null,
-    };
-    let mut arguments = json!({"title": title});
-    if !paths.is_empty() {
-        arguments["path"] = json!(paths);
-    }
-    if !matches!(&input, Value::Null) && input != "" {
-        arguments["input"] = input;
-    }
-    arguments
 }
 
 /// Arguments of a bounded size: of a large input and of many paths only the beginning.

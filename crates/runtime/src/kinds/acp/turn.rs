@@ -7,6 +7,7 @@ use unisono_session::agent::{Acp, ToolKind};
 use unisono_session::machine::NewCall;
 use unisono_session::run::{ToolResult, calls};
 
+use super::open_calls::OpenCalls;
 use super::protocol::{
     self, CallUpdate, Choice, Content, Message, Permission, PlanEntry, SessionUpdate, Update, Usage,
 };
@@ -72,6 +73,7 @@ pub(super) struct Turn {
     message: Option<String>,
     is_broken: bool,
     calls: HashMap<String, EndedCall>,
+    open: OpenCalls,
     report: Report,
     has_acted: bool,
     ended: u32,
@@ -253,9 +255,11 @@ impl Turn {
 
     fn call(&mut self, update: CallUpdate) -> Vec<Effect> {
         self.has_acted = true;
-        let id = &update.tool_call_id;
-        if !self.is_new(id) && !self.calls.contains_key(id) {
-            return Vec::new();
+        let id = update.tool_call_id.clone();
+        match self.calls.get(&id) {
+            Some(known) if is_over(&known.status) => return Vec::new(),
+            None if !self.is_new(&id) => return Vec::new(),
+            _ => self.open.note(&update),
         }
         let call = self
             .calls
@@ -266,9 +270,6 @@ impl Turn {
                 status: "pending".to_owned(),
                 ..EndedCall::default()
             });
-        if is_over(&call.status) {
-            return Vec::new();
-        }
         if let Some(raw) = &update.raw_input {
             call.input = report::input(raw);
         }
@@ -298,9 +299,12 @@ impl Turn {
         let call = call.clone();
         let text = format!("{} ({}): {}", call.title, call.kind, call.status);
         let mut effects = vec![Effect::Progress(text)];
-        if is_over(&call.status) && self.ended < JOURNALED {
-            self.ended += 1;
-            effects.push(Effect::Called(self.ended, call));
+        if is_over(&call.status) {
+            self.open.end(&id);
+            if self.ended < JOURNALED {
+                self.ended += 1;
+                effects.push(Effect::Called(self.ended, call));
+            }
         }
         effects
     }
@@ -333,13 +337,17 @@ impl Turn {
                 Effect::Reply(protocol::chosen(id, rejected)),
             ];
         }
-        let arguments = report::arguments(&title, &call, known);
+        let seen = self.open.with(&call);
+        let is_forgotten = seen.is_forgotten;
+        let arguments = seen.arguments(&title);
         let new = NewCall {
             call_id: report::beginning(&call.tool_call_id, ID_BYTES).into(),
             tool: kind.name().into(),
             fields: fields_of(&arguments),
             arguments: report::bounded(arguments).to_string().into(),
             permission: Some(match kind {
+                // Rules that have to see all of it cannot.
+                _ if is_forgotten => calls::Permission::Denied,
                 kind if self.deny.contains(&kind) => calls::Permission::Denied,
                 kind if self.allow.contains(&kind) => calls::Permission::Allowed,
                 _ => calls::Permission::Unlisted,

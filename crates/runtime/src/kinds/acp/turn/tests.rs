@@ -321,6 +321,30 @@ fn a_permission_for_a_known_call_has_its_kind_and_its_input() {
 }
 
 #[test]
+fn rules_see_all_that_an_agent_told_before_it_asked_for_permission() {
+    let mut turn = turn(&[ToolKind::Edit]);
+    let command = format!("git push{}", " ".repeat(10_000));
+    let told = json!({"kind": "edit", "rawInput": {"command": command},
+        "locations": [{"path": "/etc/hosts", "line": 3}],
+        "content": [{"type": "diff", "path": "/etc/passwd", "newText": ""}]});
+    turn.take(call("1", told)).unwrap();
+    let asked = json!({"toolCallId": "1", "locations": [{"path": "/tmp/a"}]});
+    let fields = permission_request(&mut turn, asks(asked, &["allow_once"]));
+    let fields = fields.call.fields.into_iter();
+    let fields: Vec<String> = fields
+        .map(|(name, value)| format!("{name}={value}"))
+        .collect();
+    let input = format!("input.command={command}");
+    let expected = [
+        &*input,
+        "path=/etc/hosts",
+        "path=/etc/passwd",
+        "path=/tmp/a",
+    ];
+    assert_eq!(fields[..4], expected);
+}
+
+#[test]
 fn calls_and_decisions_are_bounded() {
     let mut turn = turn(&[ToolKind::Read]);
     let (mut called, mut decided) = (0, 0);
