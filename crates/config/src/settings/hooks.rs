@@ -97,7 +97,7 @@ impl Reader<'_> {
             self.warn(&["hooks", name, "tools"], problem);
         }
         let tools = own.tools.iter();
-        for problem in tools.filter_map(|tool| unmatched(tool, of_program)) {
+        for problem in tools.filter_map(|tool| unmatched(tool, of_program, true)) {
             self.warn(&["hooks", name, "tools"], problem);
         }
         let on_failure = match own.on_failure.as_deref() {

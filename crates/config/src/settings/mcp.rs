@@ -112,13 +112,13 @@ pub(crate) fn rule(text: &str) -> Result<ApprovalRule, String> {
 }
 
 /// The problem of a rule whose tool matches no call: of a server, of the program (`own` are its tools),
-/// of `skill`, or of a coding agent, where a tool is named by its kind. It is no error, because another
-/// program with the same settings may have such a tool.
-pub(crate) fn unmatched(tool: &str, own: &BTreeSet<String>) -> Option<String> {
+/// of `skill`, or with `has_kinds` of a coding agent, where a tool is named by its kind. It is no error,
+/// because another program with the same settings may have such a tool.
+pub(crate) fn unmatched(tool: &str, own: &BTreeSet<String>, has_kinds: bool) -> Option<String> {
     let is_pattern = tool.contains('*') || tool.contains(SEPARATOR);
     let is_known = tool == skills::TOOL || own.contains(tool);
-    let may_match = is_pattern || is_known || ToolKind::from_name(tool).is_some();
-    (!may_match).then(|| {
+    let is_kind = has_kinds && ToolKind::from_name(tool).is_some();
+    (!is_pattern && !is_known && !is_kind).then(|| {
         format!(
             "`{tool}` matches no call of this program; write a tool of a server as <server>__<tool>"
         )
@@ -141,7 +141,7 @@ pub(super) fn read(
     for text in &config.approvals.require {
         match rule(text) {
             Ok(rule) => {
-                if let Some(problem) = unmatched(&rule.tool, &tools.own) {
+                if let Some(problem) = unmatched(&rule.tool, &tools.own, true) {
                     reader.warn(&["approvals", "require"], problem);
                 }
                 tools.approvals.push(rule);
