@@ -38,6 +38,10 @@ fn waits() {
         ("Tue, 26 May 2026 04:00:00 GMT", Some(0)),
         ("2026-05-26T05:00:05Z", Some(1_000)),
         ("2026-05-26T07:00:05.250+02:00", Some(1_250)),
+        ("1779771609", Some(5_000)),
+        ("1779771604250", Some(250)),
+        ("1779771600", Some(0)),
+        ("999999999", Some(31_536_000_000)),
         ("6m0s", Some(360_000)),
         ("1s", Some(1_000)),
         ("12ms", Some(12)),
@@ -156,6 +160,17 @@ fn limits_of_openai() {
     ]);
     assert_eq!(headers.requests, reported(60, 59, 1_000));
     assert_eq!(headers.tokens, reported(150_000, 0, 360_000));
+}
+
+#[test]
+fn a_limit_may_be_renewed_at_a_time_in_seconds_since_1970() {
+    let headers = read_lines(&[
+        ("date", "Tue, 26 May 2026 05:00:04 GMT"),
+        ("x-ratelimit-limit-requests", "200"),
+        ("x-ratelimit-remaining-requests", "0"),
+        ("x-ratelimit-reset-requests", "1779771606"),
+    ]);
+    assert_eq!(headers.requests, reported(200, 0, 2_000));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Waits as headers write them: seconds, durations with units, and times of day.
+//! Waits as headers write them: seconds, durations with units, and times.
 
 use std::time::Duration;
 
@@ -9,12 +9,17 @@ use jiff::tz::TimeZone;
 
 /// A longer wait is this one, in seconds: a year.
 const LONGEST: f64 = 31_536_000.0;
+/// A number of seconds from this one on is a time since 1970, not a wait. From a thousand times this
+/// number on, it is in milliseconds.
+const SINCE_1970: i64 = 1_000_000_000;
 
-/// A wait: seconds (`1`, `0.5`), a duration (`6m0s`, `12ms`), or a time of day as in HTTP or RFC
-/// 3339. A past time is no wait.
+/// A wait: seconds (`1`, `0.5`), a duration (`6m0s`, `12ms`), or a time: as in HTTP or RFC 3339, or
+/// in seconds or milliseconds since 1970. A past time is no wait.
 pub(super) fn wait(value: &str, now: Timestamp) -> Option<Duration> {
     let value = value.trim();
-    seconds(value)
+    since_1970(value)
+        .map(|time| until(time, now))
+        .or_else(|| seconds(value))
         .or_else(|| units(value))
         .or_else(|| time_of_day(value).map(|time| until(time, now)))
 }
@@ -34,6 +39,15 @@ pub(super) fn http_date(value: &str) -> Option<Timestamp> {
         let time: DateTime = strtime::parse(format, value).ok()?.to_datetime().ok()?;
         Some(time.to_zoned(TimeZone::UTC).ok()?.timestamp())
     })
+}
+
+fn since_1970(value: &str) -> Option<Timestamp> {
+    let number: i64 = value.parse().ok()?;
+    match number {
+        ..SINCE_1970 => None,
+        SINCE_1970..1_000_000_000_000 => Timestamp::from_second(number).ok(),
+        _ => Timestamp::from_millisecond(number).ok(),
+    }
 }
 
 fn time_of_day(value: &str) -> Option<Timestamp> {
