@@ -204,6 +204,15 @@ fn by_message(error: &ErrorBody) -> Option<Class> {
         "maximum prompt length",
         "prompt is too long",
         "`max_new_tokens` must be <=",
+        // Kimi.
+        "model token limit",
+        "input token length too long",
+        // GLM.
+        "prompt exceeds max length",
+        "prompt too long",
+        "tokens in request more than",
+        // Qwen.
+        "range of input length",
     ];
     let unknown = [
         "is not a valid model",
@@ -242,6 +251,8 @@ fn limit(error: &ErrorBody) -> Option<Tokens> {
             "tokens allowed",
             "configured limit",
             "`max_new_tokens` must be",
+            "model token limit",
+            "range of input length should be [1",
         ]
         .into_iter()
         .find_map(|phrase| {

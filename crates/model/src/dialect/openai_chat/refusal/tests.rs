@@ -129,6 +129,14 @@ fn windows_that_are_named() {
             "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 8193. Given: 9000",
             8_193,
         ),
+        (
+            "Invalid request: Your request exceeded model token limit: 262144 (requested: 269030)",
+            262_144,
+        ),
+        (
+            "<400> InternalError.Algo.InvalidParameter: Range of input length should be [1, 129024]",
+            129_024,
+        ),
     } {
         let body = format!(r#"{{"error":{{"message":"{message}","code":400}}}}"#);
         let failure = refusal(400, body.as_bytes());
@@ -145,6 +153,10 @@ fn windows_that_are_not_named() {
         r#"{"error":{"message":"Please reduce the length of the messages or completion.","code":"context_length_exceeded"}}"#,
         r#"{"error":"input exceeds maximum context length. 9000 tokens were sent"}"#,
         r#"{"message":"Input is too long for requested model."}"#,
+        r#"{"error":{"message":"Invalid request: Input token length too long","type":"invalid_request_error"}}"#,
+        r#"{"error":{"code":"1261","message":"Prompt exceeds max length"}}"#,
+        r#"{"error":{"code":"1261","message":"Prompt too long"}}"#,
+        r#"{"error":{"code":"1210","message":"tokens in request more than max tokens allowed"}}"#,
     ] {
         assert_eq!(refusal(400, body.as_bytes()).class, none, "{body}");
     }
