@@ -14,6 +14,13 @@ use crate::dialect::Failure;
 use crate::dialect::refusal::{by_status, foreign, reason};
 use crate::language::Class;
 
+/// xAI's words for a credit that is used up, or that was never bought. The status says nothing of it.
+const NO_CREDIT: &[&str] = &[
+    "all available credits",
+    "spending limit",
+    "have any credits",
+];
+
 /// A server's description of an error.
 #[derive(Debug, Default, PartialEq)]
 struct ErrorBody {
@@ -150,6 +157,7 @@ fn class(error: &ErrorBody, status: Option<u16>) -> Class {
     by_code.or_else(by_message).unwrap_or_else(|| match status {
         // An address without a model behind it is a fault of the configuration.
         Some(404) if !error.contains_any(&["model", "deployment"]) => Class::BadRequest,
+        Some(403 | 429) if error.contains_any(NO_CREDIT) => Class::OutOfQuota,
         // OpenRouter: not the key is refused, but what was said.
         Some(403) if error.contains_any(&["moderation", "was flagged"]) => Class::BadRequest,
         Some(status) => by_status(status),
@@ -167,7 +175,10 @@ fn by_code(code: &str, error: &ErrorBody) -> Option<Class> {
         | "insufficient_balance"
         | "billing_hard_limit_reached"
         | "billing_not_active"
-        | "credits_exhausted" => Class::OutOfQuota,
+        | "credits_exhausted"
+        // Kimi; Alibaba.
+        | "exceeded_current_quota_error"
+        | "arrearage" => Class::OutOfQuota,
         "model_not_found" | "deploymentnotfound" | "invalid_model" => Class::UnknownModel,
         "context_length_exceeded" | "exceed_context_size_error" => Class::Overflow {
             limit: limit(error),

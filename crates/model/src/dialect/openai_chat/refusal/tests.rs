@@ -27,6 +27,37 @@ fn a_refused_key_may_have_the_status_of_a_wrong_request() {
     );
 }
 
+/// xAI, Kimi and Alibaba: waiting does not help, and the key is right.
+#[test]
+fn a_used_up_credit_may_have_the_status_of_a_limit_or_of_a_refused_key() {
+    for (status, body) in rows! {
+        (
+            403,
+            r#"{"code":"The caller does not have permission to execute the specified operation","error":"Your newly created team doesn't have any credits or licenses yet. You can purchase those on https://console.x.ai/team/t."}"#,
+        ),
+        (
+            429,
+            r#"{"code":"Some resource has been exhausted","error":"Your team t has either used all available credits or reached its monthly spending limit. To continue making API requests, please purchase more credits or raise your spending limit."}"#,
+        ),
+        (
+            429,
+            r#"{"error":{"message":"Your account t is suspended due to insufficient balance","type":"exceeded_current_quota_error"}}"#,
+        ),
+        (
+            400,
+            r#"{"error":{"message":"Access denied, please make sure your account is in good standing.","type":"Arrearage","param":null,"code":"Arrearage"}}"#,
+        ),
+    } {
+        assert_eq!(
+            refusal(status, body.as_bytes()).class,
+            Class::OutOfQuota,
+            "{body}"
+        );
+    }
+    let denied = r#"{"code":"permission-denied","error":"Access to the chat endpoint is denied."}"#;
+    assert_eq!(refusal(403, denied.as_bytes()).class, Class::Unauthorised);
+}
+
 #[test]
 fn openai() {
     check(
