@@ -80,6 +80,9 @@ pub(super) struct Usage {
     /// DeepSeek's name for cached tokens.
     #[serde(default, deserialize_with = "tokens")]
     prompt_cache_hit_tokens: Option<u64>,
+    /// Kimi's place for cached tokens.
+    #[serde(default, deserialize_with = "tokens")]
+    cached_tokens: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
@@ -118,6 +121,7 @@ impl Usage {
         let rest = self.total_tokens.unwrap_or_default().saturating_sub(input);
         let details = self.prompt_tokens_details.unwrap_or_default();
         let read = details.cached_tokens.or(self.prompt_cache_hit_tokens);
+        let read = read.or(self.cached_tokens);
         let written = details.cache_write_tokens.or(details.cache_creation_tokens);
         call::Usage {
             input: Tokens(input),

@@ -517,9 +517,9 @@ fn arguments_with_a_new_index_belong_to_the_newest_call() {
 }
 
 #[test]
-fn usage_may_be_in_the_choice() {
+fn usage_may_be_in_the_choice_and_cached_tokens_beside_the_others() {
     let body = r#"{"choices":[{"index":0,"delta":{},"message":{"content":"yes"},"finish_reason":"stop",
-        "usage":{"prompt_tokens":10,"completion_tokens":3,"total_tokens":13}}]}"#;
+        "usage":{"prompt_tokens":10,"completion_tokens":3,"total_tokens":13,"cached_tokens":4}}]}"#;
     let said = delta("yes");
     let streamed = fixture::decoded(
         CHAT,
@@ -531,7 +531,7 @@ fn usage_may_be_in_the_choice() {
     );
     let whole = CHAT.parse_document(body.as_bytes());
     for reply in [streamed.unwrap(), whole.unwrap()] {
-        assert_eq!((&*reply.text, reply.usage), ("yes", usage(10, 3, 0, 0)));
+        assert_eq!((&*reply.text, reply.usage), ("yes", usage(10, 3, 4, 0)));
     }
 }
 
