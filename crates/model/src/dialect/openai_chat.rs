@@ -22,6 +22,7 @@ mod mistral;
 pub(super) mod refusal;
 pub(super) mod reply;
 pub(super) mod schema;
+mod thinking;
 
 use std::borrow::Cow;
 
@@ -45,6 +46,34 @@ pub(super) use refusal::refusal;
 const MOST_STOPS: usize = 4;
 /// The text before the files of results.
 const FILES_OF_TOOLS: &str = "[The attachments of the tool results above.]";
+
+/// What the provider of a model accepts, by the model's name.
+#[derive(Clone, Copy)]
+struct Rules {
+    /// As [`mistral`] says.
+    is_mistral: bool,
+    /// As [`thinking`] says.
+    needs_reasoning: bool,
+}
+
+impl Rules {
+    fn for_model(model: &str) -> Rules {
+        Rules {
+            is_mistral: mistral::is_mistral(model),
+            needs_reasoning: thinking::needs_reasoning(model),
+        }
+    }
+
+    /// The member with the reasoning of a message with these calls: its own, or another if it needs
+    /// one.
+    fn reasoning<'r>(self, own: &'r str, calls: &[Call<'_>]) -> &'r str {
+        if own.is_empty() && self.needs_reasoning && !calls.is_empty() {
+            thinking::NO_REASONING
+        } else {
+            own
+        }
+    }
+}
 
 pub(super) fn path(mode: Mode) -> Option<String> {
     match mode {
@@ -72,14 +101,14 @@ pub(super) fn head(head: &Head<'_>) -> Vec<u8> {
     if turns.first().map(|turn| turn.speaker) == Some(Speaker::Assistant) {
         messages.user([CONTINUES], false);
     }
-    let is_mistral = mistral::is_mistral(head.model);
+    let rules = Rules::for_model(head.model);
     let mut needs_bridge = false;
     for (turn, marked) in messages::marked(&turns) {
         if needs_bridge && turn.speaker != Speaker::Assistant {
             messages.message().raw(mistral::BRIDGE);
         }
-        needs_bridge = is_mistral && turn.speaker == Speaker::Tools;
-        write_turn(&mut messages, turn, marked, is_mistral);
+        needs_bridge = rules.is_mistral && turn.speaker == Speaker::Tools;
+        write_turn(&mut messages, turn, marked, rules);
     }
     if needs_bridge {
         messages.message().raw(mistral::BRIDGE);
@@ -100,11 +129,11 @@ pub(super) fn tail(request: &Request, sending: &Sending<'_>) -> Vec<u8> {
     }
     json.raw(messages::closing(request.prefix.bytes()));
     let mut ids = Ids::default();
-    let is_mistral = mistral::is_mistral(sending.model);
+    let rules = Rules::for_model(sending.model);
     let mut needs_bridge = false;
     for (at, step) in steps {
-        needs_bridge = is_mistral && !step.reply.calls.is_empty();
-        write_step(&mut json, &mut ids, (at, step), sending.accepts, is_mistral);
+        needs_bridge = rules.is_mistral && !step.reply.calls.is_empty();
+        write_step(&mut json, &mut ids, (at, step), sending.accepts, rules);
     }
     if let Some(why) = wrap_up.filter(|_| !alone) {
         if needs_bridge {
@@ -206,8 +235,8 @@ fn tools(json: &mut Json, tools: &[ToolSpec]) {
     });
 }
 
-fn write_turn(messages: &mut Messages<'_>, turn: &Turn<'_>, marked: bool, is_mistral: bool) {
-    let id_text = |id: &CallId| match is_mistral {
+fn write_turn(messages: &mut Messages<'_>, turn: &Turn<'_>, marked: bool, rules: Rules) {
+    let id_text = |id: &CallId| match rules.is_mistral {
         true => mistral::call_id(*id),
         false => id.to_string(),
     };
@@ -233,7 +262,9 @@ fn write_turn(messages: &mut Messages<'_>, turn: &Turn<'_>, marked: bool, is_mis
                 }),
                 Piece::Text(_) | Piece::File(_) | Piece::Result { .. } => None,
             });
-            assistant(messages.message(), &text.join("\n\n"), "", calls.collect());
+            let calls: Vec<Call<'_>> = calls.collect();
+            let reasoning = rules.reasoning("", &calls);
+            assistant(messages.message(), &text.join("\n\n"), reasoning, calls);
         }
         Speaker::Tools => {
             for piece in &turn.pieces {
@@ -282,14 +313,14 @@ fn write_step(
     ids: &mut Ids,
     (at, step): (usize, Step<'_>),
     accepts: Accepts,
-    is_mistral: bool,
+    rules: Rules,
 ) {
     let reply: &Reply = step.reply;
     let own = reply::Own::parse(reply.verbatim.as_deref());
     let calls = reply.calls.iter().enumerate().map(|(place, call)| {
         let id = ids.unique_text(&call.id, at, place);
         Call {
-            id: match is_mistral && !mistral::is_accepted(&id) {
+            id: match rules.is_mistral && !mistral::is_accepted(&id) {
                 true => mistral::run_call_id(at, place).into(),
                 false => id,
             },
@@ -301,8 +332,10 @@ fn write_step(
     let calls: Vec<Call<'_>> = calls.collect();
     let answered: Vec<String> = calls.iter().map(|call| call.id.to_string()).collect();
     let content = own.content.as_ref().map_or(&*reply.text, |own| &*own.0);
+    let reasoning = own.reasoning();
+    let reasoning = rules.reasoning(&reasoning, &calls);
     json.raw(",");
-    assistant(json, content, &own.reasoning(), calls);
+    assistant(json, content, reasoning, calls);
     let mut files = Vec::new();
     for (id, answer) in answered.iter().zip(step.answers(accepts)) {
         json.raw(",");
@@ -310,7 +343,7 @@ fn write_step(
         files.extend(answer.files(accepts));
     }
     if !files.is_empty() {
-        if is_mistral {
+        if rules.is_mistral {
             json.raw(",").raw(mistral::BRIDGE);
         }
         json.raw(r#",{"role":"user","content":[{"type":"text","text":"#);

@@ -278,6 +278,37 @@ fn mistral_gets_ids_and_an_order_of_roles_that_it_accepts() {
     assert_eq!(calls[3], "aB3dE6gH9");
 }
 
+/// The requests that thinking models take: calls of earlier turns, of another model, and with empty
+/// reasoning have none.
+#[test]
+fn calls_without_reasoning_have_a_text_in_its_place_where_it_is_required() {
+    let snapshot = Chat::new(1)
+        .say(Role::User, "hi")
+        .assistant(vec![call("a", "f", "{}")])
+        .results(vec![result("a", "one")])
+        .say(Role::Assistant, "One.")
+        .say(Role::User, "and?")
+        .freeze();
+    let mut request = about(&snapshot, Group::Shared);
+    request.exchange = fixture::exchange(r#"{"reasoning_content":"So."}"#, ["b", "c"]);
+    let noted = "[no reasoning recorded]";
+    for (model, expected) in [
+        ("kimi-k2.5", [Some(noted), None, Some("So."), Some(noted)]),
+        ("the-model", [None, None, Some("So."), None]),
+    ] {
+        let sending = Sending { model, ..SENDING };
+        let head = head_bytes(CHAT, model, &request, false, Accepts::default());
+        let tail = CHAT.tail(&request, &sending);
+        let body = read(&String::from_utf8([head, tail].concat()).unwrap());
+        let messages = body["messages"].as_array().unwrap();
+        let of_model = messages.iter().filter(|one| one["role"] == "assistant");
+        let reasoning: Vec<Option<&str>> = of_model
+            .map(|one| one["reasoning_content"].as_str())
+            .collect();
+        assert_eq!(reasoning, expected, "{model}");
+    }
+}
+
 #[test]
 fn reasoning_goes_back_under_its_key_and_nowhere_else() {
     let reply = fixture::reply(CHAT, recording!("reasoning.sse"));
