@@ -153,8 +153,7 @@ pub(super) fn tail(request: &Request, sending: &Sending<'_>) -> Vec<u8> {
 /// the provider's cache is not used.
 fn settings(json: &mut Json, request: &Request, sending: &Sending<'_>) {
     if request.max_output.0 > 0 {
-        json.raw(limit_key(sending.reasoning))
-            .number(request.max_output.0);
+        json.raw(limit_key(sending)).number(request.max_output.0);
     }
     // OpenAI's reasoning models refuse `stop`, and the others take at most four texts.
     let stops = &request.client_options.stop[..];
@@ -174,10 +173,10 @@ fn settings(json: &mut Json, request: &Request, sending: &Sending<'_>) {
 }
 
 /// The key of the maximum length of a reply. OpenAI refuses both keys together, its reasoning
-/// models refuse `max_tokens`, Ollama ignores `max_completion_tokens`; all others take
-/// `max_tokens`.
-fn limit_key(reasoning: bool) -> &'static str {
-    if reasoning {
+/// models refuse `max_tokens`, Mistral refuses `max_completion_tokens`, and Ollama ignores it; all
+/// others take `max_tokens`.
+fn limit_key(sending: &Sending<'_>) -> &'static str {
+    if sending.reasoning && !mistral::is_mistral(sending.model) {
         r#","max_completion_tokens":"#
     } else {
         r#","max_tokens":"#

@@ -121,6 +121,10 @@ fn models_that_reason_are_asked_otherwise() {
         ["max_completion_tokens", "messages", "model", "tools"]
     );
     assert_eq!(asked["max_completion_tokens"], 4_096);
+    let model = "magistral-medium-latest";
+    let of_mistral = read(&body(&request, &Sending { model, ..sending }));
+    assert_eq!(of_mistral["max_tokens"], 4_096);
+    assert_eq!(of_mistral.get("max_completion_tokens"), None);
     let usual = read(&body(&request, &SENDING));
     assert_eq!(usual["max_tokens"], 4_096);
     assert_eq!(usual["temperature"], 0.7);
