@@ -357,7 +357,8 @@ fn write_step(
 /// `besides` has further members of the message, each after a comma.
 fn assistant(json: &mut Json, text: &str, besides: &str, calls: Vec<Call<'_>>) {
     json.raw(r#"{"role":"assistant","content":"#);
-    if text.is_empty() && !calls.is_empty() {
+    // Claude refuses a blank text, also behind a proxy with this dialect.
+    if text.trim().is_empty() && !calls.is_empty() {
         json.raw("null");
     } else {
         json.string(text);

@@ -339,6 +339,20 @@ fn reasoning_goes_back_under_its_key_and_nowhere_else() {
     assert_eq!(last.verbatim, None);
 }
 
+#[test]
+fn a_blank_text_beside_calls_is_not_sent_back() {
+    let snapshot = Chat::new(1).say(Role::User, "hi").freeze();
+    let mut request = about(&snapshot, Group::Shared);
+    request.exchange = vec![Exchange::Reply(Reply {
+        text: "\n\n".into(),
+        calls: vec![made("call_1", "f", "{}")],
+        ..Reply::default()
+    })];
+    let sent = read(&body(&request, &SENDING));
+    assert_eq!(sent["messages"][2]["role"], "assistant");
+    assert_eq!(sent["messages"][2]["content"], Value::Null);
+}
+
 /// The message with which a reply is sent back.
 fn sent_back(events: &[String]) -> Value {
     let events: Vec<&str> = events.iter().map(String::as_str).collect();
