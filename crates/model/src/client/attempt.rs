@@ -110,15 +110,16 @@ impl Client {
             Mode::Whole | Mode::Count => "application/json",
         };
         let (before, after) = (before.as_bytes(), after.as_bytes());
-        self.http
-            .post(url)
-            .header(ACCEPT, accept)
-            .body(Body::wrap(Pieces::new([
-                Bytes::from_static(before),
-                head,
-                tail,
-                Bytes::from_static(after),
-            ])))
+        let mut request = self.http.post(url).header(ACCEPT, accept);
+        if let Some((name, value)) = transport::dialect_header(&self.settings) {
+            request = request.header(name, value);
+        }
+        request.body(Body::wrap(Pieces::new([
+            Bytes::from_static(before),
+            head,
+            tail,
+            Bytes::from_static(after),
+        ])))
     }
 
     async fn read(

@@ -119,12 +119,6 @@ pub(super) fn plain(is_encrypted: bool, connect: Duration) -> reqwest::ClientBui
 fn headers(settings: &Settings) -> Result<HeaderMap, InvalidHeaderValue> {
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    if settings.dialect == Dialect::Anthropic {
-        headers.insert(
-            HeaderName::from_static("anthropic-version"),
-            ANTHROPIC_VERSION,
-        );
-    }
     let (name, key) = match &settings.auth {
         Auth::None => (None, None),
         Auth::Bearer(key) => (
@@ -142,6 +136,15 @@ fn headers(settings: &Settings) -> Result<HeaderMap, InvalidHeaderValue> {
         headers.insert(header.name().clone(), header.value().clone());
     }
     Ok(headers)
+}
+
+/// The header that a dialect requires, unless the settings have it. It belongs to one request, because
+/// clients of several dialects share their connections.
+pub(super) fn dialect_header(settings: &Settings) -> Option<(HeaderName, HeaderValue)> {
+    let name = HeaderName::from_static("anthropic-version");
+    let is_set = settings.headers.iter().any(|header| *header.name() == name);
+    let is_required = settings.dialect == Dialect::Anthropic && !is_set;
+    is_required.then_some((name, ANTHROPIC_VERSION))
 }
 
 pub(super) fn connection_failure(error: &reqwest::Error, settings: &Settings) -> Failure {

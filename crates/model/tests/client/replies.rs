@@ -75,6 +75,20 @@ async fn each_provider_gets_the_key_in_its_header() {
 }
 
 #[tokio::test]
+async fn a_model_with_another_dialect_has_the_header_of_that_dialect() {
+    let provider = FakeProvider::start().await;
+    let chat = client(Dialect::OpenAiChat, &provider.url());
+    reply(&chat.with_dialect(Dialect::Anthropic)).await.unwrap();
+    reply(&chat).await.unwrap();
+    let versions: Vec<_> = provider
+        .requests()
+        .iter()
+        .map(|sent| sent.header("anthropic-version").map(str::to_owned))
+        .collect();
+    assert_eq!(versions, [Some("2023-06-01".to_owned()), None]);
+}
+
+#[tokio::test]
 async fn a_header_of_the_settings_replaces_the_dialects() {
     let provider = FakeProvider::start().await;
     let mut settings = settings(Dialect::Anthropic, &provider.url());
