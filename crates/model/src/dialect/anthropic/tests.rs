@@ -321,6 +321,36 @@ fn a_whole_reply() {
     assert_eq!(failure("").class, Class::BadReply);
 }
 
+/// vLLM names the cached part of the input at the end; others leave out what they said before.
+#[test]
+fn the_last_usage_splits_the_input_and_does_not_add_to_it() {
+    let stop = r#"{"type":"message_stop"}"#;
+    for (first, last, expected) in rows! {
+        (
+            r#"{"input_tokens":1000,"output_tokens":0}"#,
+            r#"{"input_tokens":200,"cache_read_input_tokens":800,"output_tokens":9}"#,
+            usage(1_000, 9, 800, 0),
+        ),
+        (
+            r#"{"input_tokens":10,"cache_read_input_tokens":90,"output_tokens":1}"#,
+            r#"{"input_tokens":0,"output_tokens":9}"#,
+            usage(100, 9, 90, 0),
+        ),
+        (
+            r#"{"input_tokens":0,"output_tokens":0}"#,
+            r#"{"input_tokens":11,"cache_creation_input_tokens":4,"output_tokens":5}"#,
+            usage(15, 5, 0, 4),
+        ),
+    } {
+        let opened = format!(r#"{{"type":"message_start","message":{{"usage":{first}}}}}"#);
+        let ended = format!(
+            r#"{{"type":"message_delta","delta":{{"stop_reason":"end_turn"}},"usage":{last}}}"#
+        );
+        let reply = decoded(DIALECT, &[&opened, &ended, stop]).unwrap();
+        assert_eq!(reply.usage, expected, "{last}");
+    }
+}
+
 #[test]
 fn a_usage_with_fractions_and_impossible_numbers_loses_no_reply() {
     let body = r#"{"content":[{"type":"text","text":"yes"}],"stop_reason":"end_turn",

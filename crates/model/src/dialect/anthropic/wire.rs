@@ -128,7 +128,7 @@ pub(super) struct Details<'a> {
     pub(super) explanation: Option<Str<'a>>,
 }
 
-/// The API's counts of tokens. Numbers only grow within a stream.
+/// The API's counts of tokens.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct Counts {
     /// Neither read from a cache nor written to one.
@@ -164,22 +164,34 @@ pub(super) struct Counted<'a> {
 }
 
 impl Counts {
+    /// Takes a newer usage: its output if it is larger, and its input unless the sum is smaller. Some
+    /// servers know only at the end which part of the input they read from a cache.
     pub(super) fn update(&mut self, newer: Option<Counts>) {
         let Some(newer) = newer else { return };
-        for (known, newer) in [
-            (&mut self.input_tokens, newer.input_tokens),
-            (
-                &mut self.cache_read_input_tokens,
-                newer.cache_read_input_tokens,
-            ),
-            (
-                &mut self.cache_creation_input_tokens,
-                newer.cache_creation_input_tokens,
-            ),
-            (&mut self.output_tokens, newer.output_tokens),
-        ] {
-            *known = newer.max(*known);
+        let output_tokens = newer.output_tokens.max(self.output_tokens);
+        let merged = Counts {
+            input_tokens: newer.input_tokens.or(self.input_tokens),
+            cache_read_input_tokens: newer
+                .cache_read_input_tokens
+                .or(self.cache_read_input_tokens),
+            cache_creation_input_tokens: newer
+                .cache_creation_input_tokens
+                .or(self.cache_creation_input_tokens),
+            output_tokens,
+        };
+        if merged.input() >= self.input() {
+            *self = merged;
         }
+        self.output_tokens = output_tokens;
+    }
+
+    fn input(&self) -> u64 {
+        let parts = [
+            self.input_tokens,
+            self.cache_read_input_tokens,
+            self.cache_creation_input_tokens,
+        ];
+        parts.into_iter().flatten().sum()
     }
 
     /// The usage. The caller adds cost and expected cache reads.
