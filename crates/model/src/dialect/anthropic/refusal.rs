@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use serde::Deserialize;
+use serde_json::value::RawValue;
 use unisono_context::Tokens;
 
 use crate::dialect::Failure;
@@ -16,6 +17,23 @@ pub(super) struct Problem<'a> {
     kind: Cow<'a, str>,
     #[serde(borrow, default)]
     message: Cow<'a, str>,
+    #[serde(borrow)]
+    details: Option<&'a RawValue>,
+}
+
+impl Problem<'_> {
+    /// Whether the spend of a month is used up, which has the type of a limit of a minute.
+    fn is_spent(&self) -> bool {
+        #[derive(Deserialize)]
+        struct Details<'a> {
+            #[serde(borrow)]
+            error_code: Option<Cow<'a, str>>,
+        }
+        let details = self.details.map(RawValue::get);
+        let details = details.and_then(|details| serde_json::from_str::<Details<'_>>(details).ok());
+        let code = details.and_then(|details| details.error_code);
+        code.as_deref() == Some("enforced_spend_limit_reached")
+    }
 }
 
 pub(in crate::dialect) fn refusal(status: u16, body: &[u8]) -> Failure {
@@ -39,7 +57,10 @@ pub(super) fn in_stream(problem: &Problem<'_>) -> Failure {
 }
 
 fn failure(problem: &Problem<'_>, unknown: Class) -> Failure {
-    let class = class(&problem.kind, &problem.message).unwrap_or(unknown);
+    let class = match problem.is_spent() {
+        true => Class::OutOfQuota,
+        false => class(&problem.kind, &problem.message).unwrap_or(unknown),
+    };
     let reason = match (reason(&problem.kind), reason(&problem.message)) {
         (kind, message) if message.is_empty() => kind,
         (kind, message) if kind.is_empty() => message,

@@ -433,6 +433,15 @@ fn refusals() {
 }
 
 #[test]
+fn the_limit_of_a_month_is_no_limit_of_a_minute() {
+    let spent = json!({"type": "error", "error": {"type": "rate_limit_error",
+        "message": "You will regain access on 2026-10-01 at 00:00 UTC.",
+        "details": {"error_code": "enforced_spend_limit_reached"}}});
+    let failure = DIALECT.refusal(429, spent.to_string().as_bytes());
+    assert_eq!(failure.class, Class::OutOfQuota);
+}
+
+#[test]
 fn a_model_that_takes_no_schema_answers_by_a_tool() {
     let schema = r#"{"type":"object","properties":{"n":{"type":"integer","minimum":1}}}"#;
     let asked = Request {

@@ -176,6 +176,10 @@ fn by_code(code: &str, error: &ErrorBody) -> Option<Class> {
         | "billing_hard_limit_reached"
         | "billing_not_active"
         | "credits_exhausted"
+        | "credit_balance_exhausted"
+        | "organization_spend_limit_exceeded"
+        | "organization_usage_limit_exceeded"
+        | "project_spend_limit_exceeded"
         // Kimi; Alibaba.
         | "exceeded_current_quota_error"
         | "arrearage" => Class::OutOfQuota,

@@ -27,7 +27,7 @@ fn a_refused_key_may_have_the_status_of_a_wrong_request() {
     );
 }
 
-/// xAI, Kimi and Alibaba: waiting does not help, and the key is right.
+/// OpenAI, xAI, Kimi and Alibaba: waiting does not help, and the key is right.
 #[test]
 fn a_used_up_credit_may_have_the_status_of_a_limit_or_of_a_refused_key() {
     for (status, body) in rows! {
@@ -38,6 +38,10 @@ fn a_used_up_credit_may_have_the_status_of_a_limit_or_of_a_refused_key() {
         (
             429,
             r#"{"code":"Some resource has been exhausted","error":"Your team t has either used all available credits or reached its monthly spending limit. To continue making API requests, please purchase more credits or raise your spending limit."}"#,
+        ),
+        (
+            429,
+            r#"{"error":{"message":"The project reached its spend limit.","type":"rate_limit_error","code":"project_spend_limit_exceeded"}}"#,
         ),
         (
             429,
