@@ -10,8 +10,9 @@ pub struct Address {
     base: Url,
     /// Azure's `api-version`, added to each request if set.
     pub api_version: Option<String>,
-    /// Whether requests go to `/openai/deployments/<model>` below the base URL, Azure's older form.
-    /// The newer one, `https://<resource>.openai.azure.com/openai/v1`, is like OpenAI's.
+    /// Whether requests go to `/openai/deployments/<model>` below the base URL, Azure's older form;
+    /// those for Responses to `/openai`. The newer form, a base URL that ends with `/openai/v1`, is
+    /// like OpenAI's.
     pub deployments: bool,
 }
 
@@ -100,21 +101,20 @@ impl Address {
         };
         let mut url = self.base.clone();
         if self.deployments
+            && last_segment(&url) != "v1"
             && let Ok(mut segments) = url.path_segments_mut()
         {
-            segments
-                .pop_if_empty()
-                .extend(["openai", "deployments", model]);
+            segments.pop_if_empty().push("openai");
+            if !path.starts_with("/responses") {
+                segments.extend(["deployments", model]);
+            }
         }
+        let path = path
+            .strip_prefix('/')
+            .and_then(|path| path.strip_prefix(last_segment(&url)))
+            .filter(|rest| is_version(last_segment(&url)) && rest.starts_with('/'))
+            .unwrap_or(path);
         let base = url.path().trim_end_matches('/').to_owned();
-        let path = match base.rsplit_once('/') {
-            Some((_, last)) => path
-                .strip_prefix('/')
-                .and_then(|path| path.strip_prefix(last))
-                .filter(|rest| !last.is_empty() && rest.starts_with('/'))
-                .unwrap_or(path),
-            None => path,
-        };
         url.set_path(&format!("{base}{path}"));
         url.set_query(query);
         if let Some(version) = &self.api_version {
@@ -160,6 +160,18 @@ impl Address {
     pub fn origin(&self) -> String {
         self.base.origin().ascii_serialization()
     }
+}
+
+/// The last segment of a URL's path; empty without one.
+fn last_segment(url: &Url) -> &str {
+    let path = url.path().trim_end_matches('/');
+    path.rsplit_once('/').map_or("", |(_, last)| last)
+}
+
+/// Whether a segment is a version, such as `v1beta`.
+fn is_version(segment: &str) -> bool {
+    let rest = segment.strip_prefix('v');
+    rest.is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_digit()))
 }
 
 /// The base URL.

@@ -49,6 +49,7 @@ fn urls_of_requests() {
             "https://h/v1beta/models/m:countTokens",
         ),
         ("http://[::1]:8080/v1", "/responses", "http://[::1]:8080/v1/responses"),
+        ("https://h/chat", "/chat/completions", "https://h/chat/chat/completions"),
     };
     for (base, path, expected) in table {
         assert_eq!(url(base, path), expected);
@@ -64,12 +65,24 @@ fn urls_of_azure() {
         address.url("my gpt", "/chat/completions").as_str(),
         "https://res.openai.azure.com/openai/deployments/my%20gpt/chat/completions?api-version=2024-10-21"
     );
+    // A deployment's name is no version.
+    assert_eq!(
+        address.url("chat", "/chat/completions").as_str(),
+        "https://res.openai.azure.com/openai/deployments/chat/chat/completions?api-version=2024-10-21"
+    );
+    assert_eq!(
+        address.url("my gpt", "/responses").as_str(),
+        "https://res.openai.azure.com/openai/responses?api-version=2024-10-21"
+    );
     let mut newer = Address::parse("https://res.openai.azure.com/openai/v1").unwrap();
     newer.api_version = Some("preview".to_owned());
-    assert_eq!(
-        newer.url("m", "/responses?a=b").as_str(),
-        "https://res.openai.azure.com/openai/v1/responses?a=b&api-version=preview"
-    );
+    for deployments in [false, true] {
+        newer.deployments = deployments;
+        assert_eq!(
+            newer.url("m", "/responses?a=b").as_str(),
+            "https://res.openai.azure.com/openai/v1/responses?a=b&api-version=preview"
+        );
+    }
 }
 
 #[test]
