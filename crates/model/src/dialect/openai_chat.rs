@@ -47,6 +47,9 @@ const MOST_STOPS: usize = 4;
 /// The text before the files of results.
 const FILES_OF_TOOLS: &str = "[The attachments of the tool results above.]";
 
+/// Parts of the names of the models at Cloudflare.
+const CLOUDFLARE: &[&str] = &["@cf/", "@hf/"];
+
 /// What the provider of a model accepts, by the model's name.
 #[derive(Clone, Copy)]
 struct Rules {
@@ -54,6 +57,8 @@ struct Rules {
     is_mistral: bool,
     /// As [`thinking`] says.
     needs_reasoning: bool,
+    /// A message with calls needs a text, which may be empty. Others refuse an empty one.
+    needs_text: bool,
 }
 
 impl Rules {
@@ -61,6 +66,7 @@ impl Rules {
         Rules {
             is_mistral: mistral::is_mistral(model),
             needs_reasoning: thinking::needs_reasoning(model),
+            needs_text: CLOUDFLARE.iter().any(|name| model.contains(name)),
         }
     }
 
@@ -263,7 +269,8 @@ fn write_turn(messages: &mut Messages<'_>, turn: &Turn<'_>, marked: bool, rules:
             });
             let calls: Vec<Call<'_>> = calls.collect();
             let reasoning = rules.reasoning("", &calls);
-            assistant(messages.message(), &text.join("\n\n"), reasoning, calls);
+            let text = text.join("\n\n");
+            assistant(messages.message(), &text, reasoning, calls, rules);
         }
         Speaker::Tools => {
             for piece in &turn.pieces {
@@ -334,7 +341,7 @@ fn write_step(
     let reasoning = own.reasoning();
     let reasoning = rules.reasoning(&reasoning, &calls);
     json.raw(",");
-    assistant(json, content, reasoning, calls);
+    assistant(json, content, reasoning, calls, rules);
     let mut files = Vec::new();
     for (id, answer) in answered.iter().zip(step.answers(accepts)) {
         json.raw(",");
@@ -355,10 +362,10 @@ fn write_step(
 }
 
 /// `besides` has further members of the message, each after a comma.
-fn assistant(json: &mut Json, text: &str, besides: &str, calls: Vec<Call<'_>>) {
+fn assistant(json: &mut Json, text: &str, besides: &str, calls: Vec<Call<'_>>, rules: Rules) {
     json.raw(r#"{"role":"assistant","content":"#);
     // Claude refuses a blank text, also behind a proxy with this dialect.
-    if text.trim().is_empty() && !calls.is_empty() {
+    if text.trim().is_empty() && !calls.is_empty() && !rules.needs_text {
         json.raw("null");
     } else {
         json.string(text);

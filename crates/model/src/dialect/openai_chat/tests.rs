@@ -353,6 +353,34 @@ fn a_blank_text_beside_calls_is_not_sent_back() {
     assert_eq!(sent["messages"][2]["content"], Value::Null);
 }
 
+#[test]
+fn calls_without_a_text_have_an_empty_one_at_cloudflare() {
+    let snapshot = Chat::new(1)
+        .say(Role::User, "hi")
+        .assistant(vec![call("a", "f", "{}")])
+        .results(vec![result("a", "one")])
+        .say(Role::User, "and?")
+        .freeze();
+    let mut request = about(&snapshot, Group::Shared);
+    request.exchange = vec![Exchange::Reply(Reply {
+        calls: vec![made("b", "f", "{}")],
+        ..Reply::default()
+    })];
+    for (model, expected) in [
+        ("the-model", Value::Null),
+        ("@cf/openai/gpt-oss-120b", Value::from("")),
+    ] {
+        let sending = Sending { model, ..SENDING };
+        let head = head_bytes(CHAT, model, &request, false, Accepts::default());
+        let tail = CHAT.tail(&request, &sending);
+        let body = read(&String::from_utf8([head, tail].concat()).unwrap());
+        let messages = body["messages"].as_array().unwrap();
+        let calling = messages.iter().filter(|one| one["tool_calls"].is_array());
+        let texts: Vec<&Value> = calling.map(|one| &one["content"]).collect();
+        assert_eq!(texts, [&expected, &expected], "{model}");
+    }
+}
+
 /// The message with which a reply is sent back.
 fn sent_back(events: &[String]) -> Value {
     let events: Vec<&str> = events.iter().map(String::as_str).collect();
