@@ -4,6 +4,7 @@
 //! {"error":{"message":…,"type":…,"param":…,"code":…}}       OpenAI, Azure, vLLM, OpenRouter …
 //! {"error":{"code":400,"message":…,"type":…,"n_ctx":…}}     llama.cpp
 //! {"object":"error","message":…,"type":…,"code":…}          older vLLM, Mistral
+//! {"success":false,"errors":[{"code":…,"message":…}]}        Cloudflare
 //! {"error":"…"}   {"detail":…}   {"message":…}   [{"error":{…}}]
 //! ```
 
@@ -69,6 +70,7 @@ fn parse_error(body: &[u8]) -> Option<ErrorBody> {
         error,
         body.get("detail"),
         body.get("message"),
+        body.get("errors"),
     ];
     let mut message = message
         .into_iter()
@@ -268,6 +270,8 @@ fn limit(error: &ErrorBody) -> Option<Tokens> {
             "`max_new_tokens` must be",
             "model token limit",
             "range of input length should be [1",
+            // Cerebras.
+            "while limit is",
         ]
         .into_iter()
         .find_map(|phrase| {

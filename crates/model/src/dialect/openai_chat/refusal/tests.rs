@@ -181,6 +181,29 @@ fn windows_that_are_named() {
 }
 
 #[test]
+fn cerebras_and_cloudflare() {
+    for (body, limit) in rows! {
+        (
+            r#"{"message":"Please reduce the length of the messages or completion. Current length is 69553 while limit is 65536","type":"invalid_request_error","param":"messages","code":"context_length_exceeded"}"#,
+            65_536,
+        ),
+        (
+            r#"{"errors":[{"message":"AiError: This model's maximum context length is 131072 tokens. However, you requested 16000 output tokens","code":8007}],"success":false,"result":{},"messages":[]}"#,
+            131_072,
+        ),
+    } {
+        let failure = refusal(400, body.as_bytes());
+        assert_eq!(failure.class, overflow(limit), "{body}");
+    }
+    check(
+        400,
+        r#"{"errors":{"message":"AiError: Bad input: required properties at '/' are 'prompt'","code":5006},"success":false,"result":{},"messages":[]}"#,
+        Class::BadRequest,
+        "AiError: Bad input: required properties at '/' are 'prompt'",
+    );
+}
+
+#[test]
 fn windows_that_are_not_named() {
     let none = Class::Overflow { limit: None };
     for body in [
@@ -320,7 +343,7 @@ fn what_is_no_error_of_the_dialect() {
 #[test]
 fn a_status_of_success_with_no_error_in_it_reports_none() {
     for body in rows! {
-        "", "{}", "[]", "7", r#"{"id":"x","object":"chat.completion"}"#,
+        "", "{}", "[]", "7", r#"{"id":"x","object":"chat.completion"}"#, r#"{"errors":[]}"#,
         r#"{"status":"completed","error":null}"#,
     } {
         assert_eq!(reported(body.as_bytes()), None, "{body}");
