@@ -15,11 +15,17 @@ use crate::dialect::Failure;
 use crate::dialect::refusal::{by_status, foreign, reason};
 use crate::language::Class;
 
-/// xAI's words for a credit that is used up, or that was never bought. The status says nothing of it.
+/// Words for a credit that is used up, or that was never bought. The status says nothing of it.
 const NO_CREDIT: &[&str] = &[
+    // xAI.
     "all available credits",
     "spending limit",
     "have any credits",
+    // GLM.
+    "insufficient balance",
+    "余额不足",
+    // SiliconFlow.
+    "balance is insufficient",
 ];
 
 /// A server's description of an error.
@@ -153,13 +159,15 @@ impl ErrorBody {
 /// The class of an error: by its body, since servers differ in their statuses; else by its status;
 /// else a temporary error.
 fn class(error: &ErrorBody, status: Option<u16>) -> Class {
+    if matches!(status, Some(403 | 429)) && error.contains_any(NO_CREDIT) {
+        return Class::OutOfQuota;
+    }
     let by_code = error.codes.iter().find_map(|code| by_code(code, error));
     let refused = !matches!(status, Some(429 | 500..));
     let by_message = || refused.then(|| by_message(error)).flatten();
     by_code.or_else(by_message).unwrap_or_else(|| match status {
         // An address without a model behind it is a fault of the configuration.
         Some(404) if !error.contains_any(&["model", "deployment"]) => Class::BadRequest,
-        Some(403 | 429) if error.contains_any(NO_CREDIT) => Class::OutOfQuota,
         // OpenRouter: not the key is refused, but what was said.
         Some(403) if error.contains_any(&["moderation", "was flagged"]) => Class::BadRequest,
         Some(status) => by_status(status),

@@ -27,7 +27,7 @@ fn a_refused_key_may_have_the_status_of_a_wrong_request() {
     );
 }
 
-/// OpenAI, xAI, Kimi and Alibaba: waiting does not help, and the key is right.
+/// OpenAI, xAI, GLM, SiliconFlow, Kimi and Alibaba: waiting does not help, and the key is right.
 #[test]
 fn a_used_up_credit_may_have_the_status_of_a_limit_or_of_a_refused_key() {
     for (status, body) in rows! {
@@ -42,6 +42,18 @@ fn a_used_up_credit_may_have_the_status_of_a_limit_or_of_a_refused_key() {
         (
             429,
             r#"{"error":{"message":"The project reached its spend limit.","type":"rate_limit_error","code":"project_spend_limit_exceeded"}}"#,
+        ),
+        (
+            429,
+            r#"{"error":{"code":"1113","message":"Insufficient balance or no resource package. Please recharge."}}"#,
+        ),
+        (
+            429,
+            r#"{"error":{"code":"1113","message":"余额不足或无可用资源包,请充值。"}}"#,
+        ),
+        (
+            403,
+            r#"{"code":30001,"message":"Sorry, your account balance is insufficient","data":null}"#,
         ),
         (
             429,
