@@ -1,4 +1,5 @@
-//! Classifies errors of the Messages API.
+//! Classifies errors of the Messages API. Other servers with this API (llama.cpp, vLLM, LiteLLM,
+//! GLM, Kimi) have its form of an error, and the types and messages of their OpenAI API.
 
 use std::borrow::Cow;
 
@@ -6,8 +7,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use unisono_context::Tokens;
 
-use crate::dialect::Failure;
-use crate::dialect::refusal::{by_status, first_number, foreign, reason};
+use crate::dialect::refusal::{first_number, reason};
+use crate::dialect::{Failure, openai_chat};
 use crate::language::Class;
 
 /// The `error` object of a body or of a stream's event.
@@ -22,6 +23,13 @@ pub(super) struct Problem<'a> {
 }
 
 impl Problem<'_> {
+    fn class(&self) -> Option<Class> {
+        if self.is_spent() {
+            return Some(Class::OutOfQuota);
+        }
+        class(&self.kind, &self.message)
+    }
+
     /// Whether the spend of a month is used up, which has the type of a limit of a minute.
     fn is_spent(&self) -> bool {
         #[derive(Deserialize)]
@@ -44,23 +52,23 @@ pub(in crate::dialect) fn refusal(status: u16, body: &[u8]) -> Failure {
     }
     match serde_json::from_slice::<Body<'_>>(body) {
         Ok(Body { error }) if !(error.kind.is_empty() && error.message.is_empty()) => {
-            failure(&error, by_status(status))
+            let other = openai_chat::refusal(status, body).class;
+            let class = match error.class() {
+                Some(own) if own != Class::BadRequest && other != Class::OutOfQuota => own,
+                _ => other,
+            };
+            failure(&error, class)
         }
-        _ => foreign(status, body),
+        _ => openai_chat::refusal(status, body),
     }
 }
 
 /// An error that came with a status of success.
 pub(super) fn in_stream(problem: &Problem<'_>) -> Failure {
-    let unknown = Class::UNAVAILABLE;
-    failure(problem, unknown)
+    failure(problem, problem.class().unwrap_or(Class::UNAVAILABLE))
 }
 
-fn failure(problem: &Problem<'_>, unknown: Class) -> Failure {
-    let class = match problem.is_spent() {
-        true => Class::OutOfQuota,
-        false => class(&problem.kind, &problem.message).unwrap_or(unknown),
-    };
+fn failure(problem: &Problem<'_>, class: Class) -> Failure {
     let reason = match (reason(&problem.kind), reason(&problem.message)) {
         (kind, message) if message.is_empty() => kind,
         (kind, message) if kind.is_empty() => message,

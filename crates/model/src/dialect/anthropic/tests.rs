@@ -422,14 +422,74 @@ fn refusals() {
         assert_eq!(failure.class, class, "{status} {kind} {message}");
         assert_eq!(failure.reason, format!("{kind}: {message}"));
     }
-    for body in ["[]", "{}", "[3]", r#"{"error":{}}"#, r#"{"error":"no"}"#] {
+}
+
+#[test]
+fn refusals_of_another_form() {
+    for (body, reason) in rows! {
+        ("[]", "HTTP 503: []"),
+        ("{}", "HTTP 503: {}"),
+        ("[3]", "HTTP 503: [3]"),
+        (r#"{"error":{}}"#, "an error without a reason"),
+        (r#"{"error":"no"}"#, "no"),
+    } {
         let failure = DIALECT.refusal(503, body.as_bytes());
-        assert_eq!(failure.class, unavailable);
-        assert_eq!(failure.reason, format!("HTTP 503: {body}"));
+        assert_eq!(failure.class, Class::UNAVAILABLE);
+        assert_eq!(failure.reason, reason);
     }
     let page = DIALECT.refusal(502, b"<html><title>Bad Gateway</title></html>");
-    assert_eq!(page.class, unavailable);
+    assert_eq!(page.class, Class::UNAVAILABLE);
     assert!(page.reason.contains("Bad Gateway"), "{page:?}");
+}
+
+#[test]
+fn refusals_of_other_servers() {
+    let overflow = |limit: Option<u64>| Class::Overflow {
+        limit: limit.map(Tokens),
+    };
+    for (status, error, class) in rows! {
+        (
+            400,
+            json!({"code": 400, "type": "exceed_context_size_error", "n_ctx": 8192,
+                "message": "request (24071 tokens) exceeds the available context size (8192 tokens), try increasing it"}),
+            overflow(Some(8_192)),
+        ),
+        (
+            400,
+            json!({"type": null, "code": "400",
+                "message": "This model's maximum context length is 40960 tokens. However, you requested 50000"}),
+            overflow(Some(40_960)),
+        ),
+        (
+            400,
+            json!({"type": "invalid_request_error",
+                "message": "Invalid request: Your request exceeded model token limit: 262144 (requested: 269030)"}),
+            overflow(Some(262_144)),
+        ),
+        (
+            413,
+            json!({"type": "invalid_request_error", "message": "Request size exceeds model context window"}),
+            overflow(None),
+        ),
+        (
+            429,
+            json!({"type": "1113", "message": "Insufficient balance or no resource package."}),
+            Class::OutOfQuota,
+        ),
+        (
+            429,
+            json!({"type": "rate_limit_error", "code": "1113",
+                "message": "[1113][Insufficient balance or no resource package.]"}),
+            Class::OutOfQuota,
+        ),
+    } {
+        let body = json!({"type": "error", "error": error}).to_string();
+        assert_eq!(
+            DIALECT.refusal(status, body.as_bytes()).class,
+            class,
+            "{body}"
+        );
+    }
 }
 
 #[test]
