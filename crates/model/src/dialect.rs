@@ -29,6 +29,7 @@ mod schemas;
 mod tail;
 #[cfg(test)]
 mod tests;
+mod thinking;
 #[allow(dead_code)]
 mod turns;
 

@@ -33,7 +33,7 @@ use super::contents::{self, Contents, Opening, Side};
 use super::exchange::{Answer, Ids, Step, steps};
 use super::tail::assignment;
 use super::turns::{File, Piece};
-use super::{Head, Mode, Sending, calls, schemas};
+use super::{Head, Mode, Sending, calls, schemas, thinking};
 use crate::language::Request;
 use crate::media::Accepts;
 use crate::prompt::json::{self, Json};
@@ -52,6 +52,10 @@ const MESSAGE: Opening = Opening {
 /// The tool for the answer of a model that takes no output schema.
 pub(super) const ANSWER: &str = "answer";
 const ANSWER_TOLD: &str = "Gives your answer, in the form that is asked for. Call it once, when you are done: it is the only way to answer, also where you are told to call no tools.";
+
+/// The block in the place of the reasoning of a message with calls.
+const NO_REASONING: &str =
+    r#"{"type":"thinking","thinking":"[no reasoning recorded]","signature":""}"#;
 
 /// The highest temperature that the API accepts, in thousandths. Other providers accept 2.
 const HOTTEST_MILLI: u32 = 1_000;
@@ -93,11 +97,23 @@ pub(super) fn head(head: &Head<'_>) -> Vec<u8> {
     json.raw(r#","messages":["#);
     let mut messages = Contents::begin(&mut json, &MESSAGE);
     let last = pieces.len().saturating_sub(1);
+    let needs_reasoning = thinking::needs_reasoning(head.model);
     for (at, (side, said)) in pieces.iter().enumerate() {
+        if needs_reasoning && calls_begin(&pieces, at) {
+            messages.piece(Side::Model).raw(NO_REASONING);
+        }
         piece(messages.piece(*side), said, at == last);
     }
     messages.hand_over();
     json.into_bytes()
+}
+
+/// Whether a message of the model with calls begins there.
+fn calls_begin(pieces: &[(Side, Piece<'_>)], at: usize) -> bool {
+    let begins = at == 0 || pieces[at - 1].0 == Side::User;
+    let rest = pieces[at..].iter();
+    let mut message = rest.take_while(|(side, _)| *side == Side::Model);
+    begins && message.any(|(_, said)| matches!(said, Piece::Call { .. }))
 }
 
 pub(super) fn tail(request: &Request, sending: &Sending<'_>) -> Vec<u8> {
@@ -106,7 +122,11 @@ pub(super) fn tail(request: &Request, sending: &Sending<'_>) -> Vec<u8> {
     let mut messages = Contents::resume(&mut json, &MESSAGE);
     text(messages.piece(Side::User), &assignment, false);
     let mut ids = Ids::default();
+    let needs_reasoning = thinking::needs_reasoning(sending.model);
     for (at, step) in steps(&request.exchange).enumerate() {
+        if needs_reasoning && !step.reply.calls.is_empty() && own_blocks(step.reply).is_none() {
+            messages.piece(Side::Model).raw(NO_REASONING);
+        }
         write_step(&mut messages, &mut ids, (at, step), sending.accepts);
     }
     let wrap_up = request.wrap_up.as_deref();

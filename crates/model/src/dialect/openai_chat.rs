@@ -22,7 +22,6 @@ mod mistral;
 pub(super) mod refusal;
 pub(super) mod reply;
 pub(super) mod schema;
-mod thinking;
 
 use std::borrow::Cow;
 
@@ -33,7 +32,7 @@ use super::contents::CONTINUES;
 use super::exchange::{Ids, Step, steps};
 use super::tail::assignment_with_schema;
 use super::turns::{CallId, File, Piece, Speaker, Turn, result_text, turns};
-use super::{Head, Mode, Sending, calls, schemas};
+use super::{Head, Mode, Sending, calls, schemas, thinking};
 use crate::language::Request;
 use crate::media::Accepts;
 use crate::prompt::json::Json;
@@ -46,6 +45,10 @@ pub(super) use refusal::refusal;
 const MOST_STOPS: usize = 4;
 /// The text before the files of results.
 const FILES_OF_TOOLS: &str = "[The attachments of the tool results above.]";
+
+/// The member of a message in the place of its reasoning, after a comma. An empty text counts as
+/// none.
+const NO_REASONING: &str = r#","reasoning_content":"[no reasoning recorded]""#;
 
 /// Parts of the names of the models at Cloudflare.
 const CLOUDFLARE: &[&str] = &["@cf/", "@hf/"];
@@ -74,7 +77,7 @@ impl Rules {
     /// one.
     fn reasoning<'r>(self, own: &'r str, calls: &[Call<'_>]) -> &'r str {
         if own.is_empty() && self.needs_reasoning && !calls.is_empty() {
-            thinking::NO_REASONING
+            NO_REASONING
         } else {
             own
         }

@@ -71,6 +71,37 @@ fn a_request_of_an_agents_own_with_its_exchange() {
 }
 
 #[test]
+fn calls_without_thinking_have_a_text_in_its_place_where_it_is_required() {
+    let snapshot = Chat::new(1)
+        .say(Role::User, "hi")
+        .assistant(vec![call("a", "f", "{}")])
+        .results(vec![result("a", "one")])
+        .say(Role::Assistant, "One.")
+        .say(Role::User, "and?")
+        .freeze();
+    let request = Request {
+        exchange: exchange(THINKING, ["toolu_1", "toolu_2"]),
+        ..about(&snapshot, Group::Shared)
+    };
+    for (model, expected) in [
+        (
+            "deepseek-v4-pro",
+            ["thinking", "text", "thinking", "thinking"],
+        ),
+        ("the-model", ["tool_use", "text", "thinking", "text"]),
+    ] {
+        let sending = Sending { model, ..SENDING };
+        let head = head_bytes(DIALECT, model, &request, false, Accepts::default());
+        let tail = DIALECT.tail(&request, &sending);
+        let body = read(&String::from_utf8([head, tail].concat()).unwrap());
+        let messages = body["messages"].as_array().unwrap();
+        let of_model = messages.iter().filter(|one| one["role"] == "assistant");
+        let first: Vec<&Value> = of_model.map(|one| &one["content"][0]["type"]).collect();
+        assert_eq!(first, expected, "{model}");
+    }
+}
+
+#[test]
 fn a_task_without_a_context_is_counted() {
     let sending = Sending {
         mode: Mode::Count,

@@ -5,14 +5,10 @@
 /// Parts of the names of such models, and of names that have the first part and are others: older
 /// models, and those that do not think. Their servers may refuse reasoning.
 const NAMES: &[(&str, &[&str])] = &[
-    ("deepseek", &["-r1", "-v2", "-v3", "-coder"]),
+    ("deepseek", &["-r1", ".r1", "-v2", "-v3", ".v3", "-coder"]),
     ("kimi", &["-instruct"]),
     ("mimo-", &[]),
 ];
-
-/// The member of the message in the place of its reasoning, after a comma. An empty text counts as
-/// none.
-pub(super) const NO_REASONING: &str = r#","reasoning_content":"[no reasoning recorded]""#;
 
 /// Whether the calls of a model need reasoning.
 pub(super) fn needs_reasoning(model: &str) -> bool {
@@ -41,6 +37,7 @@ mod tests {
         for other in [
             "deepseek-r1-distill-llama-70b",
             "DeepSeek-V3.1",
+            "deepseek.v3-v1:0",
             "moonshotai/kimi-k2-instruct",
             "gpt-5",
             "qwen3",
