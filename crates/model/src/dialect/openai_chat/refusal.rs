@@ -181,6 +181,8 @@ fn by_code(code: &str, error: &ErrorBody) -> Option<Class> {
         "invalid_api_key" | "authentication_error" | "invalid_authentication" | "unauthorized" => {
             Class::Unauthorised
         }
+        // Alibaba: the limit of a minute.
+        "insufficient_quota" if error.contains_any(&["#token-limit"]) => Class::RATE_LIMITED,
         "insufficient_quota"
         | "insufficient_balance"
         | "billing_hard_limit_reached"

@@ -250,6 +250,12 @@ fn statuses_that_mean_something_else() {
 }
 
 #[test]
+fn a_limit_of_a_minute_may_have_the_code_of_a_used_up_quota() {
+    let body = r#"{"error":{"message":"You exceeded your current quota, please check your plan and billing details. For details, see: https://help.aliyun.com/zh/model-studio/error-code#token-limit","type":"insufficient_quota","param":null,"code":"insufficient_quota"}}"#;
+    assert_eq!(refusal(429, body.as_bytes()).class, RATE);
+}
+
+#[test]
 fn servers_that_speak_the_dialect() {
     check(
         500,
