@@ -196,7 +196,10 @@ fn by_code(code: &str, error: &ErrorBody) -> Option<Class> {
         | "exceeded_current_quota_error"
         | "arrearage" => Class::OutOfQuota,
         "model_not_found" | "deploymentnotfound" | "invalid_model" => Class::UnknownModel,
-        "context_length_exceeded" | "exceed_context_size_error" => Class::Overflow {
+        "context_length_exceeded"
+        | "exceed_context_size_error"
+        // GitHub.
+        | "tokens_limit_reached" => Class::Overflow {
             limit: limit(error),
         },
         // The request exceeds the limit of a minute: waiting does not help.
@@ -282,6 +285,8 @@ fn limit(error: &ErrorBody) -> Option<Tokens> {
             "range of input length should be [1",
             // Cerebras.
             "while limit is",
+            // GitHub.
+            "max size",
         ]
         .into_iter()
         .find_map(|phrase| {

@@ -193,11 +193,15 @@ fn windows_that_are_named() {
 }
 
 #[test]
-fn cerebras_and_cloudflare() {
+fn cerebras_cloudflare_and_github() {
     for (body, limit) in rows! {
         (
             r#"{"message":"Please reduce the length of the messages or completion. Current length is 69553 while limit is 65536","type":"invalid_request_error","param":"messages","code":"context_length_exceeded"}"#,
             65_536,
+        ),
+        (
+            r#"{"error":{"code":"tokens_limit_reached","message":"Request body too large for gpt-4o model. Max size: 8000 tokens.","details":"Request body too large for gpt-4o model. Max size: 8000 tokens."}}"#,
+            8_000,
         ),
         (
             r#"{"errors":[{"message":"AiError: This model's maximum context length is 131072 tokens. However, you requested 16000 output tokens","code":8007}],"success":false,"result":{},"messages":[]}"#,
