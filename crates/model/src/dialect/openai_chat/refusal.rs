@@ -271,6 +271,10 @@ fn by_message(error: &ErrorBody) -> Option<Class> {
 /// The window that a message names.
 fn limit(error: &ErrorBody) -> Option<Tokens> {
     let lower = error.message.to_ascii_lowercase();
+    // MiniMax: the number after it is a code.
+    let (lower, _) = lower
+        .split_once("exceeds limit (")
+        .unwrap_or((lower.as_str(), ""));
     let named = || {
         [
             "context length",

@@ -193,7 +193,7 @@ fn windows_that_are_named() {
 }
 
 #[test]
-fn cerebras_cloudflare_and_github() {
+fn windows_in_other_forms() {
     for (body, limit) in rows! {
         (
             r#"{"message":"Please reduce the length of the messages or completion. Current length is 69553 while limit is 65536","type":"invalid_request_error","param":"messages","code":"context_length_exceeded"}"#,
@@ -228,6 +228,7 @@ fn windows_that_are_not_named() {
         r#"{"error":"input exceeds maximum context length. 9000 tokens were sent"}"#,
         r#"{"message":"Input is too long for requested model."}"#,
         r#"{"error":{"message":"Invalid request: Input token length too long","type":"invalid_request_error"}}"#,
+        r#"{"type":"error","error":{"type":"bad_request_error","message":"invalid params, context window exceeds limit (2013)","http_code":"400"}}"#,
         r#"{"error":{"code":"1261","message":"Prompt exceeds max length"}}"#,
         r#"{"error":{"code":"1261","message":"Prompt too long"}}"#,
         r#"{"error":{"code":"1210","message":"tokens in request more than max tokens allowed"}}"#,
