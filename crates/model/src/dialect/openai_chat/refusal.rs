@@ -243,6 +243,8 @@ fn by_message(error: &ErrorBody) -> Option<Class> {
         "tokens in request more than",
         // Qwen.
         "range of input length",
+        // Cohere.
+        "too many tokens",
     ];
     let unknown = [
         "is not a valid model",
@@ -291,6 +293,10 @@ fn limit(error: &ErrorBody) -> Option<Tokens> {
             "while limit is",
             // GitHub.
             "max size",
+            // Mistral.
+            "too large for model with",
+            // Cohere.
+            "cannot exceed",
         ]
         .into_iter()
         .find_map(|phrase| {

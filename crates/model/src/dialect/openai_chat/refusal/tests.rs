@@ -204,6 +204,14 @@ fn windows_in_other_forms() {
             8_000,
         ),
         (
+            r#"{"object":"error","message":"Prompt contains 65673 tokens and 0 draft tokens, too large for model with 32768 maximum context length","type":"invalid_request_error","param":null,"code":"3051"}"#,
+            32_768,
+        ),
+        (
+            r#"{"message":"too many tokens: total number of tokens in the prompt cannot exceed 4081 - received 6354. Try using a shorter prompt."}"#,
+            4_081,
+        ),
+        (
             r#"{"errors":[{"message":"AiError: This model's maximum context length is 131072 tokens. However, you requested 16000 output tokens","code":8007}],"success":false,"result":{},"messages":[]}"#,
             131_072,
         ),
@@ -229,6 +237,7 @@ fn windows_that_are_not_named() {
         r#"{"message":"Input is too long for requested model."}"#,
         r#"{"error":{"message":"Invalid request: Input token length too long","type":"invalid_request_error"}}"#,
         r#"{"type":"error","error":{"type":"bad_request_error","message":"invalid params, context window exceeds limit (2013)","http_code":"400"}}"#,
+        r#"{"message":"too many tokens: size limit exceeded by 11326 tokens. Try using shorter or fewer inputs."}"#,
         r#"{"error":{"code":"1261","message":"Prompt exceeds max length"}}"#,
         r#"{"error":{"code":"1261","message":"Prompt too long"}}"#,
         r#"{"error":{"code":"1210","message":"tokens in request more than max tokens allowed"}}"#,
