@@ -234,6 +234,7 @@ fn by_message(error: &ErrorBody) -> Option<Class> {
         "maximum prompt length",
         "prompt is too long",
         "`max_new_tokens` must be <=",
+        "`inputs` must have less than",
         // Kimi.
         "model token limit",
         "input token length too long",
@@ -287,6 +288,7 @@ fn limit(error: &ErrorBody) -> Option<Tokens> {
             "tokens allowed",
             "configured limit",
             "`max_new_tokens` must be",
+            "`inputs` must have less than",
             "model token limit",
             "range of input length should be [1",
             // Cerebras.

@@ -212,6 +212,10 @@ fn windows_in_other_forms() {
             4_081,
         ),
         (
+            r#"{"error":"Input validation error: `inputs` must have less than 4096 tokens. Given: 5012","error_type":"validation"}"#,
+            4_096,
+        ),
+        (
             r#"{"errors":[{"message":"AiError: This model's maximum context length is 131072 tokens. However, you requested 16000 output tokens","code":8007}],"success":false,"result":{},"messages":[]}"#,
             131_072,
         ),
