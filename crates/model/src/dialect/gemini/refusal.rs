@@ -119,8 +119,11 @@ fn class(problem: &Problem<'_>, details: &[Detail], status: u16) -> Class {
 
 fn invalid(message: &str) -> Class {
     // "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576)."
+    // "… the input token count is 1200000 but model only supports up to 1048576. Reduce …"
     let lower = message.to_ascii_lowercase();
-    let limit = lower.split_once("maximum number of tokens allowed");
+    let limit = ["maximum number of tokens allowed", "only supports up to"]
+        .into_iter()
+        .find_map(|words| lower.split_once(words));
     match limit.filter(|(before, _)| before.contains("token count")) {
         Some((_, after)) => Class::Overflow {
             limit: first_number(after).map(Tokens),

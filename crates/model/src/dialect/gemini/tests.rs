@@ -384,6 +384,14 @@ fn refused(status: u16, code: &str, message: &str, details: Value) -> Class {
 }
 
 #[test]
+fn the_window_in_words_of_vertex() {
+    let said = "Unable to submit request because the input token count is 1251952 but model only supports up to 1048576. Reduce the input token count and try again.";
+    let limit = Some(Tokens(1_048_576));
+    let class = refused(400, "INVALID_ARGUMENT", said, json!([]));
+    assert_eq!(class, Class::Overflow { limit });
+}
+
+#[test]
 fn refusals() {
     let limited = |retry_after_ms| Class::RateLimited { retry_after_ms };
     let unavailable = |retry_after_ms| Class::Unavailable { retry_after_ms };

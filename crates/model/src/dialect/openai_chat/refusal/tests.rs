@@ -216,6 +216,10 @@ fn windows_in_other_forms() {
             4_096,
         ),
         (
+            r#"[{"error":{"code":400,"message":"Unable to submit request because the input token count is 1251952 but model only supports up to 1048576. Reduce the input token count and try again.","status":"INVALID_ARGUMENT"}}]"#,
+            1_048_576,
+        ),
+        (
             r#"{"errors":[{"message":"AiError: This model's maximum context length is 131072 tokens. However, you requested 16000 output tokens","code":8007}],"success":false,"result":{},"messages":[]}"#,
             131_072,
         ),
