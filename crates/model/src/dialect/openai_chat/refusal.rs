@@ -234,6 +234,7 @@ fn by_message(error: &ErrorBody) -> Option<Class> {
         "input token count is",
         "maximum prompt length",
         "prompt is too long",
+        "exceed context limit",
         "`max_new_tokens` must be <=",
         "`inputs` must have less than",
         // Kimi.
@@ -301,6 +302,8 @@ fn limit(error: &ErrorBody) -> Option<Tokens> {
             "too large for model with",
             // Cohere.
             "cannot exceed",
+            // Claude.
+            " > ",
         ]
         .into_iter()
         .find_map(|phrase| {

@@ -220,6 +220,14 @@ fn windows_in_other_forms() {
             1_048_576,
         ),
         (
+            r#"{"error":{"message":"Provider returned error","code":400,"metadata":{"raw":"{\"error\":{\"message\":\"prompt is too long: 207791 tokens > 200000 maximum\"}}"}}}"#,
+            200_000,
+        ),
+        (
+            r#"{"error":{"message":"litellm.BadRequestError: input length and `max_tokens` exceed context limit: 178959 + 64000 > 200000, decrease input length","type":null,"code":"400"}}"#,
+            200_000,
+        ),
+        (
             r#"{"errors":[{"message":"AiError: This model's maximum context length is 131072 tokens. However, you requested 16000 output tokens","code":8007}],"success":false,"result":{},"messages":[]}"#,
             131_072,
         ),
