@@ -26,6 +26,8 @@ const NO_CREDIT: &[&str] = &[
     "余额不足",
     // SiliconFlow.
     "balance is insufficient",
+    // OpenRouter.
+    "key limit exceeded",
 ];
 
 /// A server's description of an error.

@@ -27,7 +27,7 @@ fn a_refused_key_may_have_the_status_of_a_wrong_request() {
     );
 }
 
-/// OpenAI, xAI, GLM, SiliconFlow, Kimi and Alibaba: waiting does not help, and the key is right.
+/// OpenAI, xAI, GLM, SiliconFlow, OpenRouter, Kimi and Alibaba: waiting does not help, and the key is right.
 #[test]
 fn a_used_up_credit_may_have_the_status_of_a_limit_or_of_a_refused_key() {
     for (status, body) in rows! {
@@ -54,6 +54,10 @@ fn a_used_up_credit_may_have_the_status_of_a_limit_or_of_a_refused_key() {
         (
             403,
             r#"{"code":30001,"message":"Sorry, your account balance is insufficient","data":null}"#,
+        ),
+        (
+            403,
+            r#"{"error":{"message":"Key limit exceeded (total limit). Manage it using https://openrouter.ai/settings/keys","code":403}}"#,
         ),
         (
             429,
