@@ -30,6 +30,9 @@ const NO_CREDIT: &[&str] = &[
     "key limit exceeded",
 ];
 
+/// Words for a request that is refused for what it says.
+const FLAGGED: &[&str] = &["moderation", "was flagged", "violates usage guidelines"];
+
 /// A server's description of an error.
 #[derive(Debug, Default, PartialEq)]
 struct ErrorBody {
@@ -170,8 +173,8 @@ fn class(error: &ErrorBody, status: Option<u16>) -> Class {
     by_code.or_else(by_message).unwrap_or_else(|| match status {
         // An address without a model behind it is a fault of the configuration.
         Some(404) if !error.contains_any(&["model", "deployment"]) => Class::BadRequest,
-        // OpenRouter: not the key is refused, but what was said.
-        Some(403) if error.contains_any(&["moderation", "was flagged"]) => Class::BadRequest,
+        // OpenRouter, xAI: not the key is refused, but what was said.
+        Some(403) if error.contains_any(FLAGGED) => Class::BadRequest,
         Some(status) => by_status(status),
         None => Class::UNAVAILABLE,
     })

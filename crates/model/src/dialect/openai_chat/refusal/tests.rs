@@ -281,6 +281,12 @@ fn statuses_that_mean_something_else() {
         Class::BadRequest,
         "The model requires moderation. Your input was flagged for violence",
     );
+    check(
+        403,
+        r#"{"code":"The caller does not have permission to execute the specified operation","error":"Content violates usage guidelines. Team: t, API key ID: k, Model: grok-4-0709, Failed check: SAFETY_CHECK_TYPE_BIO"}"#,
+        Class::BadRequest,
+        "the caller does not have permission to execute the specified operation: Content violates usage guidelines. Team: t, API key ID: k, Model: grok-4-0709, Failed check: SAFETY_CHECK_TYPE_BIO",
+    );
 }
 
 #[test]
