@@ -77,6 +77,35 @@ fn what_is_wrong_with_prompts_and_summarisers_is_told_with_its_place() {
     insta::assert_snapshot!(sandbox.check());
 }
 
+#[test]
+fn other_texts_beside_the_prompts_stop_nothing() {
+    let sandbox = Sandbox::with_config("[log]\nlevel = \"info\"\n")
+        .file("project/config/prompts/greeting.md", "Hello {{ user }}, {{")
+        .file("project/config/prompts/half.md", "{{ conversation }}\n");
+    assert_eq!(
+        sandbox.check(),
+        "config/prompts/half.md:1:1: warning: `{{prior}}` is missing in the prompt"
+    );
+    assert!(sandbox.setup().loaded.prompts.get("half").is_none());
+    for (name, expected) in [
+        (
+            "half",
+            "half.md:1:1: error: `{{prior}}` is missing in the prompt",
+        ),
+        (
+            "greeting",
+            "greeting.md:1:1: error: unknown placeholder `{{user}}`",
+        ),
+    ] {
+        let named = format!("[compaction]\nprompt = \"{name}\"\n");
+        let sandbox = Sandbox::with_config(&named)
+            .file("project/config/prompts/greeting.md", "Hello {{ user }}, {{")
+            .file("project/config/prompts/half.md", "{{ conversation }}\n");
+        let found = sandbox.load().unwrap_err().errors();
+        assert_eq!(sandbox.shown(found), format!("config/prompts/{expected}"));
+    }
+}
+
 /// The models that are asked where that one leads.
 fn asked(sandbox: &Sandbox, lead: &str) -> Vec<String> {
     let models = summarisers::models(&sandbox.setup().loaded, lead);
