@@ -70,7 +70,8 @@ fn configuration() -> String {
 const VARIABLES: &str = "
 ## Environment variables
 
-Besides `UNISONO__SECTION__KEY` for each setting:
+Besides `UNISONO__SECTION__KEY` for each setting. A name in a table of texts is as written:
+`UNISONO__MCP__FILES__ENV__API_KEY` sets the variable `API_KEY` of the tool server `files`.
 
 | variable | meaning |
 |---|---|

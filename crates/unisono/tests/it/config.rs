@@ -158,6 +158,20 @@ fn later_layers_win_and_each_value_knows_its_origin() {
 }
 
 #[test]
+fn a_variable_keeps_the_case_of_names_in_tables_of_texts() {
+    let sandbox = Sandbox::with_config("[mcp.files]\ncommand = \"files\"\n")
+        .env("UNISONO__MCP__FILES__ENV__API_Token", "x")
+        .env("UNISONO__MCP__FILES__ENV__A__B", "y")
+        .env("UNISONO__MCP__FILES__CONTRACTS__readFile", "idempotent");
+    assert_eq!(sandbox.check(), "");
+    let server = sandbox.setup().loaded.config.mcp["files"].clone();
+    let given = |name: &str| server.transport.env.get(name).cloned();
+    assert_eq!(given("API_Token").as_deref(), Some("x"));
+    assert_eq!(given("A__B").as_deref(), Some("y"));
+    assert!(server.contracts.contains_key("readFile"));
+}
+
+#[test]
 fn the_project_is_found_upwards_or_named() {
     let mut sandbox = Sandbox::with_config("[log]\nlevel = \"info\"\n")
         .file("project/deep/down/x", "")

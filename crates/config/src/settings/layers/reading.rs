@@ -86,11 +86,25 @@ fn files(sources: &Sources, found: &mut Diagnostics) -> Vec<(Layer, PathBuf)> {
 /// One layer per variable, then one per flag.
 fn settings(sources: &Sources) -> impl Iterator<Item = Layer> {
     let variables = sources.env.iter().filter_map(|(name, value)| {
-        let path = name.strip_prefix(PREFIX)?.to_lowercase();
-        let path = path.split("__").map(str::to_owned).collect();
+        let path = path_of_variable(name.strip_prefix(PREFIX)?);
         Some(setting(Origin::Env(name.clone()), path, value))
     });
     variables.chain(sources.overrides.iter().map(flag))
+}
+
+/// The keys of a variable, in lower case. A name in a table of texts, as that of a program's variable, is
+/// as written, and may have `__`.
+fn path_of_variable(name: &str) -> Vec<String> {
+    let parts: Vec<&str> = name.split("__").collect();
+    let mut path: Vec<String> = Vec::new();
+    for (at, part) in parts.iter().enumerate() {
+        if matches!(schema::kind_at(ALL, &path), Some(Kind::TextMap)) {
+            path.push(parts[at..].join("__"));
+            break;
+        }
+        path.push(part.to_lowercase());
+    }
+    path
 }
 
 fn flag(over: &Override) -> Layer {
