@@ -58,7 +58,8 @@ pub struct AgentDetail {
     pub retries: u32,
     /// Digest of its definition.
     pub digest: String,
-    /// The file that defines it; null: it is built in, or defined by settings or the program.
+    /// The file that defines it, for callers with the scope `admin`, because it may have secrets; null:
+    /// it is built in, or defined by settings or the program, or the caller has another scope.
     pub file: Option<AgentFile>,
 }
 

@@ -73,8 +73,8 @@ async fn agent_page(
             @else { (run_table(&runs.items)) }
         }
         @if let Some(file) = &detail.file { (file_section(detail, file)) }
-        @else { p class="quiet" { "It has no file of its own (" (detail.agent.origin) "). A file agents/"
-             (detail.agent.agent) ".md in the project replaces it." } }
+        @else { p class="quiet" { "No file is shown: it has none of its own, and a file agents/" (detail.agent.agent)
+             ".md in the project replaces it; or this needs the scope " code { "admin" } "." } }
     })
 }
 

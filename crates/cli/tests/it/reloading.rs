@@ -5,6 +5,7 @@ use unisono_fake_provider::{Act, Answer, FakeProvider, Script};
 
 use crate::http::{Daemon, Events};
 use crate::interrupted::Scene;
+use crate::people::caller;
 use crate::support::{HasAll as _, Place, heard, tell};
 
 /// An agent that is a program which says that.
@@ -200,6 +201,24 @@ fn a_request_with_settings_of_its_own_has_what_the_daemon_has_read() {
         .request("PATCH", "/v1/settings", Some(&change))
         .expect(200);
     assert_eq!(answer_with(json!({"turn.timeout_seconds": 50})), "other");
+    daemon.stop();
+}
+
+#[test]
+fn the_file_of_an_agent_is_for_admins() {
+    let place = Place::new();
+    let text = saying("one").replacen("---\n", "---\nenv: {TOKEN: hunter2}\n", 1);
+    place.write("agents/says.md", text);
+    let daemon = Daemon::start(&place);
+    let reader = caller(&daemon, &json!({"name": "ada", "scope": "approve"}));
+    for path in ["/v1/agents/says", "/agents/says"] {
+        assert!(daemon.text(path).contains("hunter2"), "{path}");
+        let shown = reader.get(path).expect(200).text();
+        assert!(
+            shown.contains("Says") && !shown.contains("hunter2"),
+            "{shown}"
+        );
+    }
     daemon.stop();
 }
 

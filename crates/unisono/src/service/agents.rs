@@ -13,6 +13,7 @@ use unisono_api::agent::{
     NewAgentImport, Reload,
 };
 use unisono_api::service::{self, Agents};
+use unisono_api::token::Scope;
 use unisono_api::turn::Settings;
 use unisono_config::setup::Setup;
 use unisono_context::AgentId;
@@ -45,7 +46,9 @@ impl Agents for Local {
 
     async fn agent(&self, agent: &str) -> service::Result<AgentDetail> {
         let (setup, name) = (self.setup(), agent.to_owned());
-        let found = off_thread(move || detail::agent_detail(&setup, &name)).await;
+        // Its variables and arguments may be secrets.
+        let with_file = self.check_scope(Scope::Admin).is_ok();
+        let found = off_thread(move || detail::agent_detail(&setup, &name, with_file)).await;
         found.ok_or_else(|| service::Error::not_found("agent", agent))
     }
 

@@ -24,8 +24,8 @@ use crate::models;
 /// Bytes of a definition.
 const MAX_BYTES: usize = 256 * 1024;
 
-/// An agent; none: there is no such agent. Reads its file.
-pub(super) fn agent_detail(setup: &Setup, name: &str) -> Option<AgentDetail> {
+/// An agent, perhaps with its file, which is read; none: there is no such agent.
+pub(super) fn agent_detail(setup: &Setup, name: &str, with_file: bool) -> Option<AgentDetail> {
     let found = setup
         .roster
         .iter()
@@ -41,8 +41,8 @@ pub(super) fn agent_detail(setup: &Setup, name: &str) -> Option<AgentDetail> {
         .pipeline
         .iter()
         .map(|stage| stage.agent.to_string());
-    let file = Roster::file_of(&setup.loaded, &definition.id);
-    let file = file.and_then(|path| {
+    let path = with_file.then(|| Roster::file_of(&setup.loaded, &definition.id));
+    let file = path.flatten().and_then(|path| {
         let text = std::fs::read_to_string(&path).ok()?;
         Some(AgentFile {
             path: path.display().to_string(),
