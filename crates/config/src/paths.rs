@@ -62,23 +62,41 @@ impl Home {
         Ok(base.join(path))
     }
 
-    /// Makes every path of a table absolute.
+    /// As [`Self::expand`], as text. The error is what is wrong, and what to do.
+    fn expand_text(&self, path: &str, base: &Path) -> Result<String, (String, String)> {
+        let whole = self.expand(path, base).map_err(|variable| {
+            let problem = format!("{path:?} needs a variable that is not set");
+            (
+                problem,
+                format!("set {variable}, or write an absolute path"),
+            )
+        })?;
+        whole.into_os_string().into_string().map_err(|whole| {
+            let problem = format!("{path:?} is {whole:?} in full, which is not UTF-8");
+            (problem, "write an absolute path in UTF-8".to_owned())
+        })
+    }
+
+    /// Makes every path of a table absolute. `path` leads to the table.
     pub(crate) fn expand_all(
         &self,
         table: &mut Table,
         keys: &[Key],
+        path: &str,
         base: &Path,
         found: &mut Diagnostics,
     ) {
         table.retain(|entry| {
             let kind = keys.iter().find(|key| key.name == entry.key);
+            let dotted = schema::join(path, &entry.key);
             match (kind.map(|key| key.kind), &mut entry.node.value) {
                 (Some(Kind::Section(keys)), Value::Table(table)) => {
-                    self.expand_all(table, keys, base, found);
+                    self.expand_all(table, keys, &dotted, base, found);
                 }
                 (Some(Kind::Named(keys)), Value::Table(tables)) => tables.retain(|named| {
                     if let Value::Table(table) = &mut named.node.value {
-                        self.expand_all(table, keys, base, found);
+                        let dotted = schema::join(&dotted, &named.key);
+                        self.expand_all(table, keys, &dotted, base, found);
                     }
                     true
                 }),
@@ -87,13 +105,11 @@ impl Home {
                 (
                     Some(Kind::Path | Kind::Program | Kind::Prompt | Kind::Schema),
                     Value::Text(text),
-                ) => match self.expand(text, base) {
-                    Ok(path) => *text = path.to_string_lossy().into_owned(),
-                    Err(variable) => {
-                        let problem = format!("{text:?} needs a variable that is not set");
-                        let help = format!("set {variable}, or write an absolute path");
-                        let place = entry.node.place.clone();
-                        found.push(Diagnostic::error(place, problem).help(help));
+                ) => match self.expand_text(text, base) {
+                    Ok(whole) => *text = whole,
+                    Err((problem, help)) => {
+                        let diagnostic = Diagnostic::error(entry.node.place.clone(), problem);
+                        found.push(diagnostic.with_key(dotted).help(help));
                         return false;
                     }
                 },

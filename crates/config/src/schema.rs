@@ -321,7 +321,8 @@ fn translated(name: &str, keys: &[Key]) -> Option<&'static str> {
     keys.iter().any(|key| key.name == *own).then_some(*own)
 }
 
-fn join(path: &str, key: &str) -> String {
+/// The dotted path of a key in the table at `path`.
+pub(crate) fn join(path: &str, key: &str) -> String {
     let bare = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     let key = if key.chars().all(bare) && !key.is_empty() {
         key.to_owned()

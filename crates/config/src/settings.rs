@@ -331,6 +331,8 @@ fn default_model<'c>(config: &'c Config, providers: &'c Providers) -> &'c str {
 fn extract(layers: &Layers, found: &mut Diagnostics) -> Option<Config> {
     match layers.figment().extract() {
         Ok(config) => Some(config),
+        // A default that is impossible here was reported.
+        Err(_) if found.has_errors() => None,
         // This was checked before: only a missing default could fail here.
         Err(errors) => {
             for error in errors {

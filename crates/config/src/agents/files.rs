@@ -287,7 +287,7 @@ fn read(
     loaded
         .sources()
         .home
-        .expand_all(&mut table, AGENT, base, found);
+        .expand_all(&mut table, AGENT, "", base, found);
     if !body.trim().is_empty() {
         if let Some(entry) = table.entry("instructions") {
             let problem = "`instructions` is set, but the text below the front matter is used";

@@ -1,5 +1,9 @@
 //! Layers, origins, diagnostics and policies.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::PathBuf;
+
 use unisono_config::settings::DEFAULTS;
 use unisono_context::policy::{Keep, Policy, Preset, Trigger};
 use unisono_context::{Ppm, Tokens};
@@ -169,6 +173,22 @@ fn a_variable_keeps_the_case_of_names_in_tables_of_texts() {
     assert_eq!(given("API_Token").as_deref(), Some("x"));
     assert_eq!(given("A__B").as_deref(), Some("y"));
     assert!(server.contracts.contains_key("readFile"));
+}
+
+#[test]
+fn a_default_that_is_impossible_here_is_told_unless_it_is_replaced() {
+    let not_utf8 = PathBuf::from(OsStr::from_bytes(b"/data\xff"));
+    let unset = "\"$XDG_DATA_HOME/unisono\" needs a variable that is not set; set XDG_DATA_HOME";
+    let wrong = "\"$XDG_DATA_HOME/unisono\" is \"/data\\xFF/unisono\" in full, which is not UTF-8";
+    for (data, expected) in [(None, unset), (Some(not_utf8), wrong)] {
+        let mut sandbox = Sandbox::new();
+        sandbox.sources.home.data = data;
+        let complaints = sandbox.complaints();
+        assert!(complaints.contains(expected), "{complaints}");
+        assert_eq!(complaints.lines().count(), 1, "{complaints}");
+        let replaced = sandbox.env("UNISONO__STORE__PATH", "/srv/unisono");
+        assert_eq!(replaced.complaints(), "");
+    }
 }
 
 #[test]

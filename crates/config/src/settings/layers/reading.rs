@@ -21,9 +21,13 @@ use crate::settings::stored::{STORED, path_of};
 /// Every layer with its paths made absolute; errors are reported and omitted.
 pub(super) fn layers(sources: &Sources, found: &mut Diagnostics) -> Vec<Layer> {
     let files = files(sources, found);
+    let mut of_defaults = Diagnostics::default();
     let mut below: Vec<Layer> = files
         .into_iter()
-        .map(|(layer, base)| checked(layer, &base, sources, found))
+        .map(|(layer, base)| match layer.origin {
+            Origin::Defaults => checked(layer, &base, sources, &mut of_defaults),
+            _ => checked(layer, &base, sources, found),
+        })
         .collect();
     let directory = &sources.directory;
     let above: Vec<Layer> = settings(sources)
@@ -34,12 +38,21 @@ pub(super) fn layers(sources: &Sources, found: &mut Diagnostics) -> Vec<Layer> {
     let at_run_time = store(all).and_then(|store| stored(sources, &store, found));
     below.extend(at_run_time.map(|layer| checked(layer, directory, sources, found)));
     below.extend(above);
+    // A default that another layer replaces need not be possible here.
+    let is_replaced = |one: &Diagnostic| {
+        let path = one.key.as_deref().map(path_of).unwrap_or_default();
+        below.iter().any(|layer| layer.table.find(&path).is_some())
+    };
+    let wrong = of_defaults.iter().filter(|one| !is_replaced(one));
+    wrong.for_each(|one| found.push(one.clone()));
     below
 }
 
 fn checked(mut layer: Layer, base: &Path, sources: &Sources, found: &mut Diagnostics) -> Layer {
     schema::check(&mut layer.table, ALL, "", found);
-    sources.home.expand_all(&mut layer.table, ALL, base, found);
+    sources
+        .home
+        .expand_all(&mut layer.table, ALL, "", base, found);
     layer
 }
 
