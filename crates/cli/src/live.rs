@@ -11,7 +11,7 @@ mod screen;
 mod watch;
 
 pub(crate) use answer::Answer;
-pub(crate) use asking::{Lines, Reply, prompt_text};
+pub(crate) use asking::{Lines, Reply, Terminal, prompt_text};
 pub(crate) use follow::{End, FollowedTurn, Interrupt, Interrupts, Limits, follow};
 pub(crate) use report::{conclude, conclude_delegation, ending, report};
 pub(crate) use screen::Screen;

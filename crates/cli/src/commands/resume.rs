@@ -5,7 +5,7 @@ use unisono_api::turn_event::ChangedAgent;
 use unisono_config::setup::Setup;
 
 use crate::app::App;
-use crate::live::{End, Interrupts, Limits, Screen, conclude, follow};
+use crate::live::{End, Interrupts, Limits, Screen, Terminal, conclude, follow};
 use crate::problem::{Problem, Result};
 use crate::service::{find_session, open_turns, own_settings, unfinished};
 use crate::show;
@@ -40,8 +40,10 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let turns = idle_store.work(app, None).await?;
     let mut done = Ok(());
     let mut last = End::Ended;
+    let mut person = Terminal::default();
     for left in open {
-        let (end, concluded) = one(app, &setup, &turns, &left, &mut interrupts).await?;
+        let who = (&mut person, &mut interrupts);
+        let (end, concluded) = one(app, &setup, &turns, &left, who).await?;
         if let Err(problem) = concluded {
             done = worst(app, done, problem);
         }
@@ -104,14 +106,14 @@ async fn one(
         turn,
         done,
     }: &InterruptedTurn,
-    interrupts: &mut Interrupts,
+    (person, interrupts): (&mut Terminal, &mut Interrupts),
 ) -> Result<(End, Result<()>)> {
     let mut followed = turns.join(session, turn).await?;
     let own = own_settings(turns.service(), session).await?;
     let setup = app.setup_beside(setup, &own);
     followed = followed.notifying(&setup.loaded.config.compaction);
     let watch = &followed.watch;
-    let mut screen = Screen::new(&app.out);
+    let mut screen = Screen::with_person(&app.out, std::mem::take(person));
     let text = format!(
         "session {}, {done} of {} done before",
         show::short_id(session),
@@ -131,6 +133,6 @@ async fn one(
     }
     let limits = Limits::leaving(interrupts);
     let end = follow(turns.service(), &mut followed, &mut screen, limits).await?;
-    drop(screen);
+    *person = screen.into_person();
     Ok((end, conclude(&app.out, &followed.leave(), end)))
 }

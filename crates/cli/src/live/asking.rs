@@ -3,7 +3,7 @@
 use std::future::{Future, pending};
 use std::io::{self, BufRead as _, IsTerminal as _};
 
-use tokio::sync::oneshot;
+use tokio::sync::oneshot::{self, error::TryRecvError};
 use unisono::Service;
 use unisono_api::approval::{Approval, Decide, Verdict};
 
@@ -42,6 +42,11 @@ impl Lines for Terminal {
     }
 
     fn ask(&mut self, _: &str) -> bool {
+        // An earlier request, whose question was settled elsewhere, gets this line.
+        let outstanding = self.0.as_mut().map(oneshot::Receiver::try_recv);
+        if let Some(Err(TryRecvError::Empty)) = outstanding {
+            return true;
+        }
         let (send, line) = oneshot::channel();
         // A separate thread, so that the program does not wait for its end.
         std::thread::spawn(move || {
@@ -147,6 +152,16 @@ impl Answers {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_outstanding_line_answers_the_next_question() {
+        let (send, line) = oneshot::channel();
+        let mut terminal = Terminal(Some(line));
+        assert!(terminal.ask("may it be made?"));
+        send.send("y\n".to_owned()).unwrap();
+        let line = terminal.0.as_mut().unwrap().try_recv();
+        assert_eq!(line.as_deref(), Ok("y\n"));
+    }
 
     #[test]
     fn a_line_at_the_terminal_is_a_decision_or_asked_again() {

@@ -48,12 +48,16 @@ struct Bars {
 
 impl<'o> Screen<'o> {
     pub(crate) fn new(out: &'o Out) -> Screen<'o> {
+        Screen::with_person(out, Terminal::default())
+    }
+
+    /// A screen with the person of an earlier one, who may have been asked for a line.
+    pub(crate) fn with_person(out: &'o Out, person: Terminal) -> Screen<'o> {
         let bars = out.watched.then(|| Bars {
             all: MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(15)),
             step: None,
             runs: Vec::new(),
         });
-        let person = Terminal::default();
         Screen {
             asks: bars.is_some() && person.is_person(),
             bars,
@@ -73,6 +77,11 @@ impl<'o> Screen<'o> {
             cuts: 0,
             last_reason: notice::LastReason::default(),
         }
+    }
+
+    /// Ends the screen. Its person goes to the next one.
+    pub(crate) fn into_person(self) -> Terminal {
+        self.person
     }
 
     /// Sets whether this terminal asks about waiting calls.
