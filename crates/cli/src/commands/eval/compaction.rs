@@ -122,11 +122,12 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let (import, _) = source.conversation(None, false, &app.out)?;
     let asked = Subject::read(&args, &setup, import)?;
     let report = asked.report(app, &args, &setup).await?;
-    if let Some(path) = &args.svg {
-        write(path, &chart::svg(&report))?;
-    }
+    // First: models may have been paid for it.
     app.out.result(&report.json(), table::tables(&report));
-    Ok(())
+    match &args.svg {
+        Some(path) => write(path, &chart::svg(&report)),
+        None => Ok(()),
+    }
 }
 
 fn write(path: &Path, text: &str) -> Result<()> {
