@@ -2,6 +2,7 @@
 
 use crate::pins::{GO_ON, place};
 use crate::support::{Place, example, words};
+use crate::terminal::Talking;
 
 #[test]
 fn a_revert_gives_back_the_same_bytes_and_the_next_run_leaves_them_alone() {
@@ -133,6 +134,39 @@ fn an_edit_that_cannot_be_says_why() {
         .says(&["no terminal", "--text"]);
     let listed = place.json(&["checkpoints", "list"]);
     assert_eq!(listed.as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn a_text_from_an_editor_is_kept_if_it_is_refused() {
+    let place = place();
+    place.call(&["compact", "--yes"]).expect(0);
+    place.write("its text", "word ".repeat(6_000));
+    place.write("tmp/readme", "");
+    let edit = |text: &str| {
+        let mut command = place.command(&["checkpoints", "edit", "latest"]);
+        command.env("VISUAL", format!("cp '{text}'"));
+        command.env("TMPDIR", place.path("tmp"));
+        Talking::at_a_terminal(command).all()
+    };
+    let kept = || {
+        let files = std::fs::read_dir(place.path("tmp")).unwrap();
+        let paths = files.map(|file| file.unwrap().path());
+        let mut paths = paths.filter(|path| path.extension().is_some_and(|end| end == "md"));
+        paths.next()
+    };
+    let shown = edit("its text");
+    let file = kept().unwrap();
+    let hint = format!("--text {} hands it in again", file.display());
+    assert!(shown.contains(&hint), "{shown}");
+    assert!(std::fs::read_to_string(&file).unwrap().starts_with("word "));
+    std::fs::remove_file(&file).unwrap();
+    place.write("its text", "## Context\nA person wrote this.\n");
+    let shown = edit("its text");
+    assert!(shown.contains("now a person's"), "{shown}");
+    assert_eq!(kept(), None);
+    let shown = edit("gone");
+    assert!(shown.contains("nothing was changed"), "{shown}");
+    assert_eq!(kept(), None);
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! `unisono checkpoints edit`: a person's text in place of a summary's.
 
+use std::fs;
 use std::io::{IsTerminal, Write as _};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use unisono_api::compaction::EditSummary;
@@ -13,6 +15,7 @@ use crate::commands::compact::{follow_each, report, report_unchanged};
 use crate::conversation;
 use crate::live::Interrupts;
 use crate::problem::{Problem, Result};
+use crate::show;
 
 use super::active::ActiveCheckpoint;
 
@@ -47,12 +50,13 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let given = args.text.as_deref().map(read).transpose()?;
     // An editor gets the signals of its terminal, and this program waits for its end.
     let mut interrupts = Interrupts::listen()?;
-    let text = match given {
-        Some(text) => text,
+    let draft = match given {
+        Some(text) => Draft { text, file: None },
         None => written(app, old)?,
     };
-    let text = redact(text.trim()).into_owned();
+    let text = redact(draft.text.trim()).into_owned();
     if text == old.trim() {
+        draft.remove_file();
         let tokens = detail.revert.as_ref().map(|effect| effect.tokens_before);
         report_unchanged(app, &session, tokens, "the text is the same");
         idle_store.close().await;
@@ -67,8 +71,38 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         },
     };
     let at = (session.as_str(), args.active.branch.as_str());
-    let (watch, end) = follow_each(app, idle_store, at, &asked, &mut interrupts, false).await?;
-    report(app, &watch, end)
+    let done = follow_each(app, idle_store, at, &asked, &mut interrupts, false).await;
+    let done = done.and_then(|(watch, end)| report(app, &watch, end));
+    match done {
+        Ok(()) => draft.remove_file(),
+        Err(_) => draft.report_file(app),
+    }
+    done
+}
+
+/// A new text, and the file in which an editor left it.
+struct Draft {
+    text: String,
+    file: Option<PathBuf>,
+}
+
+impl Draft {
+    fn remove_file(&self) {
+        if let Some(file) = &self.file {
+            // The text is in the store.
+            let _ = fs::remove_file(file);
+        }
+    }
+
+    fn report_file(&self, app: &App) {
+        if let Some(file) = &self.file {
+            let argument = show::argument(&file.to_string_lossy());
+            app.out.warn(format_args!(
+                "your text is in {}: --text {argument} hands it in again",
+                file.display()
+            ));
+        }
+    }
 }
 
 /// The text of a file.
@@ -78,7 +112,7 @@ fn read(file: &str) -> Result<String> {
 }
 
 /// The text as it comes back from a person's editor.
-fn written(app: &App, old: &str) -> Result<String> {
+fn written(app: &App, old: &str) -> Result<Draft> {
     if !std::io::stdin().is_terminal() || !app.out.watched {
         let problem = Problem::usage("there is no terminal for an editor");
         return Err(problem.hint("hand the text in with --text FILE, or --text -"));
@@ -100,20 +134,29 @@ fn written(app: &App, old: &str) -> Result<String> {
     };
     let written = private::create_new(&file).and_then(|mut new| new.write_all(old.as_bytes()));
     written.map_err(|error| failed("cannot write", error))?;
-    let mut words = editor.split_whitespace();
-    let program = words.next().unwrap_or("vi");
-    let done = Command::new(program).args(words).arg(&file).status();
-    let text = std::fs::read_to_string(&file).map_err(|error| failed("cannot read", error));
-    // The remaining file is a copy of the text in the store.
-    let _ = std::fs::remove_file(&file);
-    match done {
-        Ok(status) if status.success() => text,
-        Ok(status) => Err(Problem::failed(format!(
-            "`{editor}` ended with {status}: nothing was changed"
-        ))),
-        Err(error) => Err(
-            Problem::failed(format!("`{editor}` cannot be started: {error}"))
-                .hint("set $EDITOR, or hand the text in with --text FILE"),
-        ),
+    if let Err(problem) = run_editor(&editor, &file) {
+        let _ = fs::remove_file(&file);
+        return Err(problem);
     }
+    let text = fs::read_to_string(&file).map_err(|error| failed("cannot read", error))?;
+    Ok(Draft {
+        text,
+        file: Some(file),
+    })
+}
+
+/// Edits a file. A shell reads the command, which may have quoted arguments.
+fn run_editor(editor: &str, file: &Path) -> Result<()> {
+    let command = format!("{editor} \"$@\"");
+    let shell = ["-c", command.as_str(), "sh"];
+    let problem = match Command::new("sh").args(shell).arg(file).status() {
+        Ok(status) if status.success() => return Ok(()),
+        Ok(status) if !matches!(status.code(), Some(126 | 127)) => {
+            let problem = format!("`{editor}` ended with {status}: nothing was changed");
+            return Err(Problem::failed(problem));
+        }
+        Ok(_) => Problem::failed(format!("`{editor}` cannot be started")),
+        Err(error) => Problem::failed(format!("`{editor}` cannot be started: {error}")),
+    };
+    Err(problem.hint("set $EDITOR, or hand the text in with --text FILE"))
 }
