@@ -35,7 +35,7 @@ how full its context is. Lines that begin with / are commands:
   /help, /quit         a message that begins with a slash is written with two
 
 Tool calls that need approval are decided here: y, or n with a reason. For a call whose outcome is
-unknown, answer with its outcome. Invalid answers repeat the question; Ctrl-C cancels the turn.
+unknown, answer with its outcome. Invalid answers repeat the question; Ctrl-C and Ctrl-D cancel the turn.
 
 If standard input is not a terminal, each line is one turn, nothing is asked, and the exit code is
 that of the last failed turn or command.

@@ -14,6 +14,7 @@ use unisono::fmt::end;
 #[derive(Debug)]
 pub(crate) enum Reply {
     Line(String),
+    /// By Ctrl-C, or by the end of the input: Ctrl-D.
     Interrupted,
 }
 
@@ -69,8 +70,8 @@ impl Lines for Terminal {
         self.0 = None;
         match line {
             Ok(line) => Reply::Line(line),
-            // The input is closed.
-            Err(_) => pending().await,
+            // The input has ended.
+            Err(_) => Reply::Interrupted,
         }
     }
 }

@@ -77,22 +77,35 @@ fn a_chat_asks_between_its_lines() {
 
 #[test]
 fn a_question_that_is_broken_off_cancels_the_turn_and_not_the_chat() {
+    for key in ["\u{3}", "\u{4}"] {
+        let scene = held();
+        let mut talking = Talking::at_a_terminal(scene.command(&CHAT));
+        talking.sees("main 0 % >");
+        talking.say("Do it.\r");
+        talking.sees(QUESTION);
+        talking.say(key);
+        talking.sees("cancelled");
+        talking.sees(" % >");
+        talking.say("Do it now.\r");
+        talking.sees(QUESTION);
+        talking.say("n\r");
+        talking.sees("a person did not allow this call");
+        talking.sees(" % >");
+        talking.say("/quit\r");
+        talking.ends();
+        assert_eq!(scene.count("call send "), 0);
+    }
+}
+
+#[test]
+fn the_end_of_the_input_at_a_question_leaves_the_turn_open() {
     let scene = held();
-    let mut talking = Talking::at_a_terminal(scene.command(&CHAT));
-    talking.sees("main 0 % >");
-    talking.say("Do it.\r");
+    let mut talking = Talking::at_a_terminal(scene.command(&RUN));
     talking.sees(QUESTION);
-    talking.say("\u{3}");
-    talking.sees("cancelled");
-    talking.sees(" % >");
-    talking.say("Do it now.\r");
-    talking.sees(QUESTION);
-    talking.say("n\r");
-    talking.sees("a person did not allow this call");
-    talking.sees(" % >");
-    talking.say("/quit\r");
-    talking.ends();
-    assert_eq!(scene.count("call send "), 0);
+    talking.say("\u{4}");
+    talking.sees("interrupted: `unisono resume");
+    talking.all();
+    assert_eq!(scene.waiting().as_array().map(Vec::len), Some(1));
 }
 
 #[test]

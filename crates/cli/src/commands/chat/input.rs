@@ -147,9 +147,7 @@ impl Lines for Input {
         self.asked = false;
         match line {
             Some(Ok(InputEvent::Line(line))) => Reply::Line(line),
-            Some(Ok(InputEvent::Nothing)) => Reply::Interrupted,
-            // The input has ended.
-            Some(Ok(InputEvent::End) | Err(_)) | None => std::future::pending().await,
+            Some(Ok(InputEvent::Nothing | InputEvent::End) | Err(_)) | None => Reply::Interrupted,
         }
     }
 }
