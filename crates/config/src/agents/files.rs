@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use unisono_context::AgentId;
 
-use crate::diagnostic::{Diagnostic, Diagnostics, Origin, Place};
+use crate::diagnostic::{Diagnostic, Diagnostics, Origin, Place, Severity};
 use crate::document::{self, Entry, Node, Table, Value};
 use crate::paths;
 use crate::schema;
@@ -267,7 +267,6 @@ fn read(
 ) -> Option<Source> {
     let whole = Place::of_origin(origin.clone());
     let stem = path.file_stem()?.to_string_lossy();
-    let id = valid_id(&stem, &whole, found)?;
     let is_toml = path
         .extension()
         .is_some_and(|extension| extension == "toml");
@@ -277,12 +276,23 @@ fn read(
         document::from_markdown(origin, text)
     };
     let (mut table, body) = match parsed {
+        Ok((table, _)) if is_toml && is_other_table(path, &table) => {
+            let problem = "this is no agent: none of its keys is one of an agent";
+            let diagnostic = Diagnostic::warning(whole, problem);
+            found.push(diagnostic.help("an agent has at least a `description`"));
+            return None;
+        }
         Ok(parsed) => parsed,
-        Err(diagnostic) => {
+        Err(mut diagnostic) => {
+            if !is_toml && is_other_text(path, text) {
+                diagnostic.severity = Severity::Warning;
+                diagnostic.problem = format!("this is no agent: {}", diagnostic.problem);
+            }
             found.push(*diagnostic);
             return None;
         }
     };
+    let id = valid_id(&stem, &whole, found)?;
     schema::check(&mut table, AGENT, "", found);
     loaded
         .sources()
@@ -302,6 +312,24 @@ fn read(
         skills: String::new(),
         output_schema: None,
     })
+}
+
+/// Whether a Markdown file does not begin as an agent does: directories named `agents` also have other
+/// files. An empty one may be about to be written, and one of a built-in agent is meant to replace it.
+fn is_other_text(path: &Path, text: &str) -> bool {
+    let text = text.trim_start_matches('\u{feff}').trim_start();
+    !text.is_empty() && !text.starts_with("---") && !is_of_built_in(path)
+}
+
+/// The same for a TOML file: no key is one of an agent.
+fn is_other_table(path: &Path, table: &Table) -> bool {
+    let is_known = |key: &str| AGENT.iter().any(|known| known.name == key);
+    table.keys().next().is_some() && !table.keys().any(is_known) && !is_of_built_in(path)
+}
+
+fn is_of_built_in(path: &Path) -> bool {
+    let mut names = EMBEDDED.iter().map(|(name, _)| Path::new(name));
+    names.any(|name| name.file_stem() == path.file_stem())
 }
 
 fn instructions(body: &str, place: &Place) -> Entry {

@@ -177,6 +177,32 @@ fn a_server_is_asked_with_headers_from_the_environment() {
 }
 
 #[test]
+fn other_texts_beside_the_agents_stop_nothing() {
+    let notes = with_agent("Notes of Ada.md", "\u{feff}# Notes\n");
+    assert!(notes.load().is_ok());
+    let said = notes.complaints();
+    assert!(said.starts_with("agents/Notes of Ada.md:1:"), "{said}");
+    assert!(said.contains("warning: this is no agent"), "{said}");
+    let package = with_agent("pyproject.toml", "[project]\nversion = \"1\"\n");
+    assert!(package.load().is_ok());
+    let said = package.complaints();
+    assert!(
+        said.starts_with("agents/pyproject.toml: warning: this is no agent"),
+        "{said}"
+    );
+    // What is being written, and what should replace a built-in agent.
+    for (name, text) in [
+        ("risks.md", "Be brief.\n"),
+        ("risks.toml", "modell = \"x\"\n"),
+        ("a.toml", ""),
+        ("a.md", "\n"),
+        ("a.md", "\n---\ndescription: x\n---\n"),
+    ] {
+        assert!(with_agent(name, text).load().is_err(), "{name}: {text:?}");
+    }
+}
+
+#[test]
 fn what_is_wrong_with_an_agent_is_told_with_its_line() {
     let table = rows! {
         ("a.md", "no front matter\n"),
