@@ -89,7 +89,9 @@ impl App {
                 .warn(format_args!("{}: {}{help}", warning.place, warning.problem));
         }
         let variable = std::env::var(telemetry::VARIABLE).ok();
-        telemetry::init(&setup.loaded.config.log, variable.as_deref()).map_err(Problem::usage)?;
+        let colours = self.out.paint_messages.0;
+        telemetry::init(&setup.loaded.config.log, variable.as_deref(), colours)
+            .map_err(Problem::usage)?;
         Ok(setup)
     }
 

@@ -1,7 +1,7 @@
 //! The log: messages on stderr, as text or JSON.
 
 use std::borrow::Cow;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 
 use tracing_subscriber::EnvFilter;
 use unisono_api::harmless::{for_json, is_harmful};
@@ -32,18 +32,17 @@ pub enum Error {
     Twice,
 }
 
-/// Sets up the program's log. `variable` is the value of [`VARIABLE`].
+/// Sets up the program's log, with or without colours. `variable` is the value of [`VARIABLE`].
 ///
 /// # Errors
 /// The level is invalid, or there is already a log.
-pub fn init(log: &Log, variable: Option<&str>) -> Result<(), Error> {
+pub fn init(log: &Log, variable: Option<&str>, colours: bool) -> Result<(), Error> {
     let filter = filter(log, variable)?;
-    let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let format = log.format;
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(move || Stderr { format })
-        .with_ansi(!plain && io::stderr().is_terminal());
+        .with_ansi(colours);
     let done = match format {
         LogFormat::Text => builder.try_init(),
         LogFormat::Json => builder.json().flatten_event(true).try_init(),

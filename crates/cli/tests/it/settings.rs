@@ -105,3 +105,19 @@ fn a_starter_project_runs() {
     place.write("mine/agents/risks.md", "mine");
     place.says(&["init", "mine"], &["kept  mine/agents/risks.md"]);
 }
+
+#[test]
+fn the_log_has_colours_where_messages_have_them() {
+    let place = Place::new();
+    place.write("data/unisono/calibration.json", "none");
+    for (when, painted) in [("always", true), ("never", false), ("auto", false)] {
+        let done = place.call(&["models", "--color", when]).expect(0);
+        let mut log = done.stderr.lines();
+        let line = log.find(|line| line.contains("calibrations cannot be read"));
+        assert_eq!(
+            line.unwrap().contains('\u{1b}'),
+            painted,
+            "{when}: {done:#?}"
+        );
+    }
+}
