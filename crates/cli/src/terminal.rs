@@ -19,6 +19,12 @@ pub(crate) fn columns() -> Option<usize> {
     Some(columns.filter(|n| *n > 0).unwrap_or(80))
 }
 
+/// Discards what a person typed before now, so that it answers no question that was not seen yet.
+pub(crate) fn discard_input() {
+    // A failure cannot be handled; standard input may be no terminal.
+    let _ = rustix::termios::tcflush(io::stdin(), rustix::termios::QueueSelector::IFlush);
+}
+
 /// The mark before a colour until the text is written; text from elsewhere cannot contain it.
 const MARK: char = '\u{fdd0}';
 

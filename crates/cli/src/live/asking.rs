@@ -9,6 +9,7 @@ use unisono_api::approval::{Approval, Decide, Verdict};
 
 use super::follow::{Interrupt, Show};
 use super::watch::Watch;
+use crate::terminal::discard_input;
 use unisono::fmt::end;
 
 #[derive(Debug)]
@@ -43,6 +44,7 @@ impl Lines for Terminal {
     }
 
     fn ask(&mut self, _: &str) -> bool {
+        discard_input();
         // An earlier request, whose question was settled elsewhere, gets this line.
         let outstanding = self.0.as_mut().map(oneshot::Receiver::try_recv);
         if let Some(Err(TryRecvError::Empty)) = outstanding {

@@ -40,6 +40,18 @@ fn a_run_asks_at_the_terminal_and_does_as_it_is_told() {
 }
 
 #[test]
+fn what_was_typed_before_a_question_does_not_answer_it() {
+    let scene = held();
+    let mut talking = Talking::at_a_terminal(scene.command(&RUN));
+    talking.say("yes\r");
+    talking.sees(QUESTION);
+    talking.say("n not today\r");
+    talking.sees("They said: not");
+    talking.ends();
+    assert_eq!(scene.count("call send "), 0);
+}
+
+#[test]
 fn what_became_of_a_call_in_doubt_is_asked_where_its_turn_goes_on() {
     let until = json!({"text": "the invoice", "until": "/nowhere/at/all"});
     let scene = Scene::new(&[&[("files__send", until)]], &program(""), "");

@@ -20,6 +20,7 @@ use super::ORDERS;
 use crate::live::{Lines, Reply, prompt_text};
 use crate::output::Out;
 use crate::problem::{Problem, Result};
+use crate::terminal::discard_input;
 
 #[derive(Debug)]
 pub(super) enum InputEvent {
@@ -222,7 +223,10 @@ fn edited(wanted: &blocking::Receiver<InputRequest>, lines: &mpsc::Sender<io::Re
                 continue;
             }
             InputRequest::Line(prompt) => edit(&mut editor, prompt),
-            InputRequest::Answer(prompt) => edited_line(editor.readline(&prompt)),
+            InputRequest::Answer(prompt) => {
+                discard_input();
+                edited_line(editor.readline(&prompt))
+            }
         };
         if lines.blocking_send(line).is_err() {
             return;
