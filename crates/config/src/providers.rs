@@ -46,6 +46,9 @@ pub enum Unavailable {
         /// The variables that were searched.
         variables: String,
     },
+    /// The variable of one of its headers is not set.
+    #[error("{0}")]
+    Header(String),
     /// Its settings are wrong; the diagnostics say how.
     #[error("its settings are invalid")]
     Settings,

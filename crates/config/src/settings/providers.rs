@@ -9,7 +9,8 @@ use unisono_model::catalogue::{Catalogue, EXTRACTIVE};
 use unisono_model::dialect::Dialect;
 use unisono_model::provider::{Key, KeyError, Kind, Settings};
 
-use super::{Sources, TimeText, Variables, header};
+use super::header::{self, HeaderFault};
+use super::{Sources, TimeText, Variables};
 use crate::diagnostic::{Diagnostic, Diagnostics, Place};
 use crate::providers::{Access, Providers, Unavailable};
 
@@ -297,6 +298,11 @@ impl Reader<'_> {
         for (header, value) in &table.headers {
             match header::read(header, value, variables) {
                 Ok(header) => settings.headers.push(header),
+                // Only who asks the provider needs it.
+                Err(unset @ HeaderFault::Unset { .. }) => {
+                    self.warn(name, "headers", &unset);
+                    return Err(Unavailable::Header(unset.to_string()));
+                }
                 Err(problem) => {
                     self.fault(name, "headers", problem);
                     return Err(Unavailable::Settings);

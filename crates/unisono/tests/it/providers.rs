@@ -175,6 +175,20 @@ fn a_header_whose_variable_is_not_set_is_told_with_its_place() {
 }
 
 #[test]
+fn a_header_whose_variable_is_not_set_stops_only_who_asks_its_provider() {
+    let text = format!("{MINE}headers = {{ X-Key = \"${{TEAM_KEY}}\" }}\n");
+    let sandbox = Sandbox::with_config(&text);
+    let said = sandbox.complaints();
+    assert!(
+        said.contains("warning: header `X-Key` takes its value"),
+        "{said}"
+    );
+    let loaded = sandbox.setup().loaded;
+    let reason = loaded.providers.unavailable_reason("mine").unwrap();
+    assert!(reason.contains("TEAM_KEY, which is not set"), "{reason}");
+}
+
+#[test]
 fn an_address_without_a_default_model_is_warned_of_where_nobody_else_can_be_asked() {
     let bare =
         "[providers.mine]\nlike = \"openai-compatible\"\nbase_url = \"http://127.0.0.1:9/v1\"\n";
