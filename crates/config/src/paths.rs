@@ -71,6 +71,11 @@ impl Home {
                 format!("set {variable}, or write an absolute path"),
             )
         })?;
+        if path.starts_with('$') && whole == base.join(path) {
+            let problem = format!("{path:?} begins with a variable that paths do not have");
+            let help = "begin it with ~, $HOME, $XDG_DATA_HOME or $XDG_CONFIG_HOME";
+            return Err((problem, help.to_owned()));
+        }
         whole.into_os_string().into_string().map_err(|whole| {
             let problem = format!("{path:?} is {whole:?} in full, which is not UTF-8");
             (problem, "write an absolute path in UTF-8".to_owned())

@@ -192,6 +192,18 @@ fn a_default_that_is_impossible_here_is_told_unless_it_is_replaced() {
 }
 
 #[test]
+fn a_variable_that_paths_do_not_have_makes_no_directory_of_its_name() {
+    for path in ["${HOME}/kept", "$DATA/kept", "$HOMES"] {
+        let sandbox = Sandbox::with_config(&format!("[store]\npath = \"{path}\"\n"));
+        let said = sandbox.complaints();
+        assert!(said.contains("config/unisono.toml:2:"), "{said}");
+        assert!(said.contains("a variable that paths do not have"), "{said}");
+    }
+    let known = Sandbox::with_config("[store]\npath = \"$HOME/kept\"\n");
+    assert_eq!(known.complaints(), "");
+}
+
+#[test]
 fn the_project_is_found_upwards_or_named() {
     let mut sandbox = Sandbox::with_config("[log]\nlevel = \"info\"\n")
         .file("project/deep/down/x", "")
