@@ -24,7 +24,7 @@ use crate::terminal::{Paint, columns, terminal_safe};
 #[derive(Debug)]
 pub(crate) struct Out {
     pub(crate) json: bool,
-    quiet: bool,
+    pub(crate) quiet: bool,
     /// Whether somebody watches stderr: spinners, questions.
     pub(crate) watched: bool,
     /// Of data on stdout.

@@ -205,16 +205,18 @@ impl<'o> Screen<'o> {
             Some(rule) => format!("`{rule}` requires approval"),
             None => "waits for a person".to_owned(),
         };
-        self.headline(
-            "waits",
-            &self.paint.yellow(format!("{agent} calls {line}: {why}")),
-        );
+        let how = asking::how(call);
+        let how = match watch.elsewhere {
+            true => how,
+            false => format!("stop with ctrl-c, then {how}, then unisono resume"),
+        };
+        let what = format!("{agent} calls {line}: {why}");
+        if self.out.quiet {
+            // Otherwise nothing would say why the program waits.
+            return self.out.warn(format_args!("{what}; {how}"));
+        }
+        self.headline("waits", &self.paint.yellow(what));
         if !self.asks {
-            let how = asking::how(call);
-            let how = match watch.elsewhere {
-                true => how,
-                false => format!("stop with ctrl-c, then {how}, then unisono resume"),
-            };
             self.headline("", &how);
         }
     }

@@ -166,3 +166,16 @@ fn lines_of_a_file_are_messages_and_answer_nothing() {
     assert_eq!(denied.count(), 2, "{done:#?}");
     assert_eq!(scene.count("call send "), 0);
 }
+
+#[test]
+fn a_quiet_run_says_why_it_waits() {
+    let send: (&str, Value) = ("files__send", json!({"text": "the invoice"}));
+    let rule = program("approve = [\"send\"]");
+    let scene = Scene::new(&[&[send]], &rule, "[approvals]\ntimeout = \"300ms\"");
+    let done = scene.call(&[&RUN[..], &["--quiet"]].concat()).expect(0);
+    done.says(&[
+        "warning: clerk calls files__send",
+        "`files__send` requires approval",
+        "unisono approvals approve",
+    ]);
+}
