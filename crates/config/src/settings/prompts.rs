@@ -152,10 +152,12 @@ impl Reader<'_> {
             }
         };
         let shown = self.shown(path).to_string_lossy().into_owned();
-        match prompts.clone().with_file(name, &shown, &text) {
+        // The comment at the start is found without the mark that some editors write.
+        let text = text.trim_start_matches('\u{feff}');
+        match prompts.clone().with_file(name, &shown, text) {
             Ok(prompts) => prompts,
             Err(error) => {
-                if is_needed || is_for_summarisers(&text) {
+                if is_needed || is_for_summarisers(text) {
                     self.refuse(&error, is_needed);
                 }
                 self.wrong.extend(is_needed.then(|| name.to_owned()));

@@ -78,6 +78,20 @@ fn what_is_wrong_with_prompts_and_summarisers_is_told_with_its_place() {
 }
 
 #[test]
+fn a_prompt_with_a_byte_order_mark_is_the_same_prompt() {
+    let text = format!("<!-- {{{{conversation}}}} is required. -->\n{PROMPT}");
+    let sandbox = Sandbox::with_config("[compaction]\nprompt = \"plain\"\n")
+        .file("project/config/prompts/plain.md", &text)
+        .file(
+            "project/config/prompts/marked.md",
+            &format!("\u{feff}{text}"),
+        );
+    assert_eq!(sandbox.check(), "");
+    let prompts = sandbox.setup().loaded.prompts;
+    assert_eq!(prompts.get("marked"), prompts.get("plain"));
+}
+
+#[test]
 fn other_texts_beside_the_prompts_stop_nothing() {
     let sandbox = Sandbox::with_config("[log]\nlevel = \"info\"\n")
         .file("project/config/prompts/greeting.md", "Hello {{ user }}, {{")
