@@ -31,8 +31,8 @@ const HELP: &str = "\
 A damaged store is repaired when it is opened; damaged files are kept beside it. The search index
 is checked, updated, and rebuilt if it is damaged. A store that cannot be written, because the
 disk is full or read-only, is only read. Permissions of other users are removed. Losses of a
-repair are reported until --acknowledge. Exits with 1 if damage was found and not repaired, or if
-events were lost.
+repair are reported until --acknowledge. Exits with 1 if damage was found and not repaired, if
+events were lost, if the store is only read, or if a check of the deployment fails.
 JSON: store, sessions, events, checkpoints, narrowed (files whose permissions were too wide),
 findings [{record, fault}], salvage {reason, quarantine, sessions, events, lost} or null, losses
 [{session, first, last, found_at, quarantine}] that are not acknowledged, search {sessions, messages,

@@ -8,7 +8,7 @@ use crate::app::App;
 use crate::problem::{Exit, Problem, Result};
 
 const HELP: &str = "\
-Exits with 2 if anything is wrong.
+Exits with 2 if there is an error. An unknown key is one, a warning is none.
 JSON: a list of {severity, origin, line, column, key, problem, help}.";
 
 #[derive(Debug, clap::Args)]
