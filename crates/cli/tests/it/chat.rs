@@ -212,6 +212,16 @@ fn a_person_at_a_terminal_edits_lines_and_sees_how_full_it_is() {
 }
 
 #[test]
+fn lines_that_were_typed_ahead_are_all_taken() {
+    let place = Place::new();
+    let mut talking = Talking::at_a_terminal(place.command(&["chat", "--agents", ""]));
+    talking.say("What is decided?\rWhat is open?\r/quit\r");
+    talking.ends();
+    let said = place.json(&["history", "latest", "--role", "user"]);
+    assert_eq!(said["messages"].as_array().map(Vec::len), Some(2), "{said}");
+}
+
+#[test]
 fn an_interruption_cancels_the_turn_and_not_the_chat() {
     let scene = Scene::new();
     let args = ["chat", "--lead", "waits", "--agents", ""];

@@ -155,28 +155,36 @@ impl Lines for Input {
 
 /// Lines of a standard input without a terminal.
 fn plain(wanted: &blocking::Receiver<InputRequest>, lines: &mpsc::Sender<io::Result<InputEvent>>) {
-    let read = || -> io::Result<InputEvent> {
-        let mut whole = String::new();
-        loop {
-            let mut line = String::new();
-            if io::stdin().lock().read_line(&mut line)? == 0 {
-                return Ok(match whole.is_empty() {
-                    true => InputEvent::End,
-                    false => InputEvent::Line(whole),
-                });
-            }
-            if !joined(&mut whole, line.trim_end_matches(['\n', '\r'])) {
-                return Ok(InputEvent::Line(whole));
-            }
-        }
-    };
     while let Ok(wanted) = wanted.recv() {
         if let InputRequest::Line(_) | InputRequest::Answer(_) = wanted
-            && lines.blocking_send(read()).is_err()
+            && lines.blocking_send(read_plain()).is_err()
         {
             return;
         }
     }
+}
+
+/// A line without an editor.
+fn read_plain() -> io::Result<InputEvent> {
+    let mut whole = String::new();
+    loop {
+        let mut line = String::new();
+        if io::stdin().lock().read_line(&mut line)? == 0 {
+            return Ok(match whole.is_empty() {
+                true => InputEvent::End,
+                false => InputEvent::Line(whole),
+            });
+        }
+        if !joined(&mut whole, line.trim_end_matches(['\n', '\r'])) {
+            return Ok(InputEvent::Line(whole));
+        }
+    }
+}
+
+/// Whether a whole line was typed before it was requested. An editor would read all such lines at once
+/// and keep the first one.
+fn is_typed_ahead() -> bool {
+    rustix::io::ioctl_fionread(io::stdin()).is_ok_and(|bytes| bytes > 0)
 }
 
 /// Adds a line; whether another one belongs to it.
@@ -221,6 +229,13 @@ fn edited(wanted: &blocking::Receiver<InputRequest>, lines: &mpsc::Sender<io::Re
                     let _ = editor.history_mut().add(line);
                 });
                 continue;
+            }
+            InputRequest::Line(_) if is_typed_ahead() => {
+                let read = read_plain();
+                if let Ok(InputEvent::Line(line)) = &read {
+                    let _ = editor.add_history_entry(line.as_str());
+                }
+                read
             }
             InputRequest::Line(prompt) => edit(&mut editor, prompt),
             InputRequest::Answer(prompt) => {
