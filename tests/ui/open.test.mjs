@@ -136,6 +136,21 @@ test("a long message that is read stays open when others follow", async () => {
   });
 });
 
+test("in the list of sessions the focus stays on its session when others change", async () => {
+  await withDaemon(new Place(), async (place) => {
+    const ids = {};
+    for (const title of ["First", "Second"]) ids[title] = (await place.ask("POST", "/v1/sessions", { title, messages: said(2) })).session;
+    const page = await enter(browser, place);
+    await page.getByRole("link", { name: "Second", exact: true }).focus();
+    // The other one comes before it, and it comes before the other one.
+    for (const title of ["First", "Second"]) {
+      await add(place, ids[title], "One more.");
+      await page.waitForFunction((title) => document.querySelector("main td a.title").textContent === title, title);
+      assert.equal(await page.evaluate(() => document.activeElement.textContent), "Second");
+    }
+  });
+});
+
 test("a message that has left the context says so also where the daemon does not render it any more", async () => {
   const { place, session } = await began("Marks", 40);
   try {

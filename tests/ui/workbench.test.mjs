@@ -188,6 +188,44 @@ test("what waits for a person is said wherever it stands, and approved with one 
   }
 });
 
+test("who answers a call keeps the place when another one is answered elsewhere", async () => {
+  const answers = await model();
+  const place = await new Place(settings(answers.address)).serve();
+  try {
+    const calls = async () => (await place.ask("GET", "/v1/approvals")).items;
+    for (const [at, title] of ["First", "Second"].entries()) {
+      const { session } = await place.ask("POST", "/v1/sessions", { title, messages: said(1) });
+      await place.ask("POST", `/v1/sessions/${session}/turns`, { task: "Tell them.", wait: false });
+      await until(async () => (await calls()).length === at + 1);
+    }
+    const page = await enter(browser, place);
+    await page.goto(`${place.address}/approvals`);
+    const second = page.getByRole("region", { name: "Second" });
+    await second.getByText("Deny …").click();
+    await second.getByLabel(/Why, for the model/).focus();
+    await place.ask("POST", `/v1/approvals/${(await calls())[0].call}`, { decision: "approve" });
+    await page.getByRole("region", { name: "First" }).waitFor({ state: "detached" });
+    assert.equal(await page.evaluate(() => document.activeElement.name), "text");
+    assert.deepEqual(page.faults, []);
+  } finally {
+    await place.stop();
+    await answers.close();
+  }
+});
+
+test("the button that copies code keeps the focus while the page is brought up to date", async () => {
+  await withDaemon(new Place(), async (place) => {
+    const { session } = await place.ask("POST", "/v1/sessions", { title: "Copy", messages: [{ role: "user", content: "```\ncode\n```" }] });
+    const page = await enter(browser, place);
+    await page.goto(`${place.address}/sessions/${session}`);
+    await page.getByRole("button", { name: "Copy" }).focus();
+    await place.ask("POST", `/v1/sessions/${session}/messages`, { text: "One more." });
+    await page.locator(".message").getByText("One more.").waitFor();
+    assert.equal(await page.evaluate(() => document.activeElement.textContent), "Copy");
+    assert.equal(await page.locator(".copy").count(), 1);
+  });
+});
+
 test("a form that is refused keeps what was written, with the reason beside it", async () => {
   for (const javaScriptEnabled of [true, false]) {
     await withDaemon(new Place(), async (place) => {

@@ -160,6 +160,8 @@ const MESSAGES = 300;
 const numberOf = (node) => (node?.matches?.("article.message[id^='m']") ? Number(node.id.slice(1)) : NaN);
 const stays = (old, fresh) => {
   if (old.id === "named") return true;
+  // The button of this page alone.
+  if (old.matches?.(".copy")) return fresh.matches(".code");
   const first = numberOf([...fresh.children].find((child) => numberOf(child) >= 0));
   return numberOf(old) < first && old.parentElement.childElementCount < MESSAGES;
 };

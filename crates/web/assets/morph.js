@@ -44,6 +44,13 @@ export function morph(old, fresh, rules = {}) {
   children(old, fresh, rules);
 }
 
+// What is moved loses the focus.
+function move(parent, node, before) {
+  const focused = node.contains(document.activeElement) ? document.activeElement : null;
+  parent.insertBefore(node, before);
+  focused?.focus({ preventScroll: true });
+}
+
 function children(old, fresh, rules) {
   const wanted = new Set([...fresh.childNodes].map(keyOf).filter(Boolean));
   // First what is gone: what stays is then in its place, and is not moved.
@@ -66,7 +73,7 @@ function children(old, fresh, rules) {
     const key = keyOf(next);
     const found = key ? keyed.get(key) : at;
     if (found && alike(found, next)) {
-      if (found !== at) old.insertBefore(found, at);
+      if (found !== at) move(old, found, at);
       else at = after(at.nextSibling);
       morph(found, next, rules);
     } else {
@@ -75,7 +82,7 @@ function children(old, fresh, rules) {
   }
   while (at) {
     const rest = after(at.nextSibling);
-    if (!rules.holds?.(at)) at.remove();
+    if (!rules.holds?.(at) && !rules.stays?.(at, fresh)) at.remove();
     at = rest;
   }
 }

@@ -53,7 +53,7 @@ pub(crate) async fn show(
             h1 { "Approvals" }
             @if items.is_empty() { (none(later.is_some())) }
             @for call in &items {
-                section aria-label=(titles[call.session.as_str()]) {
+                section id={ "in-" (call.call) } aria-label=(titles[call.session.as_str()]) {
                     h2 { "In " a href={ "/sessions/" (call.session) } { (titles[call.session.as_str()]) } }
                     (card(call, later.as_deref().unwrap_or("/approvals"), &room))
                 }

@@ -251,7 +251,7 @@ fn table(shown: &SessionList) -> Markup {
                     th scope="col" role="columnheader" { "Updated (UTC)" } } }
                 tbody role="rowgroup" {
                     @for session in &shown.sessions {
-                        tr role="row" {
+                        tr role="row" id={ "session-" (session.session) } {
                             td role="cell" class="whole" {
                                 a class="title" href={ "/sessions/" (session.session) } { (cut_title(&session.title)) }
                                 " " (shown.state(&session.session)) " "
