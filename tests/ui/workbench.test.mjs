@@ -277,14 +277,14 @@ test("images and documents go with a task, and are shown in the conversation", a
       const page = await enter(browser, place, { javaScriptEnabled });
       await page.goto(`${place.address}/sessions/${session}`);
       await page.getByLabel("Task").fill("What is this?");
-      const plan = { name: "plan.pdf", mimeType: "application/pdf", buffer: Buffer.from("%PDF-1.7\n/Type /Page\n%%EOF\n") };
+      const pdf = (name, text) => ({ name, mimeType: "application/pdf", buffer: Buffer.from(`%PDF-1.7\n${text}/Type /Page\n%%EOF\n`) });
       const cut = { name: "cut.png", mimeType: "image/png", buffer: png.subarray(0, 40) };
-      await page.getByLabel("Images and PDFs").setInputFiles([plan, cut]);
+      await page.getByLabel("Images and PDFs").setInputFiles([pdf("plan.pdf", ""), cut, pdf("annex.pdf", "%\n")]);
       await page.getByRole("button", { name: /^Ask/ }).click();
       await page.getByRole("alert").getByText(/cut.png: .*damaged or truncated/).waitFor();
-      // What was taken stays in the form beside what was written; the other file is chosen again.
+      // What was taken stays in the form beside what was written, also what came after the refused file.
       assert.equal(await page.getByLabel("Task").inputValue(), "What is this?");
-      assert.equal(await page.getByRole("checkbox", { name: "plan.pdf" }).isChecked(), true);
+      for (const name of ["plan.pdf", "annex.pdf"]) assert.equal(await page.getByRole("checkbox", { name }).isChecked(), true);
       assert.equal(await page.getByLabel("Images and PDFs").evaluate((field) => field.files.length), 0);
       const shot = { name: "screen.png", mimeType: "image/png", buffer: png };
       await page.getByLabel("Images and PDFs").setInputFiles([shot]);
@@ -304,8 +304,8 @@ test("images and documents go with a task, and are shown in the conversation", a
         assert.equal(await page.getByRole("checkbox", { name: "plan.pdf" }).count(), 0);
       }
       const { items } = await place.ask("GET", `/v1/sessions/${session}/messages`);
-      const asked = items.find((message) => message.parts.length === 3);
-      assert.deepEqual(asked.parts.map((part) => part.filename ?? part.text), ["What is this?", "plan.pdf", "screen.png"]);
+      const asked = items.find((message) => message.parts.length === 4);
+      assert.deepEqual(asked.parts.map((part) => part.filename ?? part.text), ["What is this?", "plan.pdf", "annex.pdf", "screen.png"]);
       // The refused file is a failed load of the form, which Chromium notes.
       assert.deepEqual(page.faults.filter((fault) => !fault.includes("400")), []);
     });

@@ -1,6 +1,7 @@
 //! The form for a turn: a task and its agents.
 
 use maud::{Markup, html};
+use unisono_api::Problem;
 use unisono_api::agent::{Agent, AgentQuery};
 use unisono_api::service::{self, Service};
 use unisono_api::session::main_branch;
@@ -121,26 +122,32 @@ impl Draft {
     }
 
     /// Stores the uploaded files. They belong to the turn, or to the form if it is shown again. The
-    /// content of a file determines its type.
+    /// content of a file determines its type. A refused file does not keep the others out.
     pub(crate) async fn store(
         &mut self,
         service: &dyn Service,
         files: Vec<FormFile>,
     ) -> service::Result<()> {
+        let mut refused: Option<Box<Problem>> = None;
         for file in files {
-            let stored = service
-                .put_blob(file.bytes.into(), None)
-                .await
-                .map_err(|error| {
-                    let service::Error::Problem(mut problem) = error else {
-                        return error;
-                    };
+            match service.put_blob(file.bytes.into(), None).await {
+                Ok(stored) => self.stored.push((stored.digest, file.filename)),
+                Err(service::Error::Problem(mut problem)) => {
                     problem.detail = format!("{}: {}", file.filename, problem.detail);
-                    (*problem).into()
-                })?;
-            self.stored.push((stored.digest, file.filename));
+                    match &mut refused {
+                        Some(first) => {
+                            first.detail = format!("{}; {}", first.detail, problem.detail);
+                        }
+                        None => refused = Some(problem),
+                    }
+                }
+                Err(error) => return Err(error),
+            }
         }
-        Ok(())
+        match refused {
+            Some(problem) => Err(service::Error::Problem(problem)),
+            None => Ok(()),
+        }
     }
 
     fn task_of(&self, agent: &str) -> &str {

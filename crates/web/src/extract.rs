@@ -64,7 +64,7 @@ impl<S: Send + Sync> FromRequest<S> for FormWithFiles {
         let mut form = FormWithFiles::default();
         while let Some(part) = parts.next_field().await.map_err(unreadable_part)? {
             let name = part.name().unwrap_or_default().to_owned();
-            let Some(filename) = part.file_name().map(str::to_owned) else {
+            let Some(filename) = part.file_name().map(decoded_name) else {
                 let text = part.text().await.map_err(unreadable_part)?;
                 form.fields.push((name, text));
                 continue;
@@ -81,6 +81,11 @@ impl<S: Send + Sync> FromRequest<S> for FormWithFiles {
         }
         Ok(form)
     }
+}
+
+/// The name of a file: a browser writes a quotation mark in it as `%22`.
+fn decoded_name(filename: &str) -> String {
+    filename.replace("%22", "\"")
 }
 
 fn unreadable_part(error: MultipartError) -> PageError {

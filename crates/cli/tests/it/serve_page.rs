@@ -532,3 +532,44 @@ fn nobody_sees_or_changes_anything_who_did_not_come_by_a_link() {
     assert_eq!(listed["items"], json!([]));
     daemon.stop();
 }
+
+#[test]
+fn a_refused_file_keeps_no_other_one_out_and_a_file_keeps_its_name() {
+    let place = Place::new();
+    let daemon = Daemon::start(&place);
+    let browser = Browser::enter(&daemon);
+    let session = daemon.session(&json!({}));
+    let part = |named: &str, text: &str| {
+        format!("--x\r\nContent-Disposition: form-data; {named}\r\n\r\n{text}\r\n")
+    };
+    let file = |name: &str, text: &str| part(&format!("name=\"file\"; filename=\"{name}\""), text);
+    let form = [
+        part("name=\"branch\"", "main"),
+        part("name=\"task\"", "See."),
+        // As browsers write the name `5" plan.pdf`.
+        file("5%22 plan.pdf", "%PDF-1.7\n/Type /Page\n%%EOF\n"),
+        file("bad.txt", "no"),
+        file("worse.txt", "no"),
+        file("last.pdf", "%PDF-1.7\n%\n/Type /Page\n%%EOF\n"),
+        "--x--\r\n".to_owned(),
+    ]
+    .concat();
+    let own = format!("http://{}", daemon.address);
+    let headers = [
+        ("Host", daemon.address.as_str()),
+        ("Cookie", browser.cookie.as_str()),
+        ("Content-Type", "multipart/form-data; boundary=x"),
+        ("Origin", own.as_str()),
+    ];
+    let path = format!("/sessions/{session}/ask");
+    let head = head("POST", &path, &headers, form.len());
+    let kept = daemon.send(&head, form.as_bytes()).expect(400).text();
+    kept.has_all(&[
+        ">5&quot; plan.pdf</label>",
+        ">last.pdf</label>",
+        "bad.txt: ",
+        "; worse.txt: ",
+        "See.</textarea>",
+    ]);
+    daemon.stop();
+}
