@@ -171,10 +171,24 @@ impl Writer<'_> {
             Tag::Emphasis => plain("em"),
             Tag::Strong => plain("strong"),
             Tag::Strikethrough => plain("del"),
-            Tag::Link { dest_url, .. } => link(dest_url, ""),
-            Tag::Image { dest_url, .. } => link(dest_url, "image: "),
+            Tag::Link { dest_url, .. } => self.link(dest_url, ""),
+            Tag::Image { dest_url, .. } => self.link(dest_url, "image: "),
             _ => (String::new(), String::new()),
         }
+    }
+
+    /// A link if the scheme of its address is allowed; otherwise, and within another link, its text with
+    /// the address after it.
+    fn link(&self, address: &CowStr<'_>, before: &str) -> (String, String) {
+        if self.within == 1 && is_followed(address) {
+            let start = format!(
+                "<a href=\"{}\" rel=\"noopener nofollow noreferrer\">{before}",
+                escape(address)
+            );
+            return (start, "</a>".to_owned());
+        }
+        let end = html! { " " span class="quiet" { "(" (&**address) ")" } }.into_string();
+        (before.to_owned(), end)
     }
 
     fn escaped(&mut self, text: &str) {
@@ -221,19 +235,6 @@ fn code_block(kind: &CodeBlockKind<'_>) -> (String, String) {
         format!("<div class=\"code\">{start}<pre><code>"),
         "</code></pre></div>".to_owned(),
     )
-}
-
-/// A link if the scheme of its address is allowed; otherwise its text with the address after it.
-fn link(address: &CowStr<'_>, before: &str) -> (String, String) {
-    if is_followed(address) {
-        let start = format!(
-            "<a href=\"{}\" rel=\"noopener nofollow noreferrer\">{before}",
-            escape(address)
-        );
-        return (start, "</a>".to_owned());
-    }
-    let end = html! { " " span class="quiet" { "(" (&**address) ")" } }.into_string();
-    (before.to_owned(), end)
 }
 
 /// Whether an address has one of the schemes and no characters that browsers remove.

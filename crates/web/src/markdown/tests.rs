@@ -30,6 +30,8 @@ fn texts_have_the_form_that_they_mean() {
          "<p><a href=\"https://example.org/?a=1&amp;b=2\" rel=\"noopener nofollow noreferrer\">a</a></p>"),
         ("![map](https://example.org/x.png)",
          "<p><a href=\"https://example.org/x.png\" rel=\"noopener nofollow noreferrer\">image: map</a></p>"),
+        ("[![map](https://example.org/x.png)](https://example.org/)",
+         "<p><a href=\"https://example.org/\" rel=\"noopener nofollow noreferrer\">image: map <span class=\"quiet\">(https://example.org/x.png)</span></a></p>"),
         ("see #12, #99, a#3 and (#4)",
          "<p>see <a href=\"/sessions/s/history#m12\">#12</a>, #99, a#3 and (<a href=\"/sessions/s/history#m4\">#4</a>)</p>"),
         ("`#12`", "<p><code>#12</code></p>"),
@@ -165,7 +167,11 @@ fn check_tags(text: &str) {
         }
         match tag.kind {
             _ if matches!(name.as_str(), "br" | "hr") => {}
-            TagKind::StartTag => depth.push(name),
+            TagKind::StartTag => {
+                let is_within_a_link = name == "a" && depth.contains(&name);
+                assert!(!is_within_a_link, "{text:?}: {html}");
+                depth.push(name);
+            }
             TagKind::EndTag => assert_eq!(depth.pop(), Some(name), "{text:?}: {html}"),
         }
     }
@@ -181,6 +187,7 @@ fn nothing_of_a_known_attack_becomes_an_element() {
         "[a](java\u{0}script:alert(1))",
         "[a](https://x\" onclick=\"alert(1))",
         "![\"><script>](https://x)",
+        "[![a [b](https://c)](https://d)](https://e)",
         "```\"><script>\n</code></pre><script>alert(1)</script>\n```",
         "``` <img>\nx\n```",
         "| <b> |\n|---|\n| <i onclick=x> |",
