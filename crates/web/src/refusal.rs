@@ -74,7 +74,10 @@ fn came_from(headers: &HeaderMap) -> Option<String> {
 async fn put(response: Response, from: Option<&str>, form: Option<(&str, Bytes)>) -> Response {
     // A compressed page has its way back already.
     let is_compressed = response.headers().contains_key(header::CONTENT_ENCODING);
-    if !is_page(&response) || is_compressed || !response.status().is_client_error() {
+    let status = response.status();
+    // A full disk or a busy database refuses a form, too.
+    let is_refused = status.is_client_error() || status.is_server_error();
+    if !is_page(&response) || is_compressed || !is_refused {
         return response;
     }
     let form = match form {

@@ -198,6 +198,16 @@ fn a_daemon_on_a_full_disk_reads_on_and_goes_on_when_there_is_room() {
             "{path}: {detail}"
         );
     }
+    // A person has the form again, with what was written in it.
+    let page = format!("http://{}/settings", daemon.address);
+    let headers = [
+        ("Content-Type", "application/x-www-form-urlencoded"),
+        ("Referer", page.as_str()),
+    ];
+    let form = b"key=compaction.preset&value=retention&confirmed=true";
+    let refused = daemon.send_as(&daemon.token, "POST", "/settings", &headers, form);
+    let refused = refused.expect(507).text();
+    refused.has_all(&["What you wrote is not lost", "value=\"retention\""]);
 
     disk.empty();
     daemon.post("/v1/sessions", &conversation(1)).expect(201);
