@@ -168,6 +168,8 @@ function palette() {
   };
   field.addEventListener("input", seek);
   field.addEventListener("keydown", (event) => {
+    // These keys are for the input method. Safari tells it by the number.
+    if (event.isComposing || event.keyCode === 229) return;
     if (event.key === "ArrowDown" || event.key === "ArrowUp") {
       event.preventDefault();
       at = (at + (event.key === "ArrowDown" ? 1 : -1) + shown.length) % Math.max(1, shown.length);
@@ -181,7 +183,12 @@ function palette() {
   box.showModal();
   found().then((more) => {
     all = [...all, ...more];
-    if (box.isConnected) seek();
+    if (!box.isConnected) return;
+    // What a person has moved to stays chosen.
+    const chosen = at > 0 ? shown[at][0] : null;
+    seek();
+    at = Math.max(0, shown.findIndex(([says]) => says === chosen));
+    draw();
   });
 }
 
