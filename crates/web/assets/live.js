@@ -554,6 +554,11 @@ function openTarget() {
   if (own) openFor(own);
 }
 
+// On paper nothing can be unfolded.
+addEventListener("beforeprint", () => {
+  for (const fold of document.querySelectorAll(".fold")) fold.open = true;
+});
+
 // A call that waits in another session is no event of this page: the number alone is asked for.
 // After a logout only a page that becomes visible asks: a login in another tab is enough.
 async function askForCount(event) {
