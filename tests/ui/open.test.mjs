@@ -327,6 +327,24 @@ test("a page of a daemon that was upgraded loads anew, unless that would lose wh
   }
 });
 
+test("a link to a message that the conversation does not show any more leads to the history", async () => {
+  const { place, session } = await began("Link", 60);
+  try {
+    const page = await enter(browser, place);
+    const home = `${place.address}/sessions/${session}`;
+    await page.goto(`${home}#m9`, { waitUntil: "commit" });
+    await page.waitForURL(/\/history\?branch=main&from=6#m9$/);
+    await page.locator("#m9").waitFor();
+    for (const other of ["#m60", "#50%"]) {
+      await page.goto(home + other);
+      await page.locator("#m60").waitFor();
+    }
+    assert.deepEqual(page.faults, []);
+  } finally {
+    await place.stop();
+  }
+});
+
 test("a reader who scrolls up gets the older messages, and what is read does not move", async () => {
   const { place, session } = await began("Long", 170);
   try {

@@ -545,10 +545,22 @@ document.addEventListener("click", async (event) => {
   setTimeout(() => { copy.textContent = "Copy"; }, 2_000);
 });
 
+// The conversation has the newest messages only: a link to an older one leads to the history.
+function leadToHistory() {
+  const number = Number(/^#m(\d+)$/.exec(location.hash)?.[1]);
+  if (!number || location.pathname !== `/sessions/${session}`) return;
+  const branch = new URLSearchParams(location.search).get("branch") ?? "main";
+  const query = new URLSearchParams({ branch, from: Math.max(1, number - 3) });
+  location.replace(`/sessions/${session}/history?${query}${location.hash}`);
+}
+
 // A link to a message that is on this page opens it.
 function openTarget() {
-  const target = location.hash.length > 1 && document.getElementById(decodeURIComponent(location.hash.slice(1)));
-  if (!target) return;
+  const target = document.getElementById(location.hash.slice(1));
+  if (!target) {
+    leadToHistory();
+    return;
+  }
   for (let part = target; part; part = part.parentElement) if (part.tagName === "DETAILS") openFor(part);
   const own = target.querySelector(":scope > details.fold");
   if (own) openFor(own);
