@@ -573,3 +573,22 @@ fn a_refused_file_keeps_no_other_one_out_and_a_file_keeps_its_name() {
     ]);
     daemon.stop();
 }
+
+#[test]
+fn behind_a_proxy_with_tls_a_browser_sends_its_login_with_tls_only() {
+    let config =
+        "[server]\npublic_url = \"https://agents.example\"\nhosts = [\"agents.example\"]\n";
+    let place = Place::with_config(config);
+    let daemon = Daemon::start(&place);
+    for (host, is_secure) in [("agents.example", true), (daemon.address.as_str(), false)] {
+        let link = daemon.request("POST", "/v1/login-links", None);
+        let link = link.expect(201).json();
+        let url = link["url"].as_str().unwrap();
+        let (_, path) = url.split_once(&daemon.address).unwrap();
+        let entered = daemon.send(&head("GET", path, &[("Host", host)], 0), b"");
+        let entered = entered.expect(303);
+        let cookie = entered.header("set-cookie").unwrap();
+        assert_eq!(cookie.contains("; Secure"), is_secure, "{cookie}");
+    }
+    daemon.stop();
+}

@@ -284,21 +284,26 @@ pub(super) async fn link(
     Extension(who): Extension<Identity>,
     headers: HeaderMap,
 ) -> Result<(StatusCode, Json<NewLink>), ApiError> {
-    // The guard has checked it.
-    let host = headers
-        .get(header::HOST)
-        .and_then(|host| host.to_str().ok());
     let token = who.caller().token();
     if who.limited().is_some() && token.is_none() {
         let detail = "a person whom a proxy names needs no link";
         return Err(ApiError::new(Code::Refused, detail));
     }
-    let setup = shared.local.setup();
-    let public = &setup.loaded.config.server.public_url;
-    let origin = origin(host.unwrap_or_default(), public);
+    let origin = origin_for(&shared, &headers);
     let made = new_link(&shared, &origin, Login { token }).await;
     let url = made.map_err(|error| ApiError::new(Code::Failed, error.to_string()))?;
     Ok((StatusCode::CREATED, Json(NewLink { url })))
+}
+
+/// The beginning of addresses at the host of a request.
+fn origin_for(shared: &Shared, headers: &HeaderMap) -> String {
+    // The guard has checked it.
+    let host = headers
+        .get(header::HOST)
+        .and_then(|host| host.to_str().ok());
+    let setup = shared.local.setup();
+    let public = &setup.loaded.config.server.public_url;
+    origin(host.unwrap_or_default(), public)
 }
 
 /// The code of a link.
@@ -341,7 +346,8 @@ async fn welcome(shared: &Shared, note: &Note, headers: &HeaderMap, new: NewLogi
         Err(_) => return refuse(headers, NO_TOKEN),
     }
     note.operation("login", Vec::new());
-    let text = cookies::set(&cookies::name_for(headers), &secret);
+    let has_tls = origin_for(shared, headers).starts_with("https://");
+    let text = cookies::set(&cookies::name_for(headers), &secret, has_tls);
     match HeaderValue::from_str(&text) {
         Ok(cookie) => ([(header::SET_COOKIE, cookie)], Redirect::to("/")).into_response(),
         Err(error) => ApiError::new(Code::Failed, error.to_string()).into_response(),
@@ -443,7 +449,7 @@ mod tests {
             let mut headers = HeaderMap::new();
             headers.insert(header::HOST, HeaderValue::from_static(host));
             let new = logins.enter_by_token(Login::default(), now).unwrap();
-            let set = cookies::set(&cookies::name_for(&headers), &new.secret);
+            let set = cookies::set(&cookies::name_for(&headers), &new.secret, false);
             set.split(';').next().unwrap().to_owned()
         };
         let (first, second) = (

@@ -43,9 +43,11 @@ pub(super) fn name_for(headers: &HeaderMap) -> String {
     }
 }
 
-/// The header value that sets a cookie until the browser is closed.
-pub(super) fn set(name: &str, secret: &str) -> String {
-    format!("{name}={secret}; {ATTRIBUTES}")
+/// The header value that sets a cookie until the browser is closed. With TLS the browser never sends it
+/// without TLS.
+pub(super) fn set(name: &str, secret: &str, has_tls: bool) -> String {
+    let secure = if has_tls { "; Secure" } else { "" };
+    format!("{name}={secret}; {ATTRIBUTES}{secure}")
 }
 
 /// The header value that removes a cookie.
