@@ -342,10 +342,14 @@ test("files whose upload breaks off may be too large", async () => {
     const page = await enter(browser, place);
     await page.goto(`${place.address}/sessions/${session}`);
     // As where the daemon has refused a large form while the browser is still sending it.
-    await page.route("**/ask", (route) => route.abort("connectionreset"));
+    let end;
+    const ended = new Promise((done) => { end = done; });
+    await page.route("**/ask", (route) => ended.then(() => route.abort("connectionreset")));
     await page.getByLabel("Task").fill("What is this?");
     await page.getByLabel("Images and PDFs").setInputFiles([{ name: "screen.png", mimeType: "image/png", buffer: png }]);
     await page.getByRole("button", { name: /^Ask/ }).click();
+    await page.getByText("Sending the files …").waitFor();
+    end();
     await page.getByText(/Not sent: .* the files are too large for it/).waitFor();
     assert.equal(await page.getByLabel("Images and PDFs").evaluate((field) => field.files.length), 1);
   });

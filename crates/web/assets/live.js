@@ -481,7 +481,8 @@ document.addEventListener("submit", async (event) => {
   const written = new FormData(form);
   const files = written.getAll("file").some((file) => file.size > 0);
   try {
-    if (!files) written.delete("file");
+    if (files) sayUnsent("Sending the files …");
+    else written.delete("file");
     const body = files ? written : new URLSearchParams(written);
     const sent = { method: "POST", body, headers: { Accept: "text/html" } };
     // After a connection that broke off, once more: by its key it is the same task.
@@ -493,6 +494,7 @@ document.addEventListener("submit", async (event) => {
       sayUnsent(`Not sent: ${why}`);
       return;
     }
+    sayUnsent("");
     // What was written meanwhile is another task, and stays.
     const isSame = form.elements.key.value === key;
     form.elements.key.value = "";
