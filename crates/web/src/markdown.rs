@@ -155,6 +155,8 @@ impl Writer<'_> {
                 format!("<p class=\"heading level{}\">", *level as usize),
                 "</p>".to_owned(),
             ),
+            // HTML is text, and so are its line breaks.
+            Tag::HtmlBlock => ("<p class=\"lines\">".to_owned(), "</p>".to_owned()),
             Tag::BlockQuote(_) => plain("blockquote"),
             Tag::CodeBlock(kind) => code_block(kind),
             Tag::List(None) => plain("ul"),

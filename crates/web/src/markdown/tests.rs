@@ -21,6 +21,8 @@ fn texts_have_the_form_that_they_mean() {
     for (text, html) in rows! {
         ("a **b** `c`", "<p>a <strong>b</strong> <code>c</code></p>"),
         ("one\ntwo", "<p>one<br>two</p>"),
+        ("<task>\nOne.\nTwo.\n</task>",
+         "<p class=\"lines\">&lt;task&gt;\nOne.\nTwo.\n&lt;/task&gt;</p>"),
         ("## Risks", "<p class=\"heading level2\">Risks</p>"),
         ("3. x\n4. y", "<ol start=\"3\"><li>x</li><li>y</li></ol>"),
         ("- [x] done", "<ul><li>☑ done</li></ul>"),
@@ -67,7 +69,8 @@ fn a_line_has_the_words_of_a_text_without_its_marks() {
 #[test]
 fn what_could_harm_is_text() {
     for (text, html) in rows! {
-        ("<script>alert(1)</script>", "&lt;script&gt;alert(1)&lt;/script&gt;"),
+        ("<script>alert(1)</script>",
+         "<p class=\"lines\">&lt;script&gt;alert(1)&lt;/script&gt;</p>"),
         ("a <img src=x onerror=alert(1)> b", "<p>a &lt;img src=x onerror=alert(1)&gt; b</p>"),
         ("[x](javascript:alert(1))", "<p>x <span class=\"quiet\">(javascript:alert(1))</span></p>"),
         ("[x](data:text/html,y)", "<p>x <span class=\"quiet\">(data:text/html,y)</span></p>"),
