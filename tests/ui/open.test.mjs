@@ -136,6 +136,23 @@ test("a long message that is read stays open when others follow", async () => {
   });
 });
 
+test("what the search of the browser opens stays open when others follow", async () => {
+  await withDaemon(new Place(), async (place) => {
+    const messages = [{ role: "user", content: "The move is on Friday. ".repeat(120) }, ...said(4)];
+    const { session } = await place.ask("POST", "/v1/sessions", { title: "Found", messages });
+    const page = await enter(browser, place);
+    await page.goto(`${place.address}/sessions/${session}`);
+    const fold = page.locator("#m1 > .fold");
+    await fold.evaluate((one) => new Promise((done) => {
+      one.addEventListener("toggle", done, { once: true });
+      one.open = true;
+    }));
+    await add(place, session, "One more.");
+    await page.locator(".message").getByText("One more.").waitFor();
+    assert.equal(await fold.evaluate((one) => one.open), true);
+  });
+});
+
 test("in the list of sessions the focus stays on its session when others change", async () => {
   await withDaemon(new Place(), async (place) => {
     const ids = {};

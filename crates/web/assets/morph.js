@@ -5,8 +5,10 @@ const keyOf = (node) => (node.nodeType === Node.ELEMENT_NODE ? node.id : "");
 
 const alike = (a, b) => a.nodeType === b.nodeType && a.nodeName === b.nodeName && keyOf(a) === keyOf(b);
 
-// What a person has opened or closed stays so.
+// What a person, or the search of the browser, has opened or closed stays so. `told` has what the daemon has
+// opened or closed, which is reported later as if a person had.
 const touched = new WeakSet();
+const told = new WeakSet();
 export const openFor = (details) => {
   details.open = true;
   touched.add(details);
@@ -15,18 +17,27 @@ document.addEventListener("click", (event) => {
   const summary = event.target.closest?.("summary");
   if (summary) touched.add(summary.parentElement);
 });
+document.addEventListener("toggle", ({ target }) => {
+  if (target.nodeName === "DETAILS" && !told.delete(target)) touched.add(target);
+}, true);
+function expectOpen(node) {
+  for (const one of [node, ...(node.querySelectorAll?.("details[open]") ?? [])]) if (one.open) told.add(one);
+}
+expectOpen(document.body);
 
 function attributes(old, fresh) {
   for (const { name } of [...old.attributes]) {
     if (fresh.hasAttribute(name) || (name === "open" && touched.has(old))) continue;
     // The daemon renders no style: this is the size that a person gave to a field.
     if (name === "style") continue;
-    // A dialog or a menu that the script opened is none of the daemon's.
+    if (name === "open") told.add(old);
     old.removeAttribute(name);
   }
   for (const { name, value } of fresh.attributes) {
     if (name === "open" && touched.has(old)) continue;
-    if (old.getAttribute(name) !== value) old.setAttribute(name, value);
+    if (old.getAttribute(name) === value) continue;
+    if (name === "open") told.add(old);
+    old.setAttribute(name, value);
   }
 }
 
@@ -77,7 +88,9 @@ function children(old, fresh, rules) {
       else at = after(at.nextSibling);
       morph(found, next, rules);
     } else {
-      old.insertBefore(document.importNode(next, true), at);
+      const added = document.importNode(next, true);
+      expectOpen(added);
+      old.insertBefore(added, at);
     }
   }
   while (at) {
