@@ -13,7 +13,7 @@ use crate::cluster::{
     steady_machine,
 };
 use crate::cluster_shared::ask;
-use crate::http::{Daemon, Event};
+use crate::http::{Daemon, Event, head};
 use crate::support::{Going, HasAll as _, Place, example, until};
 
 /// Longer than `cluster.takeover_after`, and than a write waits for the database.
@@ -157,6 +157,39 @@ fn a_new_session_is_refused_as_soon_as_other_writes_while_the_database_is_away()
     until("no session is made", || {
         daemon.post("/v1/sessions", &new).status == 201
     });
+    daemon.stop();
+}
+
+#[test]
+fn nobody_is_told_of_a_logout_that_the_database_undoes() {
+    let Some(server) = Server::start(&[]) else {
+        return;
+    };
+    let place = machine(&server, TOKEN, "");
+    let daemon = daemon(&place);
+    let own = format!("http://{}", daemon.address);
+    let send = |method: &str, path: &str, cookie: &str| {
+        let headers = [
+            ("Host", daemon.address.as_str()),
+            ("Origin", own.as_str()),
+            ("Cookie", cookie),
+        ];
+        daemon.send(&head(method, path, &headers, 0), b"")
+    };
+    let link = daemon.request("POST", "/v1/login-links", None);
+    let link = link.expect(201).json();
+    let path = link["url"].as_str().unwrap().strip_prefix(&own).unwrap();
+    let entered = send("GET", path, "").expect(303);
+    let cookie = entered.header("set-cookie").unwrap().to_owned();
+    let cookie = cookie.split(';').next().unwrap();
+    server.crash();
+    let refused = send("POST", "/logout", cookie).expect(503);
+    assert_eq!(refused.header("set-cookie"), None);
+    server.up();
+    until("nobody can log out", || {
+        send("POST", "/logout", cookie).status == 303
+    });
+    send("GET", "/", cookie).expect(401);
     daemon.stop();
 }
 

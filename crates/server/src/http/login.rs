@@ -21,18 +21,18 @@ use unisono_api::session::Link as NewLink;
 use unisono_context::{Digest, Timestamp};
 use unisono_runtime::clock;
 
+use super::Shared;
 use super::extract::Query;
 use super::hosts::origin;
 use super::people::{self, Identity};
 use super::problem::{self, ApiError};
 use super::token::{Token, digest, random};
-use super::{Shared, off_thread};
 use crate::audit::Note;
 use unisono_store::private::write_atomically;
 
 pub(super) use form::submit;
-use sharing::{SHARE_TRIES, log_in, read_shared, share};
 pub(super) use sharing::{find, new_link, take};
+use sharing::{forget_everywhere, log_in};
 
 /// The path of links and of the form.
 pub(super) const PATH: &str = "/login";
@@ -374,7 +374,8 @@ fn refuse(headers: &HeaderMap, why: &str) -> Response {
     }
 }
 
-/// Logs a browser out. It stays logged in at other daemons of the host.
+/// Logs a browser out. It stays logged in at other daemons of the host. If the daemons on the same
+/// database cannot know of the logout, it is refused: they would log the browser in again.
 pub(super) async fn leave(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Response {
     let _sharing = shared.logins.sharing.lock().await;
     let own = cookies::name_for(&headers);
@@ -383,18 +384,9 @@ pub(super) async fn leave(State(shared): State<Arc<Shared>>, headers: HeaderMap)
         .filter(|cookie| cookie.name == own || shared.logins.has(cookie.secret))
         .map(|cookie| (cookie.name.to_owned(), cookie.secret.to_owned()))
         .collect();
-    for _ in 0..SHARE_TRIES {
-        let before = read_shared(&shared).await;
-        let (logins, left) = (shared.logins.clone(), left.clone());
-        // It is written to disk.
-        let forget_all = move || left.iter().for_each(|(_, secret)| logins.forget(secret));
-        let forgotten = off_thread(forget_all).await.is_ok();
-        let Some(before) = before.filter(|_| forgotten) else {
-            break;
-        };
-        if share(&shared, before).await != Some(false) {
-            break;
-        }
+    if !forget_everywhere(&shared, &left).await {
+        let detail = "the database does not respond, so nobody can log out: try again later";
+        return fail(&headers, ApiError::new(Code::Unavailable, detail));
     }
     let mut response = Redirect::to("/").into_response();
     for (name, _) in &left {

@@ -13,7 +13,7 @@ use super::super::{Shared, off_thread};
 use super::{FILE, Login, NewLogin, PATH, Proof, cookies};
 
 /// Maximum tries to replace the shared text while other daemons change it.
-pub(super) const SHARE_TRIES: usize = 16;
+const SHARE_TRIES: usize = 16;
 
 pub(in crate::http) async fn new_link(
     shared: &Shared,
@@ -54,7 +54,7 @@ pub(in crate::http) async fn take(shared: &Shared) -> bool {
 }
 
 /// Reads the shared text and returns its version, 0 if there is none; none if it cannot be read.
-pub(super) async fn read_shared(shared: &Shared) -> Option<u64> {
+async fn read_shared(shared: &Shared) -> Option<u64> {
     let version = match shared.local.shared_text(FILE).await {
         Ok(Some(document)) => {
             let logins = shared.logins.clone();
@@ -72,7 +72,7 @@ pub(super) async fn read_shared(shared: &Shared) -> Option<u64> {
 }
 
 /// Replaces the shared text. False if it has another version by now; none if that failed.
-pub(super) async fn share(shared: &Shared, before: u64) -> Option<bool> {
+async fn share(shared: &Shared, before: u64) -> Option<bool> {
     let text = shared.logins.text();
     let put = shared.local.share_text(FILE, text, before).await;
     put.inspect_err(|error| {
@@ -117,4 +117,26 @@ pub(super) async fn log_in(shared: &Shared, proof: &Proof) -> Result<Option<NewL
         }
     }
     Err(failed())
+}
+
+/// Forgets the browsers with these cookies, each a name and a secret. False if the other daemons cannot
+/// know of it.
+pub(super) async fn forget_everywhere(shared: &Shared, left: &[(String, String)]) -> bool {
+    for _ in 0..SHARE_TRIES {
+        let Some(before) = read_shared(shared).await else {
+            return false;
+        };
+        let (logins, left) = (shared.logins.clone(), left.to_vec());
+        // It is written to disk.
+        let forget_all = move || left.iter().for_each(|(_, secret)| logins.forget(secret));
+        if off_thread(forget_all).await.is_err() {
+            return false;
+        }
+        match share(shared, before).await {
+            Some(true) => return true,
+            Some(false) => {}
+            None => return false,
+        }
+    }
+    false
 }
