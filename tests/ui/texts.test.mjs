@@ -96,6 +96,27 @@ test("a text in Hebrew is read from right to left", async () => {
   }
 });
 
+test("on a phone a number in a table stays in one piece", async () => {
+  const place = await new Place().serve();
+  try {
+    const row = (cell) => `| ${Array(8).fill(cell).join(" | ")} |`;
+    const content = [row("Amount"), row("---"), row("1,234,567")].join("\n");
+    const { session } = await place.ask("POST", "/v1/sessions", { title: "Table", messages: [{ role: "user", content }] });
+    const page = await enter(browser, place, { viewport: { width: 360, height: 740 } });
+    await page.goto(`${place.address}/sessions/${session}`);
+    const lines = await page.locator(".message td").evaluateAll((cells) => cells.map((cell) => {
+      const range = document.createRange();
+      range.selectNodeContents(cell);
+      return range.getClientRects().length;
+    }));
+    assert.deepEqual(lines, Array(8).fill(1));
+    assert.ok((await page.evaluate(() => document.documentElement.scrollWidth)) <= 360);
+    await page.context().close();
+  } finally {
+    await place.stop();
+  }
+});
+
 test("a form sends back what it was given, and a long title is cut", async () => {
   const place = new Place();
   const text = "---\ndescription: Looks for risks.\n---\nIn Hebrew: \u2067\u05e9\u05dc\u05d5\u05dd\u2069.\nThe last line.\n";
