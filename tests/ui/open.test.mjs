@@ -102,9 +102,19 @@ test("a page that the daemon refuses once, or that is lost on the way, is asked 
   try {
     const page = await enter(browser, place);
     const home = `${place.address}/sessions/${session}`;
+    // It is given up soon.
+    await page.addInitScript(() => {
+      const timeout = AbortSignal.timeout.bind(AbortSignal);
+      AbortSignal.timeout = () => timeout(2_000);
+    });
     await page.goto(home);
     await page.waitForFunction(() => document.readyState === "complete");
-    for (const [text, fails] of [["A busy one.", (route) => route.fulfill({ status: 503, body: "busy" })], ["A lost one.", (route) => route.abort()]]) {
+    const faults = [
+      ["A busy one.", (route) => route.fulfill({ status: 503, body: "busy" })],
+      ["A lost one.", (route) => route.abort()],
+      ["One that never comes.", () => {}],
+    ];
+    for (const [text, fails] of faults) {
       await page.route(home, fails, { times: 1 });
       await add(place, session, text);
       // No other event follows.

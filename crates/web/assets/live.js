@@ -111,9 +111,13 @@ function count(page) {
   if (shown.textContent !== fresh.textContent) shown.replaceWith(fresh);
 }
 
+// An answer that does not come is given up, and asked for again: a connection may be gone without a word.
+const LONGEST = 60_000;
+const get = (page) => fetch(page, { headers: { Accept: "text/html" }, signal: AbortSignal.timeout(LONGEST) });
+
 // The daemon's page of now; none where it answers with no such page.
 async function ask() {
-  const reply = await fetch(address(), { headers: { Accept: "text/html" } });
+  const reply = await get(address());
   const page = new DOMParser().parseFromString(await reply.text(), "text/html");
   const fresh = page.getElementById("live");
   count(page);
@@ -196,7 +200,7 @@ async function loadOlder() {
   if (loading || !(first > 1) || list.childElementCount + OLDER >= MESSAGES) return;
   loading = true;
   try {
-    const reply = await fetch(historyFrom(first - OLDER), { headers: { Accept: "text/html" } });
+    const reply = await get(historyFrom(first - OLDER));
     const page = new DOMParser().parseFromString(await reply.text(), "text/html");
     const found = [...page.querySelectorAll("article.message")].filter((one) => numberOf(one) < first);
     if (!reply.ok || versionOf(page) !== own || found.length === 0 || !oldest.isConnected) return;
@@ -247,7 +251,7 @@ async function renewMarked(rendered) {
 async function renewHeads(rendered) {
   const kept = [...(older()?.closest(".messages").children ?? [])].filter((one) => numberOf(one) < rendered);
   for (let from = numberOf(kept[0]); from < rendered; from += OLDER) {
-    const reply = await fetch(historyFrom(from), { headers: { Accept: "text/html" } });
+    const reply = await get(historyFrom(from));
     const page = new DOMParser().parseFromString(await reply.text(), "text/html");
     if (reply.status === 429 || reply.status >= 500) throw new Error("the daemon is busy");
     if (!reply.ok || versionOf(page) !== own) return;
@@ -578,7 +582,7 @@ addEventListener("beforeprint", () => {
 async function askForCount(event) {
   if (document.visibilityState !== "visible" || !counted(document) || (isLoggedOut && !event)) return;
   try {
-    const reply = await fetch("/approvals/count", { headers: { Accept: "text/html" } });
+    const reply = await get("/approvals/count");
     if (reply.ok) count(new DOMParser().parseFromString(await reply.text(), "text/html"));
     else if (reply.status === 401) {
       isLoggedOut = true;
