@@ -580,6 +580,7 @@ test("keys: a list, a palette, an agent that is named, and an estimate before a 
     assert.equal(await page.evaluate(() => document.activeElement.id), "task");
     await page.keyboard.type("Which risks? @ris");
     await page.getByRole("group", { name: "Agents with that name" }).getByRole("button", { name: "risks" }).waitFor();
+    assert.equal(await page.locator("#said").textContent(), "Tab chooses risks.");
     await page.keyboard.press("Tab");
     assert.equal(await page.getByLabel("Task").inputValue(), "Which risks? ");
     assert.equal(await page.getByRole("checkbox", { name: "risks" }).isChecked(), true);

@@ -178,6 +178,7 @@ test("a call waits until a person has answered it, once", async () => {
 
     await asking.ask("POST", `/v1/sessions/${made.session}/turns`, task);
     await other.getByRole("button", { name: "Approve" }).waitFor();
+    assert.equal(await other.locator("#said").textContent(), "A call waits for you.");
     await page.goto(`${asking.address}/approvals`);
     await page.getByRole("button", { name: "Approve" }).click();
     await page.getByText("No call waits for you").waitFor();

@@ -253,6 +253,10 @@ function suggest(field) {
     list = make("div", { id: "named", class: "chips", role: "group", "aria-label": "Agents with that name" });
     field.after(list);
   }
+  // Whoever does not see the list is told what the key does now.
+  const says = `Tab chooses ${names[0].value}.`;
+  const said = document.getElementById("said");
+  if (said.textContent !== says) said.textContent = says;
   list.replaceChildren(...names.slice(0, 8).map((chip) => {
     const choose = make("button", { type: "button", class: "small plain" }, chip.value);
     choose.addEventListener("click", () => take(field, chip));
