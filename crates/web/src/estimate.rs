@@ -11,7 +11,7 @@ use unisono_api::turn::{RunEstimate, TurnEstimate};
 use crate::branch_view::BranchView;
 use crate::composer::Draft;
 use crate::error::PageError;
-use crate::extract::{Form, Path};
+use crate::extract::{FormWithFiles, Path};
 use crate::layout::layout;
 use crate::parts::{counted, number};
 
@@ -19,9 +19,9 @@ use crate::parts::{counted, number};
 pub(crate) async fn show(
     State(service): State<Arc<dyn Service>>,
     Path(id): Path<String>,
-    Form(fields): Form<Vec<(String, String)>>,
+    form: FormWithFiles,
 ) -> Result<Response, PageError> {
-    let mut draft = Draft::read(fields);
+    let mut draft = Draft::read(form.fields);
     let place = BranchView::load(&*service, &id, &draft.branch).await?;
     draft.choose_named_agents(&*service, &id).await?;
     let found = match service.estimate_turn(&id, &draft.turn()).await {

@@ -45,8 +45,9 @@ pub(crate) struct FormFile {
     pub(crate) bytes: Bytes,
 }
 
-/// Maximum number of files in a form.
+/// Maximum number of files in a form, and of other fields.
 const MAX_FILES: usize = 64;
+const MAX_FIELDS: usize = 1_000;
 
 impl<S: Send + Sync> FromRequest<S> for FormWithFiles {
     type Rejection = PageError;
@@ -55,7 +56,10 @@ impl<S: Send + Sync> FromRequest<S> for FormWithFiles {
         let kind = request.headers().get(header::CONTENT_TYPE);
         let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
         if !kind.starts_with("multipart/form-data") {
-            let Form(fields) = Form::from_request(request, state).await?;
+            let Form(fields) = Form::<Vec<(String, String)>>::from_request(request, state).await?;
+            if fields.len() > MAX_FIELDS {
+                return Err(too_many_fields());
+            }
             let files = Vec::new();
             return Ok(FormWithFiles { fields, files });
         }
@@ -66,6 +70,9 @@ impl<S: Send + Sync> FromRequest<S> for FormWithFiles {
             let name = part.name().unwrap_or_default().to_owned();
             let Some(filename) = part.file_name().map(decoded_name) else {
                 let text = part.text().await.map_err(unreadable_part)?;
+                if form.fields.len() == MAX_FIELDS {
+                    return Err(too_many_fields());
+                }
                 form.fields.push((name, text));
                 continue;
             };
@@ -81,6 +88,10 @@ impl<S: Send + Sync> FromRequest<S> for FormWithFiles {
         }
         Ok(form)
     }
+}
+
+fn too_many_fields() -> PageError {
+    unreadable(format!("a form has at most {MAX_FIELDS} fields"))
 }
 
 /// The name of a file: a browser writes a quotation mark in it as `%22`.

@@ -592,3 +592,18 @@ fn behind_a_proxy_with_tls_a_browser_sends_its_login_with_tls_only() {
     }
     daemon.stop();
 }
+
+#[test]
+fn a_form_with_very_many_agents_is_refused_at_once() {
+    let place = Place::new();
+    let daemon = Daemon::start(&place);
+    let browser = Browser::enter(&daemon);
+    let session = daemon.session(&json!({}));
+    let form = format!("branch=main&task=x{}", "&agent=a".repeat(1_000));
+    for route in ["ask", "estimate"] {
+        let refused = browser.submit(&format!("/sessions/{session}/{route}"), &form);
+        let refused = refused.expect(400).text();
+        assert!(refused.contains("at most 1000 fields"), "{refused}");
+    }
+    daemon.stop();
+}
