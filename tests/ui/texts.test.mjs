@@ -117,6 +117,36 @@ test("on a phone a number in a table stays in one piece", async () => {
   }
 });
 
+test("on a phone a long name makes no page wider", async () => {
+  const place = await new Place().serve();
+  try {
+    const long = "x".repeat(60);
+    const pdf = Buffer.from("%PDF-1.7\n/Type /Page\n%%EOF\n");
+    const file = { type: "attachment", filename: `${long}.pdf`, data: pdf.toString("base64") };
+    const { session } = await place.ask("POST", "/v1/sessions", { title: "Names", messages: [{ role: "user", content: "First." }] });
+    const { items } = await place.ask("GET", `/v1/sessions/${session}/messages`);
+    await place.ask("POST", `/v1/sessions/${session}/branches`, { name: long, at: items[0].id });
+    await place.ask("POST", `/v1/sessions/${session}/messages`, { author: long, parts: [{ type: "text", text: "See." }, file] });
+    const page = await enter(browser, place, { viewport: { width: 360, height: 740 } });
+    const fits = async () => assert.ok((await page.evaluate(() => document.documentElement.scrollWidth)) <= 360, page.url());
+    for (const path of ["", "/history"]) {
+      await page.goto(`${place.address}/sessions/${session}${path}`);
+      await page.getByText(`${long}.pdf`).waitFor();
+      await fits();
+    }
+    await page.goto(`${place.address}/sessions/${session}`);
+    await page.getByLabel("Task", { exact: true }).fill("What is it?");
+    const text = { name: "bad.txt", mimeType: "text/plain", buffer: Buffer.from("no") };
+    await page.getByLabel("Images and PDFs").setInputFiles([{ name: `${long}.pdf`, mimeType: "application/pdf", buffer: pdf }, text]);
+    await page.getByRole("button", { name: /^Ask/ }).click();
+    await page.getByRole("alert").getByText("bad.txt").waitFor();
+    await fits();
+    await page.context().close();
+  } finally {
+    await place.stop();
+  }
+});
+
 test("a form sends back what it was given, and a long title is cut", async () => {
   const place = new Place();
   const text = "---\ndescription: Looks for risks.\n---\nIn Hebrew: \u2067\u05e9\u05dc\u05d5\u05dd\u2069.\nThe last line.\n";
