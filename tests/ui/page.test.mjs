@@ -162,6 +162,11 @@ test("a call waits until a person has answered it, once", async () => {
     await page.evaluate(axe);
     const { violations } = await page.evaluate(() => window.axe.run({ resultTypes: ["violations"] }));
     assert.deepEqual(violations.map(({ id }) => id), []);
+    // Enter alone answers nothing.
+    await page.keyboard.press("Control+k");
+    const palette = page.getByRole("dialog", { name: "Go to" });
+    await palette.getByRole("option", { name: "Sessions", exact: true, selected: true }).waitFor();
+    await page.keyboard.press("Escape");
     await shot(idle, "waiting-elsewhere");
     const other = await page.context().newPage();
     await other.goto(`${asking.address}/sessions/${made.session}`);

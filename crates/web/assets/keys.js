@@ -56,10 +56,10 @@ function keys() {
 }
 
 // Actions of the page that is open: its links and buttons that have a name of their own, calls that wait,
-// checkpoints and branches.
-function actions() {
+// checkpoints and branches; and other pages. The first one is what Enter alone does: it answers no call.
+function places() {
   const { session } = document.getElementById("live")?.dataset ?? {};
-  if (!session) return calls();
+  if (!session) return [...pages(), ...calls()];
   const within = [...document.querySelectorAll("nav[aria-label='Session'] a, .beside-talk a.button")];
   const task = document.getElementById("task") ? [["This session: write a task", "#task"]] : [];
   const links = within.map((link) => [`This session: ${link.textContent.trim()}`, link.getAttribute("href")]);
@@ -67,6 +67,7 @@ function actions() {
     ...links, ...calls(), ...task, ["This session: to the newest message", "#newest"],
     ...cut(".made a[href*='/revert']", ({ parentElement }) => `Undo: ${titleOf(parentElement.parentElement)} …`),
     ...cut("article.message details.fork:has(form) > summary", (fork) => `Branch at message ${fork.closest("article").id.slice(1)} …`),
+    ...pages(),
   ];
 }
 
@@ -136,7 +137,7 @@ function palette() {
   });
   const list = make("ul", { id: "places", role: "listbox", "aria-label": "Places" });
   box.append(field, list);
-  let all = [...actions(), ...pages()];
+  let all = places();
   let shown = [];
   let at = 0;
   const go = (place) => {
