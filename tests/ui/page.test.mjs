@@ -167,6 +167,7 @@ test("a call waits until a person has answered it, once", async () => {
     const palette = page.getByRole("dialog", { name: "Go to" });
     await palette.getByRole("option", { name: "Sessions", exact: true, selected: true }).waitFor();
     await page.keyboard.press("Escape");
+    await palette.waitFor({ state: "detached" });
     await shot(idle, "waiting-elsewhere");
     const other = await page.context().newPage();
     await other.goto(`${asking.address}/sessions/${made.session}`);
