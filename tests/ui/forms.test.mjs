@@ -342,6 +342,19 @@ test("on a phone the lead of a turn and all columns of the sessions are in sight
   }
 });
 
+test("on a phone no field has letters so small that the browser zooms in on it", async () => {
+  await withDaemon(new Place(), async (place) => {
+    const { session } = await place.ask("POST", "/v1/sessions", { title: "Fields", messages: said(2) });
+    const page = await enter(browser, place, { viewport: { width: 390, height: 844 }, isMobile: true, hasTouch: true });
+    for (const path of [`/sessions/${session}`, "/usage"]) {
+      await page.goto(place.address + path);
+      const fields = page.locator("input:visible, textarea:visible, select:visible");
+      const sizes = await fields.evaluateAll((all) => all.map((field) => Number.parseFloat(getComputedStyle(field).fontSize)));
+      assert.ok(sizes.length > 3 && sizes.every((size) => size >= 16), `${path}: ${sizes}`);
+    }
+  });
+});
+
 test("the kinds of the context differ, also in forced colours", async () => {
   const place = new Place();
   const { session } = place.call("import", example);
