@@ -336,6 +336,19 @@ test("a file that is dropped on a conversation is added to the task", async () =
   });
 });
 
+test("a task is not sent without its file because that is empty", async () => {
+  await withDaemon(new Place(), async (place) => {
+    const { session } = await place.ask("POST", "/v1/sessions", { title: "Empty", messages: said(2) });
+    const page = await enter(browser, place);
+    await page.goto(`${place.address}/sessions/${session}`);
+    await page.getByLabel("Task").fill("What is this?");
+    await page.getByLabel("Images and PDFs").setInputFiles([{ name: "empty.png", mimeType: "image/png", buffer: Buffer.alloc(0) }]);
+    await page.getByRole("button", { name: /^Ask/ }).click();
+    await page.getByRole("alert").getByText(/^empty.png: /).waitFor();
+    assert.deepEqual((await place.ask("GET", `/v1/sessions/${session}/turns`)).items, []);
+  });
+});
+
 test("files whose upload breaks off may be too large", async () => {
   await withDaemon(new Place(), async (place) => {
     const { session } = await place.ask("POST", "/v1/sessions", { title: "Large", messages: said(2) });

@@ -487,7 +487,8 @@ document.addEventListener("submit", async (event) => {
   const key = form.elements.key.value;
   keep(form);
   const written = new FormData(form);
-  const files = written.getAll("file").some((file) => file.size > 0);
+  // Without a chosen file there is one without a name.
+  const files = written.getAll("file").some((file) => file.name !== "");
   try {
     if (files) sayUnsent("Sending the files …");
     else written.delete("file");
