@@ -29,7 +29,7 @@ const STORED: &str = "settings.toml";
 struct Forms<'f> {
     /// The address to which the forms are sent.
     action: &'f str,
-    /// A part of the origins whose settings can be removed.
+    /// The origin, or the name of the file, whose settings can be removed.
     own: &'static str,
     /// The label of the button that removes one.
     leave: &'static str,
@@ -181,7 +181,7 @@ impl Forms<'_> {
                     input id=(key) name="value" value=[(setting.value.len() <= VALUE).then_some(&setting.value)] required;
                     button class="small" { "Change …" }
                 }
-                @if setting.origin.contains(self.own) {
+                @if setting.origin.rsplit('/').next() == Some(self.own) {
                     form method="post" action=(self.action) {
                         input type="hidden" name="key" value=(key);
                         input type="hidden" name="confirmed" value="true";
@@ -387,6 +387,31 @@ mod tests {
             ("compaction.preset", false),
         ] {
             assert_eq!(is_of_one(key, &known), is_known, "{key}");
+        }
+    }
+
+    #[test]
+    fn only_what_was_set_here_can_be_removed_here() {
+        let forms = of_session("/sessions/s/settings");
+        for (forms, origin, can_remove) in [
+            (&forms, "session", true),
+            (&forms, "/home/ada/sessions/config/unisono.toml", false),
+            (&forms, "defaults", false),
+            (&OF_ALL, "/data/unisono/settings.toml", true),
+            (&OF_ALL, "settings.toml", true),
+            (&OF_ALL, "/home/ada/my-settings.toml", false),
+        ] {
+            let setting = Setting {
+                key: "turn.lead".to_owned(),
+                value: "\"lead\"".to_owned(),
+                about: None,
+                origin: origin.to_owned(),
+                line: None,
+                column: None,
+                changeable: true,
+            };
+            let shown = forms.change(&setting).into_string();
+            assert_eq!(shown.contains(forms.leave), can_remove, "{origin}");
         }
     }
 
