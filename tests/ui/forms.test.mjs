@@ -156,6 +156,23 @@ test("a double click sends a form once, and opens one dialog", async () => {
   });
 });
 
+test("a dialog whose page does not come is opened as a page", async () => {
+  await withDaemon(new Place(), async (place) => {
+    const { session } = await place.ask("POST", "/v1/sessions", { title: "Silent", messages: said(2) });
+    const page = await enter(browser, place);
+    // It is given up soon.
+    await page.addInitScript(() => {
+      const timeout = AbortSignal.timeout.bind(AbortSignal);
+      AbortSignal.timeout = () => timeout(1_000);
+    });
+    await page.goto(`${place.address}/sessions/${session}`);
+    await page.route("**/delete", () => {}, { times: 1 });
+    await page.getByRole("navigation", { name: "Session" }).getByRole("link", { name: "Delete …" }).click();
+    await page.waitForURL(/\/delete$/);
+    await page.getByRole("heading", { name: "Delete this session" }).waitFor();
+  });
+});
+
 test("a refused form leads back, with what was typed", async () => {
   for (const javaScriptEnabled of [true, false]) {
     await withDaemon(new Place(), async (place) => {

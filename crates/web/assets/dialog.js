@@ -12,8 +12,11 @@ async function open(address) {
   }
 }
 
+// How long a dialog is waited for, before the browser opens its page: in milliseconds.
+const LONGEST = 20_000;
+
 async function fill(address) {
-  const reply = await fetch(address, { headers: { Accept: "text/html" } });
+  const reply = await fetch(address, { headers: { Accept: "text/html" }, signal: AbortSignal.timeout(LONGEST) });
   const page = new DOMParser().parseFromString(await reply.text(), "text/html");
   const content = page.querySelector(".dialog");
   if (!reply.ok || !content) {
