@@ -493,9 +493,11 @@ document.addEventListener("submit", async (event) => {
     if (files) sayUnsent("Sending the files …");
     else written.delete("file");
     const body = files ? written : new URLSearchParams(written);
-    const sent = { method: "POST", body, headers: { Accept: "text/html" } };
+    // How long files take is not known.
+    const limit = () => (files ? {} : { signal: AbortSignal.timeout(LONGEST) });
+    const send = () => fetch(form.action, { method: "POST", body, headers: { Accept: "text/html" }, ...limit() });
     // After a connection that broke off, once more: by its key it is the same task.
-    const reply = await fetch(form.action, sent).catch(() => fetch(form.action, sent));
+    const reply = await send().catch(send);
     const page = new DOMParser().parseFromString(await reply.text(), "text/html");
     const fresh = page.getElementById("live");
     if (!fresh) {
