@@ -105,7 +105,7 @@ test("a page that the daemon refuses once, or that is lost on the way, is asked 
     // It is given up soon.
     await page.addInitScript(() => {
       const timeout = AbortSignal.timeout.bind(AbortSignal);
-      AbortSignal.timeout = () => timeout(2_000);
+      AbortSignal.timeout = () => timeout(5_000);
     });
     await page.goto(home);
     await page.waitForFunction(() => document.readyState === "complete");

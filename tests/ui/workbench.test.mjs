@@ -426,7 +426,7 @@ test("a task whose answer was lost on the way is sent again, and done once", asy
       const page = await enter(browser, place);
       await page.addInitScript(() => {
         const timeout = AbortSignal.timeout.bind(AbortSignal);
-        AbortSignal.timeout = () => timeout(2_000);
+        AbortSignal.timeout = () => timeout(5_000);
       });
       await page.goto(`${place.address}/sessions/${session}`);
       let lost = 0;
