@@ -366,6 +366,11 @@ test("a link to a message that the conversation does not show any more leads to 
       await page.goto(home + other);
       await page.locator("#m60").waitFor();
     }
+    // A conversation that is loaded again is not left.
+    await page.evaluate(() => history.replaceState(null, "", "#m9"));
+    await page.reload();
+    await page.locator("#m60").waitFor();
+    assert.equal(page.url(), `${home}#m9`);
     assert.deepEqual(page.faults, []);
   } finally {
     await place.stop();

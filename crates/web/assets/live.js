@@ -567,11 +567,12 @@ function leadToHistory() {
   location.replace(`/sessions/${session}/history?${query}${location.hash}`);
 }
 
-// A link to a message that is on this page opens it.
+// A link to a message that is on this page opens it. A page that is loaded again stays what it is.
+let isReloaded = performance.getEntriesByType("navigation")[0]?.type === "reload";
 function openTarget() {
   const target = document.getElementById(location.hash.slice(1));
   if (!target) {
-    leadToHistory();
+    if (!isReloaded) leadToHistory();
     return;
   }
   for (let part = target; part; part = part.parentElement) if (part.tagName === "DETAILS") openFor(part);
@@ -612,7 +613,10 @@ compareClocks(document);
 offerCopies();
 watchOlder();
 openTarget();
-addEventListener("hashchange", openTarget);
+addEventListener("hashchange", () => {
+  isReloaded = false;
+  openTarget();
+});
 // How long runs have gone on.
 setInterval(() => {
   for (const shown of document.querySelectorAll("[data-since]")) {
