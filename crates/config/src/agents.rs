@@ -139,10 +139,9 @@ impl Roster {
         for source in &*sources {
             if let Some(definition) = setting.define(source, &mut found) {
                 alone::check(source, &loaded.config.turn.lead, &definition, &mut found);
-                let kind = &definition.kind;
                 let agent = Agent {
-                    approvals: tools::approvals(source, kind, &loaded.tools, &mut found),
                     definition: Arc::new(definition),
+                    approvals: tools::approvals(source, &loaded.tools, &mut found),
                     max_cost: define::max_cost(source),
                     origin: (*source.place.origin).clone(),
                 };

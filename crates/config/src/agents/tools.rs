@@ -95,24 +95,16 @@ fn unknown_server(name: &str, known: &Tools) -> Option<String> {
 
 pub(super) fn approvals(
     source: &Source,
-    kind: &AgentKind,
     known: &Tools,
     found: &mut Diagnostics,
 ) -> Vec<ApprovalRule> {
-    let has_kinds = matches!(kind, AgentKind::Acp(_));
     let mut rules = Vec::new();
     for item in source.texts("approve") {
-        match mcp::rule(item.text) {
-            Ok(rule) => {
-                if let Some(problem) = mcp::unmatched(&rule.tool, &known.own, has_kinds) {
-                    let warning = Diagnostic::warning(item.place.clone(), problem);
-                    found.push(warning.with_key("approve"));
-                }
-                rules.push(ApprovalRule {
-                    agent: Some(AgentId::from(source.id.as_str())),
-                    ..rule
-                });
-            }
+        match mcp::rule(item.text, &known.own) {
+            Ok(rule) => rules.push(ApprovalRule {
+                agent: Some(AgentId::from(source.id.as_str())),
+                ..rule
+            }),
             Err(wrong) => {
                 found.push(Diagnostic::error(item.place.clone(), wrong).with_key("approve"));
             }

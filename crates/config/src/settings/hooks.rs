@@ -8,7 +8,7 @@ use unisono_model::provider::Address;
 use unisono_runtime::hook::{Hook as Asked, HookTarget};
 use unisono_session::tool::{HookEvent, HookFailurePolicy, HookRule};
 
-use super::mcp::unmatched;
+use super::mcp::may_match;
 use super::transport::{ChosenTransport, Reader, Transport};
 use super::{Config, Sources, TimeText, Variables};
 use crate::diagnostic::{Diagnostics, Place};
@@ -96,9 +96,12 @@ impl Reader<'_> {
             let problem = "`tools` has no effect: it is for `before_tool_call`";
             self.warn(&["hooks", name, "tools"], problem);
         }
-        let tools = own.tools.iter();
-        for problem in tools.filter_map(|tool| unmatched(tool, of_program, true)) {
-            self.warn(&["hooks", name, "tools"], problem);
+        let mut tools = own.tools.iter();
+        if let Some(unmatched) = tools.find(|tool| !may_match(tool, of_program)) {
+            let problem = format!(
+                "`{unmatched}` matches no call; write a tool of a server as <server>__<tool>"
+            );
+            self.fault(&["hooks", name, "tools"], problem);
         }
         let on_failure = match own.on_failure.as_deref() {
             Some("deny") => HookFailurePolicy::Deny,

@@ -97,32 +97,30 @@ impl Tools {
     }
 }
 
-/// Parses an approval rule.
+/// Parses an approval rule; `own` are the tools of the program.
 ///
 /// # Errors
 /// The error, for people.
-pub(crate) fn rule(text: &str) -> Result<ApprovalRule, String> {
+pub(crate) fn rule(text: &str, own: &BTreeSet<String>) -> Result<ApprovalRule, String> {
     let rule = ApprovalRule::parse(text).map_err(|wrong| format!("the rule `{text}`: {wrong}"))?;
     if BUILT_IN.contains(&&*rule.tool) {
         return Err(format!(
             "the rule `{text}` names a built-in tool; only calls of servers' tools wait for a person"
         ));
     }
+    if !may_match(&rule.tool, own) {
+        return Err(format!(
+            "the rule `{text}` matches no call; write a tool of a server as <server>__<tool>"
+        ));
+    }
     Ok(rule)
 }
 
-/// The problem of a rule whose tool matches no call: of a server, of the program (`own` are its tools),
-/// of `skill`, or with `has_kinds` of a coding agent, where a tool is named by its kind. It is no error,
-/// because another program with the same settings may have such a tool.
-pub(crate) fn unmatched(tool: &str, own: &BTreeSet<String>, has_kinds: bool) -> Option<String> {
+/// Whether the tool of a rule may match calls: of servers, of the program, of `skill`, or of coding
+/// agents, which are named by their kinds.
+pub(super) fn may_match(tool: &str, own: &BTreeSet<String>) -> bool {
     let is_pattern = tool.contains('*') || tool.contains(SEPARATOR);
-    let is_known = tool == skills::TOOL || own.contains(tool);
-    let is_kind = has_kinds && ToolKind::from_name(tool).is_some();
-    (!is_pattern && !is_known && !is_kind).then(|| {
-        format!(
-            "`{tool}` matches no call of this program; write a tool of a server as <server>__<tool>"
-        )
-    })
+    is_pattern || tool == skills::TOOL || own.contains(tool) || ToolKind::from_name(tool).is_some()
 }
 
 /// Reads the servers and the rules; errors are reported and omitted.
@@ -139,13 +137,8 @@ pub(super) fn read(
         ..Tools::default()
     };
     for text in &config.approvals.require {
-        match rule(text) {
-            Ok(rule) => {
-                if let Some(problem) = unmatched(&rule.tool, &tools.own, true) {
-                    reader.warn(&["approvals", "require"], problem);
-                }
-                tools.approvals.push(rule);
-            }
+        match rule(text, &tools.own) {
+            Ok(rule) => tools.approvals.push(rule),
             Err(wrong) => reader.fault(&["approvals", "require"], wrong),
         }
     }

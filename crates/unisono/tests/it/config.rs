@@ -442,24 +442,22 @@ fn a_dot_in_the_name_of_a_model_separates_nothing_in_a_flag() {
 }
 
 #[test]
-fn a_rule_that_no_call_of_this_program_can_match_is_warned_of() {
+fn a_rule_for_calls_that_no_call_can_match_is_an_error() {
     let of_all = |rule: &str| format!("[approvals]\nrequire = [\"{rule}\"]\n");
     let of_agent = |rule: &str| format!("[agents.facts]\napprove = [\"{rule}\"]\n");
-    for (tool, arguments, unmatched) in rows! {
-        ("write", "(path=/etc/*)", [true, true]),
-        ("files_write", "", [true, true]),
-        ("files__write", "(path=/etc/*)", [false, false]),
-        ("*write", "", [false, false]),
-        ("skill", "(name=docs/*)", [false, false]),
-        // The kind of a coding agent's call, and this agent is none.
-        ("execute", "(input.command=git push*)", [false, true]),
+    for (rule, is_wrong) in rows! {
+        ("write(path=/etc/*)", true),
+        ("files_write", true),
+        ("files__write(path=/etc/*)", false),
+        ("*write", false),
+        ("skill(name=docs/*)", false),
+        // The kind of a coding agent's call.
+        ("execute(input.command=git push*)", false),
     } {
-        let rule = format!("{tool}{arguments}");
-        for (text, expected) in [of_all(&rule), of_agent(&rule)].iter().zip(unmatched) {
-            // Another program with these settings may have a tool of that name.
-            let found = Sandbox::with_config(text).complaints();
-            let said = format!("warning: `{tool}` matches no call of this program; write a tool");
-            assert_eq!(found.contains(&said), expected, "{text}: {found}");
+        for text in [of_all(rule), of_agent(rule)] {
+            let found = Sandbox::with_config(&text).check();
+            let said = format!("the rule `{rule}` matches no call; write a tool of a server as");
+            assert_eq!(found.contains(&said), is_wrong, "{text}: {found}");
         }
     }
 }
@@ -522,16 +520,16 @@ fn a_server_that_offers_no_tool_is_warned_of() {
 }
 
 #[test]
-fn a_hook_before_calls_that_this_program_never_makes_is_warned_of() {
-    for (tool, is_unmatched) in rows! {
+fn a_hook_before_calls_that_are_never_made_is_an_error() {
+    for (tool, is_wrong) in rows! {
         ("write", true), ("files__write", false), ("wr*", false), ("edit", false),
     } {
         let text = format!(
             "[hooks.guard]\non = [\"before_tool_call\"]\ncommand = \"sh\"\ntools = [\"{tool}\"]\n"
         );
-        let found = Sandbox::with_config(&text).complaints();
-        let said = format!("warning: `{tool}` matches no call of this program; write a tool");
-        assert_eq!(found.contains(&said), is_unmatched, "{tool}: {found}");
+        let found = Sandbox::with_config(&text).check();
+        let said = format!("`{tool}` matches no call; write a tool of a server as");
+        assert_eq!(found.contains(&said), is_wrong, "{tool}: {found}");
     }
 }
 
