@@ -5,11 +5,11 @@
 //! message of a person after going back begins a branch, after the turn that it names. What a person
 //! types while the model works is an attachment (`queued_command`), and a part of the model's turn.
 //! Older versions write no attachments: there the text is only in the queue (`queue-operation`), which
-//! the model empties while it works.
+//! the model empties while it works. A line may be written again, also much later: the first one counts.
 
 mod teammates;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use unisono_context::Role;
 use unisono_context::message::{Part, ReportedUsage};
@@ -123,9 +123,10 @@ fn assign_turn<'t>(
         Some(end) if !is_input => *end = main,
         _ => draft.line_context.turn_ends.push(main),
     }
-    if let Some(id) = object.opt_text("uuid")? {
+    if let Some(id) = object.opt_text("uuid")?.map(String::from) {
         let turn = draft.line_context.turn_ends.len() - 1;
-        draft.line_context.turns.insert(id.into(), turn);
+        draft.line_context.said.insert(id.clone());
+        draft.line_context.turns.insert(id, turn);
     }
     Ok(())
 }
@@ -307,7 +308,15 @@ fn dropped_content(
     let mode = queued.and_then(|queued| queued.opt_text("commandMode").ok()?);
     let mut modes = MODES.into_iter();
     let mode = modes.find(|(name, _)| mode.as_deref() == Some(*name));
-    note.or(mode.map(|(_, what)| what.to_owned()))
+    let again = is_repeated(object, draft).then(|| "repeated message".to_owned());
+    note.or(mode.map(|(_, what)| what.to_owned())).or(again)
+}
+
+/// Whether an earlier message has the id of this one: the program may write a conversation again, with
+/// the ids that it has.
+fn is_repeated(object: &Object<'_>, draft: &Draft<'_, '_, '_>) -> bool {
+    let id = object.get("uuid").and_then(|id| id.text().ok());
+    id.is_some_and(|id| draft.line_context.said.contains(&*id))
 }
 
 /// Drops the messages so far: a sub-agent ran before the session's first message, as versions did that
@@ -322,6 +331,7 @@ fn leave_sub_agent(draft: &mut Draft<'_, '_, '_>) {
     draft.dropped_content = dropped_content;
     draft.line_context = LineContext {
         turns: HashMap::new(),
+        said: HashSet::new(),
         turn_ends: Vec::new(),
         request: None,
         is_sub_agent: Some(false),
@@ -462,11 +472,11 @@ fn inherit_turn<'t>(object: &Object<'t>, draft: &mut Draft<'t, '_, '_>) -> Resul
     let parent = parent.or(object.opt_text("parentUuid")?);
     let known = parent.and_then(|parent| draft.line_context.turns.get(&*parent).copied());
     let now = draft.line_context.turn_ends.len().saturating_sub(1);
-    if let Some(id) = object.opt_text("uuid")? {
-        draft
-            .line_context
-            .turns
-            .insert(id.into(), known.unwrap_or(now));
+    let id = object.opt_text("uuid")?.map(String::from);
+    // A repeated message stays in its turn.
+    if let Some(id) = id.filter(|id| !draft.line_context.said.contains(id)) {
+        let turn = known.unwrap_or(now);
+        draft.line_context.turns.insert(id, turn);
     }
     Ok(())
 }

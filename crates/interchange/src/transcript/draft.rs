@@ -1,7 +1,7 @@
 //! A conversation while it is read: each message is placed on a real tree, so that a message that a
 //! session would reject is rejected here, with its line.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::{Deref, DerefMut};
 use std::path::Path;
 use std::sync::Arc;
@@ -75,6 +75,8 @@ pub(super) struct LineContext {
     pub(super) threads: HashMap<String, String>,
     /// The turn of each line, in sessions whose lines name the previous line.
     pub(super) turns: HashMap<String, usize>,
+    /// The lines with a message, in sessions whose lines may be repeated.
+    pub(super) said: HashSet<String>,
     /// The last message of each turn.
     pub(super) turn_ends: Vec<Option<MessageId>>,
     /// Whether the lines are a sub-agent's, once known.

@@ -143,3 +143,27 @@ fn messages_of_a_team_of_claude_code_are_those_of_its_agents() {
     let notes = "left behind 2 program note\n";
     assert!(outline.contains(notes), "{outline}");
 }
+
+#[test]
+fn a_message_that_claude_code_writes_again_is_read_once() {
+    let line = |kind: &str, n: u32, parent: &str| {
+        let block = format!(r#"{{"type":"text","text":"Part {n}."}}"#);
+        format!(
+            r#"{{"type":"{kind}","sessionId":"s","uuid":"u{n}","parentUuid":{parent},"message":{{"content":[{block}]}}}}"#
+        )
+    };
+    let said = |n: u32| line("user", n, &format!(r#""u{}""#, n - 1));
+    let reply = |n: u32| line("assistant", n, &format!(r#""u{}""#, n - 1));
+    let first = [line("user", 1, "null"), reply(2), said(3), reply(4)];
+    let next = [said(5), reply(6)];
+    let once = [first.as_slice(), &next].concat();
+    // After a compaction, with more to come; and a line again at once.
+    let again = [&first[..3], &first[2..], &first, &next[..1], &next].concat();
+    let [once, again] = [once, again].map(|lines| outline_of(lines.join("\n").as_bytes(), None));
+    assert!(!once.contains("branch"), "{once}");
+    assert_eq!(again, format!("{once}left behind 6 repeated message\n"));
+    // A person who goes back after it begins a branch there.
+    let back = [first.as_slice(), &first, &[line("user", 7, r#""u2""#)]].concat();
+    let outline = outline_of(back.join("\n").as_bytes(), None);
+    assert_contains(&outline, "5 after 2: ");
+}
