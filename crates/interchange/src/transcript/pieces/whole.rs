@@ -17,7 +17,7 @@ pub(super) fn whole_text(
     (at, offset): (Place, u64),
     reader: &mut Reader<'_>,
 ) -> io::Result<()> {
-    text.input.take(TEXT_BYTES).read_to_end(&mut read)?;
+    text.input.take(TEXT_BYTES + 1).read_to_end(&mut read)?;
     if read.len() as u64 > TEXT_BYTES {
         reader.refuse("it is not JSON, and longer than a text may be".to_owned());
         return Ok(());

@@ -334,6 +334,16 @@ fn other_ends_of_lines_and_utf16_are_read() {
 }
 
 #[test]
+fn a_text_that_is_too_long_is_refused_and_not_cut() {
+    for begin in ["[10:32] Alice: x\n", "Alice: x\n"] {
+        let mut text = begin.as_bytes().to_vec();
+        text.resize((64 << 20) + 1, b'x');
+        let outline = outline_of(&text, None);
+        assert_contains(&outline, "it is not JSON, and longer than a text may be");
+    }
+}
+
+#[test]
 fn a_text_in_another_encoding_is_refused_with_advice() {
     let advice = "of the file; it looks like Windows-1252: convert it with \
                   `iconv -f WINDOWS-1252 -t UTF-8 FILE`";
