@@ -84,11 +84,11 @@ fn has_role(name: &str) -> bool {
     role != Role::User || author.is_none()
 }
 
-/// Whether the first line has a time and a speaker.
+/// Whether the first line that is not empty has a time and a speaker.
 pub(super) fn is_stamped(begin: &[u8]) -> bool {
     let line = begin
         .split(|byte| matches!(byte, b'\n' | b'\r'))
-        .next()
+        .find(|line| !line.trim_ascii().is_empty())
         .unwrap_or_default();
     let line = std::str::from_utf8(line).unwrap_or_default();
     let styles = [SpeakerStyle::Stamped, SpeakerStyle::TimedAbove];

@@ -307,6 +307,8 @@ fn other_ends_of_lines_and_utf16_are_read() {
         assert!(expected.starts_with("text"), "{expected}");
         let returns = text.replace('\n', "\r");
         assert_eq!(outline(returns.as_bytes()), expected);
+        let behind_empty_lines = format!("\r\n \n{text}");
+        assert_eq!(outline(behind_empty_lines.as_bytes()), expected);
         let marked = format!("\u{feff}{text}");
         let units = || marked.encode_utf16();
         let little: Vec<u8> = units().flat_map(u16::to_le_bytes).collect();
