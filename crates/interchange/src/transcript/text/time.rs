@@ -94,8 +94,10 @@ const HALVES: [(&str, bool); 18] = [
     ("öö", false),
     ("ös", true),
 ];
-/// Words beside a time: `klo 10.32`, `kl. 10.32`, `10:32 Uhr`, `à 10:32`, `at 10:32`, `a. m.`.
-const FILLERS: [&str; 9] = ["m.", "à", "às", "at", "kl", "kl.", "klo", "uhr", "um"];
+/// Words beside a time: `klo 10.32`, `kl. 10.32`, `10:32 Uhr`, `à 10:32`, `at 10:32`, `10:32 UTC`, `a. m.`.
+const FILLERS: [&str; 11] = [
+    "m.", "à", "às", "at", "gmt", "kl", "kl.", "klo", "uhr", "um", "utc",
+];
 
 /// A word without the mark of a half, and the half.
 fn without_half(word: &str) -> (&str, Option<bool>) {
@@ -192,8 +194,12 @@ fn is_without_year(date: &str) -> bool {
     is_day || RELATIVE.contains(&date)
 }
 
-/// `10:32`, `10:32:07`; `half` is whether it is after noon, for a 12-hour clock.
+/// `10:32`, `10:32:07`, `10:32:07.250`; `half` is whether it is after noon, for a 12-hour clock.
 fn clock(text: &str, half: Option<bool>) -> Option<Time> {
+    let text = match text.split_once('.') {
+        Some((whole, fraction)) if fraction.parse::<u32>().is_ok() => whole,
+        _ => text,
+    };
     let numbers: Option<Vec<i8>> = text.split(':').map(|number| number.parse().ok()).collect();
     let (mut hour, minute, second) = match numbers?.as_slice() {
         [hour, minute] => (*hour, *minute, 0),
