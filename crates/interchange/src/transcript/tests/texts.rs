@@ -254,6 +254,22 @@ fn a_colon_in_a_quotation_ends_no_name() {
 }
 
 #[test]
+fn a_schedule_or_a_heading_in_a_message_is_a_part_of_it() {
+    for stamp in ["5/17/24, 10:31 -", "[17.05.24, 10:31:02]"] {
+        let text = format!(
+            "{stamp} Ida: The plan:\n=== Day 1\n10:45 - the boat\n11:30 - Lunch: soup\n\
+             {stamp} Tom: Good.\n{stamp} Ida: Then at 10.\n"
+        );
+        let expected = [
+            "Ida: The plan:/=== Day 1/10:45 - the boat/11:30 - Lunch: soup",
+            "Tom: Good.",
+            "Ida: Then at 10.",
+        ];
+        assert_eq!(authored(&text, None), expected);
+    }
+}
+
+#[test]
 fn a_tab_stands_for_a_space() {
     for text in [
         "10:32:02\tAnn Lee: Hello all\n10:32:09\tBob Ray: Hi\n10:33:09\tAnn Lee: See x.example\n",

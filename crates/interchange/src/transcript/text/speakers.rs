@@ -49,6 +49,9 @@ fn in_style(text: &str, style: SpeakerStyle, order: DayOrder, clear: bool) -> Op
     if style == SpeakerStyle::Heading {
         keep_response_headings(&mut lines);
     }
+    if style == SpeakerStyle::Stamped {
+        keep_undated_lines(&mut lines);
+    }
     if is_labelled {
         let labels = Labels::find(&lines);
         let chosen = labels.chosen(clear);
@@ -90,5 +93,21 @@ fn keep_response_headings(lines: &mut [Line<'_>]) {
     }
     for line in lines.iter_mut().filter(|line| is_response(line.text)) {
         line.start = None;
+    }
+}
+
+/// In a text whose times have dates, a line of a schedule such as `11:30 - Lunch: soup` is part of a
+/// message, and so is a heading such as `=== Menu ===`.
+fn keep_undated_lines(lines: &mut [Line<'_>]) {
+    let first = lines.iter().find(|line| line.name().is_some());
+    let first = first.and_then(|line| line.start);
+    if first.is_none_or(|start| start.at.is_none()) {
+        return;
+    }
+    for line in lines.iter_mut().filter(|line| !line.text.starts_with('[')) {
+        let is_heading = line.text.starts_with("===");
+        line.start = line
+            .start
+            .filter(|start| start.at.is_some() || start.clock.is_none() && !is_heading);
     }
 }
