@@ -57,7 +57,7 @@ const VERSIONS: [&str; 9] = [
 
 /// Role and author of a speaker's name.
 pub(super) fn role_of(name: &str) -> (Role, Option<AgentId>) {
-    let lower = name.trim().to_lowercase();
+    let lower = without_emoji(name).to_lowercase();
     let model = lower.strip_prefix("github ").unwrap_or(&lower);
     let mut words = model.split([' ', '-', '_']).filter(|word| !word.is_empty());
     let is_version =
@@ -77,6 +77,21 @@ pub(super) fn role_of(name: &str) -> (Role, Option<AgentId>) {
         _ if is_model => (Role::Assistant, None),
         _ => (Role::User, fields::named(name)),
     }
+}
+
+/// Whether a character is an emoji or a part of one: a variant, a joiner, or a tag of a flag.
+fn is_emoji(c: char) -> bool {
+    let is_part = matches!(
+        c,
+        '\u{200d}' | '\u{20e3}' | '\u{fe0f}' | '\u{e0020}'..='\u{e007f}'
+    );
+    let is_symbol = matches!(c, '\u{2600}'..='\u{27bf}' | '\u{2b00}'..='\u{2bff}');
+    is_part || is_symbol || ('\u{1f000}'..='\u{1faff}').contains(&c)
+}
+
+fn without_emoji(name: &str) -> String {
+    let rest: String = name.chars().filter(|c| !is_emoji(*c)).collect();
+    rest.trim().to_owned()
 }
 
 fn has_role(name: &str) -> bool {

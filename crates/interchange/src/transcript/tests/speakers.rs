@@ -249,6 +249,37 @@ fn handles_and_times() {
 }
 
 #[test]
+fn a_name_may_have_emoji() {
+    assert_table(&[
+        (
+            "Bob: Shall we?\nAnna 🌸: Yes.\nCarl: Ok.\nBob: Good.\nAnna 🌸: Bye.",
+            "Bob Anna 🌸 Carl Bob Anna 🌸",
+        ),
+        (
+            "**Bob:** Shall we?\n\n**Anna 🌸:** Yes.\n\n**Bob:** Good.\n\n**Anna 🌸:** Bye.",
+            "Bob Anna 🌸 Bob Anna 🌸",
+        ),
+        (
+            "🌸 Anna — Today at 10:32\nShall we?\n\nBob 👩\u{200d}💻 — Today at 10:33\nYes.\n\n\
+             🌸 Anna — Today at 10:34\nGreat 👍\n",
+            "🌸 Anna Bob 👩\u{200d}💻 🌸 Anna",
+        ),
+        (
+            "User: How?\n\nAssistant 🤖: So.\n\nUser: Why?\n\nAssistant 🤖: Because.",
+            "user assistant user assistant",
+        ),
+        (
+            "**👤 User:** How?\n\n**🤖 Claude:** So:\n\n**🔑 Key:** 7\n\n**👤 User:** Why?",
+            "user assistant user",
+        ),
+        (
+            "Anna: The plan.\nNote 📝: bring cake\nTom: Fine.\nAnna: Good.\nTom: Bye.",
+            "Anna Tom Anna Tom",
+        ),
+    ]);
+}
+
+#[test]
 fn a_warning_names_the_label_and_a_text_has_few() {
     let lines: Vec<String> = (0..14)
         .map(|number| {

@@ -8,7 +8,7 @@ use super::lines::{Line, lines};
 use super::names::{Form, form_of};
 use super::speakers::Speakers;
 use super::time::{DayOrder, moment, moment_or_elapsed};
-use super::{has_role, is_direction};
+use super::{has_role, is_direction, is_emoji};
 
 /// The maximum size of a line with a name and a time.
 const HEADER_BYTES: usize = 120;
@@ -38,7 +38,8 @@ pub(super) fn timed(line: &str, order: DayOrder) -> Option<SpeakerLine<'_>> {
 
 pub(super) fn alone(line: &str) -> Option<SpeakerLine<'_>> {
     let name = line.trim_matches(is_mark);
-    if !is_name(name) {
+    // `Great 👍` is a text.
+    if !is_name(name) || name.contains(is_emoji) {
         return None;
     }
     let form = form_of(name);

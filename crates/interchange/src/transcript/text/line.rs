@@ -5,7 +5,7 @@ use unicode_width::UnicodeWidthChar as _;
 use unisono_context::Timestamp;
 
 use super::time::{DayOrder, day_of_notice, moment, moment_or_elapsed};
-use super::{above, has_role, is_direction};
+use super::{above, has_role, is_direction, is_emoji};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SpeakerStyle {
@@ -134,9 +134,11 @@ pub(super) fn is_response(heading: &str) -> bool {
     heading_text(heading).eq_ignore_ascii_case("response")
 }
 
-/// Whether a text is a name as programs for meetings show it: `Schmidt, Anna`, `Anna (she/her)`.
+/// Whether a text is a name as programs for meetings and chats show it: `Schmidt, Anna`,
+/// `Anna (she/her)`, `🌸 Anna`.
 pub(super) fn is_display_name(name: &str) -> bool {
-    is_name(&name.replace(['/', ','], ""))
+    let name = name.replace(['/', ','], "");
+    is_name(name.trim_start_matches(|c: char| is_emoji(c) || c.is_whitespace()))
 }
 
 pub(super) fn is_name(name: &str) -> bool {
@@ -144,8 +146,12 @@ pub(super) fn is_name(name: &str) -> bool {
         .strip_prefix('@')
         .unwrap_or(name)
         .starts_with(char::is_alphabetic);
-    let is_short = name.chars().count() <= 40 && name.split_whitespace().count() <= 4;
-    let is_plain = |c: char| c.is_alphanumeric() || " .-_'’()@&".contains(c) || is_sign(c);
+    let begins = begins || name.starts_with(is_emoji) && has_role(name);
+    let words = name.split_whitespace();
+    let words = words.filter(|word| !word.chars().all(is_emoji));
+    let is_short = name.chars().count() <= 40 && words.count() <= 4;
+    let is_usual = |c: char| c.is_alphanumeric() || " .-_'’()@&".contains(c);
+    let is_plain = |c: char| is_usual(c) || is_sign(c) || is_emoji(c);
     begins && is_short && name.chars().all(is_plain)
 }
 

@@ -1,6 +1,6 @@
 //! Labels before a colon: what has the form of a speaker's name, and what is a usual label of notes.
 
-use super::has_role;
+use super::{has_role, without_emoji};
 
 /// The form of a label, from the least to the most like a speaker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -106,7 +106,9 @@ const LEADING_PARTICLES: &str = "\
     al bin da de del della di dos du ibn la le ten ter van von Von";
 
 pub(super) fn form_of(label: &str) -> Form {
-    let lower = label.trim().to_lowercase();
+    let label = without_emoji(label);
+    let label = label.as_str();
+    let lower = label.to_lowercase();
     let words: Vec<&str> = label.split_whitespace().collect();
     let plain = lower
         .split_whitespace()
