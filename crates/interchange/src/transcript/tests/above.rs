@@ -34,6 +34,20 @@ fn a_name_and_a_time_stand_above_the_text() {
 }
 
 #[test]
+fn a_name_has_the_company_behind_it() {
+    let lines = ["10:32", "10:33"].map(|at| {
+        format!("Schmidt, Anna | ACME  {at}\nShall we?\n\nBen Okafor | Tide Ltd  {at}\nYes.\n\n")
+    });
+    let said = authored(&lines.concat(), None);
+    let expected = [
+        "Schmidt, Anna | ACME: [10:32] Shall we?",
+        "Ben Okafor | Tide Ltd: [10:32] Yes.",
+    ];
+    assert_eq!(said[..2], expected);
+    assert_eq!(said.len(), 4);
+}
+
+#[test]
 fn the_sender_of_a_chat_in_zoom_is_the_speaker() {
     let chat = "10:32:14 From Anna Schmidt to Everyone:\n\tHello all\n\
         10:33:02 From Ben to Everyone:\n\tHi all\n\
