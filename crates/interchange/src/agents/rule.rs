@@ -324,7 +324,7 @@ impl SourceKey<'_> {
         }
     }
 
-    /// The items of a list or of a comma-separated text.
+    /// The items of a list, or of a text with commas or lines between them.
     pub(super) fn names(&self, draft: &mut Draft) -> Vec<String> {
         match self.value {
             Value::List(items) => {
@@ -332,7 +332,13 @@ impl SourceKey<'_> {
                 let items = items.iter().filter_map(|item| item.value.as_text());
                 delegating::items(&items.collect::<Vec<_>>().join(", "))
             }
-            Value::Text(text) => delegating::items(text.trim_matches(['[', ']'])),
+            Value::Text(text) => {
+                // Front matter that was read line by line may have a list with a dash per line.
+                let lines = text.lines().map(str::trim);
+                let lines = lines.map(|line| line.strip_prefix("- ").unwrap_or(line));
+                let text = lines.collect::<Vec<_>>().join(", ");
+                delegating::items(text.trim_matches(['[', ']']))
+            }
             Value::Null => Vec::new(),
             other => {
                 self.note_lost(draft, &format!("it is {}, not a list", other.kind()));

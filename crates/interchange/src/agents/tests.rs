@@ -295,6 +295,13 @@ fn available_skills_carry_over() {
     let lost = reasons(&clerk.lost);
     let missing = "skills: there is no skill `invoices`";
     assert!(lost.contains(missing), "{lost}");
+    // A description with a colon makes the front matter no YAML.
+    let text = "---\nname: clerk\ndescription: Use it for: forms\ntools:\n  - Read\n  - Task\nskills:\n  \
+                - pdf-forms\n---\nBe exact.\n";
+    let clerk = read_one(".claude/agents/clerk.md", text, known);
+    assert!(clerk.text.contains(listed), "{}", clerk.text);
+    assert!(clerk.text.contains("- delegate\n"), "{}", clerk.text);
+    assert_eq!(reasons(&clerk.lost), "tools: no such tools here: Read");
 }
 
 fn reasons(lost: &[KeyChange]) -> String {
