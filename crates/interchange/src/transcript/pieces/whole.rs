@@ -27,7 +27,10 @@ pub(super) fn whole_text(
         Ok(all) if reader.text(all, at) => {}
         Ok(all) => {
             if let Some(first) = all.trim_start().chars().next() {
-                reader.refuse(format!("it starts with {first:?}, not with `{{` or `[`"));
+                reader.refuse(match reader.wants_text(all.as_bytes()) {
+                    true => "it has times, but no two speakers take turns".to_owned(),
+                    false => format!("it starts with {first:?}, not with `{{` or `[`"),
+                });
             }
         }
         Err(error) => {
