@@ -267,11 +267,11 @@ impl<'i> Reader<'i> {
         format
     }
 
-    /// Whether the file is read as a text: the caller requests it, or its first line begins with a
-    /// time.
+    /// Whether the file is read as a text: the caller requests it, or its first line has a speaker
+    /// with a time or in brackets.
     pub(super) fn wants_text(&self, begin: &[u8]) -> bool {
         let is_open = self.wanted.is_none() && self.on_piece.is_none();
-        self.wanted == Some(Format::Text) || is_open && text::is_stamped(begin)
+        self.wanted == Some(Format::Text) || is_open && text::has_first_speaker(begin)
     }
 
     /// Reads a whole file that is not JSON. Returns whether it is a conversation.

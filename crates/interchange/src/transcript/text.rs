@@ -1,5 +1,5 @@
-//! Conversations as a text with the speaker at the beginning of a line: `Alice: …`, `**Alice:** …`,
-//! `## Assistant`, `10:32 Alice: …`, `[10:32] Alice: …`, `[10:32] <alice> …` or
+//! Conversations as a text with the speaker at the beginning of a line: `Alice: …`, `[Alice]: …`,
+//! `**Alice:** …`, `## Assistant`, `10:32 Alice: …`, `[10:32] Alice: …`, `[10:32] <alice> …` or
 //! `2024-05-07 10:32 - Alice: …`; or above the text, with a time or alone: `Alice  10:32`. Times are
 //! read as UTC. Captions of recordings are texts, too.
 
@@ -99,17 +99,18 @@ fn has_role(name: &str) -> bool {
     role != Role::User || author.is_none()
 }
 
-/// Whether the first line that is not empty has a time and a speaker.
-pub(super) fn is_stamped(begin: &[u8]) -> bool {
+/// Whether the first line that is not empty has a time and a speaker, or a speaker in brackets.
+pub(super) fn has_first_speaker(begin: &[u8]) -> bool {
     let line = begin
         .split(|byte| matches!(byte, b'\n' | b'\r'))
         .find(|line| !line.trim_ascii().is_empty())
         .unwrap_or_default();
     let line = std::str::from_utf8(line).unwrap_or_default();
+    let is_in_brackets = line.trim_start().starts_with('[');
+    let plain = is_in_brackets.then_some(SpeakerStyle::Plain);
     let styles = [SpeakerStyle::Stamped, SpeakerStyle::TimedAbove];
-    styles
-        .iter()
-        .any(|style| style.start(line, DayOrder::Unknown).is_some())
+    let mut styles = styles.into_iter().chain(plain);
+    styles.any(|style| style.start(line, DayOrder::Unknown).is_some())
 }
 
 pub(super) fn is_clear(text: &str) -> bool {

@@ -28,7 +28,7 @@ pub(super) fn whole_text(
         Ok(all) => {
             if let Some(first) = all.trim_start().chars().next() {
                 reader.refuse(match reader.wants_text(all.as_bytes()) {
-                    true => "it has times, but no two speakers take turns".to_owned(),
+                    true => "no two speakers take turns in it".to_owned(),
                     false => format!("it starts with {first:?}, not with `{{` or `[`"),
                 });
             }

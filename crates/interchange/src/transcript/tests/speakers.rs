@@ -249,8 +249,16 @@ fn handles_and_times() {
 }
 
 #[test]
-fn a_name_may_have_emoji() {
+fn a_name_may_have_brackets_or_emoji() {
     assert_table(&[
+        (
+            "[SPEAKER_00]: Shall we?\n[SPEAKER_01]: Yes.\n[SPEAKER_00]: Good.\n[SPEAKER_01]: Bye.",
+            "SPEAKER_00 SPEAKER_01 SPEAKER_00 SPEAKER_01",
+        ),
+        (
+            "Anna: See [1].\n[1]: https://x.example/a\nTom: Fine.\nAnna: Good.\nTom: Bye.",
+            "Anna Tom Anna Tom",
+        ),
         (
             "Bob: Shall we?\nAnna 🌸: Yes.\nCarl: Ok.\nBob: Good.\nAnna 🌸: Bye.",
             "Bob Anna 🌸 Carl Bob Anna 🌸",

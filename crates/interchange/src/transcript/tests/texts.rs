@@ -22,10 +22,10 @@ fn a_text_is_a_conversation_only_if_clearly_one() {
             "{text}: {outline}"
         );
     }
-    for stamp in ["[10:32]", "5/17/24, 10:32 -"] {
-        let alone = format!("{stamp} Alice: I am alone.\n{stamp} Alice: Still.\n");
+    for alice in ["[10:32] Alice", "5/17/24, 10:32 - Alice", "[Alice]"] {
+        let alone = format!("{alice}: I am alone.\n{alice}: Still.\n");
         let outline = outline_of(alone.as_bytes(), None);
-        assert_contains(&outline, "it has times, but no two speakers take turns;");
+        assert_contains(&outline, "no two speakers take turns in it;");
     }
     let forced = |text: &str| outline_of(text.as_bytes(), Some(Format::Text));
     assert!(forced("Alice: I am alone.\n").contains("user Alice"));

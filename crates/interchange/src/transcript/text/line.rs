@@ -19,7 +19,7 @@ pub(super) enum SpeakerStyle {
     Heading,
     /// `**Alice:** …`.
     Bold,
-    /// `Alice: …`.
+    /// `Alice: …`, `[Alice]: …`.
     Plain,
     /// `Alice` above the text.
     Above,
@@ -105,12 +105,18 @@ impl SpeakerStyle {
                 // Chinese and Japanese have no space behind a colon.
                 let is_wide = is_wide || name.chars().all(|c| c.width() == Some(2));
                 let is_alone = is_wide || text.is_empty() || text.starts_with(char::is_whitespace);
-                (is_alone.then_some(name)?, text)
+                let name = is_alone.then_some(name)?;
+                (in_brackets(name).unwrap_or(name), text)
             }
         };
         let name = is_name(name).then_some(name.trim())?;
         Some(SpeakerLine::untimed(Some(name), text.trim()))
     }
+}
+
+/// The name in `[SPEAKER_00]: …`, as programs write it that recognise speech.
+fn in_brackets(name: &str) -> Option<&str> {
+    name.trim().strip_prefix('[')?.strip_suffix(']')
 }
 
 /// The role in a heading; a response answers a prompt.
