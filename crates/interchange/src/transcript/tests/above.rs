@@ -48,6 +48,18 @@ fn a_name_has_the_company_behind_it() {
 }
 
 #[test]
+fn a_person_with_a_note_behind_the_name_may_speak_once() {
+    let (anna, ben) = ("Anna Schmidt (she/her)", "Ben (on phone)");
+    let text = format!("{anna}  0:03\nShall we?\n\n{ben}  0:07\nYes.\n\n{anna}  0:12\nGood.\n");
+    let expected = [
+        format!("{anna}: [0:03] Shall we?"),
+        format!("{ben}: [0:07] Yes."),
+        format!("{anna}: [0:12] Good."),
+    ];
+    assert_eq!(authored(&text, None), expected);
+}
+
+#[test]
 fn the_sender_of_a_chat_in_zoom_is_the_speaker() {
     let chat = "10:32:14 From Anna Schmidt to Everyone:\n\tHello all\n\
         10:33:02 From Ben to Everyone:\n\tHi all\n\

@@ -107,7 +107,7 @@ const LEADING_PARTICLES: &str = "\
 
 pub(super) fn form_of(label: &str) -> Form {
     let label = without_emoji(label);
-    let label = label.as_str();
+    let label = without_note(&label);
     let lower = label.to_lowercase();
     let words: Vec<&str> = label.split_whitespace().collect();
     let plain = lower
@@ -136,6 +136,14 @@ pub(super) fn form_of(label: &str) -> Form {
         true => Form::Name,
         false => Form::Phrase,
     }
+}
+
+/// A label without the note at its end, such as `(she/her)`.
+fn without_note(label: &str) -> &str {
+    let inner = label.strip_suffix(')');
+    let name = inner.and_then(|inner| inner.rsplit_once('('));
+    let name = name.map(|(name, _)| name.trim_end());
+    name.filter(|name| !name.is_empty()).unwrap_or(label)
 }
 
 /// Whether a label is a name behind a particle, such as `von Alten` and `de la Cruz`. It may also be
