@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::draft::{ConversationBuilder, Draft};
 use super::json::{Object, Value};
-use super::source::{Place, Problem, Problems};
+use super::source::{Place, Problem, Problems, split_before};
 use super::{Format, LineError, anthropic, chatgpt, claude, claude_code, codex, gemini_cli};
 use super::{fields, openai, sharegpt, slack, text, unisono};
 use unisono_context::Digest;
@@ -133,9 +133,7 @@ impl<'i> Reader<'i> {
             Some(Shape::Wrapper(format, messages)) => {
                 self.begin_wrapper(format);
                 match messages.array() {
-                    Ok(items) => items
-                        .into_iter()
-                        .for_each(|item| self.message(item, text, begin)),
+                    Ok(items) => self.messages(items, text, begin),
                     Err(problem) => self.bad.extend(placed(problem, text, begin)),
                 }
                 self.end_wrapper();
@@ -203,6 +201,16 @@ impl<'i> Reader<'i> {
             Ok(system) if system.is_empty() => {}
             Ok(system) => self.builder.add_first_system(&system),
             Err(problem) => self.bad.extend(placed(problem, text, begin)),
+        }
+    }
+
+    /// Processes the messages in a piece, each with its own place, so that lines are counted once.
+    fn messages<'t>(&mut self, items: Vec<Value<'t>>, text: &'t str, mut at: Place) {
+        let mut rest = text;
+        for item in items {
+            let (before, from) = split_before(rest, item.raw());
+            (at, rest) = (at.after_bytes(before.as_bytes()), from);
+            self.message(item, item.raw(), at);
         }
     }
 

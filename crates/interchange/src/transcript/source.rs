@@ -73,8 +73,19 @@ impl<'t> Problem<'t> {
 
     /// Its offset in the piece's `text`, of which it must be a part.
     fn offset(&self, text: &str) -> usize {
-        (self.at.as_ptr() as usize).saturating_sub(text.as_ptr() as usize)
+        offset(self.at, text)
     }
+}
+
+/// The offset of a part of a text.
+fn offset(part: &str, text: &str) -> usize {
+    (part.as_ptr() as usize).saturating_sub(text.as_ptr() as usize)
+}
+
+/// A text before one of its parts, and the rest of it.
+pub(super) fn split_before<'t>(text: &'t str, part: &str) -> (&'t str, &'t str) {
+    text.split_at_checked(offset(part, text))
+        .unwrap_or((text, ""))
 }
 
 /// The problems of a piece of a file. Lines and columns are computed in one pass.

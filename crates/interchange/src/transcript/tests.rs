@@ -410,6 +410,14 @@ fn messages_of_other_chats_are_no_bad_lines() {
     let one = r#"{"messages":[{"role":"user","content":"x"},{"content":"y"}]}"#;
     let outline = outline_of(one.as_bytes(), None);
     assert!(outline.contains("1:44: `role` is missing"), "{outline}");
+    let second = format!("[null,{}]", one.replace("},", "},\n"));
+    let outline = outline_of(second.as_bytes(), None);
+    assert!(outline.contains("2:1: `role` is missing"), "{outline}");
+    // The lines before each of them are not counted again.
+    let many = "{},".repeat(100_000);
+    let many = format!(r#"[null,{{"messages":[{many}{{}}]}}]"#);
+    let outline = outline_of(many.as_bytes(), None);
+    assert_contains(&outline, "no message in it has a `role`");
 }
 
 #[test]
