@@ -48,6 +48,29 @@ fn a_name_has_the_company_behind_it() {
 }
 
 #[test]
+fn any_name_beside_a_date_in_brackets_is_a_speaker() {
+    // As programs export chats of Discord, and as Telegram copies them.
+    let forms: [fn(&str, &str) -> String; 2] = [
+        |name, time| format!("[2024-05-07 {time}] {name}"),
+        |name, time| format!("{name}, [07.05.2024 {time}]"),
+    ];
+    for header in forms {
+        let (anna, bob) = (header("anna", "10:32"), header("bob#1234", "10:33"));
+        let (dan, none) = (header("Dan 77", "10:34"), header("no name", "10:34"));
+        let text = format!(
+            "Channel: general\n\n{anna}\nhello\n\n{bob}\nhi\nthere\n\n{dan}\nyo\n{none}\n\n{anna}\nbye\n"
+        );
+        let expected = [
+            "anna: hello".to_owned(),
+            "bob#1234: hi/there".to_owned(),
+            format!("Dan 77: yo/{none}"),
+            "anna: bye".to_owned(),
+        ];
+        assert_eq!(authored(&text, None), expected);
+    }
+}
+
+#[test]
 fn a_person_with_a_note_behind_the_name_may_speak_once() {
     let (anna, ben) = ("Anna Schmidt (she/her)", "Ben (on phone)");
     let text = format!("{anna}  0:03\nShall we?\n\n{ben}  0:07\nYes.\n\n{anna}  0:12\nGood.\n");

@@ -229,8 +229,9 @@ fn share(lines: &[Line<'_>], layout: Layout) -> (usize, usize) {
 }
 
 /// The names in lower case. `is_once`: a name may occur once, above a text; so may one with a time.
+/// Beside a date in brackets, any name may.
 fn chosen(lines: &[Line<'_>], is_once: bool) -> BTreeSet<String> {
-    let mut counts: BTreeMap<String, (&str, bool, usize)> = BTreeMap::new();
+    let mut counts: BTreeMap<String, (&str, bool, bool, usize)> = BTreeMap::new();
     for (at, line) in lines.iter().enumerate() {
         let Some(start) = line.start else {
             continue;
@@ -239,14 +240,17 @@ fn chosen(lines: &[Line<'_>], is_once: bool) -> BTreeSet<String> {
         let mut next = next.filter(|line| !line.is_blank());
         let is_above_text = next.next().is_some_and(|next| next.start.is_none());
         let has_time = start.at.is_some() || start.clock.is_some();
+        let is_header = line.begins && line.text.contains('[') && start.at.is_some();
         if let Some(name) = start.name.filter(|_| is_above_text || !is_once) {
-            let first = (name, is_once || has_time, 0);
-            counts.entry(name.to_lowercase()).or_insert(first).2 += 1;
+            let first = (name, is_once || has_time, false, 0);
+            let count = counts.entry(name.to_lowercase()).or_insert(first);
+            count.2 |= is_header;
+            count.3 += 1;
         }
     }
-    counts.retain(|_, (name, is_once, times)| {
+    counts.retain(|_, (name, is_once, is_header, times)| {
         let least = match form_of(name) {
-            _ if has_role(name) => 1,
+            _ if has_role(name) || *is_header => 1,
             Form::Name | Form::Person if *is_once => 1,
             Form::Lower => LOWER_LINES,
             Form::Usual | Form::Phrase | Form::Name | Form::Person => 2,

@@ -141,9 +141,9 @@ pub(super) fn is_response(heading: &str) -> bool {
 }
 
 /// Whether a text is a name as programs for meetings and chats show it: `Schmidt, Anna`,
-/// `Anna (she/her)`, `Anna | ACME`, `🌸 Anna`.
+/// `Anna (she/her)`, `Anna | ACME`, `anna#1234`, `🌸 Anna`.
 pub(super) fn is_display_name(name: &str) -> bool {
-    let name = name.replace(['/', ',', '|'], "");
+    let name = name.replace(['/', ',', '|', '#'], "");
     is_name(name.trim_start_matches(|c: char| is_emoji(c) || c.is_whitespace()))
 }
 
