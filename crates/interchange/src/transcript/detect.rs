@@ -46,7 +46,7 @@ pub(super) struct Reader<'i> {
     undecoded: Vec<LineError>,
     /// The problems of pieces before the first object.
     strange: Vec<LineError>,
-    warnings: Vec<LineError>,
+    pub(super) warnings: Vec<LineError>,
     /// The digest of the conversation's text.
     digest: Option<Digest>,
     /// If set, gets each piece instead of reading it.

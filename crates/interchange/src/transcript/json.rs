@@ -214,6 +214,47 @@ fn is_deep(json: &str) -> bool {
     false
 }
 
+/// JSON with U+FFFD in place of each half of a character. Programs that cut a text between the two
+/// escapes of a character write one of them. The length stays the same.
+pub(super) fn without_halves(json: &str) -> Cow<'_, str> {
+    let halves = halves(json);
+    if halves.is_empty() {
+        return Cow::Borrowed(json);
+    }
+    let mut whole = json.to_owned();
+    for at in halves {
+        whole.replace_range(at..at + ESCAPE_BYTES, "\\ufffd");
+    }
+    Cow::Owned(whole)
+}
+
+/// The length of an escape such as `\ud83d`.
+const ESCAPE_BYTES: usize = 6;
+
+/// The offsets of the escapes of halves without the other half.
+fn halves(json: &str) -> Vec<usize> {
+    let unit = |text: &str| {
+        let digits = text.get(..ESCAPE_BYTES)?.strip_prefix("\\u")?;
+        u16::from_str_radix(digits, 16).ok()
+    };
+    let (mut at, mut found) = (0, Vec::new());
+    while let Some(before) = json.get(at..).and_then(|rest| rest.find('\\')) {
+        at += before;
+        let rest = json.get(at..).unwrap_or_default();
+        let second = rest.get(ESCAPE_BYTES..).and_then(unit);
+        at += match (unit(rest), second) {
+            (Some(0xd800..=0xdbff), Some(0xdc00..=0xdfff)) => 2 * ESCAPE_BYTES,
+            (Some(0xd800..=0xdfff), _) => {
+                found.push(at);
+                ESCAPE_BYTES
+            }
+            (Some(_), _) => ESCAPE_BYTES,
+            (None, _) => 1 + rest.chars().nth(1).map_or(0, char::len_utf8),
+        };
+    }
+    found
+}
+
 /// The parser's error with its position in the text.
 fn problem<'t>(text: &'t str, error: &serde_json::Error) -> Problem<'t> {
     let mut start = 0;

@@ -12,6 +12,7 @@
 mod track;
 mod whole;
 
+use std::borrow::Cow;
 use std::io::{self, BufRead, Cursor, Read};
 
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
@@ -192,7 +193,8 @@ fn each_line(
             Ok(text) if text.trim().is_empty() => {}
             Ok(text) => {
                 let text = text.strip_suffix('\n').unwrap_or(text);
-                reader.item(text.strip_suffix('\r').unwrap_or(text), begin, offset);
+                let text = text.strip_suffix('\r').unwrap_or(text);
+                pass_text(reader, (begin, offset), text);
             }
             Err(error) => {
                 let reason = not_utf8(&line, offset, &error);
@@ -209,12 +211,27 @@ fn each_line(
 /// Passes on a kept element.
 fn pass_piece(reader: &mut Reader<'_>, (begin, offset): (Place, u64), bytes: &[u8]) {
     match std::str::from_utf8(bytes) {
-        Ok(text) => reader.item(text, begin, offset),
+        Ok(text) => pass_text(reader, (begin, offset), text),
         Err(error) => {
             let reason = "this is not UTF-8";
             reader.push_undecoded(begin.after_bytes(&bytes[..error.valid_up_to()]), reason);
         }
     }
+}
+
+/// Passes on the text of a piece. A piece of a list of conversations is read later; this program's own
+/// format comes back as it went.
+fn pass_text(reader: &mut Reader<'_>, (begin, offset): (Place, u64), text: &str) {
+    let is_own = reader.format == Some(Format::Unisono);
+    let whole = match is_own || reader.on_piece.is_some() {
+        true => Cow::Borrowed(text),
+        false => json::without_halves(text),
+    };
+    if matches!(whole, Cow::Owned(_)) {
+        let reason = "half of a character, which a program cut, became U+FFFD";
+        reader.warnings.push(begin.error(reason));
+    }
+    reader.item(&whole, begin, offset);
 }
 
 /// Reports the error of an incompletely parsed value.
@@ -304,7 +321,7 @@ impl<'de> Visitor<'de> for FirstValue<'_, '_> {
             return Ok(ValueKind::Other);
         }
         if let Some((begin, text)) = system {
-            reader.outer_system(text.get(), begin);
+            reader.outer_system(&json::without_halves(text.get()), begin);
         }
         reader.outer_title(titles.into_iter().flatten().find(|title| !title.is_empty()));
         Ok(ValueKind::Wrapper)

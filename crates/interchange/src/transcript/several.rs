@@ -114,7 +114,10 @@ fn conversation(text: &str, options: &Options) -> Option<Conversation> {
     };
     let parsed = read(text.as_bytes(), &options, stamps);
     let is_bad = matches!(&parsed, Err(Error::NoMessage { skipped, .. }) if !skipped.is_empty());
-    let messages = parsed.map_or(0, |parsed| parsed.import.messages.len());
+    let (messages, digest) = match parsed {
+        Ok(parsed) => (parsed.import.messages.len(), parsed.digest),
+        Err(_) => (0, None),
+    };
     Some(Conversation {
         number: 0,
         id: fields::first_text(&object, &["conversation_id", "id", "uuid"]),
@@ -124,7 +127,7 @@ fn conversation(text: &str, options: &Options) -> Option<Conversation> {
         messages,
         is_bad,
         place: (1, 1),
-        digest: Digest(*blake3::hash(text.as_bytes()).as_bytes()),
+        digest: digest.unwrap_or_else(|| Digest(*blake3::hash(text.as_bytes()).as_bytes())),
         begin: 0,
         bytes: text.len() as u64,
     })

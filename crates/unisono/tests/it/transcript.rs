@@ -198,10 +198,6 @@ fn bad_input_is_told_with_line_column_and_reason() {
             format!("{user}\n{{\"role\":\"assistant\",\"content\":null}}").into_bytes(),
         ),
         (
-            "lone surrogate",
-            format!("{user}\n{{\"role\":\"user\",\"content\":\"\\ud800\"}}").into_bytes(),
-        ),
-        (
             "result without call",
             format!("{user}\n{{\"role\":\"tool\",\"tool_call_id\":\"c1\",\"content\":\"x\"}}")
                 .into_bytes(),

@@ -167,3 +167,60 @@ fn a_message_that_claude_code_writes_again_is_read_once() {
     let outline = outline_of(back.join("\n").as_bytes(), None);
     assert_contains(&outline, "5 after 2: ");
 }
+
+#[test]
+fn halves_of_characters_are_replaced() {
+    for (written, read) in [
+        (r"a \ud83d", "a \u{fffd}"),
+        (r"\udd11 b", "\u{fffd} b"),
+        (r"\ud83d\ud83d\udd11", "\u{fffd}🔑"),
+        (r"\uD83D\uDD11", "🔑"),
+        (r"\\ud83d", r"\ud83d"),
+        (r"\u00e9\n\ud83d", "é/\u{fffd}"),
+    ] {
+        let text = format!(r#"{{"messages":[{{"role":"user","content":"{written}"}}]}}"#);
+        assert_eq!(
+            authored(&text, None),
+            [format!("user: {read}")],
+            "{written}"
+        );
+    }
+    let call = r#"{"type":"tool_use","id":"t","name":"ask","input":{"x":"\ud99c"}}"#;
+    let result = r#"{"type":"tool_result","tool_use_id":"t","content":"cut \ud83d"}"#;
+    let line = |kind: &str, block: &str| {
+        format!(r#"{{"type":"{kind}","sessionId":"s","message":{{"content":[{block}]}}}}"#)
+    };
+    let lines = [line("assistant", call), line("user", result)];
+    let outline = outline_of(lines.join("\n").as_bytes(), None);
+    for expected in [
+        r#"{\"x\":\"\\ufffd\"}"#,
+        "cut \u{fffd}",
+        "warning 1:1: half of a character, which a program cut, became U+FFFD (2 times)",
+    ] {
+        assert_contains(&outline, expected);
+    }
+}
+
+#[test]
+fn arguments_of_this_program_keep_halves_of_characters() {
+    let lines = r#"{"type":"session","unisono":1}
+{"type":"message","role":"assistant","parts":[{"type":"tool_call","id":"t","name":"ask","arguments":{"x":"\ud99c"}}]}"#;
+    let outline = outline_of(lines.as_bytes(), None);
+    assert_contains(&outline, r#"{\"x\":\"\\ud99c\"}"#);
+    assert!(!outline.contains("warning"), "{outline}");
+}
+
+#[test]
+fn a_conversation_with_half_of_a_character_has_one_digest() {
+    let one = r#"{"title":"\ud83d","mapping":{"a":{"message":{"author":{"role":"user"},"content":{"parts":["x"]}}}}}"#;
+    let file = format!("[{one},\n{one}]");
+    let listed = list(file.as_bytes(), &Options::default()).unwrap();
+    let mut ids = || 1;
+    let stamps = Stamps {
+        ids: &mut ids,
+        now: None,
+    };
+    let (_, digest) = read_digested(one.as_bytes(), &Options::default(), stamps).unwrap();
+    assert_eq!(listed.len(), 2);
+    assert_eq!(listed[1].digest, digest);
+}
