@@ -288,6 +288,16 @@ fn a_name_may_have_brackets_or_emoji() {
 }
 
 #[test]
+fn many_labels_of_which_each_depends_on_the_one_before_are_read() {
+    let letter = |n: u32| char::from(b'a' + u8::try_from(n % 26).unwrap());
+    let label = |n: u32| format!("X{}{}{}: x", letter(n / 676), letter(n / 26), letter(n));
+    let labels: Vec<String> = (0..1_000).map(label).collect();
+    let block = format!("Notes:\n{}\n", labels.join("\n"));
+    let text = format!("{block}{block}");
+    assert!(read_as(text.as_bytes(), &talk(Some(Format::Text))).is_ok());
+}
+
+#[test]
 fn a_warning_names_the_label_and_a_text_has_few() {
     let lines: Vec<String> = (0..14)
         .map(|number| {

@@ -53,6 +53,8 @@ enum Place {
 
 type Names = BTreeSet<String>;
 
+/// The number of passes over all labels, each of which may depend on the one before it.
+const MOST_PASSES: usize = 32;
 /// The number of lines up to which a speaker may be a label.
 const FEW_LINES: usize = 3;
 
@@ -126,7 +128,7 @@ impl<'l, 't> Labels<'l, 't> {
             .iter()
             .filter(|(_, of)| of.form >= Form::Name && !of.is_again());
         let rare: Names = rare.map(|(name, _)| name.clone()).collect();
-        loop {
+        for _ in 0..MOST_PASSES {
             let all: Names = names.union(&rare).cloned().collect();
             let before = names.len();
             names.retain(|name| {
@@ -134,9 +136,10 @@ impl<'l, 't> Labels<'l, 't> {
                 of.is_some_and(|of| of.at.iter().any(|at| self.may_begin(*at, of, &all)))
             });
             if names.len() == before {
-                return names;
+                break;
             }
         }
+        names
     }
 
     /// In a chat with a model: whether a label is a person and not a part of the model's answer. A person
