@@ -175,7 +175,8 @@ pub(super) fn moment(stamp: &str, order: DayOrder) -> Option<Option<Timestamp>> 
     if date.is_empty() || is_without_year(&date) {
         return Some(None);
     }
-    let date = day(&date, half.is_some(), order)?;
+    let is_american = ["AM", "PM"].iter().any(|half| stamp.contains(half));
+    let date = day(&date, is_american, order)?;
     let zoned = date.to_datetime(time).to_zoned(TimeZone::UTC).ok()?;
     Some(Some(Timestamp(zoned.timestamp().as_millisecond())))
 }
@@ -224,11 +225,12 @@ fn date_numbers(text: &str) -> Option<[i16; 3]> {
 }
 
 /// `2024-05-07`, `07.05.24`, `7/5/2024`. If neither the date nor the file shows which number is the
-/// day, the month comes first only with a 12-hour clock and slashes.
-fn day(text: &str, is_half: bool, order: DayOrder) -> Option<Date> {
+/// day, the month comes first only with slashes and `AM` or `PM` in capitals: other countries with a
+/// 12-hour clock write `am`, `a. m.` or `ص`.
+fn day(text: &str, is_american: bool, order: DayOrder) -> Option<Date> {
     let [first, second, third] = date_numbers(text)?;
     let is_month_first = match order {
-        DayOrder::Unknown => is_half && text.contains('/'),
+        DayOrder::Unknown => is_american && text.contains('/'),
         DayOrder::DayFirst => false,
         DayOrder::MonthFirst => true,
     };
