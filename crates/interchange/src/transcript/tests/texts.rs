@@ -157,6 +157,9 @@ fn a_notice_is_no_part_of_the_message_before_it() {
         "2008-04-27 04:46:12 <+alice> hi\n2008-04-27 04:46:20 * bob waves\n\
          2008-04-27 04:46:30 -!- carl has joined #x: hello\n2008-04-27 04:47:20 <@bob> yo\n\
          2008-04-27 04:47:30 *** carl has left\n2008-04-27 04:48:20 <alice> bye\n",
+        "2008-04-27 04:46:12\t+alice\thi\n2008-04-27 04:46:20\t *\tbob waves: x\n\
+         2008-04-27 04:46:30\t-->\tcarl has joined #x\n2008-04-27 04:47:20\t@bob\tyo\n\
+         2008-04-27 04:48:20\talice\tbye\n",
         "[04:46] <alice> hi\n[04:46] * carl says: x\n[04:47] <bob> yo\n[04:48] *** carl: y\n\
          [04:49] <alice> bye\n",
     ] {

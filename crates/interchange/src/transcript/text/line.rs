@@ -178,10 +178,13 @@ const NOTICES: [&str; 5] = [
 /// The beginnings of notices after a time; `* alice waves` is an action.
 const EVENTS: [&str; 3] = ["-!- ", "* ", "*** "];
 
+/// The signs of rights before a name.
+const MODES: [char; 5] = ['@', '+', '%', '&', '~'];
+
 /// `<@ana> hello`, as in IRC logs.
 fn in_angles(text: &str) -> Option<(&str, &str)> {
     let (name, text) = text.strip_prefix('<')?.split_once('>')?;
-    let name = name.trim_start_matches(['@', '+', '%', '&', '~', ' ']);
+    let name = name.trim_start_matches(' ').trim_start_matches(MODES);
     (!name.contains(char::is_whitespace)).then_some((name, text))
 }
 
@@ -215,6 +218,23 @@ fn stamp(line: &str) -> Option<(&str, &str)> {
     found.min_by_key(|(stamp, _)| stamp.len())
 }
 
+/// A date, a name and a text with tabs between them, as some IRC programs write them. In a notice a sign
+/// such as `-->` stands for the name.
+fn in_columns(line: &str, order: DayOrder) -> Option<SpeakerLine<'_>> {
+    let (stamp, rest) = line.split_once('\t')?;
+    let (name, text) = rest.split_once('\t')?;
+    let at = moment(stamp, order).flatten()?;
+    let name = name.trim().trim_start_matches(MODES);
+    let is_nick = name.starts_with(|c: char| c.is_alphanumeric() || "[]`_^{}|".contains(c));
+    let is_nick = is_nick && !name.ends_with(':') && !name.contains(char::is_whitespace);
+    Some(SpeakerLine {
+        name: is_nick.then_some(name),
+        at: Some(at),
+        clock: None,
+        text: text.trim(),
+    })
+}
+
 /// The order of day and month in the times at the beginnings of lines.
 pub(super) fn day_order(text: &str) -> DayOrder {
     let named = |line| before_name(line).or_else(|| behind_name(line));
@@ -229,6 +249,9 @@ pub(super) fn day_order(text: &str) -> DayOrder {
 fn stamped(line: &str, order: DayOrder) -> Option<SpeakerLine<'_>> {
     if let Some(notice) = NOTICES.iter().find_map(|mark| line.strip_prefix(mark)) {
         return Some(SpeakerLine::untimed(None, notice.trim()));
+    }
+    if let Some(start) = in_columns(line, order) {
+        return Some(start);
     }
     let (stamp, rest) = stamp(line)?;
     let at = moment_or_elapsed(stamp, order)?;
