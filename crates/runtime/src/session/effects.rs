@@ -7,7 +7,7 @@ use ractor::ActorRef;
 use tokio::task::JoinSet;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use unisono_context::tokens::Count;
-use unisono_context::{Digest, Encoding, MessageId, RunId, Snapshot, Timestamp, Tokens};
+use unisono_context::{Digest, Encoding, MessageId, Snapshot, Timestamp, Tokens};
 use unisono_session::assignment::{HookJob, RunAssignment};
 use unisono_session::machine::{AttemptEnd, Counted};
 use unisono_session::measure::MeasureRequest;
