@@ -11,7 +11,7 @@ use crate::budget::Budget;
 use crate::checkpoint::{Checkpoint, Checkpoints, Span};
 use crate::digest::{Digest, Hasher};
 use crate::ids::{CheckpointId, MessageId, Ordinal};
-use crate::message::{Message, Part};
+use crate::message::{Message, Part, prefetch};
 use crate::tokens::{Count, Counts, Encoding};
 use crate::tree::{MessagesCost, Tree};
 use crate::view::View;
@@ -166,6 +166,7 @@ impl Snapshot {
     /// that of the history.
     pub fn freeze(view: &View<'_>, preamble: Preamble) -> Snapshot {
         let items = view.items();
+        prefetch(items.iter().map(|item| &*item.node.message));
         let altered = items
             .iter()
             .filter_map(|i| i.alteration.map(|a| (a.ordinal, a.form)));

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use unisono_context::alteration::Form;
 use unisono_context::attachment::{Extent, document_text};
-use unisono_context::message::{CallRef, Message};
+use unisono_context::message::{CallRef, Message, prefetch};
 use unisono_context::snapshot::Entry;
 use unisono_context::{Part, Role, Snapshot};
 
@@ -98,6 +98,7 @@ pub(super) fn turns(snapshot: &Snapshot, accepts: Accepts) -> Vec<Turn<'_>> {
         held: Vec::new(),
         labels: Labels::default(),
     };
+    prefetch(snapshot.entries().iter().map(|entry| &**entry.message()));
     for entry in snapshot.entries() {
         walk.entry(entry);
     }
