@@ -1,7 +1,7 @@
 //! The label before a message in a request: its number, its author, and a date on a new day.
 
 use std::borrow::Cow;
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use unisono_context::message::Message;
 use unisono_context::{AgentId, Ordinal, Snapshot, Tokens};
@@ -23,6 +23,8 @@ pub(crate) fn legend(snapshot: &Snapshot) -> &'static str {
 
 /// The longest name of an author, in characters; the rest is left out.
 const NAME_CHARS: usize = 40;
+/// The usual size of a label, with room for a date.
+const LABEL_BYTES: usize = 48;
 
 /// The labels of a snapshot's messages, in order: `#12 Ana: `, on a new day after a line
 /// `[2026-05-07]`.
@@ -128,6 +130,16 @@ pub(crate) struct Label<'m> {
     pub(crate) day: Option<Date>,
     pub(crate) number: Ordinal,
     pub(crate) author: Option<&'m str>,
+}
+
+impl Label<'_> {
+    /// The label and the text after it, in one allocation.
+    pub(super) fn with_text(&self, text: &str) -> String {
+        let mut labelled = String::with_capacity(LABEL_BYTES + text.len());
+        // Writing to a string does not fail.
+        let _ = write!(labelled, "{self}{text}");
+        labelled
+    }
 }
 
 impl fmt::Display for Label<'_> {

@@ -272,7 +272,10 @@ fn write_turn(messages: &mut Messages<'_>, turn: &Turn<'_>, marked: bool, rules:
             });
             let calls: Vec<Call<'_>> = calls.collect();
             let reasoning = rules.reasoning("", &calls);
-            let text = text.join("\n\n");
+            let text = match &text[..] {
+                [text] => Cow::Borrowed(*text),
+                texts => Cow::Owned(texts.join("\n\n")),
+            };
             assistant(messages.message(), &text, reasoning, calls, rules);
         }
         Speaker::Tools => {

@@ -212,7 +212,7 @@ impl<'a> Walk<'a> {
                 Owned::Result { .. } | Owned::Call { .. } | Owned::File(_) => continue,
             };
             let label = label.get_or_insert_with(|| self.labels.next(said));
-            *text = Cow::Owned(format!("{label}{text}"));
+            *text = Cow::Owned(label.with_text(text));
             label.day = None;
         }
         parts

@@ -17,7 +17,7 @@ use crate::failure::panic_text;
 
 /// The maximum size of a context that the session renders itself, which is faster than using
 /// another thread.
-const SHORT_CONTEXT: Tokens = Tokens(4_096);
+const SHORT_CONTEXT: Tokens = Tokens(32_768);
 
 /// Whether a context is that small.
 pub(crate) fn is_short(snapshot: &Snapshot) -> bool {
