@@ -108,15 +108,18 @@ pub(super) fn collect(loaded: &Loaded, found: &mut Diagnostics) -> Vec<Source> {
     for (name, text) in EMBEDDED {
         let path = Path::new("built-in").join("agents").join(name);
         let origin = Origin::File(path.clone());
-        if let Some(source) = read(loaded, &path, origin, Path::new(""), text, found) {
+        if let Some(source) = read(loaded, (&path, text), origin, Path::new(""), true, found) {
             all.insert(source.id.clone(), source);
         }
     }
+    let tables = loaded.agent_tables();
+    let is_known = |id: &str| all.contains_key(&AgentId::from(id)) || tables.entry(id).is_some();
     let project = loaded.project.as_deref();
     let person = loaded.sources().home.settings();
     let person = person.filter(|person| !is_same(person, project));
-    let from_person = directory(loaded, person.as_deref(), found);
-    let from_project = directory(loaded, project, found);
+    let from_person = directory(loaded, person.as_deref(), &is_known, found);
+    let is_known = |id: &str| is_known(id) || from_person.contains_key(&AgentId::from(id));
+    let from_project = directory(loaded, project, &is_known, found);
     for (id, source) in &from_project {
         if let Some(hidden) = from_person.get(id) {
             let problem = format!("agent `{id}` is not used: {} has the same id", source.place);
@@ -172,10 +175,12 @@ fn overlay(loaded: &Loaded, all: &mut BTreeMap<AgentId, Source>, found: &mut Dia
     }
 }
 
-/// The agents of a directory's `agents/`.
+/// The agents of a directory's `agents/`. `is_known`: whether an agent of that name is also defined
+/// elsewhere.
 fn directory(
     loaded: &Loaded,
     base: Option<&Path>,
+    is_known: &dyn Fn(&str) -> bool,
     found: &mut Diagnostics,
 ) -> BTreeMap<AgentId, Source> {
     let mut all: BTreeMap<AgentId, Source> = BTreeMap::new();
@@ -195,7 +200,10 @@ fn directory(
             }
         };
         let origin = Origin::File(shown);
-        let Some(source) = read(loaded, &path, origin, base, &text, found) else {
+        let is_known = path
+            .file_stem()
+            .is_some_and(|stem| is_known(&stem.to_string_lossy()));
+        let Some(source) = read(loaded, (&path, &text), origin, base, is_known, found) else {
             continue;
         };
         if let Some(other) = all.get(&source.id) {
@@ -257,12 +265,14 @@ fn definition_files(directory: &Path, working: &Path, found: &mut Diagnostics) -
     paths
 }
 
+/// `is_known`: whether the agent is also defined elsewhere. Then the file is meant as an agent: that
+/// definition must not take its place.
 fn read(
     loaded: &Loaded,
-    path: &Path,
+    (path, text): (&Path, &str),
     origin: Origin,
     base: &Path,
-    text: &str,
+    is_known: bool,
     found: &mut Diagnostics,
 ) -> Option<Source> {
     let whole = Place::of_origin(origin.clone());
@@ -276,7 +286,7 @@ fn read(
         document::from_markdown(origin, text)
     };
     let (mut table, body) = match parsed {
-        Ok((table, _)) if is_toml && is_other_table(path, &table) => {
+        Ok((table, _)) if is_toml && !is_known && is_other_table(&table) => {
             let problem = "this is no agent: none of its keys is one of an agent";
             let diagnostic = Diagnostic::warning(whole, problem);
             found.push(diagnostic.help("an agent has at least a `description`"));
@@ -284,7 +294,7 @@ fn read(
         }
         Ok(parsed) => parsed,
         Err(mut diagnostic) => {
-            if !is_toml && is_other_text(path, text) {
+            if !is_toml && !is_known && is_other_text(text) {
                 diagnostic.severity = Severity::Warning;
                 diagnostic.problem = format!("this is no agent: {}", diagnostic.problem);
             }
@@ -315,21 +325,16 @@ fn read(
 }
 
 /// Whether a Markdown file does not begin as an agent does: directories named `agents` also have other
-/// files. An empty one may be about to be written, and one of a built-in agent is meant to replace it.
-fn is_other_text(path: &Path, text: &str) -> bool {
+/// files. An empty one may be about to be written.
+fn is_other_text(text: &str) -> bool {
     let text = text.trim_start_matches('\u{feff}').trim_start();
-    !text.is_empty() && !text.starts_with("---") && !is_of_built_in(path)
+    !text.is_empty() && !text.starts_with("---")
 }
 
 /// The same for a TOML file: no key is one of an agent.
-fn is_other_table(path: &Path, table: &Table) -> bool {
-    let is_known = |key: &str| AGENT.iter().any(|known| known.name == key);
-    table.keys().next().is_some() && !table.keys().any(is_known) && !is_of_built_in(path)
-}
-
-fn is_of_built_in(path: &Path) -> bool {
-    let mut names = EMBEDDED.iter().map(|(name, _)| Path::new(name));
-    names.any(|name| name.file_stem() == path.file_stem())
+fn is_other_table(table: &Table) -> bool {
+    let is_of_agent = |key: &str| AGENT.iter().any(|known| known.name == key);
+    table.keys().next().is_some() && !table.keys().any(is_of_agent)
 }
 
 fn instructions(body: &str, place: &Place) -> Entry {

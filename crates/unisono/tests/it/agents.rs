@@ -203,6 +203,29 @@ fn other_texts_beside_the_agents_stop_nothing() {
 }
 
 #[test]
+fn a_text_with_the_name_of_another_agent_is_an_error() {
+    let full = "---\ndescription: x\n---\n";
+    let (person, project) = (
+        "home/.config/unisono/agents/clerk.md",
+        "project/agents/clerk.md",
+    );
+    let settings = "[agents.clerk]\ndescription = \"x\"\n";
+    for text in [
+        "# Clerk\n",
+        "--\ndescription: x\ndeny_tools: [recall]\n--\n",
+    ] {
+        let of_person = Sandbox::new().file(person, full).file(project, text);
+        let in_settings = Sandbox::with_config(settings).file(project, text);
+        let below_settings = Sandbox::with_config(settings).file(person, text);
+        for sandbox in [of_person, in_settings, below_settings] {
+            let found = sandbox.load().unwrap_err().to_string();
+            assert!(found.contains("error: there is no front matter"), "{found}");
+        }
+        assert!(Sandbox::new().file(project, text).load().is_ok());
+    }
+}
+
+#[test]
 fn what_is_wrong_with_an_agent_is_told_with_its_line() {
     let table = rows! {
         ("a.md", "no front matter\n"),
