@@ -71,7 +71,8 @@ const VARIABLES: &str = "
 ## Environment variables
 
 Besides `UNISONO__SECTION__KEY` for each setting. A name in a table of texts is as written:
-`UNISONO__MCP__FILES__ENV__API_KEY` sets the variable `API_KEY` of the tool server `files`.
+`UNISONO__MCP__FILES__ENV__API_KEY` sets the variable `API_KEY` of the tool server `files`. The name of a
+header has no case.
 
 | variable | meaning |
 |---|---|

@@ -176,6 +176,24 @@ fn a_variable_keeps_the_case_of_names_in_tables_of_texts() {
 }
 
 #[test]
+fn a_variable_replaces_the_header_of_a_file_whatever_its_case() {
+    for (of_file, count) in [("authorization", 1), ("Authorization", 2)] {
+        let text =
+            format!("[mcp.kb]\nurl = \"https://kb.test\"\nheaders = {{ {of_file} = \"a\" }}\n");
+        let sandbox =
+            Sandbox::with_config(&text).env("UNISONO__MCP__KB__HEADERS__AUTHORIZATION", "b");
+        let headers = sandbox.setup().loaded.config.mcp["kb"]
+            .transport
+            .headers
+            .clone();
+        assert_eq!(headers.len(), count);
+        // Of headers with the same name, the last one is sent.
+        let (_, sent) = headers.last_key_value().unwrap();
+        assert_eq!(sent, "b", "{of_file}");
+    }
+}
+
+#[test]
 fn a_default_that_is_impossible_here_is_told_unless_it_is_replaced() {
     let not_utf8 = PathBuf::from(OsStr::from_bytes(b"/data\xff"));
     let unset = "\"$XDG_DATA_HOME/unisono\" needs a variable that is not set; set XDG_DATA_HOME";

@@ -106,13 +106,15 @@ fn settings(sources: &Sources) -> impl Iterator<Item = Layer> {
 }
 
 /// The keys of a variable, in lower case. A name in a table of texts, as that of a program's variable, is
-/// as written, and may have `__`.
+/// as written, and may have `__`; the name of a header has no case.
 fn path_of_variable(name: &str) -> Vec<String> {
     let parts: Vec<&str> = name.split("__").collect();
     let mut path: Vec<String> = Vec::new();
     for (at, part) in parts.iter().enumerate() {
         if matches!(schema::kind_at(ALL, &path), Some(Kind::TextMap)) {
-            path.push(parts[at..].join("__"));
+            let name = parts[at..].join("__");
+            let is_header = path.last().is_some_and(|table| table == "headers");
+            path.push(if is_header { name.to_lowercase() } else { name });
             break;
         }
         path.push(part.to_lowercase());
