@@ -25,11 +25,12 @@ pub(super) fn allowed(
             let name = item.text;
             let problem = format!("agent `{}` names an unknown tool `{name}`", source.id);
             let mut diagnostic = Diagnostic::error(item.place.clone(), problem).with_key(key);
-            if key == "deny_tools" && server_of(name).is_some() {
+            let server = server_of(name);
+            if key == "deny_tools" && server.is_some_and(|server| !is_mistyped(server, known)) {
                 // An editor may bring the server.
                 diagnostic.severity = Severity::Warning;
             }
-            diagnostic.help = match server_of(name) {
+            diagnostic.help = match server {
                 Some(server) => Some(unknown_server_of(server, known)),
                 None => {
                     let own = known.own.iter().map(String::as_str);
@@ -75,6 +76,13 @@ pub(super) fn allowed(
 fn is_known(name: &str, known: &Tools) -> bool {
     let inside = TOOLS.contains(&name) || known.own.contains(name);
     inside || server_of(name).is_some_and(|server| known.has(server))
+}
+
+/// Whether an unknown server is rather a configured one with a wrong name: then a tool that was to be
+/// denied is not. An editor's server with the name of a configured one has a number at its end.
+fn is_mistyped(server: &str, known: &Tools) -> bool {
+    let names = known.names.iter().map(String::as_str);
+    nearest(server, names).is_some_and(|similar| !server.starts_with(similar))
 }
 
 /// What to do about a tool of an unknown server. The tools of servers are unknown until a server is

@@ -464,6 +464,17 @@ fn tools_of_a_server_that_an_editor_may_bring_can_be_denied() {
         "---\ndescription: x\ntools: [files__read]\n---\n",
     );
     assert!(given.load().is_err());
+    for (denied, is_error) in [("fiels__delete*", true), ("files-2__delete*", false)] {
+        let text = format!("---\ndescription: x\ndeny_tools: [{denied}]\n---\n");
+        let sandbox = Sandbox::with_config("[mcp.files]\ncommand = \"files\"\n");
+        let sandbox = sandbox.file("project/agents/clerk.md", &text);
+        assert_eq!(sandbox.load().is_err(), is_error, "{denied}");
+        let said = sandbox.complaints();
+        assert!(
+            said.contains("did you mean the tool server `files`?"),
+            "{said}"
+        );
+    }
 }
 
 #[test]
