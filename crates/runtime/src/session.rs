@@ -402,6 +402,7 @@ impl State {
         if freed {
             self.grant_waiting(myself);
         }
+        self.begin_later_round(myself);
     }
 
     /// Carries out effects. A stopping tree begins nothing; its next start does. While another program

@@ -65,9 +65,6 @@ struct Inner {
     calls: AtomicU32,
     /// The number of rounds that the author's code delegated in this attempt.
     rounds: AtomicU32,
-    /// Held while a round of delegated tasks is open: on the branch of a lead the results of a round
-    /// follow its calls.
-    delegating: tokio::sync::Mutex<()>,
     auxiliary: AuxiliaryUsageTotal,
     /// When the first piece of a reply came.
     first_token: OnceLock<Timestamp>,
@@ -105,7 +102,6 @@ impl Ctx {
             models,
             waiting,
             rounds: AtomicU32::new(0),
-            delegating: tokio::sync::Mutex::default(),
             first_token: OnceLock::new(),
             cache_ready: OnceLock::new(),
             begun: Mutex::default(),
@@ -284,7 +280,6 @@ impl Ctx {
             [] => return Ok(Vec::new()),
             calls => (calls.len(), calls[0].agent.clone()),
         };
-        let _one = self.inner.delegating.lock().await;
         self.progress(match count {
             1 => format!("waiting for {first}"),
             _ => format!("waiting for {count} agents"),

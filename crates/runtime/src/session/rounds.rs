@@ -8,7 +8,7 @@ use tokio::sync::{oneshot, watch};
 use unisono_context::RunId;
 use unisono_session::event::{HookPoint, RunRole};
 use unisono_session::run::calls::CallRoundStatus;
-use unisono_session::run::{DelegationStatus, RunCause, ToolResult};
+use unisono_session::run::{DelegationStatus, Run, RunCause, ToolResult};
 use unisono_session::{Event, Fact, Input, State as SessionState};
 
 use crate::error::Error;
@@ -48,12 +48,16 @@ enum RoundStatus {
 #[derive(Default)]
 pub(super) struct Rounds {
     waiting: BTreeMap<Round, RoundReply>,
+    /// Tasks that begin when the open ones of their run have ended: on the branch of a lead the results
+    /// of a round follow its calls.
+    later: Vec<(Input, Round, RoundReply)>,
     /// Results that are sent when the journal is on disk up to this event.
     ended: Vec<(u64, RoundReply, Vec<ToolResult>)>,
 }
 
 impl State {
-    /// Handles an input that begins a round; the reply waits until the round has ended.
+    /// Handles an input that begins a round; the reply waits until the round has ended. Of two rounds of
+    /// tasks at once, the second begins after the first.
     pub(super) fn on_round(
         &mut self,
         myself: &ActorRef<Msg>,
@@ -61,6 +65,11 @@ impl State {
         round: Round,
         reply: RoundReply,
     ) {
+        if let Phase::Live(live) = &mut self.phase
+            && round.is_behind_another(live.machine.state())
+        {
+            return live.rounds.later.push((input, round, reply));
+        }
         match self.decide(input) {
             Ok(reaction) => self.react(myself, reaction),
             Err(error) => return drop(reply.results.send(Err(lost(&error)))),
@@ -71,9 +80,25 @@ impl State {
             live.rounds.on_durable(live.outbox.durable());
         }
     }
+
+    /// Begins a round that waited for another one of its run, if that has ended.
+    pub(super) fn begin_later_round(&mut self, myself: &ActorRef<Msg>) {
+        let Phase::Live(live) = &mut self.phase else {
+            return;
+        };
+        if let Some((input, round, reply)) = live.rounds.next_later(live.machine.state()) {
+            self.on_round(myself, input, round, reply);
+        }
+    }
 }
 
 impl Round {
+    /// Whether it has not begun, and other tasks of its run have not ended.
+    fn is_behind_another(&self, state: &SessionState) -> bool {
+        let waits = |run: &Run| run.round(self.number).is_none() && run.awaited_children() > 0;
+        self.kind == RoundKind::Tasks && state.run(self.run).is_some_and(waits)
+    }
+
     fn status(&self, state: &SessionState) -> RoundStatus {
         match self.kind {
             RoundKind::Tasks => match state.delegation_status(self.run, self.number) {
@@ -91,6 +116,15 @@ impl Round {
 }
 
 impl Rounds {
+    /// Removes a later round that may begin. One that nobody waits for any more does not begin.
+    fn next_later(&mut self, state: &SessionState) -> Option<(Input, Round, RoundReply)> {
+        self.later
+            .retain(|(_, _, reply)| !reply.results.is_closed());
+        let mut later = self.later.iter();
+        let at = later.position(|(_, round, _)| !round.is_behind_another(state))?;
+        Some(self.later.remove(at))
+    }
+
     fn wait(&mut self, state: &SessionState, round: Round, decided: u64, reply: RoundReply) {
         match round.status(state) {
             RoundStatus::InProgress { held } => {
@@ -172,7 +206,8 @@ impl Rounds {
     pub(super) fn refuse(&mut self, error: &Error) {
         let ended = self.ended.drain(..).map(|(_, reply, _)| reply);
         let waiting = std::mem::take(&mut self.waiting).into_values();
-        for reply in ended.chain(waiting) {
+        let later = self.later.drain(..).map(|(_, _, reply)| reply);
+        for reply in ended.chain(waiting).chain(later) {
             let _ = reply.results.send(Err(lost(error)));
         }
     }

@@ -36,7 +36,8 @@ impl Ctx {
     ///
     /// The tasks are journaled: finished ones are not repeated after a crash or by another attempt.
     /// Rounds are identified by their order, so every attempt must delegate the same tasks in the
-    /// same order. Of two rounds at once, the second begins after the first.
+    /// same order. Of two rounds at once, the second begins after the first has ended, also if nobody
+    /// waits for the first any more.
     ///
     /// # Errors
     /// The definition does not name the tool `delegate`, the round was recorded with other tasks,
