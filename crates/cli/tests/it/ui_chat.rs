@@ -171,6 +171,40 @@ fn an_answer_that_comes_again_has_its_earlier_calls_and_asks_about_none_of_them(
 }
 
 #[test]
+fn a_call_of_the_answer_before_is_no_part_of_an_answer_that_comes_again() {
+    let call: (&str, Value) = ("files__send", json!({"text": "one"}));
+    let rules = tools::program("approve = [\"send\"]");
+    let scene = tools::Scene::new(&[&[call]], &rules, "");
+    let daemon = Daemon::keyed(&scene.place);
+    let session = daemon.session(&json!({}));
+    let (first, second) = (asks("m1", "Do it."), asks("m2", "Do it again."));
+    let asked = rest(chat(&daemon, &session, &[&first]));
+    let before = answer(&asked[0]["messageId"]);
+    // The second turn waits for the first one, and asks about its call.
+    let queued = rest(chat(&daemon, &session, &[&first, &before, &second]));
+    let [one] = of_kind(&queued, "tool-approval-request", "approvalId")[..] else {
+        panic!("{queued:?}");
+    };
+    let decision = format!("/v1/approvals/{}", one.as_str().unwrap());
+    daemon
+        .post(&decision, &json!({"decision": "approve"}))
+        .expect(200);
+    let waits = || daemon.json("/v1/approvals")["items"][0]["call"].clone();
+    until("the call of the second turn waits", || {
+        let waits = waits();
+        waits.is_string() && waits != *one
+    });
+    let again = daemon.get(&format!("/v1/sessions/{session}/chat/any/stream"));
+    let again = rest(again.expect(200).events());
+    let calls = of_kind(&again, "tool-input-available", "toolCallId");
+    assert_eq!(calls, [&waits()], "{again:?}");
+    let turn = queued[0]["messageId"].as_str().unwrap();
+    let cancel = format!("/v1/sessions/{session}/turns/{turn}/cancel");
+    daemon.post(&cancel, &json!({})).expect(200);
+    daemon.stop();
+}
+
+#[test]
 fn an_open_compaction_is_no_answer_that_comes_again() {
     let gate = Gate::new();
     let held = gate.clone();

@@ -212,8 +212,8 @@ fn answer(
     Ok(([PROTOCOL], Sse::new(events).keep_alive(keep_alive)).into_response())
 }
 
-/// Removes the calls of an event that do not wait any more, and returns them: an answer that comes
-/// again begins with its earlier events.
+/// Removes the calls of an event that do not wait any more, and returns those of the turn: an answer that
+/// comes again begins with its earlier events. A queued turn is told of the calls of the turn before it.
 async fn take_decided(
     local: &Local,
     (session, turn): (SessionId, TurnId),
@@ -230,8 +230,11 @@ async fn take_decided(
     };
     let ids: BTreeSet<String> = waiting.iter().map(|one| one.id.to_string()).collect();
     let each = std::mem::take(calls).into_iter();
-    let (waiting, decided) = each.partition(|call| ids.contains(&call.call));
+    let (waiting, mut decided): (Vec<Approval>, Vec<Approval>) =
+        each.partition(|call| ids.contains(&call.call));
     *calls = waiting;
+    let own = turn.to_string();
+    decided.retain(|call| call.turn == own);
     decided
 }
 

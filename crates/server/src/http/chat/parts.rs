@@ -124,7 +124,8 @@ impl Parts {
                 ..
             } if self.calls.contains(&call) => vec![output(call, content, is_error)],
             TurnEvent::Decided { call, decision, .. }
-                if ["denied", "expired", "withdrawn"].contains(&decision.as_str()) =>
+                if self.calls.contains(&call)
+                    && ["denied", "expired", "withdrawn"].contains(&decision.as_str()) =>
             {
                 vec![Part::ToolOutputDenied { tool_call_id: call }]
             }
@@ -424,6 +425,17 @@ mod tests {
             assert_eq!(asked.iter().any(is_offer), may_approve);
             assert!(matches!(came[..], [Part::ToolOutputAvailable { .. }]));
             assert_eq!(parts.is_ended(), may_approve);
+        }
+    }
+
+    #[test]
+    fn a_decision_about_a_call_that_the_chat_does_not_know_is_no_part() {
+        let turn = serde_json::from_value(turn("working", None)).unwrap();
+        let mut parts = Parts::new(&turn, ["known".to_owned()], true);
+        for (call, expected) in [("known", 1), ("other", 0)] {
+            let decided = json!({"kind": "decided", "call": call, "decision": "denied"});
+            let made = parts.take(serde_json::from_value(decided).unwrap());
+            assert_eq!(made.len(), expected, "{call}");
         }
     }
 
