@@ -176,6 +176,14 @@ fn a_notice_is_no_part_of_the_message_before_it() {
 }
 
 #[test]
+fn a_name_between_tabs_may_have_spaces() {
+    let text = "2024-05-07 10:32:00\tAnna Schmidt\thi\n2024-05-07 10:32:10\tbob\tyo\n\
+                2024-05-07 10:32:20\t--\tdan is away\n2024-05-07 10:32:30\tAnna Schmidt\tbye\n";
+    let expected = ["Anna Schmidt: hi", "bob: yo", "Anna Schmidt: bye"];
+    assert_eq!(authored(text, None), expected);
+}
+
+#[test]
 fn all_dates_of_a_file_have_their_day_at_the_same_place() {
     let day = |text: &str| (said(text)[1].0, said(text)[2].0);
     let (fifth_of_february, second_of_may) = (1_707_170_520_000, 1_714_687_320_000);

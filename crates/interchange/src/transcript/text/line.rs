@@ -228,7 +228,8 @@ fn in_columns(line: &str, order: DayOrder) -> Option<SpeakerLine<'_>> {
     let is_nick = name.starts_with(|c: char| c.is_alphanumeric() || "[]`_^{}|".contains(c));
     let is_nick = is_nick && !name.ends_with(':') && !name.contains(char::is_whitespace);
     Some(SpeakerLine {
-        name: is_nick.then_some(name),
+        // Other networks have names with spaces.
+        name: (is_nick || is_name(name)).then_some(name),
         at: Some(at),
         clock: None,
         text: text.trim(),
