@@ -256,8 +256,16 @@ fn a_name_may_have_brackets_or_emoji() {
             "SPEAKER_00 SPEAKER_01 SPEAKER_00 SPEAKER_01",
         ),
         (
+            "[Ann]: Shall we?\n[Bob]: https://x.example\n[Ann]: Good.\n[Bob]: https://y.example",
+            "Ann Bob Ann Bob",
+        ),
+        (
             "Anna: See [1].\n[1]: https://x.example/a\nTom: Fine.\nAnna: Good.\nTom: Bye.",
             "Anna Tom Anna Tom",
+        ),
+        (
+            "User: Who?\n\nAssistant: See [Claude].\n\n[Claude]: https://x.example\n\nUser: Thanks.",
+            "user assistant user",
         ),
         (
             "Bob: Shall we?\nAnna 🌸: Yes.\nCarl: Ok.\nBob: Good.\nAnna 🌸: Bye.",

@@ -52,6 +52,9 @@ fn in_style(text: &str, style: SpeakerStyle, order: DayOrder, clear: bool) -> Op
     if style == SpeakerStyle::Stamped {
         keep_undated_lines(&mut lines);
     }
+    if style == SpeakerStyle::Plain {
+        keep_links(&mut lines);
+    }
     if is_labelled {
         let labels = Labels::find(&lines);
         let chosen = labels.chosen(clear);
@@ -109,5 +112,22 @@ fn keep_undated_lines(lines: &mut [Line<'_>]) {
         line.start = line
             .start
             .filter(|start| start.at.is_some() || start.clock.is_none() && !is_heading);
+    }
+}
+
+/// In a text whose names have no brackets, `[Claude]: https://…` is a link of Markdown, or a note.
+fn keep_links(lines: &mut [Line<'_>]) {
+    let is_in_brackets = |line: &Line<'_>| line.text.trim_start().starts_with('[');
+    let (mut names, mut others) = (0, 0);
+    for line in lines.iter().filter(|line| line.name().is_some()) {
+        match is_in_brackets(line) {
+            true => names += usize::from(!line.spoken_text().starts_with("http")),
+            false => others += 1,
+        }
+    }
+    if names < others {
+        for line in lines.iter_mut().filter(|line| is_in_brackets(line)) {
+            line.start = None;
+        }
     }
 }
