@@ -251,8 +251,8 @@ fn by_message(error: &ErrorBody) -> Option<Class> {
         "tokens in request more than",
         // Qwen.
         "range of input length",
-        // Cohere.
-        "too many tokens",
+        // Cohere. Bedrock has `Too many tokens, please wait`.
+        "too many tokens:",
     ];
     let unknown = [
         "is not a valid model",

@@ -296,6 +296,13 @@ fn a_limit_of_a_minute_may_have_the_code_of_a_used_up_quota() {
 }
 
 #[test]
+fn a_limit_of_a_minute_in_mid_stream_is_no_window() {
+    let body = r#"{"error":{"message":"Too many tokens, please wait before trying again.","type":"throttling_error"}}"#;
+    let class = reported(body.as_bytes()).unwrap().class;
+    assert_eq!(class, Class::UNAVAILABLE);
+}
+
+#[test]
 fn servers_that_speak_the_dialect() {
     check(
         500,
