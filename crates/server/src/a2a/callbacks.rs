@@ -69,6 +69,8 @@ pub(super) struct Callbacks {
     hosts: Vec<String>,
     file: PathBuf,
     registrations: Mutex<BTreeMap<Name, (Registration, CancellationToken)>>,
+    /// The removed callbacks that the file may still have: it could not be written.
+    removed: Mutex<BTreeSet<Name>>,
     /// The stored callbacks that cannot be resumed, and are logged.
     not_resumed: Mutex<BTreeSet<Name>>,
     /// Held while a callback changes in memory and in the store, and while stored ones are read and
@@ -86,6 +88,7 @@ impl Callbacks {
             hosts: hosts.to_vec(),
             file: directory.join(FILE),
             registrations: Mutex::default(),
+            removed: Mutex::default(),
             not_resumed: Mutex::default(),
             changing: tokio::sync::Mutex::default(),
             work: TaskTracker::new(),
@@ -553,6 +556,30 @@ mod tests {
         let left = other.read();
         let left: Vec<Option<Name>> = left.iter().map(Registration::name).collect();
         assert_eq!(left, [Some(first)]);
+    }
+
+    #[tokio::test]
+    async fn a_callback_that_could_not_be_removed_is_removed_later() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut callbacks = callbacks(directory.path());
+        let [first, second] = ["a", "b"].map(|id| (task(), id.to_owned()));
+        callbacks
+            .keep(&first, registered(json!({"id": "a"})))
+            .unwrap();
+        callbacks.write(None).await.unwrap();
+        // Nothing can be written below a file.
+        let below = callbacks.file.join(FILE);
+        let file = std::mem::replace(&mut callbacks.file, below);
+        callbacks.forget(&first, None);
+        callbacks.write(Some(&first)).await.unwrap_err();
+        callbacks.file = file;
+        callbacks
+            .keep(&second, registered(json!({"id": "b"})))
+            .unwrap();
+        callbacks.write(None).await.unwrap();
+        let left = callbacks.read();
+        let left: Vec<Option<Name>> = left.iter().map(Registration::name).collect();
+        assert_eq!(left, [Some(second)]);
     }
 
     #[tokio::test]

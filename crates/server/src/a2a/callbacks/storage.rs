@@ -1,8 +1,8 @@
 //! The storage of callbacks: a file in the store's directory, or the database of a cluster.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::{fs, io};
 
 use unisono::tasks::TaskId;
@@ -22,9 +22,13 @@ impl Callbacks {
             each.map(|(name, (registration, _))| (name.clone(), registration.clone()))
                 .collect()
         });
-        let (file, removed) = (self.file.clone(), removed.cloned());
+        let gone = self.with_removed(|all| {
+            all.extend(removed.cloned());
+            all.clone()
+        });
+        let file = self.file.clone();
         let written = tokio::task::spawn_blocking(move || {
-            let is_other = |name: &Name| Some(name) != removed.as_ref() && !own.contains_key(name);
+            let is_other = |name: &Name| !gone.contains(name) && !own.contains_key(name);
             let others = read(&file).into_iter();
             let others = others.filter(|stored| stored.name().as_ref().is_some_and(is_other));
             let all = others.take(IN_ALL).chain(own.values().cloned());
@@ -33,9 +37,15 @@ impl Callbacks {
             write_atomically(&file, &text)
         });
         let written = written.await.map_err(io::Error::other);
-        written
-            .and_then(|done| done)
-            .map_err(|error| not_stored(&error))
+        let written = written.and_then(|done| done);
+        written.map_err(|error| not_stored(&error))?;
+        self.with_removed(BTreeSet::clear);
+        Ok(())
+    }
+
+    fn with_removed<T>(&self, look: impl FnOnce(&mut BTreeSet<Name>) -> T) -> T {
+        // No panic leaves the set inconsistent.
+        look(&mut self.removed.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Reads the callbacks of the file.
