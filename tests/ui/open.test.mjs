@@ -192,6 +192,8 @@ test("on paper all of a conversation is in sight, also its long messages", async
       const [seen, whole] = await page.locator(".scroller").evaluate((pane) => [pane.clientHeight, pane.scrollHeight]);
       assert.ok(whole > 800 && seen >= whole - 1, `${seen} of ${whole}`);
       assert.equal(await page.getByLabel("Task", { exact: true }).isVisible(), false);
+      await page.evaluate(() => dispatchEvent(new Event("afterprint")));
+      assert.equal(await page.locator("#m1 > .fold").evaluate((fold) => fold.open), false);
     }
   });
 });

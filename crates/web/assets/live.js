@@ -580,9 +580,15 @@ function openTarget() {
   if (own) openFor(own);
 }
 
-// On paper nothing can be unfolded.
+// On paper nothing can be unfolded. The page is then as it was.
+let forPaper = [];
 addEventListener("beforeprint", () => {
-  for (const fold of document.querySelectorAll(".fold")) fold.open = true;
+  forPaper = [...document.querySelectorAll(".fold:not([open])")];
+  for (const fold of forPaper) fold.open = true;
+});
+addEventListener("afterprint", () => {
+  for (const fold of forPaper) fold.open = false;
+  forPaper = [];
 });
 
 // A call that waits in another session is no event of this page: the number alone is asked for.
