@@ -204,6 +204,29 @@ fn a_callback_ends_with_the_token_that_registered_it_also_after_a_restart() {
 }
 
 #[test]
+fn a_callback_that_is_deleted_while_its_host_is_not_listed_is_gone() {
+    let gate = Gate::new();
+    let acts = [held(&gate, "Lost."), held(&gate, "The answer.")];
+    let (provider, place) = scripted(Script::sequence(acts), ALLOWED);
+    let daemon = Daemon::keyed(&place);
+    let callback = json!({"id": "mine", "url": "http://127.0.0.1:1/"});
+    let sent = json!({"message": says("m1", "When?"), "configuration": {
+        "returnImmediately": true, "taskPushNotificationConfig": callback}});
+    let task = Client::of(&daemon).rpc("SendMessage", &sent)["task"]["id"].clone();
+    block_on(provider.wait_for(1));
+    daemon.kill();
+    let others = ALLOWED.replace("127.0.0.1", "hooks.example");
+    place.set_config(place.config().replace(ALLOWED, &others));
+    let daemon = Daemon::keyed(&place);
+    let named = json!({"taskId": task, "id": "mine"});
+    Client::of(&daemon).rpc("DeleteTaskPushNotificationConfig", &named);
+    gate.open();
+    daemon.stop();
+    let file = std::fs::read_to_string(place.path("data/unisono/callbacks")).unwrap();
+    assert_eq!(file, "[]");
+}
+
+#[test]
 fn a_callback_is_told_of_each_question() {
     let call = |text: &str| ("files__send", json!({"text": text}));
     let rules = program("approve = [\"send\"]");

@@ -373,11 +373,16 @@ impl A2a {
     pub(super) async fn delete_callback(&self, task: &str, id: &str) -> Result<(), Error> {
         let callbacks = self.callbacks()?;
         let look = self.look_for(task).await?;
+        let name = (look.id, id.to_owned());
         let _change = callbacks.changing.lock().await;
+        if !self.local.is_shared() {
+            callbacks.forget(&name, None);
+            // The file may have it also if it was not resumed.
+            return callbacks.write(Some(&name)).await;
+        }
         let Some(registration) = self.registration(callbacks, look.id, id).await? else {
             return Ok(());
         };
-        let name = (look.id, id.to_owned());
         callbacks.forget(&name, None);
         self.erase_callback(callbacks, &name, &registration).await
     }
