@@ -222,13 +222,20 @@ impl A2a {
         self.callbacks.as_deref().ok_or_else(none)
     }
 
-    /// Refuses a callback in a message, if it is invalid or there are too many, before the message has
-    /// any effect.
-    pub(super) fn check_callback(&self, config: &TaskPushNotificationConfig) -> Result<(), Error> {
+    /// Refuses an invalid callback in a message before the message has any effect; if it `begins` a task,
+    /// also one callback too many. A message to a task may repeat its callback.
+    pub(super) fn check_callback(
+        &self,
+        config: &TaskPushNotificationConfig,
+        begins: bool,
+    ) -> Result<(), Error> {
         let field = "configuration.taskPushNotificationConfig";
         let callbacks = self.callbacks()?;
         callbacks.check(config, field)?;
-        callbacks.check_count()
+        match begins {
+            true => callbacks.check_count(),
+            false => Ok(()),
+        }
     }
 
     /// Registers a callback of a task and starts its delivery. Repeating a registration changes
@@ -542,6 +549,34 @@ mod tests {
         drop(change);
         resuming.await;
         assert!(callbacks.delivers(&name, &new) && !stop.is_cancelled());
+    }
+
+    #[tokio::test]
+    async fn a_message_to_a_task_may_have_its_callback_also_if_there_are_too_many() {
+        let directory = tempfile::tempdir().unwrap();
+        let local = unisono::Local::builder()
+            .directory(directory.path())
+            .set("models.default", "extractive")
+            .in_memory();
+        let local = Arc::new(local.start().await.unwrap());
+        let streams = Arc::new(tokio::sync::Semaphore::new(1));
+        let (_stop, stopping) = tokio::sync::watch::channel(false);
+        let callbacks = callbacks(directory.path());
+        for turn in 0..IN_ALL {
+            let turn = unisono_context::TurnId::from_u128(turn as u128);
+            let name = (TaskId { turn, ..task() }, "a".to_owned());
+            callbacks
+                .keep(&name, registered(json!({"id": "a"})))
+                .unwrap();
+        }
+        let a2a = A2a {
+            callbacks: Some(Arc::new(callbacks)),
+            ..A2a::new(&local, &streams, &stopping)
+        };
+        let callback = config(json!({"id": "a"}));
+        a2a.check_callback(&callback, false).unwrap();
+        let refused = a2a.check_callback(&callback, true).unwrap_err();
+        assert_eq!(refused.kind, Kind::Busy);
     }
 
     #[tokio::test]

@@ -47,7 +47,7 @@ impl A2a {
         }
         let callback = configuration.and_then(|how| how.task_push_notification_config);
         if let Some(callback) = &callback {
-            self.check_callback(callback)?;
+            self.check_callback(callback, non_empty(&message.task_id).is_none())?;
         }
         let sent = match non_empty(&message.task_id) {
             Some(id) => self.answer(id, message, is_followed).await?,
