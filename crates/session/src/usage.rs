@@ -1,15 +1,14 @@
 //! The usage of a session's model calls, by source and model.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use unisono_context::call::Usage;
-use unisono_context::checkpoint::{Checkpoint, Writer};
+use unisono_context::checkpoint::Writer;
 use unisono_context::cost::Cost;
-use unisono_context::{AgentId, CheckpointId, Digest, RunId, Timestamp, TurnId};
+use unisono_context::{AgentId, Digest, RunId, Timestamp};
 
 use crate::event::{Event, Fact, LateOutput};
-use crate::ids;
 use crate::run::Ending;
 
 /// The source of model calls.
@@ -35,10 +34,6 @@ pub struct UsageEntry {
 pub struct Ledger {
     models: BTreeMap<Digest, Arc<str>>,
     runs: BTreeMap<RunId, OpenRun>,
-    /// Turns whose summarisers reported their usage, reply by reply.
-    reported_turns: BTreeSet<TurnId>,
-    /// The checkpoints of prepared summaries, whose usage was reported.
-    prepared: BTreeSet<CheckpointId>,
     used: BTreeMap<(UsageSource, Arc<str>), UsageEntry>,
     /// The same by day.
     by_day: BTreeMap<Day, BTreeMap<(UsageSource, Arc<str>), UsageEntry>>,
@@ -138,21 +133,16 @@ impl Ledger {
                 LateOutput::Spent(spent) => self.charge(*run, spent.fallback.clone(), spent.usage),
                 LateOutput::Named { .. } | LateOutput::Incomplete { .. } => {}
             },
-            Fact::SummariserUsed { turn, model, usage } => {
-                self.reported_turns.insert(*turn);
+            Fact::SummariserUsed { model, usage, .. } => {
                 self.note(UsageSource::Summaries, model.clone(), 0, *usage);
             }
-            Fact::Compacted { turn, checkpoint } => self.summary(*turn, checkpoint),
-            Fact::TurnEnded { turn, .. } => {
-                self.reported_turns.remove(turn);
-            }
-            Fact::SummaryPrepared { turn, .. } => {
-                self.reported_turns.remove(turn);
-                self.prepared.insert(ids::prepared(*turn));
-            }
-            Fact::PreparationDropped { turn, .. } => {
-                self.reported_turns.remove(turn);
-                self.prepared.remove(&ids::prepared(*turn));
+            // An imported summary has no turn: another session paid for it.
+            Fact::Compacted {
+                turn: Some(_),
+                checkpoint,
+            } if checkpoint.writer == Writer::Model => {
+                let model = checkpoint.model.clone();
+                self.note(UsageSource::Summaries, model, 1, Usage::NONE);
             }
             _ => {}
         }
@@ -253,24 +243,6 @@ impl Ledger {
         add(&mut self.used, &used);
         add(self.by_day.entry(self.day).or_default(), &used);
     }
-
-    fn summary(&mut self, turn: Option<TurnId>, checkpoint: &Checkpoint) {
-        if checkpoint.writer != Writer::Model {
-            return;
-        }
-        let is_reported = self.prepared.remove(&checkpoint.id)
-            || turn.is_some_and(|turn| self.reported_turns.contains(&turn));
-        // An earlier version of this program recorded only the cost of a summary.
-        let cost = checkpoint.cost_micros.map(Cost::from_micro_dollars);
-        let usage = match is_reported {
-            true => Usage::NONE,
-            false => Usage {
-                cost,
-                ..Usage::NONE
-            },
-        };
-        self.note(UsageSource::Summaries, checkpoint.model.clone(), 1, usage);
-    }
 }
 
 fn add(
@@ -311,7 +283,7 @@ mod tests {
     //! Sums over a journal.
 
     use unisono_context::call::Reply;
-    use unisono_context::{Timestamp, Tokens};
+    use unisono_context::{Timestamp, Tokens, TurnId};
 
     use super::*;
     use crate::event::{OpenedRun, RunRole};

@@ -1,9 +1,13 @@
 //! Reverting a checkpoint: refused with a reason, done once, and not compacted again afterwards.
 
-use unisono_context::checkpoint::RevertError;
+use std::sync::Arc;
+
+use unisono_context::call::Usage;
+use unisono_context::checkpoint::{Checkpoint, RevertError, Writer};
 use unisono_context::{Encoding, SnapshotId};
 use unisono_session::event::{Outcome, Work};
 use unisono_session::machine::{Import, NewTurn};
+use unisono_session::usage::Ledger;
 use unisono_session::{Fact, Input, Machine, Refusal, ids};
 
 use crate::shell::*;
@@ -188,4 +192,27 @@ fn an_imported_reverted_checkpoint_stays_reverted() {
             .is_empty()
     );
     assert!(again(&mut machine).is_empty());
+}
+
+#[test]
+fn an_imported_summary_is_no_usage_of_the_session() {
+    let mut shell = Shell::with(12);
+    shell.begin(manual(0));
+    let made = shell.state().checkpoints().iter();
+    let by_model = made.map(|made| {
+        Arc::new(Checkpoint {
+            writer: Writer::Model,
+            cost_micros: None,
+            ..(**made).clone()
+        })
+    });
+    let import = Import {
+        checkpoints: by_model.collect(),
+        ..conversation(12)
+    };
+    let shell = Shell::from_import(import);
+    assert!(!shell.facts("compacted").is_empty());
+    let mut ledger = Ledger::default();
+    shell.journal.iter().for_each(|event| ledger.take(event));
+    assert_eq!((ledger.jobs(), ledger.total()), (0, Usage::NONE));
 }
