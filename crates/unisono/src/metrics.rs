@@ -154,7 +154,11 @@ impl Counts {
                 LateOutput::Named { .. } | LateOutput::Incomplete { .. } => {}
             },
             Fact::SummariserUsed { usage, .. } => self.charge(Consumer::Summaries, usage),
-            Fact::Compacted { checkpoint, .. } => {
+            // Imported checkpoints and alterations have no turn.
+            Fact::Compacted {
+                turn: Some(_),
+                checkpoint,
+            } => {
                 self.compactions += 1;
                 if self.forget_prepared(checkpoint.id) {
                     *self.prepared.entry("used").or_default() += 1;
@@ -171,7 +175,10 @@ impl Counts {
                 self.forget_prepared(ids::prepared(*turn));
                 *self.prepared.entry(reason.name()).or_default() += 1;
             }
-            Fact::Altered { alterations, .. } => {
+            Fact::Altered {
+                turn: Some(_),
+                alterations,
+            } => {
                 self.messages_shortened += alterations.len() as u64;
             }
             _ => {}
@@ -289,7 +296,8 @@ mod tests {
 
     use std::sync::Arc;
 
-    use unisono_context::{Timestamp, TurnId};
+    use unisono_context::alteration::{Alteration, Form};
+    use unisono_context::{MessageId, Ordinal, Timestamp, TurnId};
     use unisono_session::event::RunRole;
     use unisono_session::run::{AttemptTimes, Reply, Step};
 
@@ -361,6 +369,21 @@ mod tests {
         assert_eq!((agents.input, agents.output), (130, 15));
         assert_eq!(agents.calls, 3);
         assert!(counts.open.is_empty());
+    }
+
+    #[test]
+    fn messages_that_were_imported_as_shortened_are_not_counted() {
+        for (turn, expected) in [(None, 0), (Some(TurnId::from_u128(9)), 1)] {
+            let alteration = Alteration {
+                message: MessageId::from_u128(1),
+                ordinal: Ordinal(1),
+                form: Form::Masked { tokens: Tokens(9) },
+                counts: Default::default(),
+            };
+            let alterations = vec![alteration];
+            let counts = counted([Fact::Altered { turn, alterations }]);
+            assert_eq!(counts.messages_shortened, expected);
+        }
     }
 
     #[test]
