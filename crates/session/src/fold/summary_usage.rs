@@ -14,8 +14,13 @@ impl State {
     pub(super) fn apply_to_summary_usage(&mut self, fact: &Fact) {
         match fact {
             Fact::SummariserUsed { turn, model, usage } => {
-                let of = self.summary_usage.entry(*turn).or_default();
-                of.replied(model, *usage);
+                // No later fact would remove the entry of another turn.
+                let is_open =
+                    self.turns.contains_key(turn) || self.preparation_in_progress(*turn).is_some();
+                if is_open {
+                    let of = self.summary_usage.entry(*turn).or_default();
+                    of.replied(model, *usage);
+                }
             }
             Fact::CompactionFailed { turn, .. } => {
                 if let Some(of) = self.summary_usage.get_mut(turn) {
@@ -52,5 +57,23 @@ impl State {
     /// model, or the checkpoint was imported.
     pub fn checkpoint_usage(&self, checkpoint: CheckpointId) -> Option<Usage> {
         self.checkpoint_usage.get(&checkpoint).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use unisono_context::TurnId;
+
+    use super::*;
+
+    #[test]
+    fn a_reply_after_the_end_of_its_turn_leaves_no_entry() {
+        let mut state = State::default();
+        state.apply_to_summary_usage(&Fact::SummariserUsed {
+            turn: TurnId::from_u128(1),
+            model: "a/b".into(),
+            usage: Usage::NONE,
+        });
+        assert!(state.summary_usage.is_empty());
     }
 }
