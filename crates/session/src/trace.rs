@@ -146,30 +146,29 @@ impl RunTrace {
         }
     }
 
-    /// Its usage: that of its answer, even a late one, otherwise that of its recorded replies.
+    /// Its usage: that of its late answer, otherwise that of its answer or its recorded replies, and
+    /// of its late replies.
     pub fn usage(&self) -> Usage {
-        if let Some((_, ending)) = &self.ended
-            && let Ending::Finished { usage, .. } = **ending
-        {
-            return usage;
-        }
         let answered = self.late.iter().find_map(|(_, late)| match late {
             LateOutput::Answer { usage, .. } => Some(*usage),
-            LateOutput::Reply(_)
-            | LateOutput::Spent(_)
-            | LateOutput::Named { .. }
-            | LateOutput::Incomplete { .. } => None,
+            _ => None,
         });
-        let steps = self.steps.iter().map(|(_, step)| step.usage());
+        if let Some(usage) = answered {
+            return usage;
+        }
+        let recorded = match self.ended.as_ref().map(|(_, ending)| &**ending) {
+            Some(Ending::Finished { usage, .. }) => *usage,
+            _ => {
+                let steps = self.steps.iter().map(|(_, step)| step.usage());
+                steps.fold(Usage::NONE, |sum, usage| sum + usage)
+            }
+        };
         let late = self.late.iter().filter_map(|(_, late)| match late {
             LateOutput::Reply(reply) => Some(reply.usage),
             LateOutput::Spent(spent) => Some(spent.usage),
-            LateOutput::Answer { .. }
-            | LateOutput::Named { .. }
-            | LateOutput::Incomplete { .. } => None,
+            _ => None,
         });
-        let replied = steps.chain(late);
-        answered.unwrap_or_else(|| replied.fold(Usage::NONE, |sum, usage| sum + usage))
+        late.fold(recorded, |sum, usage| sum + usage)
     }
 
     /// The current or last attempt, from 1.

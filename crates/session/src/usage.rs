@@ -9,7 +9,7 @@ use unisono_context::cost::Cost;
 use unisono_context::{AgentId, Digest, RunId, Timestamp};
 
 use crate::event::{Event, Fact, LateOutput};
-use crate::run::Ending;
+use crate::run::{Ending, RunCause};
 
 /// The source of model calls.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -52,7 +52,7 @@ impl Day {
     }
 }
 
-/// A run that is open, or was cancelled.
+/// A run that is open, or may have late output.
 #[derive(Clone, Debug)]
 struct OpenRun {
     agent: AgentId,
@@ -119,8 +119,7 @@ impl Ledger {
                 if let Ending::Finished { usage, .. } = &**ending {
                     self.charge_rest(*run, *usage);
                 }
-                // A cancelled run may still have late output, which must be paid for.
-                if **ending != Ending::Cancelled {
+                if !may_have_late_output(ending) {
                     self.runs.remove(run);
                 }
             }
@@ -242,6 +241,15 @@ impl Ledger {
         let used = [((asker, model), UsageEntry { jobs, usage })].into();
         add(&mut self.used, &used);
         add(self.by_day.entry(self.day).or_default(), &used);
+    }
+}
+
+/// Whether late output, which must be paid for, may follow: the run was cancelled, or its time was up.
+fn may_have_late_output(ending: &Ending) -> bool {
+    match ending {
+        Ending::Cancelled => true,
+        Ending::Failed { cause, .. } => *cause == RunCause::Budget,
+        Ending::Finished { partial, .. } => partial.is_some(),
     }
 }
 

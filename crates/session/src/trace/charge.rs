@@ -15,8 +15,8 @@ pub struct Charge {
     reported: Amount,
     /// The worst cases of calls in progress, by number.
     calls: BTreeMap<u32, Amount>,
-    /// The worst case of a cancelled run, which late output replaces.
-    replaceable: Amount,
+    /// The worst case of a cancelled run, which late output replaces; none: it was not cancelled.
+    replaceable: Option<Amount>,
 }
 
 impl Charge {
@@ -64,33 +64,33 @@ impl Charge {
         };
         self.charged = self.charged + rest;
         if matches!(ending, Ending::Cancelled) {
-            self.replaceable = worst;
+            self.replaceable = Some(worst);
         }
     }
 
     fn take_late(&mut self, late: &LateOutput) {
-        match late {
+        // The worst case of another run stays charged.
+        let Some(worst) = self.replaceable else {
+            return;
+        };
+        let (used, rest) = match late {
             LateOutput::Reply(reply) => {
-                let used = rest_or_worst_case(&reply.usage, Amount::ZERO, self.replaceable);
-                self.replace(used, Amount::ZERO);
+                let used = rest_or_worst_case(&reply.usage, Amount::ZERO, worst);
+                (used, Amount::ZERO)
             }
             LateOutput::Answer { usage, .. } => {
-                let used = rest_or_worst_case(usage, self.reported, self.replaceable);
-                self.replace(used, Amount::ZERO);
+                let used = rest_or_worst_case(usage, self.reported, worst);
+                (used, Amount::ZERO)
             }
             LateOutput::Spent(spent) => {
                 let used = Amount::from_usage(&spent.usage);
-                self.replace(used, self.replaceable - used);
+                (used, worst - used)
             }
-            LateOutput::Named { .. } | LateOutput::Incomplete { .. } => {}
-        }
-    }
-
-    /// Charges this amount in place of the worst case, of which `rest` stays.
-    fn replace(&mut self, used: Amount, rest: Amount) {
-        self.charged = self.charged + used - (self.replaceable - rest);
+            LateOutput::Named { .. } | LateOutput::Incomplete { .. } => return,
+        };
+        self.charged = self.charged + used - (worst - rest);
         self.reported = self.reported + used;
-        self.replaceable = rest;
+        self.replaceable = Some(rest);
     }
 
     fn take_calls(&mut self) -> Amount {

@@ -185,6 +185,36 @@ fn the_late_usage_of_a_cancelled_run_replaces_its_worst_case() {
 }
 
 #[test]
+fn the_late_usage_of_a_run_whose_time_was_up_is_counted_beside_its_worst_case() {
+    for replied in [0, 500] {
+        let mut shell = Shell::with(4);
+        let mut accepted = capped(team(agent("lead"), []));
+        accepted.caps.run.time_ms = Some(1_000);
+        let run = shell.dispatch(accepted)[0].run;
+        if replied > 0 {
+            let said = Reply {
+                text: "so far".into(),
+                calls: vec![ToolCall::new("1", "recall", "{}")],
+                usage: used(replied),
+                ..Reply::default()
+            };
+            reply(&mut shell, run, said);
+        }
+        reserve(&mut shell, run, 1, reservation(1, amount(1_000)));
+        shell.now = shell.now.plus_ms(1_000);
+        shell.feed(Input::Tick).unwrap();
+        prepay(&mut shell, run, 1, 300);
+        assert_eq!(shell.facts("late_output_received").len(), 1);
+        assert_eq!(total(&shell), used(replied + 300));
+        let trace = shell.trace();
+        let trace = trace.run(run).unwrap();
+        assert_eq!(trace.usage(), used(replied + 300));
+        assert_eq!(trace.charge.amount(), amount(replied + 1_000));
+        assert_eq!(account(&shell).0, amount(replied + 1_000));
+    }
+}
+
+#[test]
 fn costs_of_an_ended_attempt_are_ignored() {
     let (mut shell, run) = asking(retried("lead"));
     prepay(&mut shell, run, 1, 300);
