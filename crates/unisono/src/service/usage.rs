@@ -7,7 +7,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
 use jiff::civil::Date;
-use jiff::tz::TimeZone;
 use unisono_api::service::{self, Usage};
 use unisono_api::usage::{
     DeletedSessionsUsage, SUMMARIES, SessionUsage, Usage as All, UsageBy, UsageGroup, UsageQuery,
@@ -25,6 +24,8 @@ use crate::values;
 
 /// Groups of one answer.
 const GROUPS: usize = 500;
+/// Day 0.
+const EPOCH: Date = Date::constant(1970, 1, 1);
 
 #[async_trait]
 impl Usage for Local {
@@ -162,10 +163,9 @@ fn day(text: Option<&str>) -> Result<Option<Day>, Error> {
             Error::new(Code::Refused, detail)
         };
         let date: Date = text.parse().map_err(wrong)?;
-        let start = date.to_zoned(TimeZone::UTC).map_err(wrong)?;
-        Ok(Day::from_timestamp(Timestamp(
-            start.timestamp().as_millisecond(),
-        )))
+        // No instant of 9999-12-31 can be written.
+        let hours = date.duration_since(EPOCH).as_hours();
+        Ok(Day(hours.div_euclid(24)))
     };
     text.map(read).transpose()
 }
@@ -252,4 +252,23 @@ fn of_session((session, fold): (SessionId, Fold)) -> Option<(Place, SessionUsage
         };
         ((Reverse(tokens), session), used)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_day_that_can_be_written_is_read() {
+        for (text, expected) in [
+            ("1969-12-31", Some(-1)),
+            ("1970-01-01", Some(0)),
+            ("9999-12-31", Some(2_932_896)),
+            ("2026-02-30", None),
+            ("today", None),
+        ] {
+            let read = day(Some(text)).ok().flatten();
+            assert_eq!(read.map(|day| day.0), expected, "{text}");
+        }
+    }
 }
