@@ -2,7 +2,9 @@
 //!
 //! The openings of a session are folded once and kept; only later events are read. A page reads the
 //! journals of the sessions that can have a run in it: a session cannot have a run that was opened
-//! after its last event. Deleted sessions are forgotten with the next page.
+//! after its last event. That event's time is the store's, and the openings have the times of programs:
+//! their difference is learnt from the journals that are read. Deleted sessions are forgotten with the
+//! next page.
 
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::fmt::{self, Display, Formatter};
@@ -16,8 +18,8 @@ use unisono_store::{Journal, SessionInfo};
 use super::all_sessions;
 use super::folded::Folded;
 
-/// Milliseconds by which the clocks of the store and of events may differ.
-const CLOCKS_MS: u64 = 60_000;
+/// Milliseconds by which the clocks of the store and of events may differ before it is known.
+const CLOCKS_MS: i64 = 60_000;
 
 /// A position among the runs of all sessions: the opening of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -79,10 +81,19 @@ impl OpenedRun {
 
 /// The known openings of runs.
 #[derive(Debug, Default)]
-pub struct RunIndex(Mutex<BTreeMap<SessionId, Folded<SessionRuns>>>);
+pub struct RunIndex(Mutex<Openings>);
+
+#[derive(Debug, Default)]
+struct Openings {
+    sessions: BTreeMap<SessionId, Folded<SessionRuns>>,
+    /// Maximum milliseconds by which an event was ahead of the store's time of a last event.
+    ahead_ms: i64,
+}
 
 #[derive(Debug, Default)]
 struct SessionRuns {
+    /// The latest time of an event.
+    latest: Option<i64>,
     /// The events that accepted its turns.
     accepted: BTreeMap<TurnId, u64>,
     /// The oldest first.
@@ -93,7 +104,7 @@ impl RunIndex {
     /// Forgets a deleted session. If a page is being read, a later one forgets it.
     pub(crate) fn forget(&self, session: SessionId) {
         if let Ok(mut known) = self.0.try_lock() {
-            known.remove(&session);
+            known.sessions.remove(&session);
         }
     }
 
@@ -112,7 +123,11 @@ impl RunIndex {
     ) -> Result<Vec<OpenedRun>, unisono_store::Error> {
         let mut sessions = all_sessions(journal).await?;
         sessions.sort_by_key(|info| std::cmp::Reverse(info.updated_unix_ms));
-        let mut known = self.0.lock().await;
+        let mut openings = self.0.lock().await;
+        let Openings {
+            sessions: known,
+            ahead_ms,
+        } = &mut *openings;
         if journal.owner().is_none() {
             let there: BTreeSet<SessionId> = sessions.iter().map(SessionInfo::id).collect();
             known.retain(|session, _| there.contains(session));
@@ -123,13 +138,17 @@ impl RunIndex {
         while found.len() < limit {
             // Sessions with an event after the newest candidate may have a newer run.
             let newest: Option<i64> = next.peek().map(|opening: &Opening| opening.at);
-            let is_due = |info: &&SessionInfo| newest.is_none_or(|at| at <= last_event(info));
+            let ahead = ahead_ms.saturating_add(CLOCKS_MS);
+            let is_due = |info: &&SessionInfo| {
+                newest.is_none_or(|at| at <= last_event(info).saturating_add(ahead))
+            };
             if let Some(info) = sessions.next_if(|info| is_due(info)) {
                 let of = known.entry(info.id()).or_default();
                 let take = |runs: &mut SessionRuns, seq: u64, event: &Event| {
                     runs.take(info.id(), seq, event);
                 };
                 of.follow(journal, info, take).await?;
+                *ahead_ms = of.value.ahead_of(info).max(*ahead_ms);
                 next.extend(of.value.before(after).map(|run| run.opening));
                 continue;
             }
@@ -160,7 +179,14 @@ impl SessionRuns {
         self.runs.get(at.ok()?)
     }
 
+    /// Milliseconds by which the latest event is ahead of the store's time of the last one.
+    fn ahead_of(&self, info: &SessionInfo) -> i64 {
+        let latest = self.latest.unwrap_or(i64::MIN);
+        latest.saturating_sub(last_event(info))
+    }
+
     fn take(&mut self, session: SessionId, seq: u64, event: &Event) {
+        self.latest = self.latest.max(Some(event.at.0));
         match &event.fact {
             Fact::TurnAccepted { turn } => drop(self.accepted.insert(turn.id, seq)),
             Fact::TurnEnded { turn, .. } => drop(self.accepted.remove(turn)),
@@ -186,17 +212,42 @@ impl SessionRuns {
     }
 }
 
-/// The latest time of the last event of a session.
+/// The store's time of the last event of a session.
 fn last_event(info: &SessionInfo) -> i64 {
-    i64::try_from(info.updated_unix_ms.saturating_add(CLOCKS_MS)).unwrap_or(i64::MAX)
+    i64::try_from(info.updated_unix_ms).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use unisono_runtime::clock;
+    use unisono_session::event::RunRole;
     use unisono_session::machine::Import;
+    use unisono_store::Memory;
 
     use super::*;
-    use crate::fixture::local;
+    use crate::fixture::{local, opened_run};
+
+    #[tokio::test]
+    async fn runs_stay_in_order_if_programs_are_ahead_of_the_store() {
+        let journal = Journal::new(Arc::new(Memory::new()));
+        for (n, minutes) in [(2, 10), (1, 5)] {
+            let run = opened_run(RunId::from_u128(n), TurnId::from_u128(9), RunRole::Lead);
+            let event = Event {
+                at: clock::now().plus_ms(minutes * 60_000),
+                fact: Fact::RunOpened { run },
+            };
+            let session = SessionId::from_u128(n);
+            let claim = journal.claim(session).await.unwrap();
+            let appended = journal.append(session, claim.epoch, 0, &[event], 0);
+            appended.await.unwrap();
+        }
+        let index = RunIndex::default();
+        let page = index.page(&journal, None, 10, None, |_| true);
+        let runs: Vec<RunId> = page.await.unwrap().iter().map(|run| run.run).collect();
+        assert_eq!(runs, [2, 1].map(RunId::from_u128));
+    }
 
     #[tokio::test]
     async fn a_deleted_session_leaves_nothing() {
@@ -209,12 +260,12 @@ mod tests {
         let (index, usage) = (&local.shared.run_index, &local.shared.usage_folds);
         let page = index.page(local.journal(), None, 10, None, |_| true);
         assert!(page.await.unwrap().is_empty());
-        assert_eq!(index.0.lock().await.len(), 1);
+        assert_eq!(index.0.lock().await.sessions.len(), 1);
         let used = usage.one(local.journal(), session).await.unwrap();
         assert!(used.is_some());
         assert_eq!(usage.used.lock().await.len(), 1);
         assert!(local.discard(session).await.unwrap());
-        assert!(index.0.lock().await.is_empty());
+        assert!(index.0.lock().await.sessions.is_empty());
         assert!(usage.used.lock().await.is_empty());
         local.shutdown().await;
     }
