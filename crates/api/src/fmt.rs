@@ -64,6 +64,14 @@ pub fn number(n: u64) -> String {
     out
 }
 
+/// Dollars, below a cent with all digits, so that a small amount is not shown as zero.
+pub fn dollars(amount: f64) -> String {
+    match amount > 0.0 && amount < 0.01 {
+        true => format!("${amount:.6}"),
+        false => format!("${amount:.4}"),
+    }
+}
+
 /// A compression ratio for people, such as `8.2 : 1`; none if nothing was saved.
 pub fn compression(before: u64, after: u64) -> Option<String> {
     let ratio = ratio(before, after).filter(|_| before > after)?;
@@ -119,6 +127,18 @@ mod tests {
         assert_eq!(line("abcdef", 4), "abc…");
         for c in "\u{61c}\u{200e}\u{200f}\u{202a}\u{202e}\u{2066}\u{2069}".chars() {
             assert_eq!(line(&format!("a{c}b"), 20), "ab", "{c:?}");
+        }
+    }
+
+    #[test]
+    fn a_small_amount_is_not_shown_as_zero() {
+        for (amount, shown) in [
+            (0.0, "$0.0000"),
+            (0.000_015, "$0.000015"),
+            (0.012_34, "$0.0123"),
+            (7.5, "$7.5000"),
+        ] {
+            assert_eq!(dollars(amount), shown);
         }
     }
 

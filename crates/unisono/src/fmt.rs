@@ -6,7 +6,7 @@ use unisono_context::compaction::Step;
 use unisono_session::event::RunRole;
 use unisono_session::trace::RunTrace;
 
-pub use unisono_api::fmt::{cache, compression, line, number, usable};
+pub use unisono_api::fmt::{cache, compression, dollars, line, number, usable};
 
 /// Number of displayed hex digits of a digest, and of last digits of an id: the first digits of an
 /// id are the time, which the runs of a turn share.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::response::Response;
 use maud::{Markup, html};
+use unisono_api::fmt;
 use unisono_api::service::{self, Service};
 use unisono_api::turn::{RunEstimate, TurnEstimate};
 
@@ -43,7 +44,7 @@ fn dollars(cost: Option<f64>) -> String {
     match cost {
         None => "an unknown price".to_owned(),
         Some(0.0) => "no cost".to_owned(),
-        Some(cost) => format!("${cost:.4}"),
+        Some(cost) => fmt::dollars(cost),
     }
 }
 

@@ -42,7 +42,7 @@ pub(crate) fn cached_tokens(used: &Amounts) -> Markup {
 pub(crate) fn dollars(cost: Option<f64>) -> String {
     match cost {
         Some(0.0) => "free".to_owned(),
-        Some(cost) => format!("${cost:.4}"),
+        Some(cost) => fmt::dollars(cost),
         None => "unknown".to_owned(),
     }
 }

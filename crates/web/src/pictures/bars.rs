@@ -1,6 +1,7 @@
 //! Usage and budgets as bars.
 
 use maud::{Markup, html};
+use unisono_api::fmt;
 use unisono_api::usage::{Amounts, Budget};
 
 use super::{attribute, scaled};
@@ -109,7 +110,7 @@ fn drawn(budget: &Budget) -> Markup {
 
 fn amount(budget: &Budget, amount: f64) -> String {
     match budget.resource.as_str() {
-        "cost" => format!("${amount:.4}"),
+        "cost" => fmt::dollars(amount),
         "time" => format!("{amount:.0} s"),
         _ => number(amount.max(0.0) as u64),
     }

@@ -60,8 +60,8 @@ pub(crate) fn warning(
             format!("{} tokens", fmt::number(needed.tokens)),
         ),
         Resource::Cost if needed.cost_usd.is_some_and(|cost| left < cost) => (
-            format!("${left:.4}"),
-            format!("${:.4}", needed.cost_usd.unwrap_or_default()),
+            fmt::dollars(left),
+            fmt::dollars(needed.cost_usd.unwrap_or_default()),
         ),
         Resource::Tokens | Resource::Cost | Resource::Time => return None,
     };
