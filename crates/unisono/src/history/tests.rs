@@ -1,7 +1,6 @@
 //! A turn that is looked for from the newest event backwards is the one that the whole journal tells
 //! of, and what is read for it does not depend on what lies before it.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -19,7 +18,7 @@ use super::*;
 use crate::Local;
 use crate::ask::Ask;
 use crate::fixture::local;
-use crate::service::usage::budgets::budgets;
+use crate::service::usage::budgets::{Owners, budgets};
 use crate::turn_view;
 use unisono_config::settings::Sources;
 
@@ -330,7 +329,7 @@ async fn the_budgets_read_the_journal_of_a_session_once() {
     let earliest = Earliest::of(&local);
     let journal = Journal::new(earliest.clone());
     let left = async || {
-        let all = budgets(&local, &journal, limits, BTreeSet::new()).await;
+        let all = budgets(&local, &journal, limits, Owners::Only(None)).await;
         let [(None, status)] = &all.unwrap()[..] else {
             panic!("the daemon's budget alone");
         };

@@ -3,7 +3,7 @@
 pub(crate) mod budgets;
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use jiff::civil::Date;
@@ -102,14 +102,14 @@ impl Local {
             Some(by) => groups(by, &folds, &ledger),
             None => (Vec::new(), 0),
         };
-        let names = match self.is_limited() {
-            true => BTreeSet::new(),
-            false => self.owners_of_tokens().await?,
+        let seen = match self.is_limited() {
+            true => budgets::Owners::Only(None),
+            false => budgets::Owners::All(self.owners_of_tokens().await?),
         };
         // A caller with an owner does not see the daemon's budget, which includes the usage of
         // others.
         let config = &self.setup().loaded.config;
-        let budgets = budgets::budgets(self, journal, &config.budget, names).await?;
+        let budgets = budgets::budgets(self, journal, &config.budget, seen).await?;
         Ok(All {
             rows: rows(&ledger),
             groups,

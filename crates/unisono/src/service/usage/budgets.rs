@@ -24,8 +24,16 @@ const SESSIONS: usize = 1_024;
 /// The state of a budget and its owner; none: the daemon.
 pub(crate) type Status = (Option<Arc<str>>, BudgetStatus);
 
-/// The budgets that the caller of a journal may see: the owner's, or all, the daemon's first.
-/// `names` are further owners who may have usage.
+/// The owners whose budgets a caller without an owner sees.
+pub(crate) enum Owners {
+    /// This one, if there is one.
+    Only(Option<Arc<str>>),
+    /// All with a budget in the settings or with usage; these may have usage.
+    All(BTreeSet<Arc<str>>),
+}
+
+/// The budgets that the caller of a journal may see: the owner's, or the daemon's and those of these
+/// owners.
 ///
 /// # Errors
 /// The store failed, or the budgets granted to sessions cannot be read.
@@ -33,7 +41,7 @@ pub(crate) async fn budgets(
     local: &Local,
     journal: &Journal,
     budget: &Budget,
-    names: BTreeSet<Arc<str>>,
+    seen: Owners,
 ) -> Result<Vec<Status>, unisono_store::Error> {
     let Some(rules) = budget.rules() else {
         return Ok(Vec::new());
@@ -50,9 +58,19 @@ pub(crate) async fn budgets(
         let of_daemon = broker.left(&rules, &used, now);
         all.extend(of_daemon.into_iter().map(|status| (None, status)));
     }
-    let shown = match only {
-        Some(only) => BTreeMap::from([(only.clone(), owners.owner_budget(only))]),
-        None => owners_of(journal, &broker, &owners, names).await?,
+    let seen = match only {
+        Some(only) => Owners::Only(Some(only.clone())),
+        None => seen,
+    };
+    let shown: BTreeMap<Arc<str>, OwnerBudget> = match seen {
+        Owners::Only(owner) => {
+            let with_budget = owner.map(|owner| {
+                let budget = owners.owner_budget(&owner);
+                (owner, budget)
+            });
+            with_budget.into_iter().collect()
+        }
+        Owners::All(names) => owners_of(journal, &broker, &owners, names).await?,
     };
     for (owner, budget) in shown.into_iter().take(OWNERS) {
         let left = broker.left_of(&rules, budget, &used, now);
@@ -70,12 +88,11 @@ pub(crate) async fn warnings(
 ) -> Result<Vec<String>, unisono_store::Error> {
     let config = &local.setup().loaded.config;
     let owner = state.labels().get(OWNER);
-    let names = owner.cloned().into_iter().collect();
-    let all = budgets(local, local.journal(), &config.budget, names).await?;
-    let warnings = all.iter().filter_map(|(whose, status)| match whose {
-        Some(whose) if Some(whose) != owner => None,
-        whose => warning(status, whose.as_deref(), needed),
-    });
+    let owner = owner.filter(|owner| !owner.is_empty()).cloned();
+    let all = budgets(local, local.journal(), &config.budget, Owners::Only(owner)).await?;
+    let warnings = all
+        .iter()
+        .filter_map(|(whose, status)| warning(status, whose.as_deref(), needed));
     Ok(warnings.collect())
 }
 
@@ -203,4 +220,36 @@ async fn owners_of(
 /// The name shown for an owner if the store has only the digest of the real name. No owner can choose it.
 fn nameless_owner(owner: Digest) -> Arc<str> {
     format!("digest:{}", owner.short()).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use unisono_session::machine::Import;
+
+    use super::*;
+    use crate::fixture::local;
+
+    #[tokio::test]
+    async fn a_warning_names_the_budget_of_an_owner_who_has_used_nothing() {
+        let local = local([
+            ("models.default", "extractive"),
+            ("budget.owner.max_tokens", "10"),
+        ]);
+        let local = local.await;
+        let import = Import {
+            title: "One".into(),
+            labels: [(OWNER.into(), "zoe".into())].into(),
+            ..Import::default()
+        };
+        let session = local.import(import).await.unwrap();
+        let state = session.inspect(State::clone).await.unwrap();
+        let needed = MaximumUse {
+            tokens: 11,
+            cost_usd: None,
+        };
+        let warned = warnings(&local, &state, needed).await.unwrap();
+        let expected = "the owner's budget (zoe) has 10 tokens left, and this may need 11 tokens";
+        assert_eq!(warned, [expected]);
+        local.shutdown().await;
+    }
 }
