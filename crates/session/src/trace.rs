@@ -54,6 +54,8 @@ pub struct TurnTrace {
     pub compacted: Option<CompactionTrace>,
     /// The usage of its requests for summaries, also of one that was written ahead after it.
     pub summaries: SummaryUsage,
+    /// Whether a summary is being written ahead after it.
+    pub is_preparing: bool,
     /// The frozen context.
     pub frozen: Option<(Moment, SnapshotId)>,
     /// Its runs in the order in which they were opened.
@@ -281,6 +283,7 @@ impl Trace {
                 checkpoints: Vec::new(),
                 compacted: None,
                 summaries: SummaryUsage::default(),
+                is_preparing: false,
                 frozen: None,
                 runs: Vec::new(),
                 ended: None,
@@ -288,24 +291,7 @@ impl Trace {
             self.turns.insert(turn.id, accepted);
             return;
         }
-        let (Fact::TurnStarted { turn }
-        | Fact::CompactionPlanned { turn, .. }
-        | Fact::Compacted {
-            turn: Some(turn), ..
-        }
-        | Fact::Altered {
-            turn: Some(turn), ..
-        }
-        | Fact::CompactionFailed { turn, .. }
-        | Fact::SummariserUsed { turn, .. }
-        | Fact::SummaryPrepared { turn, .. }
-        | Fact::PreparationDropped { turn, .. }
-        | Fact::Frozen { turn, .. }
-        | Fact::TurnEnded { turn, .. }) = fact
-        else {
-            return;
-        };
-        let Some(turn) = self.turns.get_mut(turn) else {
+        let Some(turn) = fact.turn().and_then(|turn| self.turns.get_mut(&turn)) else {
             return;
         };
         match fact {
@@ -314,10 +300,15 @@ impl Trace {
             Fact::Compacted { checkpoint, .. } => turn.covered(checkpoint),
             Fact::Altered { alterations, .. } => turn.altered(alterations),
             Fact::SummariserUsed { model, usage, .. } => turn.summaries.replied(model, *usage),
+            Fact::PreparationPlanned { .. } => turn.is_preparing = true,
             Fact::SummaryPrepared { summary, .. } => {
+                turn.is_preparing = false;
                 turn.summaries.written(summary.writer, &summary.model);
             }
-            Fact::PreparationDropped { .. } => turn.summaries.failed(),
+            Fact::PreparationDropped { .. } => {
+                turn.is_preparing = false;
+                turn.summaries.failed();
+            }
             Fact::CompactionFailed { .. } => {
                 turn.summaries.failed();
                 turn.carried_out(|_| Some((Tokens::ZERO, Tokens::ZERO)));

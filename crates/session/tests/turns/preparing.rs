@@ -67,12 +67,15 @@ fn the_next_turn_uses_a_summary_that_was_written_ahead() {
     let mut shell = near();
     let job = ahead(&mut shell);
     assert!(shell.state().has_work(), "the session stays in memory");
+    let is_traced = |shell: &Shell| shell.trace().turn(turn_id(0)).unwrap().is_preparing;
+    assert!(is_traced(&shell), "its usage will change");
     assert_eq!(job.turn, turn_id(0));
     let said: Vec<u32> = job.messages.iter().map(|said| said.ordinal.0).collect();
     // Three messages stay, the next input included.
     assert_eq!(said, (1..=20).collect::<Vec<u32>>());
     shell.write(&job, summary(20, &Encoding::ALL));
     assert!(!shell.state().has_work());
+    assert!(!is_traced(&shell));
 
     answer(&mut shell, preparing(1));
     assert_eq!(*shell.outcome(1), Outcome::Answered);

@@ -24,5 +24,6 @@ fn is(trace: &Trace, turn: &TurnTrace, now: Option<Timestamp>) -> bool {
     let is_over = now.is_some_and(|now| now.ms_since(end.at) > LATE_MS);
     // The end of an answered run has its usage; a late answer may change that of other runs.
     let mut runs = turn.runs.iter().filter_map(|run| trace.run(*run));
-    is_over || runs.all(|run| matches!(run.status(), RunStatus::Done | RunStatus::Partial))
+    let are_done = runs.all(|run| matches!(run.status(), RunStatus::Done | RunStatus::Partial));
+    is_over || (are_done && !turn.is_preparing)
 }
