@@ -90,7 +90,8 @@ pub struct Compacted {
     pub blocks: usize,
     /// Their writers: `provider/model`, `extractive`, `truncation` or `none`.
     pub writers: BTreeSet<Arc<str>>,
-    /// Their cost; none if a price is unknown.
+    /// The cost of all summaries that were written, also of those that later ones replaced; none if a
+    /// price is unknown.
     pub cost: Option<Cost>,
     /// The duration of the turn.
     pub duration_ms: u64,
@@ -352,7 +353,7 @@ fn kept(state: &State, head: MessageId, duration_ms: u64) -> Option<Compacted> {
         text: text(&view),
         blocks: active.len(),
         writers: active.iter().map(|made| made.model.clone()).collect(),
-        cost: active.iter().map(cost).sum(),
+        cost: state.checkpoints().iter().map(cost).sum(),
         duration_ms,
     })
 }
@@ -393,5 +394,55 @@ struct Silent;
 impl Agent for Silent {
     async fn run(&self, _: Task, _: Ctx) -> Result<Answer, Failure> {
         Ok(Answer::text(""))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use unisono_context::checkpoint::{Body, Kind, Span, Tier, Writer};
+    use unisono_context::{CheckpointId, Digest};
+    use unisono_session::{Input, Machine};
+
+    use super::*;
+
+    #[test]
+    fn the_cost_has_summaries_that_are_not_in_the_context_any_more() {
+        let message = question();
+        let head = message.id;
+        let replaced = Checkpoint {
+            id: CheckpointId::from_u128(1),
+            number: 1,
+            parent: head,
+            covers: vec![Span::new(Ordinal(1), Ordinal(1))],
+            cutoff: Ordinal(1),
+            cutoff_digest: Digest::of_bytes(b"elsewhere"),
+            supersedes: Vec::new(),
+            kind: Kind::Auto,
+            tier: Tier::Topic,
+            preset: Preset::Tiered,
+            writer: Writer::Model,
+            model: "a/b".into(),
+            body: Body::Tombstone,
+            original: Tokens(9),
+            counts: Default::default(),
+            messages_included: 1,
+            key_facts: Vec::new(),
+            cost_micros: Some(7),
+            duration_ms: 1,
+            degraded: false,
+            at: Timestamp(0),
+            coverage: None,
+        };
+        let import = Import {
+            session: Some(SessionId::from_u128(1)),
+            messages: vec![(None, message)],
+            checkpoints: vec![Arc::new(replaced)],
+            ..Import::default()
+        };
+        let mut machine = Machine::new();
+        machine.handle(Input::Import(import), Timestamp(0)).unwrap();
+        let kept = kept(machine.state(), head, 0).unwrap();
+        let cost = Some(Cost::from_micro_dollars(7));
+        assert_eq!((kept.blocks, kept.cost), (0, cost));
     }
 }
