@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use unisono_context::call::Usage;
-use unisono_context::{CheckpointId, RunId, Tokens};
+use unisono_context::{CheckpointId, Cost, RunId, Tokens};
 use unisono_runtime::{Load, Observer};
 use unisono_session::event::LateOutput;
 use unisono_session::run::Ending;
@@ -120,8 +120,8 @@ pub struct Used {
     pub cache_read: u64,
     /// Tokens written to a provider's cache.
     pub cache_write: u64,
-    /// Millionths of a dollar, of calls with a known price.
-    pub micro_dollars: u64,
+    /// The cost of calls with a known price.
+    pub cost: Cost,
     /// Calls with an unknown price.
     pub unpriced: u64,
 }
@@ -265,7 +265,7 @@ impl Counts {
         used.cache_read += usage.cache_read.0;
         used.cache_write += usage.cache_write.0;
         match usage.cost {
-            Some(cost) => used.micro_dollars += cost.micro_dollars(),
+            Some(cost) => used.cost += cost,
             None => used.unpriced += 1,
         }
     }
@@ -280,9 +280,7 @@ pub(crate) fn unrecorded_usage(all: &Usage, stepped: &Usage) -> Option<Usage> {
         cache_read: all.cache_read.minus(stepped.cache_read),
         cache_write: all.cache_write.minus(stepped.cache_write),
         cost: match (all.cost, stepped.cost) {
-            (Some(all), Some(stepped)) => Some(unisono_context::Cost::from_micro_dollars(
-                all.micro_dollars().saturating_sub(stepped.micro_dollars()),
-            )),
+            (Some(all), Some(stepped)) => Some(Cost(all.0.saturating_sub(stepped.0))),
             _ => None,
         },
     };
@@ -369,6 +367,22 @@ mod tests {
         assert_eq!((agents.input, agents.output), (130, 15));
         assert_eq!(agents.calls, 3);
         assert!(counts.open.is_empty());
+    }
+
+    #[test]
+    fn a_cost_below_a_micro_dollar_is_not_rounded_for_each_call() {
+        let cheap = |cost| Usage {
+            cost: Some(Cost(cost)),
+            ..used(2, 0)
+        };
+        let stepped = |run: u128, cost| Fact::RunStepped {
+            run: RunId::from_u128(run),
+            step: Arc::new(Step::Model(replied(cheap(cost)))),
+        };
+        let counts = counted([opened(1), stepped(1, 300_000), stepped(1, 400_000)]);
+        assert_eq!(counts.used[&Consumer::Agents].cost, Cost(700_000));
+        let rest = unrecorded_usage(&used(9, 0), &cheap(0)).unwrap();
+        assert_eq!(rest.cost, Some(Cost::ZERO));
     }
 
     #[test]

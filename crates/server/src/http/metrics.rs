@@ -294,7 +294,7 @@ fn used(page: &mut Page, counts: &Counts) {
         "Cost of model calls of known price, in US dollars.",
     );
     for by in both {
-        cost.sample(&[("by", by.name())], of(by).micro_dollars as f64 / 1e6);
+        cost.sample(&[("by", by.name())], of(by).cost.0 as f64 / 1e12);
     }
     let mut unpriced = page.family(
         "unisono_unpriced_calls_total",
