@@ -106,7 +106,8 @@ pub struct Tree {
     account: Account,
     turns: BTreeMap<TurnId, TurnAccount>,
     runs: BTreeMap<RunId, RunAccount>,
-    lost: BTreeMap<RunId, CancelledCharge>,
+    /// Cancelled runs whose late output may still arrive; copies for inspection share it.
+    lost: Arc<BTreeMap<RunId, CancelledCharge>>,
 }
 
 impl Tree {
@@ -320,7 +321,7 @@ impl Tree {
                 charged: freed,
                 reported: known.reported,
             };
-            self.lost.insert(run, lost);
+            Arc::make_mut(&mut self.lost).insert(run, lost);
         }
     }
 
