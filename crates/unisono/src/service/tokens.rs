@@ -1,5 +1,7 @@
 //! Tokens of people and programs.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use unisono_api::audit::DAEMON;
 use unisono_api::service::{self, Tokens};
@@ -7,7 +9,7 @@ use unisono_api::token::{CreatedToken, NAME_CHARS, NewToken, Token, is_name};
 use unisono_api::{Code, Page, PageQuery};
 use unisono_context::Timestamp;
 use unisono_runtime::clock;
-use unisono_store::tokens::{self, TokenFact};
+use unisono_store::tokens::{self, TokenFact, TokensByName};
 
 use super::no_cursor;
 use crate::Local;
@@ -66,6 +68,7 @@ impl Tokens for Local {
             created: clock::now(),
             expires: new.expires_seconds.map(expiry),
         };
+        self.make_room(MAX_TOKENS).await?;
         self.record_token(|known| {
             if known.contains_key(&token.name) {
                 let name = &token.name;
@@ -102,6 +105,30 @@ impl Tokens for Local {
     }
 }
 
+impl Local {
+    /// Revokes the token that expired first, if there are so many tokens that no other one can be
+    /// created.
+    async fn make_room(&self, most: usize) -> Result<(), Error> {
+        let now = clock::now();
+        if expired_first(&self.all_tokens().await?, most, now).is_none() {
+            return Ok(());
+        }
+        self.record_token(|known| {
+            let changed = || Error::new(Code::Conflict, "the tokens changed meanwhile; try again");
+            let name = expired_first(known, most, now).ok_or_else(changed)?;
+            Ok(TokenFact::Revoked { name, at: now })
+        })
+        .await
+    }
+}
+
+/// The token that expired first; none if there are fewer tokens than `most`, or none has expired.
+fn expired_first(known: &TokensByName, most: usize, now: Timestamp) -> Option<Arc<str>> {
+    let expired = known.values().filter(|token| token.is_expired(now));
+    let first = expired.min_by_key(|token| token.expires)?;
+    (known.len() >= most).then(|| first.name.clone())
+}
+
 fn check_name(what: &str, name: &str) -> Result<(), Error> {
     if is_name(name) {
         return Ok(());
@@ -121,5 +148,43 @@ fn described(token: &tokens::Token, now: Timestamp) -> Token {
         created_at: values::instant(token.created),
         expires_at: token.expires.map(values::instant),
         expired: token.is_expired(now),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::local;
+
+    #[tokio::test]
+    async fn the_token_that_expired_first_makes_room_for_another_one() {
+        let local = local([]).await;
+        for (name, expires) in [
+            ("valid", None),
+            ("later", Some(Timestamp(2))),
+            ("first", Some(Timestamp(1))),
+        ] {
+            let token = tokens::Token {
+                name: name.into(),
+                digest: digest(name),
+                scope: tokens::Scope::Ask,
+                owner: None,
+                created: Timestamp(0),
+                expires,
+            };
+            let fact = TokenFact::Created { token };
+            local.record_token(|_| Ok(fact.clone())).await.unwrap();
+        }
+        for (most, left) in [
+            (4, &["first", "later", "valid"][..]),
+            (3, &["later", "valid"][..]),
+            (1, &["valid"][..]),
+            (1, &["valid"][..]),
+        ] {
+            local.make_room(most).await.unwrap();
+            let known = local.all_tokens().await.unwrap();
+            assert!(known.keys().map(|name| &**name).eq(left.iter().copied()));
+        }
+        local.shutdown().await;
     }
 }
