@@ -185,14 +185,14 @@ fn grouped(of: &UsageFilter, used: &Usage) -> Markup {
     html! {
         section {
             h2 { "By " (by.name()) }
-            (bars::usage(&bars))
+            @if by == UsageBy::Day { (bars::usage_over_time(&bars)) } @else { (bars::usage(&bars)) }
             details id="groups-table" { summary { "As a table" }
                 div class="scroll" tabindex="0" role="group" aria-label={ "Usage by " (by.name()) } { table {
                     thead { tr { th scope="col" { (by.name()) } th scope="col" class="number" { "Runs" }
                         th scope="col" class="number" { "In" } th scope="col" class="number" { "Cached" }
                         th scope="col" class="number" { "Not cached" }
                         th scope="col" class="number" { "Out" } th scope="col" class="number" { "Cost" } } }
-                    tbody { @for group in used.groups.iter().take(GROUPS) { tr {
+                    tbody { @for group in listed(by, &used.groups) { tr {
                         th scope="row" { (named(group)) }
                         td class="number" { (number(group.jobs)) }
                         td class="number" { (number(group.amounts.input_tokens)) }
@@ -206,6 +206,14 @@ fn grouped(of: &UsageFilter, used: &Usage) -> Markup {
             (without_deleted(by, used.deleted.as_ref()))
             @if omitted > 0 { p class="quiet" { (counted(omitted, "more group")) " not shown." } }
         }
+    }
+}
+
+/// The groups of the table: the newest days, or the first ones of others.
+fn listed(by: UsageBy, groups: &[UsageGroup]) -> &[UsageGroup] {
+    match by {
+        UsageBy::Day => &groups[groups.len().saturating_sub(GROUPS)..],
+        UsageBy::Agent | UsageBy::Model | UsageBy::Session => &groups[..groups.len().min(GROUPS)],
     }
 }
 
@@ -250,7 +258,7 @@ fn over_time(turns: &[Turn]) -> Markup {
         @if !bars.is_empty() {
             section {
                 h2 { "By turn" }
-                (bars::usage(&bars))
+                (bars::usage_over_time(&bars))
                 details id="turns-table" { summary { "As a table" }
                     div class="scroll" tabindex="0" role="group" aria-label="Usage by turn" { table {
                         (head("Turn"))
@@ -374,6 +382,23 @@ fn sessions(all: &Page<SessionUsage>, deleted: Option<&DeletedSessionsUsage>) ->
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_newest_days_are_listed() {
+        let keys = 0..=GROUPS as u64;
+        let groups = keys.map(|n| UsageGroup {
+            key: None,
+            title: None,
+            jobs: n,
+            uncached_tokens: 0,
+            amounts: Amounts::default(),
+        });
+        let groups: Vec<UsageGroup> = groups.collect();
+        for (by, first) in [(UsageBy::Day, 1), (UsageBy::Model, 0)] {
+            let listed = listed(by, &groups);
+            assert_eq!((listed.len(), listed[0].jobs), (GROUPS, first));
+        }
+    }
 
     #[test]
     fn groups_that_leave_out_deleted_sessions_say_so() {

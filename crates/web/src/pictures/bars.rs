@@ -17,14 +17,23 @@ pub(crate) struct UsageBar<'u> {
 }
 
 /// Draws tokens on one scale: cached input, other input, output. The table next to it has the same
-/// numbers.
+/// numbers, also of the bars that are too many.
 pub(crate) fn usage(all: &[UsageBar<'_>]) -> Markup {
+    drawn_usage(&all[..all.len().min(MAX_BARS)], all.len())
+}
+
+/// The same of bars in the order of time: the newest ones are drawn.
+pub(crate) fn usage_over_time(all: &[UsageBar<'_>]) -> Markup {
+    drawn_usage(&all[all.len().saturating_sub(MAX_BARS)..], all.len())
+}
+
+fn drawn_usage(shown: &[UsageBar<'_>], all: usize) -> Markup {
     let whole = |used: &UsageBar<'_>| used.amounts.input_tokens + used.amounts.output_tokens;
-    let most = all.iter().map(whole).max().unwrap_or(0);
+    let most = shown.iter().map(whole).max().unwrap_or(0);
     html! {
         @if most > 0 {
             ol class="lanes usage" {
-                @for used in all.iter().take(MAX_BARS) { li {
+                @for used in shown { li {
                     span class="name" { @match &used.to { Some(to) => a href=(to) { (used.name) }, None => (used.name) } }
                     (bar(used.amounts, most))
                     span class="number quiet" { (number(whole(used))) }
@@ -33,7 +42,7 @@ pub(crate) fn usage(all: &[UsageBar<'_>]) -> Markup {
             ul class="legend quiet" {
                 li { span class="swatch cached" {} "in, from the provider's cache" }
                 li { span class="swatch fresh" {} "in" } li { span class="swatch out" {} "out" }
-                @if all.len() > MAX_BARS { li { (all.len() - MAX_BARS) " more in the table alone" } }
+                @if all > shown.len() { li { (all - shown.len()) " more in the table alone" } }
             }
         }
     }
@@ -144,6 +153,29 @@ mod tests {
         ]);
         assert!(!shown.contains("<b>"));
         assert_eq!(usage(&[named("a", &Amounts::default())]).into_string(), "");
+    }
+
+    #[test]
+    fn of_many_bars_the_first_ones_are_drawn_and_over_time_the_newest() {
+        let amounts = Amounts {
+            input_tokens: 1,
+            ..Amounts::default()
+        };
+        let bars = (0..=MAX_BARS).map(|n| UsageBar {
+            name: format!("bar-{n}."),
+            to: None,
+            amounts: &amounts,
+        });
+        let bars: Vec<UsageBar<'_>> = bars.collect();
+        let (first, last) = ("bar-0.".to_owned(), format!("bar-{MAX_BARS}."));
+        for (drawn, seen, omitted) in [
+            (usage(&bars), &first, &last),
+            (usage_over_time(&bars), &last, &first),
+        ] {
+            let drawn = drawn.into_string();
+            drawn.has_all(&[seen.as_str(), "1 more in the table alone"]);
+            assert!(!drawn.contains(omitted.as_str()), "{drawn}");
+        }
     }
 
     #[test]
