@@ -41,14 +41,19 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     Ok(())
 }
 
-fn row(c: &Checkpoint) -> Vec<String> {
-    let (before, after) = (Tokens(c.tokens_before), Tokens(c.tokens_after));
-    let state = match (c.active_branches > 0, &c.text) {
+/// Why a checkpoint is inactive differs by branch: `checkpoints show --json` says it.
+fn state(c: &Checkpoint) -> &'static str {
+    match (c.active_branches > 0, &c.text) {
         (true, None) => "active note",
         (true, _) => "active",
-        (false, _) if c.retired => "taken back",
-        (false, _) => "superseded",
-    };
+        (false, _) if c.retired => "reverted",
+        (false, _) => "inactive",
+    }
+}
+
+fn row(c: &Checkpoint) -> Vec<String> {
+    let (before, after) = (Tokens(c.tokens_before), Tokens(c.tokens_after));
+    let state = state(c);
     vec![
         c.number.to_string(),
         format!("#{}–#{}", c.first, c.last),
@@ -68,4 +73,29 @@ fn row(c: &Checkpoint) -> Vec<String> {
         },
         show::minute(&c.at),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{from_value, json};
+
+    use super::*;
+
+    #[test]
+    fn a_checkpoint_of_messages_that_no_branch_has_is_not_superseded() {
+        for (active_branches, retired, text, expected) in [
+            (1, false, Some("so"), "active"),
+            (1, false, None, "active note"),
+            (0, true, Some("so"), "reverted"),
+            (0, false, Some("so"), "inactive"),
+        ] {
+            let checkpoint = json!({"id": "c", "number": 1, "active": false,
+                "active_branches": active_branches, "retired": retired, "first": 1, "last": 2,
+                "messages": 2, "tokens_before": 9, "tokens_after": 1, "kind": "auto",
+                "tier": "topic", "preset": "tiered", "model": "a/b", "degraded": false,
+                "compression_ratio": 9.0, "at": "", "text": text, "coverage": null});
+            let checkpoint: Checkpoint = from_value(checkpoint).unwrap();
+            assert_eq!(state(&checkpoint), expected);
+        }
+    }
 }
