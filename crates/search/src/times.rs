@@ -1,8 +1,10 @@
 //! Instants and periods in queries.
 
 use jiff::civil::Date;
-use jiff::tz::TimeZone;
 use unisono_context::Timestamp;
+
+/// Milliseconds of a day.
+const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
 
 /// The end of a time range that an instant is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,14 +37,11 @@ pub fn instant(text: &str, now: Timestamp, bound: Bound) -> Result<Timestamp, St
     if let Ok(date) = text.parse::<Date>()
         && text.len() <= "2026-03-02".len()
     {
-        let day = match bound {
-            Bound::Since => Ok(date),
-            Bound::Until => date.tomorrow(),
-        };
-        let start = day.and_then(|day| day.to_zoned(TimeZone::UTC));
-        if let Ok(start) = start {
-            return Ok(Timestamp(start.timestamp().as_millisecond()));
-        }
+        let start = first_moment(date);
+        return Ok(match bound {
+            Bound::Since => start,
+            Bound::Until => start.plus_ms(DAY_MS),
+        });
     }
     match text.parse::<jiff::Timestamp>() {
         Ok(at) => Ok(Timestamp(at.as_millisecond())),
@@ -90,14 +89,16 @@ pub(crate) fn period(text: &str) -> Option<Period> {
         }
         _ => return None,
     };
-    let start = |day: Date| {
-        let start = day.to_zoned(TimeZone::UTC).ok()?;
-        Some(Timestamp(start.timestamp().as_millisecond()))
-    };
     Some(Period {
-        since: start(first)?,
-        until: start(last.tomorrow().ok()?)?,
+        since: first_moment(first),
+        until: first_moment(last).plus_ms(DAY_MS),
     })
+}
+
+/// The first moment of a day in UTC, also of 9999-12-31, which has no `jiff::Timestamp`.
+fn first_moment(day: Date) -> Timestamp {
+    let hours = day.duration_since(Date::constant(1970, 1, 1)).as_hours();
+    Timestamp(hours.div_euclid(24) * DAY_MS)
 }
 
 /// Whether a word consists of numbers with so many digits, with hyphens between them.
@@ -145,6 +146,20 @@ fn month(name: &str) -> Option<i8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_day_has_its_bounds() {
+        for (text, first) in [
+            ("1969-12-31", -DAY_MS),
+            ("1970-01-01", 0),
+            ("2026-03-02", 1_772_409_600_000),
+            ("9999-12-31", 253_402_214_400_000),
+        ] {
+            let read = |bound| instant(text, Timestamp(5), bound).map(|at| at.0);
+            assert_eq!(read(Bound::Since), Ok(first), "{text}");
+            assert_eq!(read(Bound::Until), Ok(first + DAY_MS), "{text}");
+        }
+    }
 
     #[test]
     fn days_and_months_are_periods() {
