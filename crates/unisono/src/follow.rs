@@ -226,8 +226,9 @@ impl Follower {
                 },
                 // Only its error matters: the end itself comes with the events.
                 Some(result) = finished(&mut self.gone) => {
-                    result?;
+                    // A wait that has ended cannot be polled again.
                     self.gone = None;
+                    result?;
                 }
                 () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {}
             }

@@ -12,7 +12,7 @@ use crate::turn::{NewTurn, Turn, TurnEstimate, TurnRequest};
 use crate::turn_event::TurnUpdate;
 use crate::{Page, PageQuery};
 
-/// The updates of a turn, in the order of the journal. The last one is its end.
+/// The updates of a turn, in the order of the journal. The last one is its end, or an error.
 pub type TurnUpdates<'s> = Pin<Box<dyn Stream<Item = Result<TurnUpdate>> + Send + 's>>;
 
 /// Turns of sessions and their updates.

@@ -225,11 +225,14 @@ impl Local {
     }
 
     fn updates_of(&self, follower: Follower) -> TurnUpdates<'_> {
-        let next = async |mut follower: Follower| {
+        let next = async |following: Option<Follower>| {
+            let mut follower = following?;
             let update = self.next_of(&mut follower).await.transpose()?;
-            Some((update, follower))
+            // Nothing follows an error.
+            let following = update.is_ok().then_some(follower);
+            Some((update, following))
         };
-        Box::pin(stream::unfold(follower, next))
+        Box::pin(stream::unfold(Some(follower), next))
     }
 
     /// The next update of a turn; or an error if the runtime has failed.

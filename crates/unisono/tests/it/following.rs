@@ -175,6 +175,25 @@ async fn who_follows_in_the_journal_learns_that_the_session_is_deleted() {
     local.shutdown().await;
 }
 
+#[tokio::test]
+async fn updates_of_a_deleted_session_end_with_one_error() {
+    let program = with_buyers(program(extensions())).set("agents.north.approve", "stock");
+    let ask = Ask::new(r#"{"item":"tent"}"#).agents(["north"]);
+    let (local, session, turn) = begun_in(program, &ask).await;
+    let mut updates = local.follow(&session, &turn, None).await.unwrap();
+    assert!(local.discard(session.parse().unwrap()).await.unwrap());
+    let error = loop {
+        match updates.try_next().await {
+            Ok(update) => assert!(update.is_some(), "its turn has not ended"),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(error.code(), Code::NotFound);
+    assert_eq!(updates.try_next().await.unwrap(), None);
+    drop(updates);
+    local.shutdown().await;
+}
+
 /// The output of a future that is dropped after this many polls.
 async fn polled<T>(future: impl Future<Output = T>, mut polls: u32) -> Option<T> {
     let mut future = pin!(future);
