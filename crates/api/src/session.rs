@@ -237,7 +237,7 @@ pub struct ImportLosses {
 pub enum Content {
     /// Bytes in memory.
     Bytes(Bytes),
-    /// A file, from its current position on.
+    /// A file, from its start.
     File(std::fs::File),
 }
 

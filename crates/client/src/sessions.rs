@@ -1,5 +1,7 @@
 //! Sessions.
 
+use std::io::{self, Seek as _};
+
 use async_trait::async_trait;
 use reqwest::{Body, Method, header};
 use serde::de::DeserializeOwned;
@@ -91,12 +93,30 @@ impl Client {
 }
 
 /// The content of a file as a body, with its length.
-fn body(content: Content) -> std::io::Result<(u64, Body)> {
+fn body(content: Content) -> io::Result<(u64, Body)> {
     Ok(match content {
         Content::Bytes(bytes) => (bytes.len() as u64, bytes.into()),
-        Content::File(file) => (
-            file.metadata()?.len(),
-            tokio::fs::File::from_std(file).into(),
-        ),
+        Content::File(mut file) => {
+            file.rewind()?;
+            let length = file.metadata()?.len();
+            (length, tokio::fs::File::from_std(file).into())
+        }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_sent_from_its_start() {
+        let path = std::env::temp_dir().join(format!("unisono-client-{}", std::process::id()));
+        std::fs::write(&path, "user: Hello.").unwrap();
+        let file = std::fs::File::open(&path).unwrap();
+        let mut same = file.try_clone().unwrap();
+        same.seek(io::SeekFrom::End(0)).unwrap();
+        let (length, _) = body(Content::File(file)).unwrap();
+        assert_eq!((length, same.stream_position().unwrap()), (12, 0));
+        std::fs::remove_file(&path).unwrap();
+    }
 }
