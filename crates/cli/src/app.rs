@@ -38,7 +38,7 @@ pub(crate) fn client(running: &DaemonInfo) -> Result<Client> {
         Problem::failed(problem)
             .hint("run this as the user who started it, or use another store (--store DIR)")
     })?;
-    Ok(Client::new(url.as_str(), token.trim())?)
+    Ok(Client::new(url.as_str(), token)?)
 }
 
 /// One run of the program.

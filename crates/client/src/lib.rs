@@ -27,9 +27,9 @@ use std::time::Duration;
 use reqwest::{Method, RequestBuilder, Response, header};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use unisono_api::Problem;
 use unisono_api::blob::BlobContent;
 use unisono_api::turn::Settings;
+use unisono_api::{Code, Problem};
 
 pub use events::Events;
 pub use mcp::Messages;
@@ -57,7 +57,8 @@ impl fmt::Debug for Client {
 }
 
 impl Client {
-    /// Of the daemon at that address, with its token. Nothing is connected yet.
+    /// Of the daemon at that address, with its token; space around the token, such as the line end of
+    /// its file, is ignored. Nothing is connected yet.
     ///
     /// # Errors
     /// The machine cannot make connections.
@@ -80,7 +81,7 @@ impl Client {
         })?;
         Ok(Client {
             url,
-            token: token.into(),
+            token: token.into().trim().to_owned(),
             http,
             flags: Settings::default(),
         })
@@ -182,9 +183,48 @@ impl Client {
         while let Some(source) = reason.source() {
             reason = source;
         }
+        if error.is_builder() {
+            let detail = format!(
+                "no request to {} can be made: {reason}; check the address, the token and the \
+                 idempotency key",
+                self.url
+            );
+            return Error::new(Code::InvalidRequest, detail);
+        }
         Error::Unreachable {
             url: self.url.clone(),
             reason: reason.to_string(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use unisono_api::service::Turns as _;
+    use unisono_api::turn::{NewTurn, TurnRequest};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_request_that_cannot_be_made_is_not_an_unreachable_daemon() {
+        // No daemon is there.
+        let url = "http://127.0.0.1:1";
+        for (url, token, key, code) in [
+            (url, " token\n", "key", Code::Unavailable),
+            (url, "token", "one\ntwo", Code::InvalidRequest),
+            (url, "to\nken", "key", Code::InvalidRequest),
+            (
+                "http://127.0.0.1:none",
+                "token",
+                "key",
+                Code::InvalidRequest,
+            ),
+        ] {
+            let client = Client::new(url, token).unwrap();
+            let request = TurnRequest::Task(NewTurn::new("Go on."));
+            let begun = client.begin("s", &request, Some(key)).await;
+            let error = begun.unwrap_err();
+            assert_eq!(error.code(), code, "{error}");
         }
     }
 }

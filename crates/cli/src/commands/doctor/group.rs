@@ -128,7 +128,7 @@ pub(super) async fn reach(setup: &Setup, daemons: Vec<Daemon>) -> Result<Vec<Che
     let Ok(token) = std::fs::read_to_string(&setup.loaded.config.server.token_file) else {
         return Ok(checks);
     };
-    let token = token.trim();
+    let token = token.as_str();
     let reached = daemons.iter().zip(&mut checks);
     let reached = reached.filter(|(_, check)| check.result.is_ok());
     let identifying = reached.map(|(daemon, check)| async move {
