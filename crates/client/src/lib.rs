@@ -35,8 +35,8 @@ pub use events::Events;
 pub use mcp::Messages;
 pub use unisono_api::service::Error;
 
-/// The time limit for a connection, and for the beginning of an answer that needs no work.
-const CONNECT_WITHIN: Duration = Duration::from_secs(5);
+/// The time limit for a connection, and for an answer that needs no work.
+const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
 /// A client.
 #[derive(Clone)]
@@ -69,7 +69,7 @@ impl Client {
         let mut builder = reqwest::Client::builder()
             .user_agent(concat!("unisono/", env!("CARGO_PKG_VERSION")))
             .redirect(reqwest::redirect::Policy::none())
-            .connect_timeout(CONNECT_WITHIN)
+            .connect_timeout(ANSWER_WITHIN)
             .no_proxy();
         if url.starts_with("http://") {
             // A machine without certificates can still use a local daemon.
