@@ -214,23 +214,6 @@ impl TurnRequest {
             | TurnRequest::RetryCompaction { .. } => None,
         }
     }
-
-    /// The route of the request.
-    pub fn route(&self, session: &str) -> String {
-        let of = |checkpoint: &str, what: &str| {
-            format!("/v1/sessions/{session}/checkpoints/{checkpoint}/{what}")
-        };
-        match self {
-            TurnRequest::Task(_) => format!("/v1/sessions/{session}/turns"),
-            TurnRequest::Compact(_) => format!("/v1/sessions/{session}/compactions"),
-            TurnRequest::Edit { checkpoint, .. } => of(checkpoint, "edit"),
-            TurnRequest::Regenerate { checkpoint, .. } => of(checkpoint, "regenerate"),
-            TurnRequest::Revert { checkpoint, .. } => of(checkpoint, "revert"),
-            TurnRequest::RetryCompaction { turn, .. } => {
-                format!("/v1/sessions/{session}/turns/{turn}/retry")
-            }
-        }
-    }
 }
 
 /// A turn in its current state.

@@ -8,7 +8,7 @@ use unisono_api::agent::{
 };
 use unisono_api::service::{Agents, Result};
 
-use crate::Client;
+use crate::{Client, resource_path};
 
 #[async_trait]
 impl Agents for Client {
@@ -21,16 +21,16 @@ impl Agents for Client {
     }
 
     async fn agent(&self, agent: &str) -> Result<AgentDetail> {
-        self.get(&agent_path(agent)).await
+        self.get(&resource_path(["agents", agent])).await
     }
 
     async fn check_agent(&self, agent: &str, new: &NewAgentFile) -> Result<AgentCheck> {
-        let path = format!("{}/check", agent_path(agent));
+        let path = resource_path(["agents", agent, "check"]);
         self.json(self.post(&path, new)).await
     }
 
     async fn save_agent(&self, agent: &str, new: &NewAgentFile) -> Result<Reload> {
-        let request = self.request(Method::PUT, &agent_path(agent));
+        let request = self.request(Method::PUT, &resource_path(["agents", agent]));
         self.json(request.json(new)).await
     }
 
@@ -46,14 +46,4 @@ impl Agents for Client {
     async fn models(&self) -> Result<Vec<Model>> {
         self.get("/v1/models").await
     }
-}
-
-/// The address of an agent. A name that no agent can have is that of none.
-fn agent_path(agent: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-    let name: String = agent
-        .chars()
-        .map(|c| if plain(c) { c } else { '_' })
-        .collect();
-    format!("/v1/agents/{name}")
 }

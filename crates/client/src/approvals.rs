@@ -8,7 +8,7 @@ use unisono_api::Page;
 use unisono_api::approval::{Approval, ApprovalQuery, Decide, DecisionResult};
 use unisono_api::service::{Approvals, Result};
 
-use crate::Client;
+use crate::{Client, resource_path};
 
 #[async_trait]
 impl Approvals for Client {
@@ -41,7 +41,7 @@ impl Approvals for Client {
     }
 
     async fn decide(&self, call: &str, decide: &Decide) -> Result<DecisionResult> {
-        let path = format!("/v1/approvals/{call}");
+        let path = resource_path(["approvals", call]);
         self.json(self.post(&path, decide)).await
     }
 }

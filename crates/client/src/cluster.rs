@@ -7,7 +7,7 @@ use unisono_api::page::PageQuery;
 use unisono_api::service::{Cluster, Result};
 use unisono_api::session::SessionListItem;
 
-use crate::Client;
+use crate::{Client, resource_path};
 
 #[async_trait]
 impl Cluster for Client {
@@ -20,12 +20,12 @@ impl Cluster for Client {
         member: &str,
         query: &PageQuery,
     ) -> Result<Page<SessionListItem>> {
-        self.get_with(&format!("/v1/cluster/{member}/sessions"), query)
+        self.get_with(&resource_path(["cluster", member, "sessions"]), query)
             .await
     }
 
     async fn drain(&self, member: &str, drain: bool) -> Result<ClusterMember> {
-        let path = format!("/v1/cluster/{member}");
+        let path = resource_path(["cluster", member]);
         self.json(self.post(&path, &Drain { drain })).await
     }
 }

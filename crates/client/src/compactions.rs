@@ -7,7 +7,7 @@ use unisono_api::service::{Compactions, Result};
 use unisono_api::session::BranchPageQuery;
 use unisono_api::topic::{Seal, Topic};
 
-use crate::Client;
+use crate::{Client, resource_path};
 
 #[async_trait]
 impl Compactions for Client {
@@ -16,7 +16,7 @@ impl Compactions for Client {
         session: &str,
         query: &BranchPageQuery,
     ) -> Result<Page<Checkpoint>> {
-        self.get_with(&format!("/v1/sessions/{session}/checkpoints"), query)
+        self.get_with(&resource_path(["sessions", session, "checkpoints"]), query)
             .await
     }
 
@@ -26,12 +26,12 @@ impl Compactions for Client {
         number: &str,
         branch: &str,
     ) -> Result<CheckpointDetail> {
-        let path = format!("/v1/sessions/{session}/checkpoints/{number}");
+        let path = resource_path(["sessions", session, "checkpoints", number]);
         self.get_with(&path, &[("branch", branch)]).await
     }
 
     async fn compaction(&self, session: &str, turn: &str) -> Result<Compaction> {
-        self.get(&format!("/v1/sessions/{session}/compactions/{turn}"))
+        self.get(&resource_path(["sessions", session, "compactions", turn]))
             .await
     }
 
@@ -40,17 +40,17 @@ impl Compactions for Client {
             settings: self.with_flags(&new.settings),
             ..new.clone()
         };
-        let path = format!("/v1/sessions/{session}/compactions/dry-run");
+        let path = resource_path(["sessions", session, "compactions", "dry-run"]);
         self.json(self.post(&path, &new)).await
     }
 
     async fn topics(&self, session: &str, query: &BranchPageQuery) -> Result<Page<Topic>> {
-        self.get_with(&format!("/v1/sessions/{session}/topics"), query)
+        self.get_with(&resource_path(["sessions", session, "topics"]), query)
             .await
     }
 
     async fn seal(&self, session: &str, branch: &str) -> Result<Topic> {
-        let path = format!("/v1/sessions/{session}/topics/seal");
+        let path = resource_path(["sessions", session, "topics", "seal"]);
         let branch = branch.to_owned();
         self.json(self.post(&path, &Seal { branch })).await
     }

@@ -8,7 +8,7 @@ use unisono_api::pin::Pins;
 use unisono_api::service::{Contexts, Result};
 use unisono_api::session::BranchPageQuery;
 
-use crate::Client;
+use crate::{Client, resource_path};
 
 #[async_trait]
 impl Contexts for Client {
@@ -17,7 +17,7 @@ impl Contexts for Client {
             settings: self.with_flags(&query.settings),
             ..query.clone()
         };
-        self.get_with(&format!("/v1/sessions/{session}/context"), &query)
+        self.get_with(&resource_path(["sessions", session, "context"]), &query)
             .await
     }
 
@@ -26,23 +26,29 @@ impl Contexts for Client {
         session: &str,
         query: &BranchPageQuery,
     ) -> Result<Page<ContextSize>> {
-        self.get_with(&format!("/v1/sessions/{session}/context/history"), query)
-            .await
+        self.get_with(
+            &resource_path(["sessions", session, "context", "history"]),
+            query,
+        )
+        .await
     }
 
     async fn snapshot(&self, session: &str, snapshot: &str) -> Result<Snapshot> {
-        self.get(&format!("/v1/sessions/{session}/snapshots/{snapshot}"))
+        self.get(&resource_path(["sessions", session, "snapshots", snapshot]))
             .await
     }
 
     async fn pins(&self, session: &str, query: &BranchPageQuery) -> Result<Pins> {
-        self.get_with(&format!("/v1/sessions/{session}/pins"), query)
+        self.get_with(&resource_path(["sessions", session, "pins"]), query)
             .await
     }
 
     async fn pin(&self, session: &str, branch: &str, message: &str, pinned: bool) -> Result<Pins> {
         let method = if pinned { Method::PUT } else { Method::DELETE };
-        let request = self.request(method, &format!("/v1/sessions/{session}/pins/{message}"));
+        let request = self.request(
+            method,
+            &resource_path(["sessions", session, "pins", message]),
+        );
         self.json(request.query(&[("branch", branch)])).await
     }
 }

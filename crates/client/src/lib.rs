@@ -21,7 +21,7 @@ mod tool_servers;
 mod turns;
 mod usage;
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::time::Duration;
 
 use reqwest::{Method, RequestBuilder, Response, header};
@@ -198,6 +198,26 @@ impl Client {
     }
 }
 
+/// The path of a resource. Characters that no id and no name has are encoded, so that a part stays one
+/// part. Nothing, and dots alone, are no part even then: such a part becomes `_`, the id of nothing.
+fn resource_path<const PARTS: usize>(parts: [&str; PARTS]) -> String {
+    let mut path = "/v1".to_owned();
+    for part in parts {
+        let is_none = part.bytes().all(|byte| byte == b'.');
+        let part = if is_none { "_" } else { part };
+        path.push('/');
+        for byte in part.bytes() {
+            if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
+                path.push(char::from(byte));
+            } else {
+                // Writing to a text does not fail.
+                let _ = write!(path, "%{byte:02X}");
+            }
+        }
+    }
+    path
+}
+
 #[cfg(test)]
 mod tests {
     use unisono_api::service::Turns as _;
@@ -225,6 +245,20 @@ mod tests {
             let begun = client.begin("s", &request, Some(key)).await;
             let error = begun.unwrap_err();
             assert_eq!(error.code(), code, "{error}");
+        }
+    }
+
+    #[test]
+    fn a_part_of_a_path_stays_one_part() {
+        for (session, path) in [
+            ("01a20071-69a2", "/v1/sessions/01a20071-69a2/turns"),
+            ("../tokens/ada?", "/v1/sessions/..%2Ftokens%2Fada%3F/turns"),
+            ("#12", "/v1/sessions/%2312/turns"),
+            ("ä", "/v1/sessions/%C3%A4/turns"),
+            ("..", "/v1/sessions/_/turns"),
+            ("", "/v1/sessions/_/turns"),
+        ] {
+            assert_eq!(resource_path(["sessions", session, "turns"]), path);
         }
     }
 }

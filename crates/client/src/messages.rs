@@ -8,12 +8,12 @@ use unisono_api::service::{Messages, Result};
 use unisono_api::session::{Branch, BranchSegment, NewBranch, TreeMessage, TreeQuery};
 use unisono_api::{Page, PageQuery};
 
-use crate::Client;
+use crate::{Client, resource_path};
 
 #[async_trait]
 impl Messages for Client {
     async fn messages(&self, session: &str, query: &MessageQuery) -> Result<Page<Message>> {
-        self.get_with(&format!("/v1/sessions/{session}/messages"), query)
+        self.get_with(&resource_path(["sessions", session, "messages"]), query)
             .await
     }
 
@@ -23,7 +23,7 @@ impl Messages for Client {
         new: &NewMessage,
         key: Option<&str>,
     ) -> Result<AppendedMessage> {
-        let mut request = self.post(&format!("/v1/sessions/{session}/messages"), new);
+        let mut request = self.post(&resource_path(["sessions", session, "messages"]), new);
         if let Some(key) = key {
             request = request.header("idempotency-key", key);
         }
@@ -38,26 +38,29 @@ impl Messages for Client {
     }
 
     async fn blob(&self, digest: &str) -> Result<BlobContent> {
-        self.content(&format!("/v1/blobs/{digest}")).await
+        self.content(&resource_path(["blobs", digest])).await
     }
 
     async fn branches(&self, session: &str, query: &PageQuery) -> Result<Page<Branch>> {
-        self.get_with(&format!("/v1/sessions/{session}/branches"), query)
+        self.get_with(&resource_path(["sessions", session, "branches"]), query)
             .await
     }
 
     async fn fork(&self, session: &str, new: &NewBranch) -> Result<Branch> {
-        let path = format!("/v1/sessions/{session}/branches");
+        let path = resource_path(["sessions", session, "branches"]);
         self.json(self.post(&path, new)).await
     }
 
     async fn tree(&self, session: &str, query: &TreeQuery) -> Result<Page<BranchSegment>> {
-        self.get_with(&format!("/v1/sessions/{session}/tree"), query)
+        self.get_with(&resource_path(["sessions", session, "tree"]), query)
             .await
     }
 
     async fn tree_messages(&self, session: &str, query: &PageQuery) -> Result<Page<TreeMessage>> {
-        self.get_with(&format!("/v1/sessions/{session}/tree/messages"), query)
-            .await
+        self.get_with(
+            &resource_path(["sessions", session, "tree", "messages"]),
+            query,
+        )
+        .await
     }
 }

@@ -8,7 +8,7 @@ use unisono_api::run::{
 };
 use unisono_api::service::{Result, Runs};
 
-use crate::Client;
+use crate::{Client, resource_path};
 
 #[async_trait]
 impl Runs for Client {
@@ -19,7 +19,7 @@ impl Runs for Client {
                     session: None,
                     ..query.clone()
                 };
-                let path = format!("/v1/sessions/{session}/runs");
+                let path = resource_path(["sessions", session.as_str(), "runs"]);
                 self.request(Method::GET, &path).query(&of_session)
             }
             _ => self.request(Method::GET, "/v1/runs").query(query),
@@ -28,18 +28,23 @@ impl Runs for Client {
     }
 
     async fn run(&self, session: &str, run: &str) -> Result<RunDetail> {
-        self.get(&format!("/v1/sessions/{session}/runs/{run}"))
+        self.get(&resource_path(["sessions", session, "runs", run]))
             .await
     }
 
     async fn why(&self, session: &str, run: &str, query: &WhyQuery) -> Result<Why> {
-        self.get_with(&format!("/v1/sessions/{session}/runs/{run}/request"), query)
-            .await
+        self.get_with(
+            &resource_path(["sessions", session, "runs", run, "request"]),
+            query,
+        )
+        .await
     }
 
     async fn replay(&self, session: &str, turn: &str) -> Result<Replay> {
-        self.get(&format!("/v1/sessions/{session}/turns/{turn}/replay"))
-            .await
+        self.get(&resource_path([
+            "sessions", session, "turns", turn, "replay",
+        ]))
+        .await
     }
 
     async fn lookup(&self, query: &LookupQuery) -> Result<LookupResult> {

@@ -6,7 +6,7 @@ use unisono_api::schedule::{Schedule, ScheduledTurn};
 use unisono_api::service::{Result, Schedules};
 use unisono_api::{Page, PageQuery};
 
-use crate::Client;
+use crate::{Client, resource_path};
 
 #[async_trait]
 impl Schedules for Client {
@@ -15,13 +15,13 @@ impl Schedules for Client {
     }
 
     async fn run_schedule(&self, name: &str) -> Result<ScheduledTurn> {
-        let path = format!("/v1/schedules/{name}/runs");
+        let path = resource_path(["schedules", name, "runs"]);
         self.json(self.request(Method::POST, &path)).await
     }
 
     async fn pause_schedule(&self, name: &str, paused: bool) -> Result<Schedule> {
         let what = if paused { "pause" } else { "resume" };
-        let path = format!("/v1/schedules/{name}/{what}");
+        let path = resource_path(["schedules", name, what]);
         self.json(self.request(Method::POST, &path)).await
     }
 }

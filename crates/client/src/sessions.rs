@@ -12,7 +12,7 @@ use unisono_api::session::{
     NewSession, Session, SessionListItem, SessionQuery,
 };
 
-use crate::{Client, Error};
+use crate::{Client, Error, resource_path};
 
 #[async_trait]
 impl Sessions for Client {
@@ -21,7 +21,7 @@ impl Sessions for Client {
     }
 
     async fn session(&self, session: &str) -> Result<Session> {
-        self.get(&format!("/v1/sessions/{session}")).await
+        self.get(&resource_path(["sessions", session])).await
     }
 
     async fn create_session(&self, new: NewSession) -> Result<Session> {
@@ -54,15 +54,15 @@ impl Sessions for Client {
     }
 
     async fn export(&self, session: &str, query: &ExportQuery) -> Result<String> {
-        let path = format!("/v1/sessions/{session}/export");
+        let path = resource_path(["sessions", session, "export"]);
         let request = self.request(Method::GET, &path).query(query);
         let text = self.send(request).await?.text().await;
         text.map_err(|error| self.broken(&error))
     }
 
     async fn delete_session(&self, session: &str, purge: bool) -> Result<()> {
-        let path = format!("/v1/sessions/{session}?purge={purge}");
-        self.send(self.request(Method::DELETE, &path)).await?;
+        let request = self.request(Method::DELETE, &resource_path(["sessions", session]));
+        self.send(request.query(&[("purge", purge)])).await?;
         Ok(())
     }
 }

@@ -5,7 +5,7 @@ use reqwest::Method;
 use unisono_api::service::{Result, Settings};
 use unisono_api::settings::{Changes, Setting, SettingKeys};
 
-use crate::Client;
+use crate::{Client, resource_path};
 
 #[async_trait]
 impl Settings for Client {
@@ -23,7 +23,8 @@ impl Settings for Client {
     }
 
     async fn session_settings(&self, session: &str) -> Result<Vec<Setting>> {
-        self.get(&format!("/v1/sessions/{session}/settings")).await
+        self.get(&resource_path(["sessions", session, "settings"]))
+            .await
     }
 
     async fn change_session_settings(
@@ -31,7 +32,7 @@ impl Settings for Client {
         session: &str,
         changes: &Changes,
     ) -> Result<Vec<Setting>> {
-        let path = format!("/v1/sessions/{session}/settings");
+        let path = resource_path(["sessions", session, "settings"]);
         self.json(self.with_body(Method::PATCH, &path, changes))
             .await
     }

@@ -2,11 +2,11 @@
 
 use async_trait::async_trait;
 use reqwest::Method;
-use unisono_api::service::{Error, Result, Tokens};
-use unisono_api::token::{self, CreatedToken, NewToken, Token};
+use unisono_api::service::{Result, Tokens};
+use unisono_api::token::{CreatedToken, NewToken, Token};
 use unisono_api::{Page, PageQuery};
 
-use crate::Client;
+use crate::{Client, resource_path};
 
 #[async_trait]
 impl Tokens for Client {
@@ -19,10 +19,7 @@ impl Tokens for Client {
     }
 
     async fn revoke_token(&self, name: &str) -> Result<Token> {
-        if !token::is_name(name) {
-            return Err(Error::not_found("token", format!("{name:?}")));
-        }
-        self.json(self.request(Method::DELETE, &format!("/v1/tokens/{name}")))
+        self.json(self.request(Method::DELETE, &resource_path(["tokens", name])))
             .await
     }
 }

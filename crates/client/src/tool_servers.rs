@@ -6,8 +6,8 @@ use reqwest::header;
 use unisono_api::service::{Result, ToolServerStates, ToolServers};
 use unisono_api::tool_server::{ConnectedToolServer, NewToolServers};
 
-use crate::Client;
 use crate::events::Events;
+use crate::{Client, resource_path};
 
 #[async_trait]
 impl ToolServers for Client {
@@ -16,7 +16,7 @@ impl ToolServers for Client {
         session: &str,
         new: &NewToolServers,
     ) -> Result<ToolServerStates> {
-        let path = format!("/v1/sessions/{session}/tool-servers");
+        let path = resource_path(["sessions", session, "tool-servers"]);
         let request = self.post(&path, new);
         let request = request.header(header::ACCEPT, "text/event-stream");
         let events = Events::new(self.url.clone(), self.send(request).await?);

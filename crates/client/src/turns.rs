@@ -10,8 +10,8 @@ use unisono_api::turn::{NewTurn, Turn, TurnEstimate, TurnRequest};
 use unisono_api::turn_event::{TurnEvent, TurnUpdate};
 use unisono_api::{Page, PageQuery};
 
-use crate::Client;
 use crate::events::Events;
+use crate::{Client, resource_path};
 
 #[async_trait]
 impl Turns for Client {
@@ -20,7 +20,7 @@ impl Turns for Client {
         if let Some(settings) = request.settings_mut() {
             *settings = self.with_flags(settings);
         }
-        let mut call = self.post(&request.route(session), &request);
+        let mut call = self.post(&route_of(&request, session), &request);
         if let Some(key) = key {
             call = call.header("idempotency-key", key);
         }
@@ -32,28 +32,30 @@ impl Turns for Client {
             settings: self.with_flags(&new.settings),
             ..new.clone()
         };
-        let path = format!("/v1/sessions/{session}/turns/estimate");
+        let path = resource_path(["sessions", session, "turns", "estimate"]);
         self.json(self.post(&path, &new)).await
     }
 
     async fn turns(&self, session: &str, query: &PageQuery) -> Result<Page<Turn>> {
-        self.get_with(&format!("/v1/sessions/{session}/turns"), query)
+        self.get_with(&resource_path(["sessions", session, "turns"]), query)
             .await
     }
 
     async fn ended_turns(&self, session: &str, query: &PageQuery) -> Result<Page<EndedTurn>> {
-        self.get_with(&format!("/v1/sessions/{session}/ended-turns"), query)
+        self.get_with(&resource_path(["sessions", session, "ended-turns"]), query)
             .await
     }
 
     async fn turn(&self, session: &str, turn: &str) -> Result<Turn> {
-        self.get(&format!("/v1/sessions/{session}/turns/{turn}"))
+        self.get(&resource_path(["sessions", session, "turns", turn]))
             .await
     }
 
     async fn timeline(&self, session: &str, turn: &str) -> Result<Timeline> {
-        self.get(&format!("/v1/sessions/{session}/turns/{turn}/timeline"))
-            .await
+        self.get(&resource_path([
+            "sessions", session, "turns", turn, "timeline",
+        ]))
+        .await
     }
 
     async fn follow(
@@ -62,7 +64,7 @@ impl Turns for Client {
         turn: &str,
         after: Option<u64>,
     ) -> Result<TurnUpdates<'_>> {
-        let path = format!("/v1/sessions/{session}/turns/{turn}/events");
+        let path = resource_path(["sessions", session, "turns", turn, "events"]);
         let following = FollowedTurn {
             events: self.turn_events(&path, after).await?,
             client: self,
@@ -73,13 +75,30 @@ impl Turns for Client {
     }
 
     async fn cancel_turn(&self, session: &str, turn: &str) -> Result<Turn> {
-        let path = format!("/v1/sessions/{session}/turns/{turn}/cancel");
+        let path = resource_path(["sessions", session, "turns", turn, "cancel"]);
         self.json(self.request(Method::POST, &path)).await
     }
 
     async fn cancel_run(&self, session: &str, run: &str) -> Result<Turn> {
-        let path = format!("/v1/sessions/{session}/runs/{run}/cancel");
+        let path = resource_path(["sessions", session, "runs", run, "cancel"]);
         self.json(self.request(Method::POST, &path)).await
+    }
+}
+
+/// The route of a request for a turn.
+fn route_of(request: &TurnRequest, session: &str) -> String {
+    let of = |checkpoint: &str, what: &str| {
+        resource_path(["sessions", session, "checkpoints", checkpoint, what])
+    };
+    match request {
+        TurnRequest::Task(_) => resource_path(["sessions", session, "turns"]),
+        TurnRequest::Compact(_) => resource_path(["sessions", session, "compactions"]),
+        TurnRequest::Edit { checkpoint, .. } => of(checkpoint, "edit"),
+        TurnRequest::Regenerate { checkpoint, .. } => of(checkpoint, "regenerate"),
+        TurnRequest::Revert { checkpoint, .. } => of(checkpoint, "revert"),
+        TurnRequest::RetryCompaction { turn, .. } => {
+            resource_path(["sessions", session, "turns", turn.as_str(), "retry"])
+        }
     }
 }
 
