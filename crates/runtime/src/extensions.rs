@@ -39,7 +39,7 @@ impl Extensions {
 
     /// Adds an actor for definitions of this `kind`: `make` returns it and its arguments. It is
     /// started with the first task, and again after it has ended; it receives [`Msg`], and is stopped
-    /// with the runtime.
+    /// with the runtime. Each runtime has its own.
     #[must_use]
     pub fn actor<A>(
         mut self,
@@ -92,6 +92,18 @@ impl Extensions {
     /// The specifications and contracts of the tools.
     pub fn offers(&self) -> Vec<ToolOffer> {
         self.tools.values().map(|tool| tool.offer()).collect()
+    }
+
+    /// The same extensions for one runtime, which shares no actor with another one.
+    pub(crate) fn with_own_actors(mut self) -> Extensions {
+        for kind in self.kinds.values_mut() {
+            let own = kind.stop.as_ref().map(|stop| stop.unstarted());
+            if let Some((agent, stop)) = own {
+                let stop = Some(stop);
+                *kind = RegisteredKind { agent, stop };
+            }
+        }
+        self
     }
 
     pub(crate) fn kind(&self, kind: &str) -> Option<Arc<dyn AnyAgent>> {

@@ -58,6 +58,7 @@ impl Runtime {
             servers.add(server.clone(), registration.address());
             seats.push((server, registration));
         }
+        let extensions = extensions.with_own_actors();
         let env = Env::new(journal, search, extensions, models, options, servers);
         let env = Arc::new(env);
         let (sender, ended) = watch::channel(None);

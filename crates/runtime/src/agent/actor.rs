@@ -15,7 +15,7 @@ use ractor::{Actor, ActorRef, ActorStatus};
 use tokio::sync::{Mutex, oneshot};
 use unisono_session::run::RunCause;
 
-use super::{Agent, Answer, Ctx, Failure, Job, Msg, Task};
+use super::{Agent, Answer, AnyAgent, Ctx, Failure, Job, Msg, Task};
 
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -23,7 +23,7 @@ type Make<A> = dyn Fn() -> (A, <A as Actor>::Arguments) + Send + Sync;
 
 pub(crate) struct ActorAgent<A: Actor<Msg = Msg>> {
     kind: Arc<str>,
-    make: Box<Make<A>>,
+    make: Arc<Make<A>>,
     alive: Mutex<Option<ActorRef<Msg>>>,
 }
 
@@ -34,7 +34,7 @@ impl<A: Actor<Msg = Msg>> ActorAgent<A> {
     ) -> ActorAgent<A> {
         ActorAgent {
             kind,
-            make: Box::new(make),
+            make: Arc::new(make),
             alive: Mutex::default(),
         }
     }
@@ -84,6 +84,8 @@ impl<A: Actor<Msg = Msg>> Agent for ActorAgent<A> {
 /// Stopped with the runtime.
 pub(crate) trait Stop: Send + Sync {
     fn stop(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
+    /// The same kind for another runtime, with an actor that is not started yet.
+    fn unstarted(&self) -> (Arc<dyn AnyAgent>, Arc<dyn Stop>);
 }
 
 impl<A: Actor<Msg = Msg>> Stop for ActorAgent<A> {
@@ -98,6 +100,15 @@ impl<A: Actor<Msg = Msg>> Stop for ActorAgent<A> {
                 actor.kill();
             }
         })
+    }
+
+    fn unstarted(&self) -> (Arc<dyn AnyAgent>, Arc<dyn Stop>) {
+        let agent = Arc::new(ActorAgent::<A> {
+            kind: self.kind.clone(),
+            make: self.make.clone(),
+            alive: Mutex::default(),
+        });
+        (agent.clone(), agent)
     }
 }
 

@@ -119,3 +119,16 @@ async fn an_actor_that_cannot_be_started_reports_why_and_the_next_task_retries()
     assert_eq!(ask(&kinds, "a").await.unwrap(), "1001 of risks");
     kinds.stop().await;
 }
+
+#[tokio::test]
+async fn a_runtime_that_stops_leaves_the_actors_of_others_alone() {
+    let (gone, mut is_gone) = mpsc::unbounded_channel();
+    let kinds = kinds(gone, 1);
+    let [first, second] = [kinds.clone(), kinds].map(Extensions::with_own_actors);
+    assert_eq!(ask(&first, "a").await.unwrap(), "101 of risks");
+    assert_eq!(ask(&second, "b").await.unwrap(), "201 of risks");
+    first.stop().await;
+    assert_eq!(is_gone.recv().await, Some(101));
+    assert_eq!(ask(&second, "c").await.unwrap(), "202 of risks");
+    second.stop().await;
+}
