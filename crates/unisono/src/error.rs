@@ -1,6 +1,7 @@
 //! Errors for programs and people.
 
 use std::io;
+use std::path::PathBuf;
 
 use unisono_api::service;
 use unisono_api::{Code, Problem};
@@ -81,6 +82,9 @@ pub enum Error {
          `Builder::configured_store` for the store of the settings, which the command line uses as well"
     )]
     NoStoreChosen,
+    /// The path of the store is not UTF-8.
+    #[error("the store cannot be in {0:?}: the path is not UTF-8; choose another directory")]
+    StorePath(PathBuf),
     /// The working directory is unknown.
     #[error("the working directory cannot be found: {0}")]
     Directory(std::io::Error),
@@ -184,9 +188,11 @@ impl Error {
             | Error::Setup(_) => Code::Refused,
             Error::ClientOptions(_) => Code::InvalidRequest,
             Error::Tools(_) => Code::Unavailable,
-            Error::Directory(_) | Error::Context(_) | Error::OnlyReads | Error::NoStoreChosen => {
-                Code::Failed
-            }
+            Error::Directory(_)
+            | Error::Context(_)
+            | Error::OnlyReads
+            | Error::NoStoreChosen
+            | Error::StorePath(_) => Code::Failed,
         }
     }
 }

@@ -41,6 +41,8 @@ pub struct Builder {
     extensions: Extensions,
     in_memory: bool,
     in_directory: bool,
+    /// A path that cannot be a setting.
+    unreadable_store: Option<PathBuf>,
     configured_store: bool,
 }
 
@@ -123,7 +125,9 @@ impl Builder {
     pub fn store(mut self, directory: impl Into<PathBuf>) -> Builder {
         let directory = directory.into();
         self.in_directory = true;
-        self.set(PATH, directory.to_string_lossy())
+        let shown = directory.to_string_lossy().into_owned();
+        self.unreadable_store = directory.to_str().is_none().then_some(directory);
+        self.set(PATH, shown)
     }
 
     /// Keeps sessions in the store that the settings name: the project's store, or the person's store if
@@ -168,6 +172,9 @@ impl Builder {
         let setup = match self.setup {
             Some(setup) => setup,
             None => {
+                if let Some(path) = self.unreadable_store {
+                    return Err(Error::StorePath(path));
+                }
                 let mut sources = match (self.sources, self.directory) {
                     (Some(sources), _) => sources,
                     (None, Some(directory)) => {

@@ -261,6 +261,17 @@ async fn a_program_keeps_its_sessions_in_its_directory_if_the_person_has_a_datab
 }
 
 #[tokio::test]
+async fn a_store_is_in_the_directory_that_is_named_or_nowhere() {
+    use std::os::unix::ffi::OsStringExt as _;
+    let dir = tempfile::tempdir().unwrap();
+    let latin = std::ffi::OsString::from_vec(b"caf\xe9".to_vec());
+    let program = program(extensions()).store(dir.path().join(latin));
+    let error = program.start().await.unwrap_err().to_string();
+    assert!(error.contains("not UTF-8"), "{error}");
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
+#[tokio::test]
 async fn a_program_in_memory_does_not_change_the_settings_of_the_person() {
     let dir = tempfile::tempdir().unwrap();
     let mut sources = nowhere();
