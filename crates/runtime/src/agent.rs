@@ -102,8 +102,10 @@ impl Answer {
 /// # let _ = unisono::Extensions::default().agent("words", words);
 /// ```
 pub trait Agent: Send + Sync + 'static {
-    /// Works on a task. The future is dropped if the task is cancelled or exceeds the `timeout` of
-    /// the definition. A panic fails the attempt.
+    /// Works on a task. The future is dropped if the task is cancelled, exceeds the `timeout` of the
+    /// definition, or makes no progress for longer than the setting `runtime.stuck_after_seconds`
+    /// allows: [`Ctx::progress`], a step or a part of a reply is progress. A panic fails the attempt,
+    /// and so does an answer of more than 4 MiB.
     ///
     /// # Errors
     /// Anything that prevents an answer; [`RunCause::is_retryable`] says which causes lead to another

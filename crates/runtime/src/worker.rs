@@ -26,7 +26,7 @@ use crate::concurrency::RunPermits;
 use crate::env::Env;
 use crate::kinds::a2a::A2aAgent;
 use crate::kinds::acp::AcpAgent;
-use crate::kinds::command::CommandAgent;
+use crate::kinds::command::{CommandAgent, MAX_OUTPUT_BYTES};
 use crate::kinds::http::HttpAgent;
 use crate::kinds::llm::LlmAgent;
 use crate::kinds::pipeline::PipelineAgent;
@@ -142,7 +142,17 @@ async fn carry_out(attempt: Attempt, place: PoolPermit, env: &Env) -> AttemptEnd
             Err(Failure::new(RunCause::Stuck, reason))
         }
     };
-    answered(result, &known, began)
+    answered(result.and_then(checked), &known, began)
+}
+
+/// The answer, unless it is larger than that of a program may be: a journal could not keep it.
+fn checked(answer: Answer) -> Result<Answer, Failure> {
+    let bytes = answer.text.len();
+    if bytes <= MAX_OUTPUT_BYTES {
+        return Ok(answer);
+    }
+    let reason = format!("the answer has {bytes} bytes; an answer has at most {MAX_OUTPUT_BYTES}");
+    Err(Failure::new(RunCause::BadOutput, reason))
 }
 
 /// The permits of an attempt. After its end, also by a panic, remaining work of its agent elsewhere

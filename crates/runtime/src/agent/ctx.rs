@@ -27,6 +27,8 @@ use crate::failure::{self, Failure};
 use crate::reservation::{self, ReservedCall};
 use crate::session_port::Port;
 
+/// Maximum bytes of the result of a step, far below the largest event of a journal.
+const MAX_STEP_BYTES: usize = 16 << 20;
 /// The number of bytes of a reply between two progress reports.
 const PROGRESS_EVERY: usize = 1_000;
 
@@ -332,8 +334,8 @@ impl Ctx {
     /// the same in every attempt.
     ///
     /// # Errors
-    /// `f` failed, its result cannot be converted to or from JSON, the name was used before, or the
-    /// session is gone.
+    /// `f` failed, its result cannot be converted to or from JSON or is larger than 16 MiB, the name
+    /// was used before, or the session is gone.
     pub async fn step<T, F>(&self, name: &str, f: F) -> Result<T, Failure>
     where
         T: Serialize + DeserializeOwned,
@@ -347,6 +349,13 @@ impl Ctx {
         let value = f.await?;
         let json = serde_json::to_string(&value)
             .map_err(|e| bad_step(name, "result cannot be written as JSON", &e))?;
+        if json.len() > MAX_STEP_BYTES {
+            let reason = format!(
+                "step {name:?}: the result has {} bytes as JSON; a result has at most {MAX_STEP_BYTES}",
+                json.len()
+            );
+            return Err(Failure::new(RunCause::BadOutput, reason));
+        }
         let step = Step::named(name, json);
         self.record(step).await?;
         Ok(value)

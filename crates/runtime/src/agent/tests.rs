@@ -77,6 +77,16 @@ async fn a_step_that_cannot_be_journaled_fails() {
 }
 
 #[tokio::test]
+async fn a_result_that_no_journal_can_hold_fails_its_step() {
+    let attempt = attempt();
+    let large = async { Ok("x".repeat(16 << 20)) };
+    let failure = attempt.ctx().step("scan", large).await.unwrap_err();
+    assert_eq!(failure.cause, RunCause::BadOutput);
+    assert!(failure.reason.contains("at most 16777216"), "{failure}");
+    assert!(attempt.session.steps().is_empty());
+}
+
+#[tokio::test]
 async fn a_step_name_is_used_once() {
     let (attempt, ran) = (attempt(), AtomicU32::new(0));
     let ctx = attempt.ctx();

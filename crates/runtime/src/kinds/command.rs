@@ -8,8 +8,8 @@ use unisono_session::run::RunCause;
 use crate::agent::{Agent, Answer, Ctx, Failure, Task, request};
 use crate::process::{self, Error, Job, ProcessOutput};
 
-/// The maximum size of a program's standard output, in bytes.
-pub(super) const MAX_OUTPUT_BYTES: usize = 4 * 1024 * 1024;
+/// The maximum size of a program's standard output and of any answer, in bytes.
+pub(crate) const MAX_OUTPUT_BYTES: usize = 4 * 1024 * 1024;
 /// The number of characters of an invalid output that are shown.
 const PREVIEW_CHARS: usize = 120;
 

@@ -148,6 +148,29 @@ async fn a_worker_that_panicked_gets_no_further_attempt() {
     runtime.shutdown().await;
 }
 
+/// Its first answer is too large.
+#[derive(Clone, Default)]
+struct Verbose(Arc<AtomicU32>);
+
+impl Agent for Verbose {
+    async fn run(&self, _: Task, _: Ctx) -> Result<Answer, Failure> {
+        Ok(match self.0.fetch_add(1, Ordering::SeqCst) {
+            0 => Answer::text("x".repeat((4 << 20) + 1)),
+            _ => Answer::text("done"),
+        })
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_is_too_large_fails_its_attempt() {
+    let agent = Verbose::default();
+    let runtime = start(&agent, Options::default()).await;
+    let handle = runtime.create(conversation(4)).await.unwrap();
+    answered(&handle, turn(&gated(), 0)).await;
+    assert_eq!(agent.0.load(Ordering::SeqCst), 2);
+    runtime.shutdown().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cancelled_run_in_a_queue_keeps_no_place_of_its_session() {
     let agent = Gated::new();
