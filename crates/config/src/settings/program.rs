@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use unisono_context::Tokens;
 use unisono_model::catalogue::{Catalogue, EXTRACTIVE};
-use unisono_runtime::Extensions;
 use unisono_runtime::mcp::{LONGEST_NAME, SEPARATOR};
+use unisono_runtime::{Extensions, schema_fault};
 
 use crate::diagnostic::{Diagnostic, Diagnostics, Origin, Place};
 use crate::skills;
@@ -28,6 +28,8 @@ pub struct Program {
     pub kinds: BTreeSet<String>,
     /// Tools.
     pub tools: BTreeSet<String>,
+    /// Why the schemas of some tools cannot be used, by tool.
+    pub bad_schemas: BTreeMap<String, String>,
     /// Language models, as `provider/model`, with their windows and their longest replies.
     pub models: BTreeMap<String, (Tokens, Tokens)>,
 }
@@ -39,11 +41,27 @@ impl From<&Extensions> for Program {
             let size = (model.window(), model.max_output());
             (name.to_string(), size)
         });
+        let offers = extensions.offers().into_iter();
+        let bad_schemas = offers.filter_map(|offer| {
+            let fault = fault_of(&offer.spec.input_schema)?;
+            Some((offer.spec.name.to_string(), fault))
+        });
         Program {
             kinds: extensions.kinds().map(str::to_owned).collect(),
             tools: extensions.tools().map(str::to_owned).collect(),
+            bad_schemas: bad_schemas.collect(),
             models: model.collect(),
         }
+    }
+}
+
+/// Why a schema cannot be that of a tool's arguments: it is a part of each request that has the tool.
+fn fault_of(schema: &str) -> Option<String> {
+    let object: Result<serde_json::Map<String, serde_json::Value>, _> =
+        serde_json::from_str(schema);
+    match object {
+        Ok(_) => schema_fault(schema),
+        Err(error) => Some(error.to_string()),
     }
 }
 
@@ -70,7 +88,7 @@ impl Program {
         all
     }
 
-    /// Checks that agents can name its tools and kinds.
+    /// Checks that agents can name its tools and kinds, and that models can be told of its tools.
     pub(super) fn check(&self, found: &mut Diagnostics) {
         let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
         for name in &self.tools {
@@ -83,6 +101,10 @@ impl Program {
                     "tool `{name}` is built in: name it otherwise"
                 )));
             }
+        }
+        for (name, fault) in &self.bad_schemas {
+            let problem = format!("the schema of tool `{name}` is not a JSON schema: {fault}");
+            found.push(wrong(problem));
         }
         for name in &self.kinds {
             if BUILT_IN_KINDS.contains(&name.as_str()) {

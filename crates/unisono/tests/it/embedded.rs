@@ -220,6 +220,23 @@ async fn names_that_cannot_be_are_told_at_the_start() {
 }
 
 #[tokio::test]
+async fn a_schema_that_would_spoil_each_request_is_told_at_the_start() {
+    for (schema, fault) in [
+        (r#"{"type":"object""#, "EOF while parsing"),
+        (r#"["item"]"#, "expected a map"),
+        ("", "EOF while parsing"),
+    ] {
+        let tool = tool::from_fn(ToolSpec::new("count", "Counts", schema), |_: Call| async {
+            Ok(String::new())
+        });
+        let program = program(extensions().tool(tool)).in_memory();
+        let error = program.start().await.unwrap_err().to_string();
+        let named = "the schema of tool `count` is not a JSON schema";
+        assert!(error.contains(named) && error.contains(fault), "{error}");
+    }
+}
+
+#[tokio::test]
 async fn a_program_that_chooses_no_store_is_told_how_to_choose_one() {
     let dir = tempfile::tempdir().unwrap();
     let mut sources = nowhere();
