@@ -16,11 +16,14 @@ use crate::skills;
 pub struct FileStates(BTreeMap<PathBuf, (u64, Option<SystemTime>)>);
 
 impl FileStates {
-    /// The current files of agents, the schemas of these definitions, skills and settings. Reads
-    /// directories: not for an async thread.
-    pub fn now(loaded: &Loaded, roster: &Roster) -> FileStates {
+    /// The current files of agents, the schemas of these definitions, skills and settings. After
+    /// definitions were refused, the schemas are those of the files and not of the roster: one of them
+    /// may be what is wrong. Reads directories: not for an async thread.
+    pub fn now(loaded: &Loaded, roster: &Roster, were_refused: bool) -> FileStates {
+        let refused = were_refused.then(|| Roster::read(&loaded.with_agents_of_now().0).0);
+        let defined = refused.as_ref().unwrap_or(roster);
         let all = files::of_agents(loaded).into_iter();
-        let all = all.chain(roster.schema_files());
+        let all = all.chain(defined.schema_files());
         let all = all.chain(loaded.sources().files());
         let seen = all.filter_map(|path| {
             let about = std::fs::metadata(&path).ok()?;
@@ -59,9 +62,9 @@ mod tests {
         std::fs::write(at("agents/answers.toml"), answers).unwrap();
         let loaded = settings::load(sources).unwrap();
         let (roster, _) = Roster::load(&loaded).unwrap();
-        let mut last = FileStates::now(&loaded, &roster);
+        let mut last = FileStates::now(&loaded, &roster, false);
         let mut is_noticed = || {
-            let now = FileStates::now(&loaded, &roster);
+            let now = FileStates::now(&loaded, &roster, false);
             std::mem::replace(&mut last, now.clone()) != now
         };
         assert!(!is_noticed());
@@ -80,5 +83,25 @@ mod tests {
         }
         std::fs::remove_file(at("agents/a.md")).unwrap();
         assert!(is_noticed());
+    }
+
+    #[test]
+    fn the_schema_that_a_refused_definition_lacks_is_noticed() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        std::fs::create_dir_all(at("agents")).unwrap();
+        let home = directory.path().join("home");
+        let sources = Sources {
+            directory: directory.path().to_owned(),
+            home: Home::from_variables(move |_| Some(home.clone())),
+            ..Sources::default()
+        };
+        let loaded = settings::load(sources).unwrap();
+        let (roster, _) = Roster::load(&loaded).unwrap();
+        let answers = "description = \"x\"\noutput_schema = \"answer.json\"\n";
+        std::fs::write(at("agents/answers.toml"), answers).unwrap();
+        let refused = FileStates::now(&loaded, &roster, true);
+        std::fs::write(at("answer.json"), "{}").unwrap();
+        assert_ne!(FileStates::now(&loaded, &roster, true), refused);
     }
 }

@@ -112,17 +112,19 @@ impl Local {
         // Starts without a known state: changes since the start are noticed as well.
         let mut read = FileStates::default();
         let mut last = FileStates::default();
+        let mut were_refused = false;
         loop {
             tokio::time::sleep(every).await;
             let setup = self.setup();
-            let look =
-                tokio::task::spawn_blocking(move || FileStates::now(&setup.loaded, &setup.roster));
-            let Ok(now) = look.await else { continue };
+            let look = move || FileStates::now(&setup.loaded, &setup.roster, were_refused);
+            let Ok(now) = tokio::task::spawn_blocking(look).await else {
+                continue;
+            };
             // A file that is being written is not read yet.
             if now != read && now == last {
                 read = now.clone();
                 // The outcome is reported by the call itself.
-                let _ = self.reload_agents().await;
+                were_refused = self.reload_agents().await.is_err();
             }
             last = now;
         }
