@@ -1,44 +1,65 @@
-//! The sizes and times of the files that define agents: enough to notice a change.
+//! The sizes, times and permissions of the files that define agents: enough to notice a change.
 //!
 //! The files are polled instead of being watched by the system: this needs no handle for each
 //! directory, works on shared and on mounted directories, and supports editors that replace a file.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use super::{Roster, files};
 use crate::settings::Loaded;
 use crate::skills;
 
-/// The existing files, each with its size in bytes and the time of its last change.
+/// The existing files, each with what changes when its text or its readers change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct FileStates(BTreeMap<PathBuf, (u64, Option<SystemTime>)>);
+pub struct FileStates(BTreeMap<PathBuf, FileState>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct FileState {
+    bytes: u64,
+    changed: Option<SystemTime>,
+    /// Permissions, owner and group: a file that could not be read may be readable now.
+    access: [u32; 3],
+}
+
+impl FileState {
+    fn now(path: &Path) -> Option<FileState> {
+        let about = std::fs::metadata(path).ok()?;
+        Some(FileState {
+            bytes: about.len(),
+            changed: about.modified().ok(),
+            access: [about.mode(), about.uid(), about.gid()],
+        })
+    }
+}
 
 impl FileStates {
     /// The current files of agents, the schemas of these definitions, skills and settings. After
     /// definitions were refused, the schemas are those of the files and not of the roster: one of them
     /// may be what is wrong. Reads directories: not for an async thread.
     pub fn now(loaded: &Loaded, roster: &Roster, were_refused: bool) -> FileStates {
+        let skills = loaded.sources().skills();
         let refused = were_refused.then(|| Roster::read(&loaded.with_agents_of_now().0).0);
         let defined = refused.as_ref().unwrap_or(roster);
         let all = files::of_agents(loaded).into_iter();
         let all = all.chain(defined.schema_files());
         let all = all.chain(loaded.sources().files());
+        let all = all.chain(skills::main_files(&skills));
         let seen = all.filter_map(|path| {
-            let about = std::fs::metadata(&path).ok()?;
-            Some((path, (about.len(), about.modified().ok())))
+            let state = FileState::now(&path)?;
+            Some((path, state))
         });
-        FileStates(
-            seen.chain(skills::file_states(&loaded.sources().skills()))
-                .collect(),
-        )
+        FileStates(seen.collect())
     }
 }
 
 #[cfg(test)]
 mod tests {
     //! A changed file.
+
+    use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
     use crate::paths::Home;
@@ -81,6 +102,10 @@ mod tests {
             std::fs::write(at(other), "x").unwrap();
             assert!(!is_noticed(), "{other}");
         }
+        // A file that another user has written becomes readable.
+        let others = std::fs::Permissions::from_mode(0o444);
+        std::fs::set_permissions(at("agents/a.md"), others).unwrap();
+        assert!(is_noticed());
         std::fs::remove_file(at("agents/a.md")).unwrap();
         assert!(is_noticed());
     }
