@@ -24,7 +24,7 @@ mod usage;
 use std::fmt::{self, Write as _};
 use std::time::Duration;
 
-use reqwest::{Method, RequestBuilder, Response, header};
+use reqwest::{Method, RequestBuilder, Response, StatusCode, header};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use unisono_api::blob::BlobContent;
@@ -169,12 +169,19 @@ impl Client {
         }
         let status = response.status();
         let bytes = response.bytes().await.unwrap_or_default();
-        match serde_json::from_slice(&bytes) {
-            Ok(problem) => Err(Problem::into(problem)),
-            Err(_) => Err(Error::Answer {
-                url: self.url.clone(),
-                reason: format!("HTTP {status}"),
-            }),
+        Err(self.refused(status, &bytes))
+    }
+
+    /// The error of a response that is no success.
+    fn refused(&self, status: StatusCode, body: &[u8]) -> Error {
+        if let Ok(problem) = serde_json::from_slice::<Problem>(body) {
+            return problem.into();
+        }
+        let (url, reason) = (self.url.clone(), format!("HTTP {status}"));
+        match status.as_u16() {
+            // A proxy answers: the daemon describes its problems.
+            502..=504 => Error::Unreachable { url, reason },
+            _ => Error::Answer { url, reason },
         }
     }
 
@@ -220,6 +227,10 @@ fn resource_path<const PARTS: usize>(parts: [&str; PARTS]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{BufRead as _, BufReader, Write as _};
+    use std::net::TcpListener;
+    use std::thread;
+
     use unisono_api::service::Turns as _;
     use unisono_api::turn::{NewTurn, TurnRequest};
 
@@ -245,6 +256,34 @@ mod tests {
             let begun = client.begin("s", &request, Some(key)).await;
             let error = begun.unwrap_err();
             assert_eq!(error.code(), code, "{error}");
+        }
+    }
+
+    /// The address of a server that answers one request with this status and no JSON.
+    fn answering(status: &'static str) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
+            assert!(lines.any(|line| line.unwrap().is_empty()));
+            let head = format!("HTTP/1.1 {status}\r\ncontent-length: 6\r\nconnection: close");
+            write!(stream, "{head}\r\n\r\n<html>").unwrap();
+        });
+        url
+    }
+
+    #[tokio::test]
+    async fn a_daemon_that_its_proxy_does_not_reach_is_unreachable() {
+        for (status, code) in [
+            ("502 Bad Gateway", Code::Unavailable),
+            ("504 Gateway Timeout", Code::Unavailable),
+            ("404 Not Found", Code::Failed),
+        ] {
+            let client = Client::new(answering(status), "token").unwrap();
+            let error = client.ready().await.unwrap_err();
+            assert_eq!(error.code(), code, "{error}");
+            assert!(error.to_string().contains(status), "{error}");
         }
     }
 

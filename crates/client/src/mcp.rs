@@ -62,13 +62,7 @@ impl Client {
                 Ok(Messages::One(message.to_string()))
             }
             _ if status.is_success() => Ok(Messages::None),
-            _ => Err(match serde_json::from_str(&text) {
-                Ok(problem) => Error::Problem(Box::new(problem)),
-                Err(_) => Error::Answer {
-                    url: self.url.clone(),
-                    reason: format!("HTTP {status}"),
-                },
-            }),
+            _ => Err(self.refused(status, text.as_bytes())),
         }
     }
 }
