@@ -3,7 +3,7 @@
 use bytes::{Buf as _, Bytes, BytesMut};
 use reqwest::Response;
 
-use crate::Error;
+use crate::{Error, first_cause};
 
 /// Maximum size of an event, in bytes.
 const EVENT_CAP_BYTES: usize = 16 << 20;
@@ -57,7 +57,7 @@ impl Events {
                 Err(error) => {
                     return Err(Error::Unreachable {
                         url: self.url.clone(),
-                        reason: error.to_string(),
+                        reason: first_cause(&error),
                     });
                 }
             }
@@ -104,7 +104,34 @@ fn parse_event(block: &[u8]) -> Option<ServerEvent> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{BufRead as _, BufReader, Write as _};
+    use std::net::TcpListener;
+    use std::thread;
+
+    use reqwest::Method;
+
     use super::*;
+    use crate::Client;
+
+    #[tokio::test]
+    async fn a_stream_that_breaks_off_says_how() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
+            assert!(lines.any(|line| line.unwrap().is_empty()));
+            let head = "HTTP/1.1 200 OK\r\ncontent-length: 99\r\n\r\n";
+            write!(stream, "{head}data: 1\n\n").unwrap();
+        });
+        let client = Client::new(url, "token").unwrap();
+        let response = client.send(client.request(Method::GET, "/")).await.unwrap();
+        let mut events = Events::new(client.url().to_owned(), response);
+        assert_eq!(events.next().await.unwrap().unwrap().data, "1");
+        let error = events.next().await.unwrap_err();
+        assert_eq!(error.code(), unisono_api::Code::Unavailable);
+        assert!(!error.to_string().contains("decoding"), "{error}");
+    }
 
     #[test]
     fn events_are_read_and_comments_are_none() {

@@ -186,10 +186,7 @@ impl Client {
     }
 
     fn broken(&self, error: &reqwest::Error) -> Error {
-        let mut reason: &dyn std::error::Error = error;
-        while let Some(source) = reason.source() {
-            reason = source;
-        }
+        let reason = first_cause(error);
         if error.is_builder() {
             let detail = format!(
                 "no request to {} can be made: {reason}; check the address, the token and the \
@@ -200,9 +197,18 @@ impl Client {
         }
         Error::Unreachable {
             url: self.url.clone(),
-            reason: reason.to_string(),
+            reason,
         }
     }
+}
+
+/// The error behind all others: theirs only say what was tried.
+fn first_cause(error: &reqwest::Error) -> String {
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    cause.to_string()
 }
 
 /// The path of a resource. Characters that no id and no name has are encoded, so that a part stays one
