@@ -212,7 +212,11 @@ impl Loaded {
     /// its file keeps its value; that is a warning.
     pub(crate) fn with_agents_of_now(&self) -> (Loaded, Diagnostics) {
         let mut found = Diagnostics::default();
-        let layers = Layers::read(&self.sources, &mut found);
+        let files = Sources {
+            texts: BTreeMap::new(),
+            ..self.sources.clone()
+        };
+        let layers = Layers::read(&files, &mut found);
         for setting in show::differing(&self.layers, &layers) {
             let problem = format!("`{}` has changed", setting.key);
             let diagnostic = Diagnostic::warning(setting.place, problem).with_key(setting.key);
@@ -272,6 +276,7 @@ pub fn load(sources: Sources) -> Result<Loaded, Diagnostics> {
 
 /// Reads everything that is valid and omits the rest.
 pub(crate) fn read(sources: Sources) -> (Option<Loaded>, Diagnostics) {
+    let sources = sources.with_texts();
     let mut found = Diagnostics::default();
     let layers = Layers::read(&sources, &mut found);
     let loaded = extract(&layers, &mut found).and_then(|config| {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -69,6 +70,8 @@ pub struct Sources {
     pub program: Program,
     /// Drafts of agent files by path, read instead of the files.
     pub drafts: BTreeMap<PathBuf, String>,
+    /// Texts of settings files by path, as they were read first; none: there was no such file.
+    pub texts: BTreeMap<PathBuf, Option<String>>,
 }
 
 /// Access to environment variables that may hold API keys. Its debug output shows none of them.
@@ -137,7 +140,23 @@ impl Sources {
             stored: None,
             program: Program::default(),
             drafts: BTreeMap::new(),
+            texts: BTreeMap::new(),
         }
+    }
+
+    /// The same with the texts of its settings files. Texts that it has stay: settings are read once.
+    pub(crate) fn with_texts(mut self) -> Sources {
+        let files: Vec<PathBuf> = self.files().collect();
+        for path in files {
+            let text = match std::fs::read_to_string(&path) {
+                Ok(text) => Some(text),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+                // The error is reported when the file is read.
+                Err(_) => continue,
+            };
+            self.texts.entry(path).or_insert(text);
+        }
+        self
     }
 
     /// The project's directory: the nearest one upwards with `config/unisono.toml`, else with

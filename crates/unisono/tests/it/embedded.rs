@@ -316,6 +316,31 @@ async fn a_program_in_memory_does_not_change_the_settings_of_the_person() {
 }
 
 #[tokio::test]
+async fn a_changed_setting_brings_no_other_one_from_a_file_that_has_changed() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("unisono.toml");
+    let write = |text: &str| std::fs::write(&file, text).unwrap();
+    write("[turn]\ncalls_per_reply = 3\n[agents.north]\ndescription = \"x\"\n");
+    let mut sources = nowhere();
+    sources.file = Some(file.clone());
+    let local = program(extensions()).sources(sources).in_memory();
+    let local = local.start().await.unwrap();
+    // The server is not known to the runtime before the next start; agents are read again.
+    write("[turn]\ncalls_per_reply = 5\n[mcp.files]\ncommand = \"files\"\n");
+    for preset in ["off", "retention"] {
+        let value: unisono::toml::Value = preset.into();
+        let change = [("compaction.preset".to_owned(), Some(value))].into();
+        local.change_settings(change, false).await.unwrap();
+        let setup = local.setup();
+        let config = &setup.loaded.config;
+        assert_eq!(config.compaction.all.preset.as_deref(), Some(preset));
+        assert_eq!((config.turn.calls_per_reply, config.mcp.len()), (3, 0));
+        assert!(setup.roster.get("north").is_err());
+    }
+    local.shutdown().await;
+}
+
+#[tokio::test]
 async fn the_project_of_a_relative_directory_is_searched_for_up_to_the_root() {
     // The project of this repository is above the directory in which tests run.
     let local = Local::builder().directory("src").in_memory();

@@ -168,7 +168,12 @@ fn read_file(
 ) -> Option<Layer> {
     let shown = paths::display_path(path, &sources.directory);
     let origin = Origin::File(shown.clone());
-    match std::fs::read_to_string(path) {
+    let read = match sources.texts.get(path) {
+        Some(Some(text)) => Ok(text.clone()),
+        Some(None) if !asked_for => return None,
+        _ => std::fs::read_to_string(path),
+    };
+    match read {
         Ok(text) if text == DEFAULTS => None,
         Ok(text) => parse(origin, &text, found),
         Err(error) if is_absent(&error) && !asked_for => None,
