@@ -57,8 +57,8 @@ pub enum UnchangeableKey {
     Key(String),
     /// The change would require reading a file.
     #[error(
-        "`{0}` takes the name of a prompt here, not a path: name a prompt file in a settings file first, \
-          then use its name"
+        "`{0}` takes the name of a prompt here, not a path: name a prompt file in a settings file and \
+          start again, then use its name"
     )]
     Path(String),
     /// The file is invalid.
