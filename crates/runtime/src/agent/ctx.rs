@@ -294,7 +294,11 @@ impl Ctx {
         if results.len() == count {
             return Ok(results);
         }
-        Err(round_mismatch(round, results.len(), count))
+        let recorded = results.len();
+        let reason = format!(
+            "round {round} was recorded with {recorded} calls, not {count}; do the same in every attempt"
+        );
+        Err(Failure::new(RunCause::BadInput, reason))
     }
 
     /// Calls tools with effects outside and waits for their results. The time limit is paused while
@@ -308,7 +312,7 @@ impl Ctx {
             return Ok(Vec::new());
         }
         let (sender, held) = watch::channel(false);
-        let count = calls.len();
+        let ids: Vec<Arc<str>> = calls.iter().map(|call| call.call_id.clone()).collect();
         let called = self
             .inner
             .port
@@ -316,10 +320,14 @@ impl Ctx {
         // Tools have their own time limits, so an agent that waits for one is not stuck.
         let _pause = self.inner.waiting.watchdog.pause();
         let results = self.inner.waiting.while_yielded(held, called).await?;
-        if results.len() == count {
+        if results.iter().map(|result| &result.call_id).eq(&ids) {
             return Ok(results);
         }
-        Err(round_mismatch(round, results.len(), count))
+        let reason = format!(
+            "round {round} was recorded with other calls; make the same calls in the same order in \
+             every attempt"
+        );
+        Err(Failure::new(RunCause::BadInput, reason))
     }
 
     /// Ends the requests for permission in a round of [`Ctx::call_external_tools`]: the agent does not
@@ -405,13 +413,6 @@ impl Ctx {
     fn recorded(&self, name: &str) -> Option<Arc<str>> {
         named_result(&self.inner.assignment.steps, name).cloned()
     }
-}
-
-fn round_mismatch(round: u32, recorded: usize, asked: usize) -> Failure {
-    let reason = format!(
-        "round {round} was recorded with {recorded} calls, not {asked}; do the same in every attempt"
-    );
-    Failure::new(RunCause::BadInput, reason)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -10,6 +10,12 @@ use crate::agent::{Ctx, Failure};
 impl Ctx {
     /// Calls a tool that its definition allows, with arguments as JSON text. The result contains
     /// errors of the call. For `delegate`, see [`Ctx::delegate`].
+    ///
+    /// Calls that may have effects are journaled: another attempt gets the recorded results. Calls are
+    /// identified by their order, so every attempt must make the same calls in the same order.
+    ///
+    /// # Errors
+    /// A call of another tool was recorded in its place, or the session is gone.
     pub async fn call_tool(&self, name: &str, arguments: &str) -> Result<ToolResult, Failure> {
         let call = ToolCall::new(name, name, arguments);
         let round = if is_journaled(name) {

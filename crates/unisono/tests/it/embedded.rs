@@ -10,7 +10,7 @@ use unisono::local::open_store;
 use unisono::tool::{self, Call};
 use unisono::{
     Agent, Answer, Ask, Builder, Completion, Conversation, Ctx, Extensions, Failure, Handle,
-    LanguageModel, Local, Outcome, Reply, Request, Task, Tokens, Tool, ToolSpec,
+    LanguageModel, Local, Outcome, Reply, Request, RunCause, Task, Tokens, Tool, ToolSpec,
 };
 use unisono_api::service::Sessions as _;
 use unisono_config::paths::Home;
@@ -372,6 +372,37 @@ async fn an_own_model_has_the_window_that_it_says() {
         .get(None, "own/echo")
         .unwrap();
     assert_eq!((entry.window, entry.assumed), (Tokens(50_000), false));
+    local.shutdown().await;
+}
+
+/// Calls another tool in each attempt.
+struct Fickle;
+
+impl Agent for Fickle {
+    async fn run(&self, _: Task, ctx: Ctx) -> Result<Answer, Failure> {
+        let first = ctx.attempt() == 1;
+        let tool = if first { "stock" } else { "price" };
+        let called = ctx.call_tool(tool, r#"{"item":"tent"}"#).await?;
+        match first {
+            true => Err(Failure::new(RunCause::Model, "once more")),
+            false => Ok(Answer::text(called.content)),
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_recorded_result_of_one_tool_is_not_that_of_another_one() {
+    let spec = ToolSpec::new("price", "What it costs", r#"{"type":"object"}"#);
+    let price = tool::from_fn(spec, |_: Call| async { Ok("9".to_owned()) });
+    let extensions = extensions().agent("fickle", Fickle).tool(price);
+    let program = program(extensions)
+        .define_agent("fickle", "fickle", "changes its mind", &["price", "stock"])
+        .set("agents.fickle.retries", "1")
+        .set("turn.lead", "fickle")
+        .set("turn.agents", "[]");
+    let (local, session) = started(program).await;
+    let finished = local.ask(&session, &Ask::new("How many?")).await.unwrap();
+    assert_eq!(finished.answer, None, "{finished:?}");
     local.shutdown().await;
 }
 
