@@ -157,6 +157,18 @@ impl Turns for Local {
     }
 }
 
+/// The idempotency key of a request. What a request is about may be in its address and not in its JSON.
+fn request_key(name: &str, request: &TurnRequest) -> Result<RequestKey, append::Error> {
+    let waited_for = request.waited_for(true);
+    match request {
+        TurnRequest::Task(_) | TurnRequest::Compact(_) => append::key(name, &waited_for),
+        TurnRequest::Edit { checkpoint, .. }
+        | TurnRequest::Regenerate { checkpoint, .. }
+        | TurnRequest::Revert { checkpoint, .. } => append::key(name, &(checkpoint, waited_for)),
+        TurnRequest::RetryCompaction { turn, .. } => append::key(name, &(turn, waited_for)),
+    }
+}
+
 /// Adds the client's own id and parts of the message that brought the request.
 fn with_client_message(key: RequestKey, request: &TurnRequest) -> RequestKey {
     match request {
@@ -182,9 +194,7 @@ impl Local {
         key: Option<&str>,
     ) -> Result<Ask, Error> {
         let ask = requests::read(self.journal(), session, request).await?;
-        let key = key
-            .map(|name| append::key(name, &request.waited_for(true)))
-            .transpose();
+        let key = key.map(|name| request_key(name, request)).transpose();
         let key = key.map_err(|error| Error::new(Code::InvalidRequest, error.to_string()))?;
         let ask = ask.with_key(key.map(|key| with_client_message(key, request)));
         match request {
@@ -244,5 +254,27 @@ impl Local {
                 Err(service::Error::new(Code::Failed, detail))
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use unisono_api::turn::RevertCheckpoint;
+
+    use super::*;
+
+    #[test]
+    fn a_key_is_of_one_checkpoint() {
+        let revert = |checkpoint: &str, wait| TurnRequest::Revert {
+            checkpoint: checkpoint.to_owned(),
+            new: RevertCheckpoint {
+                branch: "main".to_owned(),
+                wait,
+            },
+        };
+        let key = |request: &TurnRequest| request_key("undo", request).unwrap();
+        let first = key(&revert("1", true));
+        assert_eq!(first, key(&revert("1", false)));
+        assert_ne!(first, key(&revert("2", true)));
     }
 }
