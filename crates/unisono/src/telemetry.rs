@@ -41,7 +41,10 @@ pub fn init(log: &Log, variable: Option<&str>, colours: bool) -> Result<(), Erro
     let format = log.format;
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(move || Stderr { format })
+        .with_writer(move || LogWriter {
+            to: io::stderr(),
+            format,
+        })
         .with_ansi(colours);
     let done = match format {
         LogFormat::Text => builder.try_init(),
@@ -50,21 +53,23 @@ pub fn init(log: &Log, variable: Option<&str>, colours: bool) -> Result<(), Erro
     done.map_err(|_| Error::Twice)
 }
 
-/// Standard error, without the characters of texts that control a terminal or change the order of its
-/// text.
-struct Stderr {
+/// Writes lines without the characters of texts that control a terminal or change the order of its text.
+struct LogWriter<W> {
+    to: W,
     format: LogFormat,
 }
 
-impl Write for Stderr {
+impl<W: Write> Write for LogWriter<W> {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let text = String::from_utf8_lossy(line);
-        io::stderr().write_all(harmless(&text, self.format).as_bytes())?;
+        // A failure cannot be reported anywhere. The subscriber would report it on stderr as well, and
+        // panic if that fails.
+        let _ = self.to.write_all(harmless(&text, self.format).as_bytes());
         Ok(line.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        io::stderr().flush()
+        self.to.flush()
     }
 }
 
@@ -111,6 +116,28 @@ mod tests {
             error.starts_with("UNISONO_LOG: \"unisono=loud\" is not"),
             "{error}"
         );
+    }
+
+    /// A file on a full disk, or a pipe that nobody reads.
+    struct Full;
+
+    impl Write for Full {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            Err(io::ErrorKind::StorageFull.into())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_line_that_cannot_be_written_is_no_error() {
+        for format in [LogFormat::Text, LogFormat::Json] {
+            let mut log = LogWriter { to: Full, format };
+            log.write_all(b"{\"message\":\"the disk is full\"}\n")
+                .unwrap();
+        }
     }
 
     #[test]
