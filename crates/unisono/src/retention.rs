@@ -8,9 +8,8 @@ use std::time::Duration;
 
 use futures_util::stream::{self, Stream, StreamExt as _};
 use tokio::time::MissedTickBehavior;
-use unisono_context::{SessionId, Timestamp};
+use unisono_context::Timestamp;
 use unisono_runtime::clock;
-use unisono_session::Fact;
 use unisono_store::{Error, Journal, SessionInfo};
 
 use crate::Local;
@@ -21,48 +20,29 @@ const MS_PER_DAY: i64 = 24 * 60 * 60 * 1_000;
 /// The interval of the daemon's search.
 const EVERY: Duration = Duration::from_secs(60 * 60);
 
-/// A session that has not changed since a given time.
-struct StaleSession {
-    session: SessionId,
-    title: String,
-    info: SessionInfo,
-}
-
 /// The sessions without open turns that last changed before the given time, the oldest first.
-async fn older_than(journal: &Journal, before: Timestamp) -> Result<Vec<StaleSession>, Error> {
-    let (mut found, mut after): (Vec<StaleSession>, _) = (Vec::new(), None);
+async fn older_than(journal: &Journal, before: Timestamp) -> Result<Vec<SessionInfo>, Error> {
+    let (mut found, mut after): (Vec<SessionInfo>, _) = (Vec::new(), None);
     loop {
         let page = journal.sessions(after, PAGE).await?;
         let Some(last) = page.last() else {
-            found.sort_by_key(|old| old.info.updated_unix_ms);
+            found.sort_by_key(|old| old.updated_unix_ms);
             return Ok(found);
         };
-        after = Some(last.session.into());
-        let old: Vec<SessionInfo> = page
-            .into_iter()
-            .filter(|info| is_old(info, before))
-            .collect();
-        let ids: Vec<SessionId> = old.iter().map(|info| info.session.into()).collect();
-        for (info, first) in old.into_iter().zip(journal.first_events(&ids).await?) {
-            let Some(Fact::Created { title, .. }) = first.map(|first| first.fact) else {
-                continue;
-            };
+        after = Some(last.id());
+        for info in page.into_iter().filter(|info| is_old(info, before)) {
             if journal.has_open_turns(&info).await? == Some(false) {
-                found.push(StaleSession {
-                    session: info.session.into(),
-                    title: title.to_string(),
-                    info,
-                });
+                found.push(info);
             }
         }
     }
 }
 
 /// Whether it has not changed since the search, and has no open turn.
-async fn is_still_old(journal: &Journal, old: &StaleSession) -> Result<bool, Error> {
-    let now = journal.engine().session(old.session.into()).await?;
+async fn is_still_old(journal: &Journal, old: &SessionInfo) -> Result<bool, Error> {
+    let now = journal.engine().session(old.session).await?;
     match now {
-        Some(now) if now.last_seq == old.info.last_seq => {
+        Some(now) if now.last_seq == old.last_seq => {
             Ok(journal.has_open_turns(&now).await? == Some(false))
         }
         _ => Ok(false),
@@ -122,14 +102,14 @@ impl Local {
             if !is_still_old(journal, &old).await? {
                 continue;
             }
-            match self.discard(old.session).await {
+            let session = old.id();
+            match self.discard(session).await {
                 // Its owner deletes it.
                 Err(error) if error.session_of_another().is_some() => continue,
                 discarded => discarded?,
             };
             deleted += 1;
-            let (session, title) = (old.session, &old.title);
-            tracing::info!(%session, title, "a session is deleted: store.retention_days are over");
+            tracing::info!(%session, "a session is deleted: store.retention_days are over");
         }
         Ok(deleted)
     }
@@ -139,6 +119,7 @@ impl Local {
 mod tests {
     use std::sync::Arc;
 
+    use unisono_context::SessionId;
     use unisono_session::machine::Import;
     use unisono_store::Memory;
 

@@ -772,7 +772,9 @@ fn old_sessions_that_another_daemon_works_on_are_left_to_it() {
     let settings = places[1].config();
     let days = "[store]\nretention_days = 1\n";
     places[1].set_config(settings.replace("[store]\n", days));
-    let other = daemon(&places[1]);
+    let mut command = places[1].keyed_command(&["serve", "--bind", "127.0.0.1:0"]);
+    command.env("UNISONO_LOG", "info");
+    let mut other = Daemon::of(&places[1], command);
     let is_deleted = |id: &str| {
         let asked = format!("SELECT deleted FROM unisono_sessions WHERE session = '{id}'");
         server.ask(&asked) == "t"
@@ -780,6 +782,9 @@ fn old_sessions_that_another_daemon_works_on_are_left_to_it() {
     // They are looked at in the order of their ids.
     until("no session is deleted", || is_deleted(&idle));
     assert!(!is_deleted(&owned));
+    // The log outlives the session, whose title is a text of a person.
+    let line = other.going.wait_for(&["retention_days are over", &idle]);
+    assert!(!line.contains("Another"), "{line}");
     for daemon in [&one, &other] {
         let found = daemon.get(&format!("/v1/sessions/{owned}")).expect(200);
         assert_eq!(found.json()["messages"], 1);
