@@ -92,6 +92,21 @@ fn counting() -> Scene {
 }
 
 #[test]
+fn a_header_that_names_no_session_is_refused() {
+    let place = Place::new();
+    let daemon = Daemon::start(&place);
+    let ask = json!({"model": "team", "messages": [user("Which day?")]});
+    for id in ["latest", "0192\u{e9}"] {
+        let header = [("X-Unisono-Session", id)];
+        let reply = daemon.request_with("POST", CHAT, &header, Some(&ask));
+        let error = reply.expect(400).json()["error"].clone();
+        let message = error["message"].as_str().unwrap();
+        assert!(message.contains("is not the id of a session"), "{message}");
+    }
+    daemon.stop();
+}
+
+#[test]
 fn what_a_list_has_new_is_appended_and_its_last_message_asked() {
     let scene = counting();
     let client = Client::of(&scene.place, "clerk", &json!({"system": "Be short."}));

@@ -294,8 +294,10 @@ async fn prepare(
     headers: &HeaderMap,
     said: Conversation,
 ) -> Result<PreparedRequest, FieldError> {
-    let header = headers.get(SESSION).and_then(|id| id.to_str().ok());
-    let named = match header.or(said.session.as_deref()) {
+    let header = headers.get(SESSION);
+    // An id that is not ASCII is refused like any other wrong one.
+    let header = header.map(|id| String::from_utf8_lossy(id.as_bytes()));
+    let named = match header.as_deref().or(said.session.as_deref()) {
         Some(id) => Some(sessions::open(shared, id).await?),
         None => None,
     };
