@@ -414,6 +414,8 @@ fn called_as_it_is(file: &str, settings: usize) {
     }
     assert_eq!(known, settings);
     assert!(seconds(&unit(file, "TimeoutStopSec")[0]) > drain());
+    // It is ready when its store is open, and a repair takes as long as the store is large.
+    assert_eq!(unit(file, "TimeoutStartSec"), ["infinity"]);
 }
 
 #[test]
