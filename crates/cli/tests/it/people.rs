@@ -687,6 +687,9 @@ fn a_proxy_with_the_daemons_token_names_the_person_and_nobody_else_does() {
     let path = format!("/v1/sessions/{}", made["session"].as_str().unwrap());
     of("ada", "GET", &path, None).expect(200);
     of("bob", "GET", &path, None).expect(404);
+    // A client of the proxy may send any other header.
+    let forged = [("X-User", "bob"), ("unisono-caller", "user ada")];
+    daemon.request_with("GET", &path, &forged, None).expect(404);
     of("ada", "GET", "/v1/settings", None).expect(403);
     // Of a session one reads only what it can set, not the rest of the configuration.
     let settings = of("ada", "GET", &format!("{path}/settings"), None).expect(200);
@@ -1043,6 +1046,8 @@ fn daemons_of_a_group_know_each_others_tokens_and_pass_on_who_asks() {
     let named = |user: &str| other.request_with("GET", &path, &[("X-User", user)], None);
     named("ada").expect(200);
     named("bob").expect(404);
+    let forged = [("X-User", "bob"), ("unisono-caller", "user ada")];
+    other.request_with("GET", &path, &forged, None).expect(404);
     // A browser that logged in there.
     let host = other.address.clone();
     let link = ada_there.send("POST", "/v1/login-links", &[], None);
@@ -1056,7 +1061,7 @@ fn daemons_of_a_group_know_each_others_tokens_and_pass_on_who_asks() {
     let page = head(
         "GET",
         &format!("/sessions/{session}"),
-        &[("Host", &host), ("Cookie", &cookie)],
+        &[("Host", &host), ("Cookie", &cookie), ("X-User", "bob")],
         0,
     );
     let shown = other.send(&page, b"").expect(200).text();

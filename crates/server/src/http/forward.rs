@@ -233,6 +233,10 @@ fn headers(shared: &Shared, given: &Parts, address: &str) -> Result<HeaderMap, A
         headers.insert(header::REFERER, page);
     }
     headers.remove(people::CALLER);
+    // The other daemon believes it beside the daemons' token, which this request may not have had.
+    if let Some(user) = shared.people.user_header() {
+        headers.remove(user);
+    }
     headers.insert(FORWARDED, HeaderValue::from_static("1"));
     let caller = given.extensions.get::<Identity>();
     let caller = caller.and_then(Identity::header);

@@ -102,6 +102,11 @@ impl People {
         })
     }
 
+    /// The header in which a proxy names the user.
+    pub(super) fn user_header(&self) -> Option<&HeaderName> {
+        self.user_header.as_ref()
+    }
+
     pub(super) fn requests_per_minute(&self) -> u32 {
         self.requests_per_minute
     }
@@ -137,36 +142,37 @@ pub(super) async fn by_secret(
     }
 }
 
-/// Identifies the caller of a request with the daemon's token. A header from another daemon or a proxy
-/// may name the caller.
+/// Identifies the caller of a request with the daemon's token. A header from a proxy or another daemon may
+/// name the caller. The header of the proxy counts first: its clients could send that of daemons.
 async fn by_header(shared: &Shared, headers: &HeaderMap) -> Result<Identity, ApiError> {
     let people = &shared.people;
-    if let Some(value) = headers.get(CALLER) {
-        let value = value.to_str().ok().and_then(|value| value.split_once(' '));
-        let token = |hex: &str| hex.parse::<Digest>().ok();
-        return match value {
-            Some(("token", hex)) => match token(hex) {
-                Some(digest) => match find_token(shared, digest).await {
-                    Some(token) => of_token(&token, clock::now()),
-                    None => Err(ApiError::new(Code::Unauthorized, "the token is revoked")),
-                },
-                None => Err(unreadable()),
-            },
-            Some(("user", name)) => user(people.user_scope, name),
-            _ => Err(unreadable()),
-        };
+    if let Some(header) = &people.user_header {
+        let mut named = headers.get_all(header).iter();
+        match (named.next(), named.next()) {
+            (None, _) => {}
+            (Some(name), None) => {
+                return user(people.user_scope, name.to_str().unwrap_or_default());
+            }
+            _ => {
+                let detail = format!("the header {header} names several users");
+                return Err(ApiError::new(Code::InvalidRequest, detail));
+            }
+        }
     }
-    let Some(header) = &people.user_header else {
+    let Some(value) = headers.get(CALLER) else {
         return Ok(Identity::of_daemon());
     };
-    let mut named = headers.get_all(header).iter();
-    match (named.next(), named.next()) {
-        (None, _) => Ok(Identity::of_daemon()),
-        (Some(name), None) => user(people.user_scope, name.to_str().unwrap_or_default()),
-        _ => Err(ApiError::new(
-            Code::InvalidRequest,
-            format!("the header {header} names several users"),
-        )),
+    let value = value.to_str().ok().and_then(|value| value.split_once(' '));
+    match value {
+        Some(("token", hex)) => {
+            let digest = hex.parse::<Digest>().map_err(|_| unreadable())?;
+            match find_token(shared, digest).await {
+                Some(token) => of_token(&token, clock::now()),
+                None => Err(ApiError::new(Code::Unauthorized, "the token is revoked")),
+            }
+        }
+        Some(("user", name)) => user(people.user_scope, name),
+        _ => Err(unreadable()),
     }
 }
 
