@@ -101,7 +101,9 @@ fn all_that_the_image_is_made_of_is_there() {
             assert!(!is_ignored(file), "{file} is not sent to the builder");
         }
     }
-    for out in ["target/debug/unisono", ".git/config", "a/node_modules/b"] {
+    for out in rows! {
+        "target/debug/unisono", ".git/config", "a/node_modules/b", "deploy/.env",
+    } {
         assert!(is_ignored(out), "{out}");
     }
 
