@@ -39,7 +39,8 @@ fn a_turn_is_a_trace_with_its_runs_and_calls() {
     let receiver = receiver();
     let config = format!(
         "[telemetry]\notlp_endpoint = \"{}\"\n[agents.broken]\ndescription = \"Test\"\n\
-         kind = \"command\"\ncommand = \"false\"\nretries = 0\n",
+         kind = \"command\"\ncommand = \"sh\"\n\
+         args = [\"-c\", \"echo Tell nobody >&2; exit 1\"]\nretries = 0\n",
         receiver.url
     );
     let place = Place::with_config(&config);

@@ -46,7 +46,8 @@ pub(super) fn time(at: Timestamp) -> SystemTime {
 
 pub(super) trait SpanAttributes {
     fn put(&mut self, key: &'static str, value: Value);
-    fn failed(&mut self, code: &str, what: &str);
+    /// Marks a failure. Its reason is not sent: it may quote the conversation.
+    fn failed(&mut self, code: &str);
     fn used(&mut self, usage: &Usage);
 }
 
@@ -55,9 +56,9 @@ impl SpanAttributes for SpanData {
         self.attributes.push(KeyValue::new(key, value));
     }
 
-    fn failed(&mut self, code: &str, what: &str) {
+    fn failed(&mut self, code: &str) {
         self.put("error.type", text(code));
-        self.status = Status::error(what.to_owned());
+        self.status = Status::error(code.to_owned());
     }
 
     fn used(&mut self, usage: &Usage) {

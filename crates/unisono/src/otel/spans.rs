@@ -10,6 +10,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
+use opentelemetry::Value;
 use opentelemetry::trace::{SpanId, SpanKind};
 use opentelemetry_sdk::trace::SpanData;
 use unisono_context::call::{Reply, Stop, Usage};
@@ -325,7 +326,7 @@ impl Spans {
         span.put("gen_ai.tool.type", text("extension"));
         span.put("unisono.tool.contract", text(planned.contract.name()));
         if output.is_error {
-            span.failed("tool_error", "the tool answered with an error");
+            span.failed("tool_error");
         }
         vec![span]
     }
@@ -376,8 +377,8 @@ impl Spans {
         span.put("unisono.turn.id", text(&id.to_string()));
         span.put("unisono.branch", text(&turn.branch));
         match outcome {
-            Outcome::Failed { code, reason } => span.failed(code, reason),
-            Outcome::Cancelled => span.failed("cancelled", "it was cancelled"),
+            Outcome::Failed { code, .. } => span.failed(code),
+            Outcome::Cancelled => span.failed("cancelled"),
             Outcome::Answered | Outcome::Compacted { .. } | Outcome::Reverted { .. } => {}
         }
         spans.push(span);
@@ -432,12 +433,12 @@ impl Run {
         match ending {
             Ending::Finished { usage, partial, .. } => {
                 span.used(usage);
-                if let Some(why) = partial {
-                    span.put("unisono.partial", text(why));
+                if partial.is_some() {
+                    span.put("unisono.partial", Value::Bool(true));
                 }
             }
-            Ending::Failed { cause, reason, .. } => span.failed(cause.code(), reason),
-            Ending::Cancelled => span.failed("cancelled", "it was cancelled"),
+            Ending::Failed { cause, .. } => span.failed(cause.code()),
+            Ending::Cancelled => span.failed("cancelled"),
         }
         span
     }
