@@ -45,6 +45,7 @@ pub fn problem(problem: &Problem) -> Response {
             &why_not_logged_in(&problem.detail),
             &html! {
                 p { "You may be logged in if a link on another site led here: " a href="" { "open this page again" } "." }
+                (PreEscaped(refusal::PLACEHOLDER))
             },
         );
     }

@@ -50,6 +50,18 @@ pub async fn with_way_back(request: Request, next: Next) -> Response {
     put(response, from.as_deref(), Some((&action, bytes))).await
 }
 
+/// The same for a request that was refused before its form was read.
+pub async fn refused_with_way_back(request: Request, refusal: Response) -> Response {
+    let from = came_from(request.headers());
+    let action = request.uri().to_string();
+    let form = match request.method() == Method::POST && is_form(request.headers()) {
+        true => to_bytes(request.into_body(), MAX_BYTES as usize).await.ok(),
+        false => None,
+    };
+    let form = form.map(|form| (action.as_str(), form));
+    put(refusal, from.as_deref(), form).await
+}
+
 /// Whether the body is a form without files that is small enough to be kept.
 fn is_form(headers: &HeaderMap) -> bool {
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
@@ -75,9 +87,8 @@ async fn put(response: Response, from: Option<&str>, form: Option<(&str, Bytes)>
     // A compressed page has its way back already.
     let is_compressed = response.headers().contains_key(header::CONTENT_ENCODING);
     let status = response.status();
-    // A full disk or a busy database refuses a form, too.
-    let is_refused = status.is_client_error() || status.is_server_error();
-    if !is_page(&response) || is_compressed || !is_refused {
+    let is_problem = status.is_client_error() || status.is_server_error();
+    if !is_page(&response) || is_compressed || !is_problem {
         return response;
     }
     let form = match form {

@@ -87,6 +87,38 @@ fn a_browser_stays_logged_in_when_the_daemon_is_started_again() {
 }
 
 #[test]
+fn what_a_person_wrote_is_in_the_page_of_a_refusal_without_a_login_or_beyond_a_limit() {
+    let place = Place::with_config("[server]\ntoken_requests_per_minute = 1\n");
+    let daemon = Daemon::start(&place);
+    let ada = json!({"name": "ada", "scope": "ask"});
+    let ada = daemon.post("/v1/tokens", &ada).expect(201).json();
+    let ada = ada["secret"].as_str().unwrap();
+    let link = daemon.request_as(ada, "POST", "/v1/login-links", &[], None);
+    let link = link.expect(201).json()["url"].as_str().unwrap().to_owned();
+    let path = link.split_once(&daemon.address).unwrap().1;
+    let host = [("Host", daemon.address.as_str())];
+    let entered = daemon.send(&head("GET", path, &host, 0), b"").expect(303);
+    let cookie = entered.header("set-cookie").unwrap();
+    let cookie = cookie.split(';').next().unwrap();
+    let own = format!("http://{}", daemon.address);
+    let from = format!("{own}/sessions/s");
+    for (cookie, status) in [(cookie, 429), ("unisono=0", 401)] {
+        let headers = [
+            ("Host", daemon.address.as_str()),
+            ("Cookie", cookie),
+            ("Content-Type", "application/x-www-form-urlencoded"),
+            ("Origin", &own),
+            ("Referer", &from),
+        ];
+        let form = "task=We+ship+on+Friday.";
+        let head = head("POST", "/sessions/s/ask", &headers, form.len());
+        let page = daemon.send(&head, form.as_bytes()).expect(status).text();
+        page.has_all(&["What you wrote is not lost", "We ship on Friday."]);
+    }
+    daemon.stop();
+}
+
+#[test]
 fn a_person_logs_in_by_a_form_with_a_link_its_code_or_a_token() {
     let place = Place::new();
     let daemon = Daemon::start(&place);

@@ -58,10 +58,6 @@ impl<'s> Recording<'s> {
         }
     }
 
-    pub(super) fn uri(&self) -> &Uri {
-        &self.uri
-    }
-
     pub(super) fn finish(mut self, status: u16) {
         self.status = Some(status);
     }

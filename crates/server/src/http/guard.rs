@@ -1,19 +1,22 @@
 //! The checks of every request: host, origin, token, and load.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use axum::body::{Body, HttpBody as _};
 use axum::extract::{Request, State};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::Response;
 use futures_util::{StreamExt as _, stream};
+use tokio::sync::{Semaphore, SemaphorePermit};
 use unisono_api::{Code, Problem};
 use unisono_context::Digest;
 
 use super::Shared;
 use super::audit::Recording;
+use super::bodies::BodyPermit;
 use super::login;
 use super::openai;
 use super::people::{self, Identity};
@@ -28,7 +31,12 @@ pub(super) const OPEN: [&str; 2] = ["/healthz", "/readyz"];
 /// Has a proxy such as nginx pass each event on when it comes, and not collect them.
 const UNBUFFERED: (HeaderName, &str) = (HeaderName::from_static("x-accel-buffering"), "no");
 
-/// Lets a request through, or says why not in the shape its client knows.
+/// Forms of refused requests that are read at the same time: their senders need no token.
+static REFUSED_FORMS: Semaphore = Semaphore::const_new(16);
+/// The time in which such a form must come.
+const FORM_WITHIN: Duration = Duration::from_secs(5);
+
+/// Answers a request, or says why not in the shape its client knows.
 pub(super) async fn guard(
     State(shared): State<Arc<Shared>>,
     mut request: Request,
@@ -36,10 +44,7 @@ pub(super) async fn guard(
 ) -> Response {
     let recording = Recording::begin(&shared, &mut request);
     let has_body = has_body(request.headers());
-    let is_browser = problem::is_browser(request.headers());
-    let answered = let_through(&shared, request, next).await;
-    let mut answered = answered
-        .unwrap_or_else(|fault| problem::format_for_client(recording.uri(), is_browser, fault));
+    let mut answered = let_through(&shared, request, next).await;
     if has_body && is_refusal(answered.status()) {
         // The connection ends if the body is unread.
         let close = HeaderValue::from_static("close");
@@ -63,49 +68,83 @@ fn is_refusal(status: StatusCode) -> bool {
     )
 }
 
-async fn let_through(
-    shared: &Shared,
-    mut request: Request,
-    next: Next,
-) -> Result<Response, ApiError> {
+async fn let_through(shared: &Shared, mut request: Request, next: Next) -> Response {
     // Probes name this machine by addresses that no setting has, or not at all.
     if OPEN.contains(&request.uri().path()) {
         request.extensions_mut().insert(Identity::of_daemon());
-        return Ok(answer(request, next).await);
+        return answer(request, next).await;
     }
-    let host = host(request.headers(), request.uri())?;
+    let (uri, is_browser) = (
+        request.uri().clone(),
+        problem::is_browser(request.headers()),
+    );
+    let refusal = |fault| problem::format_for_client(&uri, is_browser, fault);
+    let (parts, body) = request.into_parts();
+    let admission = admit(shared, &parts).await;
+    let request = Request::from_parts(parts, body);
+    match admission {
+        Ok(admission) => {
+            let answered = answer_admitted(shared, admission, request, next).await;
+            answered.unwrap_or_else(refusal)
+        }
+        Err(fault) => with_form(request, refusal(fault)).await,
+    }
+}
+
+/// What a request has while it is answered.
+struct Admission<'s> {
+    who: Identity,
+    held: BodyPermit,
+    _room: SemaphorePermit<'s>,
+}
+
+/// Admits a request, or says why not. Its body is not read.
+async fn admit<'s>(shared: &'s Shared, parts: &Parts) -> Result<Admission<'s>, ApiError> {
+    let host = host(&parts.headers, &parts.uri)?;
     if !is_known(&shared.hosts, host) {
         return Err(ApiError::new(
             Code::Forbidden,
             format!("{host:?} is not a name of this server; `server.hosts` lists more"),
         ));
     }
-    check_origin(request.headers(), host)?;
-    let path = request.uri().path();
-    let is_one_answer = is_one_answer(path);
+    check_origin(&parts.headers, host)?;
     if let Err(wait) = shared.rate.take(Instant::now()) {
         let detail = "more requests than `server.requests_per_second` allows";
         let seconds = wait.as_secs_f64().ceil() as u64;
         return Err(ApiError::new(Code::Busy, detail).retry_after(seconds));
     }
-    let who = match is_open(path) {
+    let who = match is_open(parts.uri.path()) {
         true => Identity::of_daemon(),
         false => {
-            let note = Note::from_extensions(request.extensions());
-            token_identity(shared, &note, request.method(), request.headers()).await?
+            let note = Note::from_extensions(&parts.extensions);
+            token_identity(shared, &note, &parts.method, &parts.headers).await?
         }
     };
     if *shared.stopping.borrow() {
         return Err(ApiError::new(Code::Unavailable, "the program is stopping"));
     }
-    let Ok(_room) = shared.requests.try_acquire() else {
+    let Ok(room) = shared.requests.try_acquire() else {
         return Err(ApiError::new(
             Code::Busy,
             "as many requests as `server.requests` allows are being answered",
         ));
     };
+    Ok(Admission {
+        who,
+        held: shared.bodies.hold(&parts.headers)?,
+        _room: room,
+    })
+}
+
+async fn answer_admitted(
+    shared: &Shared,
+    admission: Admission<'_>,
+    request: Request,
+    next: Next,
+) -> Result<Response, ApiError> {
+    let Admission { who, held, _room } = admission;
+    let is_one_answer = is_one_answer(request.uri().path());
     let cookies = browser_cookies(request.headers());
-    let held = shared.bodies.hold(request.headers())?;
     let mut request = request.map(|body| held.body(body, shared.stall));
     let token = who.caller().token();
     request.extensions_mut().insert(who);
@@ -122,6 +161,23 @@ async fn let_through(
     };
     let answered = while_valid(shared, token, cookies, (answered, is_one_answer));
     held.refusal().map_or(Ok(answered), Err)
+}
+
+/// The page of a request that was refused before its form was read, with what a person wrote in it.
+pub(super) async fn with_form(request: Request, refusal: Response) -> Response {
+    let place = REFUSED_FORMS.try_acquire();
+    let has_form = *request.method() == Method::POST && unisono_web::is_page(request.uri().path());
+    if place.is_err() || !has_form {
+        return refusal;
+    }
+    let in_time = |body| {
+        until(
+            body,
+            tokio::time::sleep(FORM_WITHIN),
+            Some("its time is over"),
+        )
+    };
+    unisono_web::refused_with_way_back(request.map(in_time), refusal).await
 }
 
 /// The cookies of a request and the host that they are for, if it has no other secret.

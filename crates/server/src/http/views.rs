@@ -189,13 +189,15 @@ async fn dispatch(
         );
         let seconds = wait.as_secs_f64().ceil() as u64;
         let error = ApiError::new(Code::Busy, detail).retry_after(seconds);
-        return problem::format_for(request.uri(), error);
+        let refusal = problem::format_for(request.uri(), error);
+        return guard::with_form(request, refusal).await;
     }
     // The others are for other callers: one of them may revoke this token.
     let Ok(_room) = view.requests.try_acquire() else {
         let detail =
             "as many requests of this caller as `server.requests` allows are being answered";
-        return problem::format_for(request.uri(), ApiError::new(Code::Busy, detail));
+        let refusal = problem::format_for(request.uri(), ApiError::new(Code::Busy, detail));
+        return guard::with_form(request, refusal).await;
     };
     answer(view.router.clone(), request).await
 }
