@@ -234,6 +234,7 @@ impl Server {
         let logins = Logins::open(&local.setup().loaded.config.store.path, &token);
         let logins = Arc::new(logins);
         let people = People::open(&local, &settings).await?;
+        store::remove_unfinished(&local).await;
         local.begin_audit();
         let common = Common {
             token,

@@ -1,6 +1,6 @@
 //! `/v1/vacuum`, `/v1/losses` and `/v1/archive`: the store itself.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::Path;
 use std::sync::Arc;
@@ -10,6 +10,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, header};
 use futures_util::stream;
+use unisono::Local;
 use unisono_api::service::Store;
 use unisono_api::store::{
     ARCHIVED, AcknowledgedLosses, ArchiveCounts, HealthCheck, Loss, LossQuery, VacuumResult,
@@ -18,9 +19,9 @@ use unisono_api::{Code, Page};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::Shared;
 use super::extract::Query;
 use super::problem::ApiError;
+use super::{Shared, off_thread};
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new()
@@ -77,6 +78,8 @@ async fn acknowledge(
 
 /// Bytes of an archive per part.
 const PART_BYTES: usize = 256 * 1024;
+/// The beginning of the names of directories with archives that are being written.
+const UNFINISHED: &str = ".archive-";
 
 /// All sessions with their journals as one file, which `unisono import` reads into another store.
 /// The headers `unisono-archive-sessions`, `-events` and `-checkpoints` have its numbers of
@@ -115,12 +118,41 @@ async fn archive(State(shared): State<Arc<Shared>>) -> Result<(HeaderMap, Body),
 async fn archive_in(shared: &Shared, directory: &Path) -> Result<(File, ArchiveCounts), ApiError> {
     let unkept = |error| unkept(directory, &error);
     // Only this user may read it.
-    let place = tempfile::tempdir_in(directory).map_err(unkept)?;
+    let mut place = tempfile::Builder::new();
+    let place = place.prefix(UNFINISHED).tempdir_in(directory);
+    let place = place.map_err(unkept)?;
     let path = place.path().join("archive");
     let archived = shared.local.archive(&path).await?;
     let file = File::open(&path).map_err(unkept)?;
     place.close().map_err(unkept)?;
     Ok((file, archived))
+}
+
+/// Removes the archives that a killed process left in the directory of the store. They are as large as the
+/// store, and have the sessions that were deleted since.
+pub(super) async fn remove_unfinished(local: &Local) {
+    let Some(directory) = local.directory().map(Path::to_owned) else {
+        return;
+    };
+    let removed = off_thread(move || remove_unfinished_in(&directory)).await;
+    let failed = |error: ApiError| Err(io::Error::other(error.to_string()));
+    if let Err(error) = removed.unwrap_or_else(failed) {
+        tracing::warn!(%error, "an archive that an earlier process did not finish cannot be removed");
+    }
+}
+
+fn remove_unfinished_in(directory: &Path) -> io::Result<()> {
+    let entries = match fs::read_dir(directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        entries => entries?,
+    };
+    for entry in entries {
+        let entry = entry?;
+        if entry.file_name().to_string_lossy().starts_with(UNFINISHED) {
+            fs::remove_dir_all(entry.path())?;
+        }
+    }
+    Ok(())
 }
 
 fn is_unwritable(error: &ApiError) -> bool {
@@ -148,4 +180,21 @@ fn unkept(directory: &Path, error: &io::Error) -> ApiError {
     let directory = directory.display();
     let detail = format!("the archive cannot be kept in {directory}: {error}");
     ApiError::new(code, detail)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_archive_that_a_killed_process_left_is_removed() {
+        let store = tempfile::tempdir().unwrap();
+        let path = |name: &str| store.path().join(name);
+        let mut place = tempfile::Builder::new();
+        let place = place.prefix(UNFINISHED).tempdir_in(store.path()).unwrap();
+        fs::write(place.path().join("archive"), "deleted since").unwrap();
+        fs::create_dir(path("data")).unwrap();
+        remove_unfinished_in(store.path()).unwrap();
+        assert!(!place.path().exists() && path("data").exists());
+    }
 }
