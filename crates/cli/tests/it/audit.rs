@@ -104,6 +104,9 @@ fn each_change_is_in_the_log_with_its_name_and_a_restart_keeps_it() {
     ada.mcp("tools/list", &json!({}));
     ada.a2a("ListTasks", &json!({}));
     ada.post("/v1/nothing", &json!({})).expect(404);
+    let file = json!([{"role": "user", "content": CONTENT}]);
+    ada.post("/v1/imports/dry-run?name=talk.json", &file)
+        .expect(200);
     let other = ada.post("/v1/sessions", &json!({})).expect(201).json();
     let other = other["session"].as_str().unwrap();
     let estimate = format!("/v1/sessions/{other}/turns/estimate");

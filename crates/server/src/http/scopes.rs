@@ -260,7 +260,8 @@ const SCOPES: &[(Scope, &str, &[&str])] = &[
 ];
 
 /// Routes that change nothing despite their method.
-const READS: [(&str, &str); 4] = [
+const READS: [(&str, &str); 5] = [
+    ("POST", "/v1/imports/dry-run"),
     ("POST", "/v1/sessions/{session}/compactions/dry-run"),
     ("POST", "/v1/sessions/{session}/turns/estimate"),
     ("POST", "/v1/agents/{agent}/check"),
