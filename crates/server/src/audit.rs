@@ -27,6 +27,7 @@ struct Fields {
     object: Vec<(&'static str, String)>,
     is_refused: bool,
     is_passed_on: bool,
+    is_dry_run: bool,
 }
 
 impl Note {
@@ -71,6 +72,11 @@ impl Note {
         self.fields().is_passed_on = true;
     }
 
+    /// Marks the request as a dry run: it changes nothing.
+    pub(crate) fn dry_run(&self) {
+        self.fields().is_dry_run = true;
+    }
+
     /// The route, if known.
     pub(crate) fn route(&self) -> Option<Arc<str>> {
         self.fields().route.clone()
@@ -89,7 +95,7 @@ impl Note {
         let status = if known.is_refused { Some(403) } else { status };
         let is_refused = matches!(status, Some(401 | 403 | 429));
         let is_change = match changes {
-            Changes::Always => known.route.is_some(),
+            Changes::Always => known.route.is_some() && !known.is_dry_run,
             Changes::ByOperation => known.operation.is_some(),
             Changes::Never => false,
         };
@@ -198,6 +204,11 @@ mod tests {
         );
         note.passed_on();
         assert_eq!(done(Changes::Always), None);
+        let note = Note::default();
+        note.set_route("/v1/settings");
+        note.dry_run();
+        let entry = |status| note.entry("PATCH", "/v1/settings", Some(status), Changes::Always);
+        assert!(entry(200).is_none() && entry(403).is_some());
     }
 
     #[test]

@@ -111,6 +111,9 @@ fn each_change_is_in_the_log_with_its_name_and_a_restart_keeps_it() {
     let other = other["session"].as_str().unwrap();
     let estimate = format!("/v1/sessions/{other}/turns/estimate");
     ada.post(&estimate, &json!({"task": "Hello."})).expect(200);
+    let settings = format!("/v1/sessions/{other}/settings");
+    let dry = json!({"changes": {"compaction.preset": "off"}, "dry_run": true});
+    ada.send("PATCH", &settings, &[], Some(&dry)).expect(200);
     let entries = log(&daemon, "&caller=ada-approve");
     let found: Vec<_> = entries.iter().map(what).collect();
     let mut all = vec![("POST /v1/sessions".to_owned(), Some(201))];

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::State;
+use axum::extract::{Extension, State};
 use unisono_api::agent::{
     Agent, AgentCheck, AgentDetail, AgentImport, AgentQuery, Model, NewAgentFile, NewAgentImport,
     Reload,
@@ -15,6 +15,7 @@ use utoipa_axum::routes;
 use super::Shared;
 use super::extract::{self, Path, Query};
 use super::problem::ApiError;
+use crate::audit::Note;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new()
@@ -90,8 +91,12 @@ async fn save(
 )]
 async fn import(
     State(shared): State<Arc<Shared>>,
+    Extension(note): Extension<Note>,
     extract::Json(new): extract::Json<NewAgentImport>,
 ) -> Result<Json<AgentImport>, ApiError> {
+    if new.dry_run {
+        note.dry_run();
+    }
     Ok(Json(shared.local.import_agents(&new).await?))
 }
 

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::State;
+use axum::extract::{Extension, State};
 use unisono_api::service::Settings;
 use unisono_api::settings::{Changes, Setting, SettingKeys};
 use utoipa_axum::router::OpenApiRouter;
@@ -13,6 +13,7 @@ use utoipa_axum::routes;
 use super::extract::Path;
 use super::problem::ApiError;
 use super::{Shared, extract};
+use crate::audit::Note;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new()
@@ -49,8 +50,12 @@ async fn keys(State(shared): State<Arc<Shared>>) -> Result<Json<SettingKeys>, Ap
 )]
 async fn change(
     State(shared): State<Arc<Shared>>,
+    Extension(note): Extension<Note>,
     extract::Json(new): extract::Json<Changes>,
 ) -> Result<Json<Vec<Setting>>, ApiError> {
+    if new.dry_run {
+        note.dry_run();
+    }
     Ok(Json(Settings::change_settings(&*shared.local, &new).await?))
 }
 
@@ -80,9 +85,13 @@ async fn own(
 )]
 async fn change_own(
     State(shared): State<Arc<Shared>>,
+    Extension(note): Extension<Note>,
     Path(id): Path<String>,
     extract::Json(new): extract::Json<Changes>,
 ) -> Result<Json<Vec<Setting>>, ApiError> {
+    if new.dry_run {
+        note.dry_run();
+    }
     let settings = shared.local.change_session_settings(&id, &new).await?;
     Ok(Json(settings))
 }
