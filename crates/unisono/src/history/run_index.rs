@@ -234,13 +234,13 @@ mod tests {
         let journal = Journal::new(Arc::new(Memory::new()));
         for (n, minutes) in [(2, 10), (1, 5)] {
             let run = opened_run(RunId::from_u128(n), TurnId::from_u128(9), RunRole::Lead);
-            let event = Event {
+            let events = [Event {
                 at: clock::now().plus_ms(minutes * 60_000),
                 fact: Fact::RunOpened { run },
-            };
+            }];
             let session = SessionId::from_u128(n);
             let claim = journal.claim(session).await.unwrap();
-            let appended = journal.append(session, claim.epoch, 0, &[event], 0);
+            let appended = journal.append(session, claim.epoch, 0, &events, 0);
             appended.await.unwrap();
         }
         let index = RunIndex::default();
