@@ -74,10 +74,6 @@ impl DegradedDisk {
         })
     }
 
-    fn set(&self, status: Status) {
-        *self.status.lock().unwrap_or_else(PoisonError::into_inner) = status;
-    }
-
     /// Returns the store to read from.
     async fn reading(&self) -> Result<Arc<dyn Engine>> {
         match &self.state.read().await.store {
@@ -94,18 +90,19 @@ impl DegradedDisk {
         }
         // Nobody may read the files while the engine may change them.
         let mut state = Arc::clone(&self.state).write_owned().await;
-        let trying = tokio::task::spawn_blocking(move || state.open());
+        let status = Arc::clone(&self.status);
+        // Runs to its end even if the caller is dropped.
+        let trying = tokio::task::spawn_blocking(move || {
+            let opened = state.open();
+            let reached = match &opened {
+                Ok(disk) => Status::Writable(Arc::clone(disk)),
+                Err(error) => Status::from_error(error),
+            };
+            *status.lock().unwrap_or_else(PoisonError::into_inner) = reached;
+            opened
+        });
         let failed = |error| Error::engine("open the store to write", &error);
-        match trying.await.map_err(failed)? {
-            Ok(disk) => {
-                self.set(Status::Writable(Arc::clone(&disk)));
-                Ok(disk)
-            }
-            Err(error) => {
-                self.set(Status::from_error(&error));
-                Err(error)
-            }
-        }
+        trying.await.map_err(failed)?
     }
 }
 

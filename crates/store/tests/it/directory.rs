@@ -2,11 +2,13 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::{Context, Waker};
 
 use unisono_store::{
-    Append, Checkpoint, Deletion, Disk, Engine, Error, Journal, Memory, ReadOnlyDisk, SessionId,
-    archive, doctor, repair, vacuum,
+    Append, Checkpoint, DegradedDisk, Deletion, Disk, Engine, Error, Health, Journal, Memory,
+    ReadOnlyDisk, SessionId, archive, doctor, repair, vacuum,
 };
 
 use crate::child::{self, payload};
@@ -343,6 +345,22 @@ async fn a_cut_swap_is_finished_or_undone() {
     fs::rename(&data, &new).unwrap();
     fs::create_dir(&old).unwrap();
     assert_eq!(check().read(session, 1, 9).await.unwrap().len(), 1);
+}
+
+/// The opening for writing runs to its end without its caller, and the store knows its result.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_that_became_writable_is_healthy_if_its_caller_is_gone() {
+    let dir = tempfile::tempdir().unwrap();
+    Disk::open(dir.path()).unwrap().disk.close().await.unwrap();
+    let reason = "it was mounted read-only".to_owned();
+    let disk = DegradedDisk::open(dir.path(), &Error::Unwritable { reason }).unwrap();
+    assert!(matches!(disk.health(), Health::ReadOnly { .. }));
+    let mut now = Context::from_waker(Waker::noop());
+    let claimed = pin!(disk.claim(SessionId::from_u128(1))).poll(&mut now);
+    assert!(claimed.is_pending());
+    disk.writable().await.unwrap();
+    assert_eq!(disk.health(), Health::Ok);
+    disk.close().await.unwrap();
 }
 
 /// Files and directories of a store to which others have permissions.
