@@ -5,8 +5,9 @@
 //! The digest of the content determines the id of the journal, so equal contents are stored once.
 //! The first event is the content. Each later event adds or removes a session that refers to it, or
 //! an owner who uploaded it: until a session refers to it, only that owner may read it.
-//! The store deletes the journal with the last session that refers to it ([`Journal::delete`]);
-//! [`Journal::sweep_blobs`] deletes the contents that a crash left without a session.
+//! The store deletes the journal with the last session that refers to it ([`Journal::delete`]), unless
+//! the content was uploaded again within the last hour. [`Journal::sweep_blobs`] deletes the contents
+//! that a crash or an upload left without a session.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use unisono_context::{Digest, SessionId as Session};
 
 use crate::engine::{
     self, Append, Deletion, Engine, FIRST_OWN, SESSIONS_PAGE, SessionId, SessionInfo,
+    is_of_a_session, now_unix_ms,
 };
 use crate::error::{Error, Fault, Record, Result};
 use crate::grants;
@@ -82,13 +84,26 @@ fn note(session: SessionId, names: bool, journal: SessionId, seq: u64) -> Result
     record::encode_entry(&(*session.0.as_bytes(), names), journal, seq)
 }
 
+/// The references to a content.
+struct References {
+    /// The sessions that refer to it, and the marks of its uploaders.
+    named: BTreeSet<SessionId>,
+    /// Whether it was uploaded after the newest reference of a session.
+    is_uploaded: bool,
+}
+
 /// The sessions that refer to a content, and the marks of its uploaders.
 async fn sessions_of(engine: &dyn Engine, journal: SessionId) -> Result<BTreeSet<SessionId>> {
-    let (mut sessions, mut last) = (BTreeSet::new(), 1);
+    Ok(references(engine, journal).await?.named)
+}
+
+/// Reads the references to a content.
+async fn references(engine: &dyn Engine, journal: SessionId) -> Result<References> {
+    let (mut named, mut is_uploaded, mut last) = (BTreeSet::new(), true, 1);
     loop {
         let page = engine.read(journal, last + 1, PAGE).await?;
         let Some(newest) = page.last() else {
-            return Ok(sessions);
+            return Ok(References { named, is_uploaded });
         };
         last = newest.seq;
         for event in page {
@@ -99,9 +114,13 @@ async fn sessions_of(engine: &dyn Engine, journal: SessionId) -> Result<BTreeSet
             let note: ([u8; 16], bool) =
                 record::decode_own(&event.payload).map_err(|fault| Error::unreadable(of, fault))?;
             let session = SessionId::from_u128(u128::from_be_bytes(note.0));
+            match is_of_a_session(session) {
+                true => is_uploaded &= !note.1,
+                false => is_uploaded = true,
+            }
             match note.1 {
-                true => sessions.insert(session),
-                false => sessions.remove(&session),
+                true => named.insert(session),
+                false => named.remove(&session),
             };
         }
     }
@@ -150,10 +169,10 @@ async fn put_once(
     let claim = grants::join(engine, journal).await?;
     let mut sessions = BTreeSet::new();
     if claim.last_seq > 0 {
-        sessions = sessions_of(engine, journal).await?;
+        let references = references(engine, journal).await?;
         match read(engine, journal).await {
             Ok(Some(_)) => {
-                return name(engine, journal, session, &sessions, claim.last_seq).await;
+                return name(engine, journal, session, &references, claim.last_seq).await;
             }
             Ok(None) | Err(Error::Corrupt { .. }) => {
                 tracing::warn!(%journal, "the content of an attachment was damaged; it is stored again");
@@ -165,6 +184,7 @@ async fn put_once(
             }
             Err(error) => return Err(error),
         }
+        sessions = references.named;
     }
     sessions.extend(session);
     let mut payload = Vec::with_capacity(1 + content.len());
@@ -185,11 +205,13 @@ async fn name(
     engine: &dyn Engine,
     journal: SessionId,
     session: Option<SessionId>,
-    sessions: &BTreeSet<SessionId>,
+    references: &References,
     last_seq: u64,
 ) -> Result<()> {
+    let is_named =
+        |session: &SessionId| references.named.contains(session) && !references.is_uploaded;
     let payload = match session {
-        Some(session) if sessions.contains(&session) && !is_blob(session) => return Ok(()),
+        Some(session) if is_named(&session) && !is_blob(session) => return Ok(()),
         Some(session) => note(session, true, journal, last_seq + 1)?,
         // No session has this id; only the time of the event matters.
         None => note(LAST, false, journal, last_seq + 1)?,
@@ -199,16 +221,19 @@ async fn name(
     engine.append(append).await.map(drop)
 }
 
-/// Removes the references of deleted sessions to a content, and the content if none is left.
+/// Removes the references of deleted sessions to a content, and the content if none is left. The content
+/// of a new upload stays.
 async fn forget(
     engine: &dyn Engine,
     info: SessionInfo,
+    now_unix_ms: u64,
     is_deleted: impl Fn(&SessionId) -> bool,
 ) -> Result<bool> {
     let journal = info.session;
-    let sessions = sessions_of(engine, journal).await?;
-    let (deleted, left): (Vec<_>, Vec<_>) = sessions.into_iter().partition(is_deleted);
-    if left.into_iter().all(is_blob) {
+    let References { named, is_uploaded } = references(engine, journal).await?;
+    let is_new_upload = is_uploaded && info.updated_unix_ms + UNNAMED_MS > now_unix_ms;
+    let (deleted, left): (Vec<_>, Vec<_>) = named.into_iter().partition(is_deleted);
+    if left.into_iter().all(is_blob) && !is_new_upload {
         let deletion = Deletion {
             expected_seq: Some(info.last_seq),
             ..Deletion::of_session(journal)
@@ -255,8 +280,8 @@ pub(crate) async fn merge(
     }
     for session in named {
         let claim = grants::join(engine, journal).await?;
-        let sessions = sessions_of(engine, journal).await?;
-        name(engine, journal, Some(session), &sessions, claim.last_seq).await?;
+        let references = references(engine, journal).await?;
+        name(engine, journal, Some(session), &references, claim.last_seq).await?;
     }
     Ok(())
 }
@@ -367,7 +392,8 @@ impl Journal {
                         deleted.insert(session);
                     }
                 }
-                match forget(engine, info, |session| deleted.contains(session)).await {
+                let forgotten = forget(engine, info, now_unix_ms, |id| deleted.contains(id));
+                match forgotten.await {
                     Ok(is_removed) => removed += usize::from(is_removed),
                     // A session refers to it again.
                     Err(error) if is_conflict(&error) => {}
@@ -388,7 +414,7 @@ impl Journal {
                     let Some(info) = engine.session(journal_of(&digest)).await? else {
                         return Ok(false);
                     };
-                    match forget(engine, info, |named| *named == session).await {
+                    match forget(engine, info, now_unix_ms(), |named| *named == session).await {
                         Err(error) if is_conflict(&error) && tries.next().is_some() => {}
                         forgotten => return forgotten,
                     }

@@ -263,6 +263,25 @@ async fn an_upload_without_a_session_is_its_owners() {
 }
 
 #[tokio::test]
+async fn a_new_upload_outlives_the_session_that_had_its_content() {
+    let journal = Journal::new(Arc::new(Memory::new()));
+    let ada = journal.of_owner("ada".into());
+    for uploader in [&journal, &ada] {
+        let content = bytes("a photo");
+        let old = session(&journal, 1, &content).await;
+        uploader.put_blob(&content, None).await.unwrap();
+        assert!(journal.delete(old).await.unwrap());
+        assert_eq!(contents(&journal).await.0, 1);
+        // Named again, it goes with that session.
+        let new = session(&journal, 2, &content).await;
+        uploader.put_blob(&content, None).await.unwrap();
+        journal.put_blob(&content, Some(new)).await.unwrap();
+        assert!(journal.delete(new).await.unwrap());
+        assert_eq!(contents(&journal).await, (0, 0));
+    }
+}
+
+#[tokio::test]
 async fn an_id_of_the_stores_own_is_no_session() {
     let journal = Journal::new(Arc::new(Memory::new()));
     let id = SessionId::from_u128(0xff_ffff << 104);
