@@ -146,6 +146,18 @@ impl Part {
         }
     }
 
+    /// The bytes of an attachment whose content is kept; 0 for any other part.
+    pub fn kept_bytes(&self) -> u64 {
+        match self {
+            Part::Attachment {
+                size_bytes,
+                content: Some(_),
+                ..
+            } => *size_bytes,
+            _ => 0,
+        }
+    }
+
     /// The name, the media type and the content of an attachment whose content is kept.
     pub fn file(&self) -> Option<(&Arc<str>, &Arc<str>, &Content)> {
         match self {

@@ -258,15 +258,7 @@ impl State {
         message: NewMessage,
     ) -> Result<(), Error> {
         let id = message.id;
-        let kept = message.parts.iter().filter_map(|part| match part {
-            Part::Attachment {
-                size_bytes,
-                content: Some(_),
-                ..
-            } => Some(*size_bytes),
-            _ => None,
-        });
-        let kept: u64 = kept.sum();
+        let kept: u64 = message.parts.iter().map(Part::kept_bytes).sum();
         let tree = Arc::make_mut(&mut self.tree);
         tree.append(parent, message)?;
         self.attached_bytes = self.attached_bytes.saturating_add(kept);

@@ -9,7 +9,7 @@ use unisono_context::alteration::Alterations;
 use unisono_context::call::{ClientOptions, Usage};
 use unisono_context::checkpoint::{Checkpoints, reverted};
 use unisono_context::compaction::Plan;
-use unisono_context::message::NewMessage;
+use unisono_context::message::{NewMessage, Part};
 use unisono_context::snapshot::{Preamble, RebuildError, ToolSpec};
 use unisono_context::tokens::Counts;
 use unisono_context::topic::Topics;
@@ -21,7 +21,7 @@ use unisono_context::{
 
 use crate::agent::Definition;
 use crate::budget;
-use crate::event::{Fact, HookPlace, Outcome, Preparation, RunRole};
+use crate::event::{Fact, HookPlace, Outcome, Preparation, RunRole, Work};
 use crate::ids;
 use crate::reserve::TeamNeeds;
 use crate::run::Run;
@@ -203,9 +203,19 @@ impl State {
     }
 
     /// Bytes of its attachments whose contents are kept, each as often as a message or the result of
-    /// a tool has it.
+    /// a tool has it; also those of messages and tasks that wait.
     pub fn attached_bytes(&self) -> u64 {
-        self.attached_bytes
+        let turns = self.turns.values();
+        let queued = turns.filter(|turn| turn.phase == Phase::Queued);
+        let tasks = queued.filter_map(|turn| match &turn.accepted.work {
+            Work::Answer { input, .. } => Some(input),
+            _ => None,
+        });
+        let waiting = self.waiting_messages.values().flatten().chain(tasks);
+        let parts = waiting.flat_map(|message| &message.parts);
+        parts
+            .map(Part::kept_bytes)
+            .fold(self.attached_bytes, u64::saturating_add)
     }
 
     /// All its checkpoints.

@@ -1,9 +1,10 @@
 //! Messages that are appended without a turn: at once, after a turn, once per key.
 
+use unisono_context::attachment::{Content, Extent};
 use unisono_context::message::{NewMessage, Part, ReportedUsage, Role};
 use unisono_context::{AgentId, MessageId, Timestamp, Tokens};
 use unisono_session::append::AppendedPosition;
-use unisono_session::machine::Append;
+use unisono_session::machine::{Append, NewTurn};
 use unisono_session::run::Usage;
 use unisono_session::{Input, Refusal};
 
@@ -91,6 +92,30 @@ fn waiting_messages_are_appended_however_the_turn_ends() {
     let turn = turn_id(2);
     shell.feed(Input::Cancel { turn }).unwrap();
     assert_eq!(shell.state().waiting_messages("main").len(), 1);
+}
+
+#[test]
+fn attachments_of_messages_and_tasks_that_wait_count_for_the_session() {
+    let photo = |n| {
+        let content = Content::new((*b"GIF89a").into(), Extent::Pages(1));
+        let part = Part::attachment("photo.gif", "image/gif", 1_000, Some(content));
+        said(n, Role::User, vec![Part::text("See."), part])
+    };
+    let mut shell = Shell::with(2);
+    shell.accept(turn(0, team(agent("lead"), [])));
+    shell.feed(posted(photo(1))).unwrap();
+    assert_eq!(shell.state().attached_bytes(), 1_000);
+    shell.accept(NewTurn {
+        work: answering(photo(2)),
+        ..turn(1, team(agent("lead"), []))
+    });
+    assert_eq!(shell.state().attached_bytes(), 2_000);
+    // They count once when they are appended.
+    let turn = turn_id(0);
+    shell.feed(Input::Cancel { turn }).unwrap();
+    assert!(shell.state().waiting_messages("main").is_empty());
+    assert_eq!(shell.state().attached_bytes(), 2_000);
+    assert_eq!(shell.recovered().state().attached_bytes(), 2_000);
 }
 
 #[test]
