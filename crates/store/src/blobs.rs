@@ -255,6 +255,24 @@ async fn forget(
     engine.append(append).await.map(|_| false)
 }
 
+/// Removes the reference of a deleted session to a content.
+async fn forget_session(
+    engine: &dyn Engine,
+    journal: SessionId,
+    session: SessionId,
+) -> Result<bool> {
+    let mut tries = 0..TRIES;
+    loop {
+        let Some(info) = engine.session(journal).await? else {
+            return Ok(false);
+        };
+        match forget(engine, info, now_unix_ms(), |named| *named == session).await {
+            Err(error) if is_conflict(&error) && tries.next().is_some() => {}
+            forgotten => return forgotten,
+        }
+    }
+}
+
 /// Adds the references of an archive to a content that is stored already.
 ///
 /// # Errors
@@ -405,23 +423,34 @@ impl Journal {
 
     /// Removes the references of a deleted session to contents. The sweep repeats what fails here.
     pub(crate) async fn forget_blobs(&self, session: SessionId, named: BTreeSet<Digest>) {
-        let engine = self.engine().as_ref();
         for digest in named {
             let _lock = self.loaded().lock(&digest).await;
-            let forgotten = async {
-                let mut tries = 0..TRIES;
-                loop {
-                    let Some(info) = engine.session(journal_of(&digest)).await? else {
-                        return Ok(false);
-                    };
-                    match forget(engine, info, now_unix_ms(), |named| *named == session).await {
-                        Err(error) if is_conflict(&error) && tries.next().is_some() => {}
-                        forgotten => return forgotten,
-                    }
-                }
-            };
+            let forgotten = forget_session(self.engine().as_ref(), journal_of(&digest), session);
             if let Err(error) = forgotten.await {
                 tracing::warn!(%digest, %error, "the content of an attachment cannot be deleted now; the next sweep deletes it");
+            }
+        }
+    }
+
+    /// Removes all references of a deleted session to contents, at once and not with the next sweep: also
+    /// to those that no message or result of it has, because it was refused or came too late. It reads the
+    /// references of every content.
+    ///
+    /// # Errors
+    /// A reference is unreadable, or the store fails.
+    pub async fn forget_contents(&self, session: Session) -> Result<()> {
+        let (engine, session) = (self.engine().as_ref(), SessionId::from(session));
+        let mut after = Some(BEFORE_FIRST);
+        loop {
+            let page = engine.sessions(after, SESSIONS_PAGE).await?;
+            let Some(last) = page.last() else {
+                return Ok(());
+            };
+            after = Some(last.session);
+            for info in page.iter().filter(|info| is_blob(info.session)) {
+                if sessions_of(engine, info.session).await?.contains(&session) {
+                    forget_session(engine, info.session, session).await?;
+                }
             }
         }
     }

@@ -282,6 +282,24 @@ async fn a_new_upload_outlives_the_session_that_had_its_content() {
 }
 
 #[tokio::test]
+async fn what_was_stored_for_a_session_can_be_removed_with_it() {
+    let journal = Journal::new(Arc::new(Memory::new()));
+    let (own, shared) = (bytes("of one session"), bytes("of both sessions"));
+    let deleted = session(&journal, 1, &own).await;
+    let other = session(&journal, 2, &shared).await;
+    // Those of messages that were refused.
+    for content in [&bytes("refused"), &shared] {
+        journal.put_blob(content, Some(deleted)).await.unwrap();
+    }
+    assert!(journal.delete(deleted).await.unwrap());
+    assert_eq!(contents(&journal).await.0, 2);
+    journal.forget_contents(deleted).await.unwrap();
+    assert_eq!(contents(&journal).await.0, 1);
+    let named = journal.blob_sessions(Digest::of_bytes(&shared)).await;
+    assert_eq!(named.unwrap(), [other]);
+}
+
+#[tokio::test]
 async fn an_id_of_the_stores_own_is_no_session() {
     let journal = Journal::new(Arc::new(Memory::new()));
     let id = SessionId::from_u128(0xff_ffff << 104);

@@ -136,6 +136,7 @@ impl Local {
             Err(_) => self.delete_stored(session, purge).await?,
         };
         if purge {
+            self.journal().forget_contents(session).await?;
             self.purge().await?;
         }
         Ok(deleted)
@@ -393,6 +394,20 @@ mod tests {
         local.delete_session(&id, false).await.unwrap();
         let error = local.session(&id).await.unwrap_err();
         assert_eq!(error.code(), Code::NotFound);
+    }
+
+    #[tokio::test]
+    async fn a_purge_removes_what_was_stored_for_a_message_that_was_refused() {
+        let local = crate::fixture::local([]).await;
+        let session = local.import(Import::default()).await.unwrap().id();
+        let content: Arc<[u8]> = (*b"GIF89a").into();
+        let stored = local.journal().put_blob(&content, Some(session)).await;
+        stored.unwrap();
+        let name = session.to_string();
+        local.delete_session(&name, true).await.unwrap();
+        let left = local.journal().stored_blobs().await.unwrap();
+        assert_eq!(left.contents, 0);
+        local.shutdown().await;
     }
 
     #[test]
