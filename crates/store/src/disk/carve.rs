@@ -1,7 +1,8 @@
 //! Finds every undamaged record in a raw file, whatever state the file is in.
 //!
 //! Records have a magic number, their key and a checksum, and sled stores values unchanged and
-//! contiguously, so they can be found without sled. Outdated and removed records are found, too;
+//! contiguously, so they can be found without sled. Records in the data of another record are left
+//! out: an attachment may contain forged ones. Outdated and removed records are found, too;
 //! [`Index::follow`] uses the epochs and the hash chain to decide which of them are valid.
 
 use std::collections::{BTreeMap, HashMap};
@@ -54,12 +55,17 @@ impl Index {
         let number = self.files.len();
         let mut window = vec![0; WINDOW_BYTES + VALUE_LIMIT_BYTES];
         let mut base = 0;
+        // The end of the last record. The bytes in a record are data, whatever they look like.
+        let mut end = 0;
         loop {
             let got = fill(&file, &mut window, base).map_err(io)?;
             let whole = got.min(WINDOW_BYTES);
             for at in memmem::find_iter(&window[..got], &MAGIC).take_while(|at| *at < whole) {
-                if let Some((len, envelope)) = record_at(&window[at..got]) {
-                    let offset = base + at as u64;
+                let offset = base + at as u64;
+                if offset >= end
+                    && let Some((len, envelope)) = record_at(&window[at..got])
+                {
+                    end = offset + len as u64;
                     self.keep(
                         envelope,
                         RecordLocation {
@@ -212,4 +218,33 @@ fn fill(file: &File, buffer: &mut [u8], offset: u64) -> std::io::Result<usize> {
         }
     }
     Ok(filled)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::envelope::Key;
+    use crate::row;
+
+    #[test]
+    fn a_record_in_the_data_of_another_one_is_not_found() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("db");
+        let session = SessionId::from_u128(1);
+        let head = Head::claimed(session, None, 0);
+        let head = envelope::seal(Kind::Head, row::key(session, 0), &head).unwrap();
+        let key = Key::of_chunk(&row::digest(&head));
+        let chunk = envelope::seal_bytes(Kind::Chunk, key, &head);
+        for before in [0, 1, WINDOW_BYTES - HEADER_BYTES, WINDOW_BYTES] {
+            for (record, heads) in [(&head, 1), (&chunk, 0)] {
+                let mut bytes = vec![0_u8; before];
+                bytes.extend_from_slice(record);
+                std::fs::write(&path, bytes).unwrap();
+                let mut index = Index::default();
+                index.add(&path).unwrap();
+                assert_eq!(index.heads.len(), heads, "{before}");
+                assert_eq!(index.chunks.len(), 1 - heads, "{before}");
+            }
+        }
+    }
 }
