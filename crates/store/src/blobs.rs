@@ -9,6 +9,9 @@
 //! the content was uploaded again within the last hour. [`Journal::sweep_blobs`] deletes the contents
 //! that a crash or an upload left without a session.
 
+mod payload;
+
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -31,8 +34,6 @@ const UNNAMED_MS: u64 = 3_600_000;
 const PAGE: usize = 1_024;
 /// Maximum number of retries when another program changes the same journal.
 const TRIES: usize = 64;
-/// The first byte of a content's event.
-const FORMAT: u8 = 1;
 /// The number of leading bytes that the ids of all contents share.
 const SHARED: usize = 3;
 /// The end of the ids of contents: higher ids are other internal journals of the store.
@@ -58,15 +59,17 @@ fn uploader(owner: &str) -> SessionId {
 
 /// Checks the first event of a content's journal and returns its fault, if any.
 pub(crate) fn fault(journal: SessionId, payload: &[u8]) -> Option<Fault> {
-    match payload {
-        [FORMAT, bytes @ ..] if journal_of(&Digest::of_bytes(bytes)) == journal => None,
-        [FORMAT, ..] => Some(Fault::Undecodable {
+    content_of(journal, payload).err()
+}
+
+/// The content in the first event of its journal.
+fn content_of(journal: SessionId, payload: &[u8]) -> Result<Cow<'_, [u8]>, Fault> {
+    let content = payload::decode(payload)?;
+    match journal_of(&Digest::of_bytes(&content)) == journal {
+        true => Ok(content),
+        false => Err(Fault::Undecodable {
             reason: "the content has another digest".to_owned(),
         }),
-        [found, ..] => Some(Fault::Newer {
-            what: format!("content of format {found}, this version reads {FORMAT}"),
-        }),
-        [] => Some(Fault::Truncated),
     }
 }
 
@@ -134,11 +137,9 @@ async fn read(engine: &dyn Engine, journal: SessionId) -> Result<Option<Arc<[u8]
         session: journal,
         seq: 1,
     };
-    if let Some(fault) = fault(journal, &event.payload) {
-        return Err(Error::unreadable(of, fault));
-    }
-    let bytes = event.payload.get(1..).unwrap_or_default();
-    Ok(Some(Arc::from(bytes)))
+    let content = content_of(journal, &event.payload);
+    let content = content.map_err(|fault| Error::unreadable(of, fault))?;
+    Ok(Some(Arc::from(&*content)))
 }
 
 /// Whether another process changed the journal first.
@@ -187,10 +188,7 @@ async fn put_once(
         sessions = references.named;
     }
     sessions.extend(session);
-    let mut payload = Vec::with_capacity(1 + content.len());
-    payload.push(FORMAT);
-    payload.extend_from_slice(content);
-    let mut payloads = vec![payload];
+    let mut payloads = vec![payload::encode(content)];
     for (seq, session) in (2..).zip(sessions) {
         payloads.push(note(session, true, journal, seq)?);
     }
