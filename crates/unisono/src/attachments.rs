@@ -12,6 +12,7 @@ use unisono_context::attachment::Files;
 use unisono_context::{Digest, Part};
 use unisono_model::client::Download;
 use unisono_model::media::{self, Kind};
+use unisono_runtime::attachments as storing;
 use unisono_runtime::{AttachmentLimits, Handle};
 
 use crate::Local;
@@ -241,8 +242,8 @@ impl Local {
         &self,
         contents: Vec<NewContent<'_>>,
     ) -> Result<Vec<Part>, Error> {
-        let max_bytes = self.attachment_limits().each;
-        let mut parts = Vec::new();
+        let limits = self.attachment_limits();
+        let (mut parts, mut bytes) = (Vec::new(), 0_u64);
         if contents.iter().filter(|new| new.url.is_some()).count() > MAX_ADDRESSES {
             return Err(AttachmentError::Addresses.into());
         }
@@ -261,7 +262,15 @@ impl Local {
             {
                 files.insert(digest, bytes);
             }
-            parts.push(contents.part(&files, max_bytes)?);
+            let part = contents.part(&files, limits.each)?;
+            // A small request can name a large file very often, and the digest of each is computed.
+            bytes = bytes.saturating_add(part.kept_bytes());
+            if bytes > limits.session {
+                let (what, most) = ("the session with its attachments", limits.session);
+                let too_much = storing::Error::TooMuch { what, bytes, most };
+                return Err(unisono_runtime::Error::from(too_much).into());
+            }
+            parts.push(part);
         }
         Ok(parts)
     }
@@ -359,5 +368,37 @@ impl Local {
         let bytes = self.journal().blob(parsed).await?.ok_or_else(missing)?;
         let kind = Kind::of_bytes(&bytes).ok_or_else(missing)?;
         Ok((kind, bytes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    /// An image of one pixel.
+    const GIF: &[u8] = b"GIF89a\x01\0\x01\0\0\0\0\x2c\0\0\0\0\x01\0\x01\0\0\x02\0\x3b";
+
+    #[tokio::test]
+    async fn a_request_names_no_more_bytes_than_a_session_may_have() {
+        let local = fixture::local([("attachments.session_bytes", "4096")]).await;
+        let content: Arc<[u8]> = GIF.into();
+        let digest = local.journal().put_blob(&content, None).await;
+        let digest = digest.unwrap().to_string();
+        let named = |digest| NewContent {
+            filename: "a.gif",
+            mime: "",
+            data: None,
+            digest: Some(digest),
+            url: None,
+        };
+        let few = vec![named(&*digest); 2];
+        assert_eq!(local.attachment_parts(few).await.unwrap().len(), 2);
+        // The rest of them is not read.
+        let mut many = vec![named(&*digest); 200];
+        many.push(named("of no content"));
+        let error = local.attachment_parts(many).await.unwrap_err();
+        assert_eq!(error.code(), Code::TooLarge);
+        local.shutdown().await;
     }
 }
