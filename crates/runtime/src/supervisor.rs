@@ -44,6 +44,7 @@ struct LiveSession {
     registration: Registration<session::Msg>,
     feed: Arc<Feed>,
     permits: Arc<Semaphore>,
+    attaching: Arc<tokio::sync::Mutex<()>>,
     residence: Arc<Residence>,
     /// For its first start, if it was taken over.
     folded: Option<Box<Folded>>,
@@ -104,6 +105,7 @@ impl State {
                 registration: Registration::new(),
                 feed: self.feed(id),
                 permits: Arc::new(Semaphore::new(self.env.options.session_queue.max(1))),
+                attaching: Arc::default(),
                 residence: Arc::new(Residence::new(self.env.resident.clone())),
                 folded,
             };
@@ -121,6 +123,7 @@ impl State {
         Some(session::Entry {
             address: live.registration.address(),
             permits: live.permits.clone(),
+            attaching: live.attaching.clone(),
         })
     }
 

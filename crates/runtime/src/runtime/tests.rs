@@ -1,5 +1,6 @@
 //! The tree under failures: each kind of actor is killed at a known point, and the turn continues.
 
+mod attaching;
 mod faults;
 mod gathering;
 mod residence;

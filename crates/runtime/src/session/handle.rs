@@ -65,6 +65,7 @@ pub enum Progress {
 pub(crate) struct Entry {
     pub(crate) address: ActorAddress<Msg>,
     pub(crate) permits: Arc<Semaphore>,
+    pub(crate) attaching: Arc<tokio::sync::Mutex<()>>,
 }
 
 /// A session, live or not: a request to a session that left memory loads it again.
@@ -73,6 +74,8 @@ pub struct Handle {
     id: SessionId,
     address: ActorAddress<Msg>,
     permits: Arc<Semaphore>,
+    /// Locked by a request with attachments: the next one is compared with what the session then has.
+    attaching: Arc<tokio::sync::Mutex<()>>,
     supervisor: ActorRef<supervision::Msg>,
     env: Arc<Env>,
 }
@@ -88,6 +91,7 @@ impl Handle {
             id,
             address: entry.address,
             permits: entry.permits,
+            attaching: entry.attaching,
             supervisor,
             env,
         }
@@ -321,9 +325,12 @@ impl Handle {
             let permit = self.permits.try_acquire();
             let _permit = permit.map_err(|_| Error::Busy(self.id))?;
             let is_new = matches!(input, Input::Import(_));
-            let attached = match is_new || input.contents_mut().is_empty() {
-                true => 0,
-                false => self.inspect(State::attached_bytes).await?,
+            let (_alone, attached) = match is_new || input.contents_mut().is_empty() {
+                true => (None, 0),
+                false => {
+                    let alone = self.attaching.lock().await;
+                    (Some(alone), self.inspect(State::attached_bytes).await?)
+                }
             };
             let limits = self.env.options.attachments;
             attachments::store(&self.env.journal, self.id, limits, &mut input, attached).await?;
