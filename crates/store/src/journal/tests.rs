@@ -7,6 +7,7 @@ use unisono_session::{Event, Fact};
 
 use super::*;
 use crate::disk::Disk;
+use crate::engine::EngineFuture;
 use crate::error::Fault;
 use crate::memory::Memory;
 
@@ -302,6 +303,48 @@ fn its_futures_can_move_between_threads() {
         format!("{:?}", journal.clone()),
         "Journal { health: Ok, .. }"
     );
+}
+
+/// A store in which the events of session A are damaged.
+struct Damaged {
+    memory: Memory,
+}
+
+impl Engine for Damaged {
+    crate::forward_engine!(
+        memory: claim, append, put_checkpoint, latest_checkpoint, session, sessions, delete_session,
+        health, close
+    );
+
+    fn read(
+        &self,
+        session: engine::SessionId,
+        from: u64,
+        limit: usize,
+    ) -> EngineFuture<'_, Vec<engine::Event>> {
+        if session != engine::SessionId::from(A) {
+            return self.memory.read(session, from, limit);
+        }
+        let record = Record::Event { session, seq: from };
+        let damaged = Error::unreadable(record, Fault::BadChecksum);
+        Box::pin(async move { Err(damaged) })
+    }
+}
+
+#[tokio::test]
+async fn the_open_turns_of_other_sessions_are_known_beside_a_damaged_one() {
+    let memory = Memory::new();
+    let journal = Journal::new(Arc::new(Damaged { memory }));
+    let finished = SessionId::from_u128(0xC);
+    for (session, turns) in [(A, 0), (B, 1), (finished, 0)] {
+        let claim = journal.claim(session).await.unwrap();
+        let events = [created(session)];
+        let appended = journal.append(session, claim.epoch, 0, &events, turns);
+        appended.await.unwrap();
+    }
+    assert_eq!(journal.unfinished().await.unwrap(), [A, B]);
+    let all = journal.sessions(None, 8).await.unwrap();
+    assert_eq!(journal.has_open_turns(&all[0]).await.unwrap(), None);
 }
 
 /// The first events of a session, in more than one part.

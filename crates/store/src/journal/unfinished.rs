@@ -4,27 +4,43 @@ use unisono_context::SessionId;
 
 use super::Journal;
 use crate::engine::{self, SESSIONS_PAGE, SessionInfo};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::record::{self, OpenTurns};
 
 impl Journal {
     /// Whether a session has open turns, read from its last event alone. `None` if that event does
-    /// not say so, because a repair cut the journal or its writer did not know: fold the journal then.
+    /// not say so, because it is damaged, a repair cut the journal, or its writer did not know: fold the
+    /// journal then.
     ///
     /// # Errors
-    /// The store failed, or the event cannot be read.
+    /// The store failed.
     pub async fn has_open_turns(&self, session: &SessionInfo) -> Result<Option<bool>> {
-        let mut last = self.engine.last_events(vec![*session]).await?;
-        Ok(has_open_turns(last.pop().flatten()))
+        match self.engine.last_events(vec![*session]).await {
+            Err(Error::Corrupt { .. }) => Ok(None),
+            last => Ok(has_open_turns(last?.pop().flatten())),
+        }
     }
 
     /// Returns those of these sessions that may have open turns, read from the last event of each
     /// alone. A session whose last event does not say so is included.
     pub async fn unfinished_of(&self, sessions: Vec<SessionInfo>) -> Result<Vec<SessionId>> {
-        let lasts = self.engine.last_events(sessions.clone()).await?;
-        let unfinished = sessions.iter().zip(lasts);
-        let unfinished = unfinished.filter(|(_, last)| has_open_turns(last.clone()) != Some(false));
-        Ok(unfinished.map(|(info, _)| info.session.into()).collect())
+        let mut unfinished = Vec::new();
+        match self.engine.last_events(sessions.clone()).await {
+            // One of them is damaged: each is read alone.
+            Err(Error::Corrupt { .. }) => {
+                for info in &sessions {
+                    if self.has_open_turns(info).await? != Some(false) {
+                        unfinished.push(info.session.into());
+                    }
+                }
+            }
+            lasts => {
+                let all = sessions.iter().zip(lasts?);
+                let open = all.filter(|(_, last)| has_open_turns(last.clone()) != Some(false));
+                unfinished.extend(open.map(|(info, _)| SessionId::from(info.session)));
+            }
+        }
+        Ok(unfinished)
     }
 
     /// Returns the sessions that may have open turns. Reads one event of each session, however long
