@@ -253,6 +253,18 @@ async fn forget(
     engine.append(append).await.map(|_| false)
 }
 
+/// Removes the references of sessions that do not exist to a content, and the content if none is left.
+async fn sweep_one(engine: &dyn Engine, info: SessionInfo, now_unix_ms: u64) -> Result<bool> {
+    let mut deleted = BTreeSet::new();
+    for session in sessions_of(engine, info.session).await? {
+        let known = engine.session(session).await?;
+        if known.is_none_or(|known| known.last_seq == 0) {
+            deleted.insert(session);
+        }
+    }
+    forget(engine, info, now_unix_ms, |id| deleted.contains(id)).await
+}
+
 /// Removes the reference of a deleted session to a content.
 async fn forget_session(
     engine: &dyn Engine,
@@ -387,7 +399,7 @@ impl Journal {
     }
 
     /// Deletes the contents without a session, an hour after they were last stored, and returns their
-    /// number. It reads the references of every content.
+    /// number. It reads the references of every content, and keeps a content with damaged ones.
     pub async fn sweep_blobs(&self, now_unix_ms: u64) -> Result<usize> {
         let engine = self.engine().as_ref();
         let (mut removed, mut after) = (0, Some(BEFORE_FIRST));
@@ -401,18 +413,13 @@ impl Journal {
                 is_blob(info.session) && info.updated_unix_ms + UNNAMED_MS <= now_unix_ms
             };
             for info in page.into_iter().filter(old) {
-                let mut deleted = BTreeSet::new();
-                for session in sessions_of(engine, info.session).await? {
-                    let known = engine.session(session).await?;
-                    if known.is_none_or(|known| known.last_seq == 0) {
-                        deleted.insert(session);
-                    }
-                }
-                let forgotten = forget(engine, info, now_unix_ms, |id| deleted.contains(id));
-                match forgotten.await {
+                match sweep_one(engine, info, now_unix_ms).await {
                     Ok(is_removed) => removed += usize::from(is_removed),
                     // A session refers to it again.
                     Err(error) if is_conflict(&error) => {}
+                    Err(error @ (Error::Corrupt { .. } | Error::NewerRecord { .. })) => {
+                        tracing::warn!(%error, "the content of an attachment is kept: its references cannot be read");
+                    }
                     Err(error) => return Err(error),
                 }
             }

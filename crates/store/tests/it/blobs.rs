@@ -174,6 +174,22 @@ async fn what_no_session_names_goes_after_an_hour() {
 }
 
 #[tokio::test]
+async fn a_content_with_a_damaged_reference_keeps_no_other_one() {
+    let journal = Journal::new(Arc::new(Memory::new()));
+    for text in ["one", "another", "a third"] {
+        journal.put_blob(&bytes(text), None).await.unwrap();
+    }
+    let engine = journal.engine();
+    let first = engine.sessions(None, 1).await.unwrap().remove(0);
+    let epoch = engine.claim(first.session).await.unwrap().epoch;
+    let damaged = vec![b"no reference".to_vec()];
+    let append = Append::new(first.session, epoch, first.last_seq, damaged);
+    engine.append(append).await.unwrap();
+    assert_eq!(journal.sweep_blobs(u64::MAX).await.unwrap(), 2);
+    assert_eq!(contents(&journal).await.0, 1);
+}
+
+#[tokio::test]
 async fn other_bytes_are_never_returned() {
     // The journal of a content has other bytes: as if a disk had returned another block.
     let journal = Journal::new(Arc::new(Memory::new()));
