@@ -226,16 +226,40 @@ impl Journal {
         fitting.map(|event| decoded(session, event)).collect()
     }
 
-    /// Reads the first event of each of these sessions together; `None` for one without events.
+    /// Reads the first event of each of these sessions together; `None` for one without events, and for
+    /// a damaged one, which is logged.
     pub async fn first_events(&self, sessions: &[SessionId]) -> Result<Vec<Option<Event>>> {
         let ids = sessions.iter().map(|&session| session.into()).collect();
-        let firsts = self.engine.first_events(ids).await?;
+        let firsts = self.readable_firsts(ids).await?;
         let firsts = sessions.iter().zip(firsts).map(|(&session, first)| {
             let first = first.map(|event| decoded(session, event)).transpose()?;
             let first = first.map(|(_, event)| event);
             Ok(first.filter(|first| self.is_shown(first)))
         });
         firsts.collect()
+    }
+
+    /// The first events of sessions, except those of damaged ones: these are missing in lists, and do
+    /// not hide the others.
+    async fn readable_firsts(
+        &self,
+        ids: Vec<engine::SessionId>,
+    ) -> Result<Vec<Option<engine::Event>>> {
+        match self.engine.first_events(ids.clone()).await {
+            Err(Error::Corrupt { .. }) => {}
+            firsts => return firsts,
+        }
+        let mut firsts = Vec::with_capacity(ids.len());
+        for id in ids {
+            firsts.push(match self.engine.first_events(vec![id]).await {
+                Err(error @ Error::Corrupt { .. }) => {
+                    tracing::warn!(%error, "a session is left out of lists");
+                    None
+                }
+                first => first?.pop().flatten(),
+            });
+        }
+        Ok(firsts)
     }
 
     /// Whether the session has at least one event.

@@ -62,10 +62,11 @@ impl Journal {
         self.only.as_ref()
     }
 
-    /// Whether a session is visible. Without an owner every id is.
+    /// Whether a session is visible. Without an owner every id is. A session whose first event is damaged
+    /// has no known owner.
     ///
     /// # Errors
-    /// The store fails, or the first event of the session is unreadable.
+    /// The store fails, or another version wrote the first event of the session.
     pub async fn shows(&self, session: SessionId) -> Result<bool> {
         if self.only.is_none() {
             return Ok(true);
@@ -114,7 +115,7 @@ impl Journal {
         let unknown = |(at, known): (usize, &Option<OwnerEntry>)| known.is_none().then_some(at);
         let unknown: Vec<usize> = known.iter().enumerate().filter_map(unknown).collect();
         let ids = unknown.iter().map(|&at| page[at].session).collect();
-        let firsts = self.engine.first_events(ids).await?;
+        let firsts = self.readable_firsts(ids).await?;
         for (at, first) in unknown.into_iter().zip(firsts) {
             let (Some(first), info) = (first, &page[at]) else {
                 continue;

@@ -332,7 +332,7 @@ impl Engine for Damaged {
 }
 
 #[tokio::test]
-async fn the_open_turns_of_other_sessions_are_known_beside_a_damaged_one() {
+async fn a_damaged_session_hides_no_other_one() {
     let memory = Memory::new();
     let journal = Journal::new(Arc::new(Damaged { memory }));
     let finished = SessionId::from_u128(0xC);
@@ -345,6 +345,14 @@ async fn the_open_turns_of_other_sessions_are_known_beside_a_damaged_one() {
     assert_eq!(journal.unfinished().await.unwrap(), [A, B]);
     let all = journal.sessions(None, 8).await.unwrap();
     assert_eq!(journal.has_open_turns(&all[0]).await.unwrap(), None);
+    let firsts = journal.first_events(&[A, B]).await.unwrap();
+    assert!(firsts[0].is_none() && firsts[1].is_some());
+    let mine = journal.of_owner("me".into());
+    for _ in 0..2 {
+        let listed = mine.sessions(None, 8).await.unwrap();
+        assert_eq!(listed, all[1..]);
+        assert!(!mine.shows(A).await.unwrap());
+    }
 }
 
 /// The first events of a session, in more than one part.
