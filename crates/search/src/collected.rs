@@ -47,12 +47,7 @@ impl Addition {
 }
 
 fn is_large(committed: &CommittedMessages) -> bool {
-    let messages = &committed.messages;
-    let parts = messages
-        .iter()
-        .flat_map(|placed| placed.message.parts.iter());
-    let bytes: usize = parts.map(|part| part.countable_text().len()).sum();
-    messages.len() > MESSAGES_MAX || bytes > TEXT_MAX
+    committed.messages.len() > MESSAGES_MAX || committed.text_bytes() > TEXT_MAX
 }
 
 impl Follower {

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+#[cfg(feature = "index")]
+use unisono_context::Part;
 use unisono_context::tree::Strand;
 use unisono_context::{Message, SessionId};
 use unisono_session::{OWNER, State};
@@ -17,6 +19,24 @@ pub struct CommittedMessages {
     pub from: usize,
     /// The messages, in the order of the tree.
     pub messages: Vec<PlacedMessage>,
+}
+
+#[cfg(feature = "index")]
+impl CommittedMessages {
+    /// The bytes of its texts.
+    pub(crate) fn text_bytes(&self) -> usize {
+        let parts = self
+            .messages
+            .iter()
+            .flat_map(|placed| &placed.message.parts);
+        let bytes = parts.map(|part| match part {
+            Part::Text(text) => text.len(),
+            Part::ToolCall { arguments, .. } => arguments.len(),
+            Part::ToolResult { content, .. } => content.len(),
+            Part::Attachment { .. } => 0,
+        });
+        bytes.sum()
+    }
 }
 
 /// A message with its place in its session's tree.

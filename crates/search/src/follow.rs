@@ -31,7 +31,8 @@ const COMMIT_AT_MOST: Duration = Duration::from_secs(30);
 const TRY_AGAIN_AFTER: Duration = Duration::from_secs(5);
 
 pub(crate) enum Command {
-    Committed(CommittedMessages),
+    /// Messages, and the bytes of their texts.
+    Committed(CommittedMessages, usize),
     Removed(SessionId),
     /// Removes all data of deleted sessions from the disk.
     Purge(oneshot::Sender<Result<()>>),
@@ -77,7 +78,7 @@ impl Follower {
                 None => Ok(commands.recv().await),
             };
             // Everything else concerns what was committed before it.
-            if !matches!(command, Ok(Some(Command::Committed(_)))) {
+            if !matches!(command, Ok(Some(Command::Committed(..)))) {
                 let added = self.add_collected().await;
                 self.note(added).await;
             }
@@ -92,7 +93,10 @@ impl Follower {
                     let _ = reply.send(());
                     return;
                 }
-                Ok(Some(Command::Committed(committed))) => self.collect(committed).await,
+                Ok(Some(Command::Committed(committed, bytes))) => {
+                    self.shared.remove_waiting(bytes);
+                    self.collect(committed).await
+                }
                 Ok(Some(Command::Removed(session))) => self.removed(session).await,
                 Ok(Some(Command::Purge(reply))) => {
                     let purged = self.purge().await;

@@ -94,13 +94,14 @@ impl Search {
 
     /// Reports a commit. Never waits and never fails.
     pub fn committed(&self, committed: CommittedMessages) {
-        if self.follows
-            && self
-                .commands
-                .try_send(Command::Committed(committed))
-                .is_err()
-        {
-            self.shared.behind.store(true, Ordering::Release);
+        if self.follows {
+            let bytes = committed.text_bytes();
+            let has_room = self.shared.add_waiting(bytes);
+            let command = Command::Committed(committed, bytes);
+            if !has_room || self.commands.try_send(command).is_err() {
+                self.shared.remove_waiting(bytes);
+                self.shared.behind.store(true, Ordering::Release);
+            }
         }
         self.shared.report();
     }
@@ -311,9 +312,13 @@ mod tests {
     use std::time::Instant;
 
     use tokio::sync::mpsc::unbounded_channel;
+    use unisono_context::message::{NewMessage, Role};
+    use unisono_context::{MessageId, Timestamp, Tree};
     use unisono_store::Memory;
 
     use super::*;
+    use crate::committed::PlacedMessage;
+    use crate::shared::WAITING_BYTES;
 
     const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -336,6 +341,46 @@ mod tests {
         assert!(is_settled());
         search.close().await;
         assert!(matches!(search.settle(None).await, Err(Error::Closed)));
+    }
+
+    #[tokio::test]
+    async fn few_bytes_wait_for_the_index() {
+        let (commands, mut queue) = mpsc::channel(QUEUE);
+        let search = Search {
+            commands,
+            shared: Arc::default(),
+            places: Arc::new(Semaphore::new(AT_A_TIME)),
+            follows: true,
+            only: None,
+        };
+        let text = "a".repeat(WAITING_BYTES / 2);
+        let id = MessageId::from_u128(1);
+        let mut tree = Tree::default();
+        let message = NewMessage::text(id, Role::User, &*text, Timestamp(1));
+        tree.append(None, message).unwrap();
+        let placed = tree.iter().map(|node| PlacedMessage {
+            message: node.message.clone(),
+            strand: node.strand(),
+            owner: None,
+        });
+        let committed = CommittedMessages {
+            session: SessionId::from_u128(1),
+            seq: 2,
+            from: 0,
+            messages: placed.collect(),
+        };
+        let is_behind = || search.shared.behind.swap(false, Ordering::AcqRel);
+        for behind in [false, false, true] {
+            search.committed(committed.clone());
+            assert_eq!(is_behind(), behind);
+        }
+        assert_eq!(queue.len(), 2);
+        let Some(Command::Committed(_, bytes)) = queue.recv().await else {
+            panic!("nothing waits");
+        };
+        search.shared.remove_waiting(bytes);
+        search.committed(committed);
+        assert!(!is_behind());
     }
 
     #[test]

@@ -1,9 +1,12 @@
 //! What the follower and the searches share.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use crate::index::Index;
+
+/// Maximum bytes of the texts that wait for the follower. One commit may have more.
+pub(crate) const WAITING_BYTES: usize = 64 << 20;
 
 /// The shared state of the follower and the searches.
 #[derive(Debug, Default)]
@@ -17,6 +20,8 @@ pub(crate) struct Shared {
     reported: AtomicU64,
     /// The number of reports before the last settling, plus one; 0 while the index is not settled.
     settled: AtomicU64,
+    /// The bytes of the texts that wait for the follower.
+    waiting: AtomicUsize,
     /// The reason of the last rebuild.
     rebuilt_because: Mutex<Option<String>>,
 }
@@ -25,6 +30,18 @@ impl Shared {
     /// Counts a report, after it was queued: whoever reads the number queues a settling behind it.
     pub(crate) fn report(&self) {
         self.reported.fetch_add(1, Ordering::Release);
+    }
+
+    /// Counts texts that are about to wait for the follower, and returns whether there is room for them:
+    /// they keep messages in memory, also those of sessions that have left it.
+    pub(crate) fn add_waiting(&self, bytes: usize) -> bool {
+        let before = self.waiting.fetch_add(bytes, Ordering::Relaxed);
+        before == 0 || before.saturating_add(bytes) <= WAITING_BYTES
+    }
+
+    /// Counts texts that wait no longer.
+    pub(crate) fn remove_waiting(&self, bytes: usize) {
+        self.waiting.fetch_sub(bytes, Ordering::Relaxed);
     }
 
     pub(crate) fn reported(&self) -> u64 {
