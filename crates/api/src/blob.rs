@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 /// How large a content is to a model.
@@ -51,6 +52,6 @@ pub struct Blob {
 pub struct BlobContent {
     /// Its type, as its content says.
     pub mime: String,
-    /// Its bytes.
-    pub bytes: Vec<u8>,
+    /// Its bytes. Readers share them.
+    pub bytes: Bytes,
 }

@@ -157,8 +157,7 @@ impl Client {
             bytes: response
                 .bytes()
                 .await
-                .map_err(|error| self.broken(&error))?
-                .to_vec(),
+                .map_err(|error| self.broken(&error))?,
         })
     }
 

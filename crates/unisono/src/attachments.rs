@@ -373,11 +373,26 @@ impl Local {
 
 #[cfg(test)]
 mod tests {
+    use unisono_api::service::Messages as _;
+
     use super::*;
     use crate::fixture;
 
     /// An image of one pixel.
     const GIF: &[u8] = b"GIF89a\x01\0\x01\0\0\0\0\x2c\0\0\0\0\x01\0\x01\0\0\x02\0\x3b";
+
+    #[tokio::test]
+    async fn all_readers_of_a_content_share_its_bytes() {
+        let local = fixture::local([]).await;
+        let content: Arc<[u8]> = GIF.into();
+        let digest = local.journal().put_blob(&content, None).await;
+        let digest = digest.unwrap().to_string();
+        drop(content);
+        let (one, other) = (local.blob(&digest).await, local.blob(&digest).await);
+        let (one, other) = (one.unwrap().bytes, other.unwrap().bytes);
+        assert_eq!((&*one, one.as_ptr()), (GIF, other.as_ptr()));
+        local.shutdown().await;
+    }
 
     #[tokio::test]
     async fn a_request_names_no_more_bytes_than_a_session_may_have() {

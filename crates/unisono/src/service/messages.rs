@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use unisono_api::blob::{Blob, BlobContent, Extent};
 use unisono_api::message::{
     AppendedMessage, Message, MessageQuery, NewMessage, Part, ReportedUsage,
@@ -149,7 +150,7 @@ impl Messages for Local {
         let (kind, bytes) = self.content(digest).await?;
         Ok(BlobContent {
             mime: kind.mime().to_owned(),
-            bytes: bytes.to_vec(),
+            bytes: Bytes::from_owner(bytes),
         })
     }
 
