@@ -352,6 +352,11 @@ impl Journal {
         if let Some(bytes) = self.loaded().get(&digest) {
             return Ok(Some(bytes));
         }
+        // Of several readers, one reads it.
+        let _lock = self.loaded().lock(&digest).await;
+        if let Some(bytes) = self.loaded().get(&digest) {
+            return Ok(Some(bytes));
+        }
         let found = read(self.engine().as_ref(), journal_of(&digest)).await?;
         let found = found.filter(|bytes| Digest::of_bytes(bytes) == digest);
         if let Some(bytes) = &found {

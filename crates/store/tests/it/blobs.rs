@@ -127,7 +127,7 @@ async fn a_content_outlives_the_process() {
         (content, digest)
     };
     let journal = disk(&directory);
-    let (one, other) = (journal.blob(digest).await, journal.blob(digest).await);
+    let (one, other) = tokio::join!(journal.blob(digest), journal.blob(digest));
     let (one, other) = (one.unwrap().unwrap(), other.unwrap().unwrap());
     assert!(
         one == content && Arc::ptr_eq(&one, &other),
