@@ -10,6 +10,7 @@
 //! that a crash or an upload left without a session.
 
 mod payload;
+mod references;
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -18,20 +19,19 @@ use std::sync::Arc;
 use unisono_context::{Digest, SessionId as Session};
 
 use crate::engine::{
-    self, Append, Deletion, Engine, FIRST_OWN, SESSIONS_PAGE, SessionId, SessionInfo,
-    is_of_a_session, now_unix_ms,
+    self, Append, Deletion, Engine, FIRST_OWN, SESSIONS_PAGE, SessionId, SessionInfo, now_unix_ms,
 };
 use crate::error::{Error, Fault, Record, Result};
 use crate::grants;
 use crate::journal::Journal;
 use crate::record;
 
+use references::{References, note};
+
 /// The largest content, in bytes.
 pub const MAX_BLOB_BYTES: usize = 48 << 20;
 /// How long a content without a session stays after it was last stored, in milliseconds.
 const UNNAMED_MS: u64 = 3_600_000;
-/// Events per read.
-const PAGE: usize = 1_024;
 /// Maximum number of retries when another program changes the same journal.
 const TRIES: usize = 64;
 /// The number of leading bytes that the ids of all contents share.
@@ -82,51 +82,9 @@ pub struct BlobTotals {
     pub bytes: u64,
 }
 
-/// Encodes the event that adds or removes a reference of a session to a content.
-fn note(session: SessionId, names: bool, journal: SessionId, seq: u64) -> Result<Vec<u8>> {
-    record::encode_entry(&(*session.0.as_bytes(), names), journal, seq)
-}
-
-/// The references to a content.
-struct References {
-    /// The sessions that refer to it, and the marks of its uploaders.
-    named: BTreeSet<SessionId>,
-    /// Whether it was uploaded after the newest reference of a session.
-    is_uploaded: bool,
-}
-
 /// The sessions that refer to a content, and the marks of its uploaders.
 async fn sessions_of(engine: &dyn Engine, journal: SessionId) -> Result<BTreeSet<SessionId>> {
-    Ok(references(engine, journal).await?.named)
-}
-
-/// Reads the references to a content.
-async fn references(engine: &dyn Engine, journal: SessionId) -> Result<References> {
-    let (mut named, mut is_uploaded, mut last) = (BTreeSet::new(), true, 1);
-    loop {
-        let page = engine.read(journal, last + 1, PAGE).await?;
-        let Some(newest) = page.last() else {
-            return Ok(References { named, is_uploaded });
-        };
-        last = newest.seq;
-        for event in page {
-            let of = Record::Event {
-                session: journal,
-                seq: event.seq,
-            };
-            let note: ([u8; 16], bool) =
-                record::decode_own(&event.payload).map_err(|fault| Error::unreadable(of, fault))?;
-            let session = SessionId::from_u128(u128::from_be_bytes(note.0));
-            match is_of_a_session(session) {
-                true => is_uploaded &= !note.1,
-                false => is_uploaded = true,
-            }
-            match note.1 {
-                true => named.insert(session),
-                false => named.remove(&session),
-            };
-        }
-    }
+    Ok(References::read(engine, journal).await?.named)
 }
 
 async fn read(engine: &dyn Engine, journal: SessionId) -> Result<Option<Arc<[u8]>>> {
@@ -170,9 +128,12 @@ async fn put_once(
     let claim = grants::join(engine, journal).await?;
     let mut sessions = BTreeSet::new();
     if claim.last_seq > 0 {
-        let references = references(engine, journal).await?;
+        let references = References::read(engine, journal).await?;
         match read(engine, journal).await {
             Ok(Some(_)) => {
+                if let Err(error) = references.save(engine, journal, claim.epoch).await {
+                    tracing::debug!(%journal, %error, "a content gets its checkpoint later");
+                }
                 return name(engine, journal, session, &references, claim.last_seq).await;
             }
             Ok(None) | Err(Error::Corrupt { .. }) => {
@@ -228,7 +189,9 @@ async fn forget(
     is_deleted: impl Fn(&SessionId) -> bool,
 ) -> Result<bool> {
     let journal = info.session;
-    let References { named, is_uploaded } = references(engine, journal).await?;
+    let References {
+        named, is_uploaded, ..
+    } = References::read(engine, journal).await?;
     let is_new_upload = is_uploaded && info.updated_unix_ms + UNNAMED_MS > now_unix_ms;
     let (deleted, left): (Vec<_>, Vec<_>) = named.into_iter().partition(is_deleted);
     if left.into_iter().all(is_blob) && !is_new_upload {
@@ -308,7 +271,7 @@ pub(crate) async fn merge(
     }
     for session in named {
         let claim = grants::join(engine, journal).await?;
-        let references = references(engine, journal).await?;
+        let references = References::read(engine, journal).await?;
         name(engine, journal, Some(session), &references, claim.last_seq).await?;
     }
     Ok(())

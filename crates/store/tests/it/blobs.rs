@@ -316,6 +316,28 @@ async fn what_was_stored_for_a_session_can_be_removed_with_it() {
 }
 
 #[tokio::test]
+async fn the_references_of_a_content_that_is_stored_often_are_in_a_checkpoint() {
+    let journal = Journal::new(Arc::new(Memory::new()));
+    let content = bytes("a logo");
+    let first = session(&journal, 1, &content).await;
+    for _ in 0..600 {
+        journal.put_blob(&content, None).await.unwrap();
+    }
+    let engine = journal.engine();
+    let stored = engine.newest_sessions(None, 1).await.unwrap().remove(0);
+    let checkpoint = engine.latest_checkpoint(stored.session).await.unwrap();
+    let covered = checkpoint.unwrap().seq;
+    assert!(covered + 300 > stored.last_seq && stored.last_seq > 600);
+    let second = session(&journal, 2, &content).await;
+    let named = journal.blob_sessions(Digest::of_bytes(&content)).await;
+    assert_eq!(named.unwrap(), [first, second]);
+    for session in [first, second] {
+        assert!(journal.delete(session).await.unwrap());
+    }
+    assert_eq!(contents(&journal).await, (0, 0));
+}
+
+#[tokio::test]
 async fn an_id_of_the_stores_own_is_no_session() {
     let journal = Journal::new(Arc::new(Memory::new()));
     let id = SessionId::from_u128(0xff_ffff << 104);
