@@ -131,9 +131,9 @@ fn instant(civil: DateTime, zone: &TimeZone) -> Option<Timestamp> {
             ambiguous.earlier().ok()?
         }
         AmbiguousOffset::Gap { .. } => {
-            // As if the clocks had not been changed: after the gap.
-            let beyond = ambiguous.later().ok()?;
-            zone.preceding(beyond).next()?.timestamp()
+            // By the clocks after the change, every time inside the gap is before the change.
+            let before = ambiguous.earlier().ok()?;
+            zone.following(before).next()?.timestamp()
         }
     };
     Some(Timestamp(at.as_millisecond()))

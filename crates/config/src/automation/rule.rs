@@ -167,6 +167,16 @@ mod tests {
             "2026-03-30T00:30:00Z",
         ];
         assert_next(&daily, "2026-03-27T12:00:00Z", &expected);
+        // The gap begins at the time itself.
+        let daily = cron("0 2 * * *", "Europe/Berlin");
+        let expected = [
+            "2026-03-28T01:00:00Z",
+            "2026-03-29T01:00:00Z",
+            "2026-03-30T00:00:00Z",
+        ];
+        assert_next(&daily, "2026-03-27T12:00:00Z", &expected);
+        let yearly = cron("0 2 29 3 *", "Europe/Berlin");
+        assert_next(&yearly, "2025-04-01T00:00:00Z", &expected[1..2]);
         // Several times inside a gap are one instant.
         let often = cron("*/20 2,3 29 3 *", "Europe/Berlin");
         let expected = [
