@@ -66,6 +66,7 @@ pub use reqwest::header::{HeaderName, HeaderValue};
 use retry::RetryDecision;
 use secrets::Secrets;
 pub use share::LimitShare;
+pub use surrogates::SurrogateJoiner;
 
 pub use transport::{Connections, connections_to};
 

@@ -1,6 +1,6 @@
-//! Characters that a provider splits: JSON writes characters beyond the basic plane as two escapes,
-//! and some servers send the first in one piece of a reply and the second in the next. A single one
-//! is not valid text, so the piece could not be parsed.
+//! Characters that a program splits: JSON writes characters beyond the basic plane as two escapes,
+//! and some servers and coding agents send the first in one piece of a reply and the second in the
+//! next. A single one is not valid text, so the piece could not be parsed.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ const UNKNOWN: &str = "\\ufffd";
 
 /// Joins the halves of characters that were split between pieces.
 #[derive(Debug, Default)]
-pub(super) struct SurrogateJoiner {
+pub struct SurrogateJoiner {
     /// The first half as an escape, until the second arrives.
     held: Option<String>,
 }
@@ -17,7 +17,7 @@ pub(super) struct SurrogateJoiner {
 impl SurrogateJoiner {
     /// The JSON of an event with complete characters only. A half at the end of a text is held for
     /// the beginning of a text in a later event.
-    pub(super) fn join_halves<'d>(&mut self, data: &'d str) -> Cow<'d, str> {
+    pub fn join_halves<'d>(&mut self, data: &'d str) -> Cow<'d, str> {
         if !data.contains("\\ud") && !data.contains("\\uD") {
             return Cow::Borrowed(data);
         }

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::ChildStdin;
 use tokio::time::timeout;
+use unisono_model::client::SurrogateJoiner;
 use unisono_session::agent::{Acp, Command};
 use unisono_session::run::RunCause;
 
@@ -32,6 +33,7 @@ const UNREAD_BYTES_MAX: usize = 1024 * 1024;
 pub(super) struct Peer {
     program: Arc<str>,
     lines: Lines,
+    surrogates: SurrogateJoiner,
     stdin: ChildStdin,
     /// Bytes to write, and the number of written ones.
     out: Vec<u8>,
@@ -55,6 +57,7 @@ impl Peer {
         Ok(Peer {
             program: command.program.clone(),
             lines,
+            surrogates: SurrogateJoiner::default(),
             stdin,
             out: Vec::new(),
             written: 0,
@@ -251,7 +254,7 @@ impl Peer {
     /// The next message. Dropping the future loses nothing.
     ///
     /// # Errors
-    /// The program has ended, or a line is not a message.
+    /// The program has ended, or it does not follow the protocol.
     pub(super) async fn message(&mut self) -> Result<Message, Failure> {
         loop {
             let line = tokio::select! {
@@ -277,10 +280,12 @@ impl Peer {
         }
     }
 
+    /// The message in a line. Other lines, such as output of a library or of a program that starts
+    /// the agent, are ignored, also if they only begin like a message.
     fn parse(&mut self, line: &[u8]) -> Result<Option<Message>, Failure> {
-        if line.starts_with(b"{") {
+        if let Some(object) = self.object(line) {
             self.chatter = 0;
-            let message = serde_json::from_slice(line);
+            let message = serde_json::from_value(object);
             return message.map(Some).map_err(|error| {
                 let what = format!(
                     "sent a line that is not JSON-RPC ({error}): {}",
@@ -303,6 +308,15 @@ impl Peer {
             }
             false => Ok(None),
         }
+    }
+
+    /// The JSON object in a line, with whole characters.
+    fn object(&mut self, line: &[u8]) -> Option<Value> {
+        if !line.starts_with(b"{") {
+            return None;
+        }
+        let text = String::from_utf8_lossy(line);
+        serde_json::from_str(&self.surrogates.join_halves(&text)).ok()
     }
 
     /// The lines that were not messages, for an error text.

@@ -176,6 +176,17 @@ async fn an_agent_gets_the_snapshot_its_instructions_and_the_task() {
 }
 
 #[tokio::test]
+async fn lines_that_only_begin_like_messages_are_ignored_and_split_characters_are_joined() {
+    let acp = python(
+        "print('{ a: 1 }', flush=True)\n\
+         sys.stdout.buffer.write(b'{\"level\": \"info\", \"at\": \"\\xff\"}\\n')\n\
+         say('So \\ud83d')\nsay('\\ude00, \\ud83d.')\nend(id)",
+    );
+    let answer = ask(&acp, &attempt(&acp)).await.unwrap();
+    assert_eq!(&*answer.text, "So \u{1f600}, \u{fffd}.");
+}
+
+#[tokio::test]
 async fn large_messages_do_not_block_either_side() {
     let talks = "def on_new(id, params):\n    send(id=id, result=dict(sessionId='s1'))\n    \
                  for n in range(2000): update('agent_thought_chunk', content=dict(type='text', text='x' * 500))\n\
@@ -296,7 +307,7 @@ async fn a_program_that_is_not_an_agent_fails_with_a_reason() {
         (program(missing), RunCause::Spawn, "could not start `no-such-agent`"),
         (program(sh("echo no key >&2; exit 3")), RunCause::Exit, "its standard error ends: no key"),
         (program(sh("echo Welcome!; exit 0")), RunCause::Exit, "it wrote no message: Welcome!"),
-        (program(sh("echo '{nonsense'; cat")), RunCause::BadOutput, "not JSON-RPC"),
+        (program(sh("echo '{\"method\":1}'; cat")), RunCause::BadOutput, "not JSON-RPC"),
         (
             program(sh("yes hello")),
             RunCause::BadOutput,
@@ -409,7 +420,10 @@ async fn an_agent_that_never_answers_times_out() {
 async fn an_interrupted_prompt_is_repeated_only_if_idempotent() {
     for (breaks, cause) in [
         ("sys.exit(3)", RunCause::Exit),
-        ("print('{', flush=True)\nread()", RunCause::BadOutput),
+        (
+            "print('{\"method\": 1}', flush=True)\nread()",
+            RunCause::BadOutput,
+        ),
         ("update('agent_message_chunk')\nread()", RunCause::BadOutput),
         (
             "update('tool_call', toolCallId='1')\nsend(id=id, error=dict(code=-32603, message='Broken'))",
