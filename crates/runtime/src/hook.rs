@@ -12,7 +12,7 @@ use bytes::Bytes;
 use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 use unisono_context::{MessageId, Ordinal};
-use unisono_model::client::HttpEndpoint;
+use unisono_model::client::{HttpEndpoint, SurrogateJoiner};
 use unisono_model::provider::{Address, Header, Settings};
 use unisono_session::agent::Command;
 use unisono_session::assignment::{HookJob, HookSubject};
@@ -257,7 +257,9 @@ fn read(bytes: &[u8]) -> Result<HookReply, String> {
         return Ok(HookReply::default());
     }
     let shown = || cut(text.trim(), 200);
-    let read: Result<Value, _> = serde_json::from_str(text);
+    // A program may cut a text in the middle of a character.
+    let whole = SurrogateJoiner::default().join_halves(text);
+    let read: Result<Value, _> = serde_json::from_str(&whole);
     let object = match read {
         Ok(Value::Object(object)) => object,
         Ok(_) => return Err(format!("its answer is not a JSON object: {:?}", shown())),
@@ -440,7 +442,7 @@ mod tests {
                     ..HookReply::default()
                 }),
             ),
-            ("{\"decision\":\"deny\",\"reason\":\"no\"}", Ok(deny("no"))),
+            ("{\"decision\":\"deny\",\"reason\":\"cut \\ud83d\"}", Ok(deny("cut "))),
             ("{\"decision\":\"deny\"}", Ok(deny("it gave no reason"))),
             ("{\"decision\":\"deny\",\"reason\":\" \"}", Ok(deny("it gave no reason"))),
             ("{\"decision\":\"deny\",\"reason\":5}", Ok(deny("it gave no reason"))),

@@ -2,6 +2,7 @@
 //! output, either as a JSON object `{"text": "…", "partial": "…"}` or as plain text.
 
 use serde_json::Value;
+use unisono_model::client::SurrogateJoiner;
 use unisono_session::agent::Command;
 use unisono_session::run::RunCause;
 
@@ -96,7 +97,9 @@ fn begins_object(text: &str) -> bool {
 }
 
 fn parse_object(text: &str) -> Result<Answer, String> {
-    let value: Value = serde_json::from_str(text)
+    // A program may cut a text in the middle of a character.
+    let whole = SurrogateJoiner::default().join_halves(text);
+    let value: Value = serde_json::from_str(&whole)
         .map_err(|error| format!("its output is not valid JSON ({error}): {}", preview(text)))?;
     let member = |key: &str| match value.get(key) {
         None | Some(Value::Null) => Ok(None),

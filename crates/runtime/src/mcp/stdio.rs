@@ -19,6 +19,7 @@ use rmcp::transport::Transport;
 use serde_json::Value;
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::ChildStdin;
+use unisono_model::client::SurrogateJoiner;
 use unisono_session::agent::Command;
 
 use super::connection::ConnectionError;
@@ -87,9 +88,12 @@ const VERSION: &[u8] = b"\"jsonrpc\"";
 
 /// The message in a line; none if nobody waits for it.
 fn message(line: &[u8]) -> Result<Option<ServerJsonRpcMessage>, String> {
-    match serde_json::from_slice(line) {
+    // A server may cut a text in the middle of a character.
+    let text = String::from_utf8_lossy(line);
+    let text = SurrogateJoiner::default().join_halves(&text);
+    match serde_json::from_str(&text) {
         Ok(message) => Ok(Some(message)),
-        Err(error) if is_invalid_message(line) => {
+        Err(error) if is_invalid_message(text.as_bytes()) => {
             let shown = preview(line);
             Err(format!(
                 "sent a line that is not JSON-RPC ({error}): {shown}"
@@ -173,6 +177,21 @@ mod tests {
             let line = format!(r#"{{"jsonrpc":"2.0","id":{id},{content}}}"#);
             message(line.as_bytes()).unwrap().unwrap()
         })
+    }
+
+    #[test]
+    fn a_text_may_be_cut_in_the_middle_of_a_character() {
+        for cut in [&b"\\ud83d"[..], b"\\ud83d.", b"\xf0\x9f"] {
+            let [begin, end] = [
+                &br#"{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"cut "#[..],
+                br#""}]}}"#,
+            ];
+            let read = message(&[begin, cut, end].concat());
+            assert!(
+                matches!(read, Ok(Some(JsonRpcMessage::Response(_)))),
+                "{read:?}"
+            );
+        }
     }
 
     #[test]

@@ -51,6 +51,7 @@ async fn answers_are_text_or_json() {
         (r#"echo '{"text":"done"}'"#, "done", None),
         (r#"echo '{"text":"half","partial":"no network","cost":3}'"#, "half", Some("no network")),
         (r#"echo '{"text":"all","partial":null}'"#, "all", None),
+        (r#"printf '{"text":"cut \\ud83d"}'"#, "cut", None),
         ("echo '{braces} in prose'", "{braces} in prose", None),
         ("echo '[1,2]'", "[1,2]", None),
         // A byte order mark is not a part of an answer.
