@@ -22,6 +22,18 @@ pub fn line(text: &str, most: usize) -> String {
     cut
 }
 
+/// Characters of a call's arguments that a question shows.
+const ARGUMENTS_CHARS: usize = 2_000;
+
+/// The arguments of a call as a question shows them. It says if some are not shown.
+pub fn shown_arguments(arguments: &str) -> String {
+    let shown: String = arguments.chars().take(ARGUMENTS_CHARS).collect();
+    match arguments[shown.len()..].chars().count() {
+        0 => shown,
+        hidden => format!("{shown}… (the last {hidden} characters are not shown)"),
+    }
+}
+
 /// The usable tokens of an agent's window and their calculation, in two lines.
 pub fn usable(usable: &UsableTokens) -> [String; 2] {
     let whose = match usable.lead {
@@ -140,6 +152,17 @@ mod tests {
         ] {
             assert_eq!(dollars(amount), shown);
         }
+    }
+
+    #[test]
+    fn a_question_says_that_arguments_are_cut() {
+        let most = "ä".repeat(ARGUMENTS_CHARS);
+        assert_eq!(shown_arguments(&most), most);
+        let cut = shown_arguments(&format!("{most}rm"));
+        assert_eq!(
+            cut,
+            format!("{most}… (the last 2 characters are not shown)")
+        );
     }
 
     #[test]

@@ -28,7 +28,6 @@ macro_rules! rows {
 }
 
 mod app;
-mod approvals;
 mod ask;
 mod attach;
 mod caller;

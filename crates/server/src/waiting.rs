@@ -5,9 +5,6 @@ use unisono_context::{SessionId, TurnId};
 use unisono_runtime::{Error as RuntimeError, Handle};
 use unisono_session::run::calls::{CallStatus, WaitingCall};
 
-/// Characters of a call's arguments that a question shows.
-const ARGUMENTS_CHARS: usize = 2_000;
-
 /// The calls of a turn that wait for a person. If the turn is queued: those of the turn that it waits
 /// for.
 pub(crate) async fn waiting(session: &Handle, turn: TurnId) -> Result<Vec<WaitingCall>, String> {
@@ -54,29 +51,4 @@ pub(crate) fn describe_calls(session: SessionId, turn: TurnId, waiting: &[Waitin
         };
     }
     text
-}
-
-/// The arguments of a call as a question shows them. It says if some are not shown.
-pub(crate) fn shown_arguments(arguments: &str) -> String {
-    let shown: String = arguments.chars().take(ARGUMENTS_CHARS).collect();
-    match arguments[shown.len()..].chars().count() {
-        0 => shown,
-        hidden => format!("{shown}… (the last {hidden} characters are not shown)"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_question_says_that_arguments_are_cut() {
-        let most = "ä".repeat(ARGUMENTS_CHARS);
-        assert_eq!(shown_arguments(&most), most);
-        let cut = shown_arguments(&format!("{most}rm"));
-        assert_eq!(
-            cut,
-            format!("{most}… (the last 2 characters are not shown)")
-        );
-    }
 }

@@ -9,12 +9,14 @@ use unisono_api::Page;
 use unisono_api::approval::{Approval, ApprovalQuery, Decide, Verdict};
 
 use crate::app::App;
-use crate::approvals;
 use crate::problem::{Problem, Result};
 use crate::service::lookup::only_match;
 use crate::service::session_if_named;
 use crate::show;
 use unisono::service::sessions::is_meant;
+
+/// The most characters of a call's arguments that a line shows.
+const ARGUMENTS_CHARS: usize = 100;
 
 const LIST_HELP: &str = "\
 A call waits for approval if a rule requires it (`approve` of an agent or a server,
@@ -150,8 +152,16 @@ fn row(open: &Approval) -> Vec<String> {
     ]
 }
 
+/// The call in one line, with the beginning of its arguments.
 fn line(open: &Approval) -> String {
-    approvals::line(&open.tool, &open.arguments.to_string())
+    let arguments = open.arguments.to_string();
+    let shown: String = arguments.chars().take(ARGUMENTS_CHARS).collect();
+    let more = if shown.len() < arguments.len() {
+        "…"
+    } else {
+        ""
+    };
+    format!("{} {shown}{more}", open.tool)
 }
 
 /// The call with this id, or the only one whose id begins or ends with it.

@@ -4,11 +4,11 @@ use a2a::{Artifact, Message, Part, Role, Task, TaskState, TaskStatus};
 use serde_json::{Value, json};
 use unisono::tasks::Status;
 use unisono_api::approval::Approval;
+use unisono_api::fmt::shown_arguments;
 use unisono_api::turn::{Member, Run, Turn};
 
 use super::message::HOW;
 use super::parts;
-use crate::waiting::shown_arguments;
 
 /// The id of the answer's artifact.
 pub(super) const ANSWER: &str = "answer";

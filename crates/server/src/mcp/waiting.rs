@@ -10,14 +10,15 @@ use rmcp::model::{
 use rmcp::service::{PeerRequestOptions, RequestContext};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use unisono_api::fmt::shown_arguments;
 use unisono_context::{CallId, SessionId, TurnId};
 use unisono_runtime::{Error as RuntimeError, Handle};
 use unisono_session::State;
 use unisono_session::run::calls::{CallDecision, CallStatus, WaitingCall};
 
 use super::Server;
+use crate::waiting::describe_calls;
 pub(super) use crate::waiting::waiting;
-use crate::waiting::{describe_calls, shown_arguments};
 
 /// The name of the question, and of its one field.
 const APPROVE: &str = "approve";
