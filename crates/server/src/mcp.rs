@@ -41,6 +41,7 @@ use unisono_api::token::Scope;
 use crate::audit::Note;
 use crate::turn_follower::stopped;
 
+pub use answer::in_form_of;
 pub use stdio::Line;
 pub use waiting::{approves, can_elicit, question};
 

@@ -198,6 +198,30 @@ fn wait_tells_what_each_agent_of_a_delegation_found() {
 }
 
 #[test]
+fn an_answer_after_a_question_has_the_form_of_the_tool_that_was_called() {
+    for bridged in [false, true] {
+        let send = ("files__send", json!({"text": "the invoice"}));
+        let sender = "\n[agents.sender]\ndescription = \"sends\"\nmcp_servers = [\"files\"]\n\
+                      approve = [\"files__send\"]\n";
+        let scene = Scene::new(&[&[send]], &program(""), sender);
+        let daemon = bridged.then(|| Daemon::keyed(&scene.place));
+        let mut server = Spoken::started(scene.command(&["mcp"]));
+        server.initialize_as("2025-11-25", json!({"elicitation": {}}));
+        let arguments = json!({"task": "Send it.", "agents": ["sender"]});
+        let call = json!({"name": "ask", "arguments": arguments});
+        server.send(&json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": call}));
+        let question = server.asked("elicitation/create");
+        let accepted = json!({"action": "accept", "content": {"approve": true}});
+        server.send(&json!({"jsonrpc": "2.0", "id": question["id"], "result": accepted}));
+        let (answer, _) = server.answer(2);
+        let turn = &answer["result"]["structuredContent"]["turn"];
+        assert_eq!(turn["answer"], text(&answer), "{answer}");
+        server.end();
+        daemon.into_iter().for_each(Daemon::stop);
+    }
+}
+
+#[test]
 fn a_question_is_taken_back_when_its_call_is_settled_elsewhere() {
     for bridged in [false, true] {
         for in_time in [false, true] {

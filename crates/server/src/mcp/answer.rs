@@ -1,6 +1,7 @@
 //! The results of tools, from turns.
 
 use rmcp::model::InputRequiredResult;
+use serde::Deserialize as _;
 use serde_json::{Value, json};
 use unisono::fmt;
 use unisono_api::compaction::CompactionEffect;
@@ -102,6 +103,19 @@ fn text(form: Form, turn: &Turn) -> String {
         Form::Compaction => compaction(turn),
         Form::Answer => joined_results(turn),
     }
+}
+
+/// Gives the answer of `wait` about an ended turn the form of the tool that began the turn.
+pub fn in_form_of(tool: &str, mut answer: Value) -> Value {
+    let content = answer.pointer("/result/structuredContent");
+    let ended = content.filter(|content| content.get("waiting").is_none());
+    let turn = ended.and_then(|content| Turn::deserialize(content.get("turn")?).ok());
+    if let Some(turn) = turn
+        && let Some(shown) = answer.pointer_mut("/result/content/0/text")
+    {
+        *shown = text(Form::of_tool(tool, &turn), &turn).into();
+    }
+    answer
 }
 
 fn joined_results(turn: &Turn) -> String {
@@ -216,6 +230,27 @@ mod tests {
             outcome_of("wait", compacted).text,
             "compacted: checkpoint 3"
         );
+    }
+
+    #[test]
+    fn an_answer_of_wait_gets_the_form_of_the_tool_that_began_the_turn() {
+        let runs = [run("risks", "delegate", Some("Which?"), "done")];
+        let turn = value(&turn("answered", &runs)).unwrap();
+        let answer = |structured: Value| {
+            let content = json!([{"type": "text", "text": "as it was"}]);
+            json!({"id": 7, "result": {"content": content, "structuredContent": structured}})
+        };
+        let shown = |tool: &str, structured: Value| {
+            let formed = in_form_of(tool, answer(structured));
+            let text = &formed["result"]["content"][0]["text"];
+            text.as_str().unwrap().to_owned()
+        };
+        assert_eq!(shown("ask", json!({"turn": turn})), "All of it.");
+        assert!(shown("delegate", json!({"turn": turn})).starts_with("## risks\n"));
+        let waits = json!({"turn": turn, "waiting": []});
+        assert_eq!(shown("ask", waits), "as it was");
+        let error = json!({"id": 7, "error": {"code": -1}});
+        assert_eq!(in_form_of("ask", error.clone()), error);
     }
 
     #[test]

@@ -125,11 +125,17 @@ impl Caller {
     /// # Errors
     /// The daemon has stopped or refuses.
     pub(super) async fn complete_answer(&self, mut message: Value) -> Result<Option<Value>, Error> {
+        let tool = message["params"]["name"].clone();
         loop {
             let revision = self.revision.as_deref();
             let answer = exchanged(&self.say, &self.client, &message, revision).await?;
             let Some(held) = answer.as_ref().and_then(WaitingAnswer::from_answer) else {
-                return Ok(answer);
+                // The client called this tool, not the one that waits.
+                let called = tool.as_str().filter(|_| message["params"]["name"] != tool);
+                return Ok(answer.map(|answer| match called {
+                    Some(called) => mcp::in_form_of(called, answer),
+                    None => answer,
+                }));
             };
             *self.begun.lock().unwrap_or_else(PoisonError::into_inner) = Some(held.place.clone());
             match self.ask_user(&held).await? {
