@@ -182,6 +182,23 @@ fn a_body_that_is_no_object_or_too_long_begins_nothing() {
 }
 
 #[test]
+fn a_ping_of_github_begins_no_turn() {
+    let daemon = Daemon::start(&place());
+    let of_kind = |event| {
+        [
+            ("X-Hub-Signature-256", SIGNATURE),
+            ("X-GitHub-Event", event),
+        ]
+    };
+    post(&daemon, "deploy", &of_kind("ping"), BODY).expect(204);
+    post(&daemon, "deploy", &[("X-GitHub-Event", "ping")], BODY).expect(401);
+    let sessions = daemon.get("/v1/sessions").expect(200).json();
+    assert_eq!(sessions["items"], serde_json::json!([]));
+    post(&daemon, "deploy", &of_kind("push"), BODY).expect(202);
+    daemon.stop();
+}
+
+#[test]
 fn a_session_that_does_not_exist_is_told_to_who_knows_the_secret() {
     for session in ["dead-beef", "01921111-0000-7000-8000-000000000002"] {
         let place = place();

@@ -29,6 +29,8 @@ const KEY_CHARS: usize = 128;
 /// The headers with the key of a request: Standard Webhooks', our own, GitHub's. The first one is
 /// signed: a copy of a signed request cannot become another request by another header.
 const KEYS: [&str; 3] = ["webhook-id", "idempotency-key", "x-github-delivery"];
+/// The header with the kind of a request of GitHub.
+const EVENT: &str = "x-github-event";
 /// The secret for unknown triggers, so that the comparison takes the same time.
 const NOBODY: &str = "0123456789abcdef0123456789abcdef";
 
@@ -40,7 +42,8 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
 /// `Authorization: Bearer <secret>`, by `X-Hub-Signature-256: sha256=<HMAC-SHA256 of the body>` as
 /// GitHub signs, or by `webhook-id`, `webhook-timestamp` and `webhook-signature` as Standard
 /// Webhooks does. Requests with the same `webhook-id`, `Idempotency-Key` or `X-GitHub-Delivery`
-/// refer to the same turn; with another body they are refused.
+/// refer to the same turn; with another body they are refused. A `ping`, with which GitHub tries a new
+/// webhook, begins no turn.
 #[utoipa::path(
     post, path = "/v1/triggers/{trigger}", tag = "triggers",
     params(("trigger" = String, Path, description = "The trigger's name"),
@@ -48,7 +51,8 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
             description = "A repeated request with the same key returns the first turn, also after a crash")),
     request_body(content = Object, description = "What the task is about: a JSON object"),
     security(("trigger" = [])),
-    responses((status = 202, description = "The turn is accepted", body = TriggeredTurn))
+    responses((status = 202, description = "The turn is accepted", body = TriggeredTurn),
+              (status = 204, description = "A `ping` of GitHub: no turn begins"))
 )]
 async fn pull(
     State(shared): State<Arc<Shared>>,
@@ -72,6 +76,9 @@ async fn pull(
         return Err(ApiError::new(Code::Unauthorized, detail));
     };
     let text = object(&headers, &body)?;
+    if headers.get(EVENT).is_some_and(|event| event == "ping") {
+        return Ok(StatusCode::NO_CONTENT.into_response());
+    }
     let session = shared.local.session_of_task(&trigger.task).await;
     let to_owner = || Request::from_parts(parts.clone(), Body::from(body.clone()));
     if let Some(answer) = forward::by_owner(&shared, session, to_owner()).await? {
