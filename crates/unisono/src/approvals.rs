@@ -131,8 +131,57 @@ pub(crate) fn to_api(session: SessionId, waiting: &WaitingCall) -> Approval {
         contract: planned.contract.name().to_owned(),
         rule: approval.map(|approval| approval.rule.to_string()),
         requested_at: values::instant(waiting.call.asked_at),
+        // A call in doubt waits without limit, whether or not a person had approved it.
         expires_at: approval
+            .filter(|_| !in_doubt)
             .and_then(|approval| approval.until)
             .map(values::instant),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use unisono_context::{CallId, RunId, Timestamp};
+    use unisono_session::run::calls::{self, CallPlace, PlannedCall, TrackedCall};
+    use unisono_session::tool::Contract;
+
+    use super::*;
+
+    #[test]
+    fn only_a_call_that_waits_for_approval_is_denied_by_itself() {
+        let waiting = |status: CallStatus| WaitingCall {
+            id: CallId::from_u128(1),
+            place: CallPlace {
+                run: RunId::from_u128(2),
+                round: 1,
+                index: 0,
+            },
+            turn: TurnId::from_u128(3),
+            agent: "clerk".into(),
+            call: TrackedCall {
+                planned: PlannedCall {
+                    call_id: "c".into(),
+                    tool: "files__send".into(),
+                    arguments: "{}".into(),
+                    contract: Contract::AtMostOnce,
+                    approval: Some(calls::Approval {
+                        rule: "files__send".into(),
+                        until: Some(Timestamp(1_000)),
+                    }),
+                    hooks: Vec::new(),
+                    permitted: None,
+                },
+                asked_at: Timestamp(0),
+                status,
+                task: None,
+            },
+        };
+        for (status, kind, expires) in [
+            (CallStatus::AwaitingApproval, "approval", true),
+            (CallStatus::InDoubt, "in_doubt", false),
+        ] {
+            let shown = to_api(SessionId::from_u128(4), &waiting(status));
+            assert_eq!((&*shown.kind, shown.expires_at.is_some()), (kind, expires));
+        }
     }
 }
