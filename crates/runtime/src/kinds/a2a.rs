@@ -22,7 +22,7 @@ use a2a::{SendMessageResponse, StreamResponse, Task as RemoteTask, error_code};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use unisono_model::client::HttpEndpoint;
+use unisono_model::client::{HttpEndpoint, SurrogateJoiner};
 use unisono_model::language::Class;
 use unisono_model::provider::{Address, Settings};
 use unisono_session::agent::A2a;
@@ -405,7 +405,10 @@ impl Remote {
             let reason = format!("{url} answered {method} with an invalid response: {error}");
             CallError::Broken(Failure::new(RunCause::BadOutput, reason))
         };
-        let response: Response = serde_json::from_slice(&answered).map_err(garbled)?;
+        // A server may cut a text in the middle of a character.
+        let answered = String::from_utf8_lossy(&answered);
+        let answered = SurrogateJoiner::default().join_halves(&answered);
+        let response: Response = serde_json::from_str(&answered).map_err(garbled)?;
         if let Some(error) = response.error {
             return Err(CallError::Refused(error));
         }

@@ -126,6 +126,21 @@ fn answering(after: usize) -> impl Fn(&str, &Value) -> Act + Send + Sync {
     }
 }
 
+#[tokio::test]
+async fn a_text_may_be_cut_in_the_middle_of_a_character() {
+    let server = Server::start(plain, |method, _| {
+        let task = remote_task("COMPLETED", "there");
+        let result = match method {
+            "SendMessage" => json!({"task": task}),
+            _ => task,
+        };
+        let answer = json!({"jsonrpc": "2.0", "id": 1, "result": result}).to_string();
+        Act::json(200, answer.replace("It is there.", "It is there\\ud83d."))
+    });
+    let answer = asked(&server.await).await.unwrap();
+    assert_eq!(&*answer.text, "It is there\u{fffd}.");
+}
+
 async fn ask(remote: &A2a, attempt: &Attempt) -> Result<Answer, Failure> {
     run_in_time(&A2aAgent::new(remote.clone()), attempt).await
 }
