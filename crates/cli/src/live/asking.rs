@@ -5,10 +5,12 @@ use std::io::{self, BufRead as _, IsTerminal as _};
 
 use tokio::sync::oneshot::{self, error::TryRecvError};
 use unisono::Service;
+use unisono_api::Code;
 use unisono_api::approval::{Approval, Decide, Verdict};
 
 use super::follow::{Interrupt, Show};
 use super::watch::Watch;
+use crate::problem::Result;
 use crate::terminal::discard_input;
 use unisono::fmt::end;
 
@@ -135,20 +137,32 @@ impl Answers {
     }
 
     /// Executes the answer; an invalid one repeats the question. Some: the person interrupted.
-    pub(crate) async fn take(&mut self, reply: Reply, service: &dyn Service) -> Option<Interrupt> {
+    ///
+    /// # Errors
+    /// The decision has no effect, and the call still waits.
+    pub(crate) async fn take(
+        &mut self,
+        reply: Reply,
+        service: &dyn Service,
+    ) -> Result<Option<Interrupt>> {
         let call = self.question.take();
         let line = match reply {
             Reply::Line(line) => line,
-            Reply::Interrupted => return Some(Interrupt::Person),
+            Reply::Interrupted => return Ok(Some(Interrupt::Person)),
         };
-        let call = call?;
-        let decision = read(is_in_doubt(&call), &line)?;
+        let Some(call) = call else { return Ok(None) };
+        let Some(decision) = read(is_in_doubt(&call), &line) else {
+            return Ok(None);
+        };
         self.answered.push(call.call.clone());
-        if let Err(error) = service.decide(&call.call, &decision).await {
+        match service.decide(&call.call, &decision).await {
             // Another client decided, or the call timed out.
-            tracing::info!(%error, "the decision is too late");
+            Err(error) if matches!(error.code(), Code::Conflict | Code::NotFound) => {
+                tracing::info!(%error, "the decision is too late");
+                Ok(None)
+            }
+            decided => Ok(decided.map(|_| None)?),
         }
-        None
     }
 }
 

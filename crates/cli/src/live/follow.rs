@@ -202,7 +202,7 @@ pub(crate) async fn follow(
                 screen.update(&update.event, watch);
                 None
             }
-            reply = screen.reply() => answers.take(reply, service).await,
+            reply = screen.reply() => answers.take(reply, service).await?,
             // The time limit of the turn begins again while a person decides; a deadline stays.
             () = sleep_until(due), if may_decide && late.is_some() => {
                 late = timeout.map(|timeout| Instant::now() + timeout);

@@ -154,6 +154,29 @@ fn a_question_that_another_answers_leaves_the_line_to_the_chat() {
 }
 
 #[test]
+fn a_decision_that_is_refused_ends_the_command_with_the_reason() {
+    let scene = held();
+    let daemon = crate::http::Daemon::keyed(&scene.place);
+    let id = daemon.session(&json!({}));
+    let task = json!({"task": "Do it.", "wait": false});
+    let turns = format!("/v1/sessions/{id}/turns");
+    daemon.post(&turns, &task).expect(202);
+    daemon.awaited("/v1/approvals", |all| all["items"][0].is_object());
+    let reader = json!({"name": "reader", "scope": "read"});
+    let reader = daemon.post("/v1/tokens", &reader).expect(201).json();
+    let secret = reader["secret"].as_str().unwrap();
+    scene.place.write("settings/unisono/token", secret);
+    let mut talking = Talking::at_a_terminal(scene.command(&["resume"]));
+    talking.sees(QUESTION);
+    talking.say("y\r");
+    talking.sees("this requires `approve`");
+    talking.all();
+    let waiting = daemon.get("/v1/approvals").expect(200).json();
+    assert!(waiting["items"][0].is_object(), "{waiting}");
+    daemon.stop();
+}
+
+#[test]
 fn lines_of_a_file_are_messages_and_answer_nothing() {
     let send: (&str, Value) = ("files__send", json!({"text": "the invoice"}));
     let rule = program("approve = [\"send\"]");
