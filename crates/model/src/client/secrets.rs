@@ -17,6 +17,9 @@ const SHORTEST_HEADER: usize = 8;
 /// Shorter keys may be part of any word: they are removed from texts, not from documents.
 const SHORTEST_IN_DOCUMENT: usize = 8;
 
+/// The words before the credential of a header.
+const SCHEMES: [&str; 3] = ["bearer", "basic", "token"];
+
 /// The secrets of one provider, in every form in which a response may repeat them.
 pub(super) struct Secrets {
     texts: Option<AhoCorasick>,
@@ -30,14 +33,13 @@ impl Secrets {
 
     pub(super) fn with_more(settings: &Settings, more: &[String]) -> Secrets {
         let key = settings.auth.key().map(Key::expose);
-        let headers = settings
-            .headers
-            .iter()
-            .filter_map(|header| header.value().to_str().ok())
-            .filter(|value| value.len() >= SHORTEST_HEADER);
+        let headers = settings.headers.iter();
+        let values = headers.filter_map(|header| header.value().to_str().ok());
+        let each = values.flat_map(|value| [Some(value), credential(value)]);
         let more = more.iter().map(String::as_str);
+        let more = each.flatten().chain(more);
         let more = more.filter(|secret| secret.len() >= SHORTEST_HEADER);
-        let secrets: Vec<&str> = key.into_iter().chain(headers).chain(more).collect();
+        let secrets: Vec<&str> = key.into_iter().chain(more).collect();
         let finder = |shortest: usize| {
             let long = secrets.iter().filter(|secret| secret.len() >= shortest);
             let forms: Vec<String> = long.flat_map(|secret| forms(secret)).collect();
@@ -93,6 +95,14 @@ impl Secrets {
     }
 }
 
+/// The credential in a header such as `Bearer <token>`, which a response may repeat alone.
+fn credential(value: &str) -> Option<&str> {
+    let (scheme, credential) = value.split_once(' ')?;
+    let mut known = SCHEMES.iter();
+    let is_known = known.any(|known| scheme.eq_ignore_ascii_case(known));
+    is_known.then(|| credential.trim())
+}
+
 /// A secret in plain form, in JSON text, and in an address.
 fn forms(secret: &str) -> Vec<String> {
     let json = serde_json::Value::from(secret).to_string();
@@ -133,7 +143,7 @@ mod tests {
 
     use super::*;
     use crate::language::Class;
-    use crate::provider::Kind;
+    use crate::provider::{Header, Kind};
 
     /// The beginning looks like a known kind of key, and the end does not match that kind.
     const KEY: &str = r#"sk-0123456789abcdefghij/"\$%{tail}"#;
@@ -150,6 +160,26 @@ mod tests {
             assert_eq!(body(&form), format!("<{REDACTED}> is wrong"), "{form}");
         }
         assert_eq!(forms("plain-key"), ["plain-key"]);
+    }
+
+    #[test]
+    fn the_credential_of_a_header_is_removed_without_its_scheme() {
+        let key = Key::from_variables(&["SOME_KEY"], |_| Some(OsString::from(KEY))).unwrap();
+        let mut settings = Settings::new("mine", Kind::OpenAi, None, key).unwrap();
+        let headers = [
+            ("X-Auth", "bearer 0f3a9c7e55"),
+            ("X-Team", "Northern Application"),
+        ];
+        let headers = headers.map(|(name, value)| Header::new(name, value).unwrap());
+        settings.headers = headers.into();
+        let secrets = Secrets::new(&settings);
+        for (text, clean) in [
+            ("<bearer 0f3a9c7e55> is old", format!("<{REDACTED}> is old")),
+            ("<0f3a9c7e55> is old", format!("<{REDACTED}> is old")),
+            ("an Application", "an Application".to_owned()),
+        ] {
+            assert_eq!(secrets.text(text), clean);
+        }
     }
 
     #[test]
