@@ -96,7 +96,8 @@ pub(super) fn ended(
     start_of_run(recorder, call.run)
 }
 
-/// Applies a person's decision.
+/// Applies a person's decision. An approval that comes too late is a denial: the timer may be late, if
+/// the session was not in memory or the machine slept.
 pub(super) fn decide(
     recorder: &mut Recorder<'_>,
     id: CallId,
@@ -119,6 +120,11 @@ pub(super) fn decide(
             in_doubt: call.status == CallStatus::InDoubt,
         });
     }
+    let is_late = decision == CallDecision::Approved && call.is_overdue(recorder.now);
+    let (decision, by) = match is_late {
+        true => (CallDecision::Expired, None),
+        false => (decision, by),
+    };
     let call = place;
     recorder.record(Fact::ToolDecided { call, decision, by })?;
     Ok(start_of_run(recorder, place.run)?)
@@ -127,12 +133,8 @@ pub(super) fn decide(
 /// Denies calls whose approval timed out.
 pub(super) fn expire(recorder: &mut Recorder<'_>) -> Result<(), fold::Error> {
     let now = recorder.now;
-    let late = recorder.state.waiting_calls().filter(|waiting| {
-        let approval = waiting.call.planned.approval.as_ref();
-        let until = approval.and_then(|approval| approval.until);
-        waiting.call.status == CallStatus::AwaitingApproval
-            && until.is_some_and(|until| until <= now)
-    });
+    let waiting = recorder.state.waiting_calls();
+    let late = waiting.filter(|waiting| waiting.call.is_overdue(now));
     for call in late.map(|waiting| waiting.place).collect::<Vec<_>>() {
         let (decision, by) = (CallDecision::Expired, None);
         recorder.record(Fact::ToolDecided { call, decision, by })?;

@@ -231,6 +231,13 @@ impl TrackedCall {
         )
     }
 
+    /// Whether the time in which a person could approve it is over.
+    pub fn is_overdue(&self, now: Timestamp) -> bool {
+        let approval = self.planned.approval.as_ref();
+        let until = approval.and_then(|approval| approval.until);
+        self.status == CallStatus::AwaitingApproval && until.is_some_and(|until| until <= now)
+    }
+
     pub(crate) fn after_hook(&self) -> CallStatus {
         match self.status {
             CallStatus::HookPending {

@@ -349,6 +349,22 @@ fn an_approval_timeout_is_a_denial() {
 }
 
 #[test]
+fn an_approval_after_its_time_is_a_denial() {
+    for (late, made) in [(-1, 1), (0, 0)] {
+        let (mut shell, assignment) = calling(rules(&["*"]), &["files__send"]);
+        let id = shell.waiting_calls()[0];
+        shell.now = shell.now.plus_ms(HOUR as i64 + late);
+        decide(&mut shell, id, CallDecision::Approved).unwrap();
+        assert_eq!(take_jobs(&mut shell).len(), made);
+        if made == 0 {
+            assert!(results(&shell, &assignment)[0].0.contains("in time"));
+        }
+        let again = decide(&mut shell, id, CallDecision::Approved);
+        assert_eq!(again, Err(Refusal::AlreadyDecided(id)));
+    }
+}
+
+#[test]
 fn another_attempt_finds_the_existing_calls() {
     let mut shell = Shell::with(2);
     let mut accepted = turn(1, team(retried("lead"), []));

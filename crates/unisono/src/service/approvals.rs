@@ -317,10 +317,16 @@ impl Local {
             before |= decided;
             let Some(waiting) = found else { continue };
             let word = decision.name();
+            let is_late =
+                decision == CallDecision::Approved && waiting.call.is_overdue(clock::now());
             let by = self.caller().name().cloned();
             self.apply_input(&view, Input::Decide { call, decision, by })
                 .await?;
             self.shared.recent_decisions.add(call, session);
+            if is_late {
+                let detail = format!("nobody approved call {call} in time: it is denied");
+                return Err(Error::new(Code::Conflict, detail));
+            }
             return Ok(DecisionResult {
                 call: call.to_string(),
                 session: session.to_string(),
