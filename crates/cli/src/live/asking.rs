@@ -11,8 +11,12 @@ use unisono_api::approval::{Approval, Decide, Verdict};
 use super::follow::{Interrupt, Show};
 use super::watch::Watch;
 use crate::problem::Result;
+use crate::show;
 use crate::terminal::discard_input;
 use unisono::fmt::end;
+
+/// Characters of the arguments by which a question names one of several calls.
+const NAME_CHARS: usize = 60;
 
 #[derive(Debug)]
 pub(crate) enum Reply {
@@ -133,7 +137,15 @@ impl Answers {
             true => "was it done? [d]one TEXT, [f]ailed TEXT, [r]epeat",
             false => "may it be made? [y]es, [n]o REASON",
         };
-        self.question = screen.show_question(question).then(|| call.clone());
+        let question = match watch.waiting.len() {
+            1 => question.to_owned(),
+            // Each of several calls was shown before.
+            _ => {
+                let arguments = show::line(&call.arguments.to_string(), NAME_CHARS);
+                format!("{} {arguments}: {question}", call.tool)
+            }
+        };
+        self.question = screen.show_question(&question).then(|| call.clone());
     }
 
     /// Executes the answer; an invalid one repeats the question. Some: the person interrupted.

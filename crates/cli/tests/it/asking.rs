@@ -40,6 +40,22 @@ fn a_run_asks_at_the_terminal_and_does_as_it_is_told() {
 }
 
 #[test]
+fn a_question_names_one_of_several_calls() {
+    let send = |text: &str| ("files__send", json!({"text": text}));
+    let calls = [send("the invoice"), send("the reminder")];
+    let scene = Scene::new(&[&calls], &program("approve = [\"send\"]"), "");
+    let mut talking = Talking::at_a_terminal(scene.command(&RUN));
+    talking.sees("files__send {\"text\":\"the invoice\"}: may it be made?");
+    talking.sees("REASON:");
+    talking.say("n\r");
+    talking.sees(QUESTION);
+    talking.say("y\r");
+    talking.sees("send: the reminder");
+    talking.ends();
+    assert_eq!(scene.count("call send "), 1);
+}
+
+#[test]
 fn what_was_typed_before_a_question_does_not_answer_it() {
     let scene = held();
     let mut talking = Talking::at_a_terminal(scene.command(&RUN));
