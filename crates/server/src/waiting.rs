@@ -1,6 +1,7 @@
 //! Tool calls that wait for a person while a client waits for an answer.
 
 use unisono::approvals;
+use unisono_api::fmt::shown_arguments;
 use unisono_context::{SessionId, TurnId};
 use unisono_runtime::{Error as RuntimeError, Handle};
 use unisono_session::run::calls::{CallStatus, WaitingCall};
@@ -38,7 +39,9 @@ pub(crate) fn describe_calls(session: SessionId, turn: TurnId, waiting: &[Waitin
     };
     for one in waiting {
         let (call, agent) = (one.id, &one.agent);
-        let (tool, arguments) = (&one.call.planned.tool, &one.call.planned.arguments);
+        let planned = &one.call.planned;
+        // Clients give this text to their models, and a file may be among the arguments.
+        let (tool, arguments) = (&planned.tool, shown_arguments(&planned.arguments));
         text += &match one.call.status {
             CallStatus::InDoubt => format!(
                 "- nobody knows whether call {call} was made: {agent} called {tool} {arguments}. \
@@ -51,4 +54,46 @@ pub(crate) fn describe_calls(session: SessionId, turn: TurnId, waiting: &[Waitin
         };
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use unisono_context::{CallId, RunId, Timestamp};
+    use unisono_session::run::calls::{CallPlace, PlannedCall, TrackedCall};
+    use unisono_session::tool::Contract;
+
+    use super::*;
+
+    #[test]
+    fn a_description_of_a_call_has_the_beginning_of_long_arguments() {
+        let turn = TurnId::from_u128(3);
+        let waiting = WaitingCall {
+            id: CallId::from_u128(1),
+            place: CallPlace {
+                run: RunId::from_u128(2),
+                round: 1,
+                index: 0,
+            },
+            turn,
+            agent: "clerk".into(),
+            call: TrackedCall {
+                planned: PlannedCall {
+                    call_id: "c".into(),
+                    tool: "files__write".into(),
+                    arguments: format!("{{\"text\":\"{}\"}}", "x".repeat(500_000)).into(),
+                    contract: Contract::AtMostOnce,
+                    approval: None,
+                    hooks: Vec::new(),
+                    permitted: None,
+                },
+                asked_at: Timestamp(0),
+                status: CallStatus::AwaitingApproval,
+                task: None,
+            },
+        };
+        let text = describe_calls(SessionId::from_u128(4), turn, &[waiting]);
+        assert!(text.contains("clerk wants to call files__write {\"text\":\"xx"));
+        assert!(text.contains("characters are not shown") && text.len() < 4_000);
+        assert!(text.contains("unisono approvals approve 0"), "{text}");
+    }
 }
