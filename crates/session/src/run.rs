@@ -185,7 +185,7 @@ pub enum RunCause {
     BadOutput,
     /// The model failed.
     Model,
-    /// No worker is available: the queue is full.
+    /// No worker is available: the queue is full, or the machine can start no further program now.
     Busy,
     /// The task or its context cannot be processed.
     BadInput,

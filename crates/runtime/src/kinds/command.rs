@@ -1,6 +1,9 @@
 //! An agent that is a program: the prompt as JSON on standard input, its answer on standard
 //! output, either as a JSON object `{"text": "…", "partial": "…"}` or as plain text.
 
+use std::io;
+
+use rustix::io::Errno;
 use serde_json::Value;
 use unisono_model::client::SurrogateJoiner;
 use unisono_session::agent::Command;
@@ -41,12 +44,22 @@ impl Agent for CommandAgent {
 }
 
 pub(super) fn failure(error: Error) -> Failure {
-    let cause = match error {
+    let cause = match &error {
+        Error::Spawn { source, .. } if is_temporary(source) => RunCause::Busy,
         Error::Spawn { .. } => RunCause::Spawn,
         Error::Flooded { .. } => RunCause::BadOutput,
         Error::Lost { .. } => RunCause::Exit,
     };
     Failure::new(cause, error.to_string())
+}
+
+/// Whether a program may be started later: the machine has no room for one now, or its file is being
+/// written.
+fn is_temporary(error: &io::Error) -> bool {
+    matches!(
+        Errno::from_io_error(error),
+        Some(Errno::AGAIN | Errno::NOMEM | Errno::MFILE | Errno::NFILE | Errno::TXTBSY)
+    )
 }
 
 fn read(program: &str, finished: ProcessOutput) -> Result<Answer, Failure> {

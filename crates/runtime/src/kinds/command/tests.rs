@@ -120,6 +120,24 @@ async fn a_missing_program_is_not_retried() {
     assert!(failure.reason.contains("`no-such-program`"), "{failure}");
 }
 
+#[test]
+fn a_program_for_which_the_machine_has_no_room_is_retried() {
+    for (errno, cause) in [
+        (Errno::AGAIN, RunCause::Busy),
+        (Errno::MFILE, RunCause::Busy),
+        (Errno::NOENT, RunCause::Spawn),
+        (Errno::ACCESS, RunCause::Spawn),
+    ] {
+        let failed = failure(Error::Spawn {
+            program: "counts".into(),
+            cwd: None,
+            source: errno.into(),
+        });
+        assert_eq!(failed.cause, cause, "{failed}");
+        assert_eq!(failed.cause.is_retryable(), cause == RunCause::Busy);
+    }
+}
+
 #[tokio::test]
 async fn bytes_other_than_the_recorded_ones_are_never_sent() {
     let dir = tempfile::tempdir().unwrap();
