@@ -27,6 +27,8 @@ use crate::tokenizer;
 use super::port::ActorPort;
 use super::{Args, Live, Msg, calling, compacting, render, supervision};
 
+/// The interval in which the clock is read: it may be set, and the machine may sleep.
+const LOOK: Duration = Duration::from_secs(30);
 /// The timeout of a provider's count.
 const MEASURING: Duration = Duration::from_secs(10);
 
@@ -308,10 +310,34 @@ async fn count_by_provider(
 fn wake(live: &mut Live, myself: &ActorRef<Msg>, at: Timestamp) {
     // Removes timers that have fired.
     while live.wakes.try_join_next().is_some() {}
-    let myself = myself.clone();
-    let pause = u64::try_from(at.ms_since(clock::now())).unwrap_or(0);
+    let (myself, pause) = (myself.clone(), pause_until(at, clock::now()));
     live.wakes.spawn(async move {
-        tokio::time::sleep(Duration::from_millis(pause)).await;
+        tokio::time::sleep(pause).await;
         feed(&myself, Input::Tick);
     });
+}
+
+/// The time until a session looks at the clock: at the latest when it has to.
+fn pause_until(at: Timestamp, now: Timestamp) -> Duration {
+    let ms = u64::try_from(at.ms_since(now)).unwrap_or(0);
+    Duration::from_millis(ms).min(LOOK)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_clock_is_read_again_before_a_time_that_is_far_away() {
+        for (at, expected) in [
+            (0, 0),
+            (999, 0),
+            (1_000, 0),
+            (1_250, 250),
+            (86_400_000, 30_000),
+        ] {
+            let pause = pause_until(Timestamp(at), Timestamp(1_000));
+            assert_eq!(pause, Duration::from_millis(expected), "{at}");
+        }
+    }
 }
