@@ -465,6 +465,17 @@ mod tests {
     }
 
     #[test]
+    fn a_quotation_changes_nothing() {
+        let texts = [
+            "The premiere is on 14 November.",
+            "The premiere moved to 21 November.",
+            "> The premiere is on 14 November.\nAgreed.",
+        ];
+        let by: Vec<(usize, usize)> = found(&texts).iter().map(|one| (one.0, one.1)).collect();
+        assert_eq!(by, [(0, 1)]);
+    }
+
+    #[test]
     fn a_text_that_was_said_twice_is_quoted_once() {
         let texts = [
             "The premiere moved to 21 November.",

@@ -33,7 +33,8 @@ pub(super) fn quote(pool: &Pool<'_>, units: &[usize], out: &mut String) {
         let unit = &pool.units[index];
         if let Some(previous) = previous {
             let next = previous.place + 1 == unit.place;
-            let is_line = unit.starts_line && !previous.text.ends_with(':');
+            let is_quotation = unit.block == Block::Quotation;
+            let is_line = unit.starts_line && (is_quotation || !previous.text.ends_with(':'));
             out.push_str(match (next, is_line) {
                 (false, _) => GAP,
                 (true, true) => LINE_BREAK,
@@ -59,6 +60,10 @@ pub(super) fn push_unit(pool: &Pool<'_>, unit: usize, out: &mut String) {
     }
     if let Some(dropped) = pool.dropped_words.filter(|_| prose) {
         text = dropped.remove_from(&text).into();
+    }
+    if unit.block == Block::Quotation && !text.starts_with('>') {
+        // The end of a long line.
+        out.push_str("> ");
     }
     // Each run of white space becomes one space.
     for (index, word) in text.split_whitespace().enumerate() {
@@ -178,7 +183,32 @@ fn is_note(line: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use unisono_context::{Ordinal, Timestamp};
+
     use super::*;
+
+    #[test]
+    fn a_quotation_keeps_its_mark_and_its_days() {
+        let quoted = |text: &str| {
+            let monday = Timestamp(1_683_504_000_000);
+            let passage = Passage::text(Ordinal(1), Role::User, monday, text);
+            let mut pool = Pool::new();
+            pool.add_passage(&passage, &passage.text, false);
+            let all: Vec<usize> = (0..pool.units.len()).collect();
+            let mut out = String::new();
+            quote(&pool, &all, &mut out);
+            out
+        };
+        let text = "Ana wrote:\n> I come tomorrow.\n>\n> The *old* hall is shut.\nI come tomorrow.";
+        assert_eq!(
+            quoted(text),
+            "Ana wrote: / > I come tomorrow. / > The *old* hall is shut. / I come tomorrow \
+             (9 May 2023)."
+        );
+        let long = format!("> {}", "We meet in the hall, ".repeat(15));
+        let pieces = quoted(&long);
+        assert!(pieces.matches("> We meet").count() > 1, "{pieces}");
+    }
 
     #[test]
     fn emphasis_is_not_part_of_a_quote() {

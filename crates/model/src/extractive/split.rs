@@ -22,6 +22,8 @@ pub(super) enum Block {
     Row,
     /// A line inside a code fence.
     Code,
+    /// A line of another text, with the `>` before it.
+    Quotation,
 }
 
 /// A unit's place in its text.
@@ -69,6 +71,10 @@ fn split_line(text: &str, range: Range<usize>, out: &mut Vec<Span>) {
         });
         return;
     }
+    if line.starts_with('>') {
+        push_pieces(text, range, Block::Quotation, true, out);
+        return;
+    }
     if line.bytes().filter(|&b| b == b'|').count() >= 2 || line.contains(" | ") {
         push_pieces(text, range, Block::Row, true, out);
         return;
@@ -84,11 +90,11 @@ fn split_line(text: &str, range: Range<usize>, out: &mut Vec<Span>) {
     }
 }
 
-/// The length of a list marker: `- `, `* `, `3. `, `b) `, `- [x] `, `> `.
+/// The length of a list marker: `- `, `* `, `3. `, `b) `, `- [x] `.
 fn item_marker(line: &str) -> usize {
     let bytes = line.as_bytes();
     let at = match bytes {
-        [b'-' | b'*' | b'+' | b'>', b' ', ..] => 2,
+        [b'-' | b'*' | b'+', b' ', ..] => 2,
         [c, b'.' | b')', b' ', ..] if c.is_ascii_digit() => 3,
         [c, b')', b' ', ..] if c.is_ascii_lowercase() => 3,
         [a, b, b'.' | b')', b' ', ..] if a.is_ascii_digit() && b.is_ascii_digit() => 4,
@@ -278,7 +284,7 @@ mod tests {
 
     #[test]
     fn kinds_of_blocks_are_distinguished() {
-        let text = "# Plan\n- [x] first. item\n2) second\n| a | b |\n|---|---|\n```rs\nlet x = 1;\n}\n```\nend";
+        let text = "# Plan\n- [x] first. item\n2) second\n| a | b |\n|---|---|\n```rs\nlet x = 1;\n}\n```\n> He said no. So be it.\nend";
         let blocks: Vec<_> = split(text)
             .into_iter()
             .map(|s| (&text[s.range], s.block))
@@ -292,6 +298,7 @@ mod tests {
                 ("second", Block::Item),
                 ("| a | b |", Block::Row),
                 ("let x = 1;", Block::Code),
+                ("> He said no. So be it.", Block::Quotation),
                 ("end", Block::Prose),
             ]
         );
