@@ -128,7 +128,8 @@ fn push_pieces(
     }
 }
 
-/// The longest good beginning of a range: up to a clause, else a word, else a character.
+/// The longest good beginning of a range: up to a clause, else a word, else a character outside of
+/// numbers, else any character.
 fn cut_to(text: &str, range: Range<usize>) -> Range<usize> {
     if range.len() <= MAX_UNIT_BYTES {
         return range;
@@ -143,7 +144,24 @@ fn cut_to(text: &str, range: Range<usize>) -> Range<usize> {
         .filter_map(|mark| window.rfind(mark).map(|at| at + mark.trim_end().len()))
         .find(|&at| at > least);
     let end = clause.or_else(|| window.rfind(char::is_whitespace).filter(|&at| at > least));
+    let end = end.or_else(|| {
+        let starts = window.char_indices().rev().map(|(at, _)| at);
+        let mut places = std::iter::once(window.len()).chain(starts);
+        places.find(|&at| at > least && !is_within_number(text, range.start + at))
+    });
     range.start..range.start + end.unwrap_or(window.len())
+}
+
+/// Whether a place in a text is between two Latin letters or digits, or at a sign of a number.
+fn is_within_number(text: &str, at: usize) -> bool {
+    let (before, after) = text.split_at(at);
+    let (last, next) = (before.chars().next_back(), after.chars().next());
+    let is_digit = |c: Option<char>| c.is_some_and(char::is_numeric);
+    let is_part = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric() || c.is_numeric());
+    let is_sign = |c: Option<char>| c.is_some_and(|c| matches!(c, '.' | ',' | ':'));
+    is_part(last) && is_part(next)
+        || is_digit(last) && is_sign(next)
+        || is_sign(last) && is_digit(next)
 }
 
 /// The beginning of a text in at most so many bytes, in whole words if one fits.
@@ -313,6 +331,15 @@ mod tests {
         assert!(pieces.iter().all(|piece| piece.starts_with("a clause")));
         assert!(unit_texts(&"x".repeat(10_000)).count() > 20);
         assert!(unit_texts(&"語".repeat(10_000)).all(|piece| piece.len() <= MAX_UNIT_BYTES));
+        for (around, number) in [("共元", "125000"), ("万", "12.5"), ("x=;", "4711")] {
+            let text = format!("{number}{around}").repeat(100);
+            let pieces = unit_texts(&text);
+            let mut parts = pieces.flat_map(|piece| piece.split(move |c: char| around.contains(c)));
+            assert!(
+                parts.all(|part| part.is_empty() || part == number),
+                "{number}"
+            );
+        }
     }
 
     #[test]
