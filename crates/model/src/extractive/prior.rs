@@ -24,8 +24,8 @@ const BEFORE_OTHER_NUMBERS: &str = "added bug case closed closes created fix fix
 /// The beginning of a summary's block in a context.
 const MARKING: &str = "[summary of ";
 
-/// Adds the lines of a summary to a pool; `last` is the last message it may quote. Returns the first
-/// message it covers and its days, if known.
+/// Adds the lines of a summary to a pool, or of several, each below its marking; `last` is the last message
+/// that they may quote. Returns the first message they cover and their days, if known.
 pub(super) fn add<'a>(
     pool: &mut Pool<'a>,
     summary: &'a str,
@@ -33,12 +33,14 @@ pub(super) fn add<'a>(
 ) -> (Option<Ordinal>, Days) {
     let (mut first, mut days) = (None, Days::default());
     let (mut section, mut day, mut year) = (None, None, None);
-    let (mut speaker, mut has_legend) = ("", false);
+    // The day of the quotes without one: a summary of quotes of one day begins with it.
+    let (mut speaker, mut only_day, mut begins) = ("", None, true);
     let lines = summary.lines().map(str::trim);
     for line in lines.filter(|line| !line.is_empty()) {
+        let is_first = std::mem::replace(&mut begins, line.starts_with(MARKING));
         let name = line.trim_matches(['#', ' ', ':']);
         if let Some(date) = parse_short(name, &mut year) {
-            day = midnight(date);
+            (day, only_day) = (midnight(date), None);
             days.known.insert(date);
         } else if let Some(title) = line
             .strip_prefix('#')
@@ -47,10 +49,13 @@ pub(super) fn add<'a>(
         {
             (section, speaker, day, year) = (Section::from_title(title), "", None, None);
         } else if line.starts_with(MARKING) {
-            // The marking of a summary has no content.
+            (section, speaker, day, year, only_day) = (None, "", None, None, None);
         } else if let Some(legend) = line.strip_prefix(DAYS) {
             let listed = Days::parse(legend);
-            (has_legend, days.partial) = (true, days.partial | listed.partial);
+            let only = listed.known.first();
+            let only = only.filter(|_| is_first && listed.known.len() == 1);
+            only_day = only.copied().and_then(midnight);
+            days.partial |= listed.partial;
             days.known.extend(listed.known);
         } else if let Some(name) = line.strip_suffix(':').filter(|name| is_identifier(name)) {
             speaker = name;
@@ -66,11 +71,7 @@ pub(super) fn add<'a>(
             days.known.extend(read.days.known);
         } else {
             let item = line.strip_prefix("- ").unwrap_or(line);
-            // The only day, if the first line names just one. A heading is only of what is below it.
-            let at = day.or_else(|| match days.known.len() {
-                1 if has_legend => midnight(*days.known.first()?),
-                _ => None,
-            });
+            let at = day.or(only_day);
             if let Some((name, numbered)) = numbered(item) {
                 for quote in paragraph::quotes(numbered, last) {
                     add_quote(pool, (quote.number, quote.text), name, section, at);
@@ -292,6 +293,28 @@ mod tests {
         let mut again = String::new();
         quote(&pool, &all, &mut again);
         assert_eq!(again, said);
+    }
+
+    #[test]
+    fn a_summary_gives_no_day_and_no_section_to_the_next_one() {
+        let summary = "[summary of #1–#9]\nThe roof leaks.\n\nDays (UTC): 4 May 2026.\n\n\
+            [summary of #10–#19]\nDays (UTC): 5 May 2026.\n\n## Unresolved questions\n- #10 Who has \
+            the key?\n\n[summary of #20–#29]\n6 May 2026:\n- #20 Ada has it.\n\n\
+            [summary of #30–#39]\nThe lift is old.";
+        let mut pool = Pool::new();
+        let (_, days) = add(&mut pool, summary, Ordinal(39));
+        let read = pool.units.iter().map(|unit| {
+            let day = unit.at.and_then(crate::date::utc_date);
+            (unit.text, day.map(|day| day.day()), unit.section)
+        });
+        let expected = [
+            ("The roof leaks.", None, None),
+            ("Who has the key?", Some(5), Some(Section::Questions)),
+            ("Ada has it.", Some(6), None),
+            ("The lift is old.", None, None),
+        ];
+        assert_eq!(read.collect::<Vec<_>>(), expected);
+        assert_eq!(days.known.len(), 3);
     }
 
     #[test]

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use tokio::task::spawn_blocking;
-use unisono_context::checkpoint::{Body, Checkpoint, FactCoverage, KeyFact, Tier, block_text};
+use unisono_context::checkpoint::{
+    Body, Checkpoint, FactCoverage, KeyFact, Span, Tier, block_text,
+};
 use unisono_context::compaction::{Cover, Draft, SECTIONS, Stop, accept, truncated};
 use unisono_context::tokens::Counts;
 use unisono_context::{Message, Tokens};
@@ -155,7 +157,7 @@ async fn extract(
             text: joined(
                 head.rest
                     .iter()
-                    .map(|(_, text)| anchors::without_names(text)),
+                    .map(|(span, text)| marked(*span, anchors::without_names(text))),
             ),
             facts: facts_of(earlier),
         };
@@ -243,7 +245,11 @@ fn with_input<T>(
 ) -> Result<T, Arc<str>> {
     let messages: Vec<&Message> = job.messages.iter().map(|message| &**message).collect();
     let prior = Prior {
-        text: joined(job.prior.iter().filter_map(|made| summary_of(made))),
+        text: joined(
+            job.prior
+                .iter()
+                .filter_map(|made| Some(marked(made.range(), summary_of(made)?))),
+        ),
         facts: facts_of(&job.prior),
     };
     with_input_of(job, &prior, &messages, cap, read)
@@ -257,9 +263,8 @@ pub(super) fn with_blocks<T>(
 ) -> Result<T, Arc<str>> {
     let messages: Vec<&Message> = job.messages.iter().map(|message| &**message).collect();
     let summaries = job.prior.iter().filter(|made| summary_of(made).is_some());
-    let blocks: Vec<String> = summaries.map(|made| made.context_text()).collect();
     let prior = Prior {
-        text: joined(blocks.iter().map(|block| &**block)),
+        text: joined(summaries.map(|made| made.context_text())),
         facts: facts_of(&job.prior),
     };
     with_input_of(job, &prior, &messages, cap, read)
@@ -288,7 +293,12 @@ fn load_tokenizer(job: &CompactionJob) -> Result<Tokenizer, Arc<str>> {
     Tokenizer::load(job.plan.budget.encoding).map_err(|error| Arc::from(error.to_string()))
 }
 
-fn joined<'t>(texts: impl Iterator<Item = &'t str>) -> String {
+/// A summary below its mark, which tells it from the one before it.
+fn marked(span: Span, text: &str) -> String {
+    block_text(&[span], &Body::Summary(text.into()), &[])
+}
+
+fn joined(texts: impl Iterator<Item = String>) -> String {
     texts.collect::<Vec<_>>().join("\n\n")
 }
 
