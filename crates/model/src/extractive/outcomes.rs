@@ -2,7 +2,7 @@
 //! no earlier message has: `open_ticket → Ticket TCK204816, status: open`.
 
 use std::borrow::Cow;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use unisono_context::Ordinal;
 
@@ -134,34 +134,47 @@ fn is_reference(token: &str) -> bool {
 }
 
 /// The outcome of a result and its best ids, in their order.
-fn pieces<'t>(text: &'t str, at: usize, places: &HashMap<&str, (usize, usize)>) -> Vec<&'t str> {
-    let mut found: Vec<(bool, usize, &str)> = Vec::new();
-    let mut known: Vec<&str> = Vec::new();
+fn pieces<'t>(
+    text: &'t str,
+    at: usize,
+    places: &HashMap<&str, (usize, usize)>,
+) -> Vec<Cow<'t, str>> {
+    let mut found: Vec<(bool, usize, &str, &str)> = Vec::new();
+    let mut known: HashSet<&str> = HashSet::new();
     let mut outcome = None;
     for (place, member) in text.lines().flat_map(members).enumerate() {
         if outcome.is_none() && is_outcome(member) {
-            outcome = Some((place, first_words(member, PIECE_BYTES)));
+            outcome = Some((place, shortened(member)));
         }
         for token in tokens(member) {
             let Some(&(first, last)) = places.get(token) else {
                 continue;
             };
-            if first == at && !known.contains(&token) {
-                known.push(token);
-                found.push((last > at, place, piece(member, token)));
+            if first == at && known.insert(token) {
+                found.push((last > at, place, member, token));
             }
         }
     }
     let is_list = found.len() > LISTED || text.len() > DONE_BYTES;
     found.retain(|(is_used, ..)| *is_used || !is_list);
-    found.sort_by_key(|(is_used, place, _)| (!is_used, *place));
+    found.sort_by_key(|(is_used, place, ..)| (!is_used, *place));
     found.truncate(IDS);
     let outcome = outcome.filter(|(_, text)| is_exit(text) || !is_list && !found.is_empty());
-    let ids = found.iter().map(|(_, place, piece)| (*place, *piece));
-    let mut pieces: Vec<(usize, &str)> = ids.chain(outcome).collect();
+    let ids = found
+        .into_iter()
+        .map(|(_, place, member, token)| (place, Cow::Borrowed(piece(member, token))));
+    let mut pieces: Vec<(usize, Cow<'t, str>)> = ids.chain(outcome).collect();
     pieces.sort_by_key(|(place, _)| *place);
     pieces.dedup();
     pieces.into_iter().map(|(_, piece)| piece).collect()
+}
+
+/// The beginning of an outcome. A mark says that its end is missing, which may deny it.
+fn shortened(outcome: &str) -> Cow<'_, str> {
+    match first_words(outcome, PIECE_BYTES) {
+        whole if whole.len() == outcome.len() => Cow::Borrowed(whole),
+        beginning => Cow::Owned(format!("{beginning} …")),
+    }
 }
 
 /// The members of a line of a record, `order: W-17, city: Oslo`; else the line.
@@ -253,12 +266,19 @@ mod tests {
             result("1", "README\nsrc", false),
             call("1", "update", "{}"),
             result("1", "Reservation ZX12-4 cannot be changed.", true),
+            call("1", "pay", "{}"),
+            result(
+                "1",
+                r#"{"pay_id":"P-20-1A","status":"sent by the shop to the bank of the customer which did not pay it"}"#,
+                false,
+            ),
         ];
         let expected = [
             "refund → refund_id: RF-20-1A, status: pending",
             "shell → main 9f3c1ab",
             "shell → exit code: 101",
             "update → failed: Reservation ZX12-4",
+            "pay → pay_id: P-20-1A, status: sent by the shop to the bank of the customer which did …",
         ];
         assert_eq!(lines(&parts), expected);
         assert!(expected.iter().all(|line| is_outcome_line(line)));
