@@ -192,9 +192,10 @@ const GREETED: &str = "alle allerseits beisammen euch ihr liebe lieber miteinand
 /// The beginnings of a text that change the day before it: `two days ago yesterday`, `tomorrow week`.
 const MORE_DISTANCE: [&str; 4] = [" yesterday", " tomorrow", " last ", " week"];
 
-/// Words before `morgen` that make it a time of day, besides weekdays.
-const BEFORE_MORNING: &str =
-    "am diesen frühen ganzen gestern guten heute jeden nächsten schönen seit späten";
+/// Words before `morgen` that make it a time of day, besides weekdays: in German, and in Dutch and Danish,
+/// where the next day is also `morgen`.
+const BEFORE_MORNING: &str = "am diesen frühen ganzen gestern guten heute jeden nächsten schönen seit \
+    späten de deze elke iedere goede goeie god hver";
 
 /// The beginnings of a text that make the weekday before it one of an event: `of June`,
 /// `before Easter`.
@@ -404,7 +405,7 @@ mod tests {
             It's the last Tuesday before the freeze|the last Friday was quiet|\
             last Saturday before the festival|next Friday|a week from tomorrow|pre-yesterday|\
             a year ago tomorrow we married|a week ago yesterday|see you tomorrow week|this Monday|\
-            heute morgen, jeden morgen|Guten Morgen! Am Morgen|am letzten Freitag im Juni|\
+            heute morgen, jeden morgen|Goede morgen allemaal|in de morgen|God morgen|Guten Morgen! Am Morgen|am letzten Freitag im Juni|\
             vor zweiundzwanzig Tagen|The song is Yesterday by the Beatles|\
             She wrote \"come tomorrow\"|Er schrieb „bis morgen“|Er schrieb »bis morgen«|\
             Run `git log yesterday`|The backup ran 2.5 days ago|Er kommt Freitag morgen|\
