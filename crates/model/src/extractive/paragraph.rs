@@ -13,8 +13,6 @@ pub(super) struct Paragraph<'a> {
     pub(super) first: Ordinal,
     /// Its days, if it has them.
     pub(super) days: Days,
-    /// Its last message.
-    last: Ordinal,
     /// Its quotes, in order.
     pub(super) quotes: Vec<Quote<'a>>,
 }
@@ -44,7 +42,6 @@ pub(super) fn parse(line: &str) -> Option<Paragraph<'_>> {
     }
     Some(Paragraph {
         first,
-        last,
         days,
         // A merged paragraph may name its first message only.
         quotes: quotes(rest, if last > first { last } else { LAST }),
@@ -52,17 +49,11 @@ pub(super) fn parse(line: &str) -> Option<Paragraph<'_>> {
 }
 
 impl Paragraph<'_> {
-    /// The day of a message, if known: the first message is of the first day, the last one of the
-    /// last.
-    pub(super) fn day_of(&self, message: Ordinal) -> Option<Timestamp> {
+    /// The day of its quotes, if it has only one: the first message may be of a later day than the last
+    /// one.
+    pub(super) fn only_day(&self) -> Option<Timestamp> {
         let (first, last) = (self.days.known.first()?, self.days.known.last()?);
-        let day = match message {
-            _ if first == last => first,
-            message if message == self.first => first,
-            message if message == self.last => last,
-            _ => return None,
-        };
-        midnight(*day)
+        (first == last).then(|| midnight(*first)).flatten()
     }
 }
 

@@ -63,7 +63,7 @@ pub(super) fn add<'a>(
             speaker = "";
             for quote in &read.quotes {
                 speaker = quote.speaker.unwrap_or(speaker);
-                let at = quote.number.and_then(|number| read.day_of(number));
+                let at = quote.number.and_then(|_| read.only_day());
                 add_quote(pool, (quote.number, quote.text), speaker, section, at);
             }
             first = first.or(Some(read.first));
@@ -300,9 +300,10 @@ mod tests {
         let summary = "[summary of #1–#9]\nThe roof leaks.\n\nDays (UTC): 4 May 2026.\n\n\
             [summary of #10–#19]\nDays (UTC): 5 May 2026.\n\n## Unresolved questions\n- #10 Who has \
             the key?\n\n[summary of #20–#29]\n6 May 2026:\n- #20 Ada has it.\n\n\
-            [summary of #30–#39]\nThe lift is old.";
+            [summary of #30–#39]\nThe lift is old.\n\n[summary of #40–#49]\n#40–#49, 2026-05-07 to \
+            2026-05-08: user: #40 The attic is dry.";
         let mut pool = Pool::new();
-        let (_, days) = add(&mut pool, summary, Ordinal(39));
+        let (_, days) = add(&mut pool, summary, Ordinal(49));
         let read = pool.units.iter().map(|unit| {
             let day = unit.at.and_then(crate::date::utc_date);
             (unit.text, day.map(|day| day.day()), unit.section)
@@ -312,9 +313,10 @@ mod tests {
             ("Who has the key?", Some(5), Some(Section::Questions)),
             ("Ada has it.", Some(6), None),
             ("The lift is old.", None, None),
+            ("The attic is dry.", None, None),
         ];
         assert_eq!(read.collect::<Vec<_>>(), expected);
-        assert_eq!(days.known.len(), 3);
+        assert_eq!(days.known.len(), 5);
     }
 
     #[test]
