@@ -25,11 +25,12 @@ const BEFORE_OTHER_NUMBERS: &str = "added bug case closed closes created fix fix
 const MARKING: &str = "[summary of ";
 
 /// Adds the lines of a summary to a pool, or of several, each below its marking; `last` is the last message
-/// that they may quote. Returns the first message they cover and their days, if known.
+/// that they may quote, if no marking names a later one. Returns the first message they cover and their
+/// days, if known.
 pub(super) fn add<'a>(
     pool: &mut Pool<'a>,
     summary: &'a str,
-    last: Ordinal,
+    mut last: Ordinal,
 ) -> (Option<Ordinal>, Days) {
     let (mut first, mut days) = (None, Days::default());
     let (mut section, mut day, mut year) = (None, None, None);
@@ -48,7 +49,8 @@ pub(super) fn add<'a>(
             && title.starts_with(' ')
         {
             (section, speaker, day, year) = (Section::from_title(title), "", None, None);
-        } else if line.starts_with(MARKING) {
+        } else if let Some(marked) = line.strip_prefix(MARKING) {
+            last = last_marked(marked).map_or(last, |marked| marked.max(last));
             (section, speaker, day, year, only_day) = (None, "", None, None, None);
         } else if let Some(legend) = line.strip_prefix(DAYS) {
             let listed = Days::parse(legend);
@@ -78,21 +80,28 @@ pub(super) fn add<'a>(
                 }
                 continue;
             }
-            add_line(pool, item, speaker, section, at);
+            add_line(pool, (item, last), speaker, section, at);
         }
     }
     (first, days)
 }
 
-/// Adds a line without numbered quotes. A key fact names its speaker in its text.
+/// The last message of a marking: `#1–#9]`.
+fn last_marked(range: &str) -> Option<Ordinal> {
+    let end = range.find([']', ',', ' '])?;
+    ordinal(range[..end].rsplit('–').next()?)
+}
+
+/// Adds a line without numbered quotes; `last` is the last message that it may quote. A key fact names its
+/// speaker in its text.
 fn add_line<'a>(
     pool: &mut Pool<'a>,
-    line: &'a str,
+    (line, last): (&'a str, Ordinal),
     speaker: &'a str,
     section: Option<Section>,
     at: Option<Timestamp>,
 ) {
-    let (name, (number, quote)) = named(line).unwrap_or((speaker, reference(line)));
+    let (name, (number, quote)) = named(line).unwrap_or((speaker, reference(line, last)));
     let (quote, said_on) = without_day(quote);
     let at = said_on.and_then(midnight).or(at);
     let is_fact = number.is_some() && name.is_empty() && !line.starts_with('#');
@@ -180,15 +189,17 @@ pub(crate) fn is_call(quote: &str) -> bool {
     is_next() && is_next() && names.next().is_some()
 }
 
-/// A quote and its message: `#12 the quote`, or a key fact's `the quote (#12)`.
-fn reference(item: &str) -> (Option<Ordinal>, &str) {
+/// A quote and its message: `#12 the quote`, or a key fact's `the quote (#12)`. A larger number than `last`
+/// is of something else.
+fn reference(item: &str, last: Ordinal) -> (Option<Ordinal>, &str) {
+    let number = |text: &str| ordinal(text).filter(|number| *number <= last);
     if let Some((head, quote)) = item.split_once(' ')
-        && let Some(number) = ordinal(head)
+        && let Some(number) = number(head)
     {
         return (Some(number), quote);
     }
     if let Some((quote, tail)) = item.rsplit_once(" (")
-        && let Some(number) = tail.strip_suffix(')').and_then(ordinal)
+        && let Some(number) = tail.strip_suffix(')').and_then(number)
     {
         return (Some(number), quote);
     }
@@ -303,7 +314,7 @@ mod tests {
             [summary of #30–#39]\nThe lift is old.\n\n[summary of #40–#49]\n#40–#49, 2026-05-07 to \
             2026-05-08: user: #40 The attic is dry.";
         let mut pool = Pool::new();
-        let (_, days) = add(&mut pool, summary, Ordinal(49));
+        let (_, days) = add(&mut pool, summary, Ordinal(4));
         let read = pool.units.iter().map(|unit| {
             let day = unit.at.and_then(crate::date::utc_date);
             (unit.text, day.map(|day| day.day()), unit.section)
@@ -331,7 +342,8 @@ mod tests {
 
     #[test]
     fn a_word_before_another_number_is_no_speaker() {
-        let summary = "- PR #3 was merged.\n- Fixed #2 by a restart.\n- Ada #4 It is done.";
+        let summary = "- PR #3 was merged.\n- Fixed #2 by a restart.\n- Ada #4 It is done.\n\
+            - The parser is new (#10)\n- #11 waits.\n- The gate is shut. (#9)";
         let mut pool = Pool::new();
         add(&mut pool, summary, Ordinal(9));
         let read = pool.units.iter();
@@ -340,6 +352,9 @@ mod tests {
             ("", None, "PR #3 was merged."),
             ("", None, "Fixed #2 by a restart."),
             ("Ada", Some(4), "It is done."),
+            ("", None, "The parser is new (#10)"),
+            ("", None, "#11 waits."),
+            ("", Some(9), "The gate is shut."),
         ];
         assert_eq!(read.collect::<Vec<_>>(), expected);
     }
