@@ -99,12 +99,22 @@ fn given_days(read: &WeighedInput<'_>, text: &str) -> BTreeSet<Date> {
         let mut names = [day_name(day), short, day.to_string()].into_iter();
         // `1 May` may be the end of another day, `21 May`.
         let is_end = |at: usize| text[..at].ends_with(|c: char| c.is_ascii_digit());
-        names.any(|name| text.match_indices(&*name).any(|(at, _)| !is_end(at)))
+        let is_part = |at: usize, end: usize| is_end(at) || begins_with_year(&text[end..]);
+        names.any(|name| {
+            let mut found = text.match_indices(&*name);
+            found.any(|(at, _)| !is_part(at, at + name.len()))
+        })
     };
     let given = days.known.iter().copied();
     given
         .filter(|day| listed.contains(day) || is_named(*day))
         .collect()
+}
+
+/// Whether the text after a day without a year is its year: `1 May` is not `1 May 2024`.
+fn begins_with_year(after: &str) -> bool {
+    let digits = after.strip_prefix(' ').unwrap_or_default().bytes();
+    digits.take_while(u8::is_ascii_digit).count() == 4
 }
 
 /// Names and ids that are missing in a text, the most important first, each with its position.
@@ -296,6 +306,20 @@ mod tests {
         let covers = [Span::new(Ordinal(1), Ordinal(4))];
         let coverage = coverage(&input, &covers, "On 4 May 2026: DNDKNC.").unwrap();
         assert_eq!((coverage.facts, coverage.kept), (5, 2));
+    }
+
+    #[test]
+    fn a_day_of_another_year_is_missing() {
+        let mut passages = passages_of(["We met.", "We met again."]);
+        for (passage, day) in passages.iter_mut().zip([20_212, 20_577]) {
+            passage.at = Timestamp(day * 86_400_000);
+        }
+        let count = |text: &str| text.split_whitespace().count() as u64;
+        let input = SummaryInput::new(&passages, Tokens(200), &count);
+        let listed = |text: &str| anchors(&input, text);
+        assert_eq!(listed("On 4 May 2025."), "Days (UTC): 4 May 2026.");
+        assert_eq!(listed("On 4 May 2026."), "Days (UTC): 4 May 2025.");
+        assert_eq!(listed("On 4 May 2025, and 4 May 2026."), "");
     }
 
     #[test]
