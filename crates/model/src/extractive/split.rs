@@ -44,7 +44,7 @@ pub(super) fn split(text: &str) -> Vec<Span> {
         let range = trim(text, at..at + line.len());
         at += line.len();
         let line = &text[range.clone()];
-        if line.starts_with("```") || line.starts_with("~~~") {
+        if is_fence(line) {
             is_fenced = !is_fenced;
         } else if is_fenced {
             push_pieces(text, range, Block::Code, true, &mut out);
@@ -54,6 +54,12 @@ pub(super) fn split(text: &str) -> Vec<Span> {
     }
     out.retain(|span| has_content(&text[span.range.clone()]));
     out
+}
+
+/// Whether a line begins or ends a block of code. Backticks with others behind them are code within the line.
+fn is_fence(line: &str) -> bool {
+    let is_alone = |rest: &str| !rest.trim_start_matches('`').contains('`');
+    line.starts_with("~~~") || line.strip_prefix("```").is_some_and(is_alone)
 }
 
 /// The texts of the units.
@@ -302,7 +308,7 @@ mod tests {
 
     #[test]
     fn kinds_of_blocks_are_distinguished() {
-        let text = "# Plan\n- [x] first. item\n2) second\n| a | b |\n|---|---|\n```rs\nlet x = 1;\n}\n```\n> He said no. So be it.\nend";
+        let text = "# Plan\n- [x] first. item\n2) second\n| a | b |\n|---|---|\n```rs\nlet x = 1;\n}\n```\n> He said no. So be it.\n```ls -l``` first.\nend";
         let blocks: Vec<_> = split(text)
             .into_iter()
             .map(|s| (&text[s.range], s.block))
@@ -317,6 +323,7 @@ mod tests {
                 ("| a | b |", Block::Row),
                 ("let x = 1;", Block::Code),
                 ("> He said no. So be it.", Block::Quotation),
+                ("```ls -l``` first.", Block::Prose),
                 ("end", Block::Prose),
             ]
         );
