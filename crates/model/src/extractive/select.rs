@@ -16,7 +16,7 @@ use unisono_context::Ordinal;
 
 use super::cues::Demand;
 use super::passage::PassageKind;
-use super::pool::Pool;
+use super::pool::{Pool, Unit};
 use super::score::when;
 
 /// The parts of a conversation among which the units are spread.
@@ -128,8 +128,8 @@ struct State<'p, 'a> {
     /// The room of the units that demand to be kept, and whether one of them was chosen.
     demand_room: f32,
     has_demand: bool,
-    /// The chosen texts.
-    texts: HashSet<&'a str>,
+    /// The chosen texts with the names of their speakers: two people may say the same.
+    texts: HashSet<(&'a str, &'a str)>,
 }
 
 impl<'p, 'a> State<'p, 'a> {
@@ -165,10 +165,10 @@ impl<'p, 'a> State<'p, 'a> {
         }
     }
 
-    /// Whether its text is chosen already, or the maximum of its source is reached.
+    /// Whether its text is chosen already from the same person, or the maximum of its source is reached.
     fn is_excluded(&self, unit: usize) -> bool {
         let unit = &self.pool.units[unit];
-        if self.texts.contains(unit.text) {
+        if self.texts.contains(&said(unit)) {
             return true;
         }
         let most = match unit.kind {
@@ -223,13 +223,19 @@ impl<'p, 'a> State<'p, 'a> {
             self.left[term as usize] *= self.preference.decay;
         }
         let unit = &self.pool.units[unit];
-        self.texts.insert(unit.text);
+        self.texts.insert(said(unit));
         if let Some(part) = self.part(unit.ordinal) {
             self.parts[part] += unit.tokens;
         }
         let taken = &mut self.from_source[unit.source];
         *taken = taken.saturating_add(1);
     }
+}
+
+/// The name of the speaker, if there is one, and the text.
+fn said<'a>(unit: &Unit<'a>) -> (&'a str, &'a str) {
+    let name = unit.speaker;
+    (if unit.is_named() { name } else { "" }, unit.text)
 }
 
 #[cfg(test)]
@@ -251,6 +257,19 @@ mod tests {
         let pool = pool_of(&passages);
         let worth = score::weigh(&pool, &[], 1.0);
         assert_eq!(choose(&pool, &worth, weights::SUMMARY, 1_000.0).len(), 2);
+    }
+
+    #[test]
+    fn two_people_who_say_the_same_are_both_chosen() {
+        let mut passages = passages_of(["I am allergic to nuts."; 3]);
+        for (passage, name) in passages.iter_mut().zip(["Ana", "Ben", "Ana"]) {
+            passage.author = Some(name.into());
+        }
+        let pool = pool_of(&passages);
+        let worth = score::weigh(&pool, &[], 1.0);
+        let mut chosen = choose(&pool, &worth, weights::SUMMARY, 1_000.0);
+        chosen.sort_unstable();
+        assert_eq!(chosen, [0, 1]);
     }
 
     #[test]
