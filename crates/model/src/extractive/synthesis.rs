@@ -1,7 +1,7 @@
 //! Combines the answers of several agents into one.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fmt::Write as _;
 
 use unisono_context::{Ordinal, Tokens};
@@ -112,7 +112,7 @@ fn read<'a>(results: &[DelegateAnswer<'a>]) -> Vec<Item<'a>> {
 fn distinct(mut items: Vec<Item<'_>>) -> Vec<Item<'_>> {
     items.sort_by_key(|item| Focus::detect(item.heading).first() == Some(&Focus::Facts));
     let mut vocabulary = Vocabulary::new();
-    let mut seen: Vec<Vec<Term>> = Vec::new();
+    let mut seen: Vec<HashSet<Term>> = Vec::new();
     let mut kept = Vec::new();
     for mut item in items {
         let mut fresh = |stretch: &str| {
@@ -120,7 +120,7 @@ fn distinct(mut items: Vec<Item<'_>>) -> Vec<Item<'_>> {
             vocabulary.read(stretch, &mut terms);
             let repeated = seen.iter().any(|old| repeats(&terms, old));
             if !repeated {
-                seen.push(terms);
+                seen.push(terms.into_iter().collect());
             }
             !repeated
         };
@@ -135,9 +135,12 @@ fn distinct(mut items: Vec<Item<'_>>) -> Vec<Item<'_>> {
     kept
 }
 
-fn repeats(new: &[Term], old: &[Term]) -> bool {
+fn repeats(new: &[Term], old: &HashSet<Term>) -> bool {
     let shared = new.iter().filter(|term| old.contains(term)).count();
-    new == old || (!new.is_empty() && shared as f32 >= REPEATED * new.len() as f32)
+    match new.is_empty() {
+        true => old.is_empty(),
+        false => shared as f32 >= REPEATED * new.len() as f32,
+    }
 }
 
 /// The text before a line's quote, the quote, and its closing mark.
