@@ -25,6 +25,9 @@ const PARTS_OF_DAYS: &str = "morning afternoon evening";
 const THE: &str = "the des";
 const LONG_PERIODS: &str = "month quarter year monat monats quartal quartals jahr jahres";
 
+/// A date so many words before or after a time is that of the time: `yesterday (7 May 2023)`.
+const NEAR: usize = 4;
+
 /// New facts get the room that the old ones leave, at least this part of it: each checkpoint may
 /// add something, and none replaces all earlier facts.
 const NEW_PART: u64 = 3;
@@ -103,12 +106,21 @@ fn day_of_time(unit: &Unit<'_>, quote: &str) -> Option<Date> {
         is_this && has_word(PARTS_OF_DAYS, two[1])
             || (is_this || has_word(THE, two[0])) && has_word(LONG_PERIODS, two[1])
     };
-    let is_time = |word: &&str| [TIMES, WEEKDAYS].iter().any(|list| has_word(list, word));
-    let has_time = words.iter().any(is_time)
-        || words.windows(3).any(is_period)
-        || words.windows(2).any(is_present)
-        || CHINESE_TIMES.iter().any(|time| lower.contains(time));
-    (has_time && !words.windows(2).any(is_date)).then_some(day)
+    let is_time = |word: &str| [TIMES, WEEKDAYS].iter().any(|list| has_word(list, word));
+    let is_dated = |at: usize| {
+        let last = words.len().min(at + NEAR + 1);
+        let near = words.get(at.saturating_sub(NEAR)..last);
+        near.unwrap_or_default().windows(2).any(is_date)
+    };
+    let mut times = words.iter().enumerate();
+    let has_time = times.any(|(at, word)| is_time(word) && !is_dated(at));
+    let has_period = || {
+        words.windows(3).any(is_period)
+            || words.windows(2).any(is_present)
+            || CHINESE_TIMES.iter().any(|time| lower.contains(time))
+    };
+    let is_missing = has_time || has_period() && !words.windows(2).any(is_date);
+    is_missing.then_some(day)
 }
 
 /// A fact's text without the day of its message, and that day.

@@ -203,6 +203,8 @@ fn a_key_fact_with_a_time_has_the_day_of_its_message() {
         ("We decided that Nadia leaves the Leipzig office in two weeks.", true),
         ("Wir haben das final entschieden, Montag kommt Frau Yilmaz.", true),
         ("We decided to close the Leipzig office by the end of the month.", true),
+        ("We decided that the Hamburg fair is on 4 June and the stall opens on Friday.", true),
+        ("We decided to close the Hamburg office on Friday, 8 May.", false),
         ("The budget of the Hamburg office must not exceed 2,400 EUR.", false),
     };
     for (text, is_dated) in rows {
