@@ -11,8 +11,10 @@ const INLINE_BYTES: usize = 200;
 /// Plain members up to this many bytes stand on a line together.
 const SHORT_BYTES: usize = 80;
 
-/// Keys with these endings name their record.
-const NAMING: [&str; 7] = ["id", "name", "number", "key", "code", "title", "path"];
+/// The key `id` and keys with these endings name their record; `paid` does not.
+const NAMING: [&str; 9] = [
+    "_id", "-id", "uuid", "name", "number", "key", "code", "title", "path",
+];
 /// The maximum length of a name.
 const NAME_BYTES: usize = 48;
 /// A number with more digits may have another value as a floating-point number.
@@ -134,7 +136,7 @@ impl Json {
     /// The text that names this record, if `key` is a naming key.
     fn name(&self, key: &str) -> Option<&str> {
         let Json::Plain(text) = self else { return None };
-        let names = NAMING.iter().any(|suffix| key.ends_with(suffix));
+        let names = key == "id" || NAMING.iter().any(|suffix| key.ends_with(suffix));
         (names && text.len() <= NAME_BYTES && !text.is_empty()).then_some(text)
     }
 
@@ -208,6 +210,14 @@ impl<'de> Visitor<'de> for JsonVisitor {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_id_of_a_record_names_its_lines() {
+        let note = "x".repeat(INLINE_BYTES);
+        let text = format!(r#"{{"paid":true,"order_id":"W-17","note":"{note}"}}"#);
+        let expected = format!("paid: true, order_id: W-17\nW-17 note: {note}");
+        assert_eq!(lines(&text), Some(expected));
+    }
 
     #[test]
     fn long_numbers_keep_their_digits() {
