@@ -145,7 +145,7 @@ fn is_quote(line: &str) -> bool {
         _ => rest,
     };
     let is_within = |&(open, close): &(char, char)| {
-        let start = rest.find(open).filter(|start| *start <= NAME_BYTES);
+        let start = quote_start(rest, open);
         start.is_some_and(|start| rest.len() > start + open.len_utf8() && rest.ends_with(close))
     };
     MARKS.iter().any(is_within)
@@ -155,11 +155,21 @@ fn is_quote(line: &str) -> bool {
 fn has_quote(text: &str) -> bool {
     let mut items = text.match_indices("- ").map(|(at, _)| &text[at + 2..]);
     items.any(|item| {
-        after_number(item).is_some_and(|rest| {
-            let quote = MARKS.iter().filter_map(|(open, _)| rest.find(*open)).min();
-            quote.is_some_and(|start| start <= NAME_BYTES)
-        })
+        let begins = |rest| {
+            MARKS
+                .iter()
+                .any(|(open, _)| quote_start(rest, *open).is_some())
+        };
+        after_number(item).is_some_and(begins)
     })
+}
+
+/// The place of a quote's mark after the number of its message: there is nothing before it, or a speaker's
+/// name. In other numbered lines, such as a list of issues, code may also be marked.
+fn quote_start(rest: &str, open: char) -> Option<usize> {
+    let start = rest.find(open).filter(|start| *start <= NAME_BYTES)?;
+    let before = &rest[..start];
+    (before.is_empty() || before.ends_with(": ")).then_some(start)
 }
 
 /// The text after `#12 `.
@@ -247,6 +257,7 @@ mod tests {
             ("- #12 Ana: “We ship” is why Ben waits.\n- #13 is open.",
              "- #12 Ana: “We ship” is why Ben waits.\n- #13 is open."),
             ("He said “- #1 no” once.", "He said “- #1 no” once."),
+            ("- #12 Rename `a` to `b`\n- #13 Drop “c”", "- #12 Rename `a` to `b`\n- #13 Drop “c”"),
         };
         for (text, expected) in rows {
             assert_eq!(without_quotes(Cow::Borrowed(text)), expected, "{text}");
