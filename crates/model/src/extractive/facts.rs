@@ -10,7 +10,7 @@ use super::cues::{Cues, Demand};
 use super::days::{WEEKDAYS, day_name, has_word, month, parse_day};
 use super::passage::PassageKind;
 use super::pool::{Pool, Unit};
-use super::quote::push_unit;
+use super::quote::push_alone;
 use super::readability::is_readable;
 use crate::date::{Date, utc_date};
 
@@ -75,7 +75,7 @@ pub fn facts_without_room<'f>(prior: &'f [KeyFact], kept: &[KeyFact]) -> Vec<&'f
 pub(super) fn fact_text(pool: &Pool<'_>, index: usize) -> String {
     let unit = &pool.units[index];
     let mut quote = String::new();
-    push_unit(pool, index, &mut quote);
+    push_alone(pool, index, &mut quote);
     let mut text = String::new();
     if let Some(day) = day_of_time(unit, &quote) {
         let _ = write!(text, "[{}] ", day_name(day));

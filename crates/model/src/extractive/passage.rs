@@ -45,9 +45,9 @@ pub struct Passage<'a> {
     pub call_id: Option<&'a str>,
     /// Whether it is the result of a call that failed.
     pub is_failure: bool,
-    /// Its text. Quotes are substrings of it, white space aside; in telegraphic wording without its
-    /// articles and fillers. The line of a tool result's outcome consists of parts of it, after the name
-    /// of the call.
+    /// Its text. Quotes are substrings of it, white space aside, with a mark before the end of a long
+    /// sentence; in telegraphic wording without its articles and fillers. The line of a tool result's
+    /// outcome consists of parts of it, after the name of the call.
     pub text: Cow<'a, str>,
 }
 

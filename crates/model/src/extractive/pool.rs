@@ -22,6 +22,8 @@ pub(super) struct Unit<'a> {
     pub(super) place: usize,
     /// Whether it begins a line of its source.
     pub(super) starts_line: bool,
+    /// Whether it continues a sentence that is too long for one unit.
+    pub(super) continues: bool,
     /// What it has in common with the other units of its source.
     common: Source<'a>,
     pub(super) block: Block,
@@ -160,6 +162,7 @@ impl<'a> Pool<'a> {
                 source: self.sources,
                 place: *place,
                 starts_line: span.starts_line,
+                continues: span.continues,
                 common: source,
                 block: span.block,
                 cues: Cues::detect(text).with(of_words),

@@ -26,13 +26,17 @@ pub(super) const MARKS: [(char, char); 2] = [('“', '”'), ('`', '`')];
 /// The maximum bytes between the number of a quoted message and the quote: a speaker's name.
 const NAME_BYTES: usize = 100;
 
+/// Before the end of a sentence whose beginning is not quoted: it may deny the end.
+const CUT: &str = "… ";
+
 /// Writes units in a line: adjacent ones joined, gaps marked.
 pub(super) fn quote(pool: &Pool<'_>, units: &[usize], out: &mut String) {
     let mut previous: Option<&Unit<'_>> = None;
     for &index in units {
         let unit = &pool.units[index];
+        let mut next = false;
         if let Some(previous) = previous {
-            let next = previous.place + 1 == unit.place;
+            next = previous.place + 1 == unit.place;
             let is_quotation = unit.block == Block::Quotation;
             let is_line = unit.starts_line && (is_quotation || !previous.text.ends_with(':'));
             out.push_str(match (next, is_line) {
@@ -41,14 +45,29 @@ pub(super) fn quote(pool: &Pool<'_>, units: &[usize], out: &mut String) {
                 (true, false) => " ",
             });
         }
-        push_unit(pool, index, out);
+        match next {
+            true => push_unit(pool, index, out),
+            false => push_alone(pool, index, out),
+        }
         previous = Some(unit);
     }
 }
 
-pub(super) fn push_unit(pool: &Pool<'_>, unit: usize, out: &mut String) {
+/// Writes a unit without the one before it.
+pub(super) fn push_alone(pool: &Pool<'_>, unit: usize, out: &mut String) {
+    if pool.units[unit].continues && is_prose(&pool.units[unit]) {
+        out.push_str(CUT);
+    }
+    push_unit(pool, unit, out);
+}
+
+fn is_prose(unit: &Unit<'_>) -> bool {
+    unit.kind == PassageKind::Text && matches!(unit.block, Block::Prose | Block::Item)
+}
+
+fn push_unit(pool: &Pool<'_>, unit: usize, out: &mut String) {
     let unit = &pool.units[unit];
-    let prose = unit.kind == PassageKind::Text && matches!(unit.block, Block::Prose | Block::Item);
+    let prose = is_prose(unit);
     let mut text = Cow::Borrowed(unit.text);
     if prose && text.contains('*') {
         text = without_emphasis(&text).into();
@@ -196,6 +215,31 @@ mod tests {
     use unisono_context::{Ordinal, Timestamp};
 
     use super::*;
+
+    #[test]
+    fn the_end_of_a_long_sentence_is_marked() {
+        let mail = "as Ben wrote in his long mail, ".repeat(7);
+        let text = format!("It is not so, {mail}that the lease is signed.");
+        let passage = Passage::text(Ordinal(1), Role::User, Timestamp(0), &*text);
+        let mut pool = Pool::new();
+        pool.add_passage(&passage, &text, false);
+        let quoted = |units: &[usize]| {
+            let mut out = String::new();
+            quote(&pool, units, &mut out);
+            out
+        };
+        assert_eq!(pool.units.len(), 2);
+        assert_eq!(quoted(&[0, 1]), text);
+        let end = quoted(&[1]);
+        assert!(
+            end.starts_with("… as Ben") && end.ends_with("signed."),
+            "{end}"
+        );
+        let mut again = Pool::new();
+        again.add_passage(&passage, &end, false);
+        assert_eq!(again.units.len(), 1);
+        assert_eq!(again.units[0].text, end);
+    }
 
     #[test]
     fn a_quotation_keeps_its_mark_and_its_days() {

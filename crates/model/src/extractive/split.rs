@@ -33,6 +33,8 @@ pub(super) struct Span {
     pub(super) block: Block,
     /// Whether it begins a line.
     pub(super) starts_line: bool,
+    /// Whether it continues a sentence that is too long for one unit.
+    pub(super) continues: bool,
 }
 
 /// The units of a text, in order.
@@ -74,6 +76,7 @@ fn split_line(text: &str, range: Range<usize>, out: &mut Vec<Span>) {
             range: cut_to(text, range),
             block: Block::Heading,
             starts_line: true,
+            continues: false,
         });
         return;
     }
@@ -121,7 +124,7 @@ fn push_pieces(
     mut starts_line: bool,
     out: &mut Vec<Span>,
 ) {
-    let mut rest = range;
+    let (mut rest, mut continues) = (range, false);
     while !rest.is_empty() {
         let piece = cut_to(text, rest.clone());
         rest = trim(text, piece.end..rest.end);
@@ -129,8 +132,9 @@ fn push_pieces(
             range: trim(text, piece),
             block,
             starts_line,
+            continues,
         });
-        starts_line = false;
+        (starts_line, continues) = (false, true);
     }
 }
 
@@ -204,7 +208,8 @@ fn sentences(text: &str, range: Range<usize>) -> Vec<Range<usize>> {
             '。' | '！' | '？' | '।' | '؟' | '۔' => true,
             _ => sentence_ends(text, start..end, closed..range.end),
         };
-        if ends {
+        // A mark at the beginning belongs to the sentence after it.
+        if ends && has_content(&text[start..end]) {
             found.push(trim(text, start..closed));
             (start, at) = (closed, closed);
         }
@@ -351,7 +356,8 @@ mod tests {
 
     #[test]
     fn sentences_survive_abbreviations_numbers_and_lower_case() {
-        let rows: [(&str, &[&str]); 23] = rows! {
+        let rows: [(&str, &[&str]); 24] = rows! {
+            ("… that it works. Yes", &["… that it works.", "Yes"]),
             ("बैठक कल है। रमेश टिकट लाएगा।", &["बैठक कल है।", "रमेश टिकट लाएगा।"]),
             ("هل وصل الطرد؟ نعم، وصل اليوم.", &["هل وصل الطرد؟", "نعم، وصل اليوم."]),
             ("یہ ٹھیک ہے۔ کل ملتے ہیں۔", &["یہ ٹھیک ہے۔", "کل ملتے ہیں۔"]),

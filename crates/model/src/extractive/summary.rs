@@ -12,7 +12,7 @@ use super::fit::{Fitted, fit};
 use super::outcomes::{failed_calls, outcome_lines};
 use super::passage::Passage;
 use super::pool::Pool;
-use super::quote::{push_unit, quotable_text};
+use super::quote::{push_alone, quotable_text};
 use super::render::{self, Coverage};
 use super::section::Section;
 use super::select::{Preference, Worth, choose};
@@ -256,7 +256,7 @@ impl<'a> WeighedInput<'a> {
             let _ = write!(text, "{ordinal} ");
         }
         let start = text.len();
-        push_unit(&self.pool, index, &mut text);
+        push_alone(&self.pool, index, &mut text);
         if text.len() - start > bytes {
             let kept = first_words(&text[start..], bytes).len();
             text.truncate(start + kept);
