@@ -222,6 +222,23 @@ impl<'a> Pool<'a> {
 
     /// The common words of the language of most texts; `None` for English.
     pub(super) fn common_words(&self) -> Option<&'static str> {
+        common_words(&self.sample())
+    }
+
+    /// The words that telegraphic quotes drop in the language of most texts. Without a `the`, that may be a
+    /// language without a list, in which `a` is no article.
+    pub(super) fn droppable_words(&self) -> DroppedWords {
+        let sample = self.sample().to_lowercase();
+        let common = common_words(&sample);
+        let mut words = sample.split(|c: char| !c.is_alphanumeric());
+        match common.is_some() || words.any(|word| word == "the") {
+            true => DroppedWords::of_language(common),
+            false => DroppedWords::default(),
+        }
+    }
+
+    /// The beginning of the texts.
+    fn sample(&self) -> String {
         let mut sample = String::new();
         for unit in &self.units {
             if sample.len() > SAMPLE_BYTES {
@@ -229,7 +246,7 @@ impl<'a> Pool<'a> {
             }
             sample.extend([unit.text, " "]);
         }
-        common_words(&sample)
+        sample
     }
 
     /// The distinct terms of a text, sorted.

@@ -17,7 +17,6 @@ use super::render::{self, Coverage};
 use super::section::Section;
 use super::select::{Preference, Worth, choose};
 use super::split::first_words;
-use super::telegraphic::DroppedWords;
 use super::{SummaryDraft, SummaryInput, SummaryLayout, days, facts, prior, score, weights};
 use crate::date::utc_date;
 use crate::redact::redact;
@@ -119,8 +118,7 @@ impl<'a> WeighedInput<'a> {
                 pool.add_outcome(passage, outcome);
             }
         }
-        pool.dropped_words =
-            (input.telegraphic).then(|| DroppedWords::of_language(pool.common_words()));
+        pool.dropped_words = input.telegraphic.then(|| pool.droppable_words());
         let ordinals = || input.passages.iter().map(|passage| passage.ordinal);
         let oldest = pool.units.iter().filter_map(|unit| unit.ordinal);
         let coverage = Coverage {

@@ -147,7 +147,18 @@ pub(super) fn quotation_after(open: Option<char>, text: &str) -> Option<char> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::extractive::fixture::{passages_of, pool_of};
     use crate::extractive::question::common_words;
+
+    #[test]
+    fn a_language_without_a_list_loses_no_words() {
+        let words = |text: &'static str| {
+            let passages = passages_of([text]);
+            pool_of(&passages).droppable_words()
+        };
+        assert_eq!(words("Dai 50 euro a Marco."), DroppedWords::default());
+        assert_eq!(words("Give the 50 euros to Marco."), ENGLISH);
+    }
 
     #[test]
     fn articles_and_fillers_are_left_out() {
