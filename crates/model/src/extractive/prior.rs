@@ -177,9 +177,24 @@ fn add_quote<'a>(
         is_outcome: kind == PassageKind::ToolResult && is_outcome_line(quote),
         is_failed_call: false,
     };
-    let lines = |stretch: &'a str| -> Vec<&'a str> { stretch.split(LINE_BREAK).collect() };
-    let stretches: Vec<Vec<&str>> = quote.split(GAP).map(lines).collect();
+    let stretches: Vec<Vec<&str>> = quote.split(GAP).map(quoted_lines).collect();
     pool.add(source, &stretches);
+}
+
+/// The lines of a quote. Between two digits their separator is part of a line: `3 / 10 tests pass`.
+fn quoted_lines(quote: &str) -> Vec<&str> {
+    let is_digit = |c: char| c.is_ascii_digit();
+    let (mut lines, mut from) = (Vec::new(), 0);
+    for (at, separator) in quote.match_indices(LINE_BREAK) {
+        let after = at + separator.len();
+        let is_within = quote[..at].ends_with(is_digit) && quote[after..].starts_with(is_digit);
+        if !is_within {
+            lines.push(&quote[from..at]);
+            from = after;
+        }
+    }
+    lines.push(&quote[from..]);
+    lines
 }
 
 /// Whether a quote begins with the names of a tool and an argument: `cancel_order: order_id: W-17`.
@@ -300,7 +315,8 @@ mod tests {
         let mut pool = Pool::new();
         add(&mut pool, &summary, Ordinal(5));
         let all: Vec<usize> = (0..pool.units.len()).collect();
-        assert!(all.len() > 3);
+        assert_eq!(all.len(), 4);
+        assert_eq!(pool.units[3].text, "Bring 4 / 6 chairs.");
         let mut again = String::new();
         quote(&pool, &all, &mut again);
         assert_eq!(again, said);
