@@ -102,9 +102,11 @@ fn add_line<'a>(
     at: Option<Timestamp>,
 ) {
     let (name, (number, quote)) = named(line).unwrap_or((speaker, reference(line, last)));
-    let (quote, said_on) = without_day(quote);
-    let at = said_on.and_then(midnight).or(at);
     let is_fact = number.is_some() && name.is_empty() && !line.starts_with('#');
+    // In another line, a day in brackets is part of the text, as in a log.
+    let dated = is_fact.then(|| without_day(quote));
+    let (quote, said_on) = dated.unwrap_or((quote, None));
+    let at = said_on.and_then(midnight).or(at);
     let names = pool.units.iter().map(|unit| unit.speaker);
     let of_fact = is_fact.then(|| of_speaker(quote, names)).flatten();
     let (name, quote) = of_fact.unwrap_or((name, quote));
@@ -157,8 +159,6 @@ fn add_quote<'a>(
     section: Option<Section>,
     at: Option<Timestamp>,
 ) {
-    let (quote, said_on) = without_day(quote);
-    let at = said_on.and_then(midnight).or(at);
     let role = Role::from_name(speaker).unwrap_or(Role::Assistant);
     let kind = match role {
         Role::Tool => PassageKind::ToolResult,
@@ -354,6 +354,23 @@ mod tests {
         add(&mut pool, summary, Ordinal(4));
         let kinds: Vec<PassageKind> = pool.units.iter().map(|unit| unit.kind).collect();
         assert_eq!(kinds, [PassageKind::Attachment, PassageKind::Text]);
+    }
+
+    #[test]
+    fn a_day_in_brackets_is_the_day_of_a_fact_only() {
+        let summary = "5 May 2026:\n- Ada #4 [2026-05-02] The pump failed.\n\n## Key facts\n\
+            - [3 May 2026] Ada: We meet on Friday. (#2)";
+        let mut pool = Pool::new();
+        add(&mut pool, summary, Ordinal(9));
+        let read = pool.units.iter().map(|unit| {
+            let day = unit.at.and_then(crate::date::utc_date);
+            (unit.speaker, unit.text, day.map(|day| day.day()))
+        });
+        let expected = [
+            ("Ada", "[2026-05-02] The pump failed.", Some(5)),
+            ("Ada", "We meet on Friday.", Some(3)),
+        ];
+        assert_eq!(read.collect::<Vec<_>>(), expected);
     }
 
     #[test]
