@@ -254,7 +254,10 @@ const AFTER_CHINESE_WEEKDAYS: [(&str, &str); 4] = [
 const BEFORE_MING: &str = "说說证證声聲";
 const AFTER_MING: [char; 8] = ['度', '龄', '齡', '代', '份', '气', '氣', '才'];
 
-/// Whether a Chinese phrase is part of other words: `十三天前` has `三天前`.
+/// Signs that end with 去 another word: 失去年轻.
+const BEFORE_QU: &str = "失离離逝";
+
+/// Whether a Chinese phrase is part of other words: `十三天前` has `三天前`, and `后天性` means acquired.
 fn is_part_of_chinese(before: &str, phrase: &str, follows: &str) -> bool {
     let ends_with = |signs: &str| before.ends_with(|c: char| signs.contains(c));
     let is_counted = phrase.ends_with('前') && ends_with(CHINESE_NUMERALS);
@@ -269,6 +272,8 @@ fn is_part_of_chinese(before: &str, phrase: &str, follows: &str) -> bool {
         phrase.starts_with('明') && ends_with(BEFORE_MING) && follows.starts_with(AFTER_MING);
     is_counted
         || is_explained
+        || phrase.starts_with('去') && ends_with(BEFORE_QU)
+        || phrase.starts_with(['后', '後']) && follows.starts_with('性')
         || is_week()
         || phrase.starts_with(['前', '后', '後']) && ends_with(BEFORE_CHINESE_DAYS)
 }
@@ -373,7 +378,7 @@ mod tests {
         ];
         let others = "以前天天吃|目前天气很好|十三天前|他说「明天来」|明天 (11 May 2023)|今天|\
             下周一起吃饭|这周一直下雨|上周五次会议|下周日程已定|上周天气很好|第三天前提交|2.5天前|\
-            请说明年度计划|证明年龄|这说明天气很好";
+            请说明年度计划|证明年龄|这说明天气很好|失去年轻人|后天性疾病";
         check(wednesday, rows, others);
     }
 
