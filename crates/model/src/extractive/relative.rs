@@ -186,6 +186,10 @@ pub(super) fn resolved(text: &str, date: Date) -> Option<String> {
 const NUMERALS: &str =
     "and or to twenty thirty forty fifty sixty seventy eighty ninety hundred half";
 
+/// Words before a number of days or weeks with which it names no single day: `about two weeks ago`.
+const APPROXIMATE: &str = "about almost approximately around nearly over roughly than circa etwa fast \
+    knapp rund über ungefähr";
+
 /// Words after `Morgen` at the beginning of a sentence that make it a greeting: `Morgen zusammen`.
 const GREETED: &str = "alle allerseits beisammen euch ihr liebe lieber miteinander zusammen";
 
@@ -208,9 +212,10 @@ fn is_part_of_another(before: &str, phrase: &str, follows: &str) -> bool {
     let last = before.trim_end().rsplit(|c: char| !c.is_alphanumeric());
     let last = last.into_iter().next().unwrap_or_default().to_lowercase();
     let is_one_of = |words: &str| has_word(words, &last);
-    let is_counted = phrase.to_lowercase().ends_with("ago")
-        && (last.parse::<u64>().is_ok() || is_one_of(NUMERALS));
     let first = phrase.split(' ').next().unwrap_or_default().to_lowercase();
+    let is_ago = phrase.to_lowercase().ends_with("ago");
+    let is_counted = is_ago && (last.parse::<u64>().is_ok() || is_one_of(NUMERALS));
+    let is_approximate = (is_ago || first == "vor") && is_one_of(APPROXIMATE);
     let is_named_by_an_event = has_word("last next letzten nächsten", &first)
         && (last == "the" || OF_AN_EVENT.iter().any(|of| follows.starts_with(of)));
     let is_morning = match phrase {
@@ -230,6 +235,7 @@ fn is_part_of_another(before: &str, phrase: &str, follows: &str) -> bool {
         || quotation_after(None, before).is_some()
         || is_named_by_an_event
         || is_counted
+        || is_approximate
         || is_morning
         || is_counted_on
         || is_one_of("from ago")
@@ -406,11 +412,12 @@ mod tests {
              "Yesterday's (7 May 2023) concert, and yesterday (7 May 2023) I slept"),
         };
         let others = "yesterdays|yesterday (7 May 2023)||twenty-two days ago|\
-            one year and two days ago|the last Friday of June|\
-            It's the last Tuesday before the freeze|the last Friday was quiet|\
+            one year and two days ago|about two weeks ago|over 10 days ago|etwa vor zwei Wochen|\
+            the last Friday of June|It's the last Tuesday before the freeze|the last Friday was quiet|\
             last Saturday before the festival|next Friday|a week from tomorrow|pre-yesterday|\
             a year ago tomorrow we married|a week ago yesterday|see you tomorrow week|this Monday|\
-            heute morgen, jeden morgen|Goede morgen allemaal|in de morgen|God morgen|Guten Morgen! Am Morgen|am letzten Freitag im Juni|\
+            heute morgen, jeden morgen|Goede morgen allemaal|in de morgen|God morgen|\
+            Guten Morgen! Am Morgen|am letzten Freitag im Juni|\
             vor zweiundzwanzig Tagen|The song is Yesterday by the Beatles|\
             She wrote \"come tomorrow\"|Er schrieb „bis morgen“|Er schrieb »bis morgen«|\
             Run `git log yesterday`|The backup ran 2.5 days ago|Er kommt Freitag morgen|\
