@@ -357,6 +357,27 @@ mod tests {
     }
 
     #[test]
+    fn a_text_without_a_speaker_is_of_nobody_in_a_paragraph() {
+        let count = |text: &str| text.len() as u64 / 4;
+        let summary = "[summary of #1–#9]\n#1–#9: Ada: #3 The roof leaks at the chimney.\n\n\
+            [summary of #10–#19]\nThe lift in the north wing is old.";
+        let text = summarise(&SummaryInput {
+            prior: Some(summary),
+            layout: SummaryLayout::Paragraph,
+            ..SummaryInput::new(&[], unisono_context::Tokens(200), &count)
+        })
+        .text;
+        let mut pool = Pool::new();
+        add(&mut pool, &text, Ordinal(19));
+        let read = pool.units.iter().map(|unit| (unit.speaker, unit.text));
+        let expected = [
+            ("", "The lift in the north wing is old."),
+            ("Ada", "The roof leaks at the chimney."),
+        ];
+        assert_eq!(read.collect::<Vec<_>>(), expected, "{text}");
+    }
+
+    #[test]
     fn a_day_in_brackets_is_the_day_of_a_fact_only() {
         let summary = "5 May 2026:\n- Ada #4 [2026-05-02] The pump failed.\n\n## Key facts\n\
             - [3 May 2026] Ada: We meet on Friday. (#2)";

@@ -106,10 +106,12 @@ fn push_quote(pool: &Pool<'_>, units: &[usize], text: &mut String) {
     escape_numbers(text, from);
 }
 
-/// One paragraph of the chosen units, in order.
+/// One paragraph of the chosen units, in order. Those without a speaker come first: behind a quote they
+/// would be of its speaker.
 pub(super) fn paragraph(pool: &Pool<'_>, chosen: &[usize], coverage: &Coverage) -> String {
     let mut lines = lines(pool, chosen);
-    lines.sort_by_key(|line| line.units[0]);
+    let has_speaker = |unit: usize| !pool.units[unit].speaker.is_empty();
+    lines.sort_by_key(|line| (has_speaker(line.units[0]), line.units[0]));
     let mut text = range(coverage);
     let days = &coverage.days.known;
     let is_dated = |line: &Line| pool.units[line.units[0]].at.and_then(utc_date).is_some();
