@@ -299,6 +299,8 @@ impl<'p, 'a> LaterStatements<'p, 'a> {
             }
         };
         let is_certain = || has_cue || describes_the_present(units) && later.contradicts(earlier);
+        let is_other = later.says_now && shared < 2 && later.names_another_thing_than(earlier);
+        let is_same = is_same && !is_other;
         let is_changed = is_same && is_certain() && later.changes_value_of(earlier);
         let is_by_another =
             || later.has_other(Kind::Name, earlier) && shared > 1 && covers(0.0, 0.5);
@@ -462,6 +464,19 @@ mod tests {
         ];
         let by: Vec<(usize, usize)> = found(&texts).iter().map(|one| (one.0, one.1)).collect();
         assert_eq!(by, [(0, 2), (1, 2)]);
+    }
+
+    #[test]
+    fn the_present_state_of_another_thing_changes_nothing() {
+        let rows = rows! {
+            (["Gate 4 is now open.", "Gate 7 is now closed."], Strength::Related),
+            (["Gate 4 is now open.", "Gate 4 is now closed."], Strength::Replaces),
+            (["My train leaves at 10:30 from track 5.",
+              "Correction: my train leaves at 11:15 from track 7."], Strength::Replaces),
+        };
+        for (texts, strength) in rows {
+            assert_eq!(found(&texts), [(0, 1, strength)], "{texts:?}");
+        }
     }
 
     #[test]

@@ -27,6 +27,8 @@ pub(super) struct Statement {
     values: Vec<(Kind, String)>,
     /// Values that it says are wrong: `on 11 May, not 4 May`.
     denied: Vec<(Kind, String)>,
+    /// Numbers that name one of several things: `gate 4`.
+    things: Vec<String>,
     /// Whether it says how something is now.
     pub(super) says_now: bool,
 }
@@ -45,6 +47,9 @@ const NOW: &str = "now jetzt nun inzwischen mittlerweile";
 
 impl Statement {
     pub(super) fn new(pool: &Pool<'_>, unit: usize) -> Statement {
+        let said = pool.units[unit].text.to_lowercase();
+        let mut all_said = said.split(|c: char| !c.is_alphanumeric());
+        let says_now = all_said.any(|word| has_word(NOW, word));
         let text = pool.units[unit].text;
         let text = without_phrases(text, Cues::CHANGE.with(Cues::CORRECTION));
         let mut all: Vec<Word> = Vec::new();
@@ -58,7 +63,7 @@ impl Statement {
             });
         });
         let mut statement = Statement {
-            says_now: all.iter().any(|word| has_word(NOW, &word.text)),
+            says_now,
             ..Statement::default()
         };
         for at in 0..all.len() {
@@ -69,7 +74,13 @@ impl Statement {
                 }
                 Some(Some(value)) => statement.values.push(value),
                 Some(None) => {}
-                None => statement.subject.extend(all[at].subject()),
+                None => {
+                    statement.subject.extend(all[at].subject());
+                    let number = Some(&all[at]).filter(|word| word.has_digit);
+                    statement
+                        .things
+                        .extend(number.map(|word| word.text.clone()));
+                }
             }
             if all[at].is_name && !is_date_word(&all[at].text) {
                 statement.values.push((Kind::Name, all[at].text.clone()));
@@ -114,6 +125,15 @@ impl Statement {
                 && self.values_of(*kind).len() >= others.len()
                 && !others.contains(&&**value)
         })
+    }
+
+    /// Whether both name one of several things, and not the same one: `Gate 7 is now closed` says nothing
+    /// of gate 4.
+    pub(super) fn names_another_thing_than(&self, other: &Statement) -> bool {
+        let mut others = other.things.iter();
+        !self.things.is_empty()
+            && !other.things.is_empty()
+            && !others.any(|thing| self.things.contains(thing))
     }
 
     /// Whether both have values of a kind, and it has one that the other statement does not have.
