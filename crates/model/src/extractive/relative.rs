@@ -6,7 +6,7 @@ use jiff::ToSpan;
 use jiff::civil::Weekday::{self, Friday, Monday, Saturday, Sunday, Thursday, Tuesday, Wednesday};
 
 use super::cues::Phrases;
-use super::days::{self, day_name, has_word, is_date_word};
+use super::days::{self, day_name, day_of_month, has_word, is_date_word, month};
 use super::telegraphic::quotation_after;
 use crate::date::Date;
 
@@ -241,6 +241,24 @@ fn is_part_of_another(before: &str, phrase: &str, follows: &str) -> bool {
         || is_one_of("from ago")
         || follows.starts_with(" (")
         || follows.starts_with(" of ")
+        || is_dated(follows)
+}
+
+/// Whether the text after a phrase begins with its day: `, 9 May`, ` May 9`, `, Tuesday`. The writer may be
+/// in another time zone.
+fn is_dated(follows: &str) -> bool {
+    let words = follows
+        .strip_prefix(',')
+        .unwrap_or(follows)
+        .strip_prefix(' ');
+    let words = words
+        .unwrap_or_default()
+        .split(|c: char| !c.is_alphanumeric());
+    let mut words = words.filter(|word| !word.is_empty()).map(str::to_lowercase);
+    let mut next = || words.next().unwrap_or_default();
+    let (first, second) = (next(), next());
+    let is_day = |day: &str, of: &str| day_of_month(day).is_some() && month(of).is_some();
+    is_day(&first, &second) || is_day(&second, &first) || has_word(days::WEEKDAYS, &first)
 }
 
 /// Chinese numerals before a smaller number with the sign of ordinal numbers, and what ends with a sign of
@@ -422,7 +440,8 @@ mod tests {
             She wrote \"come tomorrow\"|Er schrieb „bis morgen“|Er schrieb »bis morgen«|\
             Run `git log yesterday`|The backup ran 2.5 days ago|Er kommt Freitag morgen|\
             am nächsten morgen|morgen zusammen, wie war es?|two weeks ago on Friday|\
-            A week ago Friday we met|Vor zwei Wochen am Freitag";
+            A week ago Friday we met|Vor zwei Wochen am Freitag|See you tomorrow, 9 May|\
+            Bis morgen, 9. Mai|It was yesterday, Sunday|Yesterday, May 7th, it rained";
         check(monday, rows, others);
     }
 }
