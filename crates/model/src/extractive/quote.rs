@@ -186,7 +186,8 @@ fn has_quote(text: &str) -> bool {
 /// The place of a quote's mark after the number of its message: there is nothing before it, or a speaker's
 /// name. In other numbered lines, such as a list of issues, code may also be marked.
 fn quote_start(rest: &str, open: char) -> Option<usize> {
-    let start = rest.find(open).filter(|start| *start <= NAME_BYTES)?;
+    let mut beginning = rest.char_indices().take_while(|(at, _)| *at <= NAME_BYTES);
+    let (start, _) = beginning.find(|(_, c)| *c == open)?;
     let before = &rest[..start];
     (before.is_empty() || before.ends_with(": ")).then_some(start)
 }
