@@ -93,9 +93,10 @@ impl Checkpoints {
         self.failed_repairs.get(&id).copied()
     }
 
-    /// Number of automatic checkpoints that models wrote since `since`, without repairs.
-    pub fn model_made_since(&self, since: Timestamp) -> u32 {
-        let recent = self.all.iter().rev().take_while(|c| c.at > since);
+    /// Number of automatic checkpoints that models wrote after `since` and until `now`, without
+    /// repairs. A later one is of a clock that was set back.
+    pub fn model_made_between(&self, since: Timestamp, now: Timestamp) -> u32 {
+        let recent = self.all.iter().filter(|c| since < c.at && c.at <= now);
         let counted = |c: &&Arc<Checkpoint>| {
             c.writer == Writer::Model && c.kind == Kind::Auto && !self.is_repair(c)
         };

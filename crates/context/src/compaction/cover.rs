@@ -153,7 +153,7 @@ fn block_limit(s: &Situation<'_>, start: usize, reach: Reach, notes_too: bool) -
 pub(super) fn writer(s: &Situation<'_>) -> Writer {
     let quota_reached = s.policy.quota.is_some_and(|quota| {
         let since = s.now.plus_ms(-quota.per_ms);
-        s.view.checkpoints().model_made_since(since) >= quota.checkpoints
+        s.view.checkpoints().model_made_between(since, s.now) >= quota.checkpoints
     });
     if quota_reached && s.mode.kind() == Kind::Auto {
         Writer::Deterministic

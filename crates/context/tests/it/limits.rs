@@ -159,6 +159,25 @@ fn the_sixth_automatic_checkpoint_of_a_day_is_made_without_a_model() {
 }
 
 #[test]
+fn checkpoints_of_a_clock_that_was_set_back_are_not_counted() {
+    let mut chat = Chat::long(101, 800);
+    let budgets = Budgets::from(model(200_000, 0));
+    let mut writers = Vec::new();
+    for n in 0..7 {
+        if n == 6 {
+            chat.now = chat.now.plus_ms(-48 * 3_600_000);
+        }
+        chat.compact(&budgets, &CHECKPOINT, Mode::Check, GOOD)
+            .unwrap();
+        writers.push(chat.checkpoints.iter().last().unwrap().writer);
+        chat.say(&"A800 U800 ".repeat(50));
+        chat.pending = true;
+    }
+    let expected = [Writer::Model, Writer::Deterministic, Writer::Model];
+    assert_eq!(writers[4..], expected);
+}
+
+#[test]
 fn manual_checkpoints_and_repairs_are_not_counted() {
     let mut chat = Chat::long(101, 800);
     let budgets = Budgets::from(model(200_000, 0));
@@ -173,7 +192,7 @@ fn manual_checkpoints_and_repairs_are_not_counted() {
         chat.pending = true;
     }
     let since = chat.now.plus_ms(-1);
-    assert_eq!(chat.checkpoints.model_made_since(since), 0);
+    assert_eq!(chat.checkpoints.model_made_between(since, chat.now), 0);
 
     let failing = Chain(Summariser::Failing, Fallback::Extractive);
     chat.say(&"A800 U800 ".repeat(50));
@@ -190,7 +209,7 @@ fn manual_checkpoints_and_repairs_are_not_counted() {
     repair.supersedes = vec![degraded.id];
     chat.checkpoints.add(repair.into());
     assert_eq!(chat.view().active()[0].id, CheckpointId::from_u128(77));
-    assert_eq!(chat.checkpoints.model_made_since(since), 0);
+    assert_eq!(chat.checkpoints.model_made_between(since, chat.now), 0);
 }
 
 #[test]
