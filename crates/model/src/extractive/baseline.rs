@@ -15,9 +15,11 @@ const LAMBDA: f32 = 0.7;
 /// The sentences of the texts and their order by LexRank.
 pub(crate) fn lexrank<'a>(texts: &[&'a str]) -> (Vec<&'a str>, Vec<usize>) {
     let sentences: Vec<&str> = texts.iter().flat_map(|text| unit_texts(text)).collect();
-    let near = similarities(&tf_idf(&sentences)).into_iter().enumerate();
-    let edges = near.map(|(i, row)| {
-        let near = row.into_iter().filter(|&(j, s)| i != j && s >= EDGE);
+    let vectors = tf_idf(&sentences);
+    let mut similarities = Similarities::new(&vectors);
+    let edges = (0..vectors.len()).map(|i| {
+        let near = similarities.row(i).into_iter();
+        let near = near.filter(|&(j, s)| i != j && s >= EDGE);
         near.map(|(j, _)| j).collect()
     });
     let edges: Vec<Vec<usize>> = edges.collect();
@@ -47,7 +49,7 @@ pub(crate) fn tf_idf_mmr(texts: &[&str]) -> Vec<usize> {
     let length = length_of(centroid.values());
     let dot = |v: &Vec<(Term, f32)>| v.iter().map(|(t, w)| w * centroid[t]).sum::<f32>();
     let relevance: Vec<f32> = vectors.iter().map(|v| dot(v) / length).collect();
-    let near = similarities(&vectors);
+    let mut similarities = Similarities::new(&vectors);
     let mut nearest = vec![0.0_f32; texts.len()];
     let mut left: Vec<usize> = (0..texts.len()).collect();
     let mut order = Vec::new();
@@ -57,7 +59,7 @@ pub(crate) fn tf_idf_mmr(texts: &[&str]) -> Vec<usize> {
             .max_by(|&a, &b| score(&left[a]).total_cmp(&score(&left[b])).then(b.cmp(&a)));
         let Some(best) = best else { break };
         let chosen = left.remove(best);
-        for &(other, similarity) in &near[chosen] {
+        for (other, similarity) in similarities.row(chosen) {
             nearest[other] = nearest[other].max(similarity);
         }
         order.push(chosen);
@@ -100,30 +102,45 @@ fn length_of<'w>(weights: impl Iterator<Item = &'w f32>) -> f32 {
     squares.sqrt().max(f32::MIN_POSITIVE)
 }
 
-/// For each vector the others that share a term with it, with their cosine.
-fn similarities(vectors: &[Vec<(Term, f32)>]) -> Vec<Vec<(usize, f32)>> {
-    let mut postings: BTreeMap<Term, Vec<(usize, f32)>> = BTreeMap::new();
-    for (index, vector) in vectors.iter().enumerate() {
-        for &(term, weight) in vector {
-            postings.entry(term).or_default().push((index, weight));
+/// The cosines of vectors, row by row: all of them together take gigabytes for a long conversation.
+struct Similarities<'v> {
+    vectors: &'v [Vec<(Term, f32)>],
+    /// The vectors with each term.
+    postings: BTreeMap<Term, Vec<(usize, f32)>>,
+    sums: Vec<f32>,
+}
+
+impl<'v> Similarities<'v> {
+    fn new(vectors: &'v [Vec<(Term, f32)>]) -> Similarities<'v> {
+        let mut postings: BTreeMap<Term, Vec<(usize, f32)>> = BTreeMap::new();
+        for (index, vector) in vectors.iter().enumerate() {
+            for &(term, weight) in vector {
+                postings.entry(term).or_default().push((index, weight));
+            }
+        }
+        Similarities {
+            vectors,
+            postings,
+            sums: vec![0.0; vectors.len()],
         }
     }
-    let mut sums = vec![0.0_f32; vectors.len()];
-    let each = vectors.iter().map(|vector| {
+
+    /// The vectors that share a term with that one, with their cosines.
+    fn row(&mut self, index: usize) -> Vec<(usize, f32)> {
         let mut touched = Vec::new();
-        for (term, weight) in vector {
-            for &(other, w) in postings.get(term).into_iter().flatten() {
-                if sums[other] == 0.0 {
+        for (term, weight) in &self.vectors[index] {
+            for &(other, w) in self.postings.get(term).into_iter().flatten() {
+                if self.sums[other] == 0.0 {
                     touched.push(other);
                 }
-                sums[other] += weight * w;
+                self.sums[other] += weight * w;
             }
         }
         touched.sort_unstable();
         touched.dedup();
+        let sums = &mut self.sums;
         let taken = touched.into_iter();
         let taken = taken.map(|other| (other, std::mem::take(&mut sums[other])));
-        taken.collect::<Vec<_>>()
-    });
-    each.collect()
+        taken.collect()
+    }
 }
