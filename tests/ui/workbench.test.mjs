@@ -203,9 +203,47 @@ test("who answers a call keeps the place when another one is answered elsewhere"
     const second = page.getByRole("region", { name: "Second" });
     await second.getByText("Deny …").click();
     await second.getByLabel(/Why, for the model/).focus();
+    const approve = second.getByRole("button", { name: "Approve" });
+    const before = await approve.boundingBox();
     await place.ask("POST", `/v1/approvals/${(await calls())[0].call}`, { decision: "approve" });
-    await page.getByRole("region", { name: "First" }).waitFor({ state: "detached" });
+    const first = page.getByRole("region", { name: "First" });
+    await first.getByRole("button", { name: "Waits no longer", disabled: true }).waitFor();
     assert.equal(await page.evaluate(() => document.activeElement.name), "text");
+    assert.deepEqual(await approve.boundingBox(), before);
+    // It is gone when nobody looks.
+    await page.evaluate(() => {
+      Object.defineProperty(document, "visibilityState", { value: "hidden", configurable: true });
+      document.dispatchEvent(new Event("visibilitychange"));
+      delete document.visibilityState;
+    });
+    await first.waitFor({ state: "detached" });
+    assert.deepEqual(page.faults, []);
+  } finally {
+    await place.stop();
+    await answers.close();
+  }
+});
+
+test("a new call is not added while the pointer is on another one", async () => {
+  const answers = await model();
+  const place = await new Place(settings(answers.address)).serve();
+  try {
+    const ask = async (title, calls) => {
+      const { session } = await place.ask("POST", "/v1/sessions", { title, messages: said(1) });
+      await place.ask("POST", `/v1/sessions/${session}/turns`, { task: "Tell them.", wait: false });
+      await until(async () => (await place.ask("GET", "/v1/approvals")).items.length === calls);
+    };
+    await ask("First", 1);
+    const page = await enter(browser, place);
+    await page.goto(`${place.address}/approvals`);
+    await page.getByRole("button", { name: "Approve" }).hover();
+    await ask("Second", 2);
+    // The first answer may have been asked for before.
+    for (let answer = 0; answer < 3; answer++) await page.waitForResponse(`${place.address}/approvals`);
+    const second = page.getByRole("region", { name: "Second" });
+    assert.equal(await second.count(), 0);
+    await page.mouse.move(1, 1);
+    await second.waitFor();
     assert.deepEqual(page.faults, []);
   } finally {
     await place.stop();

@@ -85,7 +85,7 @@ function open(node) {
 
 // What can be answered of the calls that wait: approved at once, denied with a reason.
 function calls() {
-  const cards = [...document.querySelectorAll("article[id^='call-']")].slice(0, NEWEST);
+  const cards = [...document.querySelectorAll("article[id^='call-']:has(> form button:enabled)")].slice(0, NEWEST);
   return cards.flatMap((card) => {
     const asks = card.querySelector("h3").textContent.trim().replace(/\s+/g, " ");
     const answers = [...card.querySelectorAll(":scope > form button, :scope > details:has(form) > summary")];

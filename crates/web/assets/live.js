@@ -1,5 +1,6 @@
 // Live updates. The page works without this: what it shows is rendered by the daemon.
 
+import { asksTheSame, holdBack, staysAnswered, waitingCalls, whenReleased } from "./calls.js";
 import { harmless } from "./harmless.js";
 import { morph, openFor } from "./morph.js";
 import { forget, keep, say as sayUnsent } from "./unsent.js";
@@ -83,6 +84,7 @@ function pour() {
 const keeps = (old, fresh) => {
   // What a task would use is asked for by this page alone.
   if (["estimate", "unsent"].includes(old.id) && fresh.id === old.id) return fresh.childElementCount === 0;
+  if (asksTheSame(old, fresh)) return true;
   const run = old.dataset.run;
   return run !== undefined && run === fresh.dataset.run && streamed.has(run) && fresh.textContent === "";
 };
@@ -163,7 +165,7 @@ function isUpgraded(page) {
 const MESSAGES = 300;
 const numberOf = (node) => (node?.matches?.("article.message[id^='m']") ? Number(node.id.slice(1)) : NaN);
 const stays = (old, fresh) => {
-  if (old.id === "named") return true;
+  if (old.id === "named" || staysAnswered(old)) return true;
   // The button of this page alone.
   if (old.matches?.(".copy")) return fresh.matches(".code");
   const first = numberOf([...fresh.children].find((child) => numberOf(child) >= 0));
@@ -282,8 +284,6 @@ function compareClocks(page) {
 const openMessages = (fresh) => [...fresh.querySelectorAll("article.message[id]:has(> .fold)")].map(({ id }) => id)
   .filter((id) => document.querySelector(`#${id}:has(> .md):not(:has(> .fold))`));
 
-const waitingCalls = () => live().querySelectorAll("article[id^='call-']").length;
-
 // `taken`: a part whose form was sent, so that it is what the daemon renders, whatever was written in it.
 // The output of a run that goes on is open, and stays so after its end: nothing below it moves.
 function render(fresh, taken = null) {
@@ -291,12 +291,13 @@ function render(fresh, taken = null) {
   for (const output of live().querySelectorAll("details[open]:has([data-run])")) openFor(output);
   const kept = (node) => !taken?.contains(node) && holds(node);
   const unfolded = openMessages(fresh);
-  const waited = waitingCalls();
+  const waited = waitingCalls(live());
+  holdBack(live(), fresh);
   steady(() => {
     morph(live(), fresh, { keeps, stays, holds: kept });
     for (const id of unfolded) for (const fold of document.querySelectorAll(`#${id} > .fold`)) openFor(fold);
   });
-  if (waitingCalls() > waited) said.textContent = "A call waits for you.";
+  if (waitingCalls(live()) > waited) said.textContent = "A call waits for you.";
   for (const [run, { text, shown }] of streamed) {
     for (const place of shownOf(run)) if (place.textContent === "") place.textContent = text.slice(0, shown);
   }
@@ -345,6 +346,8 @@ async function refresh() {
   if (isBehind) askLater();
   else later = 0;
 }
+
+whenReleased(refresh);
 
 const CHANGES = [
   "turn_accepted", "turn_started", "altered", "compacted", "compaction_failed", "reverted",

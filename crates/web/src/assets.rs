@@ -13,12 +13,13 @@ const START: &str = "/static/";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
 /// Name, type and content of each.
-const FILES: [(&str, &str, &str); 10] = [
+const FILES: [(&str, &str, &str); 11] = [
     (
         "page.css",
         "text/css; charset=utf-8",
         include_str!("../assets/page.css"),
     ),
+    ("calls.js", SCRIPT, include_str!("../assets/calls.js")),
     ("live.js", SCRIPT, include_str!("../assets/live.js")),
     ("morph.js", SCRIPT, include_str!("../assets/morph.js")),
     ("harmless.js", SCRIPT, include_str!("../assets/harmless.js")),
