@@ -288,7 +288,7 @@ test("a link on another site leads to the page in two clicks", async () => {
   const place = await new Place().serve();
   const other = createServer((request, reply) => {
     reply.writeHead(200, { "Content-Type": "text/html" });
-    reply.end(`<a href="${place.address}/usage?by=model">the usage</a>`);
+    reply.end(`<a href="${place.address}/usage?by=model">the usage</a> <a href="${place.address}/usage#main">a part</a>`);
   });
   await new Promise((done) => other.listen(0, "127.0.0.1", done));
   try {
@@ -300,6 +300,13 @@ test("a link on another site leads to the page in two clicks", async () => {
     await page.getByRole("link", { name: "open this page again" }).click();
     await page.getByRole("heading", { name: "Usage", exact: true }).waitFor();
     assert.equal(page.url(), `${place.address}/usage?by=model`);
+    // So it does to a part of it.
+    await page.goto(`http://localhost:${other.address().port}/`);
+    await page.getByRole("link", { name: "a part" }).click();
+    await page.locator("main a[href$='#main']").waitFor();
+    await page.getByRole("link", { name: "open this page again" }).click();
+    await page.getByRole("heading", { name: "Usage", exact: true }).waitFor();
+    assert.equal(new URL(page.url()).hash, "#main");
   } finally {
     await place.stop();
     other.close();

@@ -583,6 +583,18 @@ function openTarget() {
   if (own) openFor(own);
 }
 
+// A login leads to the part of the page that was asked for. A link to the same page with a part would not
+// ask the daemon.
+function keepPart() {
+  const login = document.querySelector("form[action='/login']");
+  if (!login || !location.hash) return;
+  login.action += location.hash;
+  const again = document.querySelector("main a[href='']");
+  const address = new URL(location.href);
+  address.searchParams.append("again", "");
+  if (again) again.href = address.href;
+}
+
 // On paper nothing can be unfolded. The page is then as it was.
 let forPaper = [];
 addEventListener("beforeprint", () => {
@@ -618,6 +630,7 @@ if (!every) {
 if (every) {
   setInterval(() => { if (document.visibilityState === "visible") refresh(); }, every * 1000);
 }
+keepPart();
 compareClocks(document);
 offerCopies();
 watchOlder();

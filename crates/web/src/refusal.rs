@@ -82,6 +82,38 @@ fn came_from(headers: &HeaderMap) -> Option<String> {
         .then(|| path.to_owned())
 }
 
+/// The page that a request came from, with its query, if a link can lead to it: the address of a form
+/// cannot be opened.
+pub fn opened_page(headers: &HeaderMap) -> Option<String> {
+    let address = came_from(headers)?;
+    let path = address.split('?').next().unwrap_or_default();
+    let parts: Vec<&str> = path.split('/').skip(1).collect();
+    let is_opened = match parts[..] {
+        ["sessions", _, part] => [
+            "checkpoints",
+            "context",
+            "history",
+            "settings",
+            "tree",
+            "turns",
+        ]
+        .contains(&part),
+        ["sessions", _, kind, _] => [
+            "calls",
+            "checkpoints",
+            "messages",
+            "runs",
+            "snapshots",
+            "turns",
+        ]
+        .contains(&kind),
+        ["sessions" | "agents", _] => true,
+        [page] => ["agents", "approvals", "schedules", "settings", "usage"].contains(&page),
+        _ => false,
+    };
+    is_opened.then_some(address)
+}
+
 /// Puts the way back into the page of a problem.
 async fn put(response: Response, from: Option<&str>, form: Option<(&str, Bytes)>) -> Response {
     // A compressed page has its way back already.
@@ -164,6 +196,24 @@ mod tests {
             "x",
         ] {
             assert_eq!(came_from(&headers(foreign)), None, "{foreign}");
+        }
+    }
+
+    #[test]
+    fn a_login_leads_to_the_page_that_was_opened() {
+        for (path, is_opened) in rows! {
+            ("http://127.0.0.1:7/sessions/s?branch=b", true),
+            ("http://127.0.0.1:7/sessions/s/turns/t", true),
+            ("http://127.0.0.1:7/usage?by=model", true),
+            ("http://127.0.0.1:7/login", false),
+            ("http://127.0.0.1:7/logout", false),
+            ("http://127.0.0.1:7/approvals/c", false),
+            ("http://127.0.0.1:7/sessions/s/pin", false),
+            ("http://127.0.0.1:7/sessions/s/turns/t/again", false),
+            ("http://127.0.0.1:7/v1/sessions", false),
+            ("http://evil.example/sessions/s", false),
+        } {
+            assert_eq!(opened_page(&headers(path)).is_some(), is_opened, "{path}");
         }
     }
 

@@ -180,6 +180,26 @@ fn a_person_logs_in_by_a_form_with_a_link_its_code_or_a_token() {
 }
 
 #[test]
+fn a_login_leads_to_the_page_that_was_opened() {
+    let place = Place::new();
+    let daemon = Daemon::start(&place);
+    let own = format!("http://{}", daemon.address);
+    let opened = format!("{own}/sessions/s?branch=b");
+    let headers = [
+        ("Host", daemon.address.as_str()),
+        ("Accept", "text/html"),
+        ("Content-Type", "application/x-www-form-urlencoded"),
+        ("Origin", own.as_str()),
+        ("Referer", opened.as_str()),
+    ];
+    let form = format!("secret={}", daemon.token);
+    let head = head("POST", "/login", &headers, form.len());
+    let entered = daemon.send(&head, form.as_bytes()).expect(303);
+    assert_eq!(entered.header("location"), Some("/sessions/s?branch=b"));
+    daemon.stop();
+}
+
+#[test]
 fn a_person_starts_a_conversation_asks_and_sees_what_came_of_it() {
     let place = Place::new();
     let daemon = Daemon::start(&place);

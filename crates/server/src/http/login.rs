@@ -330,7 +330,7 @@ pub(super) async fn enter(
         Err(_) => Ok(None),
     };
     match new {
-        Ok(Some(new)) => welcome(&shared, &note, &headers, new).await,
+        Ok(Some(new)) => welcome(&shared, &note, &headers, (new, "/")).await,
         // A link that was used is opened again, in the same browser.
         Ok(None) if shared.logins.login(&headers).is_some() => Redirect::to("/").into_response(),
         Ok(None) => refuse(&headers, if link.is_ok() { INVALID } else { NO_CODE }),
@@ -338,8 +338,13 @@ pub(super) async fn enter(
     }
 }
 
-/// Answers a login with the cookie of the new browser.
-async fn welcome(shared: &Shared, note: &Note, headers: &HeaderMap, new: NewLogin) -> Response {
+/// Answers a login with the cookie of the new browser, and leads it to a page.
+async fn welcome(
+    shared: &Shared,
+    note: &Note,
+    headers: &HeaderMap,
+    (new, page): (NewLogin, &str),
+) -> Response {
     let NewLogin { secret, login } = new;
     match people::of_link(shared, login).await {
         Ok(who) => note.set_caller(who.caller()),
@@ -349,7 +354,7 @@ async fn welcome(shared: &Shared, note: &Note, headers: &HeaderMap, new: NewLogi
     let has_tls = origin_for(shared, headers).starts_with("https://");
     let text = cookies::set(&cookies::name_for(headers), &secret, has_tls);
     match HeaderValue::from_str(&text) {
-        Ok(cookie) => ([(header::SET_COOKIE, cookie)], Redirect::to("/")).into_response(),
+        Ok(cookie) => ([(header::SET_COOKIE, cookie)], Redirect::to(page)).into_response(),
         Err(error) => ApiError::new(Code::Failed, error.to_string()).into_response(),
     }
 }

@@ -38,9 +38,10 @@ pub(in crate::http) async fn submit(
         Ok(entered) => entered,
         Err(error) => return fail(&headers, error),
     };
+    let page = unisono_web::opened_page(&headers).unwrap_or_else(|| "/".to_owned());
     let _sharing = shared.logins.sharing.lock().await;
     match enter(&shared, entered.secret.trim()).await {
-        Ok(Some(new)) => welcome(&shared, &note, &headers, new).await,
+        Ok(Some(new)) => welcome(&shared, &note, &headers, (new, page.as_str())).await,
         Ok(None) => refuse(&headers, INVALID),
         Err(error) => fail(&headers, error),
     }
