@@ -1,5 +1,7 @@
 //! The form for a turn: a task and its agents.
 
+use std::collections::HashSet;
+
 use maud::{Markup, html};
 use unisono_api::Problem;
 use unisono_api::agent::{Agent, AgentQuery};
@@ -190,8 +192,9 @@ impl Draft {
         configured_lead: &str,
     ) {
         let lead = self.lead.as_deref().unwrap_or(configured_lead).to_owned();
+        let named = named_in(&self.task);
         for agent in agents.into_iter().filter(|agent| *agent != lead) {
-            if names(&self.task, agent) && !self.chosen(agent) {
+            if named.contains(agent) && !self.chosen(agent) {
                 self.agents.push(agent.to_owned());
             }
         }
@@ -225,14 +228,13 @@ impl Draft {
     }
 }
 
-/// Whether a text names an agent with `@`.
-fn names(text: &str, agent: &str) -> bool {
+/// The names that a text has after an `@`, in one pass: texts are long, and agents can be many.
+fn named_in(text: &str) -> HashSet<&str> {
     let is_name = |c: char| c.is_alphanumeric() || c == '-' || c == '_';
     let words = text.split_whitespace();
-    words.filter_map(|word| word.strip_prefix('@')).any(|word| {
-        let end = word.find(|c| !is_name(c)).unwrap_or(word.len());
-        &word[..end] == agent
-    })
+    let names = words.filter_map(|word| word.strip_prefix('@'));
+    let names = names.map(|word| &word[..word.find(|c| !is_name(c)).unwrap_or(word.len())]);
+    names.collect()
 }
 
 fn attachment((digest, filename): &(String, String)) -> NewAttachment {
@@ -472,6 +474,12 @@ mod tests {
         )]));
         draft.choose_named(["lead", "facts", "risks"], "lead");
         assert_eq!(draft.agents, ["facts"]);
+    }
+
+    #[test]
+    fn the_names_of_a_text_are_found_once() {
+        let text = "@facts @facts. (@risks) a@b @ @a-b_ü!x";
+        assert_eq!(named_in(text), HashSet::from(["facts", "", "a-b_ü"]));
     }
 
     #[test]
