@@ -374,6 +374,32 @@ test("a file that is dropped on a conversation is added to the task", async () =
   });
 });
 
+test("a file that is chosen while a task is sent stays for the next one", async () => {
+  await withDaemon(new Place(), async (place) => {
+    const { session } = await place.ask("POST", "/v1/sessions", { title: "Meanwhile", messages: said(2) });
+    const page = await enter(browser, place);
+    await page.goto(`${place.address}/sessions/${session}`);
+    let go;
+    const gate = new Promise((done) => { go = done; });
+    await page.route("**/ask", (route) => gate.then(() => route.continue()));
+    const field = page.getByLabel("Images and PDFs");
+    await field.setInputFiles([{ name: "one.png", mimeType: "image/png", buffer: png }]);
+    await page.getByLabel("Task").fill("Which one?");
+    await page.getByRole("button", { name: /^Ask/ }).click();
+    await page.getByText("Sending the files …").waitFor();
+    const dataTransfer = await page.evaluateHandle((bytes) => {
+      const all = new DataTransfer();
+      all.items.add(new File([new Uint8Array(bytes)], "two.png", { type: "image/png" }));
+      return all;
+    }, [...png]);
+    await page.dispatchEvent("#composer", "drop", { dataTransfer });
+    go();
+    await page.locator(".message img[alt='one.png']").waitFor();
+    await page.waitForFunction(() => document.getElementById("files").files.length < 2);
+    assert.deepEqual(await field.evaluate(({ files }) => [...files].map(({ name }) => name)), ["two.png"]);
+  });
+});
+
 test("a task is not sent without its file because that is empty", async () => {
   await withDaemon(new Place(), async (place) => {
     const { session } = await place.ask("POST", "/v1/sessions", { title: "Empty", messages: said(2) });

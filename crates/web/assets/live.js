@@ -476,6 +476,14 @@ function follow() {
   if (document.visibilityState !== "hidden") open();
 }
 
+// Those that were chosen while others were sent stay.
+function removeFiles(field, sent) {
+  const isSent = (file) => sent.some((one) => ["name", "size", "lastModified"].every((fact) => one[fact] === file[fact]));
+  const rest = new DataTransfer();
+  for (const file of field.files) if (!isSent(file)) rest.items.add(file);
+  field.files = rest.files;
+}
+
 // A task is handed in without leaving the page: what is streamed from then on is not missed. The form
 // is emptied once the task is taken, or says why it is not.
 document.addEventListener("submit", async (event) => {
@@ -491,7 +499,8 @@ document.addEventListener("submit", async (event) => {
   keep(form);
   const written = new FormData(form);
   // Without a chosen file there is one without a name.
-  const files = written.getAll("file").some((file) => file.name !== "");
+  const sent = written.getAll("file").filter((file) => file.name !== "");
+  const files = sent.length > 0;
   try {
     if (files) sayUnsent("Sending the files …");
     else written.delete("file");
@@ -500,7 +509,10 @@ document.addEventListener("submit", async (event) => {
     const limit = () => (files ? {} : { signal: AbortSignal.timeout(LONGEST) });
     const send = () => fetch(form.action, { method: "POST", body, headers: { Accept: "text/html" }, ...limit() });
     // After a connection that broke off, once more: by its key it is the same task.
-    const reply = await send().catch(send);
+    const reply = await send().catch(() => {
+      if (files) sayUnsent("The connection ended. Sending the files again …");
+      return send();
+    });
     const page = new DOMParser().parseFromString(await reply.text(), "text/html");
     const fresh = page.getElementById("live");
     if (!fresh) {
@@ -521,7 +533,7 @@ document.addEventListener("submit", async (event) => {
       keep(form);
     }
     // The form of the reply has the stored files.
-    form.elements.file.value = "";
+    removeFiles(form.elements.file, sent);
     render(fresh, composer);
     if (reply.ok) said.textContent = "The task was taken.";
     else document.getElementById("task")?.focus();
