@@ -521,6 +521,30 @@ test("from nothing to a first answer, offline", async () => {
   });
 });
 
+test("keys are those of their places on a keyboard for another script", async () => {
+  await withDaemon(new Place(), async (place) => {
+    const page = await enter(browser, place);
+    await page.getByRole("heading", { name: "Sessions" }).waitFor();
+    const press = (init) => page.locator("body").dispatchEvent("keydown", init);
+    // A letter alone leads nowhere, also at once after the page was opened.
+    await page.evaluate(() => {
+      const event = new KeyboardEvent("keydown", { key: "a", bubbles: true });
+      Object.defineProperty(event, "timeStamp", { value: 100 });
+      document.body.dispatchEvent(event);
+    });
+    await press({ key: "л", code: "KeyK", ctrlKey: true });
+    await page.getByRole("dialog", { name: "Go to" }).waitFor();
+    assert.equal(new URL(page.url()).pathname, "/");
+    await page.keyboard.press("Escape");
+    // A Latin letter is what is written on its key.
+    await press({ key: "t", code: "KeyK", ctrlKey: true });
+    assert.equal(await page.getByRole("dialog", { name: "Go to" }).count(), 0);
+    await press({ key: "п", code: "KeyG" });
+    await press({ key: "ф", code: "KeyA" });
+    await page.getByRole("heading", { name: "Agents" }).waitFor();
+  });
+});
+
 test("keys: a list, a palette, an agent that is named, and an estimate before a task is sent", async () => {
   const place = await asked();
   try {

@@ -193,32 +193,36 @@ function palette() {
   });
 }
 
+// The letter of a key, also on a keyboard for another script.
+const letterOf = ({ key = "", code = "" }) => (/^[^ -~]$/u.test(key) ? code.replace(/^Key/, "").toLowerCase() : key);
+
 const writes = (node) => node?.matches?.("input, textarea, select, [contenteditable]");
 const GO = { s: "/", a: "/agents", u: "/usage", w: "/approvals", t: "/settings" };
-let going = 0;
+let going = -Infinity;
 
 document.addEventListener("keydown", (event) => {
-  if ((event.ctrlKey || event.metaKey) && !event.altKey && event.key.toLowerCase() === "k") {
+  const letter = letterOf(event);
+  if ((event.ctrlKey || event.metaKey) && !event.altKey && letter.toLowerCase() === "k") {
     event.preventDefault();
     palette();
     return;
   }
   const plain = !(event.ctrlKey || event.metaKey || event.altKey);
   if (!plain || writes(event.target) || document.querySelector("dialog[open]")) return;
-  if (event.timeStamp - going < 1_500 && GO[event.key]) {
-    going = 0;
-    if (opens(GO[event.key])) location.assign(GO[event.key]);
-  } else if (event.key === "?") {
+  if (event.timeStamp - going < 1_500 && GO[letter]) {
+    going = -Infinity;
+    if (opens(GO[letter])) location.assign(GO[letter]);
+  } else if (letter === "?") {
     event.preventDefault();
     keys();
-  } else if (event.key === "g") {
+  } else if (letter === "g") {
     going = event.timeStamp;
-  } else if (event.key === "/") {
+  } else if (letter === "/") {
     const field = document.getElementById("within") ?? document.getElementById("q");
     if (!field) return;
     event.preventDefault();
     field.focus();
-  } else if (event.key === "c") {
+  } else if (letter === "c") {
     const field = document.getElementById("task") ?? document.getElementById("title");
     if (!field) return;
     event.preventDefault();
