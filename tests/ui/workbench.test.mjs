@@ -264,6 +264,20 @@ test("the button that copies code keeps the focus while the page is brought up t
   });
 });
 
+test("a browser that lets no page copy is said to", async () => {
+  await withDaemon(new Place(), async (place) => {
+    const { session } = await place.ask("POST", "/v1/sessions", { title: "Copy", messages: [{ role: "user", content: "```\ncode\n```" }] });
+    const page = await enter(browser, place);
+    await page.addInitScript(() => {
+      navigator.clipboard.writeText = () => Promise.reject(new DOMException("Not allowed", "NotAllowedError"));
+    });
+    await page.goto(`${place.address}/sessions/${session}`);
+    await page.getByRole("button", { name: "Copy" }).click();
+    await page.getByRole("button", { name: "Not allowed" }).waitFor();
+    assert.deepEqual(page.faults, []);
+  });
+});
+
 test("a form that is refused keeps what was written, with the reason beside it", async () => {
   for (const javaScriptEnabled of [true, false]) {
     await withDaemon(new Place(), async (place) => {

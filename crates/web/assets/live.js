@@ -567,9 +567,10 @@ function offerCopies() {
 document.addEventListener("click", async (event) => {
   const copy = event.target.closest?.(".copy");
   if (!copy) return;
-  await navigator.clipboard.writeText(copy.parentElement.querySelector("code").textContent);
-  said.textContent = "Copied.";
-  copy.textContent = "Copied";
+  const text = copy.parentElement.querySelector("code").textContent;
+  const isCopied = await navigator.clipboard.writeText(text).then(() => true, () => false);
+  said.textContent = isCopied ? "Copied." : "Not copied: the browser does not allow it.";
+  copy.textContent = isCopied ? "Copied" : "Not allowed";
   setTimeout(() => { copy.textContent = "Copy"; }, 2_000);
 });
 
