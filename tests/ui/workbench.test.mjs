@@ -3,7 +3,7 @@
 
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { writeFileSync } from "node:fs";
+import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { browser as launch, enter, shot } from "./browser.mjs";
@@ -443,6 +443,26 @@ test("files whose upload breaks off may be too large", async () => {
     end();
     await page.getByText(/Not sent: .* the files are too large for it/).waitFor();
     assert.equal(await page.getByLabel("Images and PDFs").evaluate((field) => field.files.length), 1);
+  });
+});
+
+test("a file that was removed since it was chosen is named", async () => {
+  await withDaemon(new Place(), async (place) => {
+    const { session } = await place.ask("POST", "/v1/sessions", { title: "Removed", messages: said(2) });
+    const page = await enter(browser, place);
+    for (const [path, field, button, says] of [
+      [`/sessions/${session}`, "Images and PDFs", /^Ask/, "Not sent: gone.png cannot be read."],
+      ["/import", "Files", /^Import$/, "Not imported: gone.png cannot be read."],
+    ]) {
+      const file = join(place.path, "gone.png");
+      writeFileSync(file, png);
+      await page.goto(place.address + path);
+      if (path !== "/import") await page.getByLabel("Task", { exact: true }).fill("What is this?");
+      await page.getByLabel(field, { exact: true }).setInputFiles(file);
+      rmSync(file);
+      await page.getByRole("button", { name: button }).click();
+      await page.getByText(says).waitFor();
+    }
   });
 });
 

@@ -1,6 +1,7 @@
 // Imports files without leaving the page: the chosen files stay in the form while the daemon's answer is
 // merged into it. Files that are dropped on the page are put into the form. Without this they are chosen.
 
+import { unreadable } from "./files.js";
 import { morph } from "./morph.js";
 
 // Whoever may not import has no form.
@@ -30,7 +31,8 @@ form.addEventListener("submit", async (event) => {
   try {
     await send(event.submitter);
   } catch {
-    say("Not imported: the connection ended. The daemon may be gone, or the files are too large for it.");
+    const why = (await unreadable(field.files)) ?? "the connection ended. The daemon may be gone, or the files are too large for it.";
+    say(`Not imported: ${why}`);
   }
   sending = false;
 });

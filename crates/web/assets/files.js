@@ -3,6 +3,18 @@
 
 const field = () => document.getElementById("files");
 
+// Why files could not be sent, if one of them cannot be read.
+export async function unreadable(files) {
+  for (const file of files) {
+    try {
+      await file.slice(0, 1).arrayBuffer();
+    } catch {
+      return `${file.name} cannot be read. It is a folder, or was changed or removed since: choose it again.`;
+    }
+  }
+  return null;
+}
+
 function add(files) {
   const input = field();
   if (!input || files.length === 0) return;

@@ -1,6 +1,7 @@
 // Live updates. The page works without this: what it shows is rendered by the daemon.
 
 import { asksTheSame, holdBack, staysAnswered, waitingCalls, whenReleased } from "./calls.js";
+import { unreadable } from "./files.js";
 import { harmless } from "./harmless.js";
 import { morph, openFor } from "./morph.js";
 import { forget, keep, say as sayUnsent } from "./unsent.js";
@@ -538,8 +539,8 @@ document.addEventListener("submit", async (event) => {
     if (reply.ok) said.textContent = "The task was taken.";
     else document.getElementById("task")?.focus();
   } catch {
-    sayUnsent(files ? "Not sent: the connection ended. The daemon may be gone, or the files are too large for it."
-      : "Not sent: the daemon does not answer. The task is kept here; send it again.");
+    const why = (await unreadable(sent)) ?? "the connection ended. The daemon may be gone, or the files are too large for it.";
+    sayUnsent(files ? `Not sent: ${why}` : "Not sent: the daemon does not answer. The task is kept here; send it again.");
   } finally {
     composer.removeAttribute("aria-busy");
   }
