@@ -48,9 +48,13 @@ function restore() {
   if (field.defaultValue !== "" || !["", task].includes(field.value)) return;
   for (const field of form.elements) {
     if (!field.name || SKIPPED.has(field.name)) continue;
-    const values = written.filter(([name]) => name === field.name).map(([, value]) => value);
-    if (field.type === "checkbox") field.checked = values.includes(field.value);
-    else if (values.length > 0) field.value = values[0];
+    if (field.type === "checkbox") {
+      field.checked = written.some(([name, value]) => name === field.name && value === field.value);
+      continue;
+    }
+    // Several fields can have one name.
+    const at = written.findIndex(([name]) => name === field.name);
+    if (at >= 0) [[, field.value]] = written.splice(at, 1);
   }
   nameLead(form);
   const key = written.find(([name]) => name === "key")?.[1];

@@ -115,12 +115,32 @@ impl Draft {
                 }
                 _ => {
                     if let Some(agent) = name.strip_prefix(TASK_OF) {
-                        draft.tasks.push((agent.to_owned(), value));
+                        draft.add_task(agent, value);
                     }
                 }
             }
         }
+        draft.name_once_for_each_task();
         draft
+    }
+
+    /// Adds a field of an agent. A further one without a task is none.
+    fn add_task(&mut self, agent: &str, task: String) {
+        let is_first = self.tasks.iter().all(|(name, _)| name != agent);
+        if is_first || !task.trim().is_empty() {
+            self.tasks.push((agent.to_owned(), task));
+        }
+    }
+
+    /// Names the chosen agents once for each of their tasks: the form has one box for an agent.
+    fn name_once_for_each_task(&mut self) {
+        let named = self.tasks.iter().enumerate();
+        let further = named.filter(|(at, (agent, _))| {
+            let mut before = self.tasks[..*at].iter();
+            self.chosen(agent) && before.any(|(name, _)| name == agent)
+        });
+        let further: Vec<String> = further.map(|(_, (agent, _))| agent.clone()).collect();
+        self.agents.extend(further);
     }
 
     /// Stores the uploaded files. They belong to the turn, or to the form if it is shown again. The
@@ -152,8 +172,16 @@ impl Draft {
         }
     }
 
-    fn task_of(&self, agent: &str) -> &str {
-        self.nth_task_of(agent, 0)
+    /// The tasks of an agent in the fields of the form. In an empty one, which is the first, it works on
+    /// the task of the turn.
+    fn tasks_of(&self, agent: &str) -> Vec<&str> {
+        let own = self.tasks.iter().filter(|(name, _)| name == agent);
+        let mut own: Vec<&str> = own.map(|(_, task)| task.trim()).collect();
+        own.sort_by_key(|task| !task.is_empty());
+        if own.is_empty() {
+            own.push("");
+        }
+        own
     }
 
     /// An agent with several tasks is named once for each.
@@ -356,8 +384,11 @@ fn more(settings: &SessionSettings, agents: &[(&str, &str)], draft: &Draft) -> M
             summary { "Tasks of their own, another lead, model or preset" }
             p class="quiet" { "An agent without one works on the task above." }
             @for (agent, _) in agents {
-                label for={ "task-" (agent) } { (agent) }
-                input id={ "task-" (agent) } name={ (TASK_OF) (agent) } value=(draft.task_of(agent));
+                @for (at, task) in draft.tasks_of(agent).into_iter().enumerate() {
+                    @let field = if at == 0 { format!("task-{agent}") } else { format!("task-{agent}:{at}") };
+                    label for=(field) { (agent) }
+                    input id=(field) name={ (TASK_OF) (agent) } value=(task);
+                }
             }
             label for="lead" { "Lead" }
             select id="lead" name="lead" {
@@ -477,6 +508,41 @@ mod tests {
     }
 
     #[test]
+    fn an_agent_with_several_tasks_has_a_field_for_each() {
+        let agents = ["facts=Amounts.", "risks", "facts", "facts=Dates."];
+        let settings = SessionSettings {
+            lead: "lead".to_owned(),
+            agents: agents.map(str::to_owned).to_vec(),
+            notifies: true,
+            models: Vec::new(),
+        };
+        let draft = Draft::new(&settings);
+        assert_eq!(draft.tasks_of("facts"), ["", "Amounts.", "Dates."]);
+        let shown = more(&settings, &[("facts", "")], &draft).into_string();
+        assert_eq!(shown.matches("name=\"task:facts\"").count(), 3);
+        for (third, asked) in [
+            (
+                "Dates.",
+                &["facts", "risks", "facts=Amounts.", "facts=Dates."][..],
+            ),
+            (" ", &["facts", "risks", "facts=Amounts."][..]),
+        ] {
+            let sent = Draft::read(fields(&[
+                ("task", "x"),
+                ("agent", "facts"),
+                ("agent", "risks"),
+                ("task:facts", ""),
+                ("task:facts", "Amounts."),
+                ("task:facts", third),
+                ("task:actions", "Not asked."),
+                ("task:actions", "Nor this."),
+            ]));
+            let named = sent.turn().agents.unwrap();
+            assert_eq!(named, asked, "{third:?}");
+        }
+    }
+
+    #[test]
     fn the_names_of_a_text_are_found_once() {
         let text = "@facts @facts. (@risks) a@b @ @a-b_ü!x";
         assert_eq!(named_in(text), HashSet::from(["facts", "", "a-b_ü"]));
@@ -504,9 +570,7 @@ mod tests {
         };
         let draft = Draft::new(&settings);
         assert!(draft.chosen("risks") && draft.chosen("facts") && !draft.chosen("lead"));
-        assert_eq!(
-            (draft.task_of("facts"), draft.task_of("risks")),
-            ("Find.", "")
-        );
+        assert_eq!(draft.tasks_of("facts"), ["Find."]);
+        assert_eq!(draft.tasks_of("risks"), [""]);
     }
 }
