@@ -224,6 +224,31 @@ test("who answers a call keeps the place when another one is answered elsewhere"
   }
 });
 
+test("a new turn does not put its Cancel below the pointer", async () => {
+  const place = new Place();
+  const agent = waiting(place);
+  await place.serve();
+  try {
+    const { session } = await place.ask("POST", "/v1/sessions", { title: "Turns", messages: said(2) });
+    const page = await enter(browser, place);
+    await page.goto(`${place.address}/sessions/${session}`);
+    const ask = (task, agents) => place.ask("POST", `/v1/sessions/${session}/turns`, { task, agents, wait: false });
+    await ask("Which word?", ["waits"]);
+    agent.begun();
+    await page.locator(".turn").getByRole("button", { name: "Cancel" }).hover();
+    await ask("And then?", []);
+    await page.locator(".message.gone").getByText("And then?").waitFor();
+    assert.equal(await page.locator(".turn").count(), 1);
+    await page.mouse.move(1, 1);
+    await page.locator(".turn", { hasText: "And then?" }).waitFor();
+    agent.say("unison");
+    await page.locator(".turn .state.answered").first().waitFor();
+    assert.deepEqual(page.faults, []);
+  } finally {
+    await place.stop();
+  }
+});
+
 test("a new call is not added while the pointer is on another one", async () => {
   const answers = await model();
   const place = await new Place(settings(answers.address)).serve();

@@ -37,20 +37,26 @@ document.addEventListener("visibilitychange", () => {
   }
 });
 
-// Leaves new cards out of what is shown while the pointer is on one.
+// What a click is meant for, and new cards that would move it: calls, and a turn above one that is cancelled.
+const AIMS = { [CARD]: CARD, "article.turn form button": "article.turn" };
+
+// Leaves new cards out of what is shown while the pointer is on what they would move.
 export function holdBack(shown, fresh) {
   isHeldBack = false;
-  if (!shown.querySelector(`${CARD}:hover`)) return;
-  for (const card of fresh.querySelectorAll(CARD)) {
-    if (document.getElementById(card.id)) continue;
-    (card.closest("section[id^='in-']") ?? card).remove();
-    isHeldBack = true;
+  for (const [aim, cards] of Object.entries(AIMS)) {
+    if (!shown.querySelector(`${aim}:hover`)) continue;
+    for (const card of fresh.querySelectorAll(cards)) {
+      if (document.getElementById(card.id)) continue;
+      (card.closest("section[id^='in-']") ?? card).remove();
+      isHeldBack = true;
+    }
   }
 }
 
 // `show` shows what was held back.
 export function whenReleased(show) {
+  const aims = Object.keys(AIMS).join();
   document.addEventListener("mouseout", ({ target, relatedTarget }) => {
-    if (isHeldBack && target.closest?.(CARD) && !relatedTarget?.closest?.(CARD)) show();
+    if (isHeldBack && target.closest?.(aims) && !relatedTarget?.closest?.(aims)) show();
   });
 }
