@@ -31,6 +31,8 @@ pub(crate) struct Decoder {
     text: String,
     /// Content blocks by index, in the order they began.
     blocks: Vec<(u32, Block)>,
+    /// The indexes whose newest block has ended.
+    ended_blocks: Vec<u32>,
     usage: Counts,
     stop: Option<Stop>,
     /// The model's explanation why it declined.
@@ -88,6 +90,10 @@ impl Decoder {
                     self.alike.1.learn(sent, text);
                 }
                 self.delta(index, &delta)
+            }
+            Kind::ContentBlockStop => {
+                self.ended_blocks.extend(event.index);
+                Ok(DecodedEvent::Other)
             }
             Kind::MessageDelta => {
                 let delta = event.delta.ok_or_else(|| Failure::missing("delta"))?;
@@ -151,10 +157,12 @@ impl Decoder {
     }
 
     fn start(&mut self, index: u32, start: Start<'_>) -> Decoded<'_> {
-        if self.blocks.iter().any(|(known, _)| *known == index) {
-            // Sent twice.
+        // Some proxies give all blocks one index. The start of a block may be sent twice.
+        let is_ended = self.ended_blocks.contains(&index);
+        if !is_ended && self.blocks.iter().any(|(known, _)| *known == index) {
             return Ok(DecodedEvent::Other);
         }
+        self.ended_blocks.retain(|ended| *ended != index);
         let own = |text: Option<Str<'_>>| text.map_or_else(String::new, |text| text.0.into_owned());
         let kind = start.kind;
         let block = match kind.ok_or_else(|| Failure::missing("content_block.type"))? {

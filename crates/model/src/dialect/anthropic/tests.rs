@@ -323,6 +323,40 @@ fn a_block_that_is_begun_twice_is_one() {
     assert_eq!(&*reply.text, "a");
 }
 
+/// Some proxies give all blocks the index 0.
+#[test]
+fn an_index_is_used_again_after_its_block_has_ended() {
+    let delta =
+        |delta: &str| format!(r#"{{"type":"content_block_delta","index":0,"delta":{delta}}}"#);
+    let start = |block: &str| {
+        format!(r#"{{"type":"content_block_start","index":0,"content_block":{block}}}"#)
+    };
+    let end = r#"{"type":"content_block_stop","index":0}"#.to_owned();
+    let events = [
+        start(r#"{"type":"thinking","thinking":"","signature":""}"#),
+        delta(r#"{"type":"thinking_delta","thinking":"So."}"#),
+        end.clone(),
+        start(r#"{"type":"text","text":""}"#),
+        delta(r#"{"type":"text_delta","text":"I "}"#),
+        delta(r#"{"type":"text_delta","text":"look."}"#),
+        end.clone(),
+        start(r#"{"type":"tool_use","id":"t1","name":"search","input":{}}"#),
+        delta(r#"{"type":"input_json_delta","partial_json":"{\"a\":1}"}"#),
+        end.clone(),
+        start(r#"{"type":"tool_use","id":"t2","name":"search","input":{}}"#),
+        end,
+        r#"{"type":"message_delta","delta":{"stop_reason":"tool_use"},
+        "usage":{"input_tokens":1,"output_tokens":1}}"#
+            .to_owned(),
+        r#"{"type":"message_stop"}"#.to_owned(),
+    ];
+    let events: Vec<&str> = events.iter().map(String::as_str).collect();
+    let reply = decoded(DIALECT, &events).unwrap();
+    assert_eq!(&*reply.text, "I look.");
+    let expected = [("t1", "search", r#"{"a":1}"#), ("t2", "search", "{}")];
+    assert_eq!(calls(&reply), expected);
+}
+
 #[test]
 fn a_whole_reply() {
     let body = format!(

@@ -34,6 +34,7 @@ pub(super) enum Kind {
     MessageStart,
     ContentBlockStart,
     ContentBlockDelta,
+    ContentBlockStop,
     MessageDelta,
     MessageStop,
     Error,
