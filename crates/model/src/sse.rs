@@ -4,8 +4,10 @@
 //! empty line has arrived. An event that is completely in one piece and has one `data` line is
 //! borrowed from that piece without a copy. The buffered data is limited by [`Caps`].
 //!
-//! There are two differences from the standard: bytes that are not UTF-8 are an error instead of
-//! being replaced, and `id` and `retry` are ignored, because a model's reply cannot be resumed.
+//! There are three differences from the standard: bytes that are not UTF-8 are an error instead of
+//! being replaced, `id` and `retry` are ignored, because a model's reply cannot be resumed, and
+//! [`Parser::finish`] passes on a last event without an empty line, because some servers close the
+//! connection in its place.
 
 use std::fmt;
 use std::ops::ControlFlow;
@@ -138,6 +140,18 @@ impl Parser {
         self.keep(rest)?;
         self.keep_borrowed(borrowed);
         Ok(ControlFlow::Continue(()))
+    }
+
+    /// The stream has ended: passes on its last event if that has no empty line. The event may be
+    /// incomplete.
+    ///
+    /// # Errors
+    /// The errors of the stream and of `on`.
+    pub fn finish<E: From<Error>>(
+        mut self,
+        on: impl FnMut(Event<'_>) -> Result<ControlFlow<()>, E>,
+    ) -> Result<(), E> {
+        self.push(b"\n\n", on).map(|_| ())
     }
 
     /// The piece without its part of the byte order mark.

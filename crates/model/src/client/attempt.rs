@@ -18,7 +18,7 @@ use super::incoming::Incoming;
 use super::progress::ReplyProgress;
 use super::surrogates::SurrogateJoiner;
 use super::{Call, Client, report, transport};
-use crate::dialect::{DecodedEvent, Failure, Mode};
+use crate::dialect::{DecodedEvent, Decoder, Failure, Mode};
 use crate::language::{Class, Reply, Stage};
 use crate::provider::Settings;
 use crate::sse;
@@ -40,6 +40,12 @@ pub(super) struct AttemptError {
     pub(super) no_retry: bool,
     /// Whether a connection to the provider was made.
     pub(super) reached: bool,
+}
+
+/// A streamed reply that is being read.
+struct Reading {
+    decoder: Decoder,
+    surrogates: SurrogateJoiner,
 }
 
 impl Client {
@@ -177,50 +183,76 @@ impl Client {
     ) -> Result<Reply, Failure> {
         let mut parser = sse::Parser::new(self.settings.caps.stream);
         let dialect = self.settings.dialect;
-        let mut decoder = match call.think_opened {
-            true => dialect.opened_decoder(),
-            false => dialect.decoder(),
+        let mut reading = Reading {
+            decoder: match call.think_opened {
+                true => dialect.opened_decoder(),
+                false => dialect.decoder(),
+            },
+            surrogates: SurrogateJoiner::default(),
         };
-        let mut surrogates = SurrogateJoiner::default();
-        loop {
+        let broken = loop {
             let piece = match incoming.next().await {
                 Ok(Some(piece)) => piece,
-                Ok(None) => break,
+                Ok(None) => break None,
                 // The reply can be complete: in some dialects more may follow the terminal marker.
-                Err(broken) if broken.class != Class::TooLarge => {
-                    return decoder.finish().map_err(|_| broken);
-                }
+                Err(broken) if broken.class != Class::TooLarge => break Some(broken),
                 Err(too_large) => return Err(too_large),
             };
             call.listener.report_activity();
             let flow = parser.push(&piece, |event| {
-                // No dialect uses events without data.
-                if event.data.is_empty() {
-                    return Ok(ControlFlow::Continue(()));
-                }
-                let data = surrogates.join_halves(event.data);
-                let event = sse::Event {
-                    data: &data,
-                    ..event
-                };
-                let seen = decoder
-                    .event(&event)
-                    .map_err(|failure| self.without_secrets_in(failure, &event))?;
-                notify_first_event(call, reply_progress, admitted);
-                reply_progress.event(&seen);
-                match seen {
-                    DecodedEvent::Text(text) => call.listener.report_text(text),
-                    DecodedEvent::Other => {}
-                    DecodedEvent::End => return Ok(ControlFlow::Break(())),
-                }
-                Ok::<_, Failure>(ControlFlow::Continue(()))
+                self.event(call, &event, &mut reading, reply_progress, admitted)
             });
-            reply_progress.used(decoder.usage_so_far());
+            reply_progress.used(reading.decoder.usage_so_far());
             if flow?.is_break() {
-                break;
+                return reading.decoder.finish();
             }
+        };
+        let last =
+            parser.finish(|event| self.event(call, &event, &mut reading, reply_progress, admitted));
+        reply_progress.used(reading.decoder.usage_so_far());
+        match last {
+            // What cannot be read may be a part of an event.
+            Ok(())
+            | Err(Failure {
+                class: Class::BadReply,
+                ..
+            }) => {}
+            Err(failure) => return Err(failure),
         }
-        decoder.finish()
+        let reply = reading.decoder.finish();
+        reply.map_err(|incomplete| broken.unwrap_or(incomplete))
+    }
+
+    /// Reads an event of the reply, and reports its text.
+    fn event(
+        &self,
+        call: &Call,
+        event: &sse::Event<'_>,
+        reading: &mut Reading,
+        reply_progress: &mut ReplyProgress,
+        admitted: &Admitted<'_>,
+    ) -> Result<ControlFlow<()>, Failure> {
+        // No dialect uses events without data.
+        if event.data.is_empty() {
+            return Ok(ControlFlow::Continue(()));
+        }
+        let data = reading.surrogates.join_halves(event.data);
+        let event = sse::Event {
+            data: &data,
+            ..*event
+        };
+        let seen = reading
+            .decoder
+            .event(&event)
+            .map_err(|failure| self.without_secrets_in(failure, &event))?;
+        notify_first_event(call, reply_progress, admitted);
+        reply_progress.event(&seen);
+        match seen {
+            DecodedEvent::Text(text) => call.listener.report_text(text),
+            DecodedEvent::Other => {}
+            DecodedEvent::End => return Ok(ControlFlow::Break(())),
+        }
+        Ok(ControlFlow::Continue(()))
     }
 
     fn without_secrets_in(&self, failure: Failure, event: &sse::Event<'_>) -> Failure {

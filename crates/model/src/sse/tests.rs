@@ -114,6 +114,31 @@ fn an_event_is_passed_on_at_its_last_byte() {
 }
 
 #[test]
+fn the_last_event_needs_no_empty_line_at_the_end_of_the_stream() {
+    for (stream, expected) in [
+        ("data: x", Some("x")),
+        ("data: x\n", Some("x")),
+        ("data: x\r", Some("x")),
+        ("data: x\r\n", Some("x")),
+        ("data: x\ndata: y", Some("x\ny")),
+        ("data: x\n\n", None),
+        ("event: x\n: y", None),
+        ("", None),
+    ] {
+        let mut parser = Parser::new(CAPS);
+        let on = |_: Event<'_>| Ok::<_, Error>(ControlFlow::Continue(()));
+        assert!(parser.push(stream.as_bytes(), on).is_ok());
+        let mut seen = Vec::new();
+        let outcome = parser.finish(|event| {
+            seen.push(event.data.to_owned());
+            Ok::<_, Error>(ControlFlow::Continue(()))
+        });
+        assert_eq!(outcome, Ok(()));
+        assert_eq!(seen.first().map(String::as_str), expected, "{stream:?}");
+    }
+}
+
+#[test]
 fn parsing_stops_if_the_callback_breaks_or_fails() {
     let stream = b"data: a\n\ndata: b\n\ndata: c\n\n";
     let mut seen = Vec::new();
