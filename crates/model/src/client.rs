@@ -278,6 +278,9 @@ impl Client {
             };
             progress.attempts += 1;
             let attempt = progress.attempts;
+            if attempt > 1 {
+                call.listener.report_restart();
+            }
             let reply_progress = &mut progress.reply_progress;
             reply_progress.begin();
             let failed = match self

@@ -65,6 +65,7 @@ impl Fallback {
             if let Some(error) = failed.last() {
                 tracing::warn!(%error, next = %name, "falling back to the next model");
             }
+            original.listener.report_restart();
             let request = Request {
                 prefix: self.prefix(at, model.as_ref(), &original),
                 listener: original.listener.clone().for_fallback(name.clone()),

@@ -186,6 +186,7 @@ pub enum Exchange {
 #[derive(Clone, Default)]
 pub struct Listener {
     on_text: Option<Arc<OnText>>,
+    on_restart: Option<Arc<OnActivity>>,
     on_activity: Option<Arc<OnActivity>>,
     on_usage: Option<Arc<OnUsage>>,
     on_wait: Option<Arc<OnWait>>,
@@ -207,6 +208,7 @@ impl Listener {
     /// No callbacks.
     pub const NONE: Listener = Listener {
         on_text: None,
+        on_restart: None,
         on_activity: None,
         on_usage: None,
         on_wait: None,
@@ -276,11 +278,13 @@ impl Listener {
         }
     }
 
-    /// Filters each piece of text with a function, which returns the text to pass on.
+    /// Filters each piece of text with a function, which returns the text to pass on. `restart` is
+    /// called before the text starts again.
     #[must_use]
     pub(crate) fn with_text_filter(
         self,
         pass: impl Fn(&str) -> String + Send + Sync + 'static,
+        restart: impl Fn() + Send + Sync + 'static,
     ) -> Listener {
         let Some(on_text) = self.on_text.clone() else {
             return self;
@@ -289,8 +293,16 @@ impl Listener {
             text if text.is_empty() => {}
             text => on_text(&text),
         });
+        let on_restart = self.on_restart.clone();
+        let restarted: Arc<OnActivity> = Arc::new(move || {
+            restart();
+            if let Some(on_restart) = &on_restart {
+                on_restart();
+            }
+        });
         Listener {
             on_text: Some(passed),
+            on_restart: Some(restarted),
             ..self
         }
     }
@@ -346,6 +358,13 @@ impl Listener {
         self.report_activity();
         if let Some(on_text) = &self.on_text {
             on_text(piece);
+        }
+    }
+
+    /// Reports that the text starts again, since another attempt is made.
+    pub(crate) fn report_restart(&self) {
+        if let Some(on_restart) = &self.on_restart {
+            on_restart();
         }
     }
 

@@ -15,11 +15,18 @@ pub async fn complete_up_to_stop(
     if stops.is_empty() {
         return model.complete(request).await;
     }
-    let stopper = Mutex::new(Stopper::new(&stops));
-    request.listener = request.listener.with_text_filter(move |piece| {
-        let mut stopper = stopper.lock().unwrap_or_else(PoisonError::into_inner);
-        stopper.piece(piece)
-    });
+    let stopper = Arc::new(Mutex::new(Stopper::new(&stops)));
+    let restarted = stopper.clone();
+    request.listener = request.listener.with_text_filter(
+        move |piece| {
+            let mut stopper = stopper.lock().unwrap_or_else(PoisonError::into_inner);
+            stopper.piece(piece)
+        },
+        move || {
+            let mut stopper = restarted.lock().unwrap_or_else(PoisonError::into_inner);
+            stopper.restart();
+        },
+    );
     let mut reply = model.complete(request).await?;
     if reply.calls.is_empty() {
         let before = before_stop(&reply.text, &stops);
@@ -57,6 +64,12 @@ impl Stopper {
         }
     }
 
+    /// The reply starts again.
+    fn restart(&mut self) {
+        self.held.clear();
+        self.is_stopped = false;
+    }
+
     /// The text that can be passed on now.
     fn piece(&mut self, piece: &str) -> String {
         if self.is_stopped {
@@ -86,6 +99,7 @@ fn beginning_of(text: &str, stop: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::language::Listener;
 
     fn stops(texts: &[&str]) -> Vec<Arc<str>> {
         texts.iter().map(|text| Arc::from(*text)).collect()
@@ -104,6 +118,27 @@ mod tests {
             assert_eq!(before_stop(text, &stops), before, "{text:?}");
         }
         assert_eq!(before_stop("as it is", &[]), "as it is");
+    }
+
+    #[tokio::test]
+    async fn a_reply_that_starts_again_is_filtered_from_its_beginning() {
+        let model = |request: Request| async move {
+            request.listener.report_text("one E");
+            request.listener.report_restart();
+            request.listener.report_text("one EN");
+            request.listener.report_text("D two");
+            request.listener.report_restart();
+            request.listener.report_text("three END four");
+            Ok::<_, Error>(Reply::text("three END four"))
+        };
+        let received = Arc::new(Mutex::new(String::new()));
+        let sink = received.clone();
+        let mut request = crate::fixture::request();
+        request.client_options.stop = stops(&["END"]);
+        request.listener = Listener::new(move |piece| sink.lock().unwrap().push_str(piece));
+        let reply = complete_up_to_stop(&model, request).await.unwrap();
+        assert_eq!(&*reply.text, "three ");
+        assert_eq!(*received.lock().unwrap(), "one one three ");
     }
 
     /// However a reply is split into pieces, the text before the stop text is passed on, except for

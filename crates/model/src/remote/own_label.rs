@@ -24,11 +24,16 @@ where
     };
     let stream = Arc::new(Mutex::new(Stream::default()));
     let listener = request.listener.clone();
-    let (reading, reader) = (stream.clone(), label.clone());
-    request.listener = request.listener.with_text_filter(move |piece| {
-        let mut stream = reading.lock().unwrap_or_else(PoisonError::into_inner);
-        stream.piece(piece, &reader)
-    });
+    let (reading, reader, restarted) = (stream.clone(), label.clone(), stream.clone());
+    request.listener = request.listener.with_text_filter(
+        move |piece| {
+            let mut stream = reading.lock().unwrap_or_else(PoisonError::into_inner);
+            stream.piece(piece, &reader)
+        },
+        move || {
+            *restarted.lock().unwrap_or_else(PoisonError::into_inner) = Stream::default();
+        },
+    );
     let mut reply = answer(request).await?;
     let held = std::mem::take(&mut *stream.lock().unwrap_or_else(PoisonError::into_inner)).held;
     if !held.is_empty() {

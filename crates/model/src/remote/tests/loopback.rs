@@ -163,3 +163,29 @@ async fn replies_with_reasoning_opened_by_the_template_are_parsed() {
         assert_eq!(&*reply.text, expected, "{name}");
     }
 }
+
+#[tokio::test]
+async fn a_repeated_reply_is_streamed_without_its_label_again() {
+    let labelled = Answer::pieces(["#2 ri", "sks: ", "One."]);
+    let script = Script::sequence([
+        Act::answer(labelled.clone()).unterminated(),
+        Act::answer(labelled),
+    ]);
+    let provider = FakeProvider::play(script).await;
+    let mut settings = Settings::new("mine", Kind::OpenAi, Some(&provider.url()), None).unwrap();
+    settings.retry.base = Duration::from_millis(1);
+    let remote = of_settings("openai/gpt-4o", settings);
+    let received = Arc::new(Mutex::new(String::new()));
+    let sink = received.clone();
+    let chat = Chat::new(1).say(Role::User, "How many?");
+    let request = Request {
+        group: Group::Shared,
+        snapshot: Some(Arc::new(chat.freeze())),
+        listener: Listener::new(move |piece| sink.lock().unwrap().push_str(piece)),
+        ..fixture::request()
+    };
+    let prefix = remote.render(&request.shared());
+    let reply = remote.complete(Request { prefix, ..request }).await;
+    assert_eq!(&*reply.unwrap().text, "One.");
+    assert_eq!(*received.lock().unwrap(), "One.One.");
+}
