@@ -1,12 +1,12 @@
 //! The breakers of one provider: one for the provider itself, and one for each model that fails
 //! there. A failing model does not delay other models.
 //!
-//! A failed connection means that the provider is unreachable. A refused API key may be refused for
-//! one model only: it counts against the provider from the second model on.
+//! A failed connection means that the provider is unreachable. An API key may be refused for some
+//! models only: that never delays the others.
 //!
 //! Times are durations since a fixed start.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,8 +29,6 @@ pub struct Breakers {
     provider: TrackedBreaker,
     /// The models that have failed at least once.
     models: BTreeMap<Arc<str>, TrackedBreaker>,
-    /// The models for which the key was refused since the last success.
-    key_refused: BTreeSet<Arc<str>>,
 }
 
 /// A breaker and its last failure.
@@ -69,7 +67,6 @@ impl Breakers {
             policy,
             provider: TrackedBreaker::new(policy),
             models: BTreeMap::new(),
-            key_refused: BTreeSet::new(),
         }
     }
 
@@ -118,7 +115,6 @@ impl Breakers {
     ) {
         self.provider.report(now, passes.provider, verdict);
         self.report(now, model, passes, verdict);
-        self.key_refused.clear();
     }
 
     /// An attempt was abandoned.
@@ -136,7 +132,7 @@ impl Breakers {
         failure: &Failure,
         reached: bool,
     ) {
-        let (provider, own) = self.verdicts(model, failure.class, reached);
+        let (provider, own) = verdicts(failure.class, reached);
         self.provider.report(now, passes.provider, provider);
         if provider == Verdict::Fails {
             self.provider.last = Some(failure.clone());
@@ -178,32 +174,20 @@ impl Breakers {
         let new = || TrackedBreaker::new(self.policy);
         self.models.entry(model.clone()).or_insert_with(new)
     }
+}
 
-    fn verdicts(&mut self, model: &Arc<str>, class: Class, reached: bool) -> (Verdict, Verdict) {
-        if !reached {
-            return (Verdict::Fails, Verdict::Unknown);
+/// The verdicts of a failed attempt about its provider and its model.
+fn verdicts(class: Class, reached: bool) -> (Verdict, Verdict) {
+    if !reached {
+        return (Verdict::Fails, Verdict::Unknown);
+    }
+    match Verdict::from_class(class) {
+        // A status is an answer of the provider; silence and broken streams tell nothing about it.
+        _ if matches!(class, Class::Unauthorised | Class::Unavailable { .. }) => {
+            (Verdict::Answers, Verdict::Fails)
         }
-        match Verdict::from_class(class) {
-            _ if class == Class::Unauthorised => {
-                if self.key_refused.len() < MOST_MODELS {
-                    self.key_refused.insert(model.clone());
-                }
-                match self.key_refused.len() {
-                    0 | 1 => (Verdict::Unknown, Verdict::Fails),
-                    _ => (Verdict::Fails, Verdict::Fails),
-                }
-            }
-            Verdict::Answers | Verdict::Responds => {
-                self.key_refused.clear();
-                (Verdict::Answers, Verdict::Answers)
-            }
-            // A status is an answer of the provider; silence and broken streams tell nothing about
-            // it.
-            Verdict::Fails if matches!(class, Class::Unavailable { .. }) => {
-                (Verdict::Answers, Verdict::Fails)
-            }
-            own @ (Verdict::Fails | Verdict::Unknown) => (Verdict::Unknown, own),
-        }
+        Verdict::Answers | Verdict::Responds => (Verdict::Answers, Verdict::Answers),
+        own @ (Verdict::Fails | Verdict::Unknown) => (Verdict::Unknown, own),
     }
 }
 
