@@ -7,15 +7,18 @@
 //! {"success":false,"errors":[{"code":…,"message":…}]}        Cloudflare
 //! {"error":"…"}   {"detail":…}   {"message":…}   [{"error":{…}}]
 //! ```
+//!
+//! Google's errors have details, which the dialect of Gemini reads.
 
 use serde_json::Value;
 use unisono_context::Tokens;
 
-use crate::dialect::Failure;
 use crate::dialect::refusal::{by_status, foreign, reason};
+use crate::dialect::{Failure, gemini};
 use crate::language::Class;
 
-/// Words for a credit that is used up, or that was never bought. The status says nothing of it.
+/// Words for a credit that is used up, or that was never bought, and for limits of hours or days. The
+/// status says nothing of it.
 const NO_CREDIT: &[&str] = &[
     // xAI.
     "all available credits",
@@ -24,6 +27,11 @@ const NO_CREDIT: &[&str] = &[
     // GLM.
     "insufficient balance",
     "余额不足",
+    "usage limit reached for",
+    "monthly limit exhausted",
+    "使用上限",
+    // Cloudflare.
+    "daily free allocation",
     // SiliconFlow.
     "balance is insufficient",
     // OpenRouter.
@@ -43,10 +51,13 @@ struct ErrorBody {
     status: Option<u16>,
     /// The window, if it is a number.
     window: Option<u64>,
+    /// Whether it has details as Google's APIs have them.
+    has_details: bool,
 }
 
 pub(in crate::dialect) fn refusal(status: u16, body: &[u8]) -> Failure {
     match parse_error(body) {
+        Some(error) if error.has_details => gemini::refusal(status, body),
         Some(error) => Failure::new(class(&error, Some(status)), error.reason()),
         None => foreign(status, body),
     }
@@ -54,7 +65,10 @@ pub(in crate::dialect) fn refusal(status: u16, body: &[u8]) -> Failure {
 
 /// An error that came with a status of success, whole or in mid-stream. None: it is no error.
 pub(in crate::dialect) fn reported(body: &[u8]) -> Option<Failure> {
-    parse_error(body).map(|error| Failure::new(class(&error, error.status), error.reason()))
+    parse_error(body).map(|error| match error.has_details {
+        true => gemini::refusal(error.status.unwrap_or(500), body),
+        false => Failure::new(class(&error, error.status), error.reason()),
+    })
 }
 
 /// An error by its code alone, as a response that failed has one.
@@ -92,6 +106,11 @@ fn parse_error(body: &[u8]) -> Option<ErrorBody> {
     if let Some(raw) = inside.get("metadata").and_then(|about| about.get("raw")) {
         message = Some(format!("{}: {}", message.unwrap_or_default(), words(raw)));
     }
+    // MiMo: the message is always the same, and the parameter is a sentence.
+    let parameter = inside.get("param").and_then(Value::as_str);
+    if let Some(said) = parameter.filter(|parameter| parameter.contains(' ')) {
+        message = Some(format!("{}: {said}", message.unwrap_or_default()));
+    }
     let codes = ["code", "type", "status", "error_type"];
     let codes = codes
         .into_iter()
@@ -115,7 +134,19 @@ fn parse_error(body: &[u8]) -> Option<ErrorBody> {
             .filter_map(|status| u16::try_from(status).ok())
             .find(|status| (400..600).contains(status)),
         window: inside.get("n_ctx").and_then(Value::as_u64),
+        has_details: has_details(inside.get("details")),
     })
+}
+
+/// Whether these are details of `google.rpc.Status`.
+fn has_details(details: Option<&Value>) -> bool {
+    let details = details.and_then(Value::as_array);
+    let kinds = details
+        .into_iter()
+        .flatten()
+        .filter_map(|one| one.get("@type"));
+    let mut kinds = kinds.filter_map(Value::as_str);
+    kinds.any(|kind| kind.starts_with("type.googleapis.com/google.rpc."))
 }
 
 /// The text of a value: a string, the strings of a list, or what an object says as its message.

@@ -78,6 +78,22 @@ fn a_used_up_credit_may_have_the_status_of_a_limit_or_of_a_refused_key() {
     assert_eq!(refusal(403, denied.as_bytes()).class, Class::Unauthorised);
 }
 
+/// GLM and Cloudflare: waiting for a minute does not help.
+#[test]
+fn limits_of_hours_or_days_are_used_up_quotas() {
+    for body in [
+        r#"{"error":{"code":"1308","message":"Usage limit reached for 5 hour. Your limit will reset at 2026-05-07 18:00:00"}}"#,
+        r#"{"error":{"code":"1308","message":"已达到 5 小时的使用上限。您的限额将在 2026-05-07 18:00:00 重置。"}}"#,
+        r#"{"error":{"code":"1310","message":"Weekly/Monthly Limit Exhausted. Your limit will reset at 2026-05-09 18:00:00"}}"#,
+        r#"{"errors":[{"message":"you have used up your daily free allocation of 10,000 neurons, please upgrade to Cloudflare's Workers Paid plan if you would like to continue usage.","code":4006}],"success":false,"result":{},"messages":[]}"#,
+    ] {
+        let class = refusal(429, body.as_bytes()).class;
+        assert_eq!(class, Class::OutOfQuota, "{body}");
+    }
+    let minute = r#"{"error":{"code":"1302","message":"Rate limit reached for requests"}}"#;
+    assert_eq!(refusal(429, minute.as_bytes()).class, RATE);
+}
+
 #[test]
 fn openai() {
     check(
@@ -286,6 +302,38 @@ fn statuses_that_mean_something_else() {
         r#"{"code":"The caller does not have permission to execute the specified operation","error":"Content violates usage guidelines. Team: t, API key ID: k, Model: grok-4-0709, Failed check: SAFETY_CHECK_TYPE_BIO"}"#,
         Class::BadRequest,
         "the caller does not have permission to execute the specified operation: Content violates usage guidelines. Team: t, API key ID: k, Model: grok-4-0709, Failed check: SAFETY_CHECK_TYPE_BIO",
+    );
+}
+
+#[test]
+fn details_of_google_are_read() {
+    let body = |quota: &str, delay: &str| {
+        format!(
+            r#"[{{"error":{{"code":429,"message":"You exceeded your current quota.","status":"RESOURCE_EXHAUSTED","details":[{{"@type":"type.googleapis.com/google.rpc.QuotaFailure","violations":[{{"quotaId":"{quota}"}}]}},{{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"{delay}"}}]}}}}]"#
+        )
+    };
+    let minute = body("GenerateRequestsPerMinutePerProjectPerModel", "34.5s");
+    let class = Class::RateLimited {
+        retry_after_ms: Some(34_500),
+    };
+    check(
+        429,
+        &minute,
+        class,
+        "RESOURCE_EXHAUSTED: You exceeded your current quota.",
+    );
+    assert_eq!(reported(minute.as_bytes()).unwrap().class, class);
+    let day = body("GenerateRequestsPerDayPerProjectPerModel-FreeTier", "34s");
+    assert_eq!(refusal(429, day.as_bytes()).class, Class::OutOfQuota);
+}
+
+#[test]
+fn a_sentence_in_the_place_of_a_parameter_is_shown() {
+    check(
+        400,
+        r#"{"error":{"code":"400","message":"Param Incorrect","param":"tools[0].name must not be empty","type":""}}"#,
+        Class::BadRequest,
+        "Param Incorrect: tools[0].name must not be empty",
     );
 }
 
