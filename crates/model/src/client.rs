@@ -19,6 +19,7 @@
 //! Dropping the future of a call drops its connection. API keys are in the headers of requests and
 //! nowhere else: not in errors, logs or debug output.
 
+mod access;
 mod admission;
 mod attempt;
 mod body;
@@ -56,6 +57,7 @@ use unisono_context::Tokens;
 use crate::dialect::{Dialect, Failure, Mode};
 use crate::language::{self, Class, Listener, Reply, Stage, Usage};
 use crate::provider::{self, Settings};
+use access::{Access, CurrentAccess};
 use admission::{Admission, Admitted};
 use attempt::{AttemptError, CallOutput};
 pub use callback::{Callback, DeliveryError};
@@ -64,7 +66,6 @@ pub use post::HttpEndpoint;
 use progress::ReplyProgress;
 pub use reqwest::header::{HeaderName, HeaderValue};
 use retry::RetryDecision;
-use secrets::Secrets;
 pub use share::LimitShare;
 pub use surrogates::SurrogateJoiner;
 
@@ -77,9 +78,8 @@ const NOTICED_PAUSE: Duration = Duration::from_secs(1);
 /// limits, cool-down and breaker.
 pub struct Client {
     settings: Settings,
-    http: reqwest::Client,
+    access: CurrentAccess,
     admission: Arc<Admission>,
-    secrets: Arc<Secrets>,
 }
 
 /// One call.
@@ -150,6 +150,8 @@ pub enum Error {
 struct Progress {
     attempts: u32,
     last: Option<AttemptError>,
+    /// Whether an attempt was made with another key than the one before.
+    has_new_key: bool,
     reply_progress: ReplyProgress,
 }
 
@@ -176,9 +178,8 @@ impl Client {
             );
         }
         Ok(Client {
-            http: transport::connections(&settings)?,
+            access: CurrentAccess::new(&settings)?,
             admission: Arc::new(Admission::new(&settings, share)),
-            secrets: Arc::new(Secrets::new(&settings)),
             settings,
         })
     }
@@ -192,9 +193,8 @@ impl Client {
                 dialect,
                 ..self.settings.clone()
             },
-            http: self.http.clone(),
+            access: self.access.clone(),
             admission: self.admission.clone(),
-            secrets: self.secrets.clone(),
         }
     }
 
@@ -276,28 +276,24 @@ impl Client {
                 Ok(admitted) => admitted,
                 Err(refused) => return Err(self.admission_error(call, refused, progress)),
             };
-            progress.attempts += 1;
-            let attempt = progress.attempts;
-            if attempt > 1 {
-                call.listener.report_restart();
-            }
-            let reply_progress = &mut progress.reply_progress;
-            reply_progress.begin();
-            let failed = match self
-                .traced_attempt(call, url, reply_progress, &admitted, attempt)
-                .await
-            {
+            let access = self.access.get();
+            let failed = match self.traced_attempt(call, url, progress, &admitted).await {
                 Ok(answer) => {
                     admitted.succeeded(answer.used());
                     return Ok(answer);
                 }
                 Err(failed) => failed,
             };
-            admitted.failed(&failed.failure, failed.reached);
             call.report_interrupted(progress.reply_progress.failed(failed.failure.class));
+            if self.has_new_key(&access, &failed.failure, progress).await {
+                // The refusal says nothing about the new key.
+                drop(admitted);
+                continue;
+            }
+            admitted.failed(&failed.failure, failed.reached);
             let outcome = retry::FailedAttempt {
                 class: failed.failure.class,
-                attempt,
+                attempt: progress.attempts,
                 no_retry: failed.no_retry,
                 reservation_used: call.bounded && progress.reply_progress.any_interrupted,
             };
@@ -305,10 +301,9 @@ impl Client {
             let left = left.min(patience());
             match retry::decide(policy, &outcome, left, fastrand::f64()) {
                 RetryDecision::Retry { after } => {
-                    let reason = report::reason(&self.settings, &self.secrets, &failed.failure, "");
-                    call.report_pause(after, &reason);
+                    call.report_pause(after, &self.reason(&failed.failure, ""));
                     progress.last = Some(failed);
-                    tracing::debug!(after_ms = after.as_millis() as u64, attempt, "trying again");
+                    tracing::debug!(after_ms = after.as_millis() as u64, "trying again");
                     sleep(after).await;
                 }
                 RetryDecision::GiveUp(reason) => {
@@ -316,6 +311,22 @@ impl Client {
                 }
             }
         }
+    }
+
+    /// Whether the key was refused and there is another one now: at most once for a call.
+    async fn has_new_key(
+        &self,
+        used: &Arc<Access>,
+        failure: &Failure,
+        progress: &mut Progress,
+    ) -> bool {
+        let is_refused =
+            failure.class == Class::Unauthorised && !progress.reply_progress.any_interrupted;
+        if !is_refused || progress.has_new_key {
+            return false;
+        }
+        progress.has_new_key = self.access.is_renewed(used, &self.settings).await;
+        progress.has_new_key
     }
 
     /// Waits until a request may be sent, and reports the pauses.
@@ -335,10 +346,15 @@ impl Client {
         &self,
         call: &Call,
         url: &Url,
-        reply_progress: &mut ReplyProgress,
+        progress: &mut Progress,
         admitted: &Admitted<'_>,
-        attempt: u32,
     ) -> Result<CallOutput, AttemptError> {
+        progress.attempts += 1;
+        let attempt = progress.attempts;
+        if attempt > 1 {
+            call.listener.report_restart();
+        }
+        progress.reply_progress.begin();
         let span = tracing::debug_span!(
             "model request",
             model = &*call.model,
@@ -349,7 +365,7 @@ impl Client {
         let start = Instant::now();
         async {
             let outcome = self
-                .attempt(call, url.clone(), reply_progress, admitted)
+                .attempt(call, url.clone(), &mut progress.reply_progress, admitted)
                 .await;
             let took_ms = start.elapsed().as_millis() as u64;
             match &outcome {
@@ -394,11 +410,15 @@ impl Client {
     }
 
     fn error(&self, call: &Call, failed: AttemptError, ending: &str) -> language::Error {
-        let reason = report::reason(&self.settings, &self.secrets, &failed.failure, ending);
+        let reason = self.reason(&failed.failure, ending);
         language::Error {
             request_id: failed.request_id,
             ..language::Error::new(call.model.clone(), failed.failure.class, reason)
         }
+    }
+
+    fn reason(&self, failure: &Failure, ending: &str) -> String {
+        report::reason(&self.settings, &self.access.get().secrets, failure, ending)
     }
 }
 

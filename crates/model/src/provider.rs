@@ -276,6 +276,15 @@ impl Auth {
             Auth::Bearer(key) | Auth::Header(_, key) => Some(key),
         }
     }
+
+    /// The same with another key.
+    pub(crate) fn with_key(&self, key: Key) -> Auth {
+        match self {
+            Auth::None => Auth::None,
+            Auth::Bearer(_) => Auth::Bearer(key),
+            Auth::Header(name, _) => Auth::Header(name.clone(), key),
+        }
+    }
 }
 
 impl Default for Timeouts {

@@ -116,7 +116,7 @@ impl Client {
             Mode::Whole | Mode::Count => "application/json",
         };
         let (before, after) = (before.as_bytes(), after.as_bytes());
-        let mut request = self.http.post(url).header(ACCEPT, accept);
+        let mut request = self.access.get().http.post(url).header(ACCEPT, accept);
         if let Some((name, value)) = transport::dialect_header(&self.settings) {
             request = request.header(name, value);
         }
@@ -147,7 +147,10 @@ impl Client {
                 let body = incoming.read_all().await?;
                 let counted = dialect.parse_token_count(&body).map_err(|failure| {
                     let reparse = |clean: &[u8]| dialect.parse_token_count(clean).err();
-                    self.secrets.without_secrets_in(failure, &body, reparse)
+                    self.access
+                        .get()
+                        .secrets
+                        .without_secrets_in(failure, &body, reparse)
                 });
                 Ok(CallOutput::Count(counted?))
             }
@@ -165,7 +168,10 @@ impl Client {
                 };
                 let reply = whole(&body).map_err(|failure| {
                     let reparse = |clean: &[u8]| whole(clean).err();
-                    self.secrets.without_secrets_in(failure, &body, reparse)
+                    self.access
+                        .get()
+                        .secrets
+                        .without_secrets_in(failure, &body, reparse)
                 })?;
                 notify_first_event(call, reply_progress, admitted);
                 call.listener.report_text(&reply.text);
@@ -257,14 +263,17 @@ impl Client {
 
     fn without_secrets_in(&self, failure: Failure, event: &sse::Event<'_>) -> Failure {
         let data = event.data.as_bytes();
-        self.secrets.without_secrets_in(failure, data, |clean| {
-            let data = String::from_utf8_lossy(clean);
-            let event = sse::Event {
-                name: event.name,
-                data: &data,
-            };
-            self.settings.dialect.decoder().event(&event).err()
-        })
+        self.access
+            .get()
+            .secrets
+            .without_secrets_in(failure, data, |clean| {
+                let data = String::from_utf8_lossy(clean);
+                let event = sse::Event {
+                    name: event.name,
+                    data: &data,
+                };
+                self.settings.dialect.decoder().event(&event).err()
+            })
     }
 
     /// The failure for a response with an error status. Its body is read only until the idle
@@ -279,7 +288,7 @@ impl Client {
             );
         }
         let body = read_error_body(incoming, self.settings.timeouts.idle).await;
-        let body = self.secrets.document(&body);
+        let body = self.access.get().secrets.document(&body);
         self.settings.dialect.refusal(status, &body)
     }
 }

@@ -20,8 +20,9 @@ impl Client {
     /// them. Limits and breakers do not apply, and nothing is retried.
     pub async fn query_model(&self, model: &str) -> ServedModel {
         let address = &self.settings.address;
-        let get = |url: Url| document(self.http.get(url));
-        let show = self.http.post(address.sibling_url("/api/show"));
+        let access = self.access.get();
+        let get = |url: Url| document(access.http.get(url));
+        let show = access.http.post(address.sibling_url("/api/show"));
         let show = show.body(json!({"model": model}).to_string());
         let (models, props, show, loaded) = tokio::join!(
             get(address.url(model, "/v1/models")),

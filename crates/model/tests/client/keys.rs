@@ -1,11 +1,15 @@
-//! Tests that a key is removed from errors, wherever a provider repeats it.
+//! Tests that a key is removed from errors, wherever a provider repeats it, and that a key can be
+//! replaced.
 
-use unisono_fake_provider::{Act, FakeProvider, Script};
+use std::sync::{Arc, Mutex};
+
+use unisono_fake_provider::{Act, Answer, FakeProvider, Refusal, Script};
 use unisono_model::client::Client;
-use unisono_model::dialect::Mode;
+use unisono_model::dialect::{Dialect, Mode};
+use unisono_model::language::Class;
 use unisono_model::provider::{Auth, Key};
 
-use crate::setup::{DIALECTS, call, settings, soon};
+use crate::setup::{DIALECTS, call, reply, settings, soon};
 
 /// A self-hosted server may use any key: this one begins like a known kind of key and continues
 /// differently, so that only a part of it looks like a key.
@@ -46,4 +50,43 @@ async fn an_unusual_key_is_removed_everywhere() {
             }
         }
     }
+}
+
+#[tokio::test]
+async fn a_refused_key_is_read_again_from_its_file() {
+    let (old, new) = ("first-key-0123456789", "second-key-0123456789");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("key");
+    std::fs::write(&file, old).unwrap();
+    let valid = Arc::new(Mutex::new(old));
+    let known = valid.clone();
+    let script = Script::by(move |asked| {
+        let expected = format!("Bearer {}", known.lock().unwrap());
+        match asked.header("authorization") == Some(expected.as_str()) {
+            true => Act::answer(Answer::text("Yes.")),
+            false => Act::refuse(Refusal::Unauthorised),
+        }
+    });
+    let provider = FakeProvider::play(script).await;
+    let mut settings = settings(Dialect::OpenAiChat, &provider.url());
+    settings.auth = Auth::Bearer(Key::from_file(&file).unwrap());
+    settings.breaker.failures = 2;
+    let client = Client::new(settings).unwrap();
+    assert!(reply(&client).await.is_ok());
+
+    *valid.lock().unwrap() = new;
+    let refused = reply(&client).await.unwrap_err();
+    assert_eq!(refused.class, Class::Unauthorised);
+    assert_eq!(provider.request_count(), 2, "the file has the same key");
+    std::fs::write(&file, format!("{new}\n")).unwrap();
+    // The first one is sent with both keys.
+    for requests in [4, 5] {
+        assert!(reply(&client).await.is_ok());
+        assert_eq!(provider.request_count(), requests);
+    }
+
+    let repeated = format!(r#"{{"error":{{"message":"{old} or {new}"}}}}"#);
+    provider.set_script(Script::always(Act::json(400, repeated)));
+    let shown = reply(&client).await.unwrap_err().to_string();
+    assert!(!shown.contains("-key-0123456789"), "{shown}");
 }
