@@ -3,9 +3,11 @@
 //! Owns the permits and the queue of all compactions. Sessions send one step at a time through its
 //! [`Handle`]; the queue contains at most [`Options::compaction_queue`](crate::Options) steps. The
 //! steps of one turn share [`Options::compaction_deadline`](crate::Options): after it no model is
-//! called. A panic is answered as a failure; the session decides what follows. The actor also knows
-//! which summarisers failed too often and are in a cool-down. A summary that is written ahead gets
-//! a permit only if one is free, and loses it as soon as another step has to wait.
+//! called. A step that finds the queue full starts at once and calls no model, and so does a step
+//! that waited longer than that deadline: the queue gets shorter. A panic is answered as a failure;
+//! the session decides what follows. The actor also knows which summarisers failed too often and are
+//! in a cool-down. A summary that is written ahead gets a permit only if one is free, and loses it
+//! as soon as another step has to wait.
 
 mod ahead;
 mod allowance;
@@ -110,6 +112,7 @@ pub(crate) enum Msg {
 pub(crate) struct Job {
     step: CompactionJob,
     began: CompactionStart,
+    arrived: Instant,
     listener: Listener,
     reply: oneshot::Sender<StepEnd>,
 }
@@ -131,6 +134,7 @@ impl Handle {
         let job = Job {
             step,
             began,
+            arrived: Instant::now(),
             listener,
             reply,
         };
@@ -165,6 +169,8 @@ pub(super) struct Work {
     tokenizer: tokenizer::Handle,
     /// Its time limits.
     allowance: Allowance,
+    /// Whether it calls no model because too many steps wait.
+    is_crowded: bool,
     /// Summaries that were written ahead in this turn.
     drafts: batch::Drafts,
     cooling_down: BTreeSet<Arc<str>>,
@@ -219,9 +225,7 @@ impl State {
             Admission::Queued => self.stop_ahead(),
             Admission::Full(job) => {
                 self.stop_ahead();
-                let _ = job
-                    .reply
-                    .send(Err("too many compactions are waiting".into()));
+                self.carry_out(myself, job, true, None);
             }
         }
     }
@@ -245,21 +249,37 @@ impl State {
     }
 
     fn start(&mut self, myself: &ActorRef<Msg>, job: Box<Job>) {
+        let is_crowded = job.arrived.elapsed() > self.env.options.compaction_deadline.get();
+        let permit = PermitGuard(myself.clone());
+        self.carry_out(myself, job, is_crowded, Some(permit));
+    }
+
+    fn carry_out(
+        &mut self,
+        myself: &ActorRef<Msg>,
+        job: Box<Job>,
+        is_crowded: bool,
+        permit: Option<PermitGuard>,
+    ) {
         let deadline = self.env.options.compaction_deadline.get();
         let now = Instant::now();
-        let place = PermitGuard(myself.clone());
         let Job {
             step,
             began,
+            arrived: _,
             listener,
             mut reply,
         } = *job;
-        let allowance = Allowance::new(began.deadline_at(now), now, deadline);
+        let allowance = match is_crowded {
+            true => Allowance::without_models(now, deadline),
+            false => Allowance::new(began.deadline_at(now), now, deadline),
+        };
         let work = Work {
             job: step,
             env: self.env.clone(),
             tokenizer: self.tokenizer.clone(),
             allowance,
+            is_crowded,
             drafts: began.drafts,
             cooling_down: self.rest.cooling_down(clock::now()),
             listener,
@@ -275,7 +295,7 @@ impl State {
         let (session, turn) = (work.job.session, work.job.turn);
         let span = tracing::error_span!("compaction", %session, %turn);
         let carried = async move {
-            let _place = place;
+            let _permit = permit;
             // Its token is of no use afterwards.
             let _ended = stopped.clone().drop_guard();
             let end = tokio::select! {

@@ -46,6 +46,14 @@ impl Allowance {
         }
     }
 
+    /// The deadline of a step that starts now and calls no model.
+    pub(super) fn without_models(now: Instant, deadline: Duration) -> Allowance {
+        Allowance {
+            models: now,
+            step: now + MODEL_FREE_TIME.min(deadline),
+        }
+    }
+
     /// Whether models may still be called.
     pub(super) fn has_time(&self, now: Instant) -> bool {
         now < self.models
@@ -107,6 +115,9 @@ mod tests {
             assert_eq!(share, models.map(|left| now + SECOND * left), "{after}");
             assert_eq!(allowance.step, now + SECOND * step, "{after}");
         }
+        let crowded = Allowance::without_models(began, SECOND * 30);
+        assert_eq!(crowded.share(began, 1), None);
+        assert_eq!(crowded.step, began + SECOND * 5);
         let short = Allowance::new(began, began + SECOND * 2, SECOND);
         assert_eq!(
             short.step,

@@ -254,10 +254,11 @@ fn paused(summariser: &Summariser) -> Arc<str> {
 /// The reason why no further model is called.
 fn out_of_time(work: &Work, next: &Summariser) -> Arc<str> {
     let deadline = work.env.options.compaction_deadline.get().as_secs_f64();
-    let reason = format!(
-        "model {} was not called: the time limit of one compaction, {deadline:.1} s, is over",
-        next.model
-    );
+    let why = match work.is_crowded {
+        true => "too many compactions are waiting".to_owned(),
+        false => format!("the time limit of one compaction, {deadline:.1} s, is over"),
+    };
+    let reason = format!("model {} was not called: {why}", next.model);
     work.report_problem(format!("no acceptable summary: {reason}"));
     reason.into()
 }

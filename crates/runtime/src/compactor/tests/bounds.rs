@@ -122,6 +122,30 @@ async fn a_cancelled_step_keeps_no_place_in_the_queue() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_step_without_a_place_in_the_queue_has_quotes_and_no_note() {
+    let model = Scripted::by(|_| Act::Hang);
+    let options = Options {
+        compactions: 1,
+        compaction_queue: 0,
+        ..Options::default()
+    };
+    let clients = Models::default().with("test/a", model.clone());
+    let stage = Stage::of_options(clients, 1, 60, 16_000, options).await;
+    let other = stage.runtime.create(conversation(60)).await.unwrap();
+    let turn = stage.turn(answering("what is due?"));
+    let id = turn.id;
+    other.accept(turn).await.unwrap();
+    fixture::until("the other asks", || !model.requests().is_empty()).await;
+    stage.answer("what is due?").await;
+    assert_eq!((model.requests().len(), stage.failures().await), (1, 0));
+    let made = stage.checkpoints().await;
+    assert!(!made.is_empty() && made.iter().all(|made| made.degraded));
+    assert!(made.iter().all(|made| !body_of(made).is_empty()));
+    other.cancel(id).await.unwrap();
+    stage.runtime.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn nobody_stands_in_for_a_summariser_and_one_that_fails_rests() {
     let away = Class::Unavailable {
         retry_after_ms: None,
