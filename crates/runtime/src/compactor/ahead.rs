@@ -65,11 +65,11 @@ pub(super) async fn ahead(
         Err(NoSummary {
             reason,
             is_unsent,
-            is_unreserved,
+            was_not_asked,
             ..
         }) => {
             let is_busy = is_unsent && work.needs_idle_capacity();
-            if !is_busy && !is_unreserved {
+            if !is_busy && !was_not_asked {
                 work.record_outcome(model, false);
             }
             Err(failure(reason, is_busy))

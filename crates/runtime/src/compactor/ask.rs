@@ -15,7 +15,7 @@ use unisono_context::compaction::{Cover, Draft, Rejection, Stop, accept, has_tex
 use unisono_context::cost::Cost;
 use unisono_context::message::Message;
 use unisono_context::tokens::Counts;
-use unisono_model::language::{LanguageModel, Listener, Reply, Request};
+use unisono_model::language::{Class, LanguageModel, Listener, Reply, Request};
 use unisono_model::summariser::{
     self, Limits, Material, Parts, TranscriptItem, plan_parts, reduced_target, summary,
 };
@@ -295,7 +295,7 @@ pub(super) async fn complete(
                 reason: error.to_string().into(),
                 not_before: Some(Instant::now() + pause),
                 is_unsent,
-                is_unreserved: false,
+                was_not_asked: matches!(error.class, Class::Busy | Class::CircuitOpen { .. }),
             })
         }
         Some(Err(_)) | None => Err(format!("model {name}: its client panicked").into()),

@@ -21,8 +21,8 @@ pub(super) struct NoSummary {
     pub(super) not_before: Option<Instant>,
     /// Whether the last request was not sent.
     pub(super) is_unsent: bool,
-    /// Whether no budget allowed the last request: the model did not fail.
-    pub(super) is_unreserved: bool,
+    /// Whether no budget, limit or circuit breaker allowed the last request: the model did not fail.
+    pub(super) was_not_asked: bool,
 }
 
 impl NoSummary {
@@ -34,7 +34,7 @@ impl NoSummary {
     /// A request to a model could not be reserved.
     pub(super) fn unreserved(model: &str, reason: &str) -> NoSummary {
         NoSummary {
-            is_unreserved: true,
+            was_not_asked: true,
             ..NoSummary::from(format!("model {model}: {reason}"))
         }
     }
@@ -46,7 +46,7 @@ impl<T: Into<Arc<str>>> From<T> for NoSummary {
             reason: reason.into(),
             not_before: None,
             is_unsent: false,
-            is_unreserved: false,
+            was_not_asked: false,
         }
     }
 }

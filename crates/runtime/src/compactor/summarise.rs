@@ -229,8 +229,8 @@ async fn summarise_with_model(
         Ok(written) => written,
         Err(_) => Err(NoSummary::late(model)),
     };
-    // A model that may not be called for lack of budget did not fail.
-    if !matches!(&written, Err(failed) if failed.is_unreserved) {
+    // A model that may not be called did not fail.
+    if !matches!(&written, Err(failed) if failed.was_not_asked) {
         work.record_outcome(model, written.is_ok());
     }
     if let Err(NoSummary { reason, .. }) = &written {

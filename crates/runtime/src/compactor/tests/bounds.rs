@@ -186,6 +186,23 @@ async fn a_summariser_that_a_budget_does_not_allow_does_not_rest() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_summariser_that_could_not_be_asked_does_not_rest() {
+    let open = Class::CircuitOpen {
+        retry_after_ms: 9_000,
+    };
+    for class in [Class::Busy, open] {
+        let model = Scripted::by(move |_| Act::FailAs(class));
+        let stage = Stage::with(&[&model], 60).await;
+        let long = "Something else is said here about the matter at hand. ".repeat(90);
+        for _ in 0..4 {
+            stage.answer(&long).await;
+        }
+        assert!(model.requests().len() > 3, "{class:?}");
+        stage.runtime.shutdown().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_summariser_without_a_price_is_not_called_if_the_daemon_caps_the_cost() {
     let model = Scripted::by(|_| replied(GOOD, Stop::Complete));
     let caps = Caps {
