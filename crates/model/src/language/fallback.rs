@@ -9,6 +9,7 @@
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
+use unisono_context::digest::Hasher;
 use unisono_context::{Cost, Digest, Tokens};
 
 use super::recent::Recent;
@@ -24,7 +25,7 @@ const PREFIXES: usize = 16;
 /// A model of the chain and its name, as in definitions.
 type Link = (Arc<str>, Arc<dyn LanguageModel>);
 
-/// The key of a fallback's prefix: the digest of the first model's prefix, and the fallback's
+/// The key of a fallback's prefix: the digest of all that it is rendered from, and the fallback's
 /// index.
 type Rendering = (Digest, usize);
 
@@ -90,7 +91,7 @@ impl Fallback {
 
     /// The request's prefix as rendered by a fallback.
     fn prefix(&self, at: usize, model: &dyn LanguageModel, request: &Request) -> Prefix {
-        let key = (request.prefix.digest(), at);
+        let key = (rendered_parts(request), at);
         let slot = {
             let mut prefixes = self.prefixes.lock().unwrap_or_else(PoisonError::into_inner);
             prefixes.get_or(key, Arc::default)
@@ -151,6 +152,26 @@ impl std::fmt::Debug for Fallback {
         let names = std::iter::once(&self.first).chain(&self.others);
         f.debug_list().entries(names.map(|(name, _)| name)).finish()
     }
+}
+
+/// The digest of all that a prefix is rendered from. The first model's prefix does not suffice: some
+/// dialects have the output schema in their tails, and the native rendering has no tools.
+fn rendered_parts(request: &Request) -> Digest {
+    let mut parts = Hasher::new("unisono/fallback", 1);
+    parts
+        .digest(&request.prefix.digest())
+        .opt_str(request.output_schema.as_deref())
+        .u64(request.tools.len() as u64);
+    for tool in request.tools.iter() {
+        parts
+            .str(&tool.name)
+            .str(&tool.description)
+            .str(&tool.input_schema);
+    }
+    if let Some(context) = request.shared().context() {
+        parts.digest(&context.id().0);
+    }
+    parts.finish()
 }
 
 /// Asks a fallback within its limits. Its reply contains the sent prefix and maximum output.

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use unisono_context::snapshot::ToolSpec;
 use unisono_context::{Role, Tokens};
 
 use super::*;
@@ -178,6 +179,27 @@ async fn a_fallback_gets_its_own_prefix_rendered_once() {
     let rendered = chain.rendered[1].load(Ordering::Relaxed);
     assert_eq!(rendered, 1);
     assert_eq!(chain.models[0].requests()[7].prefix, request.prefix);
+}
+
+/// The first model may have the schema in its tail, so that the prefixes of both requests are equal.
+#[tokio::test]
+async fn a_fallback_gets_the_tools_and_the_schema_of_each_request() {
+    let chain = chain(&[Act::FailAs(Class::Transport), Act::say("hello")]);
+    let plain = chain.request();
+    let schema = |text: &str| Request {
+        output_schema: Some(text.into()),
+        ..plain.clone()
+    };
+    let tool = ToolSpec::new("recall", "finds messages", r#"{"type":"object"}"#);
+    let with_tool = Request {
+        tools: Arc::from([tool]),
+        ..plain.clone()
+    };
+    let requests = [plain.clone(), schema("{}"), schema("[]"), with_tool];
+    for request in requests.iter().chain(&requests) {
+        chain.fallback.complete(request.clone()).await.unwrap();
+    }
+    assert_eq!(chain.rendered[1].load(Ordering::Relaxed), requests.len());
 }
 
 #[tokio::test]
