@@ -288,6 +288,7 @@ impl Client {
             if self.has_new_key(&access, &failed.failure, progress).await {
                 // The refusal says nothing about the new key.
                 drop(admitted);
+                call.listener.report_restart();
                 continue;
             }
             admitted.failed(&failed.failure, failed.reached);
@@ -301,6 +302,7 @@ impl Client {
             let left = left.min(patience());
             match retry::decide(policy, &outcome, left, fastrand::f64()) {
                 RetryDecision::Retry { after } => {
+                    call.listener.report_restart();
                     call.report_pause(after, &self.reason(&failed.failure, ""));
                     progress.last = Some(failed);
                     tracing::debug!(after_ms = after.as_millis() as u64, "trying again");
@@ -351,9 +353,6 @@ impl Client {
     ) -> Result<CallOutput, AttemptError> {
         progress.attempts += 1;
         let attempt = progress.attempts;
-        if attempt > 1 {
-            call.listener.report_restart();
-        }
         progress.reply_progress.begin();
         let span = tracing::debug_span!(
             "model request",

@@ -224,6 +224,15 @@ impl Listener {
         }
     }
 
+    /// Adds a callback for the begin of another attempt: the text starts again.
+    #[must_use]
+    pub fn with_restart(self, on_restart: impl Fn() + Send + Sync + 'static) -> Listener {
+        Listener {
+            on_restart: Some(Arc::new(on_restart)),
+            ..self
+        }
+    }
+
     /// Adds a callback for any received data: text, reasoning, tool calls, pings.
     #[must_use]
     pub fn with_activity(self, on_activity: impl Fn() + Send + Sync + 'static) -> Listener {
@@ -361,8 +370,8 @@ impl Listener {
         }
     }
 
-    /// Reports that the text starts again, since another attempt is made.
-    pub(crate) fn report_restart(&self) {
+    /// Reports that another attempt begins, with its wait: the text starts again.
+    pub fn report_restart(&self) {
         if let Some(on_restart) = &self.on_restart {
             on_restart();
         }

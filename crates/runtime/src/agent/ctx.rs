@@ -221,13 +221,19 @@ impl Ctx {
             ctx.report_spent(number, AuxiliaryUsage { usage, fallback });
         });
         self.progress(format!("asking {}", self.definition().model));
-        // Until the reply begins, the model's own timeouts limit the wait. An agent may have several
-        // requests at once, and give one up.
+        // Until the reply begins, in each attempt of the model's client, the model's own timeouts limit
+        // the wait. An agent may have several requests at once, and give one up.
         let waiting = Arc::new(Mutex::new(Some(self.inner.waiting.watchdog.pause())));
         let (ctx, begun) = (self.clone(), Arc::downgrade(&waiting));
         request.listener = request.listener.with_activity(move || {
             ctx.inner.waiting.watchdog.renew();
             drop(begun.upgrade().and_then(|waiting| lock(&waiting).take()));
+        });
+        let (ctx, again) = (self.clone(), Arc::downgrade(&waiting));
+        request.listener = request.listener.with_restart(move || {
+            if let Some(waiting) = again.upgrade() {
+                *lock(&waiting) = Some(ctx.inner.waiting.watchdog.pause());
+            }
         });
         let replied = complete_up_to_stop(&*model, request).await;
         drop(waiting);

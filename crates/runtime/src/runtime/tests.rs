@@ -14,6 +14,7 @@ use ractor::Message;
 use tokio::sync::{Semaphore, mpsc};
 use unisono_context::policy::{Policy, Preset, Trigger};
 use unisono_context::{Tokens, TurnId};
+use unisono_model::language::{self, Reply, Request};
 use unisono_session::Definition;
 use unisono_session::State as SessionState;
 use unisono_session::agent::{AgentKind, Assignment};
@@ -537,5 +538,50 @@ async fn an_attempt_without_progress_is_stuck_and_repeated() {
         reasons.len() == 1 && reasons[0].starts_with("stuck: "),
         "{reasons:?}"
     );
+    runtime.shutdown().await;
+}
+
+/// Answers with the reply of its model.
+struct Asking;
+
+impl Agent for Asking {
+    async fn run(&self, _: Task, ctx: Ctx) -> Result<Answer, Failure> {
+        let text = ctx.ask_model("How many?").await?.text;
+        Ok(Answer {
+            text,
+            ..Answer::default()
+        })
+    }
+}
+
+#[tokio::test]
+async fn an_attempt_whose_model_begins_its_reply_again_is_not_stuck() {
+    let asked = Arc::new(AtomicU32::new(0));
+    let count = asked.clone();
+    let model = move |request: Request| {
+        count.fetch_add(1, Ordering::SeqCst);
+        async move {
+            request.listener.report_text("O");
+            request.listener.report_restart();
+            tokio::time::sleep(LEASE * 3).await;
+            Ok::<_, language::Error>(Reply::text("One."))
+        }
+    };
+    let options = Options {
+        stuck_after: LEASE,
+        ..Options::default()
+    };
+    let models = Models::default().with("test/scripted", model);
+    let kinds = Extensions::default().agent("gated", Asking);
+    let journal = Journal::new(Arc::new(Memory::new()));
+    let runtime = Runtime::start(journal, kinds, models, options);
+    let runtime = runtime.await.unwrap();
+    let handle = runtime.create(conversation(1)).await.unwrap();
+    let begun = turn(&gated(), 0);
+    let id = begun.id;
+    handle.accept(begun).await.unwrap();
+    let ended = handle.wait(id).await.unwrap();
+    assert_eq!(ended.outcome, Outcome::Answered);
+    assert_eq!(asked.load(Ordering::SeqCst), 1);
     runtime.shutdown().await;
 }
