@@ -60,7 +60,9 @@ impl Servers {
                 learnt.record_stated_window(name, entry.window, window);
             }
             let slots = slots_of(setup, name).or(served.slots);
-            warmth.set_serial(name, slots.is_some_and(|slots| slots > 1));
+            if let Some(serial) = is_serial(slots, is_known) {
+                warmth.set_serial(name, serial);
+            }
             tracing::debug!(model = %name, ?served, "a server was asked about its model");
         });
         join_all(asked).await;
@@ -91,6 +93,15 @@ fn slots_of(setup: &Setup, name: &str) -> Option<u32> {
     setup.loaded.config.providers.get(provider)?.slots
 }
 
+/// Whether requests with one prefix go to a server one after the other; none: a server that did not
+/// answer may be busy, and has the slots that it had.
+fn is_serial(slots: Option<u32>, has_answered: bool) -> Option<bool> {
+    match slots {
+        Some(slots) => Some(slots > 1),
+        None => has_answered.then_some(false),
+    }
+}
+
 /// How the server of a model is queried, if it can be.
 fn server_of(setup: &Setup, name: &str) -> Option<(Entry, provider::Settings)> {
     let loaded = &setup.loaded;
@@ -118,6 +129,19 @@ mod tests {
         let setup = Setup::load(sources).unwrap();
         assert_eq!(slots_of(&setup, "own/a-model"), Some(4));
         assert_eq!(slots_of(&setup, "openai/a-model"), None);
+    }
+
+    #[test]
+    fn a_server_without_an_answer_keeps_its_slots() {
+        for (slots, has_answered, serial) in [
+            (Some(4), true, Some(true)),
+            (Some(4), false, Some(true)),
+            (Some(1), true, Some(false)),
+            (None, true, Some(false)),
+            (None, false, None),
+        ] {
+            assert_eq!(is_serial(slots, has_answered), serial, "{slots:?}");
+        }
     }
 
     #[tokio::test(start_paused = true)]
