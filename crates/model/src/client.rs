@@ -291,7 +291,7 @@ impl Client {
                 call.listener.report_restart();
                 continue;
             }
-            admitted.failed(&failed.failure, failed.reached);
+            call.report_failed(admitted, &failed);
             let outcome = retry::FailedAttempt {
                 class: failed.failure.class,
                 attempt: progress.attempts,
@@ -428,6 +428,16 @@ impl Call {
             let reason = format!("model {}: {reason}", self.model);
             self.listener.report_pause(pause, &reason);
         }
+    }
+
+    /// Reports a failed attempt to the requests that share its provider. Providers limit requests for
+    /// counts apart from others.
+    fn report_failed(&self, admitted: Admitted<'_>, failed: &AttemptError) {
+        let is_limited = matches!(failed.failure.class, Class::RateLimited { .. });
+        if self.mode == Mode::Count && is_limited {
+            return drop(admitted);
+        }
+        admitted.failed(&failed.failure, failed.reached);
     }
 
     fn report_interrupted(&self, used: Option<Usage>) {

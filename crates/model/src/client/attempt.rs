@@ -70,7 +70,10 @@ impl Client {
             }
         };
         let response_headers = headers::read(response.headers(), Timestamp::now());
-        self.admission.learn(&response_headers);
+        // The limits in the response to a request for a count are those of such requests.
+        if call.mode != Mode::Count {
+            self.admission.learn(&response_headers);
+        }
         let status = response.status().as_u16();
         let span = tracing::Span::current();
         span.record("status", status);

@@ -40,6 +40,34 @@ async fn at_once(client: &Arc<Client>, calls: usize) -> Vec<std::time::Duration>
     soon(set.join_all()).await
 }
 
+/// Anthropic and Google limit requests for counts apart from others.
+#[tokio::test]
+async fn a_limit_of_counts_delays_no_reply() {
+    let limited = Act::refuse(Refusal::RateLimited { seconds: None })
+        .retry_after(RetryAfter::Seconds(900))
+        .rate_limits(RateLimits {
+            requests: Some(Window {
+                limit: 100,
+                remaining: 0,
+                reset: ms(900_000),
+            }),
+            ..RateLimits::default()
+        });
+    let builder = FakeProvider::builder().counts(Script::always(limited));
+    let provider = builder.start().await;
+    let client = Client::new(settings(DIALECT, &provider.url())).unwrap();
+    let refused = soon(client.count(call(DIALECT, Mode::Count))).await;
+    assert!(matches!(
+        refused.unwrap_err().class,
+        Class::RateLimited { .. }
+    ));
+    let impatient = Call {
+        patience: Some(ms(0)),
+        ..call(DIALECT, Mode::Stream)
+    };
+    assert!(soon(client.reply(impatient)).await.is_ok());
+}
+
 #[tokio::test]
 async fn one_429_is_not_multiplied_by_the_siblings() {
     let limited = Act::refuse(Refusal::RateLimited { seconds: None })
