@@ -430,11 +430,10 @@ impl Call {
         }
     }
 
-    /// Reports a failed attempt to the requests that share its provider. Providers limit requests for
-    /// counts apart from others.
+    /// Reports a failed attempt to the requests that share its provider. The refusal of a count says
+    /// nothing about replies: it has limits, permissions and servers of its own.
     fn report_failed(&self, admitted: Admitted<'_>, failed: &AttemptError) {
-        let is_limited = matches!(failed.failure.class, Class::RateLimited { .. });
-        if self.mode == Mode::Count && is_limited {
+        if self.mode == Mode::Count && failed.reached {
             return drop(admitted);
         }
         admitted.failed(&failed.failure, failed.reached);
