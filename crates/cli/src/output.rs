@@ -25,8 +25,10 @@ use crate::terminal::{Paint, columns, terminal_safe};
 pub(crate) struct Out {
     pub(crate) json: bool,
     pub(crate) quiet: bool,
-    /// Whether somebody watches stderr: spinners, questions.
+    /// Whether somebody watches stderr and can be asked.
     pub(crate) watched: bool,
+    /// Whether lines on stderr can be redrawn: progress bars.
+    pub(crate) redraws: bool,
     /// Of data on stdout.
     pub(crate) paint: Paint,
     /// Of messages on stderr.
@@ -46,13 +48,15 @@ impl Out {
             Colour::Never => Paint(false),
             Colour::Auto => Paint(terminal && !plain && !dumb),
         };
-        let watched = io::stderr().is_terminal();
+        let terminal = io::stderr().is_terminal();
+        let watched = terminal && !global.quiet;
         Out {
             json: global.json,
             quiet: global.quiet,
-            watched: watched && !dumb && !global.quiet,
+            watched,
+            redraws: watched && !dumb,
             paint: paint(io::stdout().is_terminal()),
-            paint_messages: paint(watched),
+            paint_messages: paint(terminal),
             columns: columns().filter(|_| !dumb),
             unwritten: OnceLock::new(),
         }

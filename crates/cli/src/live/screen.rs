@@ -52,13 +52,13 @@ impl<'o> Screen<'o> {
 
     /// A screen with the person of an earlier one, who may have been asked for a line.
     pub(crate) fn with_person(out: &'o Out, person: Terminal) -> Screen<'o> {
-        let bars = out.watched.then(|| Bars {
+        let bars = out.redraws.then(|| Bars {
             all: MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(15)),
             step: None,
             runs: Vec::new(),
         });
         Screen {
-            asks: bars.is_some() && person.is_person(),
+            asks: out.watched && person.is_person(),
             bars,
             person,
             ..Screen::plain(out)

@@ -104,6 +104,26 @@ fn a_chat_asks_between_its_lines() {
 }
 
 #[test]
+fn a_terminal_that_cannot_redraw_lines_has_a_prompt_and_questions() {
+    let scene = held();
+    let mut run = Talking::at_a_terminal_of("dumb", scene.command(&RUN));
+    run.sees(QUESTION);
+    run.say("n not today\r");
+    run.sees("They said: not");
+    run.ends();
+    let mut chat = Talking::at_a_terminal_of("dumb", scene.command(&CHAT));
+    chat.sees("main 0 % >");
+    chat.say("Do it.\r");
+    chat.sees(QUESTION);
+    chat.say("y\r");
+    chat.sees("Told: send: the invoice");
+    chat.sees(" % >");
+    chat.say("/quit\r");
+    chat.ends();
+    assert_eq!(scene.count("call send "), 1);
+}
+
+#[test]
 fn a_question_that_is_broken_off_cancels_the_turn_and_not_the_chat() {
     for key in ["\u{3}", "\u{4}"] {
         let scene = held();

@@ -45,11 +45,16 @@ impl Talking {
         }
     }
 
-    pub(crate) fn at_a_terminal(mut command: Command) -> Talking {
+    pub(crate) fn at_a_terminal(command: Command) -> Talking {
+        Talking::at_a_terminal_of("xterm", command)
+    }
+
+    /// At a terminal of this kind.
+    pub(crate) fn at_a_terminal_of(kind: &str, mut command: Command) -> Talking {
         let (ours, theirs) = terminal();
         let stdio = || Stdio::from(theirs.try_clone().unwrap());
         command
-            .env("TERM", "xterm")
+            .env("TERM", kind)
             .env("NO_COLOR", "1")
             .stdin(stdio())
             .stdout(stdio())
