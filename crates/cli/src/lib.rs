@@ -28,6 +28,7 @@ macro_rules! rows {
 }
 
 mod app;
+mod approvals;
 mod ask;
 mod attach;
 mod caller;

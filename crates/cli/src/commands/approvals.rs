@@ -9,20 +9,19 @@ use unisono_api::Page;
 use unisono_api::approval::{Approval, ApprovalQuery, Decide, Verdict};
 
 use crate::app::App;
+use crate::approvals;
 use crate::problem::{Problem, Result};
 use crate::service::lookup::only_match;
 use crate::service::session_if_named;
 use crate::show;
 use unisono::service::sessions::is_meant;
 
-/// The most characters of a call's arguments that a line shows.
-const ARGUMENTS_CHARS: usize = 100;
-
 const LIST_HELP: &str = "\
 A call waits for approval if a rule requires it (`approve` of an agent or a server,
 `approvals.require`); it is denied after `approvals.timeout`. A call is in doubt if the program
 was killed during the call and its contract does not allow a repetition: check whether it took
-effect, then settle it. CALL is the end of the call's id.
+effect, then settle it. CALL is the end of the call's id. Long arguments are cut; --json has them
+whole.
 
 JSON: a list of {call, kind (approval, in_doubt), session, turn, run, agent, tool,
 arguments, contract (pure, idempotent, at_most_once), rule, requested_at, expires_at (null: no limit)}.";
@@ -143,25 +142,13 @@ fn row(open: &Approval) -> Vec<String> {
         end(&open.call),
         open.kind.clone(),
         open.agent.clone(),
-        line(open),
+        approvals::line(open),
         show::minute(&open.requested_at),
         open.expires_at
             .as_deref()
             .map(show::minute)
             .unwrap_or_default(),
     ]
-}
-
-/// The call in one line, with the beginning of its arguments.
-fn line(open: &Approval) -> String {
-    let arguments = open.arguments.to_string();
-    let shown: String = arguments.chars().take(ARGUMENTS_CHARS).collect();
-    let more = if shown.len() < arguments.len() {
-        "…"
-    } else {
-        ""
-    };
-    format!("{} {shown}{more}", open.tool)
 }
 
 /// The call with this id, or the only one whose id begins or ends with it.
@@ -189,7 +176,7 @@ async fn decide(app: &App, name: &str, decide: Decide) -> Result<()> {
     let call = find(&*service, name).await?;
     let decided = service.decide(&call.call, &decide).await;
     let decided = decided.map_err(|error| hinted(error.into()))?;
-    let (word, what) = (&decided.decision, line(&call));
+    let (word, what) = (&decided.decision, approvals::line(&call));
     let message = format!("{word}: {what}; {who} continues the turn");
     app.out.outcome(&decided, message);
     service.close().await;

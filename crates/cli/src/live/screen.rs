@@ -15,6 +15,7 @@ use super::asking::{self, Lines as _, Reply, Terminal};
 use super::follow::Show;
 use super::notice;
 use super::watch::Watch;
+use crate::approvals;
 use crate::output::Out;
 use crate::show;
 use crate::terminal::{Paint, terminal_safe};
@@ -198,8 +199,7 @@ impl<'o> Screen<'o> {
     /// Shows a waiting call with the commands that decide about it.
     pub(crate) fn on_waiting_call(&self, call: &Approval, watch: &Watch) {
         let agent = &call.agent;
-        let (tool, arguments) = (&call.tool, call.arguments.to_string());
-        let arguments = fmt::shown_arguments(&arguments);
+        let line = approvals::whole(call);
         let why = match &call.rule {
             _ if asking::is_in_doubt(call) => "the outcome of this call is unknown".to_owned(),
             Some(rule) => format!("`{rule}` requires approval"),
@@ -210,7 +210,7 @@ impl<'o> Screen<'o> {
             true => how,
             false => format!("stop with ctrl-c, then {how}, then unisono resume"),
         };
-        let what = format!("{agent} calls {tool} {arguments}: {why}");
+        let what = format!("{agent} calls {line}: {why}");
         if self.out.quiet {
             // Otherwise nothing would say why the program waits.
             return self.out.warn(format_args!("{what}; {how}"));
