@@ -1,5 +1,6 @@
 //! `unisono export`: a conversation to a file; with `--all`, the whole store as an archive.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
@@ -12,6 +13,9 @@ use crate::app::App;
 use crate::problem::{Problem, Result};
 use crate::service::find_session;
 use crate::show;
+
+/// The names of standard output.
+const STDOUT: [&str; 2] = ["-", "/dev/stdout"];
 
 const HELP: &str = "\
 `unisono` keeps everything: ids, times, branches, checkpoints, topic boundaries, masks and cuts.
@@ -38,7 +42,7 @@ pub(crate) struct Args {
     /// The branch, for formats that hold one
     #[arg(long)]
     branch: Option<String>,
-    /// Writes to a file that does not exist yet; `-` is standard output, the default
+    /// Writes to a new file or to a pipe; `-` is standard output, the default
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Writes the whole store to this file
@@ -66,7 +70,7 @@ async fn one(app: &App, service: &dyn Service, args: &Args) -> Result<()> {
     let file = args
         .output
         .as_deref()
-        .filter(|file| *file != Path::new("-"));
+        .filter(|file| !STDOUT.iter().any(|name| *file == Path::new(name)));
     let Some(file) = file else {
         app.out.bytes(text.as_bytes());
         return Ok(());
@@ -80,14 +84,19 @@ async fn one(app: &App, service: &dyn Service, args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Never overwrites a file. Only the owner can read it.
+/// Never overwrites a file. Only the owner can read it. A pipe or a device is written to.
 fn write_new(file: &Path, bytes: &[u8]) -> Result<()> {
     use std::io::Write;
-    let written = private::create_new(file).and_then(|mut created| {
-        let written = created.write_all(bytes);
-        if written.is_err() {
+    let is_stream = fs::metadata(file).is_ok_and(|meta| !meta.is_file() && !meta.is_dir());
+    let opened = match is_stream {
+        true => fs::File::options().write(true).open(file),
+        false => private::create_new(file),
+    };
+    let written = opened.and_then(|mut opened| {
+        let written = opened.write_all(bytes);
+        if written.is_err() && !is_stream {
             // A part of it would look like the whole.
-            let _ = std::fs::remove_file(file);
+            let _ = fs::remove_file(file);
         }
         written
     });

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 
 use crate::http::Daemon;
-use crate::support::{HasAll as _, Place, example, finish};
+use crate::support::{HasAll as _, Place, example, finish, heard};
 
 fn imported() -> (Place, String) {
     let place = Place::new();
@@ -39,6 +39,16 @@ fn an_export_comes_back_as_it_was() {
     let text = place.call(&["export"]).expect(0).stdout;
     let same = place.call(&["export", "-o", "-"]).expect(0).stdout;
     assert!(same == text && !place.path("-").exists());
+    // Standard output is a file here.
+    let mut command = place.command(&["export", "-o", "/dev/stdout"]);
+    let file = std::fs::File::create(place.path("redirected")).unwrap();
+    assert!(command.stdout(file).status().unwrap().success());
+    let pipe = place.fifo("pipe");
+    let mut command = place.command(&["export", "-o", "pipe"]);
+    let exporting = command.spawn().unwrap();
+    let redirected = std::fs::read_to_string(place.path("redirected")).unwrap();
+    assert!(heard(&pipe) == text.trim() && redirected == text);
+    finish(exporting, &["export"]).expect(0);
     place.write("export.jsonl", &text);
     let id = first["session"].as_str().unwrap();
     let refused = place.call(&["import", "export.jsonl"]).expect(2);
