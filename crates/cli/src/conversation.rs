@@ -48,7 +48,7 @@ impl SkippedParts {
             out.message(format_args!("left out   {what}: not imported"));
         }
         if let Some(what) = many(self.conversations, "conversation") {
-            out.message(format_args!("left out   {what}: unreadable"));
+            out.message(format_args!("left out   {what}: not imported"));
         }
     }
 

@@ -34,9 +34,9 @@ export), or an archive that `unisono export --all` wrote. A file that was import
 imported again. Prints the session's id.
 
 --list shows the conversations of a file with several, --pick and --all import them, one session
-each, and report for each whether it is new. --all skips a conversation that cannot be read, warns,
-and exits with code 4. Unsupported content, such as a model's reasoning, is dropped; a warning counts
-it by kind.
+each, and report for each whether it is new. --all skips a conversation that cannot be read or is
+refused, warns, and exits with code 4. Unsupported content, such as a model's reasoning, is dropped; a
+warning counts it by kind.
 
 With --skip-bad, messages or parts that cannot be read are skipped and counted, and the exit code is
 4. An archive also has tokens; a token whose name is taken is skipped in the same way.

@@ -298,8 +298,30 @@ fn with_all_a_conversation_that_cannot_be_read_is_left_out() {
     ended.says(&[
         "conversation 1 is left out: ",
         "conversations.json:1:121: an object was expected, not a number",
-        "left out   1 conversation: unreadable",
+        "left out   1 conversation: not imported",
     ]);
+}
+
+#[test]
+fn with_all_a_conversation_that_is_refused_is_left_out() {
+    let place = Place::new();
+    let long = "x".repeat(300 * 1024);
+    let all = [
+        chat("c-1", &long, &["Is it open?"]),
+        chat("c-2", "Winter", &["Is it cold?"]),
+    ];
+    place.write("conversations.json", json!(all).to_string());
+    let ended = place.call(&["import", "conversations.json", "--all", "--json"]);
+    let ended = ended
+        .expect(4)
+        .says(&["conversation 1 is left out: the title"]);
+    let kept = ended.json();
+    assert_eq!(kept["left_out"], 1);
+    assert_eq!(kept["conversations"][0]["title"], "Winter");
+    place.refuses(
+        &["import", "conversations.json", "--pick", "1"],
+        &["the title"],
+    );
 }
 
 #[test]

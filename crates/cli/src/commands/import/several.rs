@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 use unisono::Service;
+use unisono_api::Code;
 use unisono_api::service::Error;
 use unisono_api::session::{ImportLosses, ImportResult, Session};
 use unisono_config::setup::Setup;
@@ -11,7 +12,7 @@ use super::{Args, all_branches, as_json};
 use crate::app::App;
 use crate::conversation::{SkippedParts, Source, session_of_digest};
 use crate::live::End;
-use crate::problem::Result;
+use crate::problem::{Problem, Result};
 use crate::show;
 
 /// Characters of a title in a report.
@@ -72,9 +73,15 @@ impl Outcome {
             return Ok(());
         }
         let made = make(args, service, source, conversation).await?;
-        let skipped = match skipped(app, args, (source, conversation), &made) {
-            Ok(skipped) => skipped,
-            Err(problem) if args.all => {
+        let skipped = skipped(app, args, (source, conversation), &made);
+        let read = skipped.and_then(|skipped| match made {
+            Made::Known(session) => Ok((session, true, skipped)),
+            Made::New(made) => Ok((made.session, false, skipped)),
+            Made::Refused(error) => Err(error.into()),
+        });
+        let (session, is_known, skipped) = match read {
+            Ok(read) => read,
+            Err(problem) if args.all && is_of_one(&problem) => {
                 app.out.warn(format_args!(
                     "conversation {number} is left out: {}",
                     problem.message
@@ -84,11 +91,6 @@ impl Outcome {
                 return Ok(());
             }
             Err(problem) => return Err(problem),
-        };
-        let (session, is_known) = match made {
-            Made::Known(session) => (session, true),
-            Made::New(made) => (made.session, false),
-            Made::Refused(error) => return Err(error.into()),
         };
         let branches = all_branches(service, &session.session).await?;
         self.skipped.add(&skipped);
@@ -125,6 +127,12 @@ impl Outcome {
         }
         app.out.outcome(&json, report);
     }
+}
+
+/// Whether a problem is that of one conversation, so that others can be imported.
+fn is_of_one(problem: &Problem) -> bool {
+    let codes = [Code::Refused, Code::Conflict, Code::TooLarge];
+    codes.iter().any(|code| problem.code == code.name())
 }
 
 enum Made {
