@@ -68,11 +68,11 @@ pub(crate) fn run(app: &App, args: Args) -> Result<()> {
         return group::database(app, &setup, &args);
     }
     let store = &setup.loaded.config.store.path;
-    if !app.has_store(&setup)? {
-        return fresh(app, &setup);
-    }
     if args.acknowledge {
         return acknowledge(app, &setup, store);
+    }
+    if !app.has_store(&setup)? {
+        return fresh(app, &setup);
     }
     let checkup = match args.repair {
         true => unisono_store::repair(store),
@@ -148,7 +148,10 @@ fn fresh(app: &App, setup: &Setup) -> Result<()> {
 }
 
 fn acknowledge(app: &App, setup: &Setup, store: &Path) -> Result<()> {
-    let losses = app.wait_for(acknowledge_losses(app, setup, store))?;
+    let losses = match app.has_store(setup)? {
+        true => app.wait_for(acknowledge_losses(app, setup, store))?,
+        false => 0,
+    };
     let message = format!("acknowledged: {}", show::many(losses, "lost range"));
     app.out.outcome(&json!({"acknowledged": losses}), message);
     Ok(())

@@ -125,6 +125,8 @@ fn a_store_that_is_named_and_cannot_be_used_is_an_error_and_nothing_is_made() {
     ] {
         place.call(verb).expect(0);
     }
+    let acknowledged = place.json(&["doctor", "--acknowledge"]);
+    assert_eq!(acknowledged["acknowledged"], 0, "{acknowledged}");
     assert!(!place.path("data/unisono").exists());
 }
 
