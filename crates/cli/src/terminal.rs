@@ -19,10 +19,18 @@ pub(crate) fn columns() -> Option<usize> {
     Some(columns.filter(|n| *n > 0).unwrap_or(80))
 }
 
+/// Whether a whole line was typed that nothing has read.
+pub(crate) fn is_typed_ahead() -> bool {
+    rustix::io::ioctl_fionread(io::stdin()).is_ok_and(|bytes| bytes > 0)
+}
+
 /// Discards what a person typed before now, so that it answers no question that was not seen yet.
-pub(crate) fn discard_input() {
+/// Returns whether there was a whole line.
+pub(crate) fn discard_input() -> bool {
+    let is_typed = is_typed_ahead();
     // A failure cannot be handled; standard input may be no terminal.
-    let _ = rustix::termios::tcflush(io::stdin(), rustix::termios::QueueSelector::IFlush);
+    let flushed = rustix::termios::tcflush(io::stdin(), rustix::termios::QueueSelector::IFlush);
+    is_typed && flushed.is_ok()
 }
 
 /// The mark before a colour until the text is written; text from elsewhere cannot contain it.

@@ -154,6 +154,7 @@ impl<L: Lines + Send> Show for Answer<'_, L> {
             return false;
         }
         self.break_off();
+        asking::drop_typed(self.out);
         if self.lines.ask(question) {
             self.out.ask(asking::prompt_text(question));
         }

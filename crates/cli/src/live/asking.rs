@@ -10,6 +10,7 @@ use unisono_api::approval::{Approval, Decide, Verdict};
 
 use super::follow::{Interrupt, Show};
 use super::watch::Watch;
+use crate::output::Out;
 use crate::problem::Result;
 use crate::show;
 use crate::terminal::discard_input;
@@ -23,6 +24,13 @@ pub(crate) enum Reply {
     Line(String),
     /// By Ctrl-C, or by the end of the input: Ctrl-D.
     Interrupted,
+}
+
+/// Drops the lines that were typed before a question, and says so.
+pub(super) fn drop_typed(out: &Out) {
+    if discard_input() {
+        out.message("what was typed before this question is dropped");
+    }
 }
 
 pub(crate) fn prompt_text(question: &str) -> String {
@@ -50,7 +58,6 @@ impl Lines for Terminal {
     }
 
     fn ask(&mut self, _: &str) -> bool {
-        discard_input();
         // An earlier request, whose question was settled elsewhere, gets this line.
         let outstanding = self.0.as_mut().map(oneshot::Receiver::try_recv);
         if let Some(Err(TryRecvError::Empty)) = outstanding {

@@ -92,10 +92,7 @@ impl<'o> Screen<'o> {
     /// A line with a label.
     pub(crate) fn headline(&self, word: &str, text: &str) {
         let line = format!("{} {text}", self.paint.bold(format_args!("{word:<10}")));
-        match &self.bars {
-            Some(bars) => bars.all.suspend(|| self.out.message(line)),
-            None => self.out.message(line),
-        }
+        self.suspended(|| self.out.message(line));
     }
 
     pub(crate) fn show(&mut self, event: &TurnEvent, watch: &Watch) {
@@ -221,12 +218,11 @@ impl<'o> Screen<'o> {
         }
     }
 
-    /// Asks the person at the terminal.
-    fn question(&self, text: &str) {
-        let ask = || self.out.ask(asking::prompt_text(text));
+    /// Writes something while the bars are hidden.
+    fn suspended(&self, write: impl FnOnce()) {
         match &self.bars {
-            Some(bars) => bars.all.suspend(ask),
-            None => ask(),
+            Some(bars) => bars.all.suspend(write),
+            None => write(),
         }
     }
 
@@ -434,8 +430,11 @@ impl Show for Screen<'_> {
     }
 
     fn show_question(&mut self, question: &str) -> bool {
+        if self.asks {
+            self.suspended(|| asking::drop_typed(self.out));
+        }
         if self.asks && self.person.ask(question) {
-            self.question(question);
+            self.suspended(|| self.out.ask(asking::prompt_text(question)));
         }
         self.asks
     }

@@ -60,6 +60,7 @@ fn what_was_typed_before_a_question_does_not_answer_it() {
     let scene = held();
     let mut talking = Talking::at_a_terminal(scene.command(&RUN));
     talking.say("yes\r");
+    talking.sees("what was typed before this question is dropped");
     talking.sees(QUESTION);
     talking.say("n not today\r");
     talking.sees("They said: not");

@@ -20,7 +20,7 @@ use super::ORDERS;
 use crate::live::{Lines, Reply, prompt_text};
 use crate::output::Out;
 use crate::problem::{Problem, Result};
-use crate::terminal::discard_input;
+use crate::terminal::is_typed_ahead;
 
 #[derive(Debug)]
 pub(super) enum InputEvent {
@@ -181,12 +181,6 @@ fn read_plain() -> io::Result<InputEvent> {
     }
 }
 
-/// Whether a whole line was typed before it was requested. An editor would read all such lines at once
-/// and keep the first one.
-fn is_typed_ahead() -> bool {
-    rustix::io::ioctl_fionread(io::stdin()).is_ok_and(|bytes| bytes > 0)
-}
-
 /// Adds a line; whether another one belongs to it.
 fn joined(whole: &mut String, line: &str) -> bool {
     if !whole.is_empty() {
@@ -230,6 +224,7 @@ fn edited(wanted: &blocking::Receiver<InputRequest>, lines: &mpsc::Sender<io::Re
                 });
                 continue;
             }
+            // An editor would read all lines that were typed ahead, and keep the first one.
             InputRequest::Line(_) if is_typed_ahead() => {
                 let read = read_plain();
                 if let Ok(InputEvent::Line(line)) = &read {
@@ -238,10 +233,7 @@ fn edited(wanted: &blocking::Receiver<InputRequest>, lines: &mpsc::Sender<io::Re
                 read
             }
             InputRequest::Line(prompt) => edit(&mut editor, prompt),
-            InputRequest::Answer(prompt) => {
-                discard_input();
-                edited_line(editor.readline(&prompt))
-            }
+            InputRequest::Answer(prompt) => edited_line(editor.readline(&prompt)),
         };
         if lines.blocking_send(line).is_err() {
             return;
