@@ -22,6 +22,7 @@ mod json;
 mod openai;
 mod pieces;
 mod several;
+mod shape;
 mod sharegpt;
 mod slack;
 mod source;

@@ -4,19 +4,11 @@ use std::collections::HashMap;
 
 use super::draft::{ConversationBuilder, Draft};
 use super::json::{Object, Value};
+use super::shape::{Shape, is_conversation_object, shape};
 use super::source::{Place, Problem, Problems, split_before};
 use super::{Format, LineError, anthropic, chatgpt, claude, claude_code, codex, gemini_cli};
 use super::{fields, openai, sharegpt, slack, text, unisono};
 use unisono_context::Digest;
-
-/// What an object reveals about its file.
-enum Shape<'t> {
-    /// It is a message or line of this format.
-    Item(Format),
-    /// It contains a conversation of this format with these messages.
-    Wrapper(Format, Value<'t>),
-    Conversation(Format),
-}
 
 /// A callback with each piece of a file, its position, and its offset.
 pub(super) type OnPiece<'i> = &'i mut dyn FnMut(&str, Place, u64);
@@ -101,7 +93,7 @@ impl<'i> Reader<'i> {
             Err(problem) => return self.bad.extend(placed(problem, text, begin)),
         };
         if self.refused.is_some() {
-            return;
+            return self.behind_unknown(value);
         }
         if let Some(on_piece) = &mut self.on_piece {
             self.has_object |= value.is_object();
@@ -146,10 +138,27 @@ impl<'i> Reader<'i> {
                 self.message(value, text, begin);
             }
             None if self.wanted.is_some() => {
+                let is_whole = matches!(self.wanted, Some(Format::ChatGpt | Format::Claude));
+                self.conversations = usize::from(is_whole);
                 self.format = self.wanted;
                 self.message(value, text, begin);
             }
-            None => self.refuse(unknown(object)),
+            None => {
+                self.items += 1;
+                self.refuse(unknown(object));
+            }
+        }
+    }
+
+    /// Looks at a piece behind an unknown object, which may be an empty conversation of several.
+    fn behind_unknown(&mut self, value: Value<'_>) {
+        self.items += 1;
+        let reason = self.refused.as_deref().unwrap_or_default();
+        let is_unknown = self.format.is_none() && reason.starts_with(UNKNOWN);
+        let object = value.object().ok().filter(|_| is_unknown);
+        if object.is_some_and(|object| is_conversation_object(&object)) {
+            self.refused = None;
+            self.conversations = self.items;
         }
     }
 
@@ -435,64 +444,4 @@ const UNKNOWN: &str = "its first object has the keys";
 fn unknown(object: &Object<'_>) -> String {
     let keys: Vec<&str> = object.fields().map(|(key, _)| key).take(8).collect();
     format!("{UNKNOWN} {}", keys.join(", "))
-}
-
-/// The format of an object with a conversation, by the key of its messages.
-pub(super) fn wrapper_format(key: &str) -> Option<Format> {
-    match key {
-        "messages" => Some(Format::OpenAi),
-        "conversations" | "conversation" => Some(Format::ShareGpt),
-        "history" => Some(Format::GeminiCli),
-        _ => None,
-    }
-}
-
-pub(super) fn is_conversation_object(object: &Object<'_>) -> bool {
-    matches!(
-        shape(object),
-        Some(Shape::Wrapper(..) | Shape::Conversation(_))
-    )
-}
-
-fn shape<'t>(object: &Object<'t>) -> Option<Shape<'t>> {
-    let kind = object.get("type").and_then(|kind| kind.text().ok());
-    let is_line = match kind.as_deref() {
-        Some("session" | "branch" | "checkpoint") => true,
-        Some("message") => object.has("parts"),
-        _ => false,
-    };
-    if is_line || object.has("unisono") {
-        return Some(Shape::Item(Format::Unisono));
-    }
-    if slack::is_element(object) {
-        return Some(Shape::Item(Format::Slack));
-    }
-    if codex::is_line(object) {
-        return Some(Shape::Item(Format::Codex));
-    }
-    if claude_code::is_line(object) {
-        return Some(Shape::Item(Format::ClaudeCode));
-    }
-    for key in ["messages", "conversations", "conversation", "history"] {
-        if let (Some(format), Some(messages)) = (wrapper_format(key), object.get(key)) {
-            return Some(Shape::Wrapper(format, messages));
-        }
-    }
-    for (key, format) in [
-        ("mapping", Format::ChatGpt),
-        ("chat_messages", Format::Claude),
-    ] {
-        if object.has(key) {
-            return Some(Shape::Conversation(format));
-        }
-    }
-    if codex::is_older_line(object) {
-        return Some(Shape::Item(Format::Codex));
-    }
-    if gemini_cli::is_message(object) || object.has("projectHash") {
-        return Some(Shape::Item(Format::GeminiCli));
-    }
-    let item = [("role", Format::OpenAi), ("from", Format::ShareGpt)];
-    let item = item.into_iter().find(|(key, _)| object.has(key));
-    item.map(|(_, format)| Shape::Item(format))
 }

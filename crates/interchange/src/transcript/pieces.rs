@@ -18,10 +18,10 @@ use std::io::{self, BufRead, Cursor, Read};
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::detect::{self, Reader};
+use super::detect::Reader;
 use super::json::{self, Value};
 use super::source::{Place, not_utf8};
-use super::{Format, encoding, fields};
+use super::{Format, encoding, fields, shape};
 use track::SharedTracker;
 use whole::{utf_16, whole_text};
 
@@ -284,7 +284,7 @@ impl<'de> Visitor<'de> for FirstValue<'_, '_> {
         let (mut is_line, mut found, mut system) = (false, None, None);
         let mut titles = [None, None];
         while let Some(key) = map.next_key::<String>()? {
-            let format = detect::wrapper_format(&key).filter(|format| {
+            let format = shape::wrapper_format(&key).filter(|format| {
                 !is_line
                     && reader.on_piece.is_none()
                     && found

@@ -4,11 +4,11 @@ use std::io::{self, BufReader, Read, Seek, SeekFrom};
 
 use unisono_context::{Digest, Timestamp};
 
-use super::detect::{self, Reader};
+use super::detect::Reader;
 use super::draft::ConversationBuilder;
 use super::json::Value;
 use super::source::Place;
-use super::{Error, Options, READ_BYTES, Stamps, fields, pieces, read};
+use super::{Error, Options, READ_BYTES, Stamps, fields, pieces, read, shape};
 
 /// One of the conversations in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,7 +95,7 @@ pub fn list(input: impl Read, options: &Options) -> Result<Vec<Conversation>, Er
 /// One of several conversations; `None` if the text is something else.
 fn conversation(text: &str, options: &Options) -> Option<Conversation> {
     let object = Value::parse(text).ok()?.object().ok()?;
-    if !detect::is_conversation_object(&object) {
+    if !shape::is_conversation_object(&object) {
         return None;
     }
     let mut next = 0;

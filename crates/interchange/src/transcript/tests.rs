@@ -320,6 +320,34 @@ fn each_conversation_of_a_file_has_its_position() {
 }
 
 #[test]
+fn an_empty_conversation_before_others_is_one_of_several() {
+    let shell = r#"{"title":"Nothing","id":"e"}"#;
+    let one = r#"{"title":"One","id":"o","mapping":{}}"#;
+    let options = Options::default();
+    for (text, count) in [
+        (format!("[{shell},{one}]"), 2),
+        (format!("[{shell},{shell},{one},{one}]"), 4),
+        (format!("{shell}\n{one}\n"), 2),
+    ] {
+        let several = read_as(text.as_bytes(), &options).unwrap_err();
+        let said = several.to_string();
+        assert!(said.contains(&format!("{count} conversations")), "{said}");
+        assert!(!list(text.as_bytes(), &options).unwrap().is_empty());
+        let named = Options {
+            format: Some(Format::ChatGpt),
+            skip_bad: true,
+            ..options.clone()
+        };
+        assert!(matches!(
+            read_as(text.as_bytes(), &named),
+            Err(Error::Several { conversations, .. }) if conversations == count
+        ));
+    }
+    let alone = read_as(format!("[{shell}]").as_bytes(), &options).unwrap_err();
+    assert!(alone.to_string().contains("keys title, id"), "{alone}");
+}
+
+#[test]
 fn problems_of_coding_sessions_are_reported() {
     let claude = |rest: &str| format!(r#"{{"type":"user","sessionId":"s","uuid":"a"{rest}}}"#);
     let line = claude(r#","parentUuid":null,"message":{"role":"user","content":"x"}"#);
