@@ -51,6 +51,10 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
+    if args.all.as_deref().is_some_and(is_stdout) {
+        let problem = Problem::usage("an archive is written to a file");
+        return Err(problem.hint("name a file that does not exist yet"));
+    }
     let service = app.reader().await?;
     match &args.all {
         Some(file) => all(app, &*service, file).await?,
@@ -67,10 +71,7 @@ async fn one(app: &App, service: &dyn Service, args: &Args) -> Result<()> {
         branch: args.branch.clone(),
     };
     let text = service.export(&session, &query).await?;
-    let file = args
-        .output
-        .as_deref()
-        .filter(|file| !STDOUT.iter().any(|name| *file == Path::new(name)));
+    let file = args.output.as_deref().filter(|file| !is_stdout(file));
     let Some(file) = file else {
         app.out.bytes(text.as_bytes());
         return Ok(());
@@ -82,6 +83,10 @@ async fn one(app: &App, service: &dyn Service, args: &Args) -> Result<()> {
         file.display()
     ));
     Ok(())
+}
+
+fn is_stdout(file: &Path) -> bool {
+    STDOUT.iter().any(|name| file == Path::new(name))
 }
 
 /// Never overwrites a file. Only the owner can read it. A pipe or a device is written to.

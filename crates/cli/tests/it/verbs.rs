@@ -75,6 +75,11 @@ fn the_whole_store_moves() {
     let shown = place.json(&["sessions", "show", "--store", "other"]);
     assert_eq!(shown["session"].as_str(), Some(&*session));
     place.fails(&["export", "--all", "backup.unisono"], &["backup.unisono"]);
+    place.refuses(
+        &["export", "--all", "-"],
+        &["an archive is written to a file"],
+    );
+    assert!(!place.path("-").exists());
 }
 
 #[test]
