@@ -48,15 +48,14 @@ impl Out {
             Colour::Never => Paint(false),
             Colour::Auto => Paint(terminal && !plain && !dumb),
         };
-        let terminal = io::stderr().is_terminal();
-        let watched = terminal && !global.quiet;
+        let watched = io::stderr().is_terminal();
         Out {
             json: global.json,
             quiet: global.quiet,
             watched,
-            redraws: watched && !dumb,
+            redraws: watched && !dumb && !global.quiet,
             paint: paint(io::stdout().is_terminal()),
-            paint_messages: paint(terminal),
+            paint_messages: paint(watched),
             columns: columns().filter(|_| !dumb),
             unwritten: OnceLock::new(),
         }

@@ -210,7 +210,11 @@ impl<'o> Screen<'o> {
         let what = format!("{agent} calls {line}: {why}");
         if self.out.quiet {
             // Otherwise nothing would say why the program waits.
-            return self.out.warn(format_args!("{what}; {how}"));
+            let how = match self.asks {
+                true => String::new(),
+                false => format!("; {how}"),
+            };
+            return self.out.warn(format_args!("{what}{how}"));
         }
         self.headline("waits", &self.paint.yellow(what));
         if !self.asks {

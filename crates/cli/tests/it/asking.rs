@@ -228,6 +228,20 @@ fn lines_of_a_file_are_messages_and_answer_nothing() {
 }
 
 #[test]
+fn a_quiet_run_at_a_terminal_asks() {
+    let scene = held();
+    let run = [&RUN[..], &["--quiet"]].concat();
+    let mut talking = Talking::at_a_terminal(scene.command(&run));
+    talking.sees("warning: clerk calls files__send");
+    talking.sees(QUESTION);
+    assert!(!talking.before().contains("unisono approvals"));
+    talking.say("y\r");
+    talking.sees("Told: send: the invoice");
+    talking.ends();
+    assert_eq!(scene.count("call send "), 1);
+}
+
+#[test]
 fn a_quiet_run_says_why_it_waits() {
     let send: (&str, Value) = ("files__send", json!({"text": "the invoice"}));
     let rule = program("approve = [\"send\"]");
