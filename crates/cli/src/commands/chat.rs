@@ -52,8 +52,8 @@ JSON: one line per turn, as for `run`; for commands, the output of the equivalen
 pub(crate) struct Args {
     /// The session to continue; without it, the first message starts a new one
     session: Option<String>,
-    /// The branch to continue
-    #[arg(long, default_value = MAIN_BRANCH)]
+    /// The branch of the session to continue
+    #[arg(long, default_value = MAIN_BRANCH, requires = "session")]
     branch: String,
     #[command(flatten)]
     workers: Workers,

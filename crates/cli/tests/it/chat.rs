@@ -125,6 +125,9 @@ fn what_is_wrong_is_said_and_the_chat_goes_on() {
     chat(&place, "", &["latest", "--branch", "other"])
         .expect(2)
         .says(&["no branch `other`"]);
+    chat(&place, "Hello.", &["--branch", "other"])
+        .expect(2)
+        .says(&["<SESSION>"]);
     chat(&place, "", &[]).expect(0);
     let sessions = place.json(&["sessions", "list"]);
     assert_eq!(
