@@ -6,7 +6,6 @@ use unisono_api::session::MAIN_BRANCH;
 use unisono_api::turn::NewTurn;
 
 use crate::app::App;
-use crate::conversation;
 use crate::live::{Interrupts, Limits, Screen, conclude_delegation};
 use crate::options::time;
 use crate::problem::{Problem, Result};
@@ -77,20 +76,11 @@ impl Args {
     }
 }
 
-/// The text of a task; of `-`, standard input.
-fn text(task: String) -> Result<String> {
-    if task != "-" {
-        return Ok(task);
-    }
-    let bytes = conversation::bytes_of("-", "a task")?;
-    String::from_utf8(bytes).map_err(|_| Problem::usage("standard input is not UTF-8 text"))
-}
-
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let deadline = run::deadline(args.timeout);
     let setup = app.setup(args.timeout.map(run::limit).into_iter().collect())?;
     let task = args.task.clone();
-    let task = run::read_until(deadline, move || text(task)).await?;
+    let task = run::read_until(deadline, move || run::task_text(task)).await?;
     let new = args.new_turn(&task)?;
     let mut interrupts = Interrupts::listen()?;
     let idle_store = app.idle_store(&setup).await?;

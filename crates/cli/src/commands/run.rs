@@ -66,7 +66,7 @@ pub(crate) struct Args {
     /// Continues a session instead
     #[arg(long, value_name = "SESSION")]
     session: Option<String>,
-    /// The task
+    /// The task, or `-` for standard input
     #[arg(long, short, value_name = "TEXT")]
     task: Option<String>,
     /// An image (PNG, JPEG, GIF, WebP) or a PDF that belongs to the task; may be repeated
@@ -90,6 +90,19 @@ pub(crate) struct Args {
 }
 
 impl Args {
+    /// The text of the task, if there is one.
+    async fn read_task(&self, deadline: Option<Instant>) -> Result<Option<String>> {
+        let Some(task) = self.task.clone() else {
+            return Ok(None);
+        };
+        if task == "-" && self.file.as_deref() == Some("-") {
+            let problem = "the conversation and the task cannot both be standard input";
+            return Err(Problem::usage(problem).hint("name the file of the conversation"));
+        }
+        let text = read_until(deadline, move || task_text(task)).await?;
+        Ok(Some(text))
+    }
+
     fn new_turn(&self) -> Result<NewTurn> {
         Ok(self.workers.apply_to(NewTurn {
             branch: self.branch.clone(),
@@ -105,8 +118,9 @@ pub(super) enum From<'f> {
     File(Box<FileImport<'f>>),
 }
 
-pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
+pub(crate) async fn run(app: &App, mut args: Args) -> Result<()> {
     let deadline = deadline(args.timeout);
+    args.task = args.read_task(deadline).await?;
     let mut flags = args.workers.overrides();
     flags.extend(args.timeout.map(limit));
     let setup = app.setup(flags)?;
@@ -185,6 +199,17 @@ pub(super) async fn run_turn(
 /// The end of the time of a command that begins now.
 pub(super) fn deadline(timeout: Option<Duration>) -> Option<Instant> {
     timeout.map(|timeout| Instant::now() + timeout)
+}
+
+/// The text of a task; of `-`, standard input.
+pub(super) fn task_text(task: String) -> Result<String> {
+    if task != "-" {
+        return Ok(task);
+    }
+    let bytes = conversation::bytes_of("-", "a task")?;
+    let text = String::from_utf8(bytes);
+    let text = text.map_err(|_| Problem::usage("standard input is not UTF-8 text"))?;
+    Ok(text.trim().to_owned())
 }
 
 /// Reads an input, which may never end, until the command ends.

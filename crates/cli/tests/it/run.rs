@@ -31,6 +31,20 @@ fn one_command_compacts_freezes_and_answers() {
 }
 
 #[test]
+fn the_task_can_be_standard_input() {
+    let place = Place::new();
+    place.talk();
+    let run = ["run", "talk.json", "--agents", "", "--task", "-"];
+    place.call_with("When do we ship?\n", &run).expect(0);
+    let said = place.json(&["history", "latest", "3"]);
+    assert_eq!(said["messages"][0]["parts"][0]["text"], "When do we ship?");
+    place
+        .call_with("[]", &["run", "-", "--task", "-"])
+        .expect(2)
+        .says(&["cannot both be standard input"]);
+}
+
+#[test]
 fn the_result_as_json_has_the_documented_keys() {
     let place = Place::new();
     let file = example();
