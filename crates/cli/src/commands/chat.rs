@@ -37,8 +37,8 @@ how full its context is. Lines that begin with / are commands:
 Tool calls that need approval are decided here: y, or n with a reason. For a call whose outcome is
 unknown, answer with its outcome. Invalid answers repeat the question; Ctrl-C and Ctrl-D cancel the turn.
 
-If standard input is not a terminal, each line is one turn, nothing is asked, and the exit code is
-that of the last failed turn or command.
+If standard input, output or error is not a terminal, each line is one turn, nothing is asked, and the
+exit code is that of the last failed turn or command.
 
 Examples:
   unisono chat
