@@ -32,7 +32,7 @@ pub(crate) struct Args {}
 
 pub(crate) async fn run(app: &App, _: Args) -> Result<()> {
     let setup = app.setup(vec![stdio::bind("mcp")])?;
-    let mut interrupts = Interrupts::listen()?;
+    let mut interrupts = Interrupts::listen_patiently()?;
     let opened = match app.store_or_daemon(&setup).await? {
         Place::Process(opened) => opened,
         Place::Daemon(client) => {

@@ -50,7 +50,7 @@ impl Args {
 
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let setup = app.setup(args.overrides())?;
-    let mut interrupts = Interrupts::listen()?;
+    let mut interrupts = Interrupts::listen_patiently()?;
     let opened = match app.store_to_serve(&setup).await? {
         Place::Process(opened) => opened,
         Place::Daemon(client) => {

@@ -5,7 +5,8 @@ use std::future::{Future, pending};
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc::{self, error::TrySendError};
 use tokio::time::{Instant, sleep_until};
 use unisono::Service;
 use unisono_api::approval::Approval;
@@ -17,34 +18,56 @@ use unisono_session::turn::TIMED_OUT;
 use super::asking::{Answers, Reply};
 use super::watch::Watch;
 use crate::output::Out;
-use crate::problem::{Problem, Result};
+use crate::problem::{Exit, Problem, Result};
 
 /// The time a cancelled turn gets to end.
 const CANCELLED_WITHIN: Duration = Duration::from_secs(10);
 
-/// Signals that stop the program.
+/// Signals that stop the program, one at a time.
 #[derive(Debug)]
-pub(crate) struct Interrupts {
-    int: Signal,
-    term: Signal,
-}
+pub(crate) struct Interrupts(mpsc::Receiver<Interrupt>);
 
 impl Interrupts {
+    /// A second interruption that comes before the first one was noticed ends the program: it waits
+    /// for something else, which may never come.
     pub(crate) fn listen() -> Result<Interrupts> {
+        Interrupts::forwarded(false)
+    }
+
+    /// Further interruptions change nothing: for a daemon, which drains, and beside a program that
+    /// gets the same signals.
+    pub(crate) fn listen_patiently() -> Result<Interrupts> {
+        Interrupts::forwarded(true)
+    }
+
+    fn forwarded(is_patient: bool) -> Result<Interrupts> {
         let on = |kind| {
             signal(kind)
                 .map_err(|error| Problem::failed(format!("cannot listen for signals: {error}")))
         };
-        Ok(Interrupts {
-            int: on(SignalKind::interrupt())?,
-            term: on(SignalKind::terminate())?,
-        })
+        let mut int = on(SignalKind::interrupt())?;
+        let mut term = on(SignalKind::terminate())?;
+        let (send, interrupts) = mpsc::channel(1);
+        tokio::spawn(async move {
+            loop {
+                let who = tokio::select! {
+                    _ = int.recv() => Interrupt::Person,
+                    _ = term.recv() => Interrupt::System,
+                };
+                let is_second = matches!(send.try_send(who), Err(TrySendError::Full(_)));
+                if is_second && !is_patient {
+                    std::process::exit(Exit::Interrupted as i32);
+                }
+            }
+        });
+        Ok(Interrupts(interrupts))
     }
 
     pub(crate) async fn next(&mut self) -> Interrupt {
-        tokio::select! {
-            _ = self.int.recv() => Interrupt::Person,
-            _ = self.term.recv() => Interrupt::System,
+        match self.0.recv().await {
+            Some(who) => who,
+            // The runtime ends.
+            None => pending().await,
         }
     }
 }

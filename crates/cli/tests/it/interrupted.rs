@@ -3,7 +3,10 @@
 use std::path::PathBuf;
 use std::process::Stdio;
 
-use crate::support::{Going, HasAll as _, Place, finish, heard, kill_if_alive, tell, words};
+use crate::http::Daemon;
+use crate::support::{
+    Going, HasAll as _, Place, finish, heard, is_alive, kill_if_alive, tell, until, words,
+};
 
 /// An agent that says when it starts and then waits for a word; one that leaves a mark each time
 /// it works.
@@ -95,6 +98,26 @@ fn a_killed_run_goes_on_where_it_was() {
         .call(&["resume"])
         .expect(0)
         .says(&["nothing to resume"]);
+}
+
+#[test]
+fn a_second_interruption_ends_a_run_that_waits_for_a_stuck_daemon() {
+    let place = Place::new();
+    place.talk();
+    place.call(&["import", "talk.json"]).expect(0);
+    let daemon = Daemon::start(&place);
+    daemon.going.signal("STOP");
+    let run = place.command(&["run", "--session", "latest", "--task", "What?"]);
+    let mut going = Going::start(run);
+    going.wait_for(&["daemon ", "http://"]);
+    let id = going.id().to_string();
+    until("the run goes on", || {
+        going.signal("INT");
+        !is_alive(&id)
+    });
+    going.finish().expect(130);
+    daemon.going.signal("CONT");
+    daemon.stop();
 }
 
 #[test]

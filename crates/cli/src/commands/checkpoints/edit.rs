@@ -49,7 +49,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let old = detail.checkpoint.text.as_deref().unwrap_or_default();
     let given = args.text.as_deref().map(read).transpose()?;
     // An editor gets the signals of its terminal, and this program waits for its end.
-    let mut interrupts = Interrupts::listen()?;
+    let mut interrupts = Interrupts::listen_patiently()?;
     let draft = match given {
         Some(text) => Draft { text, file: None },
         None => written(app, old)?,
