@@ -43,9 +43,9 @@ With --skip-bad, messages or parts that cannot be read are skipped and counted, 
 
 JSON: session, messages, branches, title, known (true: it was imported before), skipped_messages (how
 many), skipped_parts (how many, of other messages), dropped_content (how many, by kind); with --pick
-or --all {imported, known, left_out (how many), conversations (a list of these, each with its
-number)}; with --list a list of number, id, at, messages, title; for an archive: sessions, events,
-checkpoints, skipped_tokens.
+or --all, of a file with several, {imported, known, left_out (how many), conversations (a list of
+these, each with its number)}; with --list a list of number, id, at, messages, title; for an archive:
+sessions, events, checkpoints, skipped_tokens.
 
 Examples:
   unisono import talk.jsonl
