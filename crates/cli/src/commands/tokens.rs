@@ -68,8 +68,12 @@ pub(crate) struct Revoke {
 
 pub(crate) async fn run(app: &App, command: Command) -> Result<()> {
     let setup = app.setup(Vec::new())?;
-    // The first token may precede the first session, so this creates a missing store.
-    let service = app.maker(&setup).await?;
+    let service = match &command {
+        // The first token may precede the first session, so this creates a missing store.
+        Command::Create(_) => app.maker(&setup).await?,
+        Command::List => app.reader_with(&setup).await?,
+        Command::Revoke(_) => app.changer_with(&setup).await?,
+    };
     let result = match command {
         Command::Create(args) => create(app, &*service, args).await,
         Command::List => list(app, &*service).await,

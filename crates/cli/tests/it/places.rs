@@ -56,7 +56,7 @@ fn without_home_the_user_database_says_where_the_store_is() {
 }
 
 /// Verbs that look, and verbs that change what is there.
-const OF_WHAT_IS_THERE: [&[&str]; 18] = [
+const OF_WHAT_IS_THERE: [&[&str]; 20] = [
     &["sessions", "list"],
     &["sessions", "show"],
     &["sessions", "search", "Friday"],
@@ -75,6 +75,8 @@ const OF_WHAT_IS_THERE: [&[&str]; 18] = [
     &["seal", "latest"],
     &["compact", "latest"],
     &["run", "--session", "latest"],
+    &["tokens", "list"],
+    &["tokens", "revoke", "ada"],
 ];
 /// Verbs that make a store where there is none.
 const MAKING: [&[&str]; 3] = [
