@@ -143,10 +143,14 @@ impl Served {
     }
 
     async fn get(&self, client: &Client, path: &str) -> usize {
+        self.text(client, path).await.len()
+    }
+
+    async fn text(&self, client: &Client, path: &str) -> String {
         let reply = client.get(self.url(path)).bearer_auth(&self.token).send();
         let reply = reply.await.unwrap();
         assert_eq!(reply.status(), StatusCode::OK, "{path}");
-        reply.bytes().await.unwrap().len()
+        reply.text().await.unwrap()
     }
 
     async fn post(&self, client: &Client, path: &str, body: &Value) -> Value {
@@ -359,11 +363,23 @@ fn percentiles(samples: &Samples) -> String {
 async fn page(table: &Table, served: &Served) {
     let client = client();
     let start = Instant::now();
-    let mut size = served.get(&client, "/").await;
+    let page = served.text(&client, "/").await;
     let took = start.elapsed();
-    let assets = ["page.css", "live.js", "dialog.js", "icon.svg"];
-    for asset in assets {
-        size += served.get(&client, &format!("/static/{asset}")).await;
+    let linked = page.split('"').filter(|path| path.starts_with("/static/"));
+    let mut assets: Vec<String> = linked.map(str::to_owned).collect();
+    let (mut size, mut loaded) = (page.len(), 0);
+    while let Some(asset) = assets.get(loaded).cloned() {
+        let text = served.text(&client, &asset).await;
+        size += text.len();
+        loaded += 1;
+        // Scripts import each other by relative paths.
+        let folder = asset.rfind('/').map_or("", |at| &asset[..=at]);
+        for rest in text.split("from \"./").skip(1) {
+            let imported = format!("{folder}{}", rest.split('"').next().unwrap());
+            if !assets.contains(&imported) {
+                assets.push(imported);
+            }
+        }
     }
     let most = Duration::from_millis(100);
     table.row(

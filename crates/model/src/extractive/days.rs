@@ -199,7 +199,8 @@ pub(super) fn parse_day(name: &str) -> Option<Date> {
 }
 
 pub(super) fn has_word(list: &str, word: &str) -> bool {
-    list.split_whitespace().any(|one| one == word)
+    let mut all = list.as_bytes().split(u8::is_ascii_whitespace);
+    !word.is_empty() && all.any(|one| one == word.as_bytes())
 }
 
 /// The number of a month by its name in small letters: `november`, `märz`, `okt`.

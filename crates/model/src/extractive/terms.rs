@@ -10,7 +10,6 @@ use std::sync::OnceLock;
 use rust_stemmers::{Algorithm, Stemmer};
 
 use super::cues::Cues;
-use super::days::has_word;
 
 /// A distinct stem, name, number or identifier.
 pub(super) type Term = u32;
@@ -164,8 +163,7 @@ impl Vocabulary {
         }
         let is_regular = lower.len() > 4 && lower.ends_with("ed") && !lower.ends_with("eed");
         let of_end = if is_regular { Cues::PAST } else { Cues::NONE };
-        let lists = MARKING.iter().filter(|(_, list)| has_word(list, lower));
-        let cues = lists.fold(of_end, |all, (cue, _)| all.with(*cue));
+        let cues = of_end.with(cues_of_word(lower));
         self.surfaces.insert(lower.into(), (term, cues));
         (term, cues)
     }
@@ -175,6 +173,23 @@ impl Vocabulary {
 fn may_be_inflected(lower: &str) -> bool {
     let endings = "ed ing al ful ll er or nt ism ic ion s y e i '";
     endings.split(' ').any(|ending| lower.ends_with(ending))
+}
+
+/// The cues of a word in the lists of [`MARKING`].
+fn cues_of_word(lower: &str) -> Cues {
+    static CUES: OnceLock<FoldedMap<&str, Cues>> = OnceLock::new();
+    let read = || {
+        let mut all: FoldedMap<&str, Cues> = FoldedMap::default();
+        for (cue, list) in MARKING {
+            for word in list.split_whitespace() {
+                let cues = all.entry(word).or_insert(Cues::NONE);
+                *cues = cues.with(cue);
+            }
+        }
+        all
+    };
+    let known = CUES.get_or_init(read).get(lower);
+    known.copied().unwrap_or(Cues::NONE)
 }
 
 fn class_of(lower: &str, shape: Shape) -> Class {
