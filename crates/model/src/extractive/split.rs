@@ -200,18 +200,23 @@ fn has_content(unit: &str) -> bool {
 /// The sentences of a range. Abbreviations, numbers and initials are not ends.
 fn sentences(text: &str, range: Range<usize>) -> Vec<Range<usize>> {
     let mut found = Vec::new();
-    let (mut start, mut at) = (range.start, range.start);
+    let (mut start, mut at, mut has_begun) = (range.start, range.start, false);
     while let Some((c, end)) = next_mark(&text[..range.end], at) {
-        at = end;
+        has_begun |= has_content(&text[at..end]);
         let closed = skip_closers(text, end, range.end);
+        if !has_begun {
+            // Marks at the beginning belong to the sentence after them.
+            at = closed;
+            continue;
+        }
+        at = end;
         let ends = match c {
             '。' | '！' | '？' | '।' | '؟' | '۔' => true,
             _ => sentence_ends(text, start..end, closed..range.end),
         };
-        // A mark at the beginning belongs to the sentence after it.
-        if ends && has_content(&text[start..end]) {
+        if ends {
             found.push(trim(text, start..closed));
-            (start, at) = (closed, closed);
+            (start, at, has_begun) = (closed, closed, false);
         }
     }
     found.push(trim(text, start..range.end));
@@ -351,6 +356,17 @@ mod tests {
                 parts.all(|part| part.is_empty() || part == number),
                 "{number}"
             );
+        }
+    }
+
+    /// Each mark is read once: anything else takes hours.
+    #[test]
+    fn a_long_line_of_marks_is_one_sentence() {
+        for mark in ["!", "。", "… "] {
+            let text = mark.repeat(1_000_000);
+            let whole = 0..text.trim_end().len();
+            assert_eq!(sentences(&text, 0..text.len()), [whole], "{mark}");
+            assert!(split(&text).is_empty(), "{mark}");
         }
     }
 
