@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 
+use super::LAST;
 use crate::engine::{Checkpoint, Engine, SessionId, is_of_a_session};
 use crate::error::{Error, Record, Result};
 use crate::record;
@@ -77,7 +78,8 @@ impl References {
     fn take(&mut self, session: SessionId, names: bool) {
         match is_of_a_session(session) {
             true => self.is_uploaded &= !names,
-            false => self.is_uploaded = true,
+            // The removal of an uploader's mark is no upload.
+            false => self.is_uploaded |= names || session == LAST,
         }
         match names {
             true => self.named.insert(session),

@@ -297,6 +297,19 @@ async fn a_new_upload_outlives_the_session_that_had_its_content() {
     }
 }
 
+/// The sweep removes the marks of uploaders from contents that a session has.
+#[tokio::test]
+async fn the_end_of_an_upload_keeps_no_content() {
+    let journal = Journal::new(Arc::new(Memory::new()));
+    let content = bytes("a photo");
+    let ada = journal.of_owner("ada".into());
+    ada.put_blob(&content, None).await.unwrap();
+    let named = session(&journal, 1, &content).await;
+    assert_eq!(journal.sweep_blobs(u64::MAX).await.unwrap(), 0);
+    assert!(journal.delete(named).await.unwrap());
+    assert_eq!(contents(&journal).await, (0, 0));
+}
+
 #[tokio::test]
 async fn what_was_stored_for_a_session_can_be_removed_with_it() {
     let journal = Journal::new(Arc::new(Memory::new()));
