@@ -5,16 +5,19 @@ use std::fmt;
 use serde::de::value::SeqAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
+use super::days::has_word;
+
 /// Objects and arrays that fit in this many bytes stay on one line.
 const INLINE_BYTES: usize = 200;
 
 /// Plain members up to this many bytes stand on a line together.
 const SHORT_BYTES: usize = 80;
 
-/// The key `id` and keys with these endings name their record; `paid` does not.
-const NAMING: [&str; 9] = [
-    "_id", "-id", "uuid", "name", "number", "key", "code", "title", "path",
-];
+/// Keys with these endings name their record.
+const NAMING: [&str; 7] = ["id", "name", "number", "key", "code", "title", "path"];
+/// Words that end like an id and are none.
+const NO_IDS: &str =
+    "avoid bid fluid grid hybrid invalid mid paid prepaid said solid unpaid valid void";
 /// The maximum length of a name.
 const NAME_BYTES: usize = 48;
 /// A number with more digits may have another value as a floating-point number.
@@ -136,7 +139,8 @@ impl Json {
     /// The text that names this record, if `key` is a naming key.
     fn name(&self, key: &str) -> Option<&str> {
         let Json::Plain(text) = self else { return None };
-        let names = key == "id" || NAMING.iter().any(|suffix| key.ends_with(suffix));
+        let word = key.rsplit(['_', '-']).next().unwrap_or(key);
+        let names = NAMING.iter().any(|suffix| key.ends_with(suffix)) && !has_word(NO_IDS, word);
         (names && text.len() <= NAME_BYTES && !text.is_empty()).then_some(text)
     }
 
@@ -214,9 +218,11 @@ mod tests {
     #[test]
     fn the_id_of_a_record_names_its_lines() {
         let note = "x".repeat(INLINE_BYTES);
-        let text = format!(r#"{{"paid":true,"order_id":"W-17","note":"{note}"}}"#);
-        let expected = format!("paid: true, order_id: W-17\nW-17 note: {note}");
-        assert_eq!(lines(&text), Some(expected));
+        for key in ["id", "order_id", "orderid"] {
+            let text = format!(r#"{{"is_paid":true,"{key}":"W-17","note":"{note}"}}"#);
+            let expected = format!("is_paid: true, {key}: W-17\nW-17 note: {note}");
+            assert_eq!(lines(&text), Some(expected));
+        }
     }
 
     #[test]
