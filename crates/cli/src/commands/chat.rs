@@ -118,8 +118,8 @@ async fn converse(app: &App, talk: &mut Talk<'_>, interrupts: &mut Interrupts) -
         let line = tokio::select! {
             line = input.line(prompt) => line?,
             who = interrupts.next() => match who {
-                // A terminal says so by itself.
-                Interrupt::Person if input.is_terminal() => continue,
+                // An editor reads Ctrl-C itself. A terminal without one sends a signal.
+                Interrupt::Person if input.is_terminal() => InputEvent::Nothing,
                 _ => return Err(Problem::silent(Exit::Interrupted)),
             },
         };

@@ -114,6 +114,8 @@ fn a_terminal_that_cannot_redraw_lines_has_a_prompt_and_questions() {
     run.ends();
     let mut chat = Talking::at_a_terminal_of("dumb", scene.command(&CHAT));
     chat.sees("main 0 % >");
+    chat.interrupt();
+    chat.sees("/quit or Ctrl-D ends the chat");
     chat.say("Do it.\r");
     chat.sees(QUESTION);
     chat.say("y\r");

@@ -113,10 +113,15 @@ impl Talking {
         self.seen.replace("\r\n", "\n")
     }
 
-    /// Interrupts it, as Ctrl-C does; the way in which it ended.
+    /// Interrupts it, as Ctrl-C does.
+    pub(crate) fn interrupt(&self) {
+        send_signal("INT", &self.child.id().to_string());
+    }
+
+    /// Interrupts it; the way in which it ended.
     #[track_caller]
     pub(crate) fn interrupted(mut self) -> ExitStatus {
-        send_signal("INT", &self.child.id().to_string());
+        self.interrupt();
         wait(&mut self.child).expect("it did not end")
     }
 
