@@ -289,18 +289,27 @@ impl PreparedRequest {
     }
 }
 
+/// The session that the header of a request names, or else its body.
+async fn named_session(
+    shared: &Shared,
+    headers: &HeaderMap,
+    in_body: Option<&str>,
+) -> Result<Option<Handle>, ApiError> {
+    let header = headers.get(SESSION);
+    // An id that is not ASCII is refused like any other wrong one.
+    let header = header.map(|id| String::from_utf8_lossy(id.as_bytes()));
+    Ok(match header.as_deref().or(in_body) {
+        Some(id) => Some(sessions::open(shared, id).await?),
+        None => None,
+    })
+}
+
 async fn prepare(
     shared: &Shared,
     headers: &HeaderMap,
     said: Conversation,
 ) -> Result<PreparedRequest, FieldError> {
-    let header = headers.get(SESSION);
-    // An id that is not ASCII is refused like any other wrong one.
-    let header = header.map(|id| String::from_utf8_lossy(id.as_bytes()));
-    let named = match header.as_deref().or(said.session.as_deref()) {
-        Some(id) => Some(sessions::open(shared, id).await?),
-        None => None,
-    };
+    let named = named_session(shared, headers, said.session.as_deref()).await?;
     let key = match &named {
         Some(_) => turns::key(headers, &said.keyed())?,
         None => None,
