@@ -168,7 +168,7 @@ impl<'p, 'a> State<'p, 'a> {
     /// Whether its text is chosen already from the same person, or the maximum of its source is reached.
     fn is_excluded(&self, unit: usize) -> bool {
         let unit = &self.pool.units[unit];
-        if self.texts.contains(&said(unit)) {
+        if self.texts.contains(&speaker_and_text(unit)) {
             return true;
         }
         let most = match unit.kind {
@@ -223,7 +223,7 @@ impl<'p, 'a> State<'p, 'a> {
             self.left[term as usize] *= self.preference.decay;
         }
         let unit = &self.pool.units[unit];
-        self.texts.insert(said(unit));
+        self.texts.insert(speaker_and_text(unit));
         if let Some(part) = self.part(unit.ordinal) {
             self.parts[part] += unit.tokens;
         }
@@ -233,7 +233,7 @@ impl<'p, 'a> State<'p, 'a> {
 }
 
 /// The name of the speaker, if there is one, and the text.
-fn said<'a>(unit: &Unit<'a>) -> (&'a str, &'a str) {
+fn speaker_and_text<'a>(unit: &Unit<'a>) -> (&'a str, &'a str) {
     let name = unit.speaker;
     (if unit.is_named() { name } else { "" }, unit.text)
 }
