@@ -37,6 +37,22 @@ impl Setup {
         Setup::checked(loaded, found)
     }
 
+    /// Reads the configuration again from the texts that its sources have, with the current definitions
+    /// of agents: those of the texts may name files that have gone with them.
+    ///
+    /// # Errors
+    /// There are errors that a person must correct; the list says what, where, and how.
+    pub fn load_again(sources: Sources) -> Result<Setup, Diagnostics> {
+        let (started, found) = settings::read(sources);
+        let mut found = found.into_result()?;
+        let Some(started) = started else {
+            return Err(found);
+        };
+        let (loaded, newer) = started.with_agents_of_now();
+        found.extend(newer);
+        Setup::checked(loaded, found)
+    }
+
     /// The same setup with these flags for requests to a daemon, which checks them by its own
     /// settings. They change nothing here.
     #[must_use]

@@ -12,7 +12,6 @@ use crate::ask::Ask;
 use crate::error::{ChangeError, Error};
 use crate::labels;
 use crate::view::Inspect;
-use unisono_config::diagnostic::Diagnostics;
 use unisono_config::settings::{
     self, Override, OverrideChanges, STORED, SessionOverrides, Sources, changed,
     name_written_values, session_overrides,
@@ -173,7 +172,7 @@ impl Local {
             stored,
             ..sources.clone()
         };
-        let setup = off_thread(move || load_again(sources)).await;
+        let setup = off_thread(move || Setup::load_again(sources)).await;
         self.use_stored(setup.map_err(ChangeError::Wrong)?, text)
             .await?;
         Ok(shared.version)
@@ -240,21 +239,12 @@ fn with_changes(
     let text = changed(&text, changes)?;
     let mut sources = before.loaded.sources().clone();
     sources.stored = Some(text.clone());
-    let setup = load_again(sources).map_err(|found| {
+    // What else has changed in the files takes effect at the next start.
+    let setup = Setup::load_again(sources).map_err(|found| {
         let (sources, store) = (before.loaded.sources(), &before.loaded.config.store.path);
         ChangeError::Wrong(name_written_values(&found, sources, store, changes))
     })?;
     Ok((setup, text))
-}
-
-/// Settings with the files as they were at the start, and the current agents: what else has changed in
-/// the files takes effect at the next start.
-fn load_again(sources: Sources) -> Result<Setup, Diagnostics> {
-    let started = Setup::load(sources)?;
-    let mut setup = started.with_agents_of_now()?;
-    let newer = std::mem::replace(&mut setup.warnings, started.warnings);
-    setup.warnings.extend(newer);
-    Ok(setup)
 }
 
 /// Runs blocking work on a thread for it.

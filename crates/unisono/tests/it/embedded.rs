@@ -320,12 +320,17 @@ async fn a_changed_setting_brings_no_other_one_from_a_file_that_has_changed() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("unisono.toml");
     let write = |text: &str| std::fs::write(&file, text).unwrap();
-    write("[turn]\ncalls_per_reply = 3\n[agents.north]\ndescription = \"x\"\n");
+    let schema = dir.path().join("north.json");
+    std::fs::write(&schema, "{}").unwrap();
+    write(&format!(
+        "[turn]\ncalls_per_reply = 3\n[agents.north]\ndescription = \"x\"\noutput_schema = {schema:?}\n"
+    ));
     let mut sources = nowhere();
     sources.file = Some(file.clone());
     let local = program(extensions()).sources(sources).in_memory();
     let local = local.start().await.unwrap();
     // The server is not known to the runtime before the next start; agents are read again.
+    std::fs::remove_file(&schema).unwrap();
     write("[turn]\ncalls_per_reply = 5\n[mcp.files]\ncommand = \"files\"\n");
     for preset in ["off", "retention"] {
         let value: unisono::toml::Value = preset.into();
