@@ -269,6 +269,11 @@ test("a new call is not added while the pointer is on another one", async () => 
     assert.equal(await second.count(), 0);
     await page.mouse.move(1, 1);
     await second.waitFor();
+    // What was touched stays hovered, though no pointer is on it.
+    await page.getByRole("button", { name: "Approve" }).first().hover();
+    await page.dispatchEvent("body", "pointerover", { pointerType: "touch" });
+    await ask("Third", 3);
+    await page.getByRole("region", { name: "Third" }).waitFor();
     assert.deepEqual(page.faults, []);
   } finally {
     await place.stop();

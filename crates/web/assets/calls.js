@@ -40,9 +40,14 @@ document.addEventListener("visibilitychange", () => {
 // What a click is meant for, and new cards that would move it: calls, and a turn above one that is cancelled.
 const AIMS = { [CARD]: CARD, "article.turn form button": "article.turn" };
 
+// What was touched stays hovered, though no pointer is on it any more.
+let isTouched = false;
+document.addEventListener("pointerover", ({ pointerType }) => { isTouched = pointerType === "touch"; });
+
 // Leaves new cards out of what is shown while the pointer is on what they would move.
 export function holdBack(shown, fresh) {
   isHeldBack = false;
+  if (isTouched) return;
   for (const [aim, cards] of Object.entries(AIMS)) {
     if (!shown.querySelector(`${aim}:hover`)) continue;
     for (const card of fresh.querySelectorAll(cards)) {
