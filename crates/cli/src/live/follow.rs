@@ -23,6 +23,15 @@ use crate::problem::{Exit, Problem, Result};
 /// The time a cancelled turn gets to end.
 const CANCELLED_WITHIN: Duration = Duration::from_secs(10);
 
+/// The time in which the signals of one interruption come: `timeout` sends one to the program, and one to
+/// its group.
+const ONE_INTERRUPTION: Duration = Duration::from_millis(200);
+
+/// Whether a signal is a second interruption, by the time since the first one, which nobody has noticed.
+fn is_second(since_first: Duration) -> bool {
+    since_first > ONE_INTERRUPTION
+}
+
 /// Signals that stop the program, one at a time.
 #[derive(Debug)]
 pub(crate) struct Interrupts(mpsc::Receiver<Interrupt>);
@@ -49,14 +58,18 @@ impl Interrupts {
         let mut term = on(SignalKind::terminate())?;
         let (send, interrupts) = mpsc::channel(1);
         tokio::spawn(async move {
+            let mut first = Instant::now();
             loop {
                 let who = tokio::select! {
                     _ = int.recv() => Interrupt::Person,
                     _ = term.recv() => Interrupt::System,
                 };
-                let is_second = matches!(send.try_send(who), Err(TrySendError::Full(_)));
-                if is_second && !is_patient {
-                    std::process::exit(Exit::Interrupted as i32);
+                match send.try_send(who) {
+                    Ok(()) => first = Instant::now(),
+                    Err(TrySendError::Full(_)) if !is_patient && is_second(first.elapsed()) => {
+                        std::process::exit(Exit::Interrupted as i32);
+                    }
+                    Err(_) => {}
                 }
             }
         });
@@ -263,4 +276,15 @@ async fn cancel(service: &dyn Service, watch: &Watch) -> Instant {
         tracing::debug!(%error, "the turn cannot be cancelled");
     }
     late
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_signals_at_once_are_one_interruption() {
+        assert!(!is_second(Duration::from_millis(1)));
+        assert!(is_second(Duration::from_secs(1)));
+    }
 }
