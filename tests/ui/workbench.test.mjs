@@ -267,6 +267,8 @@ test("a new call is not added while the pointer is on another one", async () => 
     for (let answer = 0; answer < 3; answer++) await page.waitForResponse(`${place.address}/approvals`);
     const second = page.getByRole("region", { name: "Second" });
     assert.equal(await second.count(), 0);
+    // Who does not see it hears of it.
+    assert.equal(await page.locator("#said").textContent(), "A call waits for you.");
     await page.mouse.move(1, 1);
     await second.waitFor();
     // What was touched stays hovered, though no pointer is on it.

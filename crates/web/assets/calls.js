@@ -44,10 +44,12 @@ const AIMS = { [CARD]: CARD, "article.turn form button": "article.turn" };
 let isTouched = false;
 document.addEventListener("pointerover", ({ pointerType }) => { isTouched = pointerType === "touch"; });
 
-// Leaves new cards out of what is shown while the pointer is on what they would move.
+// Leaves new cards out of what is shown while the pointer is on what they would move. The number of calls
+// that are left out.
 export function holdBack(shown, fresh) {
   isHeldBack = false;
-  if (isTouched) return;
+  if (isTouched) return 0;
+  const all = waitingCalls(fresh);
   for (const [aim, cards] of Object.entries(AIMS)) {
     if (!shown.querySelector(`${aim}:hover`)) continue;
     for (const card of fresh.querySelectorAll(cards)) {
@@ -56,6 +58,7 @@ export function holdBack(shown, fresh) {
       isHeldBack = true;
     }
   }
+  return all - waitingCalls(fresh);
 }
 
 // `show` shows what was held back.

@@ -285,6 +285,9 @@ function compareClocks(page) {
 const openMessages = (fresh) => [...fresh.querySelectorAll("article.message[id]:has(> .fold)")].map(({ id }) => id)
   .filter((id) => document.querySelector(`#${id}:has(> .md):not(:has(> .fold))`));
 
+// Calls that wait and are not shown yet. They are announced all the same.
+let heldBack = 0;
+
 // `taken`: a part whose form was sent, so that it is what the daemon renders, whatever was written in it.
 // The output of a run that goes on is open, and stays so after its end: nothing below it moves.
 function render(fresh, taken = null) {
@@ -292,13 +295,13 @@ function render(fresh, taken = null) {
   for (const output of live().querySelectorAll("details[open]:has([data-run])")) openFor(output);
   const kept = (node) => !taken?.contains(node) && holds(node);
   const unfolded = openMessages(fresh);
-  const waited = waitingCalls(live());
-  holdBack(live(), fresh);
+  const waited = waitingCalls(live()) + heldBack;
+  heldBack = holdBack(live(), fresh);
   steady(() => {
     morph(live(), fresh, { keeps, stays, holds: kept });
     for (const id of unfolded) for (const fold of document.querySelectorAll(`#${id} > .fold`)) openFor(fold);
   });
-  if (waitingCalls(live()) > waited) said.textContent = "A call waits for you.";
+  if (waitingCalls(live()) + heldBack > waited) said.textContent = "A call waits for you.";
   for (const [run, { text, shown }] of streamed) {
     for (const place of shownOf(run)) if (place.textContent === "") place.textContent = text.slice(0, shown);
   }
