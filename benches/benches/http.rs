@@ -153,6 +153,13 @@ impl Served {
         reply.text().await.unwrap()
     }
 
+    /// The bytes that a browser gets, which accepts compressed files.
+    async fn transferred(&self, client: &Client, path: &str) -> usize {
+        let get = client.get(self.url(path)).bearer_auth(&self.token);
+        let reply = get.header("accept-encoding", "gzip").send().await.unwrap();
+        reply.bytes().await.unwrap().len()
+    }
+
     async fn post(&self, client: &Client, path: &str, body: &Value) -> Value {
         let reply = client.post(self.url(path)).bearer_auth(&self.token);
         let reply = reply
@@ -367,10 +374,10 @@ async fn page(table: &Table, served: &Served) {
     let took = start.elapsed();
     let linked = page.split('"').filter(|path| path.starts_with("/static/"));
     let mut assets: Vec<String> = linked.map(str::to_owned).collect();
-    let (mut size, mut loaded) = (page.len(), 0);
+    let (mut size, mut loaded) = (served.transferred(&client, "/").await, 0);
     while let Some(asset) = assets.get(loaded).cloned() {
         let text = served.text(&client, &asset).await;
-        size += text.len();
+        size += served.transferred(&client, &asset).await;
         loaded += 1;
         // Scripts import each other by relative paths.
         let folder = asset.rfind('/').map_or("", |at| &asset[..=at]);

@@ -319,6 +319,15 @@ impl Engine for Disk {
         }))
     }
 
+    fn last_events(&self, sessions: Vec<SessionInfo>) -> EngineFuture<'_, Vec<Option<Event>>> {
+        Box::pin(self.ask("read last events", move |trees| {
+            let lasts = sessions.into_iter();
+            lasts
+                .map(|info| Ok(trees.read(info.session, info.last_seq, 1)?.pop()))
+                .collect()
+        }))
+    }
+
     fn put_checkpoint(
         &self,
         session: SessionId,

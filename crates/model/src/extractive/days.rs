@@ -6,7 +6,7 @@ use super::pool::estimate_tokens;
 use crate::date::Date;
 
 /// The months in English and in German, with their short forms.
-const MONTHS: [&str; 12] = [
+pub(super) const MONTHS: [&str; 12] = [
     "january januar jänner jan",
     "february februar feb",
     "march märz mar",

@@ -206,7 +206,7 @@ fn class_of(lower: &str, shape: Shape) -> Class {
 
 /// Whether a word is common in English.
 pub(super) fn is_stop_word(lower: &str) -> bool {
-    static WORDS: OnceLock<HashSet<&str, BuildHasherDefault<Folded>>> = OnceLock::new();
+    static WORDS: OnceLock<FoldedSet<&str>> = OnceLock::new();
     let read = || {
         let english = common_word_lists().take(1);
         english.flat_map(|list| list.split(' ')).collect()
@@ -216,7 +216,7 @@ pub(super) fn is_stop_word(lower: &str) -> bool {
 
 /// Whether a word is common in another language than English.
 pub(super) fn is_common_word(lower: &str) -> bool {
-    static WORDS: OnceLock<HashSet<&str, BuildHasherDefault<Folded>>> = OnceLock::new();
+    static WORDS: OnceLock<FoldedSet<&str>> = OnceLock::new();
     let read = || {
         let others = common_word_lists().skip(1);
         others.flat_map(|list| list.split(' ')).collect()
@@ -234,6 +234,8 @@ pub(super) fn common_word_lists() -> impl Iterator<Item = &'static str> {
 /// It is the same in every run; nothing depends on the order of a map.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Folded(u64);
+
+pub(super) type FoldedSet<K> = HashSet<K, BuildHasherDefault<Folded>>;
 
 pub(super) type FoldedMap<K, V> = HashMap<K, V, BuildHasherDefault<Folded>>;
 

@@ -1,10 +1,14 @@
 //! What a statement is about, and its values.
 
+use std::sync::OnceLock;
+
 use crate::date::Date;
 use crate::extractive::cues::{Cues, without_phrases};
-use crate::extractive::days::{WEEKDAYS, day_of_month, has_word, is_date_word, month};
+use crate::extractive::days::{MONTHS, WEEKDAYS, day_of_month, has_word, is_date_word, month};
 use crate::extractive::pool::Pool;
-use crate::extractive::terms::{Class, STATUSES, Term, is_common_word, is_stop_word, words};
+use crate::extractive::terms::{
+    Class, FoldedSet, STATUSES, Term, is_common_word, is_stop_word, words,
+};
 
 /// The kind of a value. Only values of one kind contradict each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,14 +53,16 @@ impl Statement {
     pub(super) fn new(pool: &Pool<'_>, unit: usize) -> Statement {
         let said = pool.units[unit].text.to_lowercase();
         let mut all_said = said.split(|c: char| !c.is_alphanumeric());
-        let says_now = all_said.any(|word| has_word(NOW, word));
+        let says_now = all_said.any(|word| is_listed(word) && has_word(NOW, word));
         let text = pool.units[unit].text;
         let text = without_phrases(text, Cues::CHANGE.with(Cues::CORRECTION));
         let mut all: Vec<Word> = Vec::new();
         words(&text, &mut |word, shape| {
             let known = pool.vocabulary.known(word);
+            let text = word.to_lowercase();
             all.push(Word {
-                text: word.to_lowercase(),
+                is_listed: is_listed(&text),
+                text,
                 term: known,
                 has_digit: shape.digit,
                 is_name: known.is_some_and(|term| pool.vocabulary.class(term) == Class::Name),
@@ -180,6 +186,8 @@ fn is_denied(all: &[Word], at: usize) -> bool {
 
 struct Word {
     text: String,
+    /// See [`is_listed`].
+    is_listed: bool,
     term: Option<Term>,
     has_digit: bool,
     is_name: bool,
@@ -192,14 +200,28 @@ impl Word {
 
     fn subject(&self) -> Option<Term> {
         let lists = [UNITS, HOURS, NOW];
-        let is_value = lists.iter().any(|list| has_word(list, &self.text));
-        let is_subject = !self.is_common() && !is_value;
+        let is_value = self.is_listed && lists.iter().any(|list| has_word(list, &self.text));
+        let is_subject = !is_value && !self.is_common();
         self.term.filter(|_| is_subject)
     }
 }
 
+/// Whether a word in small letters is in one of the lists of values. Most are in none, which one look shows.
+fn is_listed(word: &str) -> bool {
+    static LISTED: OnceLock<FoldedSet<&str>> = OnceLock::new();
+    let read = || {
+        let lists = [WEEKDAYS, STATUSES, UNITS, HOURS, NOW];
+        let lists = lists.into_iter().chain(MONTHS);
+        lists.flat_map(str::split_whitespace).collect()
+    };
+    LISTED.get_or_init(read).contains(word)
+}
+
 /// The value at a word; `Some(None)`: the word is a part of a value beside it; `None`: no value.
 fn value(all: &[Word], at: usize) -> Option<Option<(Kind, String)>> {
+    if !all[at].is_listed && !all[at].has_digit {
+        return None;
+    }
     let word = &*all[at].text;
     let beside = |at: Option<usize>| at.and_then(|at| all.get(at)).map(|word| &*word.text);
     let (before, after) = (beside(at.checked_sub(1)), beside(Some(at + 1)));
