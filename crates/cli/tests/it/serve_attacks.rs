@@ -258,7 +258,8 @@ fn bad_places(daemon: &Daemon, session: &str, path: &str, methods: &Value) -> us
 }
 
 fn bad_bodies(daemon: &Daemon, path: &str) {
-    let secret = match path.starts_with("/v1/triggers/") {
+    let is_trigger = path.starts_with("/v1/triggers/");
+    let secret = match is_trigger {
         true => SECRET,
         false => &daemon.token,
     };
@@ -270,7 +271,9 @@ fn bad_bodies(daemon: &Daemon, path: &str) {
     let json = "application/json";
     assert_eq!(send(json, b"{"), 400, "{path}");
     assert_eq!(send(json, b"[]"), 400, "{path}");
-    assert_eq!(send(json, b"{\"task\": \"\xff\"}"), 400, "{path}");
+    // The text of an event may be cut within a character.
+    let cut = if is_trigger { 202 } else { 400 };
+    assert_eq!(send(json, b"{\"task\": \"\xff\"}"), cut, "{path}");
     let deep = format!(
         "{{\"messages\": {}{}}}",
         "[".repeat(5_000),

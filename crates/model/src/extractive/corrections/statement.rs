@@ -263,11 +263,14 @@ fn value(all: &[Word], at: usize) -> Option<Option<(Kind, String)>> {
             .filter(|word| !word.is_common() && !has_word(NOT, &word.text))
     };
     let unit = beside(Some(at + 1)).filter(|next| !next.has_digit);
+    let noun = beside(at.checked_sub(1));
     match unit {
+        // `gate 7 closed`: the number belongs to the noun.
+        Some(unit) if noun.is_some() && has_word(STATUSES, &unit.text) => None,
         Some(unit) if has_word(UNITS, &unit.text) => Some(Some((Kind::Amount, word.to_owned()))),
         Some(unit) => Some(Some((Kind::Number(unit.term), word.to_owned()))),
         // A number after a noun names one of several things: `plot 20`, `order 17`.
-        None if beside(at.checked_sub(1)).is_some() => None,
+        None if noun.is_some() => None,
         None => Some(Some((Kind::Number(None), word.to_owned()))),
     }
 }

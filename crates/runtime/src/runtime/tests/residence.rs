@@ -167,7 +167,7 @@ async fn the_prompt_of_a_turn_that_was_cancelled_meanwhile_leaves_memory() {
     let journal = Journal::new(Arc::new(Memory::new()));
     let runtime = Runtime::start(journal, kinds, models, Options::default());
     let runtime = runtime.await.unwrap();
-    let handle = runtime.create(conversation(600)).await.unwrap();
+    let handle = runtime.create(conversation(2_500)).await.unwrap();
     let lead = Arc::new(Definition {
         model: "test/slow".into(),
         ..(*gated()).clone()
