@@ -7,7 +7,10 @@ const field = () => document.getElementById("files");
 export async function unreadable(files) {
   for (const file of files) {
     try {
-      await file.slice(0, 1).arrayBuffer();
+      // A part of a file that was removed is empty, and can be read.
+      const reader = file.stream().getReader();
+      await reader.read();
+      await reader.cancel();
     } catch {
       return `${file.name} cannot be read. It is a folder, or was changed or removed since: choose it again.`;
     }
