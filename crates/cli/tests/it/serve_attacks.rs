@@ -271,17 +271,19 @@ fn bad_bodies(daemon: &Daemon, path: &str) {
     let json = "application/json";
     assert_eq!(send(json, b"{"), 400, "{path}");
     assert_eq!(send(json, b"[]"), 400, "{path}");
-    // The text of an event may be cut within a character.
-    let cut = if is_trigger { 202 } else { 400 };
-    assert_eq!(send(json, b"{\"task\": \"\xff\"}"), cut, "{path}");
+    assert_eq!(send(json, b"{\"task\": \"\xff\"}"), 400, "{path}");
     let deep = format!(
         "{{\"messages\": {}{}}}",
         "[".repeat(5_000),
         "]".repeat(5_000)
     );
-    // A route that keeps messages as they were written refuses what is in them.
-    let refused = send(json, deep.as_bytes());
-    assert!(matches!(refused, 400 | 422), "{path}: {refused}");
+    // A route that keeps messages as they were written refuses what is in them. A trigger takes a body as
+    // text.
+    let answered = send(json, deep.as_bytes());
+    assert!(
+        matches!(answered, 400 | 422) || is_trigger && answered == 202,
+        "{path}: {answered}"
+    );
     assert_eq!(send(json, &vec![b' '; 30_000]), 413, "{path}");
 }
 
