@@ -521,21 +521,31 @@ mod tests {
         }
     }
 
-    #[tokio::test]
-    async fn a_callback_that_is_replaced_while_stored_ones_are_read_stays_the_new_one() {
-        let directory = tempfile::tempdir().unwrap();
+    /// The door to a service in memory, with these callbacks, until the sender is dropped.
+    async fn door(
+        directory: &Path,
+        callbacks: Arc<Callbacks>,
+    ) -> (tokio::sync::watch::Sender<bool>, A2a) {
         let local = unisono::Local::builder()
-            .directory(directory.path())
+            .directory(directory)
             .set("models.default", "extractive")
             .in_memory();
         let local = Arc::new(local.start().await.unwrap());
         let streams = Arc::new(tokio::sync::Semaphore::new(1));
-        let (_stop, stopping) = tokio::sync::watch::channel(false);
-        let callbacks = Arc::new(callbacks(directory.path()));
-        let a2a = Arc::new(A2a {
-            callbacks: Some(callbacks.clone()),
+        let (stop, stopping) = tokio::sync::watch::channel(false);
+        let a2a = A2a {
+            callbacks: Some(callbacks),
             ..A2a::new(&local, &streams, &stopping)
-        });
+        };
+        (stop, a2a)
+    }
+
+    #[tokio::test]
+    async fn a_callback_that_is_replaced_while_stored_ones_are_read_stays_the_new_one() {
+        let directory = tempfile::tempdir().unwrap();
+        let callbacks = Arc::new(callbacks(directory.path()));
+        let (_stop, a2a) = door(directory.path(), callbacks.clone()).await;
+        let a2a = Arc::new(a2a);
         let name = (task(), "a".to_owned());
         let [old, new] = ["one", "two"].map(|token| registered(json!({"id": "a", "token": token})));
         callbacks.keep(&name, old).unwrap();
@@ -554,13 +564,6 @@ mod tests {
     #[tokio::test]
     async fn a_message_to_a_task_may_have_its_callback_also_if_there_are_too_many() {
         let directory = tempfile::tempdir().unwrap();
-        let local = unisono::Local::builder()
-            .directory(directory.path())
-            .set("models.default", "extractive")
-            .in_memory();
-        let local = Arc::new(local.start().await.unwrap());
-        let streams = Arc::new(tokio::sync::Semaphore::new(1));
-        let (_stop, stopping) = tokio::sync::watch::channel(false);
         let callbacks = callbacks(directory.path());
         for turn in 0..IN_ALL {
             let turn = unisono_context::TurnId::from_u128(turn as u128);
@@ -569,10 +572,7 @@ mod tests {
                 .keep(&name, registered(json!({"id": "a"})))
                 .unwrap();
         }
-        let a2a = A2a {
-            callbacks: Some(Arc::new(callbacks)),
-            ..A2a::new(&local, &streams, &stopping)
-        };
+        let (_stop, a2a) = door(directory.path(), Arc::new(callbacks)).await;
         let callback = config(json!({"id": "a"}));
         a2a.check_callback(&callback, false).unwrap();
         let refused = a2a.check_callback(&callback, true).unwrap_err();

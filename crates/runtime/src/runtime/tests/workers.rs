@@ -356,18 +356,7 @@ async fn a_queue_whose_attempt_got_a_yielded_permit_is_not_full() {
         max_concurrent: 1,
         ..(*gated()).clone()
     });
-    let mut turns = Vec::new();
-    for _ in 0..2 {
-        let handle = runtime.create(conversation(4)).await.unwrap();
-        let turn = turn(&alone, 0);
-        handle.accept(turn.clone()).await.unwrap();
-        if turns.is_empty() {
-            agent.gated.is_started().await;
-        }
-        turns.push((handle, turn.id));
-    }
-    let pool = runtime.env.pools.get(&alone).unwrap();
-    fixture::until("it is full", || pool.gauge.full_for().is_some()).await;
+    let (pool, turns) = filled(&runtime, &alone, &agent.gated).await;
     agent.may_yield.add_permits(1);
     agent.gated.is_started().await;
     assert_eq!(pool.gauge.full_for(), None);
@@ -376,6 +365,27 @@ async fn a_queue_whose_attempt_got_a_yielded_permit_is_not_full() {
         assert_eq!(ended(&handle, turn).await, Outcome::Answered);
     }
     runtime.shutdown().await;
+}
+
+/// A pool whose only place and queue are full: a turn that has begun, and one that waits.
+async fn filled(
+    runtime: &Runtime,
+    alone: &Arc<Definition>,
+    agent: &Gated,
+) -> (pool_port::Handle, Vec<(Handle, TurnId)>) {
+    let mut turns = Vec::new();
+    for _ in 0..2 {
+        let handle = runtime.create(conversation(4)).await.unwrap();
+        let turn = turn(alone, 0);
+        handle.accept(turn.clone()).await.unwrap();
+        if turns.is_empty() {
+            agent.is_started().await;
+        }
+        turns.push((handle, turn.id));
+    }
+    let pool = runtime.env.pools.get(alone).unwrap();
+    fixture::until("it is full", || pool.gauge.full_for().is_some()).await;
+    (pool, turns)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -390,18 +400,7 @@ async fn a_cancelled_run_leaves_the_queue_of_its_agent() {
         max_concurrent: 1,
         ..(*gated()).clone()
     });
-    let mut turns = Vec::new();
-    for _ in 0..2 {
-        let handle = runtime.create(conversation(4)).await.unwrap();
-        let turn = turn(&alone, 0);
-        handle.accept(turn.clone()).await.unwrap();
-        if turns.is_empty() {
-            agent.is_started().await;
-        }
-        turns.push((handle, turn.id));
-    }
-    let pool = runtime.env.pools.get(&alone).unwrap();
-    fixture::until("it is full", || pool.gauge.full_for().is_some()).await;
+    let (pool, turns) = filled(&runtime, &alone, &agent).await;
     let (queued, cancelled) = &turns[1];
     queued.cancel(*cancelled).await.unwrap();
     fixture::until("it has a place", || pool.gauge.full_for().is_none()).await;
@@ -427,15 +426,7 @@ async fn the_queue_of_a_restarted_pool_is_not_full() {
         max_concurrent: 1,
         ..(*gated()).clone()
     });
-    for n in 0..2 {
-        let handle = runtime.create(conversation(4)).await.unwrap();
-        handle.accept(turn(&alone, 0)).await.unwrap();
-        if n == 0 {
-            agent.is_started().await;
-        }
-    }
-    let pool = runtime.env.pools.get(&alone).unwrap();
-    fixture::until("it is full", || pool.gauge.full_for().is_some()).await;
+    let (pool, _) = filled(&runtime, &alone, &agent).await;
     kill::<pool_port::Msg>(&runtime);
     fixture::until("nobody waits", || pool.gauge.full_for().is_none()).await;
     runtime.shutdown().await;
