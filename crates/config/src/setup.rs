@@ -37,8 +37,8 @@ impl Setup {
         Setup::checked(loaded, found)
     }
 
-    /// Reads the configuration again from the texts that its sources have, with the current definitions
-    /// of agents: those of the texts may name files that have gone with them.
+    /// Reads the configuration again from the texts of its sources, with the current definitions of
+    /// agents. Older definitions in these texts may name files that were deleted since.
     ///
     /// # Errors
     /// There are errors that a person must correct; the list says what, where, and how.

@@ -431,7 +431,7 @@ impl Call {
     }
 
     /// Reports a failed attempt to the requests that share its provider. The refusal of a count says
-    /// nothing about replies: it has limits, permissions and servers of its own.
+    /// nothing about replies: counts have limits, permissions and servers of their own.
     fn report_failed(&self, admitted: Admitted<'_>, failed: &AttemptError) {
         if self.mode == Mode::Count && failed.reached {
             return drop(admitted);

@@ -37,8 +37,8 @@ impl FileState {
 
 impl FileStates {
     /// The current files of agents, the schemas of these definitions, skills and settings. After
-    /// definitions were refused, the schemas are those of the files and not of the roster: one of them
-    /// may be what is wrong. Reads directories: not for an async thread.
+    /// definitions were refused, the schemas of the refused definitions count: one of them may be the
+    /// reason. Reads directories: not for an async thread.
     pub fn now(loaded: &Loaded, roster: &Roster, were_refused: bool) -> FileStates {
         let skills = loaded.sources().skills();
         let refused = were_refused.then(|| Roster::read(&loaded.with_agents_of_now().0).0);

@@ -55,7 +55,7 @@ impl From<&Extensions> for Program {
     }
 }
 
-/// Why a schema cannot be that of a tool's arguments: it is a part of each request that has the tool.
+/// Why a tool cannot have this schema for its arguments. Each request with the tool contains the schema.
 fn fault_of(schema: &str) -> Option<String> {
     let object: Result<serde_json::Map<String, serde_json::Value>, _> =
         serde_json::from_str(schema);

@@ -25,7 +25,7 @@ const PARTS_OF_DAYS: &str = "morning afternoon evening";
 const THE: &str = "the des";
 const LONG_PERIODS: &str = "month quarter year monat monats quartal quartals jahr jahres";
 
-/// A date so many words before or after a time is that of the time: `yesterday (7 May 2023)`.
+/// A date at most this many words before or after a time belongs to it: `yesterday (7 May 2023)`.
 const NEAR: usize = 4;
 
 /// New facts get the room that the old ones leave, at least this part of it: each checkpoint may

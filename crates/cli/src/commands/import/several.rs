@@ -129,7 +129,7 @@ impl Outcome {
     }
 }
 
-/// Whether a problem is that of one conversation, so that others can be imported.
+/// Whether a problem concerns only one conversation. The others are imported then.
 fn is_of_one(problem: &Problem) -> bool {
     let codes = [Code::Refused, Code::Conflict, Code::TooLarge];
     codes.iter().any(|code| problem.code == code.name())

@@ -105,8 +105,8 @@ fn settings(sources: &Sources) -> impl Iterator<Item = Layer> {
     variables.chain(sources.overrides.iter().map(flag))
 }
 
-/// The keys of a variable, in lower case. A name in a table of texts, as that of a program's variable, is
-/// as written, and may have `__`; the name of a header has no case.
+/// The keys of a variable, in lower case. A name in a table of texts, such as a variable of a program,
+/// keeps its case and may contain `__`. The name of a header has no case.
 fn path_of_variable(name: &str) -> Vec<String> {
     let parts: Vec<&str> = name.split("__").collect();
     let mut path: Vec<String> = Vec::new();

@@ -53,7 +53,7 @@ enum Place {
 
 type Names = BTreeSet<String>;
 
-/// The number of passes over all labels, each of which may depend on the one before it.
+/// The maximum number of passes over all labels. A pass may change labels on which others depend.
 const MOST_PASSES: usize = 32;
 /// The number of lines up to which a speaker may be a label.
 const FEW_LINES: usize = 3;

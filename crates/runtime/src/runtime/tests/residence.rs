@@ -129,7 +129,7 @@ async fn no_task_of_a_session_that_left_memory_stays() {
     runtime.shutdown().await;
 }
 
-/// A model that renders one context when it is told to.
+/// A model that waits for a signal before it has rendered a context.
 struct Slow {
     begun: Arc<Semaphore>,
     may_end: Mutex<std_mpsc::Receiver<()>>,
