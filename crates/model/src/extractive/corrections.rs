@@ -8,7 +8,7 @@
 
 mod statement;
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
 use unisono_context::Ordinal;
 
@@ -17,7 +17,7 @@ use super::passage::PassageKind;
 use super::pool::{Pool, Unit};
 use super::readability::dangles;
 use super::split::Block;
-use super::terms::{Class, Term};
+use super::terms::{Class, FoldedMap, Term};
 use statement::{Kind, Statement};
 
 /// A change that names no subject ("it moved to 21 May") refers to one of so many messages before
@@ -59,7 +59,7 @@ pub(super) enum Strength {
 /// The newest correction of each unit that has one, in the order of `of`.
 pub(super) fn corrections(pool: &Pool<'_>, of: &[usize]) -> Vec<Correction> {
     let later = LaterStatements::new(pool, of);
-    let mut known = HashMap::new();
+    let mut known = FoldedMap::default();
     let newest = |&unit: &usize| later.newest_correction(unit, &mut known);
     of.iter().filter_map(newest).collect()
 }
@@ -182,27 +182,10 @@ impl<'p, 'a> LaterStatements<'p, 'a> {
     fn newest_correction(
         &self,
         of: usize,
-        known: &mut HashMap<usize, Statement>,
+        known: &mut FoldedMap<usize, Statement>,
     ) -> Option<Correction> {
-        let unit = &self.pool.units[of];
-        if !is_statement(unit) {
-            return None;
-        }
-        let said = ordinal(unit);
-        let from = self.changes.partition_point(|(at, _)| *at <= said);
-        let near = self.changes[from..]
-            .iter()
-            .take_while(|(at, _)| at.0 - said.0 <= NEAR);
-        let mut others: BTreeSet<usize> = near.map(|(_, unit)| *unit).collect();
-        for term in self.pool.terms(of) {
-            let sharing = self.by_term.get(term).into_iter().flatten().rev();
-            others.extend(sharing.take(COMPARED));
-        }
         let mut found: Vec<(Strength, Ordinal, usize)> = Vec::new();
-        for by in others {
-            if ordinal(&self.pool.units[by]) <= said {
-                continue;
-            }
+        for by in self.candidates(of) {
             for unit in [of, by] {
                 let read = || Statement::new(self.pool, unit);
                 known.entry(unit).or_insert_with(read);
@@ -237,6 +220,34 @@ impl<'p, 'a> LaterStatements<'p, 'a> {
             closest: if is_closer { closest } else { by },
             strength,
         })
+    }
+
+    /// The later statements that may change one, in order.
+    fn candidates(&self, of: usize) -> Vec<usize> {
+        let unit = &self.pool.units[of];
+        if !is_statement(unit) {
+            return Vec::new();
+        }
+        let said = ordinal(unit);
+        let from = self.changes.partition_point(|(at, _)| *at <= said);
+        let near = self.changes[from..]
+            .iter()
+            .take_while(|(at, _)| at.0 - said.0 <= NEAR);
+        let mut others: Vec<usize> = near.map(|(_, unit)| *unit).collect();
+        for term in self.pool.terms(of) {
+            let sharing = self.by_term.get(term).into_iter().flatten().rev();
+            others.extend(sharing.take(COMPARED));
+        }
+        others.sort_unstable();
+        others.dedup();
+        others.retain(|&by| {
+            let by = &self.pool.units[by];
+            let may_change = || {
+                has_cue(by) || describes_the_present([unit, by]) || by.cues.intersects(Cues::NOT)
+            };
+            ordinal(by) > said && may_change()
+        });
+        others
     }
 
     /// Like [`Self::change`]. A statement that denies a value of the earlier one changes it if it has a

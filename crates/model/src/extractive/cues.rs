@@ -12,6 +12,7 @@ use std::sync::LazyLock;
 use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 
 use super::days::has_word;
+use super::terms::in_small_letters;
 
 /// A set of cues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,6 +47,10 @@ impl Cues {
     pub(super) const TIME: Cues = Cues(1 << 17);
     /// The condition of something: `open`, `paid`.
     pub(super) const STATUS: Cues = Cues(1 << 18);
+    /// `now`, `inzwischen`: about how something is now.
+    pub(super) const NOW: Cues = Cues(1 << 19);
+    /// `not`, `nicht`.
+    pub(super) const NOT: Cues = Cues(1 << 20);
 
     pub(super) const fn intersects(self, others: Cues) -> bool {
         self.0 & others.0 != 0
@@ -84,12 +89,13 @@ pub(super) fn without_phrases(text: &str, cues: Cues) -> Cow<'_, str> {
 /// Whether a text begins by contradicting, and then says something.
 fn contradicts(text: &str) -> bool {
     let mut words = text.split(|c: char| !c.is_alphanumeric() && c != '\'');
-    let first = words.next().unwrap_or_default().to_lowercase();
-    let next = words.clone().next().unwrap_or_default().to_lowercase();
+    let first = in_small_letters(words.next().unwrap_or_default());
+    if !has_word(CONTRADICTING, &first) {
+        return false;
+    }
+    let next = in_small_letters(words.clone().next().unwrap_or_default());
     let is_of_next = first == "no" && has_word(AFTER_NO, &next);
-    has_word(CONTRADICTING, &first)
-        && !is_of_next
-        && words.filter(|word| !word.is_empty()).count() >= 3
+    !is_of_next && words.filter(|word| !word.is_empty()).count() >= 3
 }
 
 /// Words with which a contradiction begins.

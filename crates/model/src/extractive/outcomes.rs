@@ -2,7 +2,7 @@
 //! no earlier message has: `open_ticket → Ticket TCK204816, status: open`.
 
 use std::borrow::Cow;
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 
 use unisono_context::Ordinal;
 
@@ -10,6 +10,7 @@ use super::anchors::is_id;
 use super::passage::{Passage, PassageKind};
 use super::readability::bare;
 use super::split::first_words;
+use super::terms::{FoldedMap, FoldedSet};
 use crate::date::Date;
 
 /// Between the name of a call and its outcome.
@@ -96,8 +97,8 @@ pub(super) fn is_outcome_line(quote: &str) -> bool {
 }
 
 /// The first and the last passage with each id.
-fn places<'t>(texts: &'t [Cow<'_, str>]) -> HashMap<&'t str, (usize, usize)> {
-    let mut places = HashMap::new();
+fn places<'t>(texts: &'t [Cow<'_, str>]) -> FoldedMap<&'t str, (usize, usize)> {
+    let mut places = FoldedMap::default();
     for (at, text) in texts.iter().enumerate() {
         for token in tokens(text) {
             places.entry(token).or_insert((at, at)).1 = at;
@@ -106,10 +107,22 @@ fn places<'t>(texts: &'t [Cow<'_, str>]) -> HashMap<&'t str, (usize, usize)> {
     places
 }
 
+/// The references in a text. Each has a digit or a slash, so that words without one are not read.
 fn tokens(text: &str) -> impl Iterator<Item = &str> {
-    let is_end = |c: char| c.is_whitespace() || ",;()[]{}<>\"'`|=".contains(c);
-    let all = text.split(is_end).map(bare);
-    all.filter(|token| is_reference(token))
+    let is_sign = |c| matches!(c, ',' | ';' | '<' | '>' | '"' | '\'' | '`' | '|' | '=');
+    let is_bracket = |c| matches!(c, '(' | ')' | '[' | ']' | '{' | '}');
+    let is_end = move |c: char| c.is_whitespace() || is_sign(c) || is_bracket(c);
+    let mut rest = text;
+    let words = std::iter::from_fn(move || {
+        let is_mark = |byte: u8| byte.is_ascii_digit() || byte == b'/';
+        let (before, after) = rest.split_at(rest.bytes().position(is_mark)?);
+        let start = before.trim_end_matches(|c| !is_end(c)).len();
+        let end = before.len() + after.find(is_end).unwrap_or(after.len());
+        let word = &rest[start..end];
+        rest = &rest[end..];
+        Some(word)
+    });
+    words.map(bare).filter(|word| is_reference(word))
 }
 
 /// Whether a word is an id, a hash or a path, and no amount, day or time.
@@ -137,10 +150,10 @@ fn is_reference(token: &str) -> bool {
 fn pieces<'t>(
     text: &'t str,
     at: usize,
-    places: &HashMap<&str, (usize, usize)>,
+    places: &FoldedMap<&str, (usize, usize)>,
 ) -> Vec<Cow<'t, str>> {
     let mut found: Vec<(bool, usize, &str, &str)> = Vec::new();
-    let mut known: HashSet<&str> = HashSet::new();
+    let mut known: FoldedSet<&str> = FoldedSet::default();
     let mut outcome = None;
     for (place, member) in text.lines().flat_map(members).enumerate() {
         if outcome.is_none() && is_outcome(member) {

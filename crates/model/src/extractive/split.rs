@@ -5,6 +5,7 @@
 use std::ops::Range;
 
 use super::days::{has_word, month};
+use super::terms::in_small_letters;
 
 /// Longer units are cut, so that quotes are readable and the work per unit is bounded.
 const MAX_UNIT_BYTES: usize = 200;
@@ -84,7 +85,8 @@ fn split_line(text: &str, range: Range<usize>, out: &mut Vec<Span>) {
         push_pieces(text, range, Block::Quotation, true, out);
         return;
     }
-    if line.bytes().filter(|&b| b == b'|').count() >= 2 || line.contains(" | ") {
+    let bars = line.bytes().filter(|&b| b == b'|').count();
+    if bars >= 2 || bars == 1 && line.contains(" | ") {
         push_pieces(text, range, Block::Row, true, out);
         return;
     }
@@ -202,7 +204,7 @@ fn sentences(text: &str, range: Range<usize>) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     let (mut start, mut at, mut has_begun) = (range.start, range.start, false);
     while let Some((c, end)) = next_mark(&text[..range.end], at) {
-        has_begun |= has_content(&text[at..end]);
+        has_begun = has_begun || has_content(&text[at..end]);
         let closed = skip_closers(text, end, range.end);
         if !has_begun {
             // Marks at the beginning belong to the sentence after them.
@@ -285,7 +287,7 @@ const ENDS: [&str; 2] = ["nr", "str"];
 fn is_abbreviation(word: &str, next: char) -> bool {
     let mut letters = word.chars();
     let initial = matches!((letters.next(), letters.next()), (Some(c), None) if c.is_uppercase());
-    let word = word.to_lowercase();
+    let word = in_small_letters(word);
     let is_known = match has_word(BEFORE_NUMBERS, &word) {
         true => next.is_ascii_digit(),
         false => has_word(ABBREVIATIONS, &word),

@@ -3,6 +3,7 @@
 //! English words are reduced to stems (Porter's Snowball stemmer); scripts without spaces give
 //! pairs of characters. Each distinct word is stemmed once.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::OnceLock;
@@ -29,7 +30,7 @@ pub(super) enum Class {
 }
 
 /// The cues of single words. A word that ends like `walked` is a verb in the past tense, too.
-const MARKING: [(Cues, &str); 4] = rows! {
+const MARKING: [(Cues, &str); 6] = rows! {
     (Cues::FIRST, "i i'm i've i'd i'll my me mine we we're we've our us"),
     (Cues::PAST, "\
         was were went had got did made took found lost bought told gave met came saw felt began \
@@ -40,7 +41,13 @@ const MARKING: [(Cues, &str); 4] = rows! {
         january february march april june july august september october november december tomorrow \
         today weekend next week month year since until"),
     (Cues::STATUS, STATUSES),
+    (Cues::NOW, NOW),
+    (Cues::NOT, NOT),
 };
+/// Words of a statement about how something is now.
+pub(super) const NOW: &str = "now jetzt nun inzwischen mittlerweile";
+/// Words that deny what follows them.
+pub(super) const NOT: &str = "not nicht";
 /// Of two different conditions of one thing the newer is valid.
 pub(super) const STATUSES: &str = "open closed paid unpaid pending confirmed cancelled canceled \
     approved rejected delayed shipped delivered returned broken repaired fixed finished free \
@@ -53,7 +60,6 @@ pub(super) struct Vocabulary {
     surfaces: FoldedMap<Box<str>, (Term, Cues)>,
     stems: FoldedMap<Box<str>, Term>,
     terms: Vec<Info>,
-    buffer: String,
 }
 
 #[derive(Clone, Copy)]
@@ -72,7 +78,6 @@ impl Vocabulary {
             surfaces: FoldedMap::default(),
             stems: FoldedMap::default(),
             terms: Vec::new(),
-            buffer: String::new(),
         }
     }
 
@@ -91,7 +96,7 @@ impl Vocabulary {
 
     /// The term of a word that was seen before.
     pub(super) fn known(&self, word: &str) -> Option<Term> {
-        let known = self.surfaces.get(word.to_lowercase().as_str());
+        let known = self.surfaces.get(&*in_small_letters(word));
         known.map(|(term, _)| *term)
     }
 
@@ -133,18 +138,10 @@ impl Vocabulary {
     }
 
     fn intern(&mut self, word: &str, shape: Shape) -> (Term, Cues) {
-        self.buffer.clear();
-        if word.is_ascii() {
-            self.buffer.push_str(word);
-            self.buffer.make_ascii_lowercase();
-        } else {
-            let lower = word.chars().flat_map(char::to_lowercase);
-            self.buffer.extend(lower);
-        }
-        if let Some(&known) = self.surfaces.get(self.buffer.as_str()) {
+        let lower = &*in_small_letters(word);
+        if let Some(&known) = self.surfaces.get(lower) {
             return known;
         }
-        let lower = self.buffer.as_str();
         let class = class_of(lower, shape);
         let stem = match class {
             Class::Word if lower.is_ascii() && lower.len() <= 24 && may_be_inflected(lower) => {
@@ -166,6 +163,15 @@ impl Vocabulary {
         let cues = of_end.with(cues_of_word(lower));
         self.surfaces.insert(lower.into(), (term, cues));
         (term, cues)
+    }
+}
+
+/// A word in lower case; as it is if it has ASCII characters only, none of them upper-case.
+pub(super) fn in_small_letters(word: &str) -> Cow<'_, str> {
+    let is_small = |byte: u8| byte.is_ascii() && !byte.is_ascii_uppercase();
+    match word.bytes().all(is_small) {
+        true => Cow::Borrowed(word),
+        false => Cow::Owned(word.to_lowercase()),
     }
 }
 
@@ -247,13 +253,30 @@ impl Hasher for Folded {
     fn write(&mut self, bytes: &[u8]) {
         const SALT: u64 = 0xa076_1d64_78bd_642f;
         const PRIME: u64 = 0xe703_7ed1_a0b4_28db;
-        for chunk in bytes.chunks(8) {
-            let mut word = [0; 8];
-            word[..chunk.len()].copy_from_slice(chunk);
-            let mixed = self.0 ^ u64::from_le_bytes(word) ^ SALT;
-            let product = u128::from(mixed) * u128::from(PRIME ^ chunk.len() as u64);
+        let mut fold = |word: u64, length: usize| {
+            let product = u128::from(self.0 ^ word ^ SALT) * u128::from(PRIME ^ length as u64);
             self.0 = (product as u64) ^ (product >> 64) as u64;
+        };
+        let (words, rest) = bytes.as_chunks::<8>();
+        words
+            .iter()
+            .for_each(|word| fold(u64::from_le_bytes(*word), 8));
+        if !rest.is_empty() {
+            fold(short_word(rest), rest.len());
         }
+    }
+}
+
+/// At most seven bytes as a number, without a copy of a length that is known only when it runs.
+fn short_word(bytes: &[u8]) -> u64 {
+    match (bytes.first_chunk::<4>(), bytes.last_chunk::<4>(), bytes) {
+        (Some(first), Some(last), _) => {
+            u64::from(u32::from_le_bytes(*first)) | u64::from(u32::from_le_bytes(*last)) << 32
+        }
+        (.., &[one]) => u64::from(one),
+        (.., &[one, two]) => u64::from(u16::from_le_bytes([one, two])),
+        (.., &[one, two, three]) => u64::from(u32::from_le_bytes([one, two, three, 0])),
+        _ => 0,
     }
 }
 
@@ -269,10 +292,9 @@ pub(super) struct Shape {
 }
 
 /// Calls `found` with each word of a text.
-pub(super) fn words(text: &str, found: &mut impl FnMut(&str, Shape)) {
+pub(super) fn words<'t>(text: &'t str, found: &mut impl FnMut(&'t str, Shape)) {
     let mut at = 0;
-    while let Some(start) = text[at..].find(char::is_alphanumeric) {
-        let start = at + start;
+    while let Some(start) = next_word(text, at) {
         let rest = &text[start..];
         if rest.starts_with(unspaced) {
             let end = rest.find(|c| !unspaced(c)).unwrap_or(rest.len());
@@ -290,6 +312,22 @@ pub(super) fn words(text: &str, found: &mut impl FnMut(&str, Shape)) {
             let parts = word.split(['-', '\'', '’']).filter(|part| !part.is_empty());
             parts.for_each(|part| found(part, self::shape(part)));
         }
+    }
+}
+
+/// The place of the first letter or digit from a place on.
+fn next_word(text: &str, mut at: usize) -> Option<usize> {
+    loop {
+        let byte = *text.as_bytes().get(at)?;
+        if byte.is_ascii_alphanumeric() {
+            return Some(at);
+        }
+        let length = match text[at..].chars().next() {
+            Some(c) if !byte.is_ascii() && c.is_alphanumeric() => return Some(at),
+            Some(c) => c.len_utf8(),
+            None => return None,
+        };
+        at += length;
     }
 }
 
@@ -354,7 +392,7 @@ pub(super) fn unspaced(c: char) -> bool {
 }
 
 /// Every pair of neighbouring characters; a single character is a word.
-fn pairs(run: &str, found: &mut impl FnMut(&str, Shape)) {
+fn pairs<'t>(run: &'t str, found: &mut impl FnMut(&'t str, Shape)) {
     let shape = Shape {
         letter: true,
         ..Shape::default()

@@ -1,5 +1,6 @@
 //! What a statement is about, and its values.
 
+use std::borrow::Cow;
 use std::sync::OnceLock;
 
 use crate::date::Date;
@@ -7,7 +8,8 @@ use crate::extractive::cues::{Cues, without_phrases};
 use crate::extractive::days::{MONTHS, WEEKDAYS, day_of_month, has_word, is_date_word, month};
 use crate::extractive::pool::Pool;
 use crate::extractive::terms::{
-    Class, FoldedSet, STATUSES, Term, is_common_word, is_stop_word, words,
+    Class, FoldedSet, NOT, NOW, STATUSES, Term, in_small_letters, is_common_word, is_stop_word,
+    words,
 };
 
 /// The kind of a value. Only values of one kind contradict each other.
@@ -42,24 +44,18 @@ const HOURS: &str = "am pm uhr o'clock";
 /// Currencies and shares, which are no subject.
 const UNITS: &str = "eur euro euros usd dollar dollars gbp pound pounds chf franken cent cents \
     percent prozent";
-/// Words before a value that deny it, words between both, and words before these that deny nothing.
-const NOT: &str = "not nicht";
+/// Words between a value and the word that denies it, and words before that with which it denies nothing.
 const BEFORE_VALUE: &str = "on at in for the am um im den dem der die";
 const CONDITIONS: &str = "if why or wenn falls oder";
-/// Words of a statement about how something is now.
-const NOW: &str = "now jetzt nun inzwischen mittlerweile";
 
 impl Statement {
     pub(super) fn new(pool: &Pool<'_>, unit: usize) -> Statement {
-        let said = pool.units[unit].text.to_lowercase();
-        let mut all_said = said.split(|c: char| !c.is_alphanumeric());
-        let says_now = all_said.any(|word| is_listed(word) && has_word(NOW, word));
-        let text = pool.units[unit].text;
-        let text = without_phrases(text, Cues::CHANGE.with(Cues::CORRECTION));
-        let mut all: Vec<Word> = Vec::new();
+        let unit = &pool.units[unit];
+        let text = without_phrases(unit.text, Cues::CHANGE.with(Cues::CORRECTION));
+        let mut all: Vec<Word<'_>> = Vec::new();
         words(&text, &mut |word, shape| {
-            let known = pool.vocabulary.known(word);
-            let text = word.to_lowercase();
+            let text = in_small_letters(word);
+            let known = pool.vocabulary.known(&text);
             all.push(Word {
                 is_listed: is_listed(&text),
                 text,
@@ -69,7 +65,7 @@ impl Statement {
             });
         });
         let mut statement = Statement {
-            says_now,
+            says_now: unit.cues.intersects(Cues::NOW),
             ..Statement::default()
         };
         for at in 0..all.len() {
@@ -85,11 +81,12 @@ impl Statement {
                     let number = Some(&all[at]).filter(|word| word.has_digit);
                     statement
                         .things
-                        .extend(number.map(|word| word.text.clone()));
+                        .extend(number.map(|word| word.text.to_string()));
                 }
             }
             if all[at].is_name && !is_date_word(&all[at].text) {
-                statement.values.push((Kind::Name, all[at].text.clone()));
+                let name = all[at].text.to_string();
+                statement.values.push((Kind::Name, name));
             }
         }
         statement.subject.sort_unstable();
@@ -170,7 +167,7 @@ impl Statement {
 }
 
 /// Whether the words before a value deny it: `not on 4 May`.
-fn is_denied(all: &[Word], at: usize) -> bool {
+fn is_denied(all: &[Word<'_>], at: usize) -> bool {
     let mut before = all[..at].iter().rev().peekable();
     if !all[at].has_digit {
         // The day of a month.
@@ -184,8 +181,9 @@ fn is_denied(all: &[Word], at: usize) -> bool {
     next_is(NOT) && !next_is(CONDITIONS)
 }
 
-struct Word {
-    text: String,
+struct Word<'t> {
+    /// In small letters.
+    text: Cow<'t, str>,
     /// See [`is_listed`].
     is_listed: bool,
     term: Option<Term>,
@@ -193,7 +191,7 @@ struct Word {
     is_name: bool,
 }
 
-impl Word {
+impl Word<'_> {
     fn is_common(&self) -> bool {
         is_stop_word(&self.text) || is_common_word(&self.text)
     }
@@ -218,7 +216,7 @@ fn is_listed(word: &str) -> bool {
 }
 
 /// The value at a word; `Some(None)`: the word is a part of a value beside it; `None`: no value.
-fn value(all: &[Word], at: usize) -> Option<Option<(Kind, String)>> {
+fn value(all: &[Word<'_>], at: usize) -> Option<Option<(Kind, String)>> {
     if !all[at].is_listed && !all[at].has_digit {
         return None;
     }
