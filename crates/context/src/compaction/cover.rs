@@ -84,9 +84,12 @@ fn before(s: &Situation<'_>, start: usize, reach: Reach, tightened: bool) -> Opt
         let room = block_limit(s, start, reach, true);
         return (room >= NOTE).then(|| drop_range(s, start, tightened))?;
     };
-    let cover = coverage(s, start, false)?;
     let room = block_limit(s, start, reach, false);
     let largest = summary_cap(s.policy);
+    if room < SMALLEST_SUMMARY.min(largest) {
+        return None;
+    }
+    let cover = coverage(s, start, false)?;
     let smallest = smallest_summary(largest, s.target);
     let shrinking = match s.mode {
         Mode::Manual { .. } => {

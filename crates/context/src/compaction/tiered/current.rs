@@ -7,6 +7,7 @@ use crate::alteration::{Form, cuttable_chars};
 use crate::checkpoint::{Checkpoint, Tier};
 use crate::compaction::cover::covering;
 use crate::compaction::shorten::{level, surely_shrinks, uncuttable_chars};
+use crate::compaction::unit::Unit;
 use crate::compaction::{Plan, Step};
 use crate::ids::Ordinal;
 use crate::policy::Large;
@@ -22,35 +23,22 @@ const MANY_CUTS: usize = 16;
 /// uneven density take few cuts.
 const CUT_AGAIN: Ppm = Ppm::percent(90);
 
-/// Cuts the oversized messages of the current topic, then summarises its middle; in the other order
-/// if many messages are oversized.
+/// Cuts the oversized messages of the current topic, the largest first, then summarises its middle; in
+/// the other order if many messages are oversized.
 pub(super) fn shrink(t: &Tiered<'_, '_>) -> Option<Plan> {
-    if are_many_oversized(t) {
-        attention(t).or_else(|| cut(t))
-    } else {
-        cut(t).or_else(|| attention(t))
-    }
-}
-
-fn are_many_oversized(t: &Tiered<'_, '_>) -> bool {
-    let Large::OfTopic(part) = t.tiers.large else {
-        return false;
-    };
-    let limit = part.share_of(t.limits[0]);
-    let tokens = |item: &Item<'_>| item.count(&t.s.budget).tokens;
-    let oversized = free(t, t.topic).filter(|item| tokens(item) > limit);
-    oversized.count() > MANY_CUTS
-}
-
-/// Cuts the largest oversized message of the current topic, or the tails of all oversized ones.
-fn cut(t: &Tiered<'_, '_>) -> Option<Plan> {
-    let free = free(t, t.topic);
     match t.tiers.large {
         Large::OfTopic(part) => {
             let limit = part.share_of(t.limits[0]);
-            cut_largest(t, free.collect(), (limit, limit))
+            let oversized = oversized(t, t.topic, limit);
+            let are_many = oversized.len() > MANY_CUTS;
+            let cut = || cut_largest(t, oversized, limit);
+            if are_many {
+                attention(t).or_else(cut)
+            } else {
+                cut().or_else(|| attention(t))
+            }
         }
-        Large::Chars(limit) => cut_tails(t, free, limit),
+        Large::Chars(limit) => cut_tails(t, free(t, t.topic), limit).or_else(|| attention(t)),
     }
 }
 
@@ -58,31 +46,48 @@ fn cut(t: &Tiered<'_, '_>) -> Option<Plan> {
 /// instead of the limit of the tiers. The cut is slightly shorter, so that the removed text is
 /// longer than the note about it.
 pub(super) fn cut_anywhere(t: &Tiered<'_, '_>, over: Option<Tokens>) -> Option<Plan> {
-    let free = free(t, Ordinal::FIRST);
     let limit = match (over, t.tiers.large) {
         (Some(limit), _) => limit,
         (None, Large::OfTopic(part)) => part.share_of(t.limits[0]),
-        (None, Large::Chars(limit)) => return cut_tails(t, free, limit),
+        (None, Large::Chars(limit)) => return cut_tails(t, free(t, Ordinal::FIRST), limit),
     };
     let length = t.s.policy.target.share_of(limit);
-    cut_largest(t, free.collect(), (limit, length))
+    cut_largest(t, oversized(t, Ordinal::FIRST, limit), length)
+}
+
+/// The messages from `first` on that may be cut and have more than so many tokens. Only units with more
+/// are looked into.
+fn oversized<'t, 'a>(t: &'t Tiered<'_, 'a>, first: Ordinal, limit: Tokens) -> Vec<&'t Item<'a>> {
+    let is_large = |unit: &&Unit| limit > Tokens::ZERO && unit.count.tokens > limit;
+    let large = t.s.units.iter().filter(is_large).flat_map(|unit| {
+        let items = &t.s.items;
+        let from = items.partition_point(|item| item.ordinal() < unit.span.first);
+        let of_unit = move |item: &&Item<'_>| item.ordinal() <= unit.span.last;
+        items[from..].iter().take_while(of_unit)
+    });
+    let is_over = |item: &&Item<'_>| {
+        item.ordinal() >= first && is_free(t, item) && item.count(&t.s.budget).tokens > limit
+    };
+    large.filter(is_over).collect()
 }
 
 /// The messages from `first` on that may be cut.
 fn free<'t, 'a>(t: &'t Tiered<'_, 'a>, first: Ordinal) -> impl Iterator<Item = &'t Item<'a>> {
     let own = t.s.items.iter().filter(move |item| item.ordinal() >= first);
-    let free = own.filter(|item| !t.s.is_protected(item.ordinal()));
-    free.filter(|item| !matches!(item.form(), Some(Form::Masked { .. })))
+    own.filter(|item| is_free(t, item))
 }
 
-/// Cuts the largest message above the first amount to about the second amount.
+fn is_free(t: &Tiered<'_, '_>, item: &Item<'_>) -> bool {
+    !t.s.is_protected(item.ordinal()) && !matches!(item.form(), Some(Form::Masked { .. }))
+}
+
+/// Cuts the largest message that can be cut to about so many tokens.
 fn cut_largest(
     t: &Tiered<'_, '_>,
     mut items: Vec<&Item<'_>>,
-    (limit, length_tokens): (Tokens, Tokens),
+    length_tokens: Tokens,
 ) -> Option<Plan> {
     let tokens = |item: &Item<'_>| item.count(&t.s.budget).tokens;
-    items.retain(|item| limit > Tokens::ZERO && tokens(item) > limit);
     items.sort_by_key(|item| Reverse(tokens(item)));
     let cut = items.into_iter().find_map(|item| {
         let length_tokens = match item.form() {
