@@ -681,14 +681,25 @@ fn an_answer_that_is_sent_again_decides_about_no_other_call() {
     let daemon = Daemon::keyed(&scene.place);
     let team = Client::of(&daemon);
     let task = team.send(&says("m1", "Do it."));
-    let approve = |id: &str| team.send(&with(says(id, "approve"), "taskId", &task["id"]));
-    let second = approve("m2");
+    let answer = |id: &str, text: &str| with(says(id, text), "taskId", &task["id"]);
+    let second = team.send(&answer("m2", "approve"));
     assert_eq!(state(&second), "INPUT_REQUIRED", "{second}");
-    assert_eq!(approve("m2")["status"], second["status"]);
+    assert_eq!(
+        team.send(&answer("m2", "approve"))["status"],
+        second["status"]
+    );
     assert_eq!(scene.count("call send "), 1);
-    let done = approve("m3");
+    // Another client may have seen the first call only.
+    let unnamed = json!({"message": answer("m3", "approve")});
+    let refused = team.error("SendMessage", &unnamed)["message"].to_string();
+    let waiting = daemon.get("/v1/approvals").expect(200).json();
+    let call = waiting["items"][0]["call"].as_str().unwrap();
+    refused.has_all(&["decided before", call]);
+    assert_eq!(scene.count("call send "), 1);
+    let named = answer("m4", &format!("approve {call}"));
+    let done = team.send(&named);
     assert_eq!(state(&done), "COMPLETED", "{done}");
-    assert_eq!(approve("m3")["status"], done["status"]);
+    assert_eq!(team.send(&named)["status"], done["status"]);
     assert_eq!(scene.count("call send "), 2);
     daemon.stop();
 }

@@ -25,8 +25,9 @@ const PARTS: usize = 1_000;
 const ID_BYTES: usize = 1_024;
 
 /// The expected form of a decision about a waiting call, for the error.
-pub(super) const HOW: &str = "answer `approve`, or `deny: <why>`; where several calls wait, name one: \
-                              `approve <call>`";
+pub(super) const HOW: &str = "answer `approve <call>` or `deny <call>: <why>`, or `repeat <call>` where nobody \
+                              knows whether the call was made; the only call that the task ever asked about \
+                              needs no name";
 
 /// The keys of a content. A part has one of them.
 const CONTENTS: [&str; 4] = ["text", "raw", "url", "data"];
@@ -167,8 +168,13 @@ struct Answer {
     text: Option<String>,
 }
 
-/// The decisions of a message about the waiting calls of its task.
-pub(super) fn answers(message: &Message, waiting: &[Approval]) -> Result<Vec<CallAnswer>, Error> {
+/// The decisions of a message about the waiting calls of its task. `is_first`: no call of the task was
+/// decided before. Otherwise a decision without a name may be about that one.
+pub(super) fn answers(
+    message: &Message,
+    waiting: &[Approval],
+    is_first: bool,
+) -> Result<Vec<CallAnswer>, Error> {
     let mut answers = Vec::new();
     let mut decided = BTreeSet::new();
     for (at, part) in message.parts.iter().enumerate() {
@@ -192,9 +198,11 @@ pub(super) fn answers(message: &Message, waiting: &[Approval]) -> Result<Vec<Cal
             )
         };
         let answer = answer.ok_or_else(refused)?;
-        let is_approved = approves(&answer.decision).ok_or_else(refused)?;
-        let call =
-            select_call(answer.call, waiting).map_err(|why| Error::field(field.as_str(), why))?;
+        let decision = Decision::of_word(&answer.decision).ok_or_else(refused)?;
+        let wrong = |why: String| Error::field(field.as_str(), why);
+        let one = select_call(answer.call, waiting, is_first).map_err(wrong)?;
+        decision.check(one).map_err(wrong)?;
+        let call = one.call.clone();
         if !decided.insert(call.clone()) {
             return Err(Error::field(
                 field,
@@ -202,16 +210,41 @@ pub(super) fn answers(message: &Message, waiting: &[Approval]) -> Result<Vec<Cal
             ));
         }
         let reason = answer.text.filter(|text| !text.trim().is_empty());
+        let is_approved = decision != Decision::Deny;
         answers.push(CallAnswer::new(call, is_approved, reason));
     }
     Ok(answers)
 }
 
-fn approves(word: &str) -> Option<bool> {
-    match word.to_ascii_lowercase().as_str() {
-        "approve" | "approved" => Some(true),
-        "deny" | "denied" => Some(false),
-        _ => None,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Decision {
+    Approve,
+    Repeat,
+    Deny,
+}
+
+impl Decision {
+    fn of_word(word: &str) -> Option<Decision> {
+        match word.to_ascii_lowercase().as_str() {
+            "approve" | "approved" => Some(Decision::Approve),
+            "repeat" | "repeated" => Some(Decision::Repeat),
+            "deny" | "denied" => Some(Decision::Deny),
+            _ => None,
+        }
+    }
+
+    /// Rejects an approval of a call that may have been made: its client may not know that.
+    fn check(self, waiting: &Approval) -> Result<(), String> {
+        let call = &waiting.call;
+        match (self, waiting.kind == "in_doubt") {
+            (Decision::Approve, true) => Err(format!(
+                "nobody knows whether call {call} was made: answer `repeat` or `deny`"
+            )),
+            (Decision::Repeat, false) => Err(format!(
+                "call {call} was not made: answer `approve` or `deny`"
+            )),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -230,17 +263,27 @@ fn spoken(text: &str) -> Option<Answer> {
     })
 }
 
-/// The call with this id, or the only one if there is no id.
-fn select_call(call: Option<String>, waiting: &[Approval]) -> Result<String, String> {
+/// The call with this id. Without an id: the only one that the task has asked about.
+fn select_call(
+    call: Option<String>,
+    waiting: &[Approval],
+    is_first: bool,
+) -> Result<&Approval, String> {
     let ids = || {
         let ids: Vec<&str> = waiting.iter().map(|one| one.call.as_str()).collect();
         ids.join(", ")
     };
     match (call, waiting) {
-        (None, [only]) => Ok(only.call.clone()),
+        (None, [only]) if is_first => Ok(only),
+        (None, [only]) => Err(format!(
+            "another call of the task was decided before; name this one: {}",
+            only.call
+        )),
         (None, several) => Err(format!("{} calls wait, name one: {}", several.len(), ids())),
-        (Some(call), waiting) if waiting.iter().any(|one| one.call == call) => Ok(call),
-        (Some(call), _) => Err(format!("call {call:?} does not wait; these do: {}", ids())),
+        (Some(call), waiting) => {
+            let named = waiting.iter().find(|one| one.call == call);
+            named.ok_or_else(|| format!("call {call:?} does not wait; these do: {}", ids()))
+        }
     }
 }
 
@@ -255,9 +298,9 @@ mod tests {
             .unwrap()
     }
 
-    fn waits(call: &str) -> Approval {
+    fn waits(call: &str, kind: &str) -> Approval {
         serde_json::from_value(
-            json!({"call": call, "kind": "approval", "session": "s",
+            json!({"call": call, "kind": kind, "session": "s",
             "turn": "t", "run": "r", "agent": "a", "tool": "x", "arguments": {},
             "contract": "pure", "rule": null, "requested_at": "2026-05-07T00:00:00Z", "expires_at": null}),
         )
@@ -371,16 +414,18 @@ mod tests {
 
     #[test]
     fn calls_are_decided_by_a_word_or_by_data() {
-        let one = [waits("c1")];
-        let two = [waits("c1"), waits("c2")];
+        let [c1, c2] = ["c1", "c2"].map(|call| waits(call, "approval"));
+        let one = [c1.clone()];
+        let two = [c1, c2];
+        let in_doubt = [waits("c1", "in_doubt")];
         let decided = |parts: Value, waiting: &[Approval]| {
-            let answers = answers(&message(parts), waiting)?;
+            let answers = answers(&message(parts), waiting, true)?;
             let each = answers.into_iter();
             let each = each.map(|answer| (answer.call, answer.is_approved, answer.reason));
             Ok::<_, Error>(each.collect::<Vec<_>>())
         };
         type Decided<'d> = (&'d str, bool, Option<&'d str>);
-        let rows: [(Value, &[Approval], &[Decided<'_>]); 6] = rows! {
+        let rows: [(Value, &[Approval], &[Decided<'_>]); 7] = rows! {
             (json!([{"text": " Approve\n"}]), &one, &[("c1", true, None)]),
             (json!([{"text": "deny: too dear: 9 EUR"}]), &one,
              &[("c1", false, Some("too dear: 9 EUR"))]),
@@ -390,6 +435,7 @@ mod tests {
             (json!([{"data": {"decision": "approve", "call": "c2"}}, {"text": "deny c1: no"}]),
              &two, &[("c2", true, None), ("c1", false, Some("no"))]),
             (json!([{"text": "DENIED"}]), &one, &[("c1", false, None)]),
+            (json!([{"text": "repeat"}]), &in_doubt, &[("c1", true, None)]),
         };
         for (parts, waiting, expected) in rows {
             let expected: Vec<_> = expected
@@ -408,6 +454,8 @@ mod tests {
             (json!([{"text": "approve"}]), &two, "2 calls wait, name one: c1, c2"),
             (json!([{"text": "approve c3"}]), &two, "\"c3\" does not wait"),
             (json!([{"data": {"decision": "maybe"}}]), &one, "waits for an answer"),
+            (json!([{"text": "approve"}]), &in_doubt, "nobody knows whether call c1 was made"),
+            (json!([{"text": "repeat c2"}]), &two, "call c2 was not made"),
             (json!([{"data": ["approve"]}]), &one, "message.parts[0]"),
             (json!([{"text": "approve"}, {"text": "deny"}]), &one, "decided about twice"),
             (json!([{"url": "https://example.com"}]), &one, "is a file"),
@@ -415,5 +463,14 @@ mod tests {
             let refused = decided(parts, waiting).unwrap_err().to_string();
             assert!(refused.contains(why), "{refused}");
         }
+    }
+
+    #[test]
+    fn a_decision_after_another_one_names_its_call() {
+        let later = [waits("c2", "approval")];
+        let decided = |text: &str| answers(&message(json!([{"text": text}])), &later, false);
+        let refused = decided("approve").unwrap_err().to_string();
+        assert!(refused.contains("name this one: c2"), "{refused}");
+        assert_eq!(decided("approve c2").unwrap()[0].call, "c2");
     }
 }

@@ -124,7 +124,10 @@ impl A2a {
                          alone begins another one after it";
             return Err(Error::new(Kind::UnsupportedOperation, error).with_detail("taskId", id));
         }
-        let answers = message::answers(message, &look.waiting)?;
+        // Read after the calls: one that was decided meanwhile counts.
+        let now = self.local.turn(&look.turn.session, &look.turn.turn).await?;
+        let is_first = now.resumed_at.is_none();
+        let answers = message::answers(message, &look.waiting, is_first)?;
         // The follower starts before the calls continue, so that their results are sent.
         let sent = self.handle_of(look.id, is_followed).await?;
         let handle = self.local.open(look.id.session).await?;
