@@ -1,9 +1,12 @@
 //! Tools that start work in a session and report its progress.
 
+use std::time::Duration;
+
 use rmcp::RoleServer;
 use rmcp::model::{InputResponses, ProgressNotificationParam};
 use rmcp::service::RequestContext;
 use serde_json::Value;
+use tokio::time::{Instant, sleep_until};
 use unisono::Error;
 use unisono::follow::Follower;
 use unisono::labels::MCP_CHANNEL;
@@ -29,6 +32,9 @@ use unisono::service::requests;
 
 /// Characters of a task that name a new session.
 const TITLE_CHARS: usize = 60;
+/// The time after which a client that wants progress gets a notification without news. Clients end calls
+/// that are silent for some minutes.
+const QUIET: Duration = Duration::from_secs(30);
 
 pub(super) async fn ask(
     server: &Server,
@@ -297,7 +303,7 @@ async fn follow(
     loop {
         if std::mem::take(&mut may_wait)
             && !cancelled
-            && let Some(followed) = held(server, local, session, turn, context).await?
+            && let Some(followed) = held(server, local, session, turn, &mut teller).await?
         {
             return Ok(followed);
         }
@@ -306,7 +312,7 @@ async fn follow(
                 let update = update.map_err(|error| error.to_string())?;
                 let update = update.ok_or_else(|| format!("turn {turn} has ended before"))?;
                 for line in progress_lines(&update.event) {
-                    teller.notify(&line).await;
+                    teller.notify(Some(&line)).await;
                 }
                 match update.event {
                     TurnEvent::Ended(end) => return Ok(TurnProgress::Ended(end.turn)),
@@ -324,6 +330,7 @@ async fn follow(
             () = task_after.as_mut(), if knows_tasks && !cancelled => {
                 return Ok(TurnProgress::Task(read(local, session, turn).await?));
             }
+            () = sleep_until(teller.due()), if teller.is_wanted() => teller.notify(None).await,
             () = drained.as_mut() => return Err(is_stopping(session, turn)),
         }
     }
@@ -342,8 +349,9 @@ async fn held(
     local: &Local,
     session: &Handle,
     turn: TurnId,
-    context: &RequestContext<RoleServer>,
+    teller: &mut ProgressNotifier<'_>,
 ) -> Result<Option<TurnProgress>, String> {
+    let context = teller.context;
     loop {
         let waiting = waiting::waiting(session, turn).await?;
         if waiting.is_empty() {
@@ -363,7 +371,8 @@ async fn held(
                             () = server.drained() => {}
                         }
                     };
-                    match waiting::ask_by_request(session, call, context, given_up).await {
+                    let asking = waiting::ask_by_request(session, call, context, given_up);
+                    match teller.notify_until(asking).await {
                         Reply::Decided(decision) => {
                             if let Err(error) = decide(local, session, call.id, decision).await {
                                 tracing::debug!(call = %call.id, %error, "a call is not decided");
@@ -429,6 +438,8 @@ fn progress_lines(event: &TurnEvent) -> Vec<String> {
 struct ProgressNotifier<'c> {
     context: &'c RequestContext<RoleServer>,
     count: f64,
+    /// When the last one was sent, or the request came.
+    sent: Instant,
 }
 
 impl<'c> ProgressNotifier<'c> {
@@ -436,15 +447,38 @@ impl<'c> ProgressNotifier<'c> {
         ProgressNotifier {
             context,
             count: 0.0,
+            sent: Instant::now(),
         }
     }
 
-    async fn notify(&mut self, text: &str) {
+    fn is_wanted(&self) -> bool {
+        self.context.meta.get_progress_token().is_some()
+    }
+
+    /// When the next one is due, whether or not there is news.
+    fn due(&self) -> Instant {
+        self.sent + QUIET
+    }
+
+    /// Waits for a future, and sends the notifications that are due meanwhile.
+    async fn notify_until<T>(&mut self, done: impl Future<Output = T>) -> T {
+        tokio::pin!(done);
+        loop {
+            tokio::select! {
+                output = &mut done => return output,
+                () = sleep_until(self.due()) => self.notify(None).await,
+            }
+        }
+    }
+
+    async fn notify(&mut self, text: Option<&str>) {
+        self.sent = Instant::now();
         let Some(token) = self.context.meta.get_progress_token() else {
             return;
         };
         self.count += 1.0;
-        let notice = ProgressNotificationParam::new(token, self.count).with_message(text);
+        let mut notice = ProgressNotificationParam::new(token, self.count);
+        notice.message = text.map(str::to_owned);
         // A client that does not listen any more still gets its answer.
         if let Err(error) = self.context.peer.notify_progress(notice).await {
             tracing::debug!(%error, "a progress notification cannot be sent");
@@ -455,4 +489,95 @@ impl<'c> ProgressNotifier<'c> {
 /// A message of the outcome as JSON.
 pub(super) fn value(value: &impl serde::Serialize) -> Result<Value, String> {
     serde_json::to_value(value).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use rmcp::ServiceExt as _;
+    use serde_json::json;
+    use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+    use tokio::sync::Notify;
+    use unisono::{Completion, LanguageModel, Reply, Request, Tokens};
+
+    use super::*;
+    use crate::http;
+
+    /// Answers when it may.
+    struct Silent(Arc<Notify>);
+
+    impl LanguageModel for Silent {
+        fn window(&self) -> Tokens {
+            Tokens(50_000)
+        }
+
+        fn complete(&self, _: Request) -> Completion<'_> {
+            Box::pin(async move {
+                self.0.notified().await;
+                Ok(Reply::text("Done."))
+            })
+        }
+    }
+
+    #[tokio::test]
+    async fn a_client_is_notified_while_its_turn_is_silent() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name).display().to_string();
+        let go = Arc::new(Notify::new());
+        let local = Local::builder()
+            .directory(directory.path())
+            .default_model("own/silent", Silent(go.clone()))
+            .set("server.bind", "127.0.0.1:0")
+            .set("server.token_file", path("token"))
+            .set("store.path", path("store"))
+            .in_memory();
+        let daemon = http::Server::bind(local.start().await.unwrap());
+        let daemon = daemon.await.unwrap();
+        let (near, far) = tokio::io::duplex(1 << 16);
+        let server = daemon.mcp();
+        let served = tokio::spawn(async move { server.serve(far).await.unwrap().waiting().await });
+        let (read, mut write) = tokio::io::split(near);
+        let mut lines = BufReader::new(read).lines();
+        let client = json!({"protocolVersion": "2025-11-25", "capabilities": {},
+            "clientInfo": {"name": "test", "version": "1"}});
+        let call = json!({"name": ASK, "_meta": {"progressToken": "p"},
+            "arguments": {"task": "Wait.", "agents": []}});
+        for message in [
+            json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": client}),
+            json!({"jsonrpc": "2.0", "method": "notifications/initialized"}),
+            json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": call}),
+        ] {
+            write
+                .write_all(format!("{message}\n").as_bytes())
+                .await
+                .unwrap();
+        }
+        let mut next = async || -> Value {
+            let line = lines.next_line().await.unwrap().unwrap();
+            serde_json::from_str(&line).unwrap()
+        };
+        while !next().await.to_string().contains("running") {}
+        tokio::time::pause();
+        let mut without_news = Vec::new();
+        while without_news.len() < 2 {
+            let told = next().await;
+            assert_eq!(told["method"], "notifications/progress", "{told}");
+            if told["params"].get("message").is_none() {
+                without_news.push(told["params"]["progress"].as_f64().unwrap());
+            }
+        }
+        assert!(without_news[0] < without_news[1], "{without_news:?}");
+        tokio::time::resume();
+        go.notify_one();
+        let answer = loop {
+            let told = next().await;
+            if told["id"] == 2 {
+                break told;
+            }
+        };
+        assert_eq!(answer["result"]["content"][0]["text"], "Done.", "{answer}");
+        drop((lines, write));
+        served.await.unwrap().unwrap();
+    }
 }
