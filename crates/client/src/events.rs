@@ -13,8 +13,32 @@ const EVENT_CAP_BYTES: usize = 16 << 20;
 pub struct Events {
     url: String,
     response: Response,
-    buffer: BytesMut,
+    received: Received,
     has_come: bool,
+}
+
+/// The received bytes behind the last complete event.
+#[derive(Debug, Default)]
+struct Received {
+    bytes: BytesMut,
+    /// The number of bytes in which no empty line begins.
+    searched: usize,
+}
+
+impl Received {
+    /// The text up to the next empty line.
+    fn block(&mut self) -> Option<Bytes> {
+        let left = &self.bytes[self.searched..];
+        let Some(end) = left.windows(2).position(|pair| pair == b"\n\n") else {
+            // The last byte may be the first half of an empty line.
+            self.searched = self.bytes.len().saturating_sub(1);
+            return None;
+        };
+        let end = std::mem::take(&mut self.searched) + end;
+        let block = self.bytes.split_to(end).freeze();
+        self.bytes.advance(2);
+        Some(block)
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,7 +53,7 @@ impl Events {
         Events {
             url,
             response,
-            buffer: BytesMut::new(),
+            received: Received::default(),
             has_come: false,
         }
     }
@@ -40,7 +64,7 @@ impl Events {
     /// The connection is lost, or an event is too large.
     pub(crate) async fn next(&mut self) -> Result<Option<ServerEvent>, Error> {
         loop {
-            if let Some(block) = self.block() {
+            if let Some(block) = self.received.block() {
                 let event = parse_event(&block);
                 self.has_come |= event.is_some() || block.starts_with(b":");
                 match event {
@@ -48,11 +72,11 @@ impl Events {
                     None => continue,
                 }
             }
-            if self.buffer.len() > EVENT_CAP_BYTES {
+            if self.received.bytes.len() > EVENT_CAP_BYTES {
                 return Err(self.wrong("an event that is too large"));
             }
             match self.response.chunk().await {
-                Ok(Some(bytes)) => self.buffer.extend_from_slice(&bytes),
+                Ok(Some(bytes)) => self.received.bytes.extend_from_slice(&bytes),
                 Ok(None) => return Ok(None),
                 Err(error) => {
                     return Err(Error::Unreachable {
@@ -67,14 +91,6 @@ impl Events {
     /// Whether an event has come, or a comment: the daemon sends one after some time without an event.
     pub(crate) fn has_come(&self) -> bool {
         self.has_come
-    }
-
-    /// The text up to the next empty line.
-    fn block(&mut self) -> Option<Bytes> {
-        let end = self.buffer.windows(2).position(|pair| pair == b"\n\n")?;
-        let block = self.buffer.split_to(end).freeze();
-        self.buffer.advance(2);
-        Some(block)
     }
 
     pub(crate) fn wrong(&self, reason: &str) -> Error {
@@ -131,6 +147,25 @@ mod tests {
         let error = events.next().await.unwrap_err();
         assert_eq!(error.code(), unisono_api::Code::Unavailable);
         assert!(!error.to_string().contains("decoding"), "{error}");
+    }
+
+    #[test]
+    fn a_byte_is_searched_once_in_whatever_pieces_it_comes() {
+        let text = b"data: 1\n\n: still\nhere\n\n\n\ndata: 2\n\ndata: 3\n";
+        for size in 1..=text.len() {
+            let (mut received, mut blocks) = (Received::default(), Vec::new());
+            for piece in text.chunks(size) {
+                received.bytes.extend_from_slice(piece);
+                while let Some(block) = received.block() {
+                    blocks.push(block);
+                }
+                let left = received.bytes.len();
+                assert_eq!(received.searched, left.saturating_sub(1), "{size}");
+            }
+            let expected: [&[u8]; 4] = [b"data: 1", b": still\nhere", b"", b"data: 2"];
+            assert_eq!(blocks, expected, "{size}");
+            assert_eq!(&*received.bytes, b"data: 3\n");
+        }
     }
 
     #[test]
