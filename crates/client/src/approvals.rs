@@ -17,11 +17,19 @@ impl Approvals for Client {
     }
 
     async fn count_approvals(&self, limit: NonZeroUsize) -> Result<usize> {
-        let query = ApprovalQuery {
+        let mut query = ApprovalQuery {
             limit: Some(limit),
             ..ApprovalQuery::default()
         };
-        Ok(self.approvals(&query).await?.items.len())
+        let mut count = 0;
+        loop {
+            let part = self.approvals(&query).await?;
+            count += part.items.len();
+            if part.next.is_none() || count >= limit.get() {
+                return Ok(count.min(limit.get()));
+            }
+            query.cursor = part.next;
+        }
     }
 
     async fn count_approvals_of(&self, sessions: &[String]) -> Result<BTreeMap<String, usize>> {
@@ -43,5 +51,38 @@ impl Approvals for Client {
     async fn decide(&self, call: &str, decide: &Decide) -> Result<DecisionResult> {
         let path = resource_path(["approvals", call]);
         self.json(self.post(&path, decide)).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::fixture::answering;
+
+    /// A page with two calls.
+    fn page(next: Option<&str>) -> String {
+        let call = json!({"call": "c", "kind": "approval", "session": "s", "turn": "t", "run": "r",
+            "agent": "a", "tool": "x", "arguments": {}, "contract": "pure", "rule": null,
+            "requested_at": "2026-05-07T00:00:00Z", "expires_at": null});
+        let items: [Value; 2] = [call.clone(), call];
+        json!({"items": items, "next": next}).to_string()
+    }
+
+    #[tokio::test]
+    async fn waiting_calls_of_several_pages_are_counted_up_to_the_limit() {
+        for (limit, expected, asked) in [(2, 2, 1), (3, 3, 2), (9, 4, 2)] {
+            let pages = [page(Some("c2")), page(None)];
+            let (url, requests) = answering(pages.into_iter().take(asked).collect());
+            let client = Client::new(url, "token").unwrap();
+            let limit = NonZeroUsize::new(limit).unwrap();
+            let count = client.count_approvals(limit).await.unwrap();
+            assert_eq!(count, expected, "{limit}");
+            let requests = requests.join().unwrap();
+            assert_eq!(requests.len(), asked, "{limit}");
+            let next = requests.get(1).map(|request| request.contains("cursor=c2"));
+            assert_ne!(next, Some(false), "{requests:?}");
+        }
     }
 }

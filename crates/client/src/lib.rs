@@ -8,6 +8,8 @@ mod cluster;
 mod compactions;
 mod contexts;
 mod events;
+#[cfg(test)]
+mod fixture;
 mod mcp;
 mod messages;
 mod runs;
