@@ -614,6 +614,39 @@ fn a_call_that_is_taken_back_cancels_its_turn() {
 }
 
 #[test]
+fn a_call_over_http_that_is_taken_back_cancels_its_turn() {
+    let scene = Scene::new();
+    let daemon = Daemon::start(&scene.place);
+    let post = |client: &[(&str, &str)], message: &Value| {
+        let accept = ("Accept", "application/json, text/event-stream");
+        let headers = [&[accept][..], client].concat();
+        daemon.request_with("POST", "/mcp", &headers, Some(message))
+    };
+    let greeting = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize",
+        "params": {"protocolVersion": "2025-11-25", "capabilities": {},
+                   "clientInfo": {"name": "test", "version": "1"}}});
+    let greeted = post(&[], &greeting).expect(200);
+    let client = greeted.header("mcp-session-id").unwrap().to_owned();
+    let client = [("Mcp-Session-Id", client.as_str())];
+    // With progress the response begins before the answer.
+    let call = json!({"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": {
+        "name": "ask", "_meta": {"progressToken": 5},
+        "arguments": {"task": "Which word?", "lead": "waits", "agents": []}}});
+    let reply = post(&client, &call).expect(200);
+    heard(&scene.started);
+    let withdrawn = json!({"jsonrpc": "2.0", "method": "notifications/cancelled",
+                           "params": {"requestId": 5}});
+    post(&client, &withdrawn).expect(202);
+    let messages: Vec<String> = reply.events().map(|event| event.data).collect();
+    assert!(!messages.concat().contains("\"result\""), "{messages:?}");
+    let sessions = daemon.json("/v1/sessions");
+    let session = sessions["items"][0]["session"].as_str().unwrap();
+    let turns = format!("/v1/sessions/{session}/turns");
+    daemon.awaited(&turns, |all| all["items"][0]["state"] == "cancelled");
+    daemon.stop();
+}
+
+#[test]
 fn a_wait_that_is_taken_back_leaves_the_turn_alone() {
     let scene = Scene::new();
     let mut server = Spoken::greeted(scene.place.command(&["mcp"]));

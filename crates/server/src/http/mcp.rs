@@ -1,5 +1,7 @@
 //! `/mcp`: the server of the Model Context Protocol, behind the guard like every route.
 
+mod open_calls;
+
 use std::sync::Arc;
 
 use axum::body::{Body, to_bytes};
@@ -16,6 +18,7 @@ use tokio::sync::Semaphore;
 use super::Shared;
 use super::extract::is_json;
 use crate::mcp::Server;
+use open_calls::OpenCalls;
 
 pub(super) const PATH: &str = "/mcp";
 
@@ -25,7 +28,8 @@ pub(super) fn routes(shared: &Arc<Shared>, calls: &Arc<Semaphore>) -> Router<Arc
     let server = Server::new(&shared.local, shared.stopping.clone(), calls.clone());
     let limit = settings.body_limit_bytes as usize;
     let service = server.over_http(limit);
-    let checked = move |request, next| checked(limit, request, next);
+    let calls = Arc::new(OpenCalls::default());
+    let checked = move |request, next| checked(limit, calls.clone(), request, next);
     let routes = Router::new().route_service(PATH, service);
     routes.route_layer(from_fn(checked))
 }
@@ -46,7 +50,7 @@ fn present<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Value>, D::Erro
 
 /// Answers a body that is no message with an error of JSON-RPC; the library answers it as a wrong
 /// content type.
-async fn checked(limit: usize, request: Request, next: Next) -> Response {
+async fn checked(limit: usize, calls: Arc<OpenCalls>, request: Request, next: Next) -> Response {
     if request.method() != Method::POST || !is_json(request.headers()) {
         return next.run(request).await;
     }
@@ -61,8 +65,24 @@ async fn checked(limit: usize, request: Request, next: Next) -> Response {
     };
     match serde_json::from_slice::<Envelope>(&bytes) {
         Ok(envelope) if envelope.jsonrpc == "2.0" => {
-            let request = Request::from_parts(parts, Body::from(bytes));
-            let answered = next.run(request).await;
+            let id = envelope.id.as_ref();
+            let method = envelope.method.as_ref().and_then(Value::as_str);
+            let client = parts.headers.get(open_calls::CLIENT);
+            let client = client.and_then(|client| client.to_str().ok());
+            let client = client.map(str::to_owned);
+            let request = Request::from_parts(parts, Body::from(bytes.clone()));
+            let answering = next.run(request);
+            let answered = match (method, client, id) {
+                (Some("initialize"), _, _) => open_calls::name_client(answering.await),
+                (Some("tools/call"), Some(client), Some(id)) => {
+                    calls.answer((client, id.to_string()), answering).await
+                }
+                (Some("notifications/cancelled"), Some(client), None) => {
+                    calls.cancel(client, &bytes);
+                    answering.await
+                }
+                _ => answering.await,
+            };
             match answered.status() {
                 // The content type is right, so the library could not read the message.
                 StatusCode::UNSUPPORTED_MEDIA_TYPE => unreadable(&envelope),
