@@ -89,7 +89,7 @@ pub struct UiPart {
 #[derive(Clone, Debug, Deserialize)]
 #[cfg_attr(feature = "description", derive(utoipa::ToSchema))]
 pub struct UiApproval {
-    /// The call's id, as in `/v1/approvals`.
+    /// The `approvalId` of the question.
     pub id: String,
     /// Whether it may be made; absent: not decided.
     pub approved: Option<bool>,
@@ -173,11 +173,12 @@ pub enum Part {
     },
     /// A call waits for a person.
     ToolApprovalRequest {
-        /// The id for the decision.
+        /// The id for the decision: that of the call in `/v1/approvals`, or `in-doubt:` and that id if
+        /// a crash left the outcome of the call unknown.
         approval_id: String,
         /// The call.
         tool_call_id: String,
-        /// The rule that requires the approval.
+        /// The rule that requires the approval, or that the call may have been made.
         #[serde(skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },

@@ -47,6 +47,8 @@ pub struct CallAnswer {
     pub is_approved: bool,
     /// Why not.
     pub reason: Option<String>,
+    /// Whether the person was told that it may have been made: a crash left its outcome unknown.
+    pub is_in_doubt: bool,
 }
 
 impl CallAnswer {
@@ -56,6 +58,16 @@ impl CallAnswer {
             call,
             is_approved,
             reason,
+            is_in_doubt: false,
+        }
+    }
+
+    /// The same reply, by a person who was told whether the call's outcome is unknown.
+    #[must_use]
+    pub fn in_doubt(self, is_in_doubt: bool) -> CallAnswer {
+        CallAnswer {
+            is_in_doubt,
+            ..self
         }
     }
 }
@@ -155,7 +167,8 @@ pub async fn ended_tries(
 
 impl Local {
     /// Decides waiting calls of a turn, or of the turn that it waits for. Other calls, already decided
-    /// or of another turn, do not change.
+    /// or of another turn, do not change. Neither does a call about which the person was told something
+    /// else: an approval does not repeat a call whose outcome has become unknown.
     ///
     /// # Errors
     /// The session is gone, or its store accepts no writes.
@@ -173,13 +186,10 @@ impl Local {
         };
         let waiting = session.inspect(look).await?;
         for answer in answers {
-            let Some(is_in_doubt) = waiting.get(&answer.call) else {
+            if waiting.get(&answer.call) != Some(&answer.is_in_doubt) {
                 continue;
-            };
-            match self
-                .decide(&answer.call, &decision(answer, *is_in_doubt))
-                .await
-            {
+            }
+            match self.decide(&answer.call, &decision(answer)).await {
                 // Another client has decided it before.
                 Err(error) if error.code() == Code::Conflict => {}
                 decided => drop(decided?),
@@ -190,8 +200,8 @@ impl Local {
 }
 
 /// The decision of a reply: a call in doubt is repeated or not, any other call is made or denied.
-fn decision(answer: &CallAnswer, is_in_doubt: bool) -> Decide {
-    let (decision, text) = match (answer.is_approved, is_in_doubt) {
+fn decision(answer: &CallAnswer) -> Decide {
+    let (decision, text) = match (answer.is_approved, answer.is_in_doubt) {
         (true, false) => (Verdict::Approve, None),
         (true, true) => (Verdict::Repeat, None),
         (false, false) => (Verdict::Deny, answer.reason.clone()),
@@ -221,8 +231,9 @@ mod tests {
                 call: "c".into(),
                 is_approved,
                 reason: Some("too dear".into()),
+                is_in_doubt,
             };
-            let decided = decision(&answer, is_in_doubt);
+            let decided = decision(&answer);
             assert_eq!(decided.decision, verdict);
             match text {
                 None => assert_eq!(decided.text, None),

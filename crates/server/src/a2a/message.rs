@@ -29,6 +29,9 @@ pub(super) const HOW: &str = "answer `approve <call>` or `deny <call>: <why>`, o
                               knows whether the call was made; the only call that the task ever asked about \
                               needs no name";
 
+/// The kind of a call that may have been made.
+const IN_DOUBT: &str = "in_doubt";
+
 /// The keys of a content. A part has one of them.
 const CONTENTS: [&str; 4] = ["text", "raw", "url", "data"];
 
@@ -211,7 +214,8 @@ pub(super) fn answers(
         }
         let reason = answer.text.filter(|text| !text.trim().is_empty());
         let is_approved = decision != Decision::Deny;
-        answers.push(CallAnswer::new(call, is_approved, reason));
+        let is_in_doubt = one.kind == IN_DOUBT;
+        answers.push(CallAnswer::new(call, is_approved, reason).in_doubt(is_in_doubt));
     }
     Ok(answers)
 }
@@ -236,7 +240,7 @@ impl Decision {
     /// Rejects an approval of a call that may have been made: its client may not know that.
     fn check(self, waiting: &Approval) -> Result<(), String> {
         let call = &waiting.call;
-        match (self, waiting.kind == "in_doubt") {
+        match (self, waiting.kind == IN_DOUBT) {
             (Decision::Approve, true) => Err(format!(
                 "nobody knows whether call {call} was made: answer `repeat` or `deny`"
             )),

@@ -30,6 +30,7 @@ use unisono_api::turn::{NewTurn, Turn, TurnRequest};
 use unisono_api::turn_event::TurnEvent;
 use unisono_api::{Code, PageQuery};
 use unisono_context::{SessionId, TurnId};
+use unisono_session::run::calls::{CallStatus, WaitingCall};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -79,7 +80,7 @@ async fn create(
         }
         Action::Answer { turn, calls } => {
             let turn = shared.local.turn(&id, &turn).await?;
-            let known = calls.iter().map(|answer| answer.call.clone()).collect();
+            let known = calls.iter().map(request::question_of).collect();
             // The follower starts before the calls continue, so that their results are sent.
             let handle = sessions::open(&shared, &id).await?;
             let of = extract::id("turn", &turn.turn)?;
@@ -183,7 +184,7 @@ async fn begin(
     Ok((shared.local.turn_of(&handle, turn).await?, follower))
 }
 
-/// The answer of a turn, part by part. The chat already knows the given calls.
+/// The answer of a turn, part by part. The chat already knows the calls of the given questions.
 fn answer(
     shared: Arc<Shared>,
     follower: TurnFollower,
@@ -228,10 +229,11 @@ async fn take_decided(
     let Ok(waiting) = approvals::waiting(&view, turn).await else {
         return Vec::new();
     };
-    let ids: BTreeSet<String> = waiting.iter().map(|one| one.id.to_string()).collect();
+    let question = |one: &WaitingCall| (one.id.to_string(), one.call.status == CallStatus::InDoubt);
+    let open: BTreeSet<(String, bool)> = waiting.iter().map(question).collect();
+    let is_open = |call: &Approval| open.contains(&(call.call.clone(), parts::is_in_doubt(call)));
     let each = std::mem::take(calls).into_iter();
-    let (waiting, mut decided): (Vec<Approval>, Vec<Approval>) =
-        each.partition(|call| ids.contains(&call.call));
+    let (waiting, mut decided): (Vec<Approval>, Vec<Approval>) = each.partition(is_open);
     *calls = waiting;
     let own = turn.to_string();
     decided.retain(|call| call.turn == own);

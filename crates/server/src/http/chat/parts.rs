@@ -7,6 +7,12 @@ use unisono_api::chat::{Metadata, Part};
 use unisono_api::turn::{Member, Turn};
 use unisono_api::turn_event::{TurnEnd, TurnEvent};
 
+use super::request::IN_DOUBT;
+
+/// The reason of a question about a call whose outcome is unknown.
+const MAY_HAVE_BEEN_MADE: &str = "nobody knows whether this call was made before a crash; \
+                                  an approval makes it again";
+
 /// An answer and its sent part.
 #[derive(Debug)]
 pub(super) struct Parts {
@@ -27,19 +33,26 @@ pub(super) struct Parts {
     has_calls: bool,
     /// Calls that the chat knows.
     calls: BTreeSet<String>,
+    /// Questions that have just been answered.
+    answered: BTreeSet<String>,
     /// Whether the caller may decide about calls.
     may_approve: bool,
     is_ended: bool,
 }
 
 impl Parts {
-    /// `decided` are calls that the chat already knows; their decisions have just been made.
+    /// `answered` are questions whose calls the chat already knows; they have just been answered.
     /// `may_approve`: whether the caller may decide about calls.
     pub(super) fn new(
         turn: &Turn,
-        decided: impl IntoIterator<Item = String>,
+        answered: impl IntoIterator<Item = String>,
         may_approve: bool,
     ) -> Parts {
+        let answered: BTreeSet<String> = answered.into_iter().collect();
+        let call = |question: &String| {
+            let call = question.strip_prefix(IN_DOUBT);
+            call.unwrap_or(question).to_owned()
+        };
         Parts {
             metadata: Metadata {
                 session: turn.session.clone(),
@@ -55,7 +68,8 @@ impl Parts {
             texts: 0,
             is_in_step: false,
             has_calls: false,
-            calls: decided.into_iter().collect(),
+            calls: answered.iter().map(call).collect(),
+            answered,
             may_approve,
             is_ended: false,
         }
@@ -86,9 +100,9 @@ impl Parts {
     pub(super) fn take(&mut self, event: TurnEvent) -> Vec<Part> {
         match event {
             TurnEvent::State(mut state) => {
-                state
-                    .waiting
-                    .retain(|call| !self.calls.contains(&call.call));
+                let answered = &self.answered;
+                let is_open = |call: &Approval| !answered.contains(&question_about(call));
+                state.waiting.retain(is_open);
                 let context = state.context.map(context);
                 let mut parts: Vec<Part> = context.into_iter().collect();
                 parts.extend(self.members(state.agents));
@@ -236,12 +250,17 @@ impl Parts {
         }
         let mut parts = Vec::new();
         for call in calls {
+            let approval_id = question_about(&call);
+            let reason = match is_in_doubt(&call) {
+                true => Some(MAY_HAVE_BEEN_MADE.to_owned()),
+                false => call.rule,
+            };
             parts.extend(self.called(call.call.clone(), call.tool, call.arguments));
             if self.may_approve {
                 parts.push(Part::ToolApprovalRequest {
-                    approval_id: call.call.clone(),
+                    approval_id,
                     tool_call_id: call.call,
-                    reason: call.rule,
+                    reason,
                 });
             }
         }
@@ -307,6 +326,19 @@ impl Parts {
         parts.push(Part::ResetStep);
         parts.extend(self.text_delta(answer.to_owned()));
         parts
+    }
+}
+
+/// Whether the outcome of a waiting call is unknown.
+pub(super) fn is_in_doubt(call: &Approval) -> bool {
+    call.kind == "in_doubt"
+}
+
+/// The id of the question about a waiting call.
+fn question_about(call: &Approval) -> String {
+    match is_in_doubt(call) {
+        true => format!("{IN_DOUBT}{}", call.call),
+        false => call.call.clone(),
     }
 }
 
@@ -425,6 +457,46 @@ mod tests {
             assert_eq!(asked.iter().any(is_offer), may_approve);
             assert!(matches!(came[..], [Part::ToolOutputAvailable { .. }]));
             assert_eq!(parts.is_ended(), may_approve);
+        }
+    }
+
+    #[test]
+    fn a_call_that_may_have_been_made_is_another_question() {
+        let waits = |kind: &str| {
+            json!([{"call": "c", "kind": kind, "session": "s", "turn": "t", "run": "lead",
+                "agent": "a", "tool": "look", "arguments": {}, "contract": "at_most_once",
+                "rule": "look", "requested_at": "2026-05-07T00:00:00Z", "expires_at": null}])
+        };
+        let asked = |answered: &[&str], kind: &str| {
+            let turn = serde_json::from_value(turn("working", None)).unwrap();
+            let answered = answered.iter().map(|id| (*id).to_owned());
+            let mut parts = Parts::new(&turn, answered, true);
+            let state = json!({"kind": "state", "agents": [], "no_delegation_reason": null,
+                "context": null, "tokens_before": null, "waiting": waits(kind),
+                "changed_agents": []});
+            let made = parts.take(serde_json::from_value(state).unwrap());
+            made.into_iter().find_map(|part| match part {
+                Part::ToolApprovalRequest {
+                    approval_id,
+                    reason,
+                    ..
+                } => Some((approval_id, reason.unwrap())),
+                _ => None,
+            })
+        };
+        let question = |id: &str, reason: &str| Some((id.to_owned(), reason.to_owned()));
+        let first = question("c", "look");
+        let second = question("in-doubt:c", MAY_HAVE_BEEN_MADE);
+        type Question = Option<(String, String)>;
+        let rows: [(&[&str], &str, &Question); 5] = rows! {
+            (&[], "approval", &first),
+            (&["c"], "approval", &None),
+            (&[], "in_doubt", &second),
+            (&["c"], "in_doubt", &second),
+            (&["in-doubt:c"], "in_doubt", &None),
+        };
+        for (answered, kind, expected) in rows {
+            assert_eq!(&asked(answered, kind), expected, "{answered:?} {kind}");
         }
     }
 

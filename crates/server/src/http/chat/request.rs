@@ -5,6 +5,10 @@ use unisono_api::chat::{ChatRequest, Trigger, UiMessage, UiPart};
 use unisono_api::turn::NewAttachment;
 use unisono_context::{Digest, TurnId};
 
+/// The beginning of the id of a question about a call whose outcome a crash left unknown. The rest is the
+/// call's id, which is also that of the question before the call was made.
+pub(super) const IN_DOUBT: &str = "in-doubt:";
+
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Action {
     Ask(Task),
@@ -188,12 +192,24 @@ fn answers(last: &UiMessage) -> Result<Action, String> {
     })
 }
 
+/// The id of the question that was answered.
+pub(super) fn question_of(answer: &CallAnswer) -> String {
+    match answer.is_in_doubt {
+        true => format!("{IN_DOUBT}{}", answer.call),
+        false => answer.call.clone(),
+    }
+}
+
 fn answer(part: &UiPart) -> Option<CallAnswer> {
     let approval = part.approval.as_ref()?;
     let is_answered = part.state.as_deref() == Some("approval-responded");
     let is_approved = approval.approved.filter(|_| is_answered)?;
-    let (call, reason) = (approval.id.clone(), approval.reason.clone());
-    Some(CallAnswer::new(call, is_approved, reason))
+    let (call, is_in_doubt) = match approval.id.strip_prefix(IN_DOUBT) {
+        Some(call) => (call, true),
+        None => (approval.id.as_str(), false),
+    };
+    let answer = CallAnswer::new(call.to_owned(), is_approved, approval.reason.clone());
+    Some(answer.in_doubt(is_in_doubt))
 }
 
 #[cfg(test)]
@@ -317,6 +333,13 @@ mod tests {
             calls: vec![CallAnswer::new("c1".into(), false, Some("too dear".into()))],
         };
         assert_eq!(decided, Ok(expected));
+        let mut again = part("approval-responded", json!(true));
+        again["approval"]["id"] = "in-doubt:c1".into();
+        let calls = match act(answer(json!([again]))).unwrap() {
+            Action::Answer { calls, .. } => calls,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!((&*calls[0].call, calls[0].is_in_doubt), ("c1", true));
         for (state, approved) in [
             ("approval-requested", Value::Null),
             ("output-available", json!(true)),
