@@ -57,6 +57,27 @@ impl TurnFollower {
         Ok(TurnFollower::Stored(follower.into(), pauses))
     }
 
+    /// Follows an open turn from its current state on, with what happened in it before: a client that has
+    /// nothing of it gets all. `pauses`: as for [`TurnFollower::open`].
+    ///
+    /// # Errors
+    /// As [`TurnFollower::open`].
+    pub(crate) async fn rewound(
+        local: &Local,
+        (session, turn): (SessionId, TurnId),
+        pauses: Option<Pauses>,
+    ) -> Result<TurnFollower, Error> {
+        let mut follower = TurnFollower::open(local, (session, turn), None, pauses).await?;
+        match &mut follower {
+            TurnFollower::Live(live) => live.rewind().await?,
+            TurnFollower::Stored(stored, _) => {
+                let whole = local.stored_follower(session, turn, Some(0)).await?;
+                **stored = whole;
+            }
+        }
+        Ok(follower)
+    }
+
     /// The next update; none after the end of the turn, or if the journal is not read any longer.
     ///
     /// # Errors
@@ -124,6 +145,82 @@ impl Pauses {
         tokio::select! {
             () = tokio::time::sleep(READ_EVERY) => true,
             () = stopped(&mut self.stopping) => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tokio::sync::Notify;
+    use unisono::{Ask, Completion, Conversation, LanguageModel, Reply, Request, Tokens};
+    use unisono_api::turn_event::TurnEvent;
+
+    use super::*;
+
+    /// Says the second word when it may.
+    struct Halting(Arc<Notify>);
+
+    impl LanguageModel for Halting {
+        fn window(&self) -> Tokens {
+            Tokens(50_000)
+        }
+
+        fn complete(&self, request: Request) -> Completion<'_> {
+            Box::pin(async move {
+                request.listener.report_text("one ");
+                self.0.notified().await;
+                request.listener.report_text("two");
+                Ok(Reply::text("one two"))
+            })
+        }
+    }
+
+    #[tokio::test]
+    async fn an_open_turn_is_followed_with_the_text_so_far() {
+        let directory = tempfile::tempdir().unwrap();
+        let go = Arc::new(Notify::new());
+        let local = Local::builder()
+            .directory(directory.path())
+            .default_model("own/halting", Halting(go.clone()))
+            .in_memory();
+        let local = local.start().await.unwrap();
+        let session = Conversation::new("Slow").user("Hello.");
+        let session = local.import(session).await.unwrap();
+        let ask = Ask::new("Go on.").agents([""; 0]);
+        let turn = local.begin(&session, &ask).await.unwrap();
+        // Until the model has spoken there is nothing to tell.
+        let (mut follower, said) = loop {
+            let of = (session.id(), turn);
+            let mut follower = TurnFollower::rewound(&local, of, None).await.unwrap();
+            let first = follower.next().await.unwrap().unwrap().event;
+            assert!(matches!(first, TurnEvent::State(_)), "{first:?}");
+            let said = loop {
+                match follower.next().await.unwrap().unwrap().event {
+                    TurnEvent::Text { text, .. } => break Some(text),
+                    TurnEvent::Missed => break None,
+                    _ => {}
+                }
+            };
+            if let Some(said) = said {
+                break (follower, said);
+            }
+        };
+        assert_eq!(said, "one ");
+        go.notify_one();
+        let rest = loop {
+            match follower.next().await.unwrap().unwrap().event {
+                TurnEvent::Text { text, .. } => break text,
+                TurnEvent::Missed => panic!("text is missing"),
+                _ => {}
+            }
+        };
+        assert_eq!(rest, "two");
+        while let Some(update) = follower.next().await.unwrap() {
+            if let TurnEvent::Ended(end) = update.event {
+                assert_eq!(end.turn.answer.as_deref(), Some("one two"));
+            }
         }
     }
 }

@@ -6,6 +6,7 @@
 //! another process. The small pieces of a reply are joined (`joining`), because a fast model streams
 //! hundreds of them in a second.
 
+mod earlier;
 mod events;
 mod fold;
 mod joining;
@@ -23,7 +24,9 @@ use tokio::time::{Instant, sleep_until};
 use unisono_api::Code;
 use unisono_api::turn_event::{ChangedAgent, TurnEvent, TurnState, TurnUpdate};
 use unisono_context::{RunId, TurnId};
-use unisono_runtime::{Error as RuntimeError, Events, Handle, Progress, ProgressUpdate};
+use unisono_runtime::{
+    BegunReplies, Error as RuntimeError, Events, Handle, Progress, ProgressUpdate,
+};
 use unisono_session::state::EndedTurn;
 use unisono_session::{Event, State};
 use unisono_store::Journal;
@@ -39,6 +42,9 @@ pub use joining::JoinedText;
 pub use member::members;
 pub use stored::StoredFollower;
 
+/// Bytes of the longest text so far that is not cut off.
+const TEXT_BYTES: usize = 64 * 1024;
+
 /// A follower of a turn.
 pub struct Follower {
     journal: Journal,
@@ -51,6 +57,8 @@ pub struct Follower {
     texts: JoinedText,
     events: Events,
     progress: broadcast::Receiver<ProgressUpdate>,
+    /// The replies of whose text some was sent before it came.
+    begun: BegunReplies,
     /// A progress report after events that are not returned yet.
     said: Option<ProgressUpdate>,
     /// Resolves with the end of the turn, or of the session.
@@ -126,8 +134,9 @@ impl Local {
         let fold = TurnFold::new(session.id(), state, turn);
         let begun = fold.events();
         let known = self.state_of(&session, &fold).await;
-        let (feed, streaming) = feed_of(&session, now.max(begun)).await?;
+        let (feed, replies) = feed_of(&session, now.max(begun)).await?;
         let mut follower = Follower::new(self.journal().clone(), session, (turn, fold), feed);
+        follower.begun = replies;
         match after {
             Some(after) => follower.read(after, now).await?,
             None if ended => follower.read_to_end(now).await?,
@@ -138,7 +147,7 @@ impl Local {
         }
         // A client without the state takes the next text for the beginning of a reply.
         if after.is_some() && !follower.fold.has_ended() {
-            follower.note_missed(&streaming);
+            follower.note_missed();
         }
         Ok(follower)
     }
@@ -181,6 +190,7 @@ impl Follower {
             texts: JoinedText::default(),
             events,
             progress,
+            begun: BegunReplies::default(),
             said: None,
             gone: Some(Box::pin(async move { waiting.wait(turn).await })),
             ending: None,
@@ -236,10 +246,57 @@ impl Follower {
     }
 
     /// Reports that the first text of the lead's current reply was sent before.
-    fn note_missed(&mut self, streaming: &[RunId]) {
-        if streaming.iter().any(|run| self.fold.may_be_lead(*run)) {
+    fn note_missed(&mut self) {
+        let mut streaming = self.begun.texts.iter();
+        if streaming.any(|(run, _)| self.fold.may_be_lead(*run)) {
             self.ready.push_back(unnumbered(TurnEvent::Missed));
         }
+    }
+
+    /// Adds to the current state of an open turn, which is not returned yet, what happened in the turn
+    /// before: its calls and summaries, and the text so far of the lead's reply. No event before the turn
+    /// is read.
+    ///
+    /// # Errors
+    /// As [`Local::follower`].
+    pub async fn rewind(&mut self) -> Result<(), Error> {
+        let sought = history::Lookup::Turn(self.turn);
+        let trace = history::turn(&self.journal, &self.session, sought).await?;
+        let accepted = trace.as_ref().and_then(|trace| trace.turn(self.turn));
+        let Some(mut seq) = accepted.map(|turn| turn.accepted.0.seq) else {
+            return Ok(());
+        };
+        let (mut events, now) = (self.session.events(seq).await?, self.fold.events());
+        let mut earlier = Vec::new();
+        while seq < now
+            && let Some((at, event)) = events.next().await?
+        {
+            earlier.extend(self.fold.earlier(&event));
+            seq = at;
+        }
+        if let Some(TurnUpdate {
+            event: TurnEvent::State(state),
+            ..
+        }) = self.ready.front_mut()
+            && !state.waiting.is_empty()
+        {
+            let calls = std::mem::take(&mut state.waiting);
+            earlier.push(TurnEvent::Waiting { calls });
+        }
+        let begun = std::mem::take(&mut self.begun);
+        let leads = begun.texts.into_iter();
+        for (run, text) in leads.filter(|(run, _)| self.fold.may_be_lead(*run)) {
+            // The text belongs behind the last event, and may be cut.
+            earlier.push(match begun.after == now && text.len() <= TEXT_BYTES {
+                true => TurnEvent::Text {
+                    run: run.to_string(),
+                    text: text.to_string(),
+                },
+                false => TurnEvent::Missed,
+            });
+        }
+        self.ready.extend(earlier.into_iter().map(unnumbered));
+        Ok(())
     }
 
     /// What can be returned now. Pieces of a reply come before the updates after them.
@@ -365,12 +422,11 @@ impl Follower {
     }
 }
 
-/// Follows a session after an event. Of the replies that began before only the runs are kept.
-async fn feed_of(session: &Handle, after: u64) -> Result<(Feed, Vec<RunId>), RuntimeError> {
+/// Follows a session after an event, and returns the replies that began before.
+async fn feed_of(session: &Handle, after: u64) -> Result<(Feed, BegunReplies), RuntimeError> {
     let (mut events, progress) = session.follow(after).await?;
-    let begun = events.take_begun().texts.into_iter();
-    let streaming = begun.map(|(run, _)| run).collect();
-    Ok(((events, progress), streaming))
+    let begun = events.take_begun();
+    Ok(((events, progress), begun))
 }
 
 /// Refuses a position after the last event, `now`.

@@ -119,7 +119,7 @@ async fn resume(
                 extract::id("turn", &turn.turn)?,
             );
             let pauses = Pauses::for_request(&headers, &shared.stopping, None);
-            let follower = TurnFollower::open(&shared.local, of, Some(0), pauses).await?;
+            let follower = TurnFollower::rewound(&shared.local, of, pauses).await?;
             answer(shared, follower, (&turn, Vec::new()), place)
         }
         None => Ok(StatusCode::NO_CONTENT.into_response()),

@@ -318,7 +318,7 @@ impl TurnFold {
         }
     }
 
-    fn made(&self, checkpoint: &Checkpoint) -> NewCheckpoint {
+    pub(super) fn made(&self, checkpoint: &Checkpoint) -> NewCheckpoint {
         let counted = checkpoint.counts.iter().next();
         let rewritten = self.state.checkpoints().rewritten_by(checkpoint);
         NewCheckpoint {
@@ -346,7 +346,7 @@ impl TurnFold {
         }
     }
 
-    fn tool_started(&self, place: CallPlace) -> Option<TurnEvent> {
+    pub(super) fn tool_started(&self, place: CallPlace) -> Option<TurnEvent> {
         let run = self
             .state
             .run(place.run)
@@ -360,7 +360,7 @@ impl TurnFold {
         })
     }
 
-    fn tool_ended(&self, place: CallPlace, output: &CallOutput) -> Option<TurnEvent> {
+    pub(super) fn tool_ended(&self, place: CallPlace, output: &CallOutput) -> Option<TurnEvent> {
         self.state
             .run(place.run)
             .filter(|run| run.turn == self.turn)?;
