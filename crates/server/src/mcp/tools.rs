@@ -18,6 +18,8 @@ pub(super) const RECALL: &str = "recall";
 pub(super) const SEARCH: &str = "search";
 pub(super) const SESSIONS: &str = "sessions";
 pub(super) const WAIT: &str = "wait";
+/// Floats below this are exact integers.
+const WHOLE_BELOW: f64 = 9_007_199_254_740_992.0;
 pub(super) const NAMES: [&str; 7] = [ASK, DELEGATE, COMPACT, RECALL, SEARCH, SESSIONS, WAIT];
 
 pub(super) fn scope(name: &str) -> Scope {
@@ -143,12 +145,24 @@ pub(super) struct ListArgs {
     pub(super) limit: Option<usize>,
 }
 
-/// Reads arguments. Clients with typed arguments send null for those that were not given.
+/// Reads arguments. Clients with typed arguments send null for those that were not given; clients whose
+/// numbers are all floats send `5.0`, which is an integer to JSON Schema.
 pub(super) fn read<T: DeserializeOwned>(mut arguments: Value) -> Result<T, String> {
     if let Value::Object(all) = &mut arguments {
         all.retain(|_, argument| !argument.is_null());
+        for argument in all.values_mut() {
+            if let Some(whole) = whole_float(argument) {
+                *argument = whole.into();
+            }
+        }
     }
     serde_json::from_value(arguments).map_err(|error| format!("the arguments do not fit: {error}"))
+}
+
+fn whole_float(argument: &Value) -> Option<i64> {
+    let float = argument.as_f64().filter(|_| argument.is_f64())?;
+    let is_whole = float.fract() == 0.0 && float.abs() < WHOLE_BELOW;
+    is_whole.then_some(float as i64)
 }
 
 pub(super) fn specs() -> Vec<Tool> {
@@ -332,6 +346,25 @@ mod tests {
         assert_eq!(compacted.branch, MAIN_BRANCH);
         let unknown = read::<WaitArgs>(json!({"session": "s", "turn": null})).unwrap_err();
         assert!(unknown.contains("missing field `turn`"), "{unknown}");
+    }
+
+    #[test]
+    fn a_whole_float_is_an_integer() {
+        for (limit, expected) in [
+            (json!(5), Ok(5)),
+            (json!(5.0), Ok(5)),
+            (json!(5.5), Err("floating point `5.5`")),
+            (json!(-5.0), Err("integer `-5`")),
+            (json!(1e300), Err("floating point")),
+            (json!("5"), Err("string \"5\"")),
+        ] {
+            let found = read::<SearchArgs>(json!({"query": "5.0", "limit": limit}));
+            match (found, expected) {
+                (Ok(found), Ok(expected)) => assert_eq!(found.limit, Some(expected)),
+                (Err(why), Err(expected)) => assert!(why.contains(expected), "{why}"),
+                _ => panic!("{limit}"),
+            }
+        }
     }
 
     #[test]
