@@ -330,7 +330,7 @@ async fn follow(
             () = task_after.as_mut(), if knows_tasks && !cancelled => {
                 return Ok(TurnProgress::Task(read(local, session, turn).await?));
             }
-            () = sleep_until(teller.due()), if teller.is_wanted() => teller.notify(None).await,
+            () = sleep_until(teller.next_due()), if teller.is_wanted() => teller.notify(None).await,
             () = drained.as_mut() => return Err(is_stopping(session, turn)),
         }
     }
@@ -456,7 +456,7 @@ impl<'c> ProgressNotifier<'c> {
     }
 
     /// When the next one is due, whether or not there is news.
-    fn due(&self) -> Instant {
+    fn next_due(&self) -> Instant {
         self.sent + QUIET
     }
 
@@ -466,7 +466,7 @@ impl<'c> ProgressNotifier<'c> {
         loop {
             tokio::select! {
                 output = &mut done => return output,
-                () = sleep_until(self.due()) => self.notify(None).await,
+                () = sleep_until(self.next_due()) => self.notify(None).await,
             }
         }
     }
