@@ -59,6 +59,8 @@ pub struct Follower {
     progress: broadcast::Receiver<ProgressUpdate>,
     /// The replies of whose text some was sent before it came.
     begun: BegunReplies,
+    /// Whether their texts so far are returned as soon as the events before them are.
+    tells_begun: bool,
     /// A progress report after events that are not returned yet.
     said: Option<ProgressUpdate>,
     /// Resolves with the end of the turn, or of the session.
@@ -145,9 +147,12 @@ impl Local {
                 event: TurnEvent::State(known),
             }),
         }
-        // A client without the state takes the next text for the beginning of a reply.
-        if after.is_some() && !follower.fold.has_ended() {
-            follower.note_missed();
+        match after {
+            // The client has no text of the turn.
+            Some(0) => follower.tells_begun = true,
+            // A client without the state takes the next text for the beginning of a reply.
+            Some(_) if !follower.fold.has_ended() => follower.note_missed(),
+            _ => {}
         }
         Ok(follower)
     }
@@ -191,6 +196,7 @@ impl Follower {
             events,
             progress,
             begun: BegunReplies::default(),
+            tells_begun: false,
             said: None,
             gone: Some(Box::pin(async move { waiting.wait(turn).await })),
             ending: None,
@@ -215,6 +221,10 @@ impl Follower {
                 return Ok(None);
             }
             let events = self.fold.events();
+            if self.tells_begun && self.begun.after <= events {
+                self.tell_begun();
+                continue;
+            }
             if let Some(said) = self.said.take_if(|said| said.after <= events) {
                 self.say(&said.progress);
                 continue;
@@ -253,8 +263,23 @@ impl Follower {
         }
     }
 
+    /// Reports the texts so far of the replies that began before. They belong behind one event: an event
+    /// after it may have ended the reply.
+    fn tell_begun(&mut self) {
+        self.tells_begun = false;
+        let begun = std::mem::take(&mut self.begun);
+        let is_current = begun.after == self.fold.events();
+        for (run, text) in begun.texts {
+            if is_current && text.len() <= TEXT_BYTES && !self.fold.is_of_other(run) {
+                self.ready.push_back(text_update((run, text.to_string())));
+            } else if self.fold.may_be_lead(run) {
+                self.ready.push_back(unnumbered(TurnEvent::Missed));
+            }
+        }
+    }
+
     /// Adds to the current state of an open turn, which is not returned yet, what happened in the turn
-    /// before: its calls and summaries, and the text so far of the lead's reply. No event before the turn
+    /// before: its calls and summaries, and the texts so far of its replies. No event before the turn
     /// is read.
     ///
     /// # Errors
@@ -283,19 +308,8 @@ impl Follower {
             let calls = std::mem::take(&mut state.waiting);
             earlier.push(TurnEvent::Waiting { calls });
         }
-        let begun = std::mem::take(&mut self.begun);
-        let leads = begun.texts.into_iter();
-        for (run, text) in leads.filter(|(run, _)| self.fold.may_be_lead(*run)) {
-            // The text belongs behind the last event, and may be cut.
-            earlier.push(match begun.after == now && text.len() <= TEXT_BYTES {
-                true => TurnEvent::Text {
-                    run: run.to_string(),
-                    text: text.to_string(),
-                },
-                false => TurnEvent::Missed,
-            });
-        }
         self.ready.extend(earlier.into_iter().map(unnumbered));
+        self.tells_begun = true;
         Ok(())
     }
 
