@@ -78,6 +78,13 @@ impl TurnFollower {
         Ok(follower)
     }
 
+    /// As [`Follower::include_texts`]; a journal has no texts of current replies.
+    pub(crate) fn include_texts(&mut self) {
+        if let TurnFollower::Live(live) = self {
+            live.include_texts();
+        }
+    }
+
     /// The next update; none after the end of the turn, or if the journal is not read any longer.
     ///
     /// # Errors
@@ -177,6 +184,17 @@ mod tests {
         }
     }
 
+    /// The next text; none if some was missed.
+    async fn next_text(follower: &mut TurnFollower) -> Option<String> {
+        loop {
+            match follower.next().await.unwrap().unwrap().event {
+                TurnEvent::Text { text, .. } => return Some(text),
+                TurnEvent::Missed => return None,
+                _ => {}
+            }
+        }
+    }
+
     #[tokio::test]
     async fn an_open_turn_is_followed_with_the_text_so_far() {
         let directory = tempfile::tempdir().unwrap();
@@ -190,37 +208,20 @@ mod tests {
         let session = local.import(session).await.unwrap();
         let ask = Ask::new("Go on.").agents([""; 0]);
         let turn = local.begin(&session, &ask).await.unwrap();
-        // Until the model has spoken there is nothing to tell.
-        let (mut follower, said) = loop {
-            let of = (session.id(), turn);
-            let mut follower = TurnFollower::rewound(&local, of, None).await.unwrap();
-            let first = follower.next().await.unwrap().unwrap().event;
+        let of = (session.id(), turn);
+        let mut early = TurnFollower::open(&local, of, Some(0), None).await.unwrap();
+        assert_eq!(next_text(&mut early).await.as_deref(), Some("one "));
+        let mut rewound = TurnFollower::rewound(&local, of, None).await.unwrap();
+        let mut current = TurnFollower::open(&local, of, None, None).await.unwrap();
+        current.include_texts();
+        for late in [&mut rewound, &mut current] {
+            let first = late.next().await.unwrap().unwrap().event;
             assert!(matches!(first, TurnEvent::State(_)), "{first:?}");
-            let said = loop {
-                match follower.next().await.unwrap().unwrap().event {
-                    TurnEvent::Text { text, .. } => break Some(text),
-                    TurnEvent::Missed => break None,
-                    _ => {}
-                }
-            };
-            if let Some(said) = said {
-                break (follower, said);
-            }
-        };
-        assert_eq!(said, "one ");
+            assert_eq!(next_text(late).await.as_deref(), Some("one "));
+        }
         go.notify_one();
-        let rest = loop {
-            match follower.next().await.unwrap().unwrap().event {
-                TurnEvent::Text { text, .. } => break text,
-                TurnEvent::Missed => panic!("text is missing"),
-                _ => {}
-            }
-        };
-        assert_eq!(rest, "two");
-        while let Some(update) = follower.next().await.unwrap() {
-            if let TurnEvent::Ended(end) = update.event {
-                assert_eq!(end.turn.answer.as_deref(), Some("one two"));
-            }
+        for follower in [&mut early, &mut rewound, &mut current] {
+            assert_eq!(next_text(follower).await.as_deref(), Some("two"));
         }
     }
 }

@@ -149,7 +149,7 @@ impl Local {
         }
         match after {
             // The client has no text of the turn.
-            Some(0) => follower.tells_begun = true,
+            Some(0) => follower.include_texts(),
             // A client without the state takes the next text for the beginning of a reply.
             Some(_) if !follower.fold.has_ended() => follower.note_missed(),
             _ => {}
@@ -263,6 +263,12 @@ impl Follower {
         }
     }
 
+    /// Returns the texts so far of the current replies before their next pieces: the client has no text of
+    /// the turn.
+    pub fn include_texts(&mut self) {
+        self.tells_begun = true;
+    }
+
     /// Reports the texts so far of the replies that began before. They belong behind one event: an event
     /// after it may have ended the reply.
     fn tell_begun(&mut self) {
@@ -309,7 +315,7 @@ impl Follower {
             earlier.push(TurnEvent::Waiting { calls });
         }
         self.ready.extend(earlier.into_iter().map(unnumbered));
-        self.tells_begun = true;
+        self.include_texts();
         Ok(())
     }
 

@@ -83,7 +83,8 @@ impl A2a {
         pauses: Option<Pauses>,
     ) -> Result<TaskHandle, Error> {
         let of = (id.session, id.turn);
-        let follower = TurnFollower::open(&self.local, of, None, pauses).await?;
+        let mut follower = TurnFollower::open(&self.local, of, None, pauses).await?;
+        follower.include_texts();
         Ok(TaskHandle {
             id,
             follower: Some(follower),

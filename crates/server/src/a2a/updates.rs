@@ -2,7 +2,7 @@
 //!
 //! The answer is streamed in deltas, each appended to the previous ones. If the model is asked
 //! again or continues after tool calls, the next delta replaces the text before it. A client that
-//! comes in the middle of a reply gets its further deltas. If the deltas do not add up to the answer,
+//! comes in the middle of a reply gets the text so far first. If the deltas do not add up to the answer,
 //! the complete answer follows.
 
 use std::collections::{BTreeMap, BTreeSet};
