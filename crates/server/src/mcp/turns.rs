@@ -561,6 +561,7 @@ mod tests {
         tokio::time::pause();
         let mut without_news = Vec::new();
         while without_news.len() < 2 {
+            tokio::time::advance(QUIET).await;
             let told = next().await;
             assert_eq!(told["method"], "notifications/progress", "{told}");
             if told["params"].get("message").is_none() {
