@@ -47,6 +47,7 @@ pub fn problem(problem: &Problem) -> Response {
                 p { "You may be logged in if a link on another site led here: " a href="" { "open this page again" } "." }
                 (PreEscaped(refusal::PLACEHOLDER))
             },
+            None,
         );
     }
     let body = html! {
@@ -128,18 +129,20 @@ fn is_near(word: &str, other: &str) -> bool {
     row[other.len()] <= 2
 }
 
-/// The page for a browser that is not logged in.
-pub fn refused(why: &str) -> Response {
-    login_page(why, &html! {})
+/// The page for a browser that is not logged in. `page`: where its form leads to; none: to the page
+/// that was opened.
+pub fn refused(why: &str, page: Option<&str>) -> Response {
+    login_page(why, &html! {}, page)
 }
 
-fn login_page(why: &str, advice: &Markup) -> Response {
+fn login_page(why: &str, advice: &Markup, page: Option<&str>) -> Response {
     let body = html! {
         section class="card" {
             h1 { "You are not logged in" }
             p { (why) }
             (advice)
             form method="post" action="/login" {
+                @if let Some(page) = page { input type="hidden" name="page" value=(page); }
                 label for="secret" { "Login link or token" }
                 input id="secret" name="secret" type="password" required autocomplete="off" aria-describedby="secret-says";
                 p class="quiet" id="secret-says" { "The daemon prints a link when it starts. A link works once, within an hour. \

@@ -82,7 +82,7 @@ pub use caller_header::with_viewer;
 pub use compress::compress;
 pub use error::{problem, refused, unknown};
 pub use permissions::Viewer;
-pub use refusal::{opened_page, refused_with_way_back, with_way_back};
+pub use refusal::{is_opened, opened_page, refused_with_way_back, with_way_back};
 
 /// The routes of the page over a service, for a viewer. The page logs out by `POST /logout`, a route
 /// of the server, which also puts [`with_way_back`] around its own checks.

@@ -82,16 +82,28 @@ fn came_from(headers: &HeaderMap) -> Option<String> {
         .then(|| path.to_owned())
 }
 
-/// The page that a request came from, with its query, if a link can lead to it: the address of a form
-/// cannot be opened.
+/// The page that a request came from, with its query, if a link can lead to it.
 pub fn opened_page(headers: &HeaderMap) -> Option<String> {
-    let address = came_from(headers)?;
-    let path = address.split('?').next().unwrap_or_default();
-    let parts: Vec<&str> = path.split('/').skip(1).collect();
-    let is_opened = match parts[..] {
+    came_from(headers).filter(|address| is_opened(address))
+}
+
+/// Whether a link can lead to an address: it is a page of this server, and no file, no part of a page
+/// and not the address of a form.
+pub fn is_opened(address: &str) -> bool {
+    let path = address.split(['?', '#']).next().unwrap_or_default();
+    let Some(path) = path.strip_prefix('/') else {
+        return false;
+    };
+    let parts: Vec<&str> = path.split('/').collect();
+    match parts[..] {
+        ["sessions", _, "checkpoints", _, part] => ["compare", "revert"].contains(&part),
         ["sessions", _, part] => [
+            "ask",
             "checkpoints",
+            "compact",
             "context",
+            "delete",
+            "export",
             "history",
             "settings",
             "tree",
@@ -107,11 +119,23 @@ pub fn opened_page(headers: &HeaderMap) -> Option<String> {
             "turns",
         ]
         .contains(&kind),
-        ["sessions" | "agents", _] => true,
-        [page] => ["agents", "approvals", "schedules", "settings", "usage"].contains(&page),
+        ["agents", _, "edit"] | ["import", "agents"] | ["sessions" | "agents" | "cluster", _] => {
+            true
+        }
+        [page] => [
+            "",
+            "agents",
+            "approvals",
+            "cluster",
+            "doctor",
+            "import",
+            "schedules",
+            "settings",
+            "usage",
+        ]
+        .contains(&page),
         _ => false,
-    };
-    is_opened.then_some(address)
+    }
 }
 
 /// Puts the way back into the page of a problem.
@@ -205,12 +229,15 @@ mod tests {
             ("http://127.0.0.1:7/sessions/s?branch=b", true),
             ("http://127.0.0.1:7/sessions/s/turns/t", true),
             ("http://127.0.0.1:7/usage?by=model", true),
+            ("http://127.0.0.1:7/?q=moon", true),
+            ("http://127.0.0.1:7/sessions/s/checkpoints/1/compare?with=2", true),
             ("http://127.0.0.1:7/login", false),
             ("http://127.0.0.1:7/logout", false),
             ("http://127.0.0.1:7/approvals/c", false),
             ("http://127.0.0.1:7/sessions/s/pin", false),
             ("http://127.0.0.1:7/sessions/s/turns/t/again", false),
             ("http://127.0.0.1:7/v1/sessions", false),
+            ("http://127.0.0.1:7//evil.example", false),
             ("http://evil.example/sessions/s", false),
         } {
             assert_eq!(opened_page(&headers(path)).is_some(), is_opened, "{path}");

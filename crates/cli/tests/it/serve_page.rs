@@ -180,22 +180,35 @@ fn a_person_logs_in_by_a_form_with_a_link_its_code_or_a_token() {
 }
 
 #[test]
-fn a_login_leads_to_the_page_that_was_opened() {
+fn a_login_leads_to_the_page_that_was_opened_also_after_a_refused_one() {
     let place = Place::new();
     let daemon = Daemon::start(&place);
     let own = format!("http://{}", daemon.address);
-    let opened = format!("{own}/sessions/s?branch=b");
-    let headers = [
-        ("Host", daemon.address.as_str()),
-        ("Accept", "text/html"),
-        ("Content-Type", "application/x-www-form-urlencoded"),
-        ("Origin", own.as_str()),
-        ("Referer", opened.as_str()),
-    ];
-    let form = format!("secret={}", daemon.token);
-    let head = head("POST", "/login", &headers, form.len());
-    let entered = daemon.send(&head, form.as_bytes()).expect(303);
+    let send = |from: &str, form: &str| {
+        let from = format!("{own}{from}");
+        let headers = [
+            ("Host", daemon.address.as_str()),
+            ("Accept", "text/html"),
+            ("Content-Type", "application/x-www-form-urlencoded"),
+            ("Origin", own.as_str()),
+            ("Referer", from.as_str()),
+        ];
+        let head = head("POST", "/login", &headers, form.len());
+        daemon.send(&head, form.as_bytes())
+    };
+    let valid = format!("secret={}", daemon.token);
+    let entered = send("/sessions/s?branch=b", &valid).expect(303);
     assert_eq!(entered.header("location"), Some("/sessions/s?branch=b"));
+    let refused = send("/import/agents", "secret=wrong").expect(401).text();
+    refused.has_all(&["name=\"page\" value=\"/import/agents\""]);
+    for (page, expected) in [
+        ("%2Fimport%2Fagents", "/import/agents"),
+        ("%2F%2Fevil.example", "/"),
+        ("https%3A%2F%2Fevil.example", "/"),
+    ] {
+        let entered = send("/login", &format!("{valid}&page={page}")).expect(303);
+        assert_eq!(entered.header("location"), Some(expected), "{page}");
+    }
     daemon.stop();
 }
 

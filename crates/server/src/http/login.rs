@@ -333,7 +333,7 @@ pub(super) async fn enter(
         Ok(Some(new)) => welcome(&shared, &note, &headers, (new, "/")).await,
         // A link that was used is opened again, in the same browser.
         Ok(None) if shared.logins.login(&headers).is_some() => Redirect::to("/").into_response(),
-        Ok(None) => refuse(&headers, if link.is_ok() { INVALID } else { NO_CODE }),
+        Ok(None) => refuse(&headers, if link.is_ok() { INVALID } else { NO_CODE }, None),
         Err(error) => fail(&headers, error),
     }
 }
@@ -348,7 +348,7 @@ async fn welcome(
     let NewLogin { secret, login } = new;
     match people::of_link(shared, login).await {
         Ok(who) => note.set_caller(who.caller()),
-        Err(_) => return refuse(headers, NO_TOKEN),
+        Err(_) => return refuse(headers, NO_TOKEN, Some(page)),
     }
     note.operation("login", Vec::new());
     let has_tls = origin_for(shared, headers).starts_with("https://");
@@ -368,10 +368,10 @@ fn fail(headers: &HeaderMap, error: ApiError) -> Response {
 }
 
 /// Refuses a login: with a page that says how to get another link for a browser, with a problem for a
-/// program.
-fn refuse(headers: &HeaderMap, why: &str) -> Response {
+/// program. `page`: where the form of that page leads to.
+fn refuse(headers: &HeaderMap, why: &str, page: Option<&str>) -> Response {
     match problem::is_browser(headers) {
-        true => unisono_web::refused(why),
+        true => unisono_web::refused(why, page),
         false => {
             let detail = "the login link is not valid; POST /v1/login-links creates another one";
             ApiError::new(Code::Unauthorized, detail).into_response()

@@ -417,6 +417,21 @@ mod tests {
     }
 
     #[test]
+    fn a_login_leads_to_every_page() {
+        // Files, and a part of a page.
+        let not_opened = [
+            "/approvals/count",
+            "/blobs/{digest}",
+            "/sessions/{session}/export/file",
+        ];
+        let read = SCOPES.iter().filter(|(_, method, _)| *method == "GET");
+        for path in read.flat_map(|(.., paths)| paths.iter().copied()) {
+            let is_opened = unisono_web::is_page(path) && !not_opened.contains(&path);
+            assert_eq!(unisono_web::is_opened(path), is_opened, "{path}");
+        }
+    }
+
+    #[test]
     fn a_check_of_an_agent_requires_the_scope_that_saves_it() {
         let [check, save] = [
             (Method::POST, "/v1/agents/{agent}/check"),

@@ -22,9 +22,14 @@ const MAX_BYTES: usize = 4 * 1024;
 const INVALID: &str =
     "What you entered is neither an unused login link of the last hour nor a valid token.";
 
+/// Maximum bytes of the address in the form of a refused login, so that the form stays small.
+const MAX_PAGE: usize = 1024;
+
 #[derive(Deserialize)]
 struct Entered {
     secret: String,
+    /// The page to lead to, after a refused login: the form is not at its address then.
+    page: Option<String>,
 }
 
 /// Logs a browser in by its form. The form must come from a page of this server.
@@ -38,11 +43,16 @@ pub(in crate::http) async fn submit(
         Ok(entered) => entered,
         Err(error) => return fail(&headers, error),
     };
-    let page = unisono_web::opened_page(&headers).unwrap_or_else(|| "/".to_owned());
+    let page = entered.page.filter(|page| unisono_web::is_opened(page));
+    let page = page.or_else(|| unisono_web::opened_page(&headers));
+    let page = page.unwrap_or_else(|| "/".to_owned());
     let _sharing = shared.logins.sharing.lock().await;
     match enter(&shared, entered.secret.trim()).await {
         Ok(Some(new)) => welcome(&shared, &note, &headers, (new, page.as_str())).await,
-        Ok(None) => refuse(&headers, INVALID),
+        Ok(None) => {
+            let page = Some(page.as_str()).filter(|page| page.len() <= MAX_PAGE);
+            refuse(&headers, INVALID, page)
+        }
         Err(error) => fail(&headers, error),
     }
 }
