@@ -12,18 +12,16 @@ use crate::dialect::Failure;
 use crate::provider::{Key, Settings};
 use crate::redact::{REDACTED, redact};
 
-/// Shorter header values are settings, not secrets; they may be part of any word.
-const SHORTEST_HEADER: usize = 8;
-/// Shorter keys may be part of any word: they are removed from texts, not from documents.
-const SHORTEST_IN_DOCUMENT: usize = 8;
+/// Shorter keys and header values are words that servers without secrets want, such as `ollama`: they
+/// may be part of an address, a name or any other word.
+const SHORTEST: usize = 8;
 
 /// The words before the credential of a header.
 const SCHEMES: [&str; 3] = ["bearer", "basic", "token"];
 
 /// The secrets of one provider, in every form in which a response may repeat them.
 pub(super) struct Secrets {
-    texts: Option<AhoCorasick>,
-    documents: Option<AhoCorasick>,
+    finder: Option<AhoCorasick>,
 }
 
 impl Secrets {
@@ -38,25 +36,20 @@ impl Secrets {
         let each = values.flat_map(|value| [Some(value), credential(value)]);
         let more = more.iter().map(String::as_str);
         let more = each.flatten().chain(more);
-        let more = more.filter(|secret| secret.len() >= SHORTEST_HEADER);
-        let secrets: Vec<&str> = key.into_iter().chain(more).collect();
-        let finder = |shortest: usize| {
-            let long = secrets.iter().filter(|secret| secret.len() >= shortest);
-            let forms: Vec<String> = long.flat_map(|secret| forms(secret)).collect();
-            let mut builder = AhoCorasick::builder();
-            let finder = builder.match_kind(MatchKind::LeftmostLongest).build(&forms);
-            // Fails only for gigabytes of forms; a key has at most 16 KiB.
-            finder.ok().filter(|_| !forms.is_empty())
-        };
+        let all = key.into_iter().chain(more);
+        let secrets = all.filter(|secret| secret.len() >= SHORTEST);
+        let forms: Vec<String> = secrets.flat_map(forms).collect();
+        let mut builder = AhoCorasick::builder();
+        let finder = builder.match_kind(MatchKind::LeftmostLongest).build(&forms);
         Secrets {
-            texts: finder(1),
-            documents: finder(SHORTEST_IN_DOCUMENT),
+            // Fails only for gigabytes of forms; a key has at most 16 KiB.
+            finder: finder.ok().filter(|_| !forms.is_empty()),
         }
     }
 
     /// A response without the secrets.
     pub(super) fn document<'b>(&self, body: &'b [u8]) -> Cow<'b, [u8]> {
-        match &self.documents {
+        match &self.finder {
             Some(finder) if finder.is_match(body) => {
                 let replaced = vec![REDACTED; finder.patterns_len()];
                 Cow::Owned(finder.replace_all_bytes(body, &replaced))
@@ -67,7 +60,7 @@ impl Secrets {
 
     /// A text without the secrets and without likely keys.
     pub(super) fn text(&self, text: &str) -> String {
-        let text = match &self.texts {
+        let text = match &self.finder {
             Some(finder) => {
                 let replaced = vec![REDACTED; finder.patterns_len()];
                 Cow::Owned(finder.replace_all(text, &replaced))
@@ -188,13 +181,21 @@ mod tests {
         let clean = secrets(KEY).document(document.as_bytes()).into_owned();
         let clean: serde_json::Value = serde_json::from_slice(&clean).unwrap();
         assert_eq!(clean["error"], format!("{REDACTED} is wrong"));
-        // It would match the names of fields.
-        let short = secrets("err");
-        assert!(matches!(
-            short.document(document.as_bytes()),
-            Cow::Borrowed(_)
-        ));
-        assert_eq!(short.text("err: no"), format!("{REDACTED}: no"));
+    }
+
+    /// Such as the keys that local servers ignore: they would match addresses and names of fields.
+    #[test]
+    fn a_short_key_is_not_removed_from_other_words() {
+        let text = r#"{"error": "nothing answers at `providers.ollama.base_url`"}"#;
+        for key in ["e", "err", "ollama"] {
+            let short = secrets(key);
+            assert_eq!(short.text(text), text, "{key}");
+            assert!(matches!(short.document(text.as_bytes()), Cow::Borrowed(_)));
+        }
+        assert_eq!(
+            secrets("12345678").text("12345678!"),
+            format!("{REDACTED}!")
+        );
     }
 
     #[test]
