@@ -43,6 +43,7 @@ use unisono_api::Problem;
 use unisono_context::Digest;
 
 use crate::audit::Note;
+use crate::body_share::BodyShare;
 use crate::turn_follower::Pauses;
 use answered::AnsweredMessages;
 use callbacks::Callbacks;
@@ -101,6 +102,7 @@ fn is_rpc(path: &str) -> bool {
 /// The parts of an HTTP request that an operation needs.
 struct RequestContext {
     note: Note,
+    body: BodyShare,
     /// Scheme and host of the server.
     origin: String,
     /// How a task is followed if another daemon owns its session; none: it is not.
@@ -160,6 +162,7 @@ impl A2a {
         let headers = request.headers();
         RequestContext {
             note: Note::from_extensions(request.extensions()),
+            body: BodyShare::from_extensions(request.extensions()),
             origin: self.origin(headers),
             pauses: Pauses::for_request(headers, &self.stopping, None),
         }

@@ -14,6 +14,7 @@ macro_rules! rows {
 
 mod a2a;
 mod audit;
+mod body_share;
 pub mod deployment;
 mod forwarded;
 pub mod http;

@@ -3,12 +3,13 @@
 use std::io::Write;
 use std::net::TcpStream;
 use std::process::Command;
+use std::thread;
 
 use serde_json::{Value, json};
-use unisono_fake_provider::{Act, FakeProvider, Refusal, Script};
+use unisono_fake_provider::{Act, Answer, FakeProvider, Gate, Refusal, Script};
 
 use crate::http::{Daemon, head, json_head, send_to};
-use crate::support::{Going, PATIENCE, Place, example};
+use crate::support::{Going, PATIENCE, Place, example, until};
 
 fn hello() -> Value {
     json!({"messages": [{"role": "user", "content": "Hello."}]})
@@ -137,6 +138,39 @@ fn bodies_take_no_more_memory_together_than_they_may() {
     drop(held);
     let again = (0..10_000).find(|_| daemon.post("/v1/sessions", &large).status == 201);
     assert!(again.is_some(), "their room is free again");
+    daemon.stop();
+}
+
+#[test]
+fn a_response_that_waits_for_its_turn_leaves_the_room_of_its_body_to_others() {
+    let gate = Gate::new();
+    let held = Act::from(Answer::text("On Friday.")).hold(&gate);
+    let provider = FakeProvider::play_on_thread(Script::always(held));
+    let limits = "[server]\nbody_limit_bytes = 65_536\nbodies_bytes = 131_072\n";
+    let config = format!("[models]\ndefault = \"openai/gpt-4o\"\n{limits}");
+    let place = Place::with_openai(&provider, &config);
+    let daemon = Daemon::keyed(&place);
+    let sessions = [daemon.session(&hello()), daemon.session(&hello())];
+    let to = (daemon.address.as_str(), daemon.token.as_str());
+    let ask = |session: &str| {
+        let task = "When? ".repeat(8_000);
+        let body = json!({"task": task, "lead": "facts", "agents": []}).to_string();
+        let path = format!("/v1/sessions/{session}/turns");
+        let head = json_head(to, "POST", &path, &[], body.len());
+        send_to(to.0, &head, body.as_bytes()).expect(200);
+    };
+    let large = json!({"title": "x".repeat(40_000)});
+    thread::scope(|scope| {
+        for session in &sessions {
+            let ask = &ask;
+            scope.spawn(move || ask(session));
+        }
+        until("both turns wait", || provider.request_count() >= 2);
+        until("a body has room", || {
+            daemon.post("/v1/sessions", &large).status == 201
+        });
+        gate.open();
+    });
     daemon.stop();
 }
 

@@ -26,6 +26,7 @@ use super::follow::{self, StreamEnd, Updates};
 use super::task::{self, Extent};
 use super::{A2a, RequestContext};
 use crate::audit::Note;
+use crate::body_share::BodyShare;
 
 /// Default and maximum number of tasks of a page.
 const USUAL_TASKS: usize = 50;
@@ -161,7 +162,10 @@ impl A2a {
         self.check_agent(agent)?;
         check_tenant(operation.tenant())?;
         match operation {
-            Operation::SendMessage(request) => self.send_and_wait(agent, request, origin).await,
+            Operation::SendMessage(request) => {
+                let body = &context.body;
+                self.send_and_wait(agent, request, origin, body).await
+            }
             Operation::SendStreamingMessage(request) => {
                 let place = self.reserve_stream()?;
                 let extent = extent(request.configuration.as_ref(), origin)?;
@@ -219,11 +223,13 @@ impl A2a {
         agent: Option<&str>,
         request: SendMessageRequest,
         origin: &str,
+        body: &BodyShare,
     ) -> Result<Answer, Error> {
         let configuration = request.configuration.as_ref();
         let at_once = configuration.and_then(|how| how.return_immediately);
         let extent = extent(configuration, origin)?;
         let id = self.send(agent, request, false).await?.id;
+        body.release();
         if at_once != Some(true) {
             follow::settled(&self.local, id).await?;
         }

@@ -58,6 +58,7 @@ async fn answer(
             return failed(&id, &other.unwrap_or(error));
         }
     };
+    drop(body);
     let agent = agent(&params);
     let answered = match version {
         Ok(()) => a2a.carry_out(agent, call.operation, context).await,

@@ -1,21 +1,22 @@
 //! Limits the bytes of request bodies in memory, of all requests together.
 //!
-//! A body and the values parsed from it count from its first part until its request is answered. A
-//! body that does not fit is refused with 503, and one that is larger than a body may be with 413.
+//! A body and the values parsed from it count from its first part until its request is answered, or
+//! until a turn has them whose end the response waits for. A body that does not fit is refused with 503, and one that is larger than a body may be with 413.
 //! If its length is declared, this happens before its first part: a client that expects `100
 //! Continue` then sends no body.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::body::{Body, Bytes, HttpBody};
 use axum::http::{HeaderMap, header};
 use futures_util::StreamExt;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 use unisono_api::Code;
 
 use super::problem::ApiError;
+use crate::body_share::BodyShare;
 
 /// Seconds after which a retry may succeed.
 const RETRY_AFTER_SECONDS: u64 = 2;
@@ -33,7 +34,7 @@ pub(super) struct Bodies {
 #[derive(Clone, Debug)]
 pub(super) struct BodyPermit {
     bodies: Bodies,
-    taken: Arc<Mutex<Option<OwnedSemaphorePermit>>>,
+    taken: BodyShare,
     refused: Arc<AtomicBool>,
 }
 
@@ -65,7 +66,7 @@ impl Bodies {
         }
         Ok(BodyPermit {
             bodies: self.clone(),
-            taken: Arc::default(),
+            taken: BodyShare::default(),
             refused: Arc::default(),
         })
     }
@@ -94,6 +95,11 @@ impl BodyPermit {
         Body::from_stream(parts)
     }
 
+    /// The room that the body has taken so far.
+    pub(super) fn share(&self) -> BodyShare {
+        self.taken.clone()
+    }
+
     /// Why the request is refused, if its body did not fit.
     pub(super) fn refusal(&self) -> Option<ApiError> {
         self.refused.load(Ordering::Relaxed).then(full)
@@ -105,11 +111,7 @@ impl BodyPermit {
             self.refused.store(true, Ordering::Relaxed);
             return Err(axum::Error::new(std::io::Error::other(DETAIL)));
         };
-        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        match &mut *taken {
-            Some(taken) => taken.merge(more),
-            none => *none = Some(more),
-        }
+        self.taken.add(more);
         Ok(())
     }
 }
@@ -169,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_of_a_body_counts_until_its_request_is_answered() {
+    fn what_came_of_a_body_counts_until_its_request_is_answered_or_releases_it() {
         let bodies = Bodies::new(10, 8);
         let one = bodies.hold(&headers(8)).unwrap();
         one.take(&Bytes::from_static(b"12345")).unwrap();
@@ -179,9 +181,9 @@ mod tests {
         other.take(&Bytes::from_static(b"12")).unwrap();
         assert!(other.take(&Bytes::from_static(b"3")).is_err());
         assert!(other.refusal().is_some() && one.refusal().is_none());
-        drop(one);
+        one.share().release();
         bodies.hold(&headers(8)).unwrap();
-        drop(other);
+        drop((one, other));
         assert_eq!(bodies.room.available_permits(), 10);
         let refused = bodies.hold(&headers(9)).unwrap_err();
         assert_eq!(refused.status(), 413);

@@ -18,6 +18,7 @@ use super::extract::{self, Path};
 use super::problem::ApiError;
 use super::turns::{self, ResponseMode};
 use super::{Shared, sessions};
+use crate::body_share::BodyShare;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::new()
@@ -57,7 +58,9 @@ pub(super) async fn compact(
 ) -> Result<Response, ApiError> {
     let session = sessions::open(shared, session).await?;
     let ask = shared.local.ask_for(&session, request, None).await?;
-    turns::answer(shared, &session, &ask, how, read_compaction).await
+    // The caller keeps the request, so its body counts.
+    let body = BodyShare::default();
+    turns::answer(shared, &session, (ask, &body), how, read_compaction).await
 }
 
 async fn read_compaction(

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::State;
+use axum::extract::{Extension, State};
 use axum::http::HeaderMap;
 use axum::response::Response;
 use unisono_api::Code;
@@ -19,6 +19,7 @@ use super::extract::{self, Path};
 use super::problem::ApiError;
 use super::turns::{self, ResponseMode};
 use super::{Shared, sessions};
+use crate::body_share::BodyShare;
 use unisono::ask::Ask;
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
@@ -42,6 +43,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
 async fn create(
     State(shared): State<Arc<Shared>>,
     Path(id): Path<String>,
+    Extension(body): Extension<BodyShare>,
     headers: HeaderMap,
     extract::Json(new): extract::Json<NewDelegation>,
 ) -> Result<Response, ApiError> {
@@ -56,7 +58,8 @@ async fn create(
         ..new.clone()
     };
     let ask = to_ask(&new).with_key(turns::key(&headers, &same)?);
-    turns::answer(&shared, &session, &ask, how, read).await
+    drop((new, same));
+    turns::answer(&shared, &session, (ask, &body), how, read).await
 }
 
 fn to_ask(new: &NewDelegation) -> Ask {

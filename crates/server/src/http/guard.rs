@@ -148,6 +148,7 @@ async fn answer_admitted(
     let mut request = request.map(|body| held.body(body, shared.stall));
     let token = who.caller().token();
     request.extensions_mut().insert(who);
+    request.extensions_mut().insert(held.share());
     let answering = answer(request, next);
     let answered = match token {
         None => answering.await,
@@ -160,6 +161,7 @@ async fn answer_admitted(
         },
     };
     let answered = while_valid(shared, token, cookies, (answered, is_one_answer));
+    held.share().release();
     held.refusal().map_or(Ok(answered), Err)
 }
 

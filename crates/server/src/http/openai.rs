@@ -18,7 +18,7 @@ mod unsupported;
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::State;
+use axum::extract::{Extension, State};
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
@@ -38,6 +38,7 @@ use utoipa_axum::routes;
 
 use super::problem::ApiError;
 use super::{Shared, events, extract, sessions, turns};
+use crate::body_share::BodyShare;
 use crate::waiting::describe_calls;
 use answer::answer_text;
 use continued::List;
@@ -136,6 +137,7 @@ impl IntoResponse for FieldError {
 )]
 async fn complete(
     State(shared): State<Arc<Shared>>,
+    Extension(body): Extension<BodyShare>,
     headers: HeaderMap,
     request: Result<extract::Json<ChatRequest>, ApiError>,
 ) -> Result<Response, FieldError> {
@@ -180,7 +182,8 @@ async fn complete(
             session,
         ));
     }
-    let answer = answer_of(&shared, prepared).await.map(|(id, turn, text)| {
+    let answer = answer_of(&shared, prepared, &body).await;
+    let answer = answer.map(|(id, turn, text)| {
         Json(chat::completion(id, request.model, text, &turn)).into_response()
     });
     Ok(named(answer, session))
@@ -222,11 +225,14 @@ impl Conversation {
     }
 }
 
+/// The answer at the end of the turn. While it waits, it keeps neither the ask nor the room of the body.
 async fn answer_of(
     shared: &Shared,
     mut prepared: PreparedRequest,
+    body: &BodyShare,
 ) -> Result<(TurnId, Turn, String), FieldError> {
     let id = begin(shared, &mut prepared).await?;
+    body.release();
     let ended = tokio::select! {
         biased;
         ended = prepared.session.wait(id) => ended,
@@ -449,7 +455,8 @@ async fn begin(shared: &Shared, prepared: &mut PreparedRequest) -> Result<TurnId
     if let Some(known) = prepared.known {
         return Ok(known);
     }
-    match shared.local.begin(&prepared.session, &prepared.ask).await {
+    let ask = std::mem::replace(&mut prepared.ask, Ask::new(""));
+    match shared.local.begin(&prepared.session, &ask).await {
         Ok(turn) => Ok(turn),
         Err(error) => {
             prepared.leave().await;
@@ -469,12 +476,13 @@ async fn follow(
     shared: &Shared,
     prepared: &mut PreparedRequest,
 ) -> Result<(TurnId, Follower), FieldError> {
+    let ask = std::mem::replace(&mut prepared.ask, Ask::new(""));
     let session = &prepared.session;
     if let Some(turn) = prepared.known {
         let follower = shared.local.follower(session.clone(), turn, None).await?;
         return Ok((turn, follower));
     }
-    match shared.local.begin_followed(session, &prepared.ask).await {
+    match shared.local.begin_followed(session, &ask).await {
         Ok(begun) => Ok(begun),
         Err(error) => {
             prepared.leave().await;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::State;
+use axum::extract::{Extension, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
@@ -22,6 +22,7 @@ use utoipa_axum::routes;
 use super::extract::{self, Path, Query};
 use super::problem::ApiError;
 use super::{Shared, events, sessions};
+use crate::body_share::BodyShare;
 use unisono::append::{self, KEY_CHARS};
 use unisono::ask::Ask;
 use unisono::history::{self, Lookup};
@@ -81,6 +82,7 @@ async fn ended(
 async fn create(
     State(shared): State<Arc<Shared>>,
     Path(id): Path<String>,
+    Extension(body): Extension<BodyShare>,
     headers: HeaderMap,
     extract::Json(new): extract::Json<NewTurn>,
 ) -> Result<Response, ApiError> {
@@ -96,7 +98,8 @@ async fn create(
     let ask = requests::task(&new)?.with_key(key);
     let (local, attachments) = (&shared.local, &new.attachments);
     let ask = local.with_attachments(&session, ask, attachments).await?;
-    answer(&shared, &session, &ask, how, read).await
+    drop(new);
+    answer(&shared, &session, (ask, &body), how, read).await
 }
 
 /// The header with the idempotency key.
@@ -145,18 +148,21 @@ impl ResponseMode {
 }
 
 /// Accepts a turn and responds in the requested way: with a stream of its events, or with the value
-/// of `tell`, at the end of the turn or as soon as it is accepted.
+/// of `tell`, at the end of the turn or as soon as it is accepted. While it waits for the end, it keeps
+/// neither the ask nor the room of the body that it was read from.
 pub(super) async fn answer<T: Serialize>(
     shared: &Arc<Shared>,
     session: &Handle,
-    ask: &Ask,
+    (ask, body): (Ask, &BodyShare),
     how: ResponseMode,
     tell: impl AsyncFnOnce(&Shared, &Handle, TurnId) -> Result<T, ApiError>,
 ) -> Result<Response, ApiError> {
     if how.events {
-        return stream(shared, session, ask).await;
+        return stream(shared, session, &ask).await;
     }
-    let turn = shared.local.begin(session, ask).await?;
+    let turn = shared.local.begin(session, &ask).await?;
+    drop(ask);
+    body.release();
     if how.wait {
         session.wait(turn).await?;
         return Ok(Json(tell(shared, session, turn).await?).into_response());

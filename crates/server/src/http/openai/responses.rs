@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::State;
+use axum::extract::{Extension, State};
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response as HttpResponse};
 use serde_json::{Value, json};
@@ -25,6 +25,7 @@ use super::form::Form;
 use steps::Steps;
 
 use super::{Conversation, FieldError, answer_of, named, now, prepare, unsupported};
+use crate::body_share::BodyShare;
 use crate::http::problem::ApiError;
 use crate::http::{Shared, extract};
 use unisono::client_tools::ClientToolRequest;
@@ -53,11 +54,13 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Shared>> {
 )]
 async fn respond(
     State(shared): State<Arc<Shared>>,
+    Extension(body): Extension<BodyShare>,
     headers: HeaderMap,
     request: Result<extract::Json<ResponseRequest>, ApiError>,
 ) -> Result<HttpResponse, FieldError> {
     let extract::Json(request) = request?;
     let asked = prepare(&shared, &headers, conversation(&request)?).await?;
+    drop(request.input);
     let session = asked.continued();
     let started = Draft {
         created: now(),
@@ -77,7 +80,8 @@ async fn respond(
         };
         return Ok(named(answer::stream(shared, asked, shape).await, session));
     }
-    let answer = answer_of(&shared, asked).await.map(|(id, turn, text)| {
+    let answer = answer_of(&shared, asked, &body).await;
+    let answer = answer.map(|(id, turn, text)| {
         let output = output(id, text, &turn);
         Json(started.response(id, status(&turn), output, Some(&turn))).into_response()
     });
