@@ -28,6 +28,7 @@ mod unfinished;
 
 use owned::{Owned, Within};
 use owners::Owners;
+use unfinished::Finished;
 
 /// If the first events of a session are larger than this, they are stored in parts of about this
 /// size.
@@ -45,6 +46,7 @@ pub struct Journal {
     loaded: Arc<Loaded>,
     owners: Arc<Owners>,
     owned: Arc<Owned>,
+    finished: Arc<Finished>,
     append_times: Arc<AppendTimes>,
     /// Sessions of others than this owner are not there.
     only: Option<Arc<str>>,
@@ -68,6 +70,7 @@ impl Journal {
             loaded: Arc::default(),
             owners: Arc::default(),
             owned: Arc::default(),
+            finished: Arc::default(),
             append_times: Arc::default(),
             only: None,
         }

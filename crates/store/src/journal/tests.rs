@@ -1,6 +1,7 @@
 //! Tests of the journal on both engines.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use unisono_context::{SessionId, Timestamp, TurnId};
 use unisono_session::{Event, Fact};
@@ -353,6 +354,56 @@ async fn a_damaged_session_hides_no_other_one() {
         assert_eq!(listed, all[1..]);
         assert!(!mine.shows(A).await.unwrap());
     }
+}
+
+/// A store that counts the last events that are read.
+#[derive(Default)]
+struct Counting {
+    memory: Memory,
+    lasts: AtomicUsize,
+}
+
+impl Engine for Counting {
+    crate::forward_engine!(
+        memory: claim, append, read, put_checkpoint, latest_checkpoint, session, sessions,
+        delete_session, health, close
+    );
+
+    fn last_events(
+        &self,
+        sessions: Vec<SessionInfo>,
+    ) -> EngineFuture<'_, Vec<Option<engine::Event>>> {
+        self.lasts.fetch_add(sessions.len(), Ordering::Relaxed);
+        self.memory.last_events(sessions)
+    }
+}
+
+#[tokio::test]
+async fn the_last_event_of_a_finished_session_is_read_once() {
+    let engine = Arc::new(Counting::default());
+    let journal = Journal::new(engine.clone());
+    let unfinished = async |reads: usize| {
+        let unfinished = journal.unfinished().await.unwrap();
+        assert_eq!(engine.lasts.swap(0, Ordering::Relaxed), reads);
+        unfinished
+    };
+    let append = async |session, seq, event, turns| {
+        let claim = journal.claim(session).await.unwrap();
+        let events = [event];
+        let appended = journal.append(session, claim.epoch, seq, &events, turns);
+        appended.await.unwrap();
+    };
+    append(A, 0, created(A), 0).await;
+    append(B, 0, created(B), 1).await;
+    assert_eq!(unfinished(2).await, [B]);
+    assert_eq!(unfinished(1).await, [B]);
+    append(A, 1, started(1), 1).await;
+    append(B, 1, failed("a"), 0).await;
+    assert_eq!(unfinished(2).await, [A]);
+    assert_eq!(unfinished(1).await, [A]);
+    assert!(journal.delete(B).await.unwrap());
+    append(B, 0, created(B), 1).await;
+    assert_eq!(unfinished(2).await, [A, B]);
 }
 
 /// The first events of a session, in more than one part.
