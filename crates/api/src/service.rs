@@ -42,7 +42,7 @@ pub use messages::Messages;
 pub use runs::Runs;
 pub use schedules::Schedules;
 pub use search::Search;
-pub use sessions::Sessions;
+pub use sessions::{FileParts, Sessions};
 pub use settings::Settings;
 pub use store::Store;
 pub use tokens::Tokens;

@@ -3,10 +3,12 @@
 use std::io::{self, Seek as _};
 
 use async_trait::async_trait;
-use reqwest::{Body, Method, header};
+use bytes::Bytes;
+use futures_util::stream;
+use reqwest::{Body, Method, Response, header};
 use serde::de::DeserializeOwned;
 use unisono_api::Page;
-use unisono_api::service::{Result, Sessions};
+use unisono_api::service::{FileParts, Result, Sessions};
 use unisono_api::session::{
     Content, ConversationImport, ExportQuery, FileConversation, ImportFile, ImportResult,
     NewSession, Session, SessionListItem, SessionQuery,
@@ -53,11 +55,11 @@ impl Sessions for Client {
         Ok(all.items)
     }
 
-    async fn export(&self, session: &str, query: &ExportQuery) -> Result<String> {
+    async fn export(&self, session: &str, query: &ExportQuery) -> Result<FileParts> {
         let path = resource_path(["sessions", session, "export"]);
         let request = self.request(Method::GET, &path).query(query);
-        let text = self.send(request).await?.text().await;
-        text.map_err(|error| self.broken(&error))
+        let response = self.send(request).await?;
+        Ok(Box::pin(stream::try_unfold((self.clone(), response), part)))
     }
 
     async fn delete_session(&self, session: &str, purge: bool) -> Result<()> {
@@ -65,6 +67,15 @@ impl Sessions for Client {
         self.send(request.query(&[("purge", purge)])).await?;
         Ok(())
     }
+}
+
+/// The next part of a response, and the rest; none at its end.
+async fn part(
+    (client, mut response): (Client, Response),
+) -> Result<Option<(Bytes, (Client, Response))>> {
+    let part = response.chunk().await;
+    let part = part.map_err(|error| client.broken(&error))?;
+    Ok(part.map(|part| (part, (client, response))))
 }
 
 impl Client {

@@ -41,7 +41,7 @@ pub use attachment::unfit;
 pub use chatgpt::group_chats;
 pub use several::{Conversation, list};
 pub use slack::join_channel;
-pub use write::{WriteError, write};
+pub use write::{Export, WriteError, write};
 
 /// The label of an imported session with the digest of its source.
 pub const SOURCE_DIGEST: &str = "source.blake3";

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
@@ -95,7 +96,7 @@ pub(crate) async fn file(
         format: named(chosen.format),
         branch: named(chosen.branch),
     };
-    let text = service.export(&id, &query).await?;
+    let parts = service.export(&id, &query).await?;
     let disposition = HeaderValue::from_str(&format!("attachment; filename=\"{name}\""));
     let headers = [
         (
@@ -107,7 +108,7 @@ pub(crate) async fn file(
             disposition.unwrap_or(HeaderValue::from_static("attachment")),
         ),
     ];
-    Ok((headers, text).into_response())
+    Ok((headers, Body::from_stream(parts)).into_response())
 }
 
 /// The name of the file, with the ending of its format.

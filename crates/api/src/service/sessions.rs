@@ -1,6 +1,10 @@
 //! Sessions.
 
+use std::pin::Pin;
+
 use async_trait::async_trait;
+use bytes::Bytes;
+use futures_core::Stream;
 
 use super::Result;
 use crate::Page;
@@ -8,6 +12,9 @@ use crate::session::{
     ConversationImport, ExportQuery, FileConversation, ImportFile, ImportResult, NewSession,
     Session, SessionListItem, SessionQuery,
 };
+
+/// A file, part by part. After an error it has no further part and is incomplete.
+pub type FileParts = Pin<Box<dyn Stream<Item = Result<Bytes>> + Send>>;
 
 /// Sessions.
 #[async_trait]
@@ -51,11 +58,12 @@ pub trait Sessions {
         picks: &[String],
     ) -> Result<Vec<ConversationImport>>;
 
-    /// A session in a file format that can be imported.
+    /// A session in a file format that can be imported, as it is now. The file is written while it is
+    /// read: the contents of its attachments are not in memory together.
     ///
     /// # Errors
     /// `not_found`: the session; `refused`: there is no such branch or format.
-    async fn export(&self, session: &str, query: &ExportQuery) -> Result<String>;
+    async fn export(&self, session: &str, query: &ExportQuery) -> Result<FileParts>;
 
     /// Deletes a session permanently. With `purge`, none of its bytes are on disk when this
     /// returns; otherwise the next vacuum removes them from the disk.

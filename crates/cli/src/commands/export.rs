@@ -1,10 +1,13 @@
 //! `unisono export`: a conversation to a file; with `--all`, the whole store as an archive.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
+use futures_util::TryStreamExt as _;
 use serde_json::json;
 use unisono::Service;
+use unisono_api::service::FileParts;
 use unisono_api::session::ExportQuery;
 use unisono_interchange::transcript::Format;
 use unisono_store::private;
@@ -70,16 +73,18 @@ async fn one(app: &App, service: &dyn Service, args: &Args) -> Result<()> {
         format: Some(args.format.clone()),
         branch: args.branch.clone(),
     };
-    let text = service.export(&session, &query).await?;
+    let mut parts = service.export(&session, &query).await?;
     let file = args.output.as_deref().filter(|file| !is_stdout(file));
     let Some(file) = file else {
-        app.out.bytes(text.as_bytes());
+        while let Some(part) = parts.try_next().await? {
+            app.out.bytes(&part);
+        }
         return Ok(());
     };
-    write_new(file, text.as_bytes())?;
+    let bytes = write_new(file, parts).await?;
     app.out.message(format_args!(
         "wrote {} to {}",
-        show::size(text.len() as u64),
+        show::size(bytes),
         file.display()
     ));
     Ok(())
@@ -89,37 +94,47 @@ fn is_stdout(file: &Path) -> bool {
     STDOUT.iter().any(|name| file == Path::new(name))
 }
 
-/// Never overwrites a file. Only the owner can read it. A pipe or a device is written to.
-fn write_new(file: &Path, bytes: &[u8]) -> Result<()> {
-    use std::io::Write;
+/// Writes a file and returns its bytes. It never overwrites a file. Only the owner can read it. A pipe or a
+/// device is written to.
+async fn write_new(file: &Path, parts: FileParts) -> Result<u64> {
     let is_stream = fs::metadata(file).is_ok_and(|meta| !meta.is_file() && !meta.is_dir());
     let opened = match is_stream {
-        true => fs::File::options().write(true).open(file),
+        true => File::options().write(true).open(file),
         false => private::create_new(file),
     };
-    let written = opened.and_then(|mut opened| {
-        let written = opened.write_all(bytes);
-        if written.is_err() && !is_stream {
-            // A part of it would look like the whole.
-            let _ = fs::remove_file(file);
+    let opened = opened.map_err(|error| unwritten(file, &error))?;
+    let written = write_parts((file, opened), parts).await;
+    if written.is_err() && !is_stream {
+        // A part of it would look like the whole.
+        let _ = fs::remove_file(file);
+    }
+    written
+}
+
+async fn write_parts((path, mut file): (&Path, File), mut parts: FileParts) -> Result<u64> {
+    let mut bytes = 0;
+    while let Some(part) = parts.try_next().await? {
+        file.write_all(&part)
+            .map_err(|error| unwritten(path, &error))?;
+        bytes += part.len() as u64;
+    }
+    Ok(bytes)
+}
+
+fn unwritten(file: &Path, error: &io::Error) -> Problem {
+    let problem = Problem::failed(format!("cannot write {}: {error}", file.display()));
+    match error.kind() {
+        ErrorKind::AlreadyExists if file.is_dir() => Problem::usage(format!(
+            "cannot write {}: it is a directory",
+            file.display()
+        ))
+        .hint("name a file in it"),
+        ErrorKind::AlreadyExists => problem.hint("remove it, or name another file"),
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+            problem.hint("free some space, or name a file on another disk")
         }
-        written
-    });
-    written.map_err(|error| {
-        let problem = Problem::failed(format!("cannot write {}: {error}", file.display()));
-        match error.kind() {
-            std::io::ErrorKind::AlreadyExists if file.is_dir() => Problem::usage(format!(
-                "cannot write {}: it is a directory",
-                file.display()
-            ))
-            .hint("name a file in it"),
-            std::io::ErrorKind::AlreadyExists => problem.hint("remove it, or name another file"),
-            std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
-                problem.hint("free some space, or name a file on another disk")
-            }
-            _ => problem.hint("check that its directory exists and can be written"),
-        }
-    })
+        _ => problem.hint("check that its directory exists and can be written"),
+    }
 }
 
 async fn all(app: &App, service: &dyn Service, file: &Path) -> Result<()> {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use axum::Json;
+use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderName, StatusCode, header};
 use unisono_api::Page;
@@ -102,6 +103,9 @@ async fn delete(
     Ok(StatusCode::NO_CONTENT)
 }
 
+/// The media type of an exported file.
+const TEXT: &str = "text/plain; charset=utf-8";
+
 /// A session in a file format that `unisono import` and `/v1/imports` read.
 #[utoipa::path(
     get, path = "/v1/sessions/{session}/export", tag = "sessions",
@@ -112,6 +116,7 @@ async fn export(
     State(shared): State<Arc<Shared>>,
     Path(id): Path<String>,
     Query(query): Query<ExportQuery>,
-) -> Result<String, ApiError> {
-    Ok(shared.local.export(&id, &query).await?)
+) -> Result<([(HeaderName, &'static str); 1], Body), ApiError> {
+    let parts = shared.local.export(&id, &query).await?;
+    Ok(([(header::CONTENT_TYPE, TEXT)], Body::from_stream(parts)))
 }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde_json::value::RawValue;
-use unisono_api::service::{self, Sessions};
+use unisono_api::service::{self, FileParts, Sessions};
 use unisono_api::session::{
     ConversationImport, ExportQuery, FileConversation, ImportFile, ImportResult, NewSession,
     Session, SessionListItem, SessionQuery,
@@ -106,9 +106,9 @@ impl Sessions for Local {
         Ok(self.keep_conversations(file, picks, most).await?)
     }
 
-    async fn export(&self, session: &str, query: &ExportQuery) -> service::Result<String> {
+    async fn export(&self, session: &str, query: &ExportQuery) -> service::Result<FileParts> {
         let session = self.view(id("session", session)?).await?;
-        Ok(files::written(self.journal(), &session, query).await?)
+        Ok(files::exported(self.journal(), &session, query).await?)
     }
 
     async fn delete_session(&self, session: &str, purge: bool) -> service::Result<()> {

@@ -6,71 +6,85 @@ use std::borrow::Cow;
 
 use serde::Serialize;
 use serde_json::value::RawValue;
+use unisono_api::harmless::for_json;
 use unisono_context::attachment::Files;
 use unisono_context::message::Part;
-use unisono_context::{MessageId, Role};
+use unisono_context::{Message, MessageId, Role};
 use unisono_session::State;
 
 use super::chat::{author, path, signed};
 use super::lossless::verbatim_json;
-use super::{Kept, WriteError, line};
+use super::{Kept, Section, WriteError};
 
 /// The messages; consecutive ones of one role are merged, because a call's result must follow
 /// directly.
-pub(super) fn messages(
-    state: &State,
-    head: MessageId,
-    files: &Files,
-) -> Result<String, WriteError> {
+pub(super) fn messages(state: &State, head: MessageId) -> Result<Vec<Section>, WriteError> {
     let mut system = vec![state.system().to_string()];
-    let mut messages: Vec<Turn<'_>> = Vec::new();
+    let mut turns: Vec<(&str, Vec<&Message>)> = Vec::new();
     for message in path(state, head) {
-        let role = match message.role {
-            Role::System => {
-                let texts = message.parts.iter().map(|part| part.countable_text());
-                system.extend(texts.map(Cow::into_owned));
-                continue;
-            }
-            Role::Assistant => "assistant",
-            Role::User | Role::Tool => "user",
+        let Some(role) = role(message) else {
+            let texts = message.parts.iter().map(|part| part.countable_text());
+            system.extend(texts.map(Cow::into_owned));
+            continue;
         };
-        let mut author = author(message);
-        let content = message.parts.iter().map(|part| {
-            let kept = Kept::new(part, files).filter(|_| role == "user");
-            match (kept, part) {
-                (Some(kept), _) => Block::of_file(kept),
-                (None, Part::Text(text)) => Block::Text {
-                    text: signed(author.take(), text),
-                },
-                (None, part) => Block::from(part),
-            }
-        });
-        match messages.last_mut() {
-            Some(last) if last.role == role => last.content.extend(content),
-            _ => messages.push(Turn {
-                role,
-                content: content.collect(),
-            }),
+        match turns.last_mut() {
+            Some((last, messages)) if *last == role => messages.push(message),
+            _ => turns.push((role, vec![message])),
         }
     }
     system.retain(|text| !text.is_empty());
+    let mut begin = "{".to_owned();
+    if !system.is_empty() {
+        let system = serde_json::to_string(&system.join("\n\n"))?;
+        begin.push_str(&format!("\"system\":{},", for_json(&system)));
+    }
+    begin.push_str("\"messages\":[");
+    let mut sections = vec![Section::Text(begin)];
+    let text = |text: &str| Section::Text(text.to_owned());
+    for (place, (role, messages)) in turns.into_iter().enumerate() {
+        let comma = if place == 0 { "" } else { "," };
+        let begin = format!("{comma}{{\"role\":\"{role}\",\"content\":[");
+        sections.push(Section::Text(begin));
+        let filled = messages.iter().filter(|message| !message.parts.is_empty());
+        for (place, message) in filled.enumerate() {
+            sections.extend((place > 0).then(|| text(",")));
+            sections.push(Section::Message(message.id));
+        }
+        sections.push(text("]}"));
+    }
+    sections.push(text("]}\n"));
+    Ok(sections)
+}
+
+/// The role of a message; none: it is part of the system text.
+fn role(message: &Message) -> Option<&'static str> {
+    match message.role {
+        Role::System => None,
+        Role::Assistant => Some("assistant"),
+        Role::User | Role::Tool => Some("user"),
+    }
+}
+
+/// The blocks of a message.
+pub(super) fn blocks(message: &Message, files: &Files) -> Result<String, WriteError> {
+    let is_user = role(message) == Some("user");
+    let mut author = author(message);
     let mut out = String::new();
-    let system = system.join("\n\n");
-    line(&mut out, &Conversation { system, messages })?;
+    for part in &message.parts {
+        let kept = Kept::new(part, files).filter(|_| is_user);
+        let block = match (kept, part) {
+            (Some(kept), _) => Block::of_file(kept),
+            (None, Part::Text(text)) => Block::Text {
+                text: signed(author.take(), text),
+            },
+            (None, part) => Block::from(part),
+        };
+        if !out.is_empty() {
+            out.push(',');
+        }
+        out.push_str(&for_json(&serde_json::to_string(&block)?));
+    }
     Ok(out)
-}
-
-#[derive(Serialize)]
-struct Conversation<'m> {
-    #[serde(skip_serializing_if = "String::is_empty")]
-    system: String,
-    messages: Vec<Turn<'m>>,
-}
-
-#[derive(Serialize)]
-struct Turn<'m> {
-    role: &'static str,
-    content: Vec<Block<'m>>,
 }
 
 #[derive(Serialize)]

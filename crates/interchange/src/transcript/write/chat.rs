@@ -14,43 +14,49 @@ use unisono_context::{Message, MessageId, Ordinal, Role};
 use unisono_session::State;
 
 use super::lossless::verbatim_json;
-use super::{Kept, WriteError, line};
+use super::{Kept, Section, WriteError, line};
 
 /// Id, name and arguments of a call.
 type Borrowed<'m> = (&'m Arc<str>, &'m Arc<str>, &'m Arc<str>);
 
 /// OpenAI chat messages, the system text first.
-pub(super) fn openai(state: &State, head: MessageId, files: &Files) -> Result<String, WriteError> {
-    let mut out = String::new();
+pub(super) fn openai(state: &State, head: MessageId) -> Result<Vec<Section>, WriteError> {
+    let mut system = String::new();
     if !state.system().is_empty() {
-        line(&mut out, &ChatLine::text("system", state.system()))?;
+        line(&mut system, &ChatLine::text("system", state.system()))?;
     }
-    for message in path(state, head) {
-        let content = content(message, files);
-        let calls: Vec<Call<'_>> = message.tool_calls().map(Call::new).collect();
-        let has_result = message.is_tool_result();
-        if content.is_some() || !calls.is_empty() || !has_result {
-            let role = match message.role {
-                // The format has no tool message without a call.
-                Role::Tool => Role::User.name(),
-                role => role.name(),
-            };
-            let chat = ChatLine {
-                role,
-                content,
-                name: message.author.as_ref().map(|author| author.as_str()),
-                tool_calls: calls,
-                tool_call_id: None,
-            };
-            line(&mut out, &chat)?;
-        }
-        for (call_id, content) in results(message) {
-            let chat = ChatLine {
-                tool_call_id: Some(call_id),
-                ..ChatLine::text("tool", content)
-            };
-            line(&mut out, &chat)?;
-        }
+    let messages = path(state, head).map(|message| Section::Message(message.id));
+    let system = Section::Text(system);
+    Ok([system].into_iter().chain(messages).collect())
+}
+
+/// The lines of a message.
+pub(super) fn lines(message: &Message, files: &Files) -> Result<String, WriteError> {
+    let mut out = String::new();
+    let content = content(message, files);
+    let calls: Vec<Call<'_>> = message.tool_calls().map(Call::new).collect();
+    let has_result = message.is_tool_result();
+    if content.is_some() || !calls.is_empty() || !has_result {
+        let role = match message.role {
+            // The format has no tool message without a call.
+            Role::Tool => Role::User.name(),
+            role => role.name(),
+        };
+        let chat = ChatLine {
+            role,
+            content,
+            name: message.author.as_ref().map(|author| author.as_str()),
+            tool_calls: calls,
+            tool_call_id: None,
+        };
+        line(&mut out, &chat)?;
+    }
+    for (call_id, content) in results(message) {
+        let chat = ChatLine {
+            tool_call_id: Some(call_id),
+            ..ChatLine::text("tool", content)
+        };
+        line(&mut out, &chat)?;
     }
     Ok(out)
 }

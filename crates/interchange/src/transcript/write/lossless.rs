@@ -16,7 +16,7 @@ use unisono_context::tree::Node;
 use unisono_context::{Message, MessageId, Ordinal, Timestamp};
 use unisono_session::State;
 
-use super::{WriteError, line};
+use super::{Section, WriteError, line};
 use crate::transcript::unisono::VERSION;
 use checkpoint::CheckpointLine;
 use shortened::ShortenedLine;
@@ -25,16 +25,16 @@ use unisono_api::harmless::is_harmful;
 use unisono_config::settings::SessionOverrides;
 
 /// All messages, branches, checkpoints, shortened messages and topic ends.
-pub(super) fn session(state: &State, files: &Files) -> Result<String, WriteError> {
-    let mut out = head_line(state)?;
-    for node in state.tree().iter() {
-        line(&mut out, &MessageLine::new(&node.message, (state, files)))?;
-    }
+pub(super) fn session(state: &State) -> Result<Vec<Section>, WriteError> {
+    let mut sections = vec![Section::Text(head_line(state)?)];
+    let messages = state.tree().iter().map(|node| node.message.id);
+    sections.extend(messages.map(Section::Message));
     let branches: Vec<_> = state.tree().branches().collect();
     let mut heads = Vec::with_capacity(branches.len());
     for (name, head) in branches {
-        heads.push((name, write_waiting(&mut out, (state, files), name, head)?));
+        heads.push((name, add_waiting(&mut sections, state, name, head)));
     }
+    let mut out = String::new();
     for (name, head) in heads {
         line(&mut out, &BranchLine::new(name, head))?;
     }
@@ -46,24 +46,47 @@ pub(super) fn session(state: &State, files: &Files) -> Result<String, WriteError
     }
     let nodes: Vec<&Node> = state.tree().iter().collect();
     topics(&mut out, state, &nodes)?;
+    sections.push(Section::Text(out));
+    Ok(sections)
+}
+
+/// The line of a message.
+pub(super) fn message(
+    state: &State,
+    message: &Message,
+    files: &Files,
+) -> Result<String, WriteError> {
+    let mut out = String::new();
+    line(&mut out, &MessageLine::new(message, (state, files)))?;
     Ok(out)
 }
 
-/// Writes the messages that wait on a branch for the end of its open turn, after its head: an
+/// The line of a waiting message that will follow `parent`.
+pub(super) fn waiting_message(
+    message: &NewMessage,
+    parent: MessageId,
+    files: &Files,
+) -> Result<String, WriteError> {
+    let mut out = String::new();
+    line(&mut out, &MessageLine::for_waiting(message, parent, files))?;
+    Ok(out)
+}
+
+/// Adds the messages that wait on a branch for the end of its open turn, after its head: an
 /// export contains no open turns, so nothing waits after an import. Returns the branch's last
 /// message.
-fn write_waiting(
-    out: &mut String,
-    (state, files): (&State, &Files),
+fn add_waiting(
+    sections: &mut Vec<Section>,
+    state: &State,
     branch: &str,
     head: MessageId,
-) -> Result<MessageId, WriteError> {
+) -> MessageId {
     let mut last = head;
     for message in state.waiting_messages(branch) {
-        line(out, &MessageLine::for_waiting(message, last, files))?;
+        sections.push(Section::Waiting(Box::new(message.clone()), last));
         last = message.id;
     }
-    Ok(last)
+    last
 }
 
 /// Writes the topic decisions and sealed topics of these messages, parents first.
@@ -84,18 +107,17 @@ pub(super) fn branch(
     state: &State,
     name: &str,
     head: MessageId,
-    files: &Files,
-) -> Result<String, WriteError> {
+) -> Result<Vec<Section>, WriteError> {
     let tree = state.tree();
-    let mut out = head_line(state)?;
+    let mut sections = vec![Section::Text(head_line(state)?)];
     let last = tree
         .get(head)
         .map_or(Ordinal(0), |node| node.message.ordinal);
     let nodes = tree.range(head, Ordinal::FIRST..=last);
-    for node in &nodes {
-        line(&mut out, &MessageLine::new(&node.message, (state, files)))?;
-    }
-    let last = write_waiting(&mut out, (state, files), name, head)?;
+    let messages = nodes.iter().map(|node| node.message.id);
+    sections.extend(messages.map(Section::Message));
+    let last = add_waiting(&mut sections, state, name, head);
+    let mut out = String::new();
     line(&mut out, &BranchLine::new(name, last))?;
     let on_branch = |id: MessageId| {
         let ordinal = tree.get(id).map(|node| node.message.ordinal);
@@ -120,7 +142,8 @@ pub(super) fn branch(
         line(&mut out, &ShortenedLine::new(shortened, after))?;
     }
     topics(&mut out, state, &nodes)?;
-    Ok(out)
+    sections.push(Section::Text(out));
+    Ok(sections)
 }
 
 fn head_line(state: &State) -> Result<String, WriteError> {

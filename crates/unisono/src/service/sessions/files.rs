@@ -1,13 +1,18 @@
 //! Imports from files and exports to files.
 
-use std::collections::BTreeSet;
 use std::io::{Cursor, Read};
+use std::sync::Arc;
 
+use bytes::Bytes;
+use futures_util::{StreamExt as _, stream};
+use unisono_api::service::{self, FileParts};
 use unisono_api::session::{Content, ExportQuery, ImportFile, ImportLosses, ImportResult};
 use unisono_api::{Code, Problem};
-use unisono_context::Digest;
+use unisono_context::SessionId;
 use unisono_context::attachment::Files;
-use unisono_interchange::transcript::{self, Format, LineError, Options, Parsed};
+use unisono_interchange::transcript::{
+    self, Export, Format, LineError, Options, Parsed, WriteError,
+};
 use unisono_session::State;
 use unisono_store::Journal;
 
@@ -131,47 +136,77 @@ pub(super) fn not_read(error: transcript::Error) -> Error {
     }
 }
 
-pub(super) async fn written(
+/// Bytes of a part of a file, at least; only the last one is shorter.
+const PART_BYTES: usize = 64 * 1024;
+
+/// A session as a file. The first part is written when this returns.
+pub(super) async fn exported(
     journal: &Journal,
     session: &View,
     query: &ExportQuery,
-) -> Result<String, Error> {
+) -> Result<FileParts, Error> {
     let format = query.format.as_deref().map(format).transpose()?;
     let format = format.unwrap_or(Format::Unisono);
-    let branch = query.branch.clone();
-    let files = match format {
-        Format::Unisono | Format::OpenAi | Format::Anthropic => contents(journal, session).await?,
-        _ => Files::default(),
+    let state = session.inspect(|state| Arc::new(state.clone())).await?;
+    let export = Export::new(state, query.branch.as_deref(), format).map_err(unwritten)?;
+    let mut file = ExportedFile {
+        export,
+        journal: journal.clone(),
+        session: session.id(),
     };
-    let write = move |state: &State| {
-        let written = transcript::write(state, branch.as_deref(), format, &files);
-        written.map_err(|error| error.to_string())
-    };
-    let written = session.inspect(write).await?;
-    written.map_err(|why| Error::new(Code::Refused, why))
+    let first = file.next_part().await?;
+    let rest = stream::try_unfold(file, |mut file| async move {
+        match file.next_part().await {
+            Ok(part) => Ok(part.map(|part| (part, file))),
+            Err(error) => {
+                tracing::warn!(session = %file.session, %error, "an export breaks off");
+                Err(service::Error::from(error))
+            }
+        }
+    });
+    let first = stream::iter(first.map(Ok::<_, service::Error>));
+    Ok(Box::pin(first.chain(rest)))
 }
 
-/// The contents of the attachments of a session; those that a repair of the store lost are left out.
-async fn contents(journal: &Journal, session: &View) -> Result<Files, Error> {
-    let look = |state: &State| {
-        let placed = state.tree().iter().flat_map(|node| &node.message.parts);
-        let branches = state.tree().branches();
-        let waiting = branches.flat_map(|(branch, _)| state.waiting_messages(branch));
-        let waiting = waiting.flat_map(|message| &message.parts);
-        let named = placed.chain(waiting);
-        let named = named.filter_map(|part| Some(part.content()?.digest));
-        named.collect::<BTreeSet<Digest>>()
-    };
-    let mut files = Files::default();
-    for digest in session.inspect(look).await? {
-        let Some(bytes) = journal.blob(digest).await? else {
-            let session = session.id();
-            tracing::warn!(%session, %digest, "an export lacks an attachment: its content is lost");
-            continue;
-        };
-        files.insert(digest, bytes);
+/// A file that is being written.
+struct ExportedFile {
+    export: Export,
+    journal: Journal,
+    session: SessionId,
+}
+
+impl ExportedFile {
+    /// The next part; none at the end.
+    async fn next_part(&mut self) -> Result<Option<Bytes>, Error> {
+        let mut text = String::new();
+        while text.len() < PART_BYTES {
+            let files = self.contents().await?;
+            match self.export.next_part(&files) {
+                Some(part) => text.push_str(&part.map_err(unwritten)?),
+                None => break,
+            }
+        }
+        Ok((!text.is_empty()).then(|| text.into()))
     }
-    Ok(files)
+
+    /// The contents of the attachments in the next part; those that a repair of the store lost are left
+    /// out.
+    async fn contents(&self) -> Result<Files, Error> {
+        let mut files = Files::default();
+        for digest in self.export.wanted() {
+            let Some(bytes) = self.journal.blob(digest).await? else {
+                let session = self.session;
+                tracing::warn!(%session, %digest, "an export lacks an attachment: its content is lost");
+                continue;
+            };
+            files.insert(digest, bytes);
+        }
+        Ok(files)
+    }
+}
+
+fn unwritten(error: WriteError) -> Error {
+    Error::new(Code::Refused, error.to_string())
 }
 
 fn format(name: &str) -> Result<Format, Error> {
@@ -181,6 +216,7 @@ fn format(name: &str) -> Result<Format, Error> {
 
 #[cfg(test)]
 mod tests {
+    use futures_util::TryStreamExt as _;
     use unisono_api::service::Sessions as _;
     use unisono_context::attachment::{Content, Extent};
     use unisono_context::message::NewMessage;
@@ -191,30 +227,63 @@ mod tests {
     use super::*;
     use crate::fixture;
 
-    /// A conversation with an image.
-    fn with_image() -> Import {
+    /// A conversation of this number of messages, each with this image.
+    fn with_images(messages: u128, image: &[u8]) -> Import {
         let extent = Extent::Pixels {
             width: 1,
             height: 1,
         };
-        let id = MessageId::from_u128(1);
-        let mut message = NewMessage::text(id, Role::User, "See the plan.", Timestamp(0));
-        message.parts.push(Part::Attachment {
-            filename: "plan.gif".into(),
-            mime: "image/gif".into(),
-            size_bytes: 6,
-            content: Some(Content::new((*b"GIF89a").into(), extent)),
-        });
+        let message = |n| {
+            let id = MessageId::from_u128(n);
+            let mut message = NewMessage::text(id, Role::User, "See the plan.", Timestamp(0));
+            message.parts.push(Part::Attachment {
+                filename: "plan.gif".into(),
+                mime: "image/gif".into(),
+                size_bytes: image.len() as u64,
+                content: Some(Content::new(image.into(), extent)),
+            });
+            let parent = (n > 1).then(|| MessageId::from_u128(n - 1));
+            (parent, message)
+        };
         Import {
-            messages: vec![(None, message)],
+            messages: (1..=messages).map(message).collect(),
             ..Import::default()
         }
+    }
+
+    async fn export(local: &Local, session: SessionId, format: &str) -> Vec<Bytes> {
+        let query = ExportQuery {
+            format: Some(format.to_owned()),
+            branch: None,
+        };
+        let parts = local.export(&session.to_string(), &query).await.unwrap();
+        parts.try_collect().await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_file_is_written_message_by_message() {
+        const IMAGE: usize = 100_000;
+        let local = fixture::local([]).await;
+        let import = with_images(20, &[b"GIF89a".as_slice(), &[7; IMAGE]].concat());
+        let session = local.import(import).await.unwrap().id();
+        for (format, values) in [("unisono", 22), ("openai", 20), ("anthropic", 1)] {
+            let parts = export(&local, session, format).await;
+            assert!(parts.len() >= 20, "{format}: {}", parts.len());
+            assert!(parts.iter().all(|part| part.len() < 2 * IMAGE), "{format}");
+            let whole = parts.concat();
+            let whole = serde_json::Deserializer::from_slice(&whole);
+            let whole = whole.into_iter::<serde_json::Value>();
+            let whole: Vec<_> = whole.collect::<Result<_, _>>().unwrap();
+            assert_eq!(whole.len(), values, "{format}");
+        }
+        local.shutdown().await;
     }
 
     #[tokio::test]
     async fn a_session_that_has_lost_an_attachment_is_exported_without_it() {
         let local = fixture::local([]).await;
-        let session = local.import(with_image()).await.unwrap().id();
+        let import = with_images(1, b"GIF89a");
+        let session = local.import(import).await.unwrap().id();
         let engine = local.journal().engine().clone();
         for journal in engine.sessions(None, 99).await.unwrap() {
             if journal.session != unisono_store::SessionId::from(session) {
@@ -223,11 +292,8 @@ mod tests {
             }
         }
         for format in ["unisono", "openai", "anthropic"] {
-            let query = ExportQuery {
-                format: Some(format.to_owned()),
-                branch: None,
-            };
-            let text = local.export(&session.to_string(), &query).await.unwrap();
+            let file = export(&local, session, format).await.concat();
+            let text = String::from_utf8(file).unwrap();
             assert!(text.contains("See the plan."), "{format}: {text}");
         }
         local.shutdown().await;
