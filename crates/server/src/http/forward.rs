@@ -29,6 +29,7 @@ use super::people::{self, Identity};
 use super::problem::{self, ApiError};
 use super::{Shared, guard, mcp, openai, token};
 use crate::audit::Note;
+use crate::body_share::BodyShare;
 use crate::forwarded::{FORWARDED, is_forwarded};
 use crate::turn_follower::stopped;
 
@@ -152,6 +153,10 @@ async fn pass(
             .map(|read| read.0.into()),
     };
     let is_read = read.is_some();
+    let body = match is_read {
+        true => body,
+        false => BodyShare::from_extensions(&parts.extensions).until_sent(body),
+    };
     let mut copy = Request::builder().method(parts.method.clone());
     copy = copy.uri(uri_at(address, &parts.uri)?);
     let mut asked = copy.body(body).map_err(|error| failed(&owner, &error))?;
