@@ -186,11 +186,7 @@ async fn unfinished(
     ids.retain(|id| before.is_none_or(|before| *id < before));
     ids.sort_unstable_by_key(|id| Reverse(*id));
     let part = Page::first(ids, limit, ToString::to_string);
-    let mut found = Vec::new();
-    for id in part.items {
-        // A session that was deleted meanwhile does not exist.
-        found.extend(local.journal().session(id).await?);
-    }
+    let found = selected::existing(local, part.items).await?;
     Ok(Page {
         items: list_items(local, found).await?,
         next: part.next,

@@ -35,14 +35,20 @@ pub(super) async fn sessions(
     limit: usize,
     label: Option<&Label>,
 ) -> Result<Page<SessionListItem>, Error> {
-    let mut left = match &query.id {
-        Some(name) => find_named(local, name).await?,
-        None => history::all_sessions(local.journal()).await?,
+    let open = match query.open {
+        true => Some(local.unfinished().await?),
+        false => None,
     };
-    if query.open {
-        let open: BTreeSet<SessionId> = local.unfinished().await?.into_iter().collect();
-        left.retain(|found| open.contains(&found.id()));
-    }
+    let mut left = match (&query.id, open) {
+        (Some(name), open) => {
+            let mut named = find_named(local, name).await?;
+            let open: Option<BTreeSet<SessionId>> = open.map(|open| open.into_iter().collect());
+            named.retain(|found| open.as_ref().is_none_or(|open| open.contains(&found.id())));
+            named
+        }
+        (None, Some(open)) => existing(local, open).await?,
+        (None, None) => history::all_sessions(local.journal()).await?,
+    };
     if query.by_change {
         let before: Option<Place> = cursor_pair(query.cursor.as_deref())?;
         left.retain(|found| before.is_none_or(|before| place_of(found) < before));
@@ -64,6 +70,18 @@ pub(super) async fn sessions(
         items: list_items(local, part.items).await?,
         next: part.next,
     })
+}
+
+/// Those of these sessions that were not deleted meanwhile.
+pub(super) async fn existing(
+    local: &Local,
+    sessions: Vec<SessionId>,
+) -> Result<Vec<SessionInfo>, Error> {
+    let mut found = Vec::new();
+    for session in sessions {
+        found.extend(local.journal().session(session).await?);
+    }
+    Ok(found)
 }
 
 /// The first sessions with a label, in the same order: at least as many as requested, if they
@@ -92,4 +110,32 @@ async fn labelled(
         }
     }
     Ok(fitting)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering;
+
+    use unisono_api::service::Sessions as _;
+
+    use super::*;
+    use crate::fixture::Counting;
+
+    #[tokio::test]
+    async fn open_sessions_are_found_in_one_list() {
+        let (engine, local) = Counting::with_three_sessions().await;
+        let mut lists = Vec::new();
+        for (open, found) in [(false, 3), (true, 0)] {
+            engine.lists.store(0, Ordering::Relaxed);
+            let query = SessionQuery {
+                open,
+                by_change: true,
+                ..SessionQuery::default()
+            };
+            let listed = local.sessions(&query).await.unwrap();
+            assert_eq!(listed.items.len(), found);
+            lists.push(engine.lists.load(Ordering::Relaxed));
+        }
+        assert_eq!(lists[0], lists[1]);
+    }
 }
