@@ -293,6 +293,31 @@ test("a browser that slept goes on where it was, and a tab that nobody sees has 
   }
 });
 
+test("many windows of one browser follow a session, and one more gets a stream when another is closed", async () => {
+  const { place, session } = await began("Windows");
+  try {
+    const first = await enter(browser, place);
+    const pages = [first];
+    while (pages.length < 8) pages.push(await first.context().newPage());
+    let streams = 0;
+    for (const page of pages) {
+      page.on("request", (request) => { streams += request.url().includes("/events?"); });
+      await page.goto(`${place.address}/sessions/${session}`);
+    }
+    await add(place, session, "It is on Tuesday.");
+    for (const page of pages) await page.getByText("It is on Tuesday.").first().waitFor();
+    assert.equal(streams, 4);
+    const next = pages.at(-1).waitForRequest((request) => request.url().includes("/events?"));
+    for (const page of pages.slice(0, -1)) await page.close();
+    await next;
+    await add(place, session, "It is on Thursday.");
+    await pages.at(-1).getByText("It is on Thursday.").first().waitFor();
+    await first.context().close();
+  } finally {
+    await place.stop();
+  }
+});
+
 test("a page whose last event is gone from the store is brought up to date and followed again", async () => {
   const { place, session } = await began("Restored");
   const store = join(place.path, "data/unisono");

@@ -15,6 +15,10 @@ const RETRY = 1_000;
 const RETRY_MOST = 30_000;
 // How often the calls that wait are counted, on a page that is not brought up to date as a whole.
 const COUNT = 10_000;
+// Over HTTP/1.1 a browser has six connections to a daemon, for all its windows together. So many of them are
+// streams; a further window looks at its page again so often, in milliseconds, until a stream ends.
+const STREAMS = 4;
+const LOOK = 5_000;
 const BEHIND = "this page was behind, and was refreshed";
 
 const link = document.getElementById("link");
@@ -312,6 +316,8 @@ function render(fresh, taken = null) {
 
 let refreshing = false;
 let again = false;
+// Whether the page is looked at again, for want of a stream.
+let isLooking = false;
 const pause = (time) => new Promise((done) => setTimeout(done, time));
 
 // A page that the daemon did not send while its events come is asked for again, later each time: no event
@@ -334,7 +340,7 @@ async function refresh() {
     try {
       const { reply, page, fresh } = await ask();
       isBehind = reply.status === 429 || reply.status >= 500;
-      if (every) say(refused(reply));
+      if (every || isLooking) say(refused(reply));
       if (fresh && !isUpgraded(page)) {
         render(fresh);
         await renewMarked(numberOf(fresh.querySelector("article.message[id^='m']")));
@@ -342,7 +348,7 @@ async function refresh() {
     } catch {
       isBehind = true;
       // The daemon is not there: the stream of events says so, and when it is back.
-      if (every) say("disconnected: trying again");
+      if (every || isLooking) say("disconnected: trying again");
     }
     await pause(PAUSE);
   }
@@ -362,6 +368,21 @@ const CHANGES = [
   "preparation_planned", "summariser_used", "summary_prepared", "preparation_dropped",
 ];
 
+// Takes one of the streams of this browser. Returns what gives it back; nothing if other windows have them all.
+// A browser that lets this page know nothing of other windows has as many as windows.
+async function takeStream() {
+  const unlimited = () => {};
+  if (!navigator.locks) return unlimited;
+  for (let number = 0; number < STREAMS; number += 1) {
+    const release = await new Promise((done) => {
+      const hold = (lock) => (lock ? new Promise(done) : done(null));
+      navigator.locks.request(`stream-${number}`, { ifAvailable: true }, hold).catch(() => done(unlimited));
+    });
+    if (release) return release;
+  }
+  return null;
+}
+
 // Follows a session from an event on. A stream that breaks off goes on after its last event; one that
 // is refused is opened again later, from there. A browser keeps few connections to one daemon, so a page
 // that nobody sees has none.
@@ -371,6 +392,10 @@ function follow() {
   let lost = false;
   let source = null;
   let timer = 0;
+  // Gives the stream back; none is taken without it.
+  let release = null;
+  // How often this window left.
+  let left = 0;
 
   // What is said from now on is missing from what is shown until the reply is whole.
   function lose() {
@@ -379,15 +404,19 @@ function follow() {
   }
 
   function leave() {
-    isFollowing = false;
+    isFollowing = isLooking = false;
+    left += 1;
     clearTimeout(timer);
     source?.close();
     source = null;
+    release?.();
+    release = null;
   }
 
   // Looks why a stream was refused, and opens it again. The daemon may have come back with an older
   // store, where the last event never happened: then the stream begins with what the page has now.
   async function comeBack() {
+    const before = left;
     try {
       const { reply, page, fresh } = await ask();
       if (!reply.ok) say(refused(reply));
@@ -398,7 +427,7 @@ function follow() {
     } catch {
       say("disconnected: trying again");
     }
-    if (document.visibilityState !== "hidden" && !source) open();
+    if (before === left) begin();
   }
 
   // A stream ends at a logout, too: the browser would only say that it tries again.
@@ -413,6 +442,24 @@ function follow() {
     } catch {
       // The daemon is not there.
     }
+  }
+
+  async function begin() {
+    const before = left;
+    const taken = release ?? (await takeStream());
+    if (before !== left) {
+      taken?.();
+      return;
+    }
+    release = taken;
+    isLooking = !release;
+    if (release) {
+      open();
+      return;
+    }
+    lose();
+    refresh();
+    timer = setTimeout(begin, LOOK);
   }
 
   function open() {
@@ -475,9 +522,9 @@ function follow() {
   document.addEventListener("visibilitychange", () => {
     leave();
     if (document.visibilityState === "hidden") lose();
-    else open();
+    else begin();
   });
-  if (document.visibilityState !== "hidden") open();
+  if (document.visibilityState !== "hidden") begin();
 }
 
 // Those that were chosen while others were sent stay.
