@@ -45,7 +45,7 @@ async fn create(
     Path(id): Path<String>,
     Extension(body): Extension<BodyShare>,
     headers: HeaderMap,
-    extract::Json(new): extract::Json<NewDelegation>,
+    extract::Json(mut new): extract::Json<NewDelegation>,
 ) -> Result<Response, ApiError> {
     let session = sessions::open(&shared, &id).await?;
     if new.agents.is_empty() {
@@ -53,12 +53,10 @@ async fn create(
         return Err(ApiError::new(Code::Refused, detail));
     }
     let how = ResponseMode::from_headers(&headers, new.wait);
-    let same = NewDelegation {
-        wait: true,
-        ..new.clone()
-    };
-    let ask = to_ask(&new).with_key(turns::key(&headers, &same)?);
-    drop((new, same));
+    // The form of the response does not make another request.
+    new.wait = true;
+    let ask = to_ask(&new).with_key(turns::key(&headers, &new)?);
+    drop(new);
     turns::answer(&shared, &session, (ask, &body), how, read).await
 }
 

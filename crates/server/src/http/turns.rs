@@ -84,18 +84,13 @@ async fn create(
     Path(id): Path<String>,
     Extension(body): Extension<BodyShare>,
     headers: HeaderMap,
-    extract::Json(new): extract::Json<NewTurn>,
+    extract::Json(mut new): extract::Json<NewTurn>,
 ) -> Result<Response, ApiError> {
     let session = sessions::open(&shared, &id).await?;
     let how = ResponseMode::from_headers(&headers, new.wait);
-    let key = key(
-        &headers,
-        &NewTurn {
-            wait: true,
-            ..new.clone()
-        },
-    )?;
-    let ask = requests::task(&new)?.with_key(key);
+    // The form of the response does not make another request.
+    new.wait = true;
+    let ask = requests::task(&new)?.with_key(key(&headers, &new)?);
     let (local, attachments) = (&shared.local, &new.attachments);
     let ask = local.with_attachments(&session, ask, attachments).await?;
     drop(new);
