@@ -1,13 +1,14 @@
 //! Conversations as a text with the speaker at the beginning of a line: `Alice: …`, `[Alice]: …`,
 //! `**Alice:** …`, `## Assistant`, `10:32 Alice: …`, `[10:32] Alice: …`, `[10:32] <alice> …` or
 //! `2024-05-07 10:32 - Alice: …`; or above the text, with a time or alone: `Alice  10:32`. Times are
-//! read as UTC. Captions of recordings are texts, too.
+//! read as UTC. Captions of recordings and exports of messengers are texts, too.
 
 mod above;
 mod captions;
 mod labels;
 mod line;
 mod lines;
+mod messengers;
 mod names;
 mod speakers;
 mod time;
@@ -99,13 +100,17 @@ fn has_role(name: &str) -> bool {
     role != Role::User || author.is_none()
 }
 
-/// Whether the first line that is not empty has a time and a speaker, or a speaker in brackets.
+/// Whether the first line that is not empty has a time and a speaker, or a speaker in brackets, or the first
+/// two are those of a messenger.
 pub(super) fn has_first_speaker(begin: &[u8]) -> bool {
-    let line = begin
-        .split(|byte| matches!(byte, b'\n' | b'\r'))
-        .find(|line| !line.trim_ascii().is_empty())
-        .unwrap_or_default();
-    let line = std::str::from_utf8(line).unwrap_or_default();
+    let lines = begin.split(|byte| matches!(byte, b'\n' | b'\r'));
+    let mut lines = lines
+        .filter(|line| !line.trim_ascii().is_empty())
+        .map(|line| std::str::from_utf8(line).unwrap_or_default());
+    if messengers::is_begun(lines.clone()) {
+        return true;
+    }
+    let line = lines.next().unwrap_or_default();
     let is_in_brackets = line.trim_start().starts_with('[');
     let plain = is_in_brackets.then_some(SpeakerStyle::Plain);
     let styles = [SpeakerStyle::Stamped, SpeakerStyle::TimedAbove];
@@ -114,12 +119,15 @@ pub(super) fn has_first_speaker(begin: &[u8]) -> bool {
 }
 
 pub(super) fn is_clear(text: &str) -> bool {
-    captions::is_one(text) || speakers(text, true).is_some()
+    captions::is_one(text) || messengers::is_one(text) || speakers(text, true).is_some()
 }
 
 pub(super) fn read<'t>(text: &'t str, draft: &mut Draft<'t, '_, '_>) {
     if captions::is_one(text) {
         return captions::read(text, draft);
+    }
+    if messengers::is_one(text) {
+        return messengers::read(text, draft);
     }
     let Some(speakers) = speakers(text, true).or_else(|| speakers(text, false)) else {
         let reason = "no line begins with a speaker, as in `Alice: …`";

@@ -182,7 +182,7 @@ const EVENTS: [&str; 3] = ["-!- ", "* ", "*** "];
 const MODES: [char; 5] = ['@', '+', '%', '&', '~'];
 
 /// `<@ana> hello`, as in IRC logs.
-fn in_angles(text: &str) -> Option<(&str, &str)> {
+pub(super) fn in_angles(text: &str) -> Option<(&str, &str)> {
     let (name, text) = text.strip_prefix('<')?.split_once('>')?;
     let name = name.trim_start_matches(' ').trim_start_matches(MODES);
     (!name.contains(char::is_whitespace)).then_some((name, text))

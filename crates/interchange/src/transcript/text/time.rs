@@ -227,7 +227,7 @@ fn date_numbers(text: &str) -> Option<[i16; 3]> {
 /// `2024-05-07`, `07.05.24`, `7/5/2024`. If neither the date nor the file shows which number is the
 /// day, the month comes first only with slashes and `AM` or `PM` in capitals: other countries with a
 /// 12-hour clock write `am`, `a. m.` or `ص`.
-fn day(text: &str, is_american: bool, order: DayOrder) -> Option<Date> {
+pub(super) fn day(text: &str, is_american: bool, order: DayOrder) -> Option<Date> {
     let [first, second, third] = date_numbers(text)?;
     let is_month_first = match order {
         DayOrder::Unknown => is_american && text.contains('/'),

@@ -1,0 +1,126 @@
+//! Exports of LINE and KakaoTalk, and logs of HexChat.
+
+use super::*;
+
+/// The messages of a text, each with its time, and what is left behind.
+fn dated(text: &str) -> Vec<String> {
+    let parsed = read_as(text.as_bytes(), &talk(None)).unwrap();
+    let authored = authored(text, None).into_iter();
+    let messages = parsed.import.messages.iter().zip(authored);
+    let messages = messages.map(|((_, message), said)| {
+        let at = jiff::Timestamp::from_millisecond(message.at.0).unwrap();
+        format!("{at} {said}")
+    });
+    let dropped = parsed.dropped_content.iter();
+    messages
+        .chain(dropped.map(|(what, count)| format!("{count} {what}")))
+        .collect()
+}
+
+#[test]
+fn a_line_export_has_days_above_its_messages() {
+    let japanese = "[LINE] 花子とのトーク履歴\n保存日時：2024/05/14 21:03\n\n\
+        2024/05/12(日)\n10:32\t花子\tこんにちは\n\
+        10:33\t太郎\t\"日時\n2024/05/20(月)\n\n\"\"駅前\"\" 14:00\"\n10:34\t花子\t[スタンプ]\n\
+        10:37\t\t花子がメッセージの送信を取り消しました\n10:38\t太郎が退会しました。\n\n\
+        2024/05/13(月)\n08:01\t太郎\t今日は: 休み\n";
+    let expected = [
+        "2024-05-12T10:32:00Z 花子: こんにちは",
+        "2024-05-12T10:33:00Z 太郎: 日時/2024/05/20(月)//\"駅前\" 14:00",
+        "2024-05-12T10:34:00Z 花子: [スタンプ]",
+        "2024-05-13T08:01:00Z 太郎: 今日は: 休み",
+        "2 leading line",
+        "2 unnamed notice",
+    ];
+    assert_eq!(dated(japanese), expected);
+    assert_eq!(dated(&japanese.replace('\n', "\r\n")), expected);
+    // The weekday shows which number is the month.
+    for (one, other) in [("05/06/2024", "05/07/2024"), ("06/05/2024", "07/05/2024")] {
+        let text = format!(
+            "[LINE] Chat history with Hana\nSaved on: 5/14/2024, 21:03\n\n\
+             Mon, {one}\n10:32AM\tHana\tHello\n12:10 PM\tTaro\t\"Yes\" said Ana\n\n\
+             Tue, {other}\n08:01 PM\tHana\tBye\n"
+        );
+        let expected = [
+            "2024-05-06T10:32:00Z Hana: Hello",
+            "2024-05-06T12:10:00Z Taro: \"Yes\" said Ana",
+            "2024-05-07T20:01:00Z Hana: Bye",
+            "2 leading line",
+        ];
+        assert_eq!(dated(&text), expected);
+    }
+}
+
+#[test]
+fn a_kakao_talk_export_has_its_times_in_either_place() {
+    let windows = "홍길동 님과 카카오톡 대화\n저장한 날짜 : 2024-05-14 15:12:03\n\n\
+        --------------- 2024년 5월 12일 일요일 ---------------\n\
+        [홍길동] [오후 3:12] 안녕하세요\n[나 무] [오후 3:13] 네\n둘째 줄\n\
+        홍길동님이 김철수님을 초대했습니다.\n\
+        --------------- 2024년 5월 13일 월요일 ---------------\n[나 무] [오전 12:01] 시간: 10시\n";
+    let android = "홍길동 님과 카카오톡 대화\n저장한 날짜 : 2024년 5월 14일 오후 3:12\n\n\n\
+        2024년 5월 12일 오후 3:12\n2024년 5월 12일 오후 3:12, 홍길동 : 안녕하세요\n\
+        2024년 5월 12일 오후 3:13, 나 무 : 네\n둘째 줄\n2024년 5월 12일 오후 3:15, 홍길동님이 나갔습니다.\n\n\
+        2024년 5월 13일 오전 12:01\n2024년 5월 13일 오전 12:01, 나 무 : 시간: 10시\n";
+    let iphone = "Talk_2024.5.14 15:12-1.txt\n저장한 날짜 : 2024. 5. 14. 오후 3:12\n\n\
+        2024년 5월 12일 일요일\n2024. 5. 12. 오후 3:12, 홍길동 : 안녕하세요\n\
+        2024. 5. 12. 오후 3:13, 나 무 : 네\n둘째 줄\n2024. 5. 12. 오후 3:15: 홍길동님이 나갔습니다.\n\n\
+        2024년 5월 13일 월요일\n2024. 5. 13. 오전 12:01, 나 무 : 시간: 10시\n";
+    let expected = [
+        "2024-05-12T15:12:00Z 홍길동: 안녕하세요",
+        "2024-05-12T15:13:00Z 나 무: 네/둘째 줄",
+        "2024-05-13T00:01:00Z 나 무: 시간: 10시",
+        "2 leading line",
+        "1 unnamed notice",
+    ];
+    for text in [windows, android, iphone] {
+        assert_eq!(dated(text), expected, "{text}");
+    }
+    let english = [
+        "--------------- Sunday, May 12, 2024 ---------------\n[Hong] [3:12 PM] Hello, you\n\
+         [Kim Min] [3:13 PM] Yes\nHong left this chatroom.\n\
+         --------------- Monday, May 13, 2024 ---------------\n[Hong] [12:01 AM] time: 10\n",
+        "May 12, 2024 at 3:12 PM\nMay 12, 2024 at 3:12\u{202f}PM, Hong : Hello, you\n\
+         May 12, 2024 at 3:13 PM, Kim Min : Yes\nMay 12, 2024 at 3:15 PM: Hong left.\n\
+         May 13, 2024 at 12:01 AM, Hong : time: 10\n",
+        "May 12, 2024, 3:12 PM, Hong : Hello, you\nMay 12, 2024, 3:13 PM, Kim Min : Yes\n\
+         May 12, 2024, 3:15 PM, Hong left.\nMay 13, 2024, 12:01 AM, Hong : time: 10\n",
+    ];
+    let expected = [
+        "2024-05-12T15:12:00Z Hong: Hello, you",
+        "2024-05-12T15:13:00Z Kim Min: Yes",
+        "2024-05-13T00:01:00Z Hong: time: 10",
+        "2 leading line",
+        "1 unnamed notice",
+    ];
+    for lines in english {
+        let text =
+            format!("KakaoTalk Chats with Hong\nDate Saved : May 14, 2024 at 3:12 PM\n\n{lines}");
+        assert_eq!(dated(&text), expected, "{text}");
+    }
+}
+
+#[test]
+fn a_log_of_hexchat_has_its_year_at_its_beginning() {
+    let text = "**** BEGIN LOGGING AT Sun May 12 10:32:07 2024\n\n\
+        May 12 10:32:07 *\tNow talking on #harbour\nMay 12 10:32:10 <alice>\thello\n\
+        May 12 10:33:10 <@bob>\thi alice: fine\nMay 12 10:34:12 *\talice waves\n\
+        May 12 10:36:00 -NickServ-\tThis nick is registered.\n\
+        **** ENDING LOGGING AT Sun May 12 11:00:00 2024\n\n\
+        **** BEGIN LOGGING AT Tue Dec 31 23:00:00 2024\n\n\
+        Dec 31 23:59:00 <alice>\tlate\nJan 01 00:01:00 <bob>\thappy new year\n";
+    let expected = [
+        "2024-05-12T10:32:10Z alice: hello",
+        "2024-05-12T10:33:10Z bob: hi alice: fine",
+        "2024-12-31T23:59:00Z alice: late",
+        "2025-01-01T00:01:00Z bob: happy new year",
+        "3 unnamed notice",
+    ];
+    assert_eq!(dated(text), expected);
+    // The names of months in another language: the times of day stay in the texts.
+    let danish = text
+        .replace("May 12 1", "maj 12 1")
+        .replace("Dec 31 2", "des 31 2");
+    let said = authored(&danish, None);
+    assert_eq!(said[0], "alice: [10:32:10] hello");
+}
