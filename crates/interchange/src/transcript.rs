@@ -26,6 +26,7 @@ mod shape;
 mod sharegpt;
 mod slack;
 mod source;
+mod telegram;
 mod text;
 mod unisono;
 mod write;
@@ -71,6 +72,8 @@ pub enum Format {
     GeminiCli,
     /// Messages of a channel in Slack's export.
     Slack,
+    /// A chat in the JSON export of Telegram.
+    Telegram,
     /// A text in which lines name the speaker.
     Text,
 }
@@ -86,6 +89,7 @@ unisono_context::names!(Format {
     Codex = "codex",
     GeminiCli = "gemini-cli",
     Slack = "slack",
+    Telegram = "telegram",
     Text = "text",
 });
 
@@ -200,7 +204,7 @@ pub enum Error {
     },
     /// It has no conversation in a known format.
     #[error(
-        "{name}: this is not a conversation in a known format: {reason}; known are unisono JSONL, OpenAI chat messages (JSON array or JSONL), ShareGPT, Anthropic messages, exports of ChatGPT, Claude and Slack, sessions of Claude Code, Codex and Gemini CLI, and texts whose lines say who speaks: if it is one of these, name its format"
+        "{name}: this is not a conversation in a known format: {reason}; known are unisono JSONL, OpenAI chat messages (JSON array or JSONL), ShareGPT, Anthropic messages, exports of ChatGPT, Claude, Slack and Telegram, sessions of Claude Code, Codex and Gemini CLI, and texts whose lines say who speaks: if it is one of these, name its format"
     )]
     Unrecognised {
         /// The file.

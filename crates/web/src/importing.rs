@@ -18,7 +18,7 @@ use crate::layout::layout;
 use crate::parts::counted;
 
 /// The formats, with their descriptions.
-const FORMATS: [(&str, &str); 12] = [
+const FORMATS: [(&str, &str); 13] = [
     ("", "detect automatically"),
     ("unisono", "an export of unisono"),
     ("openai", "OpenAI messages"),
@@ -30,6 +30,7 @@ const FORMATS: [(&str, &str); 12] = [
     ("codex", "a session of Codex"),
     ("gemini-cli", "a session of Gemini CLI"),
     ("slack", "a channel of Slack"),
+    ("telegram", "a chat of Telegram"),
     ("text", "a text with speaker names"),
 ];
 

@@ -7,7 +7,7 @@ use super::json::{Object, Value};
 use super::shape::{Shape, is_conversation_object, shape};
 use super::source::{Place, Problem, Problems, split_before};
 use super::{Format, LineError, anthropic, chatgpt, claude, claude_code, codex, gemini_cli};
-use super::{fields, openai, sharegpt, slack, text, unisono};
+use super::{fields, openai, sharegpt, slack, telegram, text, unisono};
 use unisono_context::Digest;
 
 /// A callback with each piece of a file, its position, and its offset.
@@ -165,7 +165,9 @@ impl<'i> Reader<'i> {
     fn recognised(&mut self, format: Format) {
         match self.wanted {
             // The messages so far fit both formats.
-            Some(Format::Anthropic | Format::GeminiCli) if format == Format::OpenAi => {
+            Some(Format::Anthropic | Format::GeminiCli | Format::Telegram)
+                if format == Format::OpenAi =>
+            {
                 self.format = self.wanted;
             }
             Some(wanted) if wanted != format => {
@@ -278,6 +280,7 @@ impl<'i> Reader<'i> {
         let format = match object {
             Some(object) if anthropic::is_own(&object) => Format::Anthropic,
             Some(object) if gemini_cli::is_message(&object) => Format::GeminiCli,
+            Some(object) if telegram::is_message(&object) => Format::Telegram,
             _ => format,
         };
         self.format = Some(format);
@@ -408,6 +411,7 @@ fn read_foreign<'t>(
         Format::Codex => codex::read(value, draft),
         Format::GeminiCli => gemini_cli::read(value, draft),
         Format::Slack => slack::read(value, draft),
+        Format::Telegram => telegram::read(value, draft),
         // Their pieces are not JSON of another program.
         Format::Unisono | Format::Text => Ok(()),
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use unisono_api::harmless::is_direction;
-use unisono_context::message::ReportedUsage;
+use unisono_context::message::{Part, ReportedUsage};
 use unisono_context::{AgentId, Timestamp, Tokens};
 
 use super::json::{Object, Value};
@@ -77,6 +77,14 @@ pub(super) fn usage(object: &Object<'_>, input: &[&str], output: &[&str]) -> Opt
         input: Tokens(sum(input)?),
         output: Tokens(sum(output).unwrap_or_default()),
     })
+}
+
+/// Puts a note before the text, on its first line.
+pub(super) fn begin_with(note: &str, parts: &mut Vec<Part>) {
+    match parts.first_mut() {
+        Some(Part::Text(text)) => *text = format!("{note} {text}").into(),
+        _ => parts.insert(0, Part::text(note)),
+    }
 }
 
 /// The beginning and the end of a note that a program adds to a person's text.

@@ -74,7 +74,7 @@ fn message<'t>(
     let is_reply = thread.is_some() && thread != ts;
     if let Some(thread) = thread.as_ref().filter(|_| is_reply) {
         match draft.line_context.threads.get(thread) {
-            Some(first) => begin_with(&format!("[reply to {first}]"), &mut parts),
+            Some(first) => fields::begin_with(&format!("[reply to {first}]"), &mut parts),
             None => draft.omit("thread link"),
         }
     }
@@ -138,14 +138,6 @@ fn count_blocks(object: &Object<'_>, draft: &mut Draft<'_, '_, '_>) {
         if matches!(&*kind, "image" | "video" | "file" | "table") {
             draft.omit(format!("{kind:?} block"));
         }
-    }
-}
-
-/// Puts a note before the text, on its first line.
-fn begin_with(note: &str, parts: &mut Vec<Part>) {
-    match parts.first_mut() {
-        Some(Part::Text(text)) => *text = format!("{note} {text}").into(),
-        _ => parts.insert(0, Part::text(note)),
     }
 }
 

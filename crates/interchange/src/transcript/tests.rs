@@ -15,6 +15,7 @@ mod messengers;
 mod sessions;
 mod slack;
 mod speakers;
+mod telegram;
 mod texts;
 
 fn examples() -> PathBuf {
