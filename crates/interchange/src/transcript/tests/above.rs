@@ -57,8 +57,9 @@ fn any_name_beside_a_date_in_brackets_is_a_speaker() {
     for header in forms {
         let (anna, bob) = (header("anna", "10:32"), header("bob#1234", "10:33"));
         let (dan, none) = (header("Dan 77", "10:34"), header("no name", "10:34"));
+        let pinned = header("anna (pinned)", "10:35");
         let text = format!(
-            "Channel: general\n\n{anna}\nhello\n\n{bob}\nhi\nthere\n\n{dan}\nyo\n{none}\n\n{anna}\nbye\n"
+            "Channel: general\n\n{anna}\nhello\n\n{bob}\nhi\nthere\n\n{dan}\nyo\n{none}\n\n{pinned}\nbye\n"
         );
         let expected = [
             "anna: hello".to_owned(),

@@ -78,6 +78,10 @@ fn stamps_are_parsed_in_several_notations() {
         ("٧\u{200f}/٥\u{200f}/٢٠٢٤, ١٠:٣٢ ص -", 1_715_077_920_000),
         ("[2024-05-07 10:32:00 UTC]", 1_715_077_920_000),
         ("[2024-05-07 10:32:00.250]", 1_715_077_920_000),
+        (
+            "[5/17/2024 10:32:00 AM | Edited 10:33:00 AM]",
+            1_715_941_920_000,
+        ),
         ("2024-05-07T10:32:00.250 -", 1_715_077_920_000),
     ] {
         let text = format!("{stamp} Alice: x\n{stamp} Bob: y\n{stamp} Alice: z\n");
@@ -112,6 +116,19 @@ fn a_recording_goes_on_after_its_first_23_minutes() {
         ];
         assert_eq!(authored(&lines.join("\n"), None), expected);
     }
+}
+
+#[test]
+fn a_chat_of_zoom_has_its_senders_with_and_without_a_receiver() {
+    let text = "10:32:07\t From  Anna Schmidt : Hello there.\n\
+        10:32:09\t From  Ben Okafor  to  Anna Schmidt(Privately) : Hello.\n\
+        10:33:09\t From  Anna Schmidt : On Friday.\n";
+    let expected = [
+        "Anna Schmidt: [10:32:07] Hello there.",
+        "Ben Okafor: [10:32:09] Hello.",
+        "Anna Schmidt: [10:33:09] On Friday.",
+    ];
+    assert_eq!(authored(text, None), expected);
 }
 
 /// Times, authors and texts of a text's messages.

@@ -100,6 +100,8 @@ fn name_of(text: &str) -> Option<&str> {
         .strip_prefix('[')
         .and_then(|name| name.strip_suffix(']'));
     let name = inner.or_else(|| sender(name)).unwrap_or(name);
+    // Exports of Discord mark pinned messages.
+    let name = name.strip_suffix(" (pinned)").unwrap_or(name);
     (is_display_name(name) && form_of(name) > Form::Usual).then_some(name)
 }
 

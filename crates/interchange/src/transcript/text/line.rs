@@ -205,7 +205,10 @@ fn before_colon(text: &str) -> Option<(&str, &str)> {
 /// The time at the beginning of a line, and the rest of the line.
 fn stamp(line: &str) -> Option<(&str, &str)> {
     if let Some(rest) = line.strip_prefix('[') {
-        return rest.split_once(']');
+        let (stamp, rest) = rest.split_once(']')?;
+        // Skype writes `[2024-05-07 10:32:07 | Edited 10:33:00]`.
+        let (stamp, _) = stamp.split_once(" | ").unwrap_or((stamp, ""));
+        return Some((stamp, rest));
     }
     let ends = [" <", " - ", " -!- ", " * ", " *** "];
     let found = ends.into_iter().filter_map(|end| {
@@ -312,12 +315,14 @@ fn timed(line: &str, order: DayOrder) -> Option<SpeakerLine<'_>> {
     })
 }
 
-/// The sender in `From Anna Schmidt to Everyone`, as chats of Zoom have it.
+/// The sender in `From Anna Schmidt to Everyone`, as chats of Zoom have it. Those of recordings have no
+/// receiver, and two spaces.
 pub(super) fn sender(name: &str) -> Option<&str> {
     let words = [("From ", " to "), ("Von ", " an ")];
     words.into_iter().find_map(|(from, to)| {
-        let (sender, _) = name.trim().strip_prefix(from)?.split_once(to)?;
-        Some(sender.trim())
+        let rest = name.trim().strip_prefix(from)?;
+        let addressed = rest.split_once(to).map(|(sender, _)| sender);
+        Some(addressed.or(rest.strip_prefix(' '))?.trim())
     })
 }
 
