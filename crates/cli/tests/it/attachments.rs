@@ -570,6 +570,18 @@ fn a_model_that_takes_no_pdfs_gets_their_text() {
 }
 
 #[test]
+fn the_context_counts_the_files_of_messages_that_had_no_turn_yet() {
+    let (scene, _) = task_with(&pdf(), true);
+    let place = &scene.place;
+    place.json(&["import", "talk.jsonl"]);
+    let used = || place.json(&["context"])["used_tokens"].as_u64().unwrap();
+    let before = used();
+    place.json(&words("append latest See. --attach plan.pdf"));
+    // A page has 3,000 tokens at most.
+    assert!(used() > before + 3_000, "{before} and {}", used());
+}
+
+#[test]
 fn the_offline_model_quotes_the_text_of_a_pdf() {
     let place = Place::with_config(
         "[models]\ndefault = \"extractive\"\n[turn]\nlead = \"facts\"\nagents = []\n",

@@ -52,7 +52,8 @@ pub(super) fn counts(
         let texts = unknown.iter().map(|at| messages[*at].countable_text());
         let counted = tokenizer(encoding)?.count_many(&texts.collect::<Vec<_>>());
         let mut new = Vec::with_capacity(counted.len());
-        for (at, count) in unknown.into_iter().zip(counted) {
+        for (at, text) in unknown.into_iter().zip(counted) {
+            let count = text + messages[at].tokens_beside_text();
             found[at] = Some(count);
             new.push((messages[at].content_digest, count));
         }
