@@ -322,15 +322,17 @@ impl BranchContext {
     }
 }
 
-/// The text of a message in its form, counted.
-pub(crate) fn entry_count(state: &State, entry: &Entry, encoding: Encoding) -> Count {
+/// A message in its form, counted under a budget.
+pub(crate) fn entry_count(state: &State, entry: &Entry, budget: &Budget) -> Count {
     let message = entry.message();
+    let Some(node) = state.tree().get(message.id) else {
+        return Count::default();
+    };
     let altered = state.alterations().get(message.ordinal, message.id);
     // A pinned message is complete.
     let altered = altered.filter(|_| entry.form().is_some());
-    let altered = altered.and_then(|alteration| alteration.counts.get(encoding));
-    let whole = || state.tree().get(message.id)?.counts.get(encoding);
-    altered.or_else(whole).unwrap_or_default()
+    let altered = altered.and_then(|alteration| alteration.count(node, budget));
+    altered.or_else(|| node.count(budget)).unwrap_or_default()
 }
 
 /// The text of a message as a model sees it.

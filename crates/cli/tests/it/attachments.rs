@@ -579,6 +579,17 @@ fn the_context_counts_the_files_of_messages_that_had_no_turn_yet() {
     place.json(&words("append latest See. --attach plan.pdf"));
     // A page has 3,000 tokens at most.
     assert!(used() > before + 3_000, "{before} and {}", used());
+    // Without a model that takes it, the context and its parts have the same tokens, too.
+    for takes in [true, false] {
+        let own = format!("[models.\"openai/gpt-4o\"]\ndocuments = {takes}\n");
+        place.write("config/models.toml", own);
+        let context = place.json(&["context"]);
+        let messages = context["messages"].as_array().unwrap().iter();
+        let all: u64 = messages
+            .map(|message| message["tokens"].as_u64().unwrap())
+            .sum();
+        assert_eq!(context["used_tokens"], all, "{context:#}");
+    }
 }
 
 #[test]

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use unisono_api::context::{Context, ContextMessage, PreparedSummary, Summary, Tool};
 use unisono_api::session::Preview;
 use unisono_context::alteration::Form;
+use unisono_context::budget::Budget;
 use unisono_context::checkpoint::Body;
 use unisono_context::snapshot::Preamble;
-use unisono_context::{Encoding, Snapshot, Tokens as Amount};
+use unisono_context::{Encoding, Snapshot};
 use unisono_runtime::mcp::server_of;
 use unisono_session::State;
 use unisono_session::event::{Preparation, PreparationStatus};
@@ -28,11 +29,7 @@ pub fn to_api(
     by: &ContextInputs,
 ) -> Context {
     let (measured, budget) = (&shown.measured, &shown.measured.budget);
-    let tokens = Tokens {
-        state,
-        encoding: shown.encoding,
-        overhead: budget.per_message,
-    };
+    let tokens = Tokens { state, budget };
     let head = state.tree().head(branch);
     let view = head.and_then(|head| state.view(head, false));
     let tiers = view.map_or_else(Vec::new, |view| loads(&view, &by.policy, budget));
@@ -104,10 +101,8 @@ fn unasked(preamble: &Preamble, by: &ContextInputs) -> Vec<String> {
 pub struct Tokens<'s> {
     /// The session, counted.
     pub state: &'s State,
-    /// The encoding of the counts.
-    pub encoding: Encoding,
-    /// The overhead of each message.
-    pub overhead: Amount,
+    /// The encoding of the counts, the overhead of each message, and how the models get attachments.
+    pub budget: &'s Budget,
 }
 
 /// The tools of a preamble.
@@ -123,8 +118,8 @@ pub fn tools(preamble: &Preamble) -> Vec<Tool> {
 pub fn summaries(snapshot: &Snapshot, tokens: &Tokens<'_>) -> Vec<Summary> {
     let summaries = snapshot.blocks().iter().map(|block| {
         let checkpoint = block.checkpoint();
-        let count = checkpoint.counts.get(tokens.encoding).unwrap_or_default();
-        let takes = (count.tokens + tokens.overhead).0;
+        let count = checkpoint.counts.get(tokens.budget.encoding);
+        let takes = (count.unwrap_or_default().tokens + tokens.budget.per_message).0;
         Summary {
             checkpoint: checkpoint.number,
             first: checkpoint.first().0,
@@ -152,13 +147,13 @@ pub fn entries(snapshot: &Snapshot, tokens: &Tokens<'_>) -> Vec<ContextMessage> 
             Form::Masked { .. } => "masked",
             Form::Cut { .. } | Form::Truncated { .. } => "cut",
         });
-        let count = entry_count(tokens.state, entry, tokens.encoding);
+        let count = entry_count(tokens.state, entry, tokens.budget);
         ContextMessage {
             pinned: tokens.state.pinned().contains(&message.id),
             ordinal: message.ordinal.0,
             role: message.role.name().to_owned(),
             author: message.author.as_ref().map(ToString::to_string),
-            tokens: (count.tokens + tokens.overhead).0,
+            tokens: (count.tokens + tokens.budget.per_message).0,
             form: form.map(str::to_owned),
             text: entry_text(entry),
         }

@@ -8,7 +8,8 @@ use unisono_api::pin::{Pin, Pins};
 use unisono_api::service::{Contexts, Result as Answer};
 use unisono_api::session::BranchPageQuery;
 use unisono_api::{Code, Page};
-use unisono_context::{MessageId, SessionId, SnapshotId, TurnId};
+use unisono_context::budget::Budget;
+use unisono_context::{MessageId, Ppm, SessionId, SnapshotId, Tokens, TurnId};
 use unisono_session::{Input, State};
 
 use super::agents::asked_of;
@@ -146,10 +147,10 @@ async fn frozen(
     let limits = replay.state().definition(turn.accepted.lead);
     let limits = limits.map(|lead| lead.limits);
     let limits = limits.ok_or_else(|| Error::new(Code::Failed, "its lead is not recorded"))?;
+    let budget = Budget::new(limits, Ppm(0), Tokens::ZERO);
     let tokens = sections::Tokens {
         state: replay.state(),
-        encoding: limits.encoding,
-        overhead: limits.per_message,
+        budget: &budget,
     };
     Ok(Snapshot {
         session: session.to_string(),
