@@ -14,6 +14,8 @@ mod speakers;
 mod time;
 mod whatsapp;
 
+use std::borrow::Cow;
+
 use unisono_api::harmless::is_direction;
 use unisono_context::message::Part;
 use unisono_context::{AgentId, Role};
@@ -104,13 +106,13 @@ fn has_role(name: &str) -> bool {
 /// two are those of a messenger.
 pub(super) fn has_first_speaker(begin: &[u8]) -> bool {
     let lines = begin.split(|byte| matches!(byte, b'\n' | b'\r'));
-    let mut lines = lines
-        .filter(|line| !line.trim_ascii().is_empty())
-        .map(|line| std::str::from_utf8(line).unwrap_or_default());
-    if messengers::is_begun(lines.clone()) {
+    let lines = lines.filter(|line| !line.trim_ascii().is_empty()).take(2);
+    // A text in another encoding is a text, too.
+    let lines: Vec<Cow<'_, str>> = lines.map(String::from_utf8_lossy).collect();
+    if messengers::is_begun(lines.iter().map(|line| &**line)) {
         return true;
     }
-    let line = lines.next().unwrap_or_default();
+    let line = lines.first().map_or("", |line| &**line);
     let is_in_brackets = line.trim_start().starts_with('[');
     let plain = is_in_brackets.then_some(SpeakerStyle::Plain);
     let styles = [SpeakerStyle::Stamped, SpeakerStyle::TimedAbove];

@@ -40,6 +40,12 @@ fn a_text_is_a_conversation_only_if_clearly_one() {
     let latin = outline_of(b"Alice: caf\xe9\nBob: y\nAlice: z", None);
     assert!(latin.contains("1:11: this is not UTF-8"), "{latin}");
     assert!(!latin.contains("not JSON"), "{latin}");
+    // Nor is one that begins as a list does.
+    let stamped = b"[07.05.24, 10:32:07] J\xfcrgen: Ja\n[07.05.24, 10:32:08] Ana: Wann?\n\
+        [07.05.24, 10:32:09] Bob: Jetzt.\n[07.05.24, 10:32:10] Ana: Gut.\n";
+    let stamped = outline_of(stamped, None);
+    assert!(stamped.contains("1:23: this is not UTF-8"), "{stamped}");
+    assert!(stamped.contains("iconv -f WINDOWS-1252"), "{stamped}");
     let lines = b"\xff{\n{\"role\":\"user\",\"content\":\"x\"}";
     assert!(outline_of(lines, None).contains("1:1: this is not UTF-8"));
     for (begin, reason) in [
