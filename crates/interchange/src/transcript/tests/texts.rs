@@ -266,6 +266,37 @@ fn what_whatsapp_writes_is_not_said_by_people() {
 }
 
 #[test]
+fn what_whatsapp_writes_is_known_in_each_of_its_languages() {
+    for [deleted, file, omitted, edited] in rows! {
+        ["You deleted this message", "a.jpg (file attached)", "image omitted", "<This message was edited>"],
+        ["Du hast diese Nachricht gelöscht.", "<Anhang: a.jpg>", "Bild weggelassen", "<Diese Nachricht wurde bearbeitet>"],
+        ["Ce message a été supprimé", "a.jpg (fichier joint)", "vidéo omise", "<Ce message a été modifié>"],
+        ["Se eliminó este mensaje.", "<adjunto: a.jpg>", "imagen omitida", "<Se editó este mensaje.>"],
+        ["Esta mensagem foi apagada", "a.jpg (arquivo anexado)", "imagem ocultada", "<Mensagem editada>"],
+        ["Questo messaggio è stato eliminato", "a.jpg (file allegato)", "immagine omessa", "<Questo messaggio è stato modificato>"],
+        ["Dit bericht is verwijderd.", "<bijgevoegd: a.jpg>", "afbeelding weggelaten", "<Dit bericht is bewerkt>"],
+    } {
+        let line =
+            |name: &str, said: &str| format!("[12.03.24, 09:15:02] {name}: \u{200e}{said}\n");
+        let edited = format!("On Friday. \u{200e}{edited}");
+        let all = [
+            line("Ida", "When?"),
+            line("Tom", deleted),
+            line("Ida", file),
+            line("Tom", omitted),
+            line("Ida", &edited),
+        ];
+        let outline = outline_of(all.concat().as_bytes(), None);
+        assert_contains(
+            &outline,
+            "left behind 1 deleted message\nleft behind 1 edit mark\n",
+        );
+        assert_contains(&outline, "Text(\"On Friday.\")");
+        assert_eq!(outline.matches("Attachment {").count(), 2, "{outline}");
+    }
+}
+
+#[test]
 fn the_name_of_a_chat_says_nothing() {
     let text = "[12.03.24, 09:15:02] Haus: \u{200e}Nachrichten und Anrufe sind Ende-zu-Ende-verschlüsselt.\n\
         [12.03.24, 09:15:03] Ida: Kommst du?\n[12.03.24, 09:16:44] Rolf: Ja.\n\

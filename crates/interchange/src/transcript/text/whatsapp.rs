@@ -17,16 +17,22 @@ const OMITTED: [&str; 8] = [
     "<Media weggelaten>",
 ];
 /// A file of a known kind that the export of an iPhone does not have: `image omitted`.
-const OMITTED_ENDS: [&str; 6] = [
+const OMITTED_ENDS: [&str; 12] = [
     " omitted",
     " weggelassen",
     " ausgeschlossen",
     " omis",
     " omise",
     " omitido",
+    " omitida",
+    " weggelaten",
+    " omessa",
+    " omesso",
+    " ocultada",
+    " ocultado",
 ];
 /// The kinds of these files.
-const KINDS: [&str; 14] = [
+const KINDS: [&str; 19] = [
     "image",
     "video",
     "audio",
@@ -41,29 +47,43 @@ const KINDS: [&str; 14] = [
     "contact card",
     "kontaktkarte",
     "video note",
+    "immagine",
+    "afbeelding",
+    "documento",
+    "vídeo",
+    "áudio",
 ];
 /// The beginning and end of the notation of a file in the export.
-const ATTACHED: [(&str, &str); 5] = [
+const ATTACHED: [(&str, &str); 8] = [
     ("<attached: ", ">"),
     ("<Anhang: ", ">"),
     ("<pièce jointe : ", ">"),
     ("<adjunto: ", ">"),
+    ("<anexado: ", ">"),
+    ("<allegato: ", ">"),
+    ("<bijgevoegd: ", ">"),
     ("", " (file attached)"),
 ];
 /// The names of a file behind which Android writes this.
-const ATTACHED_ENDS: [&str; 3] = [
+const ATTACHED_ENDS: [&str; 6] = [
     " (Datei angehängt)",
     " (fichier joint)",
     " (archivo adjunto)",
+    " (arquivo anexado)",
+    " (file allegato)",
+    " (bestand bijgevoegd)",
 ];
-const EDITED: [&str; 5] = [
+const EDITED: [&str; 8] = [
     "<This message was edited>",
     "<Diese Nachricht wurde bearbeitet.>",
     "<Diese Nachricht wurde bearbeitet>",
     "<Ce message a été modifié>",
     "<Se editó este mensaje.>",
+    "<Mensagem editada>",
+    "<Questo messaggio è stato modificato>",
+    "<Dit bericht is bewerkt>",
 ];
-const DELETED: [&str; 10] = [
+const DELETED: [&str; 17] = [
     "This message was deleted",
     "You deleted this message",
     "Diese Nachricht wurde gelöscht",
@@ -74,6 +94,13 @@ const DELETED: [&str; 10] = [
     "Eliminaste este mensaje",
     "Este mensaje fue eliminado",
     "Este mensaje se eliminó",
+    "Esta mensagem foi apagada",
+    "Mensagem apagada",
+    "Você apagou esta mensagem",
+    "Questo messaggio è stato eliminato",
+    "Hai eliminato questo messaggio",
+    "Dit bericht is verwijderd",
+    "U hebt dit bericht verwijderd",
 ];
 /// The beginning of the first message of an iPhone's export. It has the name of the chat.
 const ENCRYPTED: [&str; 9] = [
