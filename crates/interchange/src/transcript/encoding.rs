@@ -46,7 +46,8 @@ pub(super) fn conversion(encoding: Option<&str>) -> String {
     format!("convert it with `iconv -f {name} -t UTF-8 FILE`")
 }
 
-/// Advice for a text that is not UTF-8; empty if only a few of its characters are not.
+/// Advice for a file that is not UTF-8; empty if only a few of its characters are not. An image is no text in
+/// any encoding.
 pub(super) fn advice(bytes: &[u8]) -> String {
     let (mut good, mut broken) = (0, 0);
     for chunk in bytes.utf8_chunks() {
@@ -55,6 +56,9 @@ pub(super) fn advice(bytes: &[u8]) -> String {
     }
     if good > broken {
         return String::new();
+    }
+    if bytes.contains(&0) {
+        return "; it is not a text".to_owned();
     }
     match is_windows_1252(bytes) {
         true => format!(
@@ -81,10 +85,11 @@ mod tests {
         let windows = "; it looks like Windows-1252: convert it with \
                        `iconv -f WINDOWS-1252 -t UTF-8 FILE`";
         let unknown = "; convert it with `iconv -f ENCODING -t UTF-8 FILE`, with its encoding";
-        let rows: [(&[u8], &str); 5] = [
+        let rows: [(&[u8], &str); 6] = [
             (b"Anna: Sch\xf6n, \x84gut\x93.", windows),
             (b"Anna: \xcf\xf0\xe8\xe2\xe5\xf2, \xca\xe0\xea", unknown),
             (b"Anna: \x81\x40", unknown),
+            (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "; it is not a text"),
             ("Anna: Schön, größer\u{fffd}".as_bytes(), ""),
             (b"Anna: Sch\xc3\xb6n, gr\xc3\xb6\xc3\x9fer, cut \xc3", ""),
         ];
