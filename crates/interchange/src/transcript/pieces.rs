@@ -9,6 +9,7 @@
 //! An object around a conversation is recognised by its key before its list is read, so that each
 //! message is a separate piece.
 
+mod chats;
 mod track;
 mod whole;
 
@@ -22,6 +23,7 @@ use super::detect::Reader;
 use super::json::{self, Value};
 use super::source::{Place, not_utf8};
 use super::{Format, encoding, fields, shape};
+use chats::Chats;
 use track::SharedTracker;
 use whole::{utf_16, whole_text};
 
@@ -281,7 +283,7 @@ impl<'de> Visitor<'de> for FirstValue<'_, '_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<ValueKind, A::Error> {
         let FirstValue { reader, track } = self;
-        let (mut is_line, mut found, mut system) = (false, None, None);
+        let (mut is_line, mut has_chats, mut found, mut system) = (false, false, None, None);
         let mut titles = [None, None];
         while let Some(key) = map.next_key::<String>()? {
             let format = shape::wrapper_format(&key).filter(|format| {
@@ -300,6 +302,8 @@ impl<'de> Visitor<'de> for FirstValue<'_, '_> {
                 if map.next_value_seed(messages)? {
                     found = Some((key, format));
                 }
+            } else if Chats::is_key(&key) {
+                has_chats |= map.next_value_seed(Chats { reader, track })?;
             } else if key == "system" || key == "type" {
                 track.expect_value();
                 let value: Box<RawValue> = map.next_value()?;
@@ -317,7 +321,7 @@ impl<'de> Visitor<'de> for FirstValue<'_, '_> {
                 map.next_value::<IgnoredAny>()?;
             }
         }
-        if found.is_none() {
+        if found.is_none() && !has_chats {
             return Ok(ValueKind::Other);
         }
         if let Some((begin, text)) = system {

@@ -61,3 +61,28 @@ fn files_polls_and_places_of_telegram_are_parts() {
         );
     }
 }
+
+#[test]
+fn an_export_of_an_account_has_several_chats() {
+    let one = chat(
+        r#"{"id":1,"type":"message","date":"2024-05-12T10:31:00","from":"Hana","from_id":"user1","text":"Hello"}"#,
+    );
+    let other = one.replace("Harbour", "Quay");
+    let empty = chat("").replace("\"Harbour\"", "null");
+    let text = format!(
+        r#"{{"about":"x","contacts":{{"list":[{{"first_name":"Ada"}}]}},
+        "chats":{{"about":"y","list":[{one},
+        {empty}]}},"left_chats":{{"list":[{other}]}}}}"#
+    );
+    let found = list(text.as_bytes(), &talk(None)).unwrap();
+    let found: Vec<_> = found
+        .iter()
+        .map(|chat| (&*chat.title, chat.messages))
+        .collect();
+    assert_eq!(found, [("Harbour", 1), ("", 0), ("Quay", 1)]);
+    let whole = outline_of(text.as_bytes(), None);
+    assert_contains(&whole, "the file has 3 conversations");
+    let single = format!(r#"{{"chats":{{"list":[{one}]}}}}"#);
+    let single = outline_of(single.as_bytes(), None);
+    assert_contains(&single, "telegram \"Harbour\"");
+}
