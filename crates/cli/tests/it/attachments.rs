@@ -589,6 +589,9 @@ fn the_context_counts_the_files_of_messages_that_had_no_turn_yet() {
             .map(|message| message["tokens"].as_u64().unwrap())
             .sum();
         assert_eq!(context["used_tokens"], all, "{context:#}");
+        let pins = place.json(&["pin", "latest", "2"]);
+        let shown = &context["messages"][1]["tokens"];
+        assert_eq!(&pins["pinned"][0]["tokens"], shown, "{pins:#}");
     }
 }
 

@@ -38,8 +38,8 @@ impl Pins {
         let by = Ask::new("").context_inputs(setup, learnt)?;
         let budget = measure(state, head, &by)?.budget;
         let cost = |message: &Message| {
-            let counts = state.tree().get(message.id).map(|node| node.counts);
-            let count = counts.and_then(|counts| counts.get(budget.encoding));
+            let node = state.tree().get(message.id);
+            let count = node.and_then(|node| node.count(&budget));
             count.unwrap_or_default().tokens + budget.per_message
         };
         let pinned = head.map_or_else(Vec::new, |head| pinned(state, head));
