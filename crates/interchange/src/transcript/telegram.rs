@@ -51,6 +51,9 @@ fn message<'t>(
     for _ in reactions.map_or(Ok(Vec::new()), Value::array)? {
         draft.omit("reaction");
     }
+    if object.get("edited").is_some() {
+        draft.omit("edit mark");
+    }
     let mut parts = parts(object)?;
     if parts.is_empty() {
         draft.omit("empty message");

@@ -12,7 +12,7 @@ fn a_chat_of_telegram_keeps_senders_replies_and_forwarded_messages() {
         r#"
         {"id":1,"type":"service","date":"2024-05-12T10:31:00","date_unixtime":"1715509860","actor":"Hana","actor_id":"user1","action":"create_group","text":""},
         {"id":2,"type":"message","date":"2024-05-12T12:32:00","date_unixtime":"1715509920","from":"Hana","from_id":"user1","text":"Hello"},
-        {"id":3,"type":"message","date":"2024-05-12T12:33:00","date_unixtime":"1715509980","edited_unixtime":"1715510400","from":"طارق","from_id":"user2","reply_to_message_id":2,
+        {"id":3,"type":"message","date":"2024-05-12T12:33:00","date_unixtime":"1715509980","edited":"2024-05-12T12:40:00","from":"طارق","from_id":"user2","reply_to_message_id":2,
          "text":["see ",{"type":"link","text":"https://a.b"}," and ",{"type":"text_link","text":"here","href":"https://c.d"}],"reactions":[{"type":"emoji","count":2,"emoji":"x"}]},
         {"id":4,"type":"message","date":"2024-05-12T10:34:00","from":null,"from_id":"user3","forwarded_from":"News","text":"Storm"},
         {"id":5,"type":"message","date":"2024-05-12T10:35:00","from":"Hana","from_id":"user4","forwarded_from":null,"text":"Old"},
@@ -28,7 +28,7 @@ fn a_chat_of_telegram_keeps_senders_replies_and_forwarded_messages() {
         3 after 2: 1715510040000 user user3\n  Text(\"[forwarded from News] Storm\")\n\
         4 after 3: 1715510100000 user Hana (user4)\n  Text(\"[forwarded] Old\")\n\
         5 after 4: 1715510160000 user Hana\n  Text(\"Elsewhere\")\n\
-        left behind 1 empty message\nleft behind 1 notice\nleft behind 1 reaction\n\
+        left behind 1 edit mark\nleft behind 1 empty message\nleft behind 1 notice\nleft behind 1 reaction\n\
         left behind 1 reply link\nleft behind 1 unsupported message\n";
     assert_eq!(outline, expected);
     assert_eq!(
