@@ -11,6 +11,7 @@ mod lines;
 mod messengers;
 mod names;
 mod speakers;
+mod table;
 mod time;
 mod whatsapp;
 
@@ -121,7 +122,8 @@ pub(super) fn has_first_speaker(begin: &[u8]) -> bool {
 }
 
 pub(super) fn is_clear(text: &str) -> bool {
-    captions::is_one(text) || messengers::is_one(text) || speakers(text, true).is_some()
+    let is_export = captions::is_one(text) || messengers::is_one(text) || table::is_one(text);
+    is_export || speakers(text, true).is_some()
 }
 
 pub(super) fn read<'t>(text: &'t str, draft: &mut Draft<'t, '_, '_>) {
@@ -130,6 +132,9 @@ pub(super) fn read<'t>(text: &'t str, draft: &mut Draft<'t, '_, '_>) {
     }
     if messengers::is_one(text) {
         return messengers::read(text, draft);
+    }
+    if table::is_one(text) {
+        return table::read(text, draft);
     }
     let Some(speakers) = speakers(text, true).or_else(|| speakers(text, false)) else {
         let reason = "no line begins with a speaker, as in `Alice: …`";
