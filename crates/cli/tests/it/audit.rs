@@ -507,9 +507,7 @@ fn a_crash_loses_nothing_that_was_read_and_the_log_can_be_off() {
 
 #[test]
 fn daemons_on_one_database_have_one_log_and_record_what_is_passed_on_once() {
-    let Some(server) = Server::database() else {
-        return;
-    };
+    let server = needs!(Server::database());
     let places = [member(&server), member(&server)];
     let [one, other] = places.each_ref().map(Daemon::start);
     let ada = of_owner(&one, "ada", "ask");

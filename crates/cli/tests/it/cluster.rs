@@ -93,9 +93,7 @@ fn numbers(events: Events) -> Vec<u64> {
 
 #[test]
 fn a_session_is_worked_on_by_one_daemon_and_reached_through_all() {
-    let Some(server) = Server::database() else {
-        return;
-    };
+    let server = needs!(Server::database());
     let places = [machine(&server, TOKEN, ""), machine(&server, TOKEN, "")];
     let [one, other] = places.each_ref().map(daemon);
     let id = session(&one, "The migration is on Friday.");
@@ -190,9 +188,7 @@ fn a_session_is_worked_on_by_one_daemon_and_reached_through_all() {
 
 #[test]
 fn a_session_of_a_daemon_is_not_deleted_by_a_command_on_another_machine() {
-    let Some(server) = Server::start(&[]) else {
-        return;
-    };
+    let server = needs!(Server::start(&[]));
     let [here, there] = [0; 2].map(|_| steady_machine(&server, ""));
     let daemon = daemon(&there);
     let id = session(&daemon, "The migration is on Friday.");
@@ -213,9 +209,7 @@ fn a_session_of_a_daemon_is_not_deleted_by_a_command_on_another_machine() {
 
 #[test]
 fn open_turns_of_a_daemon_that_is_killed_go_on_at_another_with_the_same_bytes() {
-    let Some(server) = Server::database() else {
-        return;
-    };
+    let server = needs!(Server::database());
     let gate = Gate::new();
     let (provider, settings) = held_model(&gate);
     let places = [0; 2].map(|_| machine(&server, TOKEN, &settings));
@@ -261,9 +255,7 @@ fn open_turns_of_a_daemon_that_is_killed_go_on_at_another_with_the_same_bytes() 
 
 #[test]
 fn a_turn_that_was_taken_over_is_taken_over_again_when_that_daemon_dies_too() {
-    let Some(server) = Server::database() else {
-        return;
-    };
+    let server = needs!(Server::database());
     let gate = Gate::new();
     let (provider, settings) = held_model(&gate);
     let places = [0; 3].map(|_| machine(&server, TOKEN, &settings));
@@ -306,9 +298,7 @@ fn open_turns_wait_for_a_daemon_that_knows_their_provider() {
 
 #[test]
 fn open_turns_wait_beside_a_daemon_that_starts_without_the_key_of_their_provider() {
-    let Some(server) = Server::database() else {
-        return;
-    };
+    let server = needs!(Server::database());
     let gate = Gate::new();
     let (provider, settings) = held_model(&gate);
     let settings = format!("{settings}[server]\ndrain_seconds = 1\n");
@@ -332,9 +322,7 @@ fn open_turns_wait_beside_a_daemon_that_starts_without_the_key_of_their_provider
 /// Kills the daemon that works on a turn. `settings` gets the settings of a model. It returns
 /// the settings of the daemons that can run the turn, and of the daemon that has no API key.
 fn open_turns_wait(settings: impl Fn(String) -> (String, String)) {
-    let Some(server) = Server::database() else {
-        return;
-    };
+    let server = needs!(Server::database());
     let gate = Gate::new();
     let (provider, model) = held_model(&gate);
     let (able, unable) = settings(model);
@@ -374,9 +362,7 @@ fn open_turns_wait(settings: impl Fn(String) -> (String, String)) {
 
 #[test]
 fn a_daemon_that_slept_writes_nothing_and_passes_requests_on() {
-    let Some(server) = Server::database() else {
-        return;
-    };
+    let server = needs!(Server::database());
     let gate = Gate::new();
     let (provider, settings) = held_model(&gate);
     let places = [0; 2].map(|_| machine(&server, TOKEN, &settings));
@@ -426,9 +412,7 @@ fn a_daemon_that_slept_writes_nothing_and_passes_requests_on() {
 
 #[test]
 fn a_daemon_that_is_drained_hands_over_and_passes_everything_on() {
-    let Some(server) = Server::database() else {
-        return;
-    };
+    let server = needs!(Server::database());
     let gate = Gate::new();
     let (provider, settings) = held_model(&gate);
     let settings = format!("{settings}[server]\ndrain_seconds = 1\n");
@@ -502,9 +486,7 @@ pub(crate) fn turns(daemon: &Daemon, session: &str) -> Vec<Value> {
 
 #[test]
 fn turns_that_begin_by_themselves_begin_once_whoever_owns_their_session() {
-    let Some(server) = Server::database() else {
-        return;
-    };
+    let server = needs!(Server::database());
     let places = [0; 3].map(|_| machine(&server, TOKEN, BY_THEMSELVES));
     let [one, other, third] = places.each_ref().map(daemon);
     let daemons = [&one, &other, &third];
@@ -564,9 +546,7 @@ fn turns_that_begin_by_themselves_begin_once_whoever_owns_their_session() {
 fn all_daemons_together_keep_to_one_budget() {
     const CAP: u64 = 100_000;
     const CALL: u64 = 3_007;
-    let Some(server) = Server::database() else {
-        return;
-    };
+    let server = needs!(Server::database());
     let used = Usage::new(CALL - 7, 7);
     let script = Script::always(Answer::text("All is well.").usage(used));
     let provider = FakeProvider::play_on_thread(script);
@@ -606,9 +586,7 @@ fn all_daemons_together_keep_to_one_budget() {
 
 #[test]
 fn settings_and_logins_hold_on_every_daemon() {
-    let Some(server) = Server::database() else {
-        return;
-    };
+    let server = needs!(Server::database());
     let places = [machine(&server, TOKEN, ""), machine(&server, TOKEN, "")];
     let [one, other] = places.each_ref().map(daemon);
     let changed = json!({"changes": {"compaction.trigger_tokens": 12_345}});
@@ -666,9 +644,7 @@ fn agents_of(report: &Value) -> (bool, &str) {
 
 #[test]
 fn what_keeps_daemons_apart_is_said() {
-    let Some(server) = Server::database() else {
-        return;
-    };
+    let server = needs!(Server::database());
     let places = [machine(&server, TOKEN, ""), machine(&server, TOKEN, "")];
     let one = daemon(&places[0]);
     // Another token.

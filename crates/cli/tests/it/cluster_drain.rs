@@ -14,9 +14,7 @@ const SESSIONS: usize = 16;
 
 #[test]
 fn streams_of_a_drained_daemon_end_and_go_on_elsewhere() {
-    let Some(server) = Server::database() else {
-        return;
-    };
+    let server = needs!(Server::database());
     let places = [machine(&server, TOKEN, ""), machine(&server, TOKEN, "")];
     let [one, other] = places.each_ref().map(daemon);
     let (ended, ends) = mpsc::channel();

@@ -21,9 +21,7 @@ const OUTAGE: Duration = Duration::from_secs(7);
 
 #[test]
 fn a_run_waits_for_room_on_the_disk_of_the_database_without_asking_its_model() {
-    let Some(server) = Server::database() else {
-        return;
-    };
+    let server = needs!(Server::database());
     let gate = Gate::new();
     let (provider, settings) = held_model(&gate);
     let place = machine(&server, TOKEN, &settings);
@@ -79,9 +77,7 @@ fn a_run_waits_for_room_on_the_disk_of_the_database_without_asking_its_model() {
 
 /// A model call is in progress when the database goes away for longer than `cluster.takeover_after`.
 fn outlasts_an_outage(is_answered_meanwhile: bool) {
-    let Some(server) = Server::start(&[]) else {
-        return;
-    };
+    let server = needs!(Server::start(&[]));
     let gate = Gate::new();
     let (provider, settings) = held_model(&gate);
     // A busy machine does not pause for so long.
@@ -134,9 +130,7 @@ fn calls_that_end_during_an_outage_are_written_after_it() {
 
 #[test]
 fn a_new_session_is_refused_as_soon_as_other_writes_while_the_database_is_away() {
-    let Some(server) = Server::start(&[]) else {
-        return;
-    };
+    let server = needs!(Server::start(&[]));
     let place = machine(&server, TOKEN, "");
     let daemon = daemon(&place);
     server.crash();
@@ -162,9 +156,7 @@ fn a_new_session_is_refused_as_soon_as_other_writes_while_the_database_is_away()
 
 #[test]
 fn nobody_is_told_of_a_logout_that_the_database_undoes() {
-    let Some(server) = Server::start(&[]) else {
-        return;
-    };
+    let server = needs!(Server::start(&[]));
     let place = machine(&server, TOKEN, "");
     let daemon = daemon(&place);
     let own = format!("http://{}", daemon.address);
@@ -205,9 +197,7 @@ fn faulty_daemons(place: &Place) -> Vec<String> {
 
 #[test]
 fn an_address_that_answers_nothing_holds_no_request() {
-    let Some(server) = Server::database() else {
-        return;
-    };
+    let server = needs!(Server::database());
     // Its connections are accepted by the system, and read by nobody.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = silent.local_addr().unwrap();
@@ -240,9 +230,7 @@ fn updates(daemon: &Daemon, turn: &str) -> Vec<Event> {
 
 #[test]
 fn a_turn_is_followed_in_the_journal_while_its_owner_cannot_be_reached() {
-    let Some(server) = Server::database() else {
-        return;
-    };
+    let server = needs!(Server::database());
     let gate = Gate::new();
     let (provider, settings) = held_model(&gate);
     // Nobody is at that address.
@@ -274,9 +262,7 @@ fn a_turn_is_followed_in_the_journal_while_its_owner_cannot_be_reached() {
 
 #[test]
 fn a_turn_of_a_command_is_followed_at_a_daemon_while_the_command_works() {
-    let Some(server) = Server::database() else {
-        return;
-    };
+    let server = needs!(Server::database());
     let gate = Gate::new();
     let (provider, settings) = held_model(&gate);
     // Who waits for the lease of the command waits for longer than this test.
@@ -304,9 +290,7 @@ fn a_turn_of_a_command_is_followed_at_a_daemon_while_the_command_works() {
 
 #[test]
 fn a_task_and_a_chat_are_followed_in_the_journal_while_their_owner_cannot_be_reached() {
-    let Some(server) = Server::database() else {
-        return;
-    };
+    let server = needs!(Server::database());
     let gate = Gate::new();
     let (provider, settings) = held_model(&gate);
     let settings = settings + "[server]\ncallback_hosts = [\"127.0.0.1\"]\n";
@@ -364,9 +348,7 @@ fn a_task_and_a_chat_are_followed_in_the_journal_while_their_owner_cannot_be_rea
 
 #[test]
 fn a_daemon_with_the_address_of_another_one_is_named() {
-    let Some(server) = Server::database() else {
-        return;
-    };
+    let server = needs!(Server::database());
     let first = steady_machine(&server, "");
     let one = Daemon::start(&first);
     let own = format!("address = \"http://{}\"\n", one.address);
@@ -387,9 +369,7 @@ fn a_daemon_with_the_address_of_another_one_is_named() {
 fn a_turn_that_takes_longer_than_a_probe_is_waited_for_at_another_daemon() {
     // Longer than the pause before the first probe.
     const LONG: Duration = Duration::from_secs(5);
-    let Some(server) = Server::database() else {
-        return;
-    };
+    let server = needs!(Server::database());
     let gate = Gate::new();
     let (provider, settings) = held_model(&gate);
     let places = [0; 2].map(|_| steady_machine(&server, &settings));

@@ -31,9 +31,7 @@ fn beats(daemon: &Daemon) -> String {
 
 #[test]
 fn a_pause_and_its_end_hold_at_the_daemon_that_owns_the_session() {
-    let Some(server) = Server::database() else {
-        return;
-    };
+    let server = needs!(Server::database());
     let places = [0; 2].map(|_| machine(&server, TOKEN, BY_THEMSELVES));
     let [one, other] = places.each_ref().map(daemon);
     members(&one, |all| all.len() == 2);
@@ -82,9 +80,7 @@ const BY_HAND: &str =
 
 #[test]
 fn of_runs_that_are_requested_at_the_same_time_one_begins() {
-    let Some(server) = Server::database() else {
-        return;
-    };
+    let server = needs!(Server::database());
     // The turn waits for its model.
     let gate = Gate::new();
     let (_provider, settings) = held_model(&gate);
@@ -103,9 +99,7 @@ fn of_runs_that_are_requested_at_the_same_time_one_begins() {
 
 #[test]
 fn requests_that_come_to_all_daemons_at_the_same_time_share_the_session_of_their_label() {
-    let Some(server) = Server::database() else {
-        return;
-    };
+    let server = needs!(Server::database());
     let places = [0; 3].map(|_| machine(&server, TOKEN, BY_THEMSELVES));
     let [one, other, third] = places.each_ref().map(daemon);
     members(&one, |all| all.len() == 3);
@@ -123,9 +117,7 @@ fn requests_that_come_to_all_daemons_at_the_same_time_share_the_session_of_their
 
 #[test]
 fn a_request_that_comes_to_all_daemons_at_the_same_time_begins_one_turn() {
-    let Some(server) = Server::database() else {
-        return;
-    };
+    let server = needs!(Server::database());
     let places = [0; 3].map(|_| machine(&server, TOKEN, BY_THEMSELVES));
     let [one, other, third] = places.each_ref().map(daemon);
     members(&one, |all| all.len() == 3);

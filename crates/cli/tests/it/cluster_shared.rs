@@ -65,9 +65,7 @@ fn refusing(first: usize, refusal: fn() -> Act) -> Script {
 
 #[test]
 fn a_provider_that_tells_one_daemon_to_wait_is_left_alone_by_all() {
-    let Some(server) = Server::database() else {
-        return;
-    };
+    let server = needs!(Server::database());
     let limited = || {
         let refusal = Refusal::RateLimited { seconds: None };
         Act::refuse(refusal).retry_after(RetryAfter::Seconds(50))
@@ -93,9 +91,7 @@ fn a_provider_that_tells_one_daemon_to_wait_is_left_alone_by_all() {
 fn a_model_that_fails_at_one_daemon_is_left_alone_by_all() {
     // As many as a model may fail in a row.
     const FAILURES: usize = 5;
-    let Some(server) = Server::database() else {
-        return;
-    };
+    let server = needs!(Server::database());
     let overloaded = || Act::refuse(Refusal::Overloaded);
     let (provider, settings) = provider(refusing(FAILURES, overloaded), "");
     let places = [0; 2].map(|_| machine(&server, TOKEN, &settings));
@@ -112,9 +108,7 @@ fn a_model_that_fails_at_one_daemon_is_left_alone_by_all() {
 
 /// Asks each daemon twice, in new sessions. Two calls at a time exceed the budget.
 fn ask_each(budget: &str, labels: &Value) {
-    let Some(server) = Server::database() else {
-        return;
-    };
+    let server = needs!(Server::database());
     let used = Usage::new(1_000, 7);
     let script = Script::always(Answer::text("All is well.").usage(used));
     // A call reserves about 18,000 tokens.
@@ -146,9 +140,7 @@ fn an_owners_budget_that_one_daemon_holds_and_does_not_use_is_had_by_another() {
 fn a_turn_waits_for_budget_while_another_daemon_waits_for_an_answer() {
     // Longer than four beats.
     const CALL: Duration = Duration::from_secs(5);
-    let Some(server) = Server::database() else {
-        return;
-    };
+    let server = needs!(Server::database());
     let used = Usage::new(1_000, 7);
     let gate = Gate::new();
     let answer = Act::from(Answer::text("All is well.").usage(used)).hold(&gate);
@@ -181,9 +173,7 @@ fn a_turn_waits_for_budget_while_another_daemon_waits_for_an_answer() {
 #[test]
 fn a_daemon_with_many_waiting_turns_leaves_budget_to_another_one() {
     const MANY: usize = 12;
-    let Some(server) = Server::database() else {
-        return;
-    };
+    let server = needs!(Server::database());
     let used = Usage::new(100, 7);
     let answer = Act::from(Answer::text("All is well.").usage(used)).pace(Pace {
         first: Duration::from_millis(500),
@@ -218,9 +208,7 @@ fn a_large_call_of_one_daemon_gets_its_turn_beside_many_small_ones_of_another() 
     const MANY: usize = 10;
     // Long enough for all small calls, one after the other.
     const HELD: Duration = Duration::from_secs(6);
-    let Some(server) = Server::database() else {
-        return;
-    };
+    let server = needs!(Server::database());
     let gate = Gate::new();
     let (held, count) = (gate.clone(), std::sync::atomic::AtomicUsize::new(0));
     let script = Script::by(move |_: &Recorded| {
@@ -273,9 +261,7 @@ fn calls_that_queue_at_two_daemons_do_not_wait_for_each_other() {
     // Whether the second daemon hears of the first one before its own call is a matter of milliseconds.
     const ROUNDS: usize = 3;
     const CALLS: usize = 4;
-    let Some(server) = Server::database() else {
-        return;
-    };
+    let server = needs!(Server::database());
     let gates: [Gate; ROUNDS] = std::array::from_fn(|_| Gate::new());
     let (held, count) = (gates.clone(), std::sync::atomic::AtomicUsize::new(0));
     let script = Script::by(move |_: &Recorded| {
@@ -309,9 +295,7 @@ fn calls_that_queue_at_two_daemons_do_not_wait_for_each_other() {
 
 #[test]
 fn settings_that_are_changed_at_the_same_time_are_all_kept() {
-    let Some(server) = Server::database() else {
-        return;
-    };
+    let server = needs!(Server::database());
     let places = [0; 3].map(|_| machine(&server, TOKEN, ""));
     let daemons = places.each_ref().map(daemon);
     let keys = [
@@ -358,9 +342,7 @@ fn open(address: &str, path: &str) -> Reply {
 
 #[test]
 fn a_link_that_is_opened_at_two_daemons_at_the_same_time_lets_one_browser_in() {
-    let Some(server) = Server::database() else {
-        return;
-    };
+    let server = needs!(Server::database());
     let places = [0; 2].map(|_| machine(&server, TOKEN, ""));
     let daemons = places.each_ref().map(daemon);
     members(&daemons[0], |all| all.len() == 2);
@@ -385,9 +367,7 @@ fn a_link_that_is_opened_at_two_daemons_at_the_same_time_lets_one_browser_in() {
 
 #[test]
 fn a_daemon_that_is_let_in_again_while_it_drains_keeps_its_turns() {
-    let Some(server) = Server::database() else {
-        return;
-    };
+    let server = needs!(Server::database());
     let gate = Gate::new();
     let (provider, settings) = held_model(&gate);
     let settings = format!("{settings}[server]\ndrain_seconds = 600\n");
@@ -438,9 +418,7 @@ fn a_daemon_that_is_let_in_again_while_it_drains_keeps_its_turns() {
 
 #[test]
 fn settings_that_a_daemon_cannot_use_are_reported_once() {
-    let Some(server) = Server::database() else {
-        return;
-    };
+    let server = needs!(Server::database());
     let extra = "[agents.extra]\ndescription = \"Test\"\nkind = \"command\"\ncommand = \"true\"\n";
     let places = [extra, ""].map(|agents| {
         let settings = format!("[turn]\nagents = []\n{agents}");
@@ -473,9 +451,7 @@ fn settings_that_a_daemon_cannot_use_are_reported_once() {
 
 #[test]
 fn settings_reach_a_daemon_that_waits_for_its_turns() {
-    let Some(server) = Server::database() else {
-        return;
-    };
+    let server = needs!(Server::database());
     let gate = Gate::new();
     let (provider, settings) = held_model(&gate);
     let settings = format!("{settings}[server]\ndrain_seconds = 600\n");
@@ -510,9 +486,7 @@ fn settings_reach_a_daemon_that_waits_for_its_turns() {
 
 #[test]
 fn a_first_message_of_a2a_is_one_task_whichever_daemon_gets_it_again() {
-    let Some(server) = Server::database() else {
-        return;
-    };
+    let server = needs!(Server::database());
     let (provider, settings) = provider(
         Script::always(Answer::text("Yes.")),
         "[turn]\nagents = []\n",
@@ -560,9 +534,7 @@ fn a_first_message_of_a2a_is_one_task_whichever_daemon_gets_it_again() {
 
 #[test]
 fn callbacks_of_a_daemon_that_dies_are_told_by_who_takes_over() {
-    let Some(server) = Server::database() else {
-        return;
-    };
+    let server = needs!(Server::database());
     let gate = Gate::new();
     let acts = [
         Act::from(Answer::text("Lost.")).hold(&gate),
@@ -600,9 +572,7 @@ fn callbacks_of_a_daemon_that_dies_are_told_by_who_takes_over() {
 
 #[test]
 fn callbacks_of_a_session_that_a_request_claims_are_told_by_who_owns_it_then() {
-    let Some(server) = Server::database() else {
-        return;
-    };
+    let server = needs!(Server::database());
     let gate = Gate::new();
     let acts = [
         Act::from(Answer::text("Lost.")).hold(&gate),
@@ -641,9 +611,7 @@ fn callbacks_of_a_session_that_a_request_claims_are_told_by_who_owns_it_then() {
 
 #[test]
 fn callbacks_of_a_token_that_another_daemon_revokes_end() {
-    let Some(server) = Server::database() else {
-        return;
-    };
+    let server = needs!(Server::database());
     let gate = Gate::new();
     let acts = [Act::from(Answer::text("The answer.")).hold(&gate)];
     let more = "[turn]\nagents = []\n[server]\ncallback_hosts = [\"127.0.0.1\"]\n";
@@ -715,9 +683,7 @@ fn encrypt(listener: std::net::TcpListener, daemon: &Daemon) {
 
 #[test]
 fn daemons_reach_each_other_by_tls_with_an_authority_of_their_own() {
-    let Some(server) = Server::database() else {
-        return;
-    };
+    let server = needs!(Server::database());
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("https://{}", listener.local_addr().unwrap());
     let places = [
@@ -758,9 +724,7 @@ fn daemons_reach_each_other_by_tls_with_an_authority_of_their_own() {
 
 #[test]
 fn old_sessions_that_another_daemon_works_on_are_left_to_it() {
-    let Some(server) = Server::database() else {
-        return;
-    };
+    let server = needs!(Server::database());
     let places = [steady_machine(&server, ""), steady_machine(&server, "")];
     let one = daemon(&places[0]);
     let (owned, idle) = (session(&one, "A talk."), session(&one, "Another."));

@@ -17,9 +17,7 @@ fn machine(server: &Server, more: &str) -> Place {
 
 #[test]
 fn sessions_in_a_database_are_those_of_every_machine() {
-    let Some(server) = Server::database() else {
-        return;
-    };
+    let server = needs!(Server::database());
     let (one, other) = (machine(&server, ""), machine(&server, ""));
     let asked = one.json(&["run", &example(), "-t", "What is open?"]);
     let session = asked["session"].as_str().unwrap();
@@ -64,9 +62,7 @@ fn sessions_in_a_database_are_those_of_every_machine() {
 
 #[test]
 fn a_role_that_may_not_vacuum_purges_nothing_and_is_told_before_a_session_is_deleted() {
-    let Some(server) = Server::start(&[]) else {
-        return;
-    };
+    let server = needs!(Server::start(&[]));
     let owner = machine(&server, "");
     let asked = owner.json(&["run", &example(), "-t", "What is open?"]);
     let session = asked["session"].as_str().unwrap();
@@ -89,9 +85,7 @@ fn a_role_that_may_not_vacuum_purges_nothing_and_is_told_before_a_session_is_del
 
 #[test]
 fn a_directory_takes_no_place_of_a_database_that_cannot_be_written() {
-    let Some(server) = Server::database() else {
-        return;
-    };
+    let server = needs!(Server::database());
     machine(&server, "").call(&["sessions", "list"]).expect(0);
     // The sessions were in a directory before.
     let place = Place::with_config("");
@@ -114,9 +108,7 @@ fn a_directory_takes_no_place_of_a_database_that_cannot_be_written() {
 
 #[test]
 fn sessions_move_to_a_database_and_back_with_their_ids() {
-    let Some(server) = Server::database() else {
-        return;
-    };
+    let server = needs!(Server::database());
     let (here, there, back) = (Place::new(), machine(&server, ""), Place::new());
     here.call(&["run", &example(), "--agents", "facts", "-t", "Well?"])
         .expect(0);
@@ -144,9 +136,7 @@ fn sessions_move_to_a_database_and_back_with_their_ids() {
 
 #[test]
 fn another_machine_takes_over_a_turn_whose_machine_is_gone() {
-    let Some(server) = Server::database() else {
-        return;
-    };
+    let server = needs!(Server::database());
     let gate = Gate::new();
     let script = Script::always(Act::from(Answer::text("All is well.")).hold(&gate));
     let provider = FakeProvider::play_on_thread(script);
@@ -209,9 +199,7 @@ fn a_database_is_asked_by_tls_and_verified_where_that_is_set() {
         env!("CARGO_MANIFEST_DIR"),
         "/../model/tests/client/loopback/authority.pem"
     );
-    let Some(server) = Server::start(&[]) else {
-        return;
-    };
+    let server = needs!(Server::start(&[]));
     let url = server.url("public");
     let by = |mode: &str| url.replace("sslmode=disable", mode);
     let unencrypted = listed(&by("sslmode=require"), None).expect(1);
@@ -235,9 +223,7 @@ fn a_database_is_asked_by_tls_and_verified_where_that_is_set() {
 
 #[test]
 fn a_turn_goes_on_when_its_database_is_back() {
-    let Some(server) = Server::start(&[]) else {
-        return;
-    };
+    let server = needs!(Server::start(&[]));
     let gate = Gate::new();
     let provider = FakeProvider::play_on_thread(Script::always(
         Act::from(Answer::text("All is well.")).hold(&gate),

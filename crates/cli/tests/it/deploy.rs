@@ -291,9 +291,7 @@ fn the_daemons_of_the_cluster_start_as_the_compose_file_says_and_find_each_other
         Some("./Caddyfile:/etc/caddy/Caddyfile:ro")
     );
 
-    let Some(server) = Server::database() else {
-        return;
-    };
+    let server = needs!(Server::database());
     let entry = daemon["entrypoint"].as_sequence().unwrap();
     let entry: Vec<&str> = entry.iter().map(|word| word.as_str().unwrap()).collect();
     let program = Path::new(env!("CARGO_BIN_EXE_unisono")).parent().unwrap();

@@ -15,6 +15,16 @@ macro_rules! rows {
     };
 }
 
+/// The value, or the end of the test if this machine has none.
+macro_rules! needs {
+    ($value:expr) => {
+        match $value {
+            Some(value) => value,
+            None => return,
+        }
+    };
+}
+
 mod a2a;
 mod a2a_agents;
 mod a2a_callbacks;

@@ -401,9 +401,7 @@ fn no_operation_of_a2a_and_no_door_of_openai_leads_to_the_session_of_another_own
 
 #[test]
 fn the_same_message_of_two_owners_is_a_task_of_each_on_one_database() {
-    let Some(server) = Server::database() else {
-        return;
-    };
+    let server = needs!(Server::database());
     let place = member(&server);
     let daemon = Daemon::start(&place);
     let said = json!({"messageId": "1", "role": "ROLE_USER", "parts": [{"text": SECRET}]});

@@ -120,9 +120,7 @@ fn a_daemon_on_a_full_disk_reads_on_and_goes_on_when_there_is_room() {
              args = [\"-c\", {script:?}]\n"
         )
     };
-    let Some(disk) = SmallDisk::new("") else {
-        return;
-    };
+    let disk = needs!(SmallDisk::new(""));
     let (started, release) = (disk.place.fifo("started"), disk.place.fifo("release"));
     let config = config(
         &started.display().to_string(),
@@ -235,9 +233,7 @@ fn a_daemon_on_a_full_disk_reads_on_and_goes_on_when_there_is_room() {
 /// Started on a disk that is full: read at once, written to when there is room.
 #[test]
 fn a_daemon_that_starts_on_a_full_disk_reads_and_takes_writes_when_there_is_room() {
-    let Some(disk) = SmallDisk::new("") else {
-        return;
-    };
+    let disk = needs!(SmallDisk::new(""));
     disk.place.talk();
     disk.call(&["import", "talk.json"]).expect(0);
     disk.fill();
@@ -270,9 +266,7 @@ fn a_daemon_that_starts_on_a_full_disk_reads_and_takes_writes_when_there_is_room
 #[test]
 fn a_daemon_that_starts_on_a_read_only_disk_reads_and_takes_writes_later() {
     let config = "[budget.daemon]\nmax_cost_usd = 5.0\n";
-    let Some(disk) = SmallDisk::new(config) else {
-        return;
-    };
+    let disk = needs!(SmallDisk::new(config));
     disk.place.talk();
     disk.call(&["import", "talk.json"]).expect(0);
     disk.mount("ro");
@@ -329,9 +323,7 @@ fn check_degraded(daemon: &Daemon, status: u16, code: &str, why: &str) -> String
 
 #[test]
 fn a_store_on_a_full_disk_is_looked_at() {
-    let Some(disk) = SmallDisk::new("") else {
-        return;
-    };
+    let disk = needs!(SmallDisk::new(""));
     disk.place.talk();
     disk.call(&["import", "talk.json"]).expect(0);
     disk.fill();

@@ -27,9 +27,7 @@ fn with_another(id: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_was_cut_off_keeps_its_sessions_and_gives_the_others_time_to_come_back() {
-    let Some(server) = own_server(&[]).await else {
-        return;
-    };
+    let server = needs!(own_server(&[]).await);
     let options = Options::new(&server.url("talks"), None).unwrap();
     let options = options.patience(Duration::from_secs(1));
     let one = Postgres::open(options.member(LEASE)).await.unwrap();
@@ -61,9 +59,7 @@ async fn who_was_cut_off_keeps_its_sessions_and_gives_the_others_time_to_come_ba
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_starts_after_an_outage_gives_the_others_time_to_come_back() {
-    let Some(server) = own_server(&[]).await else {
-        return;
-    };
+    let server = needs!(own_server(&[]).await);
     let options = || {
         let options = Options::new(&server.url("talks"), None).unwrap();
         options.patience(Duration::from_secs(1)).member(LEASE)
@@ -97,9 +93,7 @@ async fn who_starts_after_an_outage_gives_the_others_time_to_come_back() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_finds_the_database_set_back_reads_its_sessions_again() {
-    let Some(server) = own_server(&[]).await else {
-        return;
-    };
+    let server = needs!(own_server(&[]).await);
     let options = Options::new(&server.url("talks"), None).unwrap();
     let one = Postgres::open(options.member(LEASE)).await.unwrap();
     let claim = one.claim(A).await.unwrap();
@@ -144,9 +138,7 @@ fn created(name: &str) -> TokenFact {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_finds_the_database_set_back_reads_the_journals_of_all_programs_again() {
-    let Some(server) = own_server(&[]).await else {
-        return;
-    };
+    let server = needs!(own_server(&[]).await);
     let options = || {
         let options = Options::new(&server.url("talks"), None).unwrap();
         options.member(LEASE)

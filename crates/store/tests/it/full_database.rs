@@ -41,9 +41,7 @@ async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn connections_that_only_read_are_not_used_again() {
-    let Some(owner) = store("switched").await else {
-        return;
-    };
+    let owner = needs!(store("switched").await);
     let server = Server::shared().unwrap();
     let run = async |text: &str| sql(server, "switched", text).await;
     role(server, "switched", "IN ROLE unisono").await;
@@ -75,9 +73,7 @@ async fn connections_that_only_read_are_not_used_again() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_program_that_writes_nothing_learns_that_the_database_is_full() {
-    let Some([one, idle]) = two("full_for_all").await else {
-        return;
-    };
+    let [one, idle] = needs!(two("full_for_all").await);
     let client = client(Server::shared().unwrap(), "full_for_all").await;
     let claim = one.claim(A).await.unwrap();
     let last = one.append(append(claim.epoch, 0)).await.unwrap();
@@ -108,9 +104,7 @@ async fn a_program_that_writes_nothing_learns_that_the_database_is_full() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn writes_are_refused_in_advance_until_the_database_takes_them_again() {
-    let Some(engine) = store("refusing").await else {
-        return;
-    };
+    let engine = needs!(store("refusing").await);
     let client = client(Server::shared().unwrap(), "refusing").await;
     let mut last = 0;
     for code in ["53100", "25006"] {

@@ -14,9 +14,7 @@ const A: SessionId = SessionId::from_u128(0xA);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_host_that_accepts_connections_and_hangs_leaves_time_for_the_next_one() {
-    let Some(made) = store("next_host").await else {
-        return;
-    };
+    let made = needs!(store("next_host").await);
     made.close().await.unwrap();
     // The system accepts its connections, and nobody answers.
     let hangs = TcpListener::bind("127.0.0.1:0").unwrap();

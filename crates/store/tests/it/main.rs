@@ -7,6 +7,17 @@
     reason = "a test ends where something is not as it must be"
 )]
 
+/// The value, or the end of the test if this machine has none.
+#[cfg(feature = "postgres")]
+macro_rules! needs {
+    ($value:expr) => {
+        match $value {
+            Some(value) => value,
+            None => return,
+        }
+    };
+}
+
 #[cfg(feature = "postgres")]
 mod absence;
 mod archive;

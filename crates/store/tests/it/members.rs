@@ -88,9 +88,7 @@ pub(crate) async fn own_id(engine: &Postgres) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_belongs_to_the_program_that_claimed_it_while_that_one_lives() {
-    let Some([one, other]) = two("owned").await else {
-        return;
-    };
+    let [one, other] = needs!(two("owned").await);
     announce(&one).await;
     let claim = one.claim(A).await.unwrap();
     one.append(append(claim.epoch, 0)).await.unwrap();
@@ -134,9 +132,7 @@ async fn a_session_belongs_to_the_program_that_claimed_it_while_that_one_lives()
 
 #[tokio::test(flavor = "multi_thread")]
 async fn programs_that_share_a_database_share_its_clock() {
-    let Some([one, other]) = two("clock").await else {
-        return;
-    };
+    let [one, other] = needs!(two("clock").await);
     let ahead = "CREATE FUNCTION ahead() RETURNS trigger AS \
          $$ BEGIN NEW.beat_unix_ms := NEW.beat_unix_ms + 3600000; RETURN NEW; END $$ LANGUAGE plpgsql; \
          CREATE TRIGGER ahead BEFORE INSERT OR UPDATE ON unisono_members FOR EACH ROW \
@@ -157,9 +153,7 @@ async fn programs_that_share_a_database_share_its_clock() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_of_a_live_program_is_deleted_by_that_one_alone() {
-    let Some([one, other]) = two("deleted_beside").await else {
-        return;
-    };
+    let [one, other] = needs!(two("deleted_beside").await);
     announce(&one).await;
     let claim = one.claim(A).await.unwrap();
     one.append(append(claim.epoch, 0)).await.unwrap();
@@ -184,9 +178,7 @@ async fn a_session_of_a_live_program_is_deleted_by_that_one_alone() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_newest_events_of_an_own_session_are_read_without_the_database() {
-    let Some(plain) = store("recent").await else {
-        return;
-    };
+    let plain = needs!(store("recent").await);
     plain.close().await.unwrap();
     let one = member("recent", LATE).await;
     let claim = one.claim(A).await.unwrap();
@@ -214,9 +206,7 @@ async fn the_newest_events_of_an_own_session_are_read_without_the_database() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn sessions_of_a_program_that_is_gone_are_taken_over_each_once_and_its_writes_fenced() {
-    let Some(plain) = store("gone").await else {
-        return;
-    };
+    let plain = needs!(store("gone").await);
     plain.close().await.unwrap();
     let zombie = member("gone", LATE).await;
     let mut claims = Vec::new();
@@ -312,9 +302,7 @@ async fn sessions_of_a_program_that_is_gone_are_taken_over_each_once_and_its_wri
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_takeover_whose_answer_is_lost_fails_and_its_sessions_are_found() {
-    let Some(plain) = store("lost_takeover").await else {
-        return;
-    };
+    let plain = needs!(store("lost_takeover").await);
     plain.close().await.unwrap();
     let gone = member("lost_takeover", LATE).await;
     let claim = gone.claim(A).await.unwrap();
@@ -338,9 +326,7 @@ async fn a_takeover_whose_answer_is_lost_fails_and_its_sessions_are_found() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_claim_waits_for_an_owner_that_may_be_gone() {
-    let Some(plain) = store("silent").await else {
-        return;
-    };
+    let plain = needs!(store("silent").await);
     plain.close().await.unwrap();
     let gone = member("silent", SOON).await;
     gone.claim(A).await.unwrap();
@@ -357,9 +343,7 @@ async fn a_claim_waits_for_an_owner_that_may_be_gone() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_program_that_is_drained_takes_nothing_new_and_hands_over_what_it_has() {
-    let Some(plain) = store("drained").await else {
-        return;
-    };
+    let plain = needs!(store("drained").await);
     plain.close().await.unwrap();
     let place = tempfile::tempdir().unwrap();
     let url = Server::shared().unwrap().url("drained");
@@ -421,9 +405,7 @@ async fn a_program_that_is_drained_takes_nothing_new_and_hands_over_what_it_has(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_claim_under_way_during_a_hand_over_is_handed_over_too() {
-    let Some(plain) = store("passing").await else {
-        return;
-    };
+    let plain = needs!(store("passing").await);
     plain.close().await.unwrap();
     let one = Arc::new(member("passing", LATE).await);
     one.claim(A).await.unwrap();
@@ -471,9 +453,7 @@ async fn a_claim_under_way_during_a_hand_over_is_handed_over_too() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn programs_with_another_token_are_refused_and_other_agents_are_told() {
-    let Some([one, other]) = two("tokens").await else {
-        return;
-    };
+    let [one, other] = needs!(two("tokens").await);
     let told = |token: u8, agents: u8| Announcement {
         address: Some("http://127.0.0.1:1".to_owned()),
         token: Some(vec![token]),
@@ -511,9 +491,7 @@ async fn tables_of_earlier_versions_are_changed_and_keep_what_they_have() {
 
 /// Opens a schema of an earlier version, which a change makes of a new one.
 async fn are_changed(schema: &str, change: &str) {
-    let Some(plain) = store(schema).await else {
-        return;
-    };
+    let plain = needs!(store(schema).await);
     let claim = plain.claim(A).await.unwrap();
     plain.append(append(claim.epoch, 0)).await.unwrap();
     plain.close().await.unwrap();

@@ -28,9 +28,7 @@ async fn a_pooler_of_transactions_that_loses_statements_is_refused_at_the_start(
         &["pool_mode = transaction", "default_pool_size = 1"],
     ];
     for settings in modes {
-        let Some((_server, pooler)) = pooled(settings).await else {
-            return;
-        };
+        let (_server, pooler) = needs!(pooled(settings).await);
         // Each start, not by chance.
         for _ in 0..5 {
             let options = Options::new(&pooler.url(), None).unwrap();
@@ -50,9 +48,7 @@ async fn a_pooler_of_transactions_that_loses_statements_is_refused_at_the_start(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pooler_of_sessions_is_used() {
-    let Some((_server, pooler)) = pooled(&["pool_mode = session"]).await else {
-        return;
-    };
+    let (_server, pooler) = needs!(pooled(&["pool_mode = session"]).await);
     let options = Options::new(&pooler.url(), None).unwrap();
     let engine = Postgres::open(options).await.unwrap();
     let claim = engine.claim(A).await.unwrap();
@@ -67,9 +63,7 @@ async fn a_pooler_that_does_not_pass_the_search_path_on_is_refused() {
         &["pool_mode = session", "ignore_startup_parameters = options"],
     ];
     for settings in modes {
-        let Some((server, pooler)) = pooled(settings).await else {
-            return;
-        };
+        let (server, pooler) = needs!(pooled(settings).await);
         let url = format!("{}&options=-csearch_path%3Dtalks", pooler.url());
         let refused = Postgres::open(Options::new(&url, None).unwrap()).await;
         let refused = refused.unwrap_err();
@@ -94,9 +88,7 @@ CREATE TRIGGER lose BEFORE INSERT ON unisono_events EXECUTE FUNCTION lose()";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_statement_that_is_lost_later_is_sent_again_and_said() {
-    let Some(made) = store("lost_statements").await else {
-        return;
-    };
+    let made = needs!(store("lost_statements").await);
     made.close().await.unwrap();
     let server = Server::shared().unwrap();
     let options = Options::new(&server.url("lost_statements"), None).unwrap();

@@ -94,9 +94,7 @@ async fn many_open_a_new_schema_at_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn another_machine_fences_this_one() {
-    let Some(one) = store("two_machines").await else {
-        return;
-    };
+    let one = needs!(store("two_machines").await);
     let server = Server::shared().unwrap();
     let other = Postgres::open(options(&server.url("two_machines")))
         .await
@@ -119,9 +117,7 @@ async fn another_machine_fences_this_one() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_acknowledged_outlives_a_crash_of_the_server_and_is_there_once() {
-    let Some(server) = own_server(&[]).await else {
-        return;
-    };
+    let server = needs!(own_server(&[]).await);
     let engine = Arc::new(Postgres::open(options(&server.url("talks"))).await.unwrap());
     let (written, mut progress) = tokio::sync::watch::channel(0_u64);
     let mut writing = Vec::new();
@@ -230,9 +226,7 @@ fn pass(mut from: TcpStream, mut to: TcpStream, is_lost: impl Fn(&[u8]) -> bool)
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_commit_whose_answer_was_lost_is_not_written_twice() {
-    let Some(direct) = store("lost_answers").await else {
-        return;
-    };
+    let direct = needs!(store("lost_answers").await);
     let server = Server::shared().unwrap();
     let proxy = Proxy::start(server.port());
     let through = proxy.url(server, "lost_answers");
@@ -264,9 +258,7 @@ SELECT (SELECT CASE WHEN 'lz4' = ANY(enumvals) THEN 'lz4' ELSE 'pglz' END FROM p
 
 #[tokio::test(flavor = "multi_thread")]
 async fn large_events_and_states_are_compressed_by_lz4_if_the_server_has_it() {
-    let Some(engine) = store("compressed").await else {
-        return;
-    };
+    let engine = needs!(store("compressed").await);
     let claim = engine.claim(A).await.unwrap();
     let large = b"the same words ".repeat(1_000);
     engine.append(append(claim.epoch, 0, &large)).await.unwrap();
@@ -285,9 +277,7 @@ async fn large_events_and_states_are_compressed_by_lz4_if_the_server_has_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_large_append_needs_no_temporary_file_of_the_server() {
-    let Some(server) = own_server(&["temp_file_limit=0", "work_mem=1MB"]).await else {
-        return;
-    };
+    let server = needs!(own_server(&["temp_file_limit=0", "work_mem=1MB"]).await);
     let engine = Postgres::open(options(&server.url("talks"))).await.unwrap();
     let claim = engine.claim(A).await.unwrap();
     let large = vec![7_u8; 8 << 20];
@@ -306,9 +296,7 @@ CREATE TRIGGER cancel BEFORE INSERT ON unisono_events EXECUTE FUNCTION cancel()"
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cancelled_append_is_tried_again_and_its_failure_is_temporary() {
-    let Some(made) = store("cancelled").await else {
-        return;
-    };
+    let made = needs!(store("cancelled").await);
     made.close().await.unwrap();
     let server = Server::shared().unwrap();
     let patient = options(&server.url("cancelled")).patience(SHORT_PATIENCE);
@@ -333,9 +321,7 @@ async fn a_cancelled_append_is_tried_again_and_its_failure_is_temporary() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_append_that_the_database_cancels_holds_up_no_other_session() {
     const B: SessionId = SessionId::from_u128(0xB);
-    let Some(made) = store("cancelled_alone").await else {
-        return;
-    };
+    let made = needs!(store("cancelled_alone").await);
     made.close().await.unwrap();
     let server = Server::shared().unwrap();
     // It does not end before the test has it succeed.
@@ -368,9 +354,7 @@ async fn an_append_that_the_database_cancels_holds_up_no_other_session() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_statement_that_the_database_undoes_costs_no_connection() {
-    let Some(made) = store("undone").await else {
-        return;
-    };
+    let made = needs!(store("undone").await);
     made.close().await.unwrap();
     let server = Server::shared().unwrap();
     let url = server.url("undone") + "&application_name=undone";
@@ -405,9 +389,7 @@ async fn a_statement_that_the_database_undoes_costs_no_connection() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_append_that_the_database_refuses_fails_no_other_one_of_its_statement() {
     const B: SessionId = SessionId::from_u128(0xB);
-    let Some(engine) = store("refused_alone").await else {
-        return;
-    };
+    let engine = needs!(store("refused_alone").await);
     let mut client = client(Server::shared().unwrap(), "refused_alone").await;
     let (a, b) = (
         engine.claim(A).await.unwrap(),
@@ -472,9 +454,7 @@ async fn is_waited_for(held: &Transaction<'_>) {
 async fn a_statement_locks_its_journals_in_the_order_of_their_ids_in_a_new_table_too() {
     const B: SessionId = SessionId::from_u128(0xB);
     const C: SessionId = SessionId::from_u128(0xC);
-    let Some(engine) = store("lock_order").await else {
-        return;
-    };
+    let engine = needs!(store("lock_order").await);
     // The table has their rows in another order.
     let (b, a, c) = (
         engine.claim(B).await.unwrap(),
@@ -518,9 +498,7 @@ async fn a_statement_locks_its_journals_in_the_order_of_their_ids_in_a_new_table
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_role_with_a_stricter_isolation_fails_no_statement_that_waits() {
-    let Some(owner) = store("isolated").await else {
-        return;
-    };
+    let owner = needs!(store("isolated").await);
     owner.close().await.unwrap();
     let server = Server::shared().unwrap();
     role(server, "isolated", "IN ROLE unisono").await;
@@ -548,9 +526,7 @@ async fn a_role_with_a_stricter_isolation_fails_no_statement_that_waits() {
 async fn a_journal_that_another_program_has_locked_delays_no_session() {
     /// A journal of the store's own.
     const OWN: SessionId = SessionId::from_u128((0xff_ffff << 104) + 0xA);
-    let Some(engine) = store("locked_journal").await else {
-        return;
-    };
+    let engine = needs!(store("locked_journal").await);
     let (own, a) = (
         engine.claim(OWN).await.unwrap(),
         engine.claim(A).await.unwrap(),
@@ -579,9 +555,7 @@ async fn a_journal_that_another_program_has_locked_delays_no_session() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_database_that_is_away_is_waited_for_and_then_said_to_be() {
-    let Some(server) = own_server(&[]).await else {
-        return;
-    };
+    let server = needs!(own_server(&[]).await);
     let patient = options(&server.url("talks")).patience(SHORT_PATIENCE);
     let engine = Postgres::open(patient).await.unwrap();
     let claim = engine.claim(A).await.unwrap();
@@ -629,9 +603,7 @@ async fn a_database_that_is_away_is_waited_for_and_then_said_to_be() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_standby_that_is_not_promoted_yet_is_waited_for_and_refused_at_the_start() {
-    let Some(server) = own_server(&[]).await else {
-        return;
-    };
+    let server = needs!(own_server(&[]).await);
     let url = server.url("talks");
     let patient = options(&url).patience(SHORT_PATIENCE);
     let engine = Postgres::open(patient).await.unwrap();
@@ -675,9 +647,7 @@ async fn of_several_hosts_the_one_that_can_be_written_is_used() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn it_is_known_whether_the_database_is_there_where_nobody_asks() {
-    let Some(server) = own_server(&[]).await else {
-        return;
-    };
+    let server = needs!(own_server(&[]).await);
     let engine = Postgres::open(options(&server.url("talks")).member(Duration::from_secs(10)))
         .await
         .unwrap();
@@ -708,9 +678,7 @@ async fn it_is_known_whether_the_database_is_there_where_nobody_asks() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_that_the_database_has_no_room_for_is_no_outage() {
-    let Some(owner) = store("few_connections").await else {
-        return;
-    };
+    let owner = needs!(store("few_connections").await);
     owner.close().await.unwrap();
     let server = Server::shared().unwrap();
     role(server, "few", "IN ROLE unisono CONNECTION LIMIT 3").await;
@@ -737,15 +705,11 @@ async fn a_server_that_cannot_hold_a_store_is_refused_with_what_to_do() {
         Ok(_) => panic!("it is not refused"),
         Err(error) => error.to_string(),
     };
-    let Some(server) = own_server(&["fsync=off"]).await else {
-        return;
-    };
+    let server = needs!(own_server(&["fsync=off"]).await);
     let error = refused(server.url("talks")).await;
     assert!(error.contains("`fsync = off`"), "{error}");
     drop(server);
-    let Some(engine) = store("refusals").await else {
-        return;
-    };
+    let engine = needs!(store("refusals").await);
     engine.close().await.unwrap();
     let server = Server::shared().unwrap();
     let base = format!("postgres://unisono@127.0.0.1:{}", server.port());
@@ -789,9 +753,7 @@ async fn a_server_that_cannot_hold_a_store_is_refused_with_what_to_do() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_role_is_let_in_by_the_password_of_a_file_and_by_no_other() {
-    let Some(server) = own_server(&[]).await else {
-        return;
-    };
+    let server = needs!(own_server(&[]).await);
     sql(
         &server,
         "public",
@@ -853,9 +815,7 @@ async fn a_role_is_let_in_by_the_password_of_a_file_and_by_no_other() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_changed_event_is_named_and_never_given() {
-    let Some(engine) = store("changed").await else {
-        return;
-    };
+    let engine = needs!(store("changed").await);
     let claim = engine.claim(A).await.unwrap();
     for seq in 0..3 {
         engine
@@ -903,9 +863,7 @@ async fn a_changed_event_is_named_and_never_given() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_archive_of_a_directory_becomes_the_same_journals_and_back() {
-    let Some(engine) = store("moved").await else {
-        return;
-    };
+    let engine = needs!(store("moved").await);
     let place = tempfile::tempdir().unwrap();
     let disk = unisono_store::Disk::open(place.path().join("store"))
         .unwrap()

@@ -17,9 +17,7 @@ const SHARED: usize = 4;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn reads_share_a_connection_and_many_do_not_hold_up_another() {
-    let Some(owner) = store("reads").await else {
-        return;
-    };
+    let owner = needs!(store("reads").await);
     let server = Server::shared().unwrap();
     role(server, "reading", "IN ROLE unisono").await;
     let url = server.url("reads").replace("unisono@", "reading@");
@@ -59,9 +57,7 @@ async fn reads_share_a_connection_and_many_do_not_hold_up_another() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_read_that_is_given_up_does_not_wait_at_the_server_any_longer() {
-    let Some(made) = store("given_up").await else {
-        return;
-    };
+    let made = needs!(store("given_up").await);
     made.close().await.unwrap();
     let server = Server::shared().unwrap();
     let url = server.url("given_up") + "&application_name=given_up";

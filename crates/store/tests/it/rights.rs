@@ -9,9 +9,7 @@ use crate::postgres::{role, sql, store};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_vacuum_that_the_database_would_skip_is_refused() {
-    let Some(owner) = store("owned_tables").await else {
-        return;
-    };
+    let owner = needs!(store("owned_tables").await);
     let server = Server::shared().unwrap();
     owner.vacuum(None).await.unwrap();
     role(server, "writer", "").await;
@@ -49,9 +47,7 @@ async fn a_vacuum_that_the_database_would_skip_is_refused() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_role_that_lacks_a_right_on_a_table_is_refused_at_the_start() {
-    let Some(owner) = store("partly_granted").await else {
-        return;
-    };
+    let owner = needs!(store("partly_granted").await);
     owner.close().await.unwrap();
     let server = Server::shared().unwrap();
     role(server, "partly", "").await;

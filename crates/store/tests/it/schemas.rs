@@ -32,9 +32,7 @@ async fn opened(url: &str) -> Result<Postgres, Error> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn tables_behind_an_empty_schema_are_changed_where_they_are() {
-    let Some(server) = earlier("second_schema").await else {
-        return;
-    };
+    let server = needs!(earlier("second_schema").await);
     sql(server, "public", "CREATE SCHEMA first_schema").await;
     let both = server.url("first_schema,second_schema");
     let engine = opened(&both).await.unwrap();
@@ -47,9 +45,7 @@ async fn tables_behind_an_empty_schema_are_changed_where_they_are() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_schema_that_is_not_there_is_said() {
-    let Some(engine) = store("schema_there").await else {
-        return;
-    };
+    let engine = needs!(store("schema_there").await);
     engine.close().await.unwrap();
     let url = Server::shared().unwrap().url("schema_not_there");
     let refused = opened(&url).await.unwrap_err();
@@ -59,9 +55,7 @@ async fn a_schema_that_is_not_there_is_said() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_change_of_the_tables_that_the_database_cancels_can_be_tried_again() {
-    let Some(server) = earlier("locked_schema").await else {
-        return;
-    };
+    let server = needs!(earlier("locked_schema").await);
     let url = server.url("locked_schema");
     let mut client = client(server, "locked_schema").await;
     let held = client.transaction().await.unwrap();
@@ -88,9 +82,7 @@ async fn a_change_of_the_tables_that_the_database_cancels_can_be_tried_again() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_statements_for_clients_change_tables_of_an_earlier_version_and_none_of_a_later_one() {
-    let Some(server) = earlier("changed_by_hand").await else {
-        return;
-    };
+    let server = needs!(earlier("changed_by_hand").await);
     let client = client(server, "changed_by_hand").await;
     client.batch_execute(Postgres::schema()).await.unwrap();
     let columns = "SELECT count(*) FROM pg_attribute WHERE attrelid = 'unisono_members'::regclass \
@@ -116,9 +108,7 @@ async fn the_statements_for_clients_change_tables_of_an_earlier_version_and_none
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_program_whose_tables_are_gone_is_not_healthy_until_they_are_back() {
-    let Some(made) = store("tables_gone").await else {
-        return;
-    };
+    let made = needs!(store("tables_gone").await);
     made.close().await.unwrap();
     let server = Server::shared().unwrap();
     let engine = member("tables_gone", LATE).await;

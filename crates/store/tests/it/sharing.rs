@@ -20,9 +20,7 @@ const A: SessionId = SessionId::from_u128(0xA);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_document_is_replaced_only_as_it_was_read() {
-    let Some(engines) = two("documents").await else {
-        return;
-    };
+    let engines = needs!(two("documents").await);
     let [one, other] = engines.each_ref().map(cluster);
     assert_eq!(one.document("d").await.unwrap(), None);
     let put = async |by: &dyn Cluster, text: &str, before| {
@@ -68,9 +66,7 @@ fn hold(model: Option<&str>, seconds: u64) -> ProviderPause {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_one_program_is_told_to_leave_alone_the_others_learn_at_their_beats() {
-    let Some(engines) = two("holds").await else {
-        return;
-    };
+    let engines = needs!(two("holds").await);
     let [one, other] = engines.each_ref().map(cluster);
     let both = vec![hold(None, 500), hold(Some("m"), 300), hold(None, 100)];
     one.hold(both).await.unwrap();
@@ -104,9 +100,7 @@ async fn what_one_program_is_told_to_leave_alone_the_others_learn_at_their_beats
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_program_that_is_short_of_budget_is_heard_by_the_others() {
-    let Some(engines) = two("short").await else {
-        return;
-    };
+    let engines = needs!(two("short").await);
     let [one, _] = engines.each_ref().map(cluster);
     one.want_budget(true, None);
     beat(&engines[1], |beat| {
@@ -138,9 +132,7 @@ async fn a_program_that_is_short_of_budget_is_heard_by_the_others() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn callbacks_stay_with_their_session_whoever_works_on_it() {
-    let Some(engines) = two("callbacks").await else {
-        return;
-    };
+    let engines = needs!(two("callbacks").await);
     let [one, other] = engines.each_ref().map(cluster);
     let put = async |name: &str, text: &str| {
         let kept = one.put_callback(A, name.to_owned(), text.to_owned());
@@ -176,9 +168,7 @@ async fn callbacks_stay_with_their_session_whoever_works_on_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_cause_begins_one_session() {
-    let Some(engines) = two("begun").await else {
-        return;
-    };
+    let engines = needs!(two("begun").await);
     let [one, other] = engines.each_ref().map(cluster);
     for cause in 0..20 {
         assert_eq!(one.begun(cause, None).await.unwrap(), None);
@@ -195,9 +185,7 @@ async fn one_cause_begins_one_session() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_program_that_is_let_in_again_while_it_hands_over_is_let_in() {
-    let Some(engines) = two("let_in").await else {
-        return;
-    };
+    let engines = needs!(two("let_in").await);
     let [one, other] = engines.each_ref().map(cluster);
     let id: uuid::Uuid = own_id(&engines[0]).await.parse().unwrap();
     assert!(other.drain(id, true).await.unwrap());
@@ -217,9 +205,7 @@ async fn a_program_that_is_let_in_again_while_it_hands_over_is_let_in() {
 #[tokio::test(flavor = "multi_thread")]
 async fn two_groups_that_begin_at_the_same_time_are_not_both_there() {
     for round in 0..5 {
-        let Some(engines) = two(&format!("groups_{round}")).await else {
-            return;
-        };
+        let engines = needs!(two(&format!("groups_{round}")).await);
         let [one, other] = engines.each_ref().map(cluster);
         let announcement = |token: u8| Announcement {
             address: Some("http://127.0.0.1:1".to_owned()),
@@ -260,9 +246,7 @@ async fn create(journal: &Journal, number: u128, owner: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_owner_sees_new_sessions_after_the_clock_of_the_database_was_set_back() {
-    let Some(engines) = two("owners_clock").await else {
-        return;
-    };
+    let engines = needs!(two("owners_clock").await);
     let journals = engines.map(|engine| Journal::new(Arc::new(engine)));
     let [one, other] = &journals;
     let listed = async || {
@@ -283,9 +267,7 @@ async fn an_owner_sees_new_sessions_after_the_clock_of_the_database_was_set_back
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_owner_sees_the_sessions_of_all_programs_at_once() {
-    let Some(engines) = two("owners").await else {
-        return;
-    };
+    let engines = needs!(two("owners").await);
     let journals = engines.map(|engine| Journal::new(Arc::new(engine)));
     let [one, other] = &journals;
     let of_bob = async |journal: &Journal| {
@@ -332,9 +314,7 @@ async fn an_owner_sees_the_sessions_of_all_programs_at_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_long_journal_of_all_programs_is_read_from_a_checkpoint() {
-    let Some(engines) = two("long_journal").await else {
-        return;
-    };
+    let engines = needs!(two("long_journal").await);
     let journals = engines.map(|engine| Journal::new(Arc::new(engine)));
     let mut tokens = Tokens::open(&journals[0]).await.unwrap();
     tokens.claim().await.unwrap();
@@ -384,9 +364,7 @@ impl Engine for Beside {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_program_that_joins_during_an_import_of_an_archive_deletes_nothing_of_it() {
-    let Some(engines) = two("joins_import").await else {
-        return;
-    };
+    let engines = needs!(two("joins_import").await);
     let place = tempfile::tempdir().unwrap();
     let path = place.path().join("archive");
     let there = Journal::new(Arc::new(Memory::new()));
