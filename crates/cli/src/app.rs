@@ -66,7 +66,6 @@ impl App {
         }
     }
 
-    /// The sources of settings, including the flags.
     pub(crate) fn sources(&self, flags: Vec<Override>) -> Result<Sources> {
         let directory = std::env::current_dir().map_err(|error| {
             Problem::failed(format!("the working directory cannot be found: {error}"))
@@ -386,7 +385,6 @@ impl App {
         }
     }
 
-    /// The losses of a session by a repair.
     pub(crate) fn report_lost(&self, session: &str, lost: &LostEvents) {
         let LostEvents {
             first,
@@ -400,7 +398,6 @@ impl App {
         ));
     }
 
-    /// Runs a future on the runtime.
     pub(crate) fn wait_for<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .enable_all()

@@ -12,7 +12,6 @@ use unisono_store::Error as StoreError;
 /// The hint for a daemon that does not answer.
 const STILL_RUNNING: &str = "check whether it is still running; its data on disk is undamaged";
 
-/// The exit code of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// It did not work.
@@ -75,7 +74,6 @@ impl Problem {
         }
     }
 
-    /// The object does not exist.
     pub(crate) fn not_found(message: impl Display) -> Problem {
         Problem::usage(message).code(Code::NotFound)
     }

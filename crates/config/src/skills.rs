@@ -16,7 +16,6 @@ use crate::paths;
 /// The tool by which an agent reads a skill.
 pub const TOOL: &str = "skill";
 const FILE: &str = "SKILL.md";
-/// Maximum number of skills.
 const MAX_SKILLS: usize = 256;
 /// Maximum characters of a name and of a description, from the specification.
 const NAME_CHARS: usize = 64;

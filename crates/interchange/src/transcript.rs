@@ -303,7 +303,6 @@ pub fn read_digested(
     Ok((parsed, digest))
 }
 
-/// The size of the read buffer.
 const READ_BYTES: usize = 64 * 1024;
 
 struct Digesting<R> {

@@ -343,7 +343,6 @@ impl Client {
         admitted.await
     }
 
-    /// Runs one attempt in a tracing span.
     async fn traced_attempt(
         &self,
         call: &Call,

@@ -185,7 +185,6 @@ impl Servers {
         })
     }
 
-    /// Asks a server to cancel the task of a call.
     pub(crate) async fn cancel_task(&self, tool: &str, task: &str) {
         if let Some(Ok(handle)) = server_of(tool).map(|name| self.get(name)) {
             tasks::cancel(handle, task).await;

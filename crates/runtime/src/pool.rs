@@ -34,7 +34,6 @@ enum QueueEntry {
     },
 }
 
-/// The arguments of the actor.
 pub(crate) struct Args {
     pub(crate) env: Arc<Env>,
     /// The maximum number of concurrent workers.

@@ -122,7 +122,6 @@ impl PoolPermit {
         let _ = self.pool.send_message(Msg::YieldPermit { ticket });
     }
 
-    /// Waits for a permit again.
     pub(crate) async fn reacquire(&self) {
         let (reply, free) = oneshot::channel();
         let ticket = self.ticket;

@@ -50,7 +50,6 @@ pub(crate) struct Job<'a> {
 #[derive(Debug)]
 pub(crate) struct ProcessOutput {
     pub(crate) status: ExitStatus,
-    /// Its complete standard output.
     pub(crate) stdout: Vec<u8>,
     /// The end of its standard error, trimmed.
     pub(crate) stderr: String,

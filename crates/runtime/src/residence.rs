@@ -118,7 +118,6 @@ impl Drop for Residence {
     }
 }
 
-/// A session in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Resident {
     pub(crate) bytes: u64,

@@ -67,7 +67,6 @@ impl Follower {
         }
     }
 
-    /// Indexes the collected messages.
     pub(crate) async fn add_collected(&mut self) -> Result<()> {
         let mut additions: Vec<Addition> = Vec::new();
         for mut committed in std::mem::take(&mut self.collected) {
@@ -87,7 +86,6 @@ impl Follower {
         self.add_all(additions).await
     }
 
-    /// Adds messages in one go.
     async fn add_all(&mut self, additions: Vec<Addition>) -> Result<()> {
         if additions.is_empty() {
             return Ok(());

@@ -17,7 +17,6 @@ const WEIGHTS: [f32; 3] = [1.0, 0.4, 0.2];
 /// The number of words that a day of the question counts as.
 const DAY_WORDS: f32 = 3.0;
 
-/// The ranked messages of a path.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Ranked {
     /// The best first; of equal ones, the newer first.

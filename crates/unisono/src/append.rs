@@ -11,7 +11,6 @@ use uuid::Uuid;
 
 use crate::attachments::NewContent;
 
-/// Maximum characters of an author.
 const AUTHOR_CHARS: usize = 200;
 /// Maximum characters of a key.
 pub const KEY_CHARS: usize = 255;

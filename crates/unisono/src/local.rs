@@ -125,7 +125,6 @@ pub(crate) struct Shared {
     /// The usage of sessions, folded on demand.
     pub(crate) usage_folds: Folds,
     pub(crate) run_index: RunIndex,
-    /// Recently decided calls.
     pub(crate) recent_decisions: RecentDecisions,
     pub(crate) waiting_sessions: WaitingSessions,
     /// The tokens of people and programs.

@@ -12,7 +12,6 @@ use crate::error::Error;
 /// Maximum attempts to record an entry while other processes write.
 const TRIES: usize = 64;
 
-/// The recorded starts of automatic turns.
 #[derive(Debug, Default)]
 pub(crate) struct StartRecords {
     /// None until they are first read.

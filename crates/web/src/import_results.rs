@@ -84,7 +84,6 @@ pub(crate) fn lines(text: &str) -> Markup {
     }
 }
 
-/// Whether it has a new session.
 fn is_new(one: &ConversationImport) -> bool {
     one.conversation.session.is_some() && !one.known
 }

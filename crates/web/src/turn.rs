@@ -390,7 +390,6 @@ pub(crate) fn under_way(turn: &Turn, waits: &WaitingCalls, place: &BranchView) -
     }
 }
 
-/// The pause of a run before its next attempt.
 fn paused(pause: &RunPause) -> Markup {
     html! { "Pauses until " (when(&pause.until)) " UTC: " (fmt::line(&pause.reason, LINE)) }
 }

@@ -9,7 +9,6 @@ use unisono_api::turn::{Run, Turn};
 use crate::text_limit::TextLimit;
 use crate::{approvals, lists};
 
-/// The calls of a session that wait for a person.
 pub(crate) struct WaitingCalls(Vec<Approval>);
 
 impl WaitingCalls {

@@ -312,7 +312,6 @@ fn losses(store: &Path) -> Result<Vec<Loss>> {
     Ok(losses.iter().rev().map(loss).collect())
 }
 
-/// The losses in a daemon's store.
 async fn all_losses(client: &Client) -> Result<Vec<Loss>> {
     let mut query = LossQuery::default();
     Ok(Page::all(async |cursor| {

@@ -211,7 +211,6 @@ pub(crate) fn conclude(out: &Out, watch: &Watch, end: End) -> Result<()> {
 struct Delegation {
     #[serde(flatten)]
     turn: Report,
-    /// Missing or incomplete parts.
     missing: Vec<Missing>,
 }
 

@@ -46,7 +46,6 @@ fn notices(path: &PathBuf) -> Vec<Value> {
         .collect()
 }
 
-/// Waits until so many lines are there.
 fn wait_for(path: &PathBuf, lines: usize) -> Vec<Value> {
     awaited(|| {
         let seen = notices(path);

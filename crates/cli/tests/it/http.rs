@@ -71,7 +71,6 @@ impl Daemon {
         self.send_as(token, method, path, &headers, body.as_bytes())
     }
 
-    /// A request with this token and these bytes.
     pub(crate) fn send_as(
         &self,
         token: &str,

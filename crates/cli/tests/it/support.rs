@@ -136,7 +136,6 @@ impl Place {
         fs::write(path, bytes).unwrap();
     }
 
-    /// The settings of the project.
     pub(crate) fn config(&self) -> String {
         fs::read_to_string(self.path("config/unisono.toml")).unwrap()
     }

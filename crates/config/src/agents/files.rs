@@ -64,7 +64,6 @@ impl Source {
         self.table.get(key)?.value.as_text()
     }
 
-    /// Reads the skills that it names.
     pub(super) fn take_skills(&mut self, skills: &Skills, found: &mut Diagnostics) {
         let mut all = String::new();
         for item in self.texts("skills") {

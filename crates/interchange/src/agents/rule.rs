@@ -66,7 +66,6 @@ pub(super) const NO_EFFORT: &str = "reasoning effort is not set per agent";
 pub(super) const DELEGATE: &str = "delegate";
 /// The longest time of an attempt: a year.
 const LONGEST_SECONDS: f64 = 31_536_000.0;
-/// The maximum length of a description.
 const DESCRIPTION_CHARS: usize = 1_000;
 
 pub(super) struct Importer<'s> {
@@ -450,7 +449,6 @@ impl Importer<'_> {
     }
 }
 
-/// The corresponding built-in tool.
 fn local_tool(name: &str) -> Option<&'static str> {
     let bare = name
         .split(['(', '/'])

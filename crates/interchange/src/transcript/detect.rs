@@ -49,7 +49,6 @@ pub(super) struct Reader<'i> {
 pub(super) enum Refusal {
     /// It has this many conversations.
     Several(usize),
-    /// Another reason.
     Other(String),
 }
 

@@ -17,7 +17,6 @@ use super::source::{Problem, Problems};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Parent {
-    /// The previous message of the file.
     #[default]
     Previous,
     /// None.

@@ -206,7 +206,6 @@ fn begun_pause(step: &Step, request: &AdmissionRequest) -> Option<(Duration, &'s
 }
 
 impl Admitted<'_> {
-    /// The response to the attempt has begun.
     pub(super) fn response_started(&self) {
         if let Some(sent) = self.sent.as_ref().filter(|sent| sent.passes.is_probe()) {
             self.admission

@@ -20,7 +20,6 @@ use crate::provider::BreakerPolicy;
 pub struct Breaker {
     policy: BreakerPolicy,
     state: State,
-    /// The number of probes so far.
     probes: u64,
     /// How often it opened since the last answer.
     openings: u32,

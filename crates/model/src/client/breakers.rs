@@ -31,7 +31,6 @@ pub struct Breakers {
     models: BTreeMap<Arc<str>, TrackedBreaker>,
 }
 
-/// A breaker and its last failure.
 #[derive(Clone, Debug)]
 struct TrackedBreaker {
     breaker: Breaker,

@@ -29,7 +29,6 @@ pub struct Gate {
     breakers: Breakers,
     cool_down: CoolDown,
     rate_limiter: RateLimiter,
-    /// The longest cool-down.
     longest_hold: Duration,
     /// The cool-down after a refusal without a time.
     shortest_hold: Duration,

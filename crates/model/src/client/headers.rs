@@ -61,7 +61,6 @@ static SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 /// A part of the name of every header about limits.
 const LIMITS: &str = "ratelimit-";
 
-/// The maximum length of an id.
 const LONGEST_ID: usize = 200;
 
 /// Parses the headers of a response received at `now`.

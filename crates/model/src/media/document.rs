@@ -9,7 +9,6 @@ use std::time::Duration;
 /// Maximum bytes of all streams that are unpacked when a document is opened.
 #[cfg(feature = "pdf")]
 const MAX_OPENING_BYTES: usize = 32 << 20;
-/// Maximum number of streams in a document.
 const MAX_STREAMS: usize = 4_000;
 /// Maximum unpacked bytes of the content of a page, and of each table of a font.
 #[cfg(feature = "pdf")]

@@ -11,7 +11,6 @@ const MAX_NESTING: usize = 64;
 pub(crate) struct Json(Vec<u8>);
 
 impl Json {
-    /// An empty buffer with capacity for `bytes`.
     pub(crate) fn with_capacity(bytes: usize) -> Json {
         Json(Vec::with_capacity(bytes))
     }

@@ -246,7 +246,6 @@ impl Ctx {
         }
     }
 
-    /// The number of the next model call.
     pub(super) fn next_call(&self) -> u32 {
         self.inner.calls.fetch_add(1, Ordering::Relaxed) + 1
     }

@@ -173,7 +173,6 @@ fn outcome(ending: &Ending) -> DelegateOutcome {
     }
 }
 
-/// The number of replies of the run.
 pub(crate) fn reply_count(steps: &[Arc<Step>]) -> u32 {
     let replies = steps
         .iter()

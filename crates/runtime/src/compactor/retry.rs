@@ -51,7 +51,6 @@ impl<T: Into<Arc<str>>> From<T> for NoSummary {
     }
 }
 
-/// The decision after a failed try.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RetryDecision {
     /// Try again, not before this time.
@@ -62,7 +61,6 @@ pub(super) enum RetryDecision {
     Unreachable(Duration),
 }
 
-/// The decision about another try.
 pub(super) fn decide_retry(
     failed: &NoSummary,
     allowance: &Allowance,

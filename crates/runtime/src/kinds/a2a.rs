@@ -160,7 +160,6 @@ struct Response {
 
 /// The reason why a call has no result.
 enum CallError {
-    /// The remote agent refused it.
     Refused(RpcError),
     /// The server refused the request, so the remote agent did not get it.
     NotTaken(Failure),

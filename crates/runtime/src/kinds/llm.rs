@@ -327,7 +327,6 @@ fn answer(reply: Reply, steps: &[Arc<Step>], ctx: &Ctx) -> Result<Answer, Failur
     }
 }
 
-/// The answer without a check of its schema.
 fn unchecked_answer(reply: Reply, steps: &[Arc<Step>], ctx: &Ctx) -> Result<Answer, Failure> {
     if reply.stop == Stop::Refused {
         return Err(Failure::new(RunCause::Refused, refusal(&reply, ctx)));

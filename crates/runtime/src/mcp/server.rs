@@ -24,7 +24,6 @@ use crate::restart::{History, Intensity, Verdict};
 
 pub(crate) type Reply = oneshot::Sender<Result<Connection, ServerFault>>;
 
-/// Messages to the actor.
 pub(crate) enum Msg {
     /// Return the connection; connect if there is none.
     Connect(Reply),
@@ -46,7 +45,6 @@ pub(crate) struct ConnectFailure {
     use_legacy_handshake: bool,
 }
 
-/// The arguments of the actor.
 pub(crate) struct Args {
     pub(crate) server: Arc<Server>,
     pub(crate) intensity: Intensity,

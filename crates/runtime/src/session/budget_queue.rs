@@ -129,7 +129,6 @@ impl State {
         self.grant_waiting(myself);
     }
 
-    /// Handles the budget broker's answer.
     pub(super) fn on_grant_answered(
         &mut self,
         myself: &ActorRef<Msg>,

@@ -16,7 +16,6 @@ use crate::failure::Failure;
 
 use super::{Msg, Phase, State};
 
-/// The channel for the results of a round.
 pub(crate) struct RoundReply {
     pub(crate) results: oneshot::Sender<Result<Vec<ToolResult>, Failure>>,
     /// Whether all remaining calls wait for a person.

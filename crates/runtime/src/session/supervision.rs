@@ -103,7 +103,6 @@ pub(crate) async fn follow(
     ask(supervisor, |reply| Msg::Follow { session, reply }).await
 }
 
-/// Requests an agent's pool.
 pub(crate) async fn pool_of(
     supervisor: &ActorRef<Msg>,
     definition: &Definition,

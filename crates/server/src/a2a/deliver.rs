@@ -31,10 +31,8 @@ const LONGEST_WAIT: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// The header of a client's own token.
 const TOKEN: &str = "x-a2a-notification-token";
-/// Number of hex digits in the id of a delivery.
 const ID_DIGITS: usize = 32;
 
-/// A callback and its task.
 #[derive(Debug)]
 pub(super) struct Delivery {
     pub(super) task: TaskId,

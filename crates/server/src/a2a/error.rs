@@ -228,7 +228,6 @@ impl Error {
         std::iter::once(info).chain(wrong).collect()
     }
 
-    /// The error object of JSON-RPC.
     pub(super) fn to_rpc(&self) -> Value {
         json!({"code": self.kind.code(), "message": self.message, "data": self.details()})
     }

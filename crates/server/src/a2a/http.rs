@@ -56,7 +56,6 @@ pub(super) fn check_version(headers: &HeaderMap, uri: &Uri) -> Result<(), Error>
     Err(error.with_detail("supportedVersions", a2a::VERSION))
 }
 
-/// The query parameters of an address.
 pub(super) fn parameters(uri: &Uri) -> Vec<(String, String)> {
     Query::try_from_uri(uri).map_or_else(|_| Vec::new(), |Query(parameters)| parameters)
 }

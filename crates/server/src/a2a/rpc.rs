@@ -182,7 +182,6 @@ pub(super) fn only_reads(body: &[u8]) -> bool {
     request.is_ok_and(|request| READS.contains(&request.method.as_str()))
 }
 
-/// Parses the parameters of a method.
 pub(super) fn typed<T: DeserializeOwned>(params: Value) -> Result<T, Error> {
     let parsed = serde_path_to_error::deserialize(params);
     parsed.map_err(|error: serde_path_to_error::Error<serde_json::Error>| {

@@ -90,12 +90,10 @@ impl Updates {
         }
     }
 
-    /// Whether the stream has ended.
     pub(super) fn is_ended(&self) -> bool {
         self.is_ended
     }
 
-    /// Whether a person is waited for.
     pub(super) fn is_waiting(&self) -> bool {
         self.state == TaskState::InputRequired
     }

@@ -28,7 +28,6 @@ pub(super) struct References {
 }
 
 impl References {
-    /// Reads the references to a content.
     pub(super) async fn read(engine: &dyn Engine, journal: SessionId) -> Result<References> {
         let mut references = References::restore(engine, journal).await?;
         loop {

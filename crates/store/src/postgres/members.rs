@@ -157,7 +157,6 @@ impl Membership {
         lock(&self.mine).forget(session);
     }
 
-    /// The lease time, in milliseconds.
     pub(super) fn lease_ms(&self) -> i64 {
         i64::try_from(self.takeover_after.as_millis()).unwrap_or(i64::MAX)
     }

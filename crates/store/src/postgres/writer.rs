@@ -54,7 +54,6 @@ WITH wanted AS (
 )
 SELECT array_agg(session) FROM moved";
 
-/// Reads the state of sessions.
 const FOUND: &str = "\
 SELECT session, CASE WHEN deleted THEN 0 ELSE epoch END, last_seq
 FROM unisono_sessions WHERE session = ANY($1)";

@@ -333,7 +333,6 @@ impl<T: Layout> Layout for Vec<T> {
     }
 }
 
-/// Appends values as a list.
 pub(crate) fn put_all<'a, T: Layout + 'a>(
     values: impl ExactSizeIterator<Item = &'a T>,
     to: &mut Vec<u8>,

@@ -18,7 +18,6 @@ impl OpenTurns {
     /// Its length in a payload.
     pub(crate) const BYTES: usize = 4;
 
-    /// Creates it from a number of open turns.
     pub(crate) fn from_count(open: usize) -> Self {
         match u32::try_from(open) {
             Ok(open) if open != UNKNOWN => Self::Known(open),

@@ -11,7 +11,6 @@ use unisono_config::setup::Setup;
 /// The default time limit of one compaction.
 const DEADLINE_SECONDS: u64 = 30;
 
-/// The time limit of one compaction.
 pub(super) fn compaction_deadline(setup: &Setup) -> Duration {
     let seconds = setup.loaded.config.compaction.all.deadline_seconds;
     Duration::from_secs(seconds.unwrap_or(DEADLINE_SECONDS))

@@ -19,7 +19,6 @@ use crate::values;
 
 /// The prefix of a cursor; the name of the last token follows.
 const AFTER: &str = "after:";
-/// Maximum number of tokens.
 const MAX_TOKENS: usize = 10_000;
 /// The maximum lifetime of a token in seconds: 100 years.
 const LONGEST_SECONDS: u64 = 3_155_760_000;

@@ -40,7 +40,6 @@ impl Sandbox {
         Sandbox { root, sources }
     }
 
-    /// A sandbox whose project has these settings.
     pub(crate) fn with_config(text: &str) -> Sandbox {
         Sandbox::new().file("project/config/unisono.toml", text)
     }

@@ -7,7 +7,6 @@ use unisono_api::usage::{Amounts, Budget};
 use super::{attribute, scaled};
 use crate::parts::{counted, number};
 
-/// Maximum drawn bars.
 const MAX_BARS: usize = 30;
 
 pub(crate) struct UsageBar<'u> {

@@ -16,7 +16,6 @@ const WIDTH: usize = 160;
 const COLUMN: usize = 220;
 /// Maximum drawn levels of delegation; deeper runs are drawn on the last one.
 const LEVELS: usize = 4;
-/// Maximum drawn runs.
 const MAX_RUNS: usize = 24;
 
 /// Draws the groups of agents with a common prompt prefix, and who gets their results.

@@ -3,7 +3,6 @@
 use crate::commands::sessions::branch::ordinal;
 use crate::problem::Problem;
 
-/// The commands of a chat.
 pub(super) const ORDERS: [&str; 9] = [
     "/agents", "/branch", "/compact", "/context", "/exit", "/help", "/history", "/quit", "/seal",
 ];
@@ -15,15 +14,12 @@ const HISTORY: u32 = 10;
 pub(super) enum InputLine {
     /// Nothing.
     Empty,
-    /// A message for the agents.
     Message(String),
-    /// A command for the chat.
     Order(Order),
     /// An unknown command.
     Unknown(Problem),
 }
 
-/// The commands of a chat.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Order {
     /// Shows the context, with whole texts or their first line.
@@ -42,9 +38,7 @@ pub(super) enum Order {
     Seal,
     /// Shows the newest messages.
     History(u32),
-    /// Lists the commands.
     Help,
-    /// Ends the chat.
     Quit,
 }
 

@@ -276,7 +276,6 @@ impl<'t> Talk<'t> {
         }
     }
 
-    /// Looks at the session, again.
     async fn look(&mut self, id: String) -> Result<()> {
         let service = self.turns.service();
         let session = service.session(&id).await?;

@@ -44,7 +44,6 @@ pub(super) struct Row {
     pub(super) kept: Result<RetainedRow, String>,
 }
 
-/// A way to compact.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum EvaluatedMethod {
     /// One summary of all messages.

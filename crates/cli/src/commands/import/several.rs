@@ -139,7 +139,6 @@ enum Made {
     /// Nothing: an earlier import made this session.
     Known(Session),
     New(ImportResult),
-    /// Nothing, for this reason.
     Refused(Error),
 }
 

@@ -59,7 +59,6 @@ fn circuit_open(retry_after_ms: u64) -> Class {
     Class::CircuitOpen { retry_after_ms }
 }
 
-/// A gate with a limit of tokens per minute.
 fn token_gate(tokens: u64) -> Gate {
     gate(Limits {
         tokens_per_minute: Some(tokens),
@@ -67,7 +66,6 @@ fn token_gate(tokens: u64) -> Gate {
     })
 }
 
-/// A gate with a limit of one request per minute.
 fn one_request_gate() -> Gate {
     gate(Limits {
         requests_per_minute: Some(1),

@@ -16,7 +16,6 @@ use super::worktree::Worktree;
 /// The working directory of a try.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Place {
-    /// The agent's working directory.
     pub(super) directory: String,
     /// The worktree that contains it.
     pub(super) worktree: Option<Worktree>,

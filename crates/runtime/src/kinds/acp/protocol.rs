@@ -61,7 +61,6 @@ pub(super) struct Initialized {
     pub(super) auth_methods: Option<Vec<AuthMethod>>,
 }
 
-/// A way to log in.
 #[derive(Debug, Deserialize)]
 pub(super) struct AuthMethod {
     #[serde(default)]
@@ -82,7 +81,6 @@ pub(super) struct PromptResult {
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct PromptTokens {
-    /// All kinds of tokens together.
     pub(super) total_tokens: u64,
     #[serde(alias = "input_tokens")]
     pub(super) input_tokens: u64,
@@ -212,7 +210,6 @@ pub(super) struct Usage {
     pub(super) cost: Option<Cost>,
 }
 
-/// An amount of money.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Cost {
     pub(super) amount: f64,

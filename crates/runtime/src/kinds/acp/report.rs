@@ -11,7 +11,6 @@ const MAX_INPUT_CHARS: usize = 4_000;
 const MAX_LOCATIONS: usize = 32;
 /// The maximum number of characters of a path, a name, an address, and of an item of a plan.
 const MAX_TEXT_CHARS: usize = 500;
-/// The maximum number of items of a plan.
 const MAX_PLAN_ITEMS: usize = 100;
 /// The maximum number of calls without an end.
 const MAX_OPEN_CALLS: usize = 50;
@@ -196,7 +195,6 @@ pub(super) fn bounded(mut arguments: Value) -> Value {
     arguments
 }
 
-/// The first characters of a text.
 pub(super) fn beginning(text: &str, chars: usize) -> String {
     text.chars().take(chars).collect()
 }

@@ -112,7 +112,6 @@ impl A2a {
         put.map_err(|error| not_stored(&error))
     }
 
-    /// Deletes a stored callback.
     pub(super) async fn erase_callback(
         &self,
         callbacks: &Callbacks,

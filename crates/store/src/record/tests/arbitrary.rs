@@ -76,7 +76,6 @@ pub(super) fn event() -> impl Strategy<Value = Event> {
     fields! { Event { at: at(), fact: prop::strategy::Union::new(facts()) } }
 }
 
-/// A strategy for each kind of fact.
 pub(super) fn facts() -> Facts {
     let mut facts = session_facts();
     facts.extend(compaction_facts());

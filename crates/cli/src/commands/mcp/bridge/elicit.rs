@@ -113,7 +113,6 @@ impl WaitingAnswer {
 
 enum Reply {
     Decided(Verdict),
-    /// Nobody decided.
     Nobody,
     /// The call does not wait any more.
     Settled,
