@@ -42,16 +42,11 @@ pub enum Tier {
     Bulk,
 }
 
-impl Tier {
-    /// Its name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Tier::Conversation => "conversation",
-            Tier::Topic => "topic",
-            Tier::Bulk => "bulk",
-        }
-    }
-}
+crate::names!(Tier.name {
+    Conversation = "conversation",
+    Topic = "topic",
+    Bulk = "bulk",
+});
 
 /// The text that replaces the covered messages in the context.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -202,29 +202,19 @@ pub enum Level {
     Daemon,
 }
 
-impl Level {
-    /// The name in settings and messages.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Level::Run => "run",
-            Level::Turn => "turn",
-            Level::Session => "session",
-            Level::Owner => "owner",
-            Level::Daemon => "daemon",
-        }
-    }
-}
+unisono_context::names!(Level.name {
+    Run = "run",
+    Turn = "turn",
+    Session = "session",
+    Owner = "owner",
+    Daemon = "daemon",
+});
 
-impl Resource {
-    /// The name in settings and messages.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Resource::Tokens => "tokens",
-            Resource::Cost => "cost",
-            Resource::Time => "time",
-        }
-    }
-}
+unisono_context::names!(Resource.name {
+    Tokens = "tokens",
+    Cost = "cost",
+    Time = "time",
+});
 
 /// A limited resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -51,15 +51,10 @@ pub enum Consumer {
     Summaries,
 }
 
-impl Consumer {
-    /// Its name as a label of a metric.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Consumer::Agents => "agents",
-            Consumer::Summaries => "summaries",
-        }
-    }
-}
+unisono_context::names!(Consumer.name {
+    Agents = "agents",
+    Summaries = "summaries",
+});
 
 /// The counters.
 #[derive(Clone, Debug, Default, PartialEq)]

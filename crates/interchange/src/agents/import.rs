@@ -73,17 +73,12 @@ pub enum Status {
     Twice,
 }
 
-impl Status {
-    /// The stable name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Status::Written => "written",
-            Status::WouldWrite => "would_write",
-            Status::Exists => "exists",
-            Status::Twice => "twice",
-        }
-    }
-}
+unisono_context::names!(Status.name {
+    Written = "written",
+    WouldWrite = "would_write",
+    Exists = "exists",
+    Twice = "twice",
+});
 
 impl Import<'_> {
     /// Converts the agents of these files, and writes their definitions. The skills beside them that

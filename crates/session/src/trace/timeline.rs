@@ -28,20 +28,15 @@ pub enum Activity {
     Retry,
 }
 
-impl Activity {
-    /// Its name in the API.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Activity::Queue => "queue",
-            Activity::Cache => "cache",
-            Activity::Model => "model",
-            Activity::Tool => "tool",
-            Activity::Person => "person",
-            Activity::Delegates => "delegates",
-            Activity::Retry => "retry",
-        }
-    }
-}
+unisono_context::names!(Activity.name {
+    Queue = "queue",
+    Cache = "cache",
+    Model = "model",
+    Tool = "tool",
+    Person = "person",
+    Delegates = "delegates",
+    Retry = "retry",
+});
 
 /// A period of a run with one activity.
 #[derive(Clone, Debug, PartialEq, Eq)]
