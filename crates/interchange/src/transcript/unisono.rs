@@ -23,6 +23,7 @@ mod topics;
 
 use std::str::FromStr;
 
+use unisono_context::alteration::Form;
 use unisono_context::message::{Part, ReportedUsage};
 use unisono_context::{AgentId, MessageId, Ordinal, Role, SessionId, Tokens};
 
@@ -131,8 +132,10 @@ fn line<'t>(item: Value<'t>, index: usize, draft: &mut Draft<'t, '_, '_>) -> Res
         "branch" => branch(&object, draft),
         "checkpoint" => checkpoint::read(&object, draft),
         "masked" => shortened::masked(&object, draft),
-        "cut" => shortened::cut(&object, draft),
-        "truncated" => shortened::truncated(&object, draft),
+        "cut" => shortened::cut(&object, draft, |target_chars| Form::Cut { target_chars }),
+        "truncated" => shortened::cut(&object, draft, |target_chars| Form::Truncated {
+            target_chars,
+        }),
         "topics" => topics::decided(&object, draft),
         "sealed" => topics::sealed(&object, draft),
         unknown => {

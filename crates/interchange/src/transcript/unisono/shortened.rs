@@ -17,26 +17,18 @@ pub(super) fn masked<'t>(object: &Object<'t>, draft: &mut Draft<'t, '_, '_>) -> 
     add(object, draft, Form::Masked { tokens })
 }
 
-/// `cut`: long texts that keep head and tail.
-pub(super) fn cut<'t>(object: &Object<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, ()> {
+/// `cut` and `truncated`: long texts that keep head and tail, or their head.
+pub(super) fn cut<'t>(
+    object: &Object<'t>,
+    draft: &mut Draft<'t, '_, '_>,
+    form: fn(u32) -> Form,
+) -> Result<'t, ()> {
     warn_unknown(
         object,
         &["type", "message", "target_chars", "counts", "after"],
         draft,
     );
-    let target_chars = object.need("target_chars")?.number()?;
-    add(object, draft, Form::Cut { target_chars })
-}
-
-/// `truncated`: long texts that keep their head.
-pub(super) fn truncated<'t>(object: &Object<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, ()> {
-    warn_unknown(
-        object,
-        &["type", "message", "target_chars", "counts", "after"],
-        draft,
-    );
-    let target_chars = object.need("target_chars")?.number()?;
-    add(object, draft, Form::Truncated { target_chars })
+    add(object, draft, form(object.need("target_chars")?.number()?))
 }
 
 fn add<'t>(object: &Object<'t>, draft: &mut Draft<'t, '_, '_>, form: Form) -> Result<'t, ()> {
