@@ -50,6 +50,14 @@ pub(crate) fn daemon(place: &Place) -> Daemon {
     Daemon::keyed(place)
 }
 
+/// Daemons on machines of their own, which know each other.
+pub(crate) fn together<const N: usize>(machine: impl Fn() -> Place) -> ([Place; N], [Daemon; N]) {
+    let places = [0; N].map(|_| machine());
+    let daemons = places.each_ref().map(daemon);
+    members(&daemons[0], |all| all.len() == N);
+    (places, daemons)
+}
+
 pub(crate) fn session(daemon: &Daemon, text: &str) -> String {
     let messages = json!([{"role": "user", "content": text}]);
     daemon.session(&json!({"title": text, "messages": messages}))

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use unisono_fake_provider::Gate;
 use unisono_test_postgres::Server;
 
-use crate::cluster::{BY_THEMSELVES, TOKEN, daemon, held_model, machine, members, turns};
+use crate::cluster::{BY_THEMSELVES, TOKEN, held_model, machine, together, turns};
 use crate::http::{Daemon, json_head, send_to};
 
 /// Some periods of the schedule.
@@ -32,9 +32,7 @@ fn beats(daemon: &Daemon) -> String {
 #[test]
 fn a_pause_and_its_end_hold_at_the_daemon_that_owns_the_session() {
     let server = needs!(Server::database());
-    let places = [0; 2].map(|_| machine(&server, TOKEN, BY_THEMSELVES));
-    let [one, other] = places.each_ref().map(daemon);
-    members(&one, |all| all.len() == 2);
+    let (_places, [one, other]) = together(|| machine(&server, TOKEN, BY_THEMSELVES));
     let session = beats(&one);
     let count = || turns(&one, &session).len();
     within(4 * SOON, "the schedule does not begin", || count() >= 2);
@@ -85,9 +83,7 @@ fn of_runs_that_are_requested_at_the_same_time_one_begins() {
     let gate = Gate::new();
     let (_provider, settings) = held_model(&gate);
     let settings = settings + BY_HAND;
-    let places = [0; 2].map(|_| machine(&server, TOKEN, &settings));
-    let [one, other] = places.each_ref().map(daemon);
-    members(&one, |all| all.len() == 2);
+    let (_places, [one, other]) = together(|| machine(&server, TOKEN, &settings));
     let asked = [&one, &one, &other, &other, &one, &other];
     let answers = at_once(&asked, "/v1/schedules/beat/runs", &[]);
     let with = |status| answers.iter().filter(|answer| answer.0 == status).count();
@@ -100,9 +96,7 @@ fn of_runs_that_are_requested_at_the_same_time_one_begins() {
 #[test]
 fn requests_that_come_to_all_daemons_at_the_same_time_share_the_session_of_their_label() {
     let server = needs!(Server::database());
-    let places = [0; 3].map(|_| machine(&server, TOKEN, BY_THEMSELVES));
-    let [one, other, third] = places.each_ref().map(daemon);
-    members(&one, |all| all.len() == 3);
+    let (_places, [one, other, third]) = together(|| machine(&server, TOKEN, BY_THEMSELVES));
     let asked = [&one, &other, &third, &third, &other, &one];
     let answers = at_once(&asked, "/v1/triggers/deploy", &[]);
     let (_, first) = &answers[0];
@@ -118,9 +112,7 @@ fn requests_that_come_to_all_daemons_at_the_same_time_share_the_session_of_their
 #[test]
 fn a_request_that_comes_to_all_daemons_at_the_same_time_begins_one_turn() {
     let server = needs!(Server::database());
-    let places = [0; 3].map(|_| machine(&server, TOKEN, BY_THEMSELVES));
-    let [one, other, third] = places.each_ref().map(daemon);
-    members(&one, |all| all.len() == 3);
+    let (_places, [one, other, third]) = together(|| machine(&server, TOKEN, BY_THEMSELVES));
     // No session has the label of the trigger yet.
     let asked = [&one, &other, &third, &third, &other, &one];
     let key = [("Idempotency-Key", "1")];

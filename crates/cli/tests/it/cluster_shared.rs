@@ -13,7 +13,7 @@ use crate::a2a::{Client, says};
 use crate::a2a_callbacks::{self, until_callbacks};
 use crate::cluster::{
     TOKEN, begin, daemon, ended, held_model, lasting_machine, machine, members, session,
-    steady_machine,
+    steady_machine, together,
 };
 use crate::http::{Daemon, Reply, head, json_head, send_to};
 use crate::people::of_owner;
@@ -71,9 +71,7 @@ fn a_provider_that_tells_one_daemon_to_wait_is_left_alone_by_all() {
         Act::refuse(refusal).retry_after(RetryAfter::Seconds(50))
     };
     let (provider, settings) = provider(refusing(1, limited), "");
-    let places = [0; 3].map(|_| machine(&server, TOKEN, &settings));
-    let daemons = places.each_ref().map(daemon);
-    members(&daemons[0], |all| all.len() == 3);
+    let (_places, daemons) = together::<3>(|| machine(&server, TOKEN, &settings));
     let reply = turn(&daemons[0], &session(&daemons[0], "A talk."));
     assert_ne!(reply["state"], "answered", "{reply}");
     for daemon in &daemons {
@@ -94,9 +92,7 @@ fn a_model_that_fails_at_one_daemon_is_left_alone_by_all() {
     let server = needs!(Server::database());
     let overloaded = || Act::refuse(Refusal::Overloaded);
     let (provider, settings) = provider(refusing(FAILURES, overloaded), "");
-    let places = [0; 2].map(|_| machine(&server, TOKEN, &settings));
-    let [one, other] = places.each_ref().map(daemon);
-    members(&one, |all| all.len() == 2);
+    let (_places, [one, other]) = together(|| machine(&server, TOKEN, &settings));
     for _ in 0..FAILURES {
         let failed = turn(&one, &session(&one, "A talk."));
         assert_ne!(failed["state"], "answered", "{failed}");
@@ -113,9 +109,7 @@ fn ask_each(budget: &str, labels: &Value) {
     let script = Script::always(Answer::text("All is well.").usage(used));
     // A call reserves about 18,000 tokens.
     let (_provider, settings) = provider(script, budget);
-    let places = [0; 3].map(|_| steady_machine(&server, &settings));
-    let daemons = places.each_ref().map(daemon);
-    members(&daemons[0], |all| all.len() == 3);
+    let (_places, daemons) = together::<3>(|| steady_machine(&server, &settings));
     for daemon in daemons.iter().cycle().take(6) {
         let new = json!({"labels": labels, "messages": [{"role": "user", "content": "A talk."}]});
         let made = daemon.session(&new);
@@ -147,9 +141,7 @@ fn a_turn_waits_for_budget_while_another_daemon_waits_for_an_answer() {
     // Two calls at a time exceed the budget.
     let budget = "[budget.daemon]\nmax_tokens = 30_000\n";
     let (provider, settings) = provider(Script::always(answer), budget);
-    let places = [0; 2].map(|_| steady_machine(&server, &settings));
-    let [one, other] = places.each_ref().map(daemon);
-    members(&one, |all| all.len() == 2);
+    let (_places, [one, other]) = together(|| steady_machine(&server, &settings));
     let first = begin(&one, &session(&one, "A talk."));
     block_on(provider.wait_for(1));
     let second = begin(&other, &session(&other, "Another."));
@@ -184,9 +176,7 @@ fn a_daemon_with_many_waiting_turns_leaves_budget_to_another_one() {
     let gate = Gate::new();
     let script = Script::sequence([answer.clone().hold(&gate)]).then(answer);
     let (provider, settings) = provider(script, budget);
-    let places = [0; 2].map(|_| steady_machine(&server, &settings));
-    let [one, other] = places.each_ref().map(daemon);
-    members(&one, |all| all.len() == 2);
+    let (_places, [one, other]) = together(|| steady_machine(&server, &settings));
     let sessions = [0; MANY].map(|_| session(&one, "A talk."));
     let single = session(&other, "Another.");
     let turns = sessions.map(|id| begin(&one, &id));
@@ -228,9 +218,7 @@ fn a_large_call_of_one_daemon_gets_its_turn_beside_many_small_ones_of_another() 
     });
     // Three small calls fit, or the large one alone.
     let (provider, settings) = provider(script, "[budget.daemon]\nmax_tokens = 60_000\n");
-    let places = [0; 2].map(|_| machine(&server, TOKEN, &settings));
-    let [one, other] = places.each_ref().map(daemon);
-    members(&one, |all| all.len() == 2);
+    let (_places, [one, other]) = together(|| machine(&server, TOKEN, &settings));
     let sessions = [0; MANY].map(|_| session(&one, "A talk."));
     let first = begin(&one, &session(&one, "A talk."));
     block_on(provider.wait_for(1));
@@ -274,9 +262,7 @@ fn calls_that_queue_at_two_daemons_do_not_wait_for_each_other() {
     });
     // Two calls at a time exceed the budget.
     let (provider, settings) = provider(script, "[budget.daemon]\nmax_tokens = 30_000\n");
-    let places = [0; 2].map(|_| machine(&server, TOKEN, &settings));
-    let [one, other] = places.each_ref().map(daemon);
-    members(&one, |all| all.len() == 2);
+    let (_places, [one, other]) = together(|| machine(&server, TOKEN, &settings));
     for (round, gate) in gates.iter().enumerate() {
         let first = begin(&one, &session(&one, "A talk."));
         block_on(provider.wait_for(round * CALLS + 1));
@@ -343,9 +329,7 @@ fn open(address: &str, path: &str) -> Reply {
 #[test]
 fn a_link_that_is_opened_at_two_daemons_at_the_same_time_lets_one_browser_in() {
     let server = needs!(Server::database());
-    let places = [0; 2].map(|_| machine(&server, TOKEN, ""));
-    let daemons = places.each_ref().map(daemon);
-    members(&daemons[0], |all| all.len() == 2);
+    let (_places, daemons) = together::<2>(|| machine(&server, TOKEN, ""));
     for _ in 0..8 {
         let link = daemons[0].request("POST", "/v1/login-links", None);
         let link = link.expect(201).json();
@@ -491,9 +475,7 @@ fn a_first_message_of_a2a_is_one_task_whichever_daemon_gets_it_again() {
         Script::always(Answer::text("Yes.")),
         "[turn]\nagents = []\n",
     );
-    let places = [0; 2].map(|_| machine(&server, TOKEN, &settings));
-    let daemons = places.each_ref().map(daemon);
-    members(&daemons[0], |all| all.len() == 2);
+    let (_places, daemons) = together::<2>(|| machine(&server, TOKEN, &settings));
     let how = json!({"returnImmediately": true});
     for round in 0..6 {
         let sent = json!({"message": says(&format!("m{round}"), "Well?"), "configuration": how});
@@ -542,9 +524,7 @@ fn callbacks_of_a_daemon_that_dies_are_told_by_who_takes_over() {
     ];
     let more = "[turn]\nagents = []\n[server]\ncallback_hosts = [\"127.0.0.1\"]\n";
     let (provider, settings) = provider(Script::sequence(acts), more);
-    let places = [0; 2].map(|_| machine(&server, TOKEN, &settings));
-    let [one, other] = places.each_ref().map(daemon);
-    members(&one, |all| all.len() == 2);
+    let (_places, [one, other]) = together(|| machine(&server, TOKEN, &settings));
     let receiving = a2a_callbacks::receiving(&[]);
     let sent = json!({"message": says("m1", "When?"), "configuration": {
         "returnImmediately": true,
@@ -581,9 +561,7 @@ fn callbacks_of_a_session_that_a_request_claims_are_told_by_who_owns_it_then() {
     ];
     let more = "[turn]\nagents = []\n[server]\ncallback_hosts = [\"127.0.0.1\"]\n";
     let (provider, settings) = provider(Script::sequence(acts), more);
-    let places = [0; 2].map(|_| lasting_machine(&server, "600s", &settings));
-    let [one, other] = places.each_ref().map(daemon);
-    members(&one, |all| all.len() == 2);
+    let (_places, [one, other]) = together(|| lasting_machine(&server, "600s", &settings));
     let receiving = a2a_callbacks::receiving(&[]);
     let sent = json!({"message": says("m1", "When?"), "configuration": {
         "returnImmediately": true, "taskPushNotificationConfig": {"url": receiving.url}}});
@@ -616,9 +594,7 @@ fn callbacks_of_a_token_that_another_daemon_revokes_end() {
     let acts = [Act::from(Answer::text("The answer.")).hold(&gate)];
     let more = "[turn]\nagents = []\n[server]\ncallback_hosts = [\"127.0.0.1\"]\n";
     let (provider, settings) = provider(Script::sequence(acts), more);
-    let places = [0; 2].map(|_| machine(&server, TOKEN, &settings));
-    let [one, other] = places.each_ref().map(daemon);
-    members(&one, |all| all.len() == 2);
+    let (_places, [one, other]) = together(|| machine(&server, TOKEN, &settings));
     let ada = of_owner(&one, "ada", "ask");
     let receiving = a2a_callbacks::receiving(&[]);
     let sent = json!({"message": says("m1", "When?"), "configuration": {
