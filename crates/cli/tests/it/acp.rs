@@ -418,26 +418,29 @@ pub(crate) fn start_with_key(place: &Place) -> Editor {
 
 #[test]
 fn a_prompt_is_cancelled_and_the_session_goes_on() {
-    let gate = Gate::new();
-    let held = Act::from(Answer::text("Too late.")).hold(&gate);
-    let (provider, place) = provider(Script::sequence([held, Act::answer(Answer::text("Well."))]));
-    let mut editor = start_with_key(&place);
-    let session = editor.new_session();
-    let id = editor.begin("session/prompt", &prompt(&session, "Wait."));
-    block_on(provider.wait_for(1));
-    editor.cancel(&session);
-    assert_eq!(editor.end(id).unwrap()["stopReason"], "cancelled");
-    gate.open();
-    assert_eq!(
-        editor.prompt(&session, "And now?").unwrap()["stopReason"],
-        "end_turn"
-    );
-    assert!(editor.said().ends_with("Well."), "{}", editor.said());
-    editor.leave();
+    cancelled(|editor, session, _| editor.cancel(session));
 }
 
 #[test]
 fn a_prompt_is_cancelled_by_the_id_of_its_request() {
+    cancelled(|editor, session, id| {
+        let cancel = |params: Value| json!({"jsonrpc": "2.0", "method": "$/cancel_request", "params": params});
+        for other in [
+            json!({"requestId": id + 7}),
+            json!({"requestId": null}),
+            json!({}),
+        ] {
+            editor.send(&cancel(other));
+        }
+        // The prompt is worked on.
+        let listed = editor.ask("session/list", &json!({})).unwrap();
+        assert_eq!(listed["sessions"][0]["sessionId"], session);
+        editor.send(&cancel(json!({"requestId": id})));
+    });
+}
+
+/// A prompt that is cancelled while its model works, and the next one.
+fn cancelled(cancel: impl FnOnce(&mut Editor, &str, u64)) {
     let gate = Gate::new();
     let held = Act::from(Answer::text("Too late.")).hold(&gate);
     let (provider, place) = provider(Script::sequence([held, Act::answer(Answer::text("Well."))]));
@@ -445,22 +448,12 @@ fn a_prompt_is_cancelled_by_the_id_of_its_request() {
     let session = editor.new_session();
     let id = editor.begin("session/prompt", &prompt(&session, "Wait."));
     block_on(provider.wait_for(1));
-    for other in [
-        json!({"requestId": id + 7}),
-        json!({"requestId": null}),
-        json!({}),
-    ] {
-        editor.send(&json!({"jsonrpc": "2.0", "method": "$/cancel_request", "params": other}));
-    }
-    // The prompt is worked on.
-    let listed = editor.ask("session/list", &json!({})).unwrap();
-    assert_eq!(listed["sessions"][0]["sessionId"], session.as_str());
-    let params = json!({"requestId": id});
-    editor.send(&json!({"jsonrpc": "2.0", "method": "$/cancel_request", "params": params}));
+    cancel(&mut editor, &session, id);
     assert_eq!(editor.end(id).unwrap()["stopReason"], "cancelled");
     gate.open();
     let next = editor.prompt(&session, "And now?").unwrap();
     assert_eq!(next["stopReason"], "end_turn");
+    assert!(editor.said().ends_with("Well."), "{}", editor.said());
     editor.leave();
 }
 

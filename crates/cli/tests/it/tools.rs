@@ -211,6 +211,19 @@ fn an_agent_calls_tools_of_a_program_in_order_and_is_told_what_is_wrong() {
     assert_eq!(scene.count("start "), 1, "one process for all calls");
 }
 
+/// A run with one call in each reply; the model is told this of each, and goes on.
+fn tried(calls: &[[(&str, Value); 1]], server: &str, expected: &[&str]) -> Scene {
+    let replies: Vec<&[(&str, Value)]> = calls.iter().map(|calls| &calls[..]).collect();
+    let scene = Scene::new(&replies, server, "max_model_calls = 12");
+    assert_eq!(scene.answer(), "Told: read: x");
+    let requests = scene.provider.requests();
+    let told = requests.iter().filter_map(results);
+    for (told, says) in told.zip(expected) {
+        assert!(told.concat().contains(says), "{says}: {told:?}");
+    }
+    scene
+}
+
 #[test]
 fn whatever_a_server_does_the_model_is_told_and_the_run_goes_on() {
     let one = |tool: &'static str| (tool, json!({"text": "x"}));
@@ -225,24 +238,15 @@ fn whatever_a_server_does_the_model_is_told_and_the_run_goes_on() {
         )],
         [one("files__read")],
     ];
-    let replies: Vec<&[(&str, Value)]> = calls.iter().map(|calls| &calls[..]).collect();
-    let scene = Scene::new(&replies, &program(""), "max_model_calls = 12");
-    assert_eq!(scene.answer(), "Told: read: x");
-    let requests = scene.provider.requests();
-    let request: Vec<String> = requests
-        .iter()
-        .filter_map(|r| Some(results(r)?.join("")))
-        .collect();
-    for (request, says) in request.iter().zip([
+    let expected = [
         "tool server `files` ended with exit status: 9",
         "tool server `files` sent a line that is not JSON-RPC",
         "tool server `files` sent a message of more than 8 MiB",
         "tool server `files` gave no answer within 3.0 s",
         "the call was made, but its result cannot be read",
         "read: x",
-    ]) {
-        assert!(request.contains(says), "{says}: {request}");
-    }
+    ];
+    let scene = tried(&calls, &program(""), &expected);
     assert_eq!(scene.count("start "), 4, "started again after each death");
     assert_eq!(scene.count("cancelled"), 1, "told that nobody waits");
 }
@@ -501,25 +505,16 @@ fn whatever_a_server_at_an_address_does_the_model_is_told_and_the_run_goes_on() 
         one("files__never"),
         one("files__read"),
     ];
-    let replies: Vec<&[(&str, Value)]> = calls.iter().map(|calls| &calls[..]).collect();
     let log = tempfile::NamedTempFile::new().unwrap();
     let address = serve_http(log.path()).unwrap();
     let server = format!("url = \"http://{address}/mcp\"\ntimeout = \"3s\"\n");
-    let scene = Scene::new(&replies, &server, "max_model_calls = 12");
-    assert_eq!(scene.answer(), "Told: read: x");
-    let requests = scene.provider.requests();
-    let reply: Vec<String> = requests
-        .iter()
-        .filter_map(|request| Some(results(request)?.join("")))
-        .collect();
-    for (reply, says) in reply.iter().zip([
+    let expected = [
         "tool server `files` did not answer: unexpected server response: could not parse JSON",
         "exceeded the maximum size of 16777216 bytes",
         "tool server `files` gave no answer within 3.0 s",
         "read: x",
-    ]) {
-        assert!(reply.contains(says), "{says}: {reply}");
-    }
+    ];
+    tried(&calls, &server, &expected);
 }
 
 #[test]
