@@ -250,6 +250,13 @@ pub(super) fn body(dialect: Dialect, request: &Request, sending: &Sending<'_>) -
     head(dialect, request) + std::str::from_utf8(&tail).unwrap()
 }
 
+/// The body of a request to this model.
+pub(super) fn sent(dialect: Dialect, model: &str, request: &Request) -> Value {
+    let head = head_bytes(dialect, model, request, false, Accepts::default());
+    let tail = dialect.tail(request, &Sending { model, ..SENDING });
+    read(&String::from_utf8([head, tail].concat()).unwrap())
+}
+
 /// A text as a request shows it that is not the first of its day.
 pub(super) fn labelled(number: u32, text: &str) -> String {
     match text.trim() {

@@ -90,10 +90,7 @@ fn calls_without_thinking_have_a_text_in_its_place_where_it_is_required() {
         ),
         ("the-model", ["tool_use", "text", "thinking", "text"]),
     ] {
-        let sending = Sending { model, ..SENDING };
-        let head = head_bytes(DIALECT, model, &request, false, Accepts::default());
-        let tail = DIALECT.tail(&request, &sending);
-        let body = read(&String::from_utf8([head, tail].concat()).unwrap());
+        let body = sent(DIALECT, model, &request);
         let messages = body["messages"].as_array().unwrap();
         let of_model = messages.iter().filter(|one| one["role"] == "assistant");
         let first: Vec<&Value> = of_model.map(|one| &one["content"][0]["type"]).collect();

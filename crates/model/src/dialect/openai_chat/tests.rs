@@ -256,11 +256,7 @@ fn mistral_gets_ids_and_an_order_of_roles_that_it_accepts() {
         ..Reply::default()
     })];
     request.wrap_up = Some("Answer now.".into());
-    let model = "mistral-large-latest";
-    let sending = Sending { model, ..SENDING };
-    let head = head_bytes(CHAT, model, &request, false, Accepts::default());
-    let tail = CHAT.tail(&request, &sending);
-    let body = read(&String::from_utf8([head, tail].concat()).unwrap());
+    let body = fixture::sent(CHAT, "mistral-large-latest", &request);
     let expected = rows! {
         "system", "user", "assistant", "tool", "assistant", "user", "assistant", "tool",
         "assistant", "user", "assistant", "tool", "tool", "assistant", "user",
@@ -300,10 +296,7 @@ fn calls_without_reasoning_have_a_text_in_its_place_where_it_is_required() {
         ("kimi-k2.5", [Some(noted), None, Some("So."), Some(noted)]),
         ("the-model", [None, None, Some("So."), None]),
     ] {
-        let sending = Sending { model, ..SENDING };
-        let head = head_bytes(CHAT, model, &request, false, Accepts::default());
-        let tail = CHAT.tail(&request, &sending);
-        let body = read(&String::from_utf8([head, tail].concat()).unwrap());
+        let body = fixture::sent(CHAT, model, &request);
         let messages = body["messages"].as_array().unwrap();
         let of_model = messages.iter().filter(|one| one["role"] == "assistant");
         let reasoning: Vec<Option<&str>> = of_model
@@ -320,15 +313,12 @@ fn reasoning_goes_back_under_its_key_and_nowhere_else() {
     assert_eq!(reply.usage, usage(400, 60, 384, 0));
     let kept = r#"{"reasoning_content":"The person wants the \"time\"."}"#;
     assert_eq!(reply.verbatim.as_deref(), Some(kept));
-    let snapshot = Chat::new(1).say(Role::User, "hi").freeze();
-    let mut request = about(&snapshot, Group::Shared);
-    request.exchange = vec![Exchange::Reply(reply)];
-    let sent = read(&body(&request, &SENDING));
-    let said = &sent["messages"][2];
+    let sent = sent_back(reply);
+    let said = &sent[2];
     assert_eq!(said["reasoning_content"], "The person wants the \"time\".");
     assert_eq!(said["content"], "One moment.");
     assert_eq!(said["tool_calls"][0]["id"], "call_00_time");
-    assert_eq!(sent["messages"][3]["content"], "[no result recorded]");
+    assert_eq!(sent[3]["content"], "[no result recorded]");
 
     let local = fixture::reply(CHAT, recording!("ollama.sse"));
     assert_eq!(
@@ -341,16 +331,13 @@ fn reasoning_goes_back_under_its_key_and_nowhere_else() {
 
 #[test]
 fn a_blank_text_beside_calls_is_not_sent_back() {
-    let snapshot = Chat::new(1).say(Role::User, "hi").freeze();
-    let mut request = about(&snapshot, Group::Shared);
-    request.exchange = vec![Exchange::Reply(Reply {
+    let sent = sent_back(Reply {
         text: "\n\n".into(),
         calls: vec![made("call_1", "f", "{}")],
         ..Reply::default()
-    })];
-    let sent = read(&body(&request, &SENDING));
-    assert_eq!(sent["messages"][2]["role"], "assistant");
-    assert_eq!(sent["messages"][2]["content"], Value::Null);
+    });
+    assert_eq!(sent[2]["role"], "assistant");
+    assert_eq!(sent[2]["content"], Value::Null);
 }
 
 #[test]
@@ -370,10 +357,7 @@ fn calls_without_a_text_have_an_empty_one_at_cloudflare() {
         ("the-model", Value::Null),
         ("@cf/openai/gpt-oss-120b", Value::from("")),
     ] {
-        let sending = Sending { model, ..SENDING };
-        let head = head_bytes(CHAT, model, &request, false, Accepts::default());
-        let tail = CHAT.tail(&request, &sending);
-        let body = read(&String::from_utf8([head, tail].concat()).unwrap());
+        let body = fixture::sent(CHAT, model, &request);
         let messages = body["messages"].as_array().unwrap();
         let calling = messages.iter().filter(|one| one["tool_calls"].is_array());
         let texts: Vec<&Value> = calling.map(|one| &one["content"]).collect();
@@ -381,14 +365,17 @@ fn calls_without_a_text_have_an_empty_one_at_cloudflare() {
     }
 }
 
-/// The message with which a reply is sent back.
-fn sent_back(events: &[String]) -> Value {
+fn reply_of(events: &[String]) -> Reply {
     let events: Vec<&str> = events.iter().map(String::as_str).collect();
-    let reply = fixture::decoded(CHAT, &events).unwrap();
+    fixture::decoded(CHAT, &events).unwrap()
+}
+
+/// The messages with which a reply is sent back.
+fn sent_back(reply: Reply) -> Value {
     let snapshot = Chat::new(1).say(Role::User, "hi").freeze();
     let mut request = about(&snapshot, Group::Shared);
     request.exchange = vec![Exchange::Reply(reply)];
-    read(&body(&request, &SENDING))["messages"][2].clone()
+    read(&body(&request, &SENDING))["messages"].take()
 }
 
 /// Gemini refuses a request in which its call has lost the signature.
@@ -409,7 +396,7 @@ fn what_a_call_has_besides_goes_back_with_it() {
             serde_json::json!({"choices": [choice]}).to_string(),
             "[DONE]".to_owned(),
         ];
-        let message = sent_back(&events);
+        let message = sent_back(reply_of(&events))[2].take();
         let calls = message["tool_calls"].as_array().unwrap();
         assert_eq!(calls[0]["extra_content"], signed);
         assert_eq!(calls[1].get("extra_content"), None);
@@ -432,7 +419,7 @@ fn blocks_of_reasoning_go_back_instead_of_its_text() {
         r#"{"choices":[{"delta":{},"finish_reason":"tool_calls"}]}"#.to_owned(),
         "[DONE]".to_owned(),
     ];
-    let message = sent_back(&events);
+    let message = sent_back(reply_of(&events))[2].take();
     let joined = serde_json::json!({"type": "reasoning.text", "text": "SoSo", "index": 0});
     assert_eq!(
         message["reasoning_details"],
@@ -491,11 +478,8 @@ fn reasoning_in_the_content_is_no_part_of_the_answer_and_goes_back_within_a_run(
         {"name":"search","arguments":"{}"}}]},"finish_reason":"tool_calls"}]}"#;
     let (_, reply) = streamed(&["<think>A \"key\"?</think>\n", "I look."], calls);
     assert_eq!(&*reply.text, "I look.");
-    let snapshot = Chat::new(1).say(Role::User, "hi").freeze();
-    let mut request = about(&snapshot, Group::Shared);
-    request.exchange = vec![Exchange::Reply(reply)];
-    let sent = read(&body(&request, &SENDING));
-    let said = &sent["messages"][2];
+    let sent = sent_back(reply);
+    let said = &sent[2];
     assert_eq!(said["content"], "<think>A \"key\"?</think>\nI look.");
     assert_eq!(said["tool_calls"][0]["id"], "c");
 
@@ -584,8 +568,7 @@ fn arguments_with_a_new_index_belong_to_the_newest_call() {
         r#"{"choices":[{"delta":{},"finish_reason":"tool_calls"}]}"#.to_owned(),
         "[DONE]".to_owned(),
     ];
-    let events: Vec<&str> = events.iter().map(String::as_str).collect();
-    let reply = fixture::decoded(CHAT, &events).unwrap();
+    let reply = reply_of(&events);
     let expected = [
         made("a", "search", r#"{"q":1}"#),
         made("b", "open", r#"{"n":2}"#),
