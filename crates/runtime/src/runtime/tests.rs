@@ -77,6 +77,21 @@ fn gated() -> Arc<Definition> {
     })
 }
 
+fn one_at_a_time() -> Arc<Definition> {
+    Arc::new(Definition {
+        max_concurrent: 1,
+        ..(*gated()).clone()
+    })
+}
+
+/// One attempt of an agent may wait.
+fn short_queue() -> Options {
+    Options {
+        pool_queue: 1,
+        ..Options::default()
+    }
+}
+
 async fn start<A: Agent + Clone>(agent: &A, options: Options) -> Runtime {
     start_with(Extensions::default().agent("gated", agent.clone()), options).await
 }
@@ -87,14 +102,18 @@ async fn start_with(kinds: Extensions, options: Options) -> Runtime {
     started.await.unwrap()
 }
 
+/// A session with this turn.
+async fn begun(runtime: &Runtime, turn: NewTurn) -> (Handle, TurnId) {
+    let (handle, id) = (runtime.create(conversation(4)).await.unwrap(), turn.id);
+    handle.accept(turn).await.unwrap();
+    (handle, id)
+}
+
 /// A session whose run has started.
 async fn with_a_turn(runtime: &Runtime, agent: &Gated) -> (Handle, TurnId) {
-    let handle = runtime.create(conversation(4)).await.unwrap();
-    let turn = turn(&gated(), 0);
-    let id = turn.id;
-    handle.accept(turn).await.unwrap();
+    let session = begun(runtime, turn(&gated(), 0)).await;
     agent.is_started().await;
-    (handle, id)
+    session
 }
 
 fn turn(lead: &Arc<Definition>, delegates: usize) -> NewTurn {
@@ -210,16 +229,11 @@ async fn a_killed_tokenizer_and_compactor_are_restarted_for_the_next_turn() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_queue_answers_busy() {
     let agent = Gated::new();
-    let options = Options {
-        pool_queue: 1,
-        ..Options::default()
-    };
-    let runtime = start(&agent, options).await;
+    let runtime = start(&agent, short_queue()).await;
     let handle = runtime.create(conversation(4)).await.unwrap();
     let narrow = Arc::new(Definition {
         retries: 0,
-        max_concurrent: 1,
-        ..(*gated()).clone()
+        ..(*one_at_a_time()).clone()
     });
     let turn = turn(&narrow, 3);
     let mut events = handle.events(0).await.unwrap();
@@ -328,12 +342,10 @@ async fn the_late_answer_of_a_cancelled_run_is_recorded_and_not_delivered() {
     };
     let kinds = Extensions::default().agent("gated", deaf);
     let runtime = start_with(kinds, Options::default()).await;
-    let handle = runtime.create(conversation(4)).await.unwrap();
-    let turn = turn(&gated(), 0);
-    handle.accept(turn.clone()).await.unwrap();
+    let (handle, turn) = begun(&runtime, turn(&gated(), 0)).await;
     started.acquire().await.unwrap().forget();
-    handle.cancel(turn.id).await.unwrap();
-    assert_eq!(ended(&handle, turn.id).await, Outcome::Cancelled);
+    handle.cancel(turn).await.unwrap();
+    assert_eq!(ended(&handle, turn).await, Outcome::Cancelled);
     let messages = |state: &SessionState| state.tree().len();
     let before = handle.inspect(messages).await.unwrap();
     *cancelled.0.lock().unwrap() = true;
@@ -461,10 +473,7 @@ async fn a_flooding_session_does_not_starve_another_and_gets_a_retry_time() {
         ..Options::default()
     };
     let runtime = start(&noting, options).await;
-    let agent = Arc::new(Definition {
-        max_concurrent: 1,
-        ..(*gated()).clone()
-    });
+    let agent = one_at_a_time();
     let (flooding, other) = (conversation(1), conversation(1));
     let other_id = other.session.unwrap();
     let flooding = runtime.create(flooding).await.unwrap();

@@ -115,10 +115,9 @@ impl Agent for Reserving {
 async fn a_session_that_cannot_be_written_is_shown_as_it_is_on_disk() {
     let (store, agent) = (Arc::<Faulty>::default(), Gated::new());
     let runtime = start_on(&store, &Reserving(agent.clone()), Options::default()).await;
-    let handle = runtime.create(conversation(4)).await.unwrap();
     let mut bounded = turn(&gated(), 0);
     bounded.caps.turn.tokens = Some(Tokens(1_000_000));
-    handle.accept(bounded).await.unwrap();
+    let (handle, _) = begun(&runtime, bounded).await;
     agent.is_started().await;
     let unwritable = StoreError::Unwritable {
         reason: "for a while".into(),
@@ -231,16 +230,14 @@ async fn results_that_are_too_large_together_are_stored_in_parts() {
     };
     let (store, agent) = (Arc::new(store), Gated::new());
     let runtime = start_on(&store, &Lengthy(agent.clone()), Options::default()).await;
-    let handle = runtime.create(conversation(4)).await.unwrap();
-    let turn = turn(&gated(), 8);
-    handle.accept(turn.clone()).await.unwrap();
+    let (handle, turn) = begun(&runtime, turn(&gated(), 8)).await;
     for _ in 0..8 {
         agent.is_started().await;
     }
     // The others end before it is repeated.
     store.appends.lock().unwrap().push(false);
     agent.release();
-    assert_eq!(ended(&handle, turn.id).await, Outcome::Answered);
+    assert_eq!(ended(&handle, turn).await, Outcome::Answered);
     runtime.shutdown().await;
 }
 

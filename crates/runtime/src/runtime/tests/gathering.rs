@@ -24,14 +24,11 @@ async fn watched(agent: &Gated) -> (Runtime, Groups) {
 
 /// A turn whose agents are all active.
 async fn at_work(runtime: &Runtime, agent: &Gated) -> (Handle, TurnId) {
-    let handle = runtime.create(conversation(4)).await.unwrap();
-    let turn = turn(&gated(), DELEGATES);
-    let id = turn.id;
-    handle.accept(turn).await.unwrap();
+    let session = begun(runtime, turn(&gated(), DELEGATES)).await;
     for _ in 0..DELEGATES {
         agent.is_started().await;
     }
-    (handle, id)
+    session
 }
 
 fn ends(facts: &[Fact]) -> usize {

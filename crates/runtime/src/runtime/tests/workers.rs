@@ -53,17 +53,12 @@ async fn remains_of_an_attempt_do_not_yield_the_permit_of_the_next() {
     let options = Options::default();
     let load = options.load.clone();
     let runtime = start(&agent, options).await;
-    let alone = Arc::new(Definition {
-        max_concurrent: 1,
-        ..(*gated()).clone()
-    });
+    let alone = one_at_a_time();
     let mut turns = Vec::new();
     for n in 0..3 {
-        let handle = runtime.create(conversation(4)).await.unwrap();
-        let turn = turn(&alone, 0);
-        handle.accept(turn.clone()).await.unwrap();
+        let (handle, turn) = begun(&runtime, turn(&alone, 0)).await;
         match n {
-            0 => assert_eq!(ended(&handle, turn.id).await, Outcome::Answered),
+            0 => assert_eq!(ended(&handle, turn).await, Outcome::Answered),
             1 => {
                 agent.gated.is_started().await;
                 agent.again.add_permits(1);
@@ -71,7 +66,7 @@ async fn remains_of_an_attempt_do_not_yield_the_permit_of_the_next() {
             }
             _ => {}
         }
-        turns.push((handle, turn.id));
+        turns.push((handle, turn));
     }
     let waits = || load.attempts.waiting() >= 1;
     fixture::until("the third waits for the place of the second", waits).await;
@@ -190,23 +185,19 @@ async fn a_cancelled_run_in_a_queue_keeps_no_place_of_its_session() {
         })
     };
     let narrow = with_places(1);
-    let busy = runtime.create(conversation(4)).await.unwrap();
-    let first = turn(&narrow, 0);
-    busy.accept(first.clone()).await.unwrap();
+    let (busy, first) = begun(&runtime, turn(&narrow, 0)).await;
     agent.is_started().await;
 
-    let handle = runtime.create(conversation(4)).await.unwrap();
-    let queued = turn(&narrow, 0);
-    handle.accept(queued.clone()).await.unwrap();
+    let (handle, queued) = begun(&runtime, turn(&narrow, 0)).await;
     let waits = || load.attempts.waiting() >= 1;
     fixture::until("it waits for the place of the first", waits).await;
-    handle.cancel(queued.id).await.unwrap();
+    handle.cancel(queued).await.unwrap();
     // Another agent has a free place.
     let next = turn(&with_places(2), 0);
     handle.accept(next.clone()).await.unwrap();
     agent.is_started().await;
     agent.release();
-    assert_eq!(ended(&busy, first.id).await, Outcome::Answered);
+    assert_eq!(ended(&busy, first).await, Outcome::Answered);
     assert_eq!(ended(&handle, next.id).await, Outcome::Answered);
     runtime.shutdown().await;
 }
@@ -347,15 +338,8 @@ async fn a_queue_whose_attempt_got_a_yielded_permit_is_not_full() {
         attempts: Arc::default(),
         may_yield: Arc::new(Semaphore::new(0)),
     };
-    let options = Options {
-        pool_queue: 1,
-        ..Options::default()
-    };
-    let runtime = start(&agent, options).await;
-    let alone = Arc::new(Definition {
-        max_concurrent: 1,
-        ..(*gated()).clone()
-    });
+    let runtime = start(&agent, short_queue()).await;
+    let alone = one_at_a_time();
     let (pool, turns) = filled(&runtime, &alone, &agent.gated).await;
     agent.may_yield.add_permits(1);
     agent.gated.is_started().await;
@@ -375,13 +359,10 @@ async fn filled(
 ) -> (pool_port::Handle, Vec<(Handle, TurnId)>) {
     let mut turns = Vec::new();
     for _ in 0..2 {
-        let handle = runtime.create(conversation(4)).await.unwrap();
-        let turn = turn(alone, 0);
-        handle.accept(turn.clone()).await.unwrap();
-        if turns.is_empty() {
+        turns.push(begun(runtime, turn(alone, 0)).await);
+        if turns.len() == 1 {
             agent.is_started().await;
         }
-        turns.push((handle, turn.id));
     }
     let pool = runtime.env.pools.get(alone).unwrap();
     fixture::until("it is full", || pool.gauge.full_for().is_some()).await;
@@ -391,15 +372,8 @@ async fn filled(
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cancelled_run_leaves_the_queue_of_its_agent() {
     let agent = Gated::new();
-    let options = Options {
-        pool_queue: 1,
-        ..Options::default()
-    };
-    let runtime = start(&agent, options).await;
-    let alone = Arc::new(Definition {
-        max_concurrent: 1,
-        ..(*gated()).clone()
-    });
+    let runtime = start(&agent, short_queue()).await;
+    let alone = one_at_a_time();
     let (pool, turns) = filled(&runtime, &alone, &agent).await;
     let (queued, cancelled) = &turns[1];
     queued.cancel(*cancelled).await.unwrap();
@@ -416,15 +390,10 @@ async fn a_cancelled_run_leaves_the_queue_of_its_agent() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_queue_of_a_restarted_pool_is_not_full() {
     let agent = Gated::new();
-    let options = Options {
-        pool_queue: 1,
-        ..Options::default()
-    };
-    let runtime = start(&agent, options).await;
+    let runtime = start(&agent, short_queue()).await;
     let alone = Arc::new(Definition {
         retries: 0,
-        max_concurrent: 1,
-        ..(*gated()).clone()
+        ..(*one_at_a_time()).clone()
     });
     let (pool, _) = filled(&runtime, &alone, &agent).await;
     kill::<pool_port::Msg>(&runtime);
