@@ -7,10 +7,8 @@ use super::attachment::{attachment, in_base64, of_url};
 use super::draft::{Draft, DraftMessage};
 use super::fields;
 use super::json::{Object, Value};
-use super::source::Problem;
+use super::source::Result;
 use unisono_config::diagnostic::suggestion;
-
-type Result<'t, T> = std::result::Result<T, Problem<'t>>;
 
 /// Block types that only this format has.
 const OWN: [&str; 9] = [

@@ -10,9 +10,7 @@ use super::branching::{self, Node};
 use super::draft::{Draft, DraftMessage};
 use super::fields;
 use super::json::{Object, Value};
-use super::source::Problem;
-
-type Result<'t, T> = std::result::Result<T, Problem<'t>>;
+use super::source::Result;
 
 pub(super) fn read<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, ()> {
     let object = item.object()?;

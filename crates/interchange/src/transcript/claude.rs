@@ -10,12 +10,10 @@ use super::branching::{self, Node};
 use super::draft::{Draft, DraftMessage};
 use super::fields;
 use super::json::{Object, Value};
-use super::source::Problem;
+use super::source::Result;
 
 /// The beginning of the parent id of first messages.
 const NOTHING: &str = "00000000-0000-";
-
-type Result<'t, T> = std::result::Result<T, Problem<'t>>;
 
 pub(super) fn read<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, ()> {
     let object = item.object()?;

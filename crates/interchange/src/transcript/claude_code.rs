@@ -18,9 +18,7 @@ use super::anthropic;
 use super::draft::{Draft, DraftMessage, LineContext, Parent};
 use super::fields::{self, Note};
 use super::json::{Object, Value};
-use super::source::Problem;
-
-type Result<'t, T> = std::result::Result<T, Problem<'t>>;
+use super::source::Result;
 
 /// The input tokens of a request: new ones, cache writes, and cache reads.
 const INPUT: [&str; 3] = [

@@ -11,9 +11,7 @@ use super::attachment::of_url;
 use super::draft::{Draft, DraftMessage, Parent};
 use super::fields::{self, Note};
 use super::json::{Object, Value};
-use super::source::Problem;
-
-type Result<'t, T> = std::result::Result<T, Problem<'t>>;
+use super::source::Result;
 
 /// The notes that the program and its editors write in the user's name, before the user's text.
 const CONTEXT: [Note; 16] = [

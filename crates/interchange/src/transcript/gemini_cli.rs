@@ -13,9 +13,7 @@ use super::attachment::{in_base64, of_url};
 use super::draft::{Draft, DraftMessage, Parent, Pending};
 use super::fields::{self, Note};
 use super::json::{Object, Value};
-use super::source::Problem;
-
-type Result<'t, T> = std::result::Result<T, Problem<'t>>;
+use super::source::Result;
 
 /// Whether an object is a message of a session or of a checkpoint.
 pub(super) fn is_message(object: &Object<'_>) -> bool {

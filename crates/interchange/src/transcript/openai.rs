@@ -9,7 +9,7 @@ use super::attachment::{attachment, base64_bytes, data_url, in_base64, of_url};
 use super::draft::{Draft, DraftMessage};
 use super::fields;
 use super::json::{Object, Value};
-use super::source::Problem;
+use super::source::Result;
 use unisono_config::diagnostic::suggestion;
 
 const ROLES: [&str; 6] = [
@@ -20,8 +20,6 @@ const ROLES: [&str; 6] = [
     "tool",
     "function",
 ];
-
-type Result<'t, T> = std::result::Result<T, Problem<'t>>;
 
 pub(super) fn read<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, ()> {
     let message = message(item, draft)?;

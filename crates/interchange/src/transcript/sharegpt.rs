@@ -6,7 +6,7 @@ use unisono_context::message::Part;
 use super::draft::{Draft, DraftMessage};
 use super::json::Value;
 use super::openai;
-use super::source::Problem;
+use super::source::Result;
 use unisono_config::diagnostic::suggestion;
 
 const SPEAKERS: [&str; 7] = [
@@ -18,8 +18,6 @@ const SPEAKERS: [&str; 7] = [
     "function_call",
     "function_response",
 ];
-
-type Result<'t, T> = std::result::Result<T, Problem<'t>>;
 
 pub(super) fn read<'t>(item: Value<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, ()> {
     let object = item.object()?;

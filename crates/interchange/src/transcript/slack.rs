@@ -14,12 +14,10 @@ use super::attachment::attachment;
 use super::draft::{Draft, DraftMessage};
 use super::fields;
 use super::json::{Object, Value};
-use super::source::Problem;
+use super::source::Result;
 use super::text::role_of;
 
 pub(super) use names::names;
-
-type Result<'t, T> = std::result::Result<T, Problem<'t>>;
 
 /// The subtypes of messages with content.
 const MESSAGE_SUBTYPES: [&str; 4] = [

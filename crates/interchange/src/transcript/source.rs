@@ -56,6 +56,9 @@ impl Place {
     }
 }
 
+/// A value, or why a part of the text is not one.
+pub(super) type Result<'t, T> = std::result::Result<T, Problem<'t>>;
+
 /// A problem at the start of a part of a piece's text.
 #[derive(Clone, Debug)]
 pub(super) struct Problem<'t> {

@@ -31,7 +31,7 @@ use super::attachment::{attachment, checked};
 use super::draft::{Draft, DraftMessage, Parent};
 use super::fields;
 use super::json::{Object, Value};
-use super::source::Problem;
+use super::source::Result;
 use unisono_config::diagnostic::{nearest, suggestion};
 
 /// The version that this program writes and reads.
@@ -85,8 +85,6 @@ const OTHER_NAMES: [(&[&str], &str, &str); 3] = [
         "the message before it",
     ),
 ];
-
-type Result<'t, T> = std::result::Result<T, Problem<'t>>;
 
 /// Reads the line with this index; `has_bad` is whether an earlier one was bad.
 pub(super) fn read<'t>(
