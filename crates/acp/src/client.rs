@@ -118,7 +118,6 @@ impl Drop for OpenRequest<'_> {
     }
 }
 
-/// The requests that the client has not answered.
 #[derive(Default)]
 struct OpenRequests {
     /// The last number of a request or a message.

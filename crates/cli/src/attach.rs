@@ -16,7 +16,6 @@ pub(crate) fn files(paths: &[PathBuf]) -> Result<Vec<Part>> {
     paths.iter().map(|path| file(path)).collect()
 }
 
-/// Reads files as attachments of a task.
 pub(crate) fn files_of_task(paths: &[PathBuf]) -> Result<Vec<NewAttachment>> {
     let files = files(paths)?;
     Ok(files.iter().filter_map(attachments::in_task).collect())

@@ -357,7 +357,6 @@ pub(crate) async fn exists(service: &dyn Service, id: SessionId) -> Result<bool>
 }
 
 impl Source {
-    /// Whether it begins so.
     pub(crate) fn begins_with(&mut self, begin: &[u8]) -> Result<bool> {
         let mut first = Vec::with_capacity(begin.len());
         let limit = begin.len() as u64;

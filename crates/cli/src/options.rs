@@ -153,7 +153,6 @@ impl Writer {
 }
 
 impl Compaction {
-    /// As settings.
     pub(crate) fn overrides(&self) -> Vec<Override> {
         let preset = self.preset.iter();
         let preset = preset.map(|name| Override::new("--preset", "compaction.preset", name));

@@ -14,7 +14,6 @@ const STILL_RUNNING: &str = "check whether it is still running; its data on disk
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// It did not work.
     Failed = 1,
     /// The command line or the configuration is wrong.
     Usage = 2,
@@ -45,7 +44,6 @@ pub(crate) struct Problem {
 pub(crate) type Result<T, E = Problem> = std::result::Result<T, E>;
 
 impl Problem {
-    /// It did not work.
     pub(crate) fn failed(message: impl Display) -> Problem {
         Problem::with_exit(Exit::Failed, message)
     }

@@ -57,7 +57,6 @@ pub(crate) fn terminal_safe(text: &str) -> String {
     out
 }
 
-/// A text without the colours of [`Paint`].
 pub(crate) fn without_colours(text: &str) -> Cow<'_, str> {
     let mark = format!("{MARK}{}", secret());
     if !text.contains(&mark) {

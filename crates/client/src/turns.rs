@@ -85,7 +85,6 @@ impl Turns for Client {
     }
 }
 
-/// The route of a request for a turn.
 fn route_of(request: &TurnRequest, session: &str) -> String {
     let of = |checkpoint: &str, what: &str| {
         resource_path(["sessions", session, "checkpoints", checkpoint, what])

@@ -40,7 +40,6 @@ pub(crate) enum Kind {
     /// `true` or `false`.
     Flag,
     Texts,
-    /// Texts by name.
     TextMap,
     Section(&'static [Key]),
     /// Tables of these keys, by name.

@@ -348,7 +348,6 @@ impl Catalogue {
     }
 }
 
-/// A model of a known provider.
 fn model_of(provider: &str, model: &str) -> Result<ModelRef, Error> {
     let name = || format!("{provider}/{model}");
     if model.trim().is_empty() {

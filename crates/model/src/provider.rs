@@ -277,7 +277,6 @@ impl Auth {
         }
     }
 
-    /// The same with another key.
     pub(crate) fn with_key(&self, key: Key) -> Auth {
         match self {
             Auth::None => Auth::None,

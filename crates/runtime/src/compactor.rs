@@ -74,17 +74,22 @@ impl<T: Into<Arc<str>>> From<T> for Failure {
 pub(crate) enum StepEvent {
     /// The current action.
     Progress(Arc<str>),
-    /// A problem.
     Problem(Arc<str>),
     /// A model replied, with this usage.
-    Used { model: Arc<str>, usage: Usage },
+    Used {
+        model: Arc<str>,
+        usage: Usage,
+    },
     /// A model call must be reserved first.
     Reserve {
         ask: ReservationRequest,
         reply: oneshot::Sender<Result<Option<Arc<str>>, failure::Failure>>,
     },
     /// A reserved request has ended without a reply.
-    CallEnded { call: u32, end: CallEnd },
+    CallEnded {
+        call: u32,
+        end: CallEnd,
+    },
 }
 
 /// Receives the progress of a step. Must not block.
@@ -99,12 +104,14 @@ impl fmt::Debug for Listener {
 
 #[derive(Debug)]
 pub(crate) enum Msg {
-    /// Carry out a step.
     CarryOut(Box<Job>),
     /// A step has ended.
     Done,
     /// A summariser answered or failed.
-    ModelAnswered { model: Arc<str>, succeeded: bool },
+    ModelAnswered {
+        model: Arc<str>,
+        succeeded: bool,
+    },
 }
 
 /// A step, and the channel for its result.

@@ -85,7 +85,6 @@ pub(crate) struct RunPermits(Arc<Mutex<OwnPermits>>);
 #[derive(Debug, Default)]
 struct OwnPermits {
     held: Vec<Permit>,
-    /// The limits whose permits are yielded.
     yielded: Vec<ConcurrencyLimit>,
     /// The number of things that the run waits for.
     waits: u32,

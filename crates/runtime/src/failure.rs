@@ -57,7 +57,6 @@ pub(crate) const fn cause_of_class(class: Class) -> RunCause {
     }
 }
 
-/// The message of a panic.
 pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))

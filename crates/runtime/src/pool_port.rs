@@ -71,7 +71,6 @@ impl Job {
     }
 }
 
-/// The end of a cancelled attempt.
 pub(crate) fn cancelled_end() -> AttemptEnd {
     AttemptEnd::failed(RunCause::Timeout, "cancelled")
 }

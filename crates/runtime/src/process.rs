@@ -38,7 +38,6 @@ const READ: usize = 16 * 1024;
 
 #[derive(Debug)]
 pub(crate) struct Job<'a> {
-    /// The program.
     pub(crate) command: &'a Command,
     /// Its input, written one piece after the other.
     pub(crate) input: [Bytes; 2],
@@ -64,7 +63,6 @@ pub(crate) enum Error {
         program: Arc<str>,
         /// Its working directory.
         cwd: Option<Arc<str>>,
-        /// The system error.
         source: io::Error,
     },
     /// It was killed for too much output.
@@ -77,7 +75,6 @@ pub(crate) enum Error {
     #[error("the connection to `{program}` failed: {source}")]
     Lost {
         program: Arc<str>,
-        /// The system error.
         source: io::Error,
     },
 }

@@ -23,7 +23,6 @@ pub(crate) struct ReservedCall {
 }
 
 impl ReservedCall {
-    /// A call without limits.
     pub(crate) fn unbounded() -> ReservedCall {
         ReservedCall {
             number: None,
@@ -59,7 +58,6 @@ impl ReservedCall {
         self.settle = None;
     }
 
-    /// It has ended in this way.
     pub(crate) fn settle(mut self, end: CallEnd) {
         self.end(end);
     }

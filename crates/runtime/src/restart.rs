@@ -32,7 +32,6 @@ impl Default for Intensity {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     After {
-        /// The pause in milliseconds.
         pause_ms: u64,
     },
     /// It failed too often.

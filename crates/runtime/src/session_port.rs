@@ -45,7 +45,6 @@ pub(crate) struct MessagePlace {
     /// Another session; none: this one.
     pub(crate) session: Option<SessionId>,
     pub(crate) branch: String,
-    /// The ordinal of the message there.
     pub(crate) ordinal: Ordinal,
 }
 

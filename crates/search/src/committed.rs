@@ -23,7 +23,6 @@ pub struct CommittedMessages {
 
 #[cfg(feature = "index")]
 impl CommittedMessages {
-    /// The bytes of its texts.
     pub(crate) fn text_bytes(&self) -> usize {
         let parts = self
             .messages

@@ -383,7 +383,6 @@ mod tests {
         facts.map(|fact| Event { at, fact }).collect()
     }
 
-    /// A journal with these events, and their state.
     async fn written(events: &[Event]) -> (Journal, State) {
         let journal = Journal::new(Arc::new(Memory::new()));
         let session = SessionId::from_u128(1);

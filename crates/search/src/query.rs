@@ -333,7 +333,6 @@ impl Query {
     }
 }
 
-/// The keys of filters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Key {
     Role,

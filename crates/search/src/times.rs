@@ -3,7 +3,6 @@
 use jiff::civil::Date;
 use unisono_context::Timestamp;
 
-/// Milliseconds of a day.
 const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
 
 /// The end of a time range that an instant is for.

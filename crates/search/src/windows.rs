@@ -90,7 +90,6 @@ impl Ranking {
         }
     }
 
-    /// The best `limit` messages.
     pub(crate) fn best(self, limit: usize) -> Ranked {
         let scored = self
             .scores

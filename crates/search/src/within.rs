@@ -51,7 +51,6 @@ pub(crate) fn rank(
     })
 }
 
-/// The documents of a path.
 struct OnPath<'a> {
     fields: Fields,
     searcher: &'a Searcher,

@@ -41,7 +41,6 @@ pub(crate) struct Word {
     pub(crate) at: Range<usize>,
 }
 
-/// The words of a text in order.
 pub(crate) fn words(text: &str) -> Vec<Word> {
     let mut analyzer = analyzer();
     let mut stream = analyzer.token_stream(text);

@@ -77,7 +77,6 @@ impl Note {
         self.fields().is_dry_run = true;
     }
 
-    /// The route, if known.
     pub(crate) fn route(&self) -> Option<Arc<str>> {
         self.fields().route.clone()
     }

@@ -87,7 +87,6 @@ pub struct State {
     pub(crate) preparations: BTreeMap<Arc<str>, Preparation>,
     /// The maximum number of tool calls of one reply, for turns that are accepted from now on.
     pub(crate) call_cap: CallCap,
-    /// The tools of the newest turn.
     pub(crate) newest_tools: Vec<ToolSpec>,
     /// The locations of the steps behind messages that agents wrote.
     pub(crate) step_locations: Arc<HashMap<MessageId, StepLocation>>,

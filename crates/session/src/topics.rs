@@ -42,7 +42,6 @@ impl State {
     }
 }
 
-/// The rules for topic ends.
 struct TopicRules<'r> {
     topics: &'r Topics,
     phrases: &'r [Arc<str>],

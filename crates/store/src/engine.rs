@@ -337,7 +337,6 @@ pub trait Engine: Send + Sync + 'static {
     fn close(&self) -> EngineFuture<'_, ()>;
 }
 
-/// Whether a journal is that of a session.
 pub(crate) fn is_of_a_session(journal: SessionId) -> bool {
     journal < FIRST_OWN
 }

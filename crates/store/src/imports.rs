@@ -21,7 +21,6 @@ pub(crate) const ID: SessionId = SessionId::from_u128(u128::MAX - 2);
 /// Number of attempts to change the list while other programs change it.
 const TRIES: usize = 64;
 
-/// Returns the sessions of unfinished imports.
 pub(crate) async fn unfinished(engine: &dyn Engine) -> Result<BTreeSet<SessionId>> {
     let Some(info) = engine.session(ID).await? else {
         return Ok(BTreeSet::new());

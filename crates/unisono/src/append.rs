@@ -102,7 +102,6 @@ fn role(role: api::Role) -> Role {
     }
 }
 
-/// The author with this name.
 pub(crate) fn author(name: &str) -> Result<AgentId, Error> {
     let fits = name.chars().take(AUTHOR_CHARS + 1).count() <= AUTHOR_CHARS;
     let steers = |c: char| c.is_control() || is_direction(c);

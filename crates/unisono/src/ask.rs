@@ -239,7 +239,6 @@ impl Ask {
         self.author.as_ref()
     }
 
-    /// The messages to append before it.
     pub(crate) fn preceding(&self) -> Option<&PrecedingMessages> {
         self.preceding.as_ref()
     }
@@ -395,7 +394,6 @@ pub fn turn(setup: &Setup, ask: &Ask, learnt: &Calibrations) -> Result<NewTurn, 
     })
 }
 
-/// The work of the turn for an ask.
 fn work(ask: &Ask) -> Work {
     match &ask.work {
         Purpose::Task(task) => answer(

@@ -41,7 +41,6 @@ pub(crate) async fn local<const N: usize>(settings: [(&str, &str); N]) -> Local 
     local.start().await.unwrap()
 }
 
-/// The opening of a run of any agent.
 pub(crate) fn opened_run(id: RunId, turn: TurnId, role: RunRole) -> OpenedRun {
     OpenedRun {
         id,

@@ -148,7 +148,6 @@ pub(crate) struct Shared {
     #[cfg(feature = "otel")]
     traces: Option<crate::otel::Exporter>,
     salvage: Option<Salvage>,
-    /// The store's directory, if there is one.
     directory: Option<PathBuf>,
     losses: Option<Arc<Losses>>,
 }

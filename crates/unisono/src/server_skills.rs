@@ -29,7 +29,6 @@ struct List {
     skills: Arc<[NamedSkill]>,
 }
 
-/// A skill with its name for agents.
 #[derive(Clone, Debug)]
 struct NamedSkill {
     name: String,

@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 
-/// Maximum bytes in memory.
 const MEMORY_BYTES: usize = 1 << 20;
 
 /// Bytes that are arriving.

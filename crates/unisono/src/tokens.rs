@@ -144,7 +144,6 @@ impl Local {
         Ok(())
     }
 
-    /// The owners to whom tokens belong.
     pub(crate) async fn owners_of_tokens(&self) -> Result<BTreeSet<Arc<str>>, Error> {
         let known = self.all_tokens().await?;
         Ok(known

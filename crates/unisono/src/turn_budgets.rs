@@ -23,7 +23,6 @@ pub(crate) struct TurnBudgets {
 }
 
 impl TurnBudgets {
-    /// Reads them.
     pub(crate) async fn read(
         session: &impl Inspect,
         trace: &Trace,
@@ -57,7 +56,6 @@ impl TurnBudgets {
         }
     }
 
-    /// Adds them to the turn and its runs.
     pub(crate) fn add_to_turn(mut self, turn: &mut Turn) {
         for run in &mut turn.runs {
             self.add_to_run(run);
@@ -65,7 +63,6 @@ impl TurnBudgets {
         turn.budgets = self.turn;
     }
 
-    /// Adds those of a run.
     pub(crate) fn add_to_run(&mut self, run: &mut Run) {
         run.budgets = self.runs.remove(&run.run).unwrap_or_default();
     }

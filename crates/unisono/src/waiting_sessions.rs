@@ -275,7 +275,6 @@ mod tests {
         SessionId::from_u128(n)
     }
 
-    /// A waiting call, asked for at this time.
     fn call(n: u128, asked_at: i64) -> KnownCall {
         let call = CallPlace {
             run: RunId::from_u128(n),

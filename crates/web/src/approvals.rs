@@ -228,7 +228,6 @@ fn with_text(
     }
 }
 
-/// A decision, and the page after it.
 #[derive(Debug, Deserialize)]
 pub(crate) struct DecisionForm {
     decision: Verdict,

@@ -47,7 +47,6 @@ pub fn is_asset(path: &str) -> bool {
     path.starts_with(START)
 }
 
-/// The address of one.
 pub(crate) fn href(file: &str) -> String {
     format!("{START}{}/{file}", *VERSION)
 }

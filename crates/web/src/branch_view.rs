@@ -19,7 +19,6 @@ const PART: Option<NonZeroUsize> = NonZeroUsize::new(500);
 
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct BranchQuery {
-    /// The branch.
     #[serde(default = "main_branch")]
     pub(crate) branch: String,
 }
@@ -170,7 +169,6 @@ impl BranchView {
     }
 }
 
-/// Back to a branch of a session.
 pub(crate) fn back(id: &str, branch: &str) -> Redirect {
     Redirect::to(&back_path(id, branch))
 }
@@ -179,7 +177,6 @@ pub(crate) fn back_path(id: &str, branch: &str) -> String {
     format!("/sessions/{id}?branch={}", encoded(branch))
 }
 
-/// The branch of a session with that name.
 pub(crate) async fn branch_named(
     service: &dyn Service,
     about: &Session,

@@ -228,7 +228,6 @@ impl Draft {
         }
     }
 
-    /// The turn that it asks for.
     pub(crate) fn turn(&self) -> NewTurn {
         let named = |(at, agent): (usize, &String)| {
             let before = self.agents[..at].iter().filter(|one| *one == agent);
@@ -273,7 +272,6 @@ fn attachment((digest, filename): &(String, String)) -> NewAttachment {
     }
 }
 
-/// The form, filled with the draft.
 pub(crate) fn form(
     place: &BranchView,
     settings: &SessionSettings,

@@ -38,7 +38,6 @@ enum Row {
 }
 
 impl Row {
-    /// The bytes of its text that are shown.
     fn shown_bytes(&self) -> usize {
         match self {
             Row::Same(line) | Row::Own(line) | Row::Theirs(line) => {
@@ -253,7 +252,6 @@ fn lines(text: &str) -> Vec<&str> {
     all
 }
 
-/// The end of the first line of a text.
 fn line_end(text: &str) -> usize {
     let bytes = text.as_bytes();
     let ends = |at: usize| match bytes[at] {

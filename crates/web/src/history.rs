@@ -30,7 +30,6 @@ const FOUND: usize = 50;
 
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct HistoryQuery {
-    /// The branch.
     #[serde(default = "main_branch")]
     branch: String,
     /// The first message; none: the page shows the newest ones.

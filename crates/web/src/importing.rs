@@ -17,7 +17,6 @@ use crate::import_results::{self, FileResult, lines};
 use crate::layout::layout;
 use crate::parts::counted;
 
-/// The formats, with their descriptions.
 const FORMATS: [(&str, &str); 13] = [
     ("", "detect automatically"),
     ("unisono", "an export of unisono"),
@@ -34,7 +33,6 @@ const FORMATS: [(&str, &str); 13] = [
     ("text", "a text with speaker names"),
 ];
 
-/// The files that can be imported.
 const FILES: &str = "JSON, JSON lines, or exports of another program.";
 
 /// The label of the option that skips lines which cannot be read.

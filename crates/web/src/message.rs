@@ -136,7 +136,6 @@ fn content(
     }
 }
 
-/// The attachment of a part, if it is one.
 fn attached(part: &Part) -> Markup {
     html! {
         @match part {

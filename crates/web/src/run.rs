@@ -132,7 +132,6 @@ fn beginning(text: &str, json: &str, room: &TextLimit) -> Markup {
     html! { (shown) @if left > 0 { " … " a href=(json) { (counted(left as u64, "more byte")) } } }
 }
 
-/// The sizes of the request of a run, and of its sibling's.
 fn request_sizes(why: &Why, beside: Option<&Sibling>, turn: &Turn) -> Markup {
     let wrong = why.checks.iter().filter(|check| !check.matches);
     let wrong: Vec<_> = wrong.collect();

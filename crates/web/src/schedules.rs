@@ -84,7 +84,6 @@ fn orders(one: &Schedule) -> Markup {
     }
 }
 
-/// The form that changes a schedule.
 #[derive(Debug, Deserialize)]
 pub(crate) struct ScheduleForm {
     order: Action,

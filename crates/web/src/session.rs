@@ -118,7 +118,6 @@ pub(crate) async fn redirect_to_conversation(Path(id): Path<String>) -> Redirect
     back(&id, &main_branch())
 }
 
-/// The parts of a session's page.
 struct SessionPage {
     /// The context, or why it cannot be built; `None` for an empty branch.
     context: Option<Result<Context, String>>,

@@ -126,7 +126,6 @@ fn restores(effect: &RevertEffect) -> String {
     }
 }
 
-/// Why a checkpoint is not in the context.
 fn why_inactive(detail: &CheckpointDetail) -> Markup {
     html! {
         p class="quiet" {
@@ -138,7 +137,6 @@ fn why_inactive(detail: &CheckpointDetail) -> Markup {
     }
 }
 
-/// The effect of a revert, with its button.
 fn revert_form(place: &BranchView, checkpoint: &Checkpoint, effect: &RevertEffect) -> Markup {
     let (id, n) = (&place.about.session, checkpoint.number);
     html! {

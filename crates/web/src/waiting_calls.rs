@@ -66,7 +66,6 @@ pub(crate) fn listed_state(listed: &ListedRun) -> Markup {
     }
 }
 
-/// A badge with the number of waiting calls of a session.
 pub(crate) fn badge(calls: usize, session: &str) -> Markup {
     html! {
         @if calls > 0 {

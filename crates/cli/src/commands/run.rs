@@ -90,7 +90,6 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// The text of the task, if there is one.
     async fn read_task(&self, deadline: Option<Instant>) -> Result<Option<String>> {
         let Some(task) = self.task.clone() else {
             return Ok(None);

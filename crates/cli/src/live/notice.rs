@@ -11,7 +11,6 @@ use crate::show;
 pub(super) struct LastReason(String);
 
 impl LastReason {
-    /// The text for the reason of a retry.
     pub(super) fn text(&mut self, reason: &str) -> String {
         let last = std::mem::replace(&mut self.0, reason.to_owned());
         let mut known = last.split("; ");

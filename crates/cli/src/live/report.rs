@@ -31,7 +31,6 @@ pub(crate) struct Report {
     answer_message: Option<u32>,
     /// Id of the frozen context, in full.
     snapshot: Option<String>,
-    /// The number of agents with this snapshot.
     snapshot_agents: u64,
     tokens_before: Option<u64>,
     tokens_after: Option<u64>,
@@ -42,7 +41,6 @@ pub(crate) struct Report {
     tightened: bool,
     /// What the compaction did; none without one.
     effect: Option<CompactionEffect>,
-    /// Checkpoints this turn made.
     checkpoints: Vec<Made>,
     runs: Vec<RunReport>,
     /// After `resume`: the agents whose definitions have changed since the turn began. The turn

@@ -24,7 +24,6 @@ fn script(text: &str) -> String {
     script
 }
 
-/// A place with the examples at hand.
 fn with_examples() -> Place {
     let place = Place::new();
     let root = source().join("../..").canonicalize().unwrap();

@@ -8,7 +8,6 @@ use unisono_fake_provider::{Act, FakeProvider, Script};
 use crate::deploy::root;
 use crate::support::{Place, finish};
 
-/// The address that the guide's server has.
 const ADDRESS: &str = "127.0.0.1:8099/plan";
 
 /// A block of code: its language, the file it is, and its text.

@@ -85,7 +85,6 @@ impl Daemon {
         self.send(&head(method, path, &headers, body.len()), body)
     }
 
-    /// Posts these bytes, of that type.
     pub(crate) fn post_bytes(&self, path: &str, kind: &str, body: &[u8]) -> Reply {
         self.send_as(&self.token, "POST", path, &[("Content-Type", kind)], body)
     }

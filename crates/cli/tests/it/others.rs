@@ -20,7 +20,6 @@ const SHARED: [&str; 5] = ["{agent}", "{member}", "{model}", "{token}", "{schedu
 const FORM: &str = "task=Hello.&text=Nothing.&branch=main&name=other&at=%231&message=1&pinned=true&\
     key=compaction.preset&value=off&decision=approve&back=%2F&keep=2";
 
-/// A route of the table.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Route {
     scope: String,

@@ -10,7 +10,6 @@ use crate::tools::{Scene, program};
 /// Maximum bytes of a compressed page.
 const SMALL: usize = 60 * 1024;
 
-/// Random numbers.
 fn random(seed: u64) -> impl FnMut() -> u64 {
     let mut state = seed;
     move || {

@@ -56,7 +56,6 @@ pub(crate) fn openai(provider: &FakeProvider) -> String {
     faked("openai", provider)
 }
 
-/// The words of a command.
 pub(crate) fn words(command: &str) -> Vec<&str> {
     command.split(' ').collect()
 }

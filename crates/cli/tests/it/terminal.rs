@@ -49,7 +49,6 @@ impl Talking {
         Talking::at_a_terminal_of("xterm", command)
     }
 
-    /// At a terminal of this kind.
     pub(crate) fn at_a_terminal_of(kind: &str, mut command: Command) -> Talking {
         let (ours, theirs) = terminal();
         let stdio = || Stdio::from(theirs.try_clone().unwrap());

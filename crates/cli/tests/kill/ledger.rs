@@ -184,7 +184,6 @@ impl Journal {
     }
 }
 
-/// Counts of a round.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) rounds: u64,

@@ -7,7 +7,6 @@ use unisono_session::agent::{Definition, Team};
 use super::files::Source;
 use crate::diagnostic::{Diagnostic, Diagnostics};
 
-/// The remedy.
 const HELP: &str =
     "name whom it works with as its `delegates`, or give it a model that calls tools";
 

@@ -19,7 +19,6 @@ use crate::settings::Variables;
 const SECRET: [&str; 6] = ["auth", "cookie", "key", "password", "secret", "token"];
 /// Headers that every request has already.
 const SET: [&str; 3] = ["accept", "idempotency-key", "a2a-version"];
-/// Hex digits of a digest.
 const DIGEST_DIGITS: usize = 64;
 const WRITE: &str = "write its value as ${VARIABLE}, and set that variable";
 

@@ -14,12 +14,7 @@ pub(crate) enum HeaderFault {
         "header `{name}` takes its value from the variable {variable}, which is not set; set it, or \
          remove the header"
     )]
-    Unset {
-        /// The header.
-        name: String,
-        /// The variable.
-        variable: String,
-    },
+    Unset { name: String, variable: String },
     /// It cannot be sent.
     #[error("{0}")]
     Invalid(String),

@@ -90,7 +90,6 @@ impl Layers {
         }
     }
 
-    /// The tables of agents, of all layers.
     pub(crate) fn agents(&self) -> Table {
         let mut all = Table::default();
         for agents in self

@@ -83,11 +83,8 @@ type ByRule = [Tokens; Rule::ALL.len()];
 /// Tokens of attachments in each way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FileTokens {
-    /// Of images, by rule.
     images: ByRule,
-    /// Of documents, by rule.
     documents: ByRule,
-    /// Of the texts of documents.
     texts: Tokens,
     /// Of all of them, each by the rule that gives the most.
     largest: Tokens,

@@ -461,7 +461,6 @@ pub(crate) fn usable(tokens: u64) -> Budget {
     }
 }
 
-/// The ordinals of some ranges.
 pub(crate) fn ordinals(spans: &[Span]) -> Vec<u32> {
     spans.iter().flat_map(|s| s.first.0..=s.last.0).collect()
 }

@@ -33,7 +33,6 @@ pub(super) fn crews(script: &str) -> Vec<CrewClass> {
 /// The default process.
 pub(super) const SEQUENTIAL: &str = "sequential";
 
-/// A class that builds a crew.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct CrewClass {
     pub(super) name: String,
@@ -51,7 +50,6 @@ pub(super) struct CrewClass {
 /// A method that makes a task.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Step {
-    /// The method's name.
     method: String,
     /// The task's key in `tasks.yaml`.
     pub(super) key: String,

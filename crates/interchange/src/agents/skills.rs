@@ -51,7 +51,6 @@ pub(super) fn usable(
     (usable, refused)
 }
 
-/// A folder with its files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Folder {
     root: PathBuf,

@@ -19,7 +19,6 @@ use super::source::{Problem, Problems};
 pub(super) enum Parent {
     #[default]
     Previous,
-    /// None.
     Root,
     Message(MessageId),
 }
@@ -102,7 +101,6 @@ pub(super) struct LineContext {
     pub(super) request: Option<(String, usize)>,
 }
 
-/// The conversation so far.
 pub(super) struct ConversationBuilder<'i> {
     stamps: Stamps<'i>,
     pub(super) tree: Tree,

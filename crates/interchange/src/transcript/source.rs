@@ -80,12 +80,10 @@ impl<'t> Problem<'t> {
     }
 }
 
-/// The offset of a part of a text.
 fn offset(part: &str, text: &str) -> usize {
     (part.as_ptr() as usize).saturating_sub(text.as_ptr() as usize)
 }
 
-/// A text before one of its parts, and the rest of it.
 pub(super) fn split_before<'t>(text: &'t str, part: &str) -> (&'t str, &'t str) {
     text.split_at_checked(offset(part, text))
         .unwrap_or((text, ""))

@@ -31,7 +31,6 @@ pub(crate) struct Question {
     pub(crate) place: f64,
 }
 
-/// A talk and its questions.
 pub(crate) struct Talk {
     pub(crate) utterances: Vec<Utterance>,
     pub(crate) questions: Vec<Question>,
@@ -278,7 +277,6 @@ impl ModelFactory<'_> {
     }
 }
 
-/// Noon of a day.
 pub(crate) fn noon(day: Date) -> Timestamp {
     let noon = day.at(12, 0, 0, 0).to_zoned(jiff::tz::TimeZone::UTC);
     Timestamp(noon.map_or(0, |noon| noon.timestamp().as_millisecond()))

@@ -158,7 +158,6 @@ fn schemas_in<'a>(key: &str, value: &'a RawValue) -> Vec<&'a RawValue> {
     }
 }
 
-/// An object with these members.
 fn object(members: &[&(String, &RawValue)]) -> String {
     let written = members.iter().map(|(key, value)| member(key, value.get()));
     format!("{{{}}}", written.collect::<Vec<_>>().join(","))

@@ -179,7 +179,6 @@ mod tests {
         bytes
     }
 
-    /// The content of a page that says this.
     fn page_content(text: &str) -> Vec<u8> {
         let operations = vec![
             Operation::new("BT", vec![]),

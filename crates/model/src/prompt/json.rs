@@ -64,7 +64,6 @@ impl Json {
         self
     }
 
-    /// A string literal, or `null`.
     pub(crate) fn string_or_null(&mut self, text: Option<&str>) -> &mut Json {
         match text {
             Some(text) => self.string(text),

@@ -104,7 +104,6 @@ fn keep_shown(
     }
 }
 
-/// The room for a baseline's text.
 struct Room<'a> {
     messages: &'a [ShownMessage<'a>],
     count: CountTokens<'a>,

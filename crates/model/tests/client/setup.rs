@@ -12,7 +12,6 @@ use unisono_model::dialect::{Dialect, Mode};
 use unisono_model::language::{Error, Listener, Reply};
 use unisono_model::provider::{Key, Kind, RetryPolicy, Settings, Timeouts};
 
-/// The key of all clients in these tests.
 pub(crate) const KEY: &str = "test-key-0123456789";
 
 /// A time within which everything ends, even on a busy machine.

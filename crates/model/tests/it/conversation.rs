@@ -29,7 +29,6 @@ impl Line {
     }
 }
 
-/// The messages of a shipped conversation.
 pub(crate) fn messages(set: &str) -> Vec<Line> {
     read(&example(&format!("{set}.jsonl")))
 }

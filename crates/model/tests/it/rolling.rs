@@ -21,7 +21,6 @@ pub(crate) fn summary(passages: &[Passage<'_>], prior: Option<&str>, cap: u64) -
     draft.text
 }
 
-/// Checks what a text has, and what it lacks.
 #[track_caller]
 pub(crate) fn check(text: &str, has: &[&str], lacks: &[&str]) {
     for part in has {

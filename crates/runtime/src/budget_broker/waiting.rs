@@ -9,7 +9,6 @@ use unisono_context::SessionId;
 
 use super::{Reply, Request};
 
-/// A request that waits.
 pub(super) struct Waiting {
     pub(super) request: Request,
     pub(super) reply: Reply,

@@ -138,7 +138,6 @@ impl A2aAgent {
 
 /// A remote agent, and the run that calls it.
 struct Remote {
-    /// For the message.
     send: HttpEndpoint,
     /// For all other requests.
     post: HttpEndpoint,

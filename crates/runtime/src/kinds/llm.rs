@@ -92,7 +92,6 @@ impl Agent for LlmAgent {
     }
 }
 
-/// A request to the run's model.
 struct ModelRequest<'r> {
     first: &'r Request,
     steps: &'r [Arc<Step>],

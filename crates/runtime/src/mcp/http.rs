@@ -124,7 +124,6 @@ const UNKNOWN_SESSION: [&str; 7] = [
     "server not initialized",
 ];
 
-/// A request that was sent.
 struct Sent {
     id: RequestId,
     /// Whether it is the question for the revisions of the server.

@@ -32,13 +32,12 @@ pub(crate) enum Msg {
         attempt: u64,
         result: Result<Box<Opened>, ConnectFailure>,
     },
-    /// The connection is lost.
-    Lost { attempt: u64 },
-    /// A pause is over.
+    Lost {
+        attempt: u64,
+    },
     PauseEnded,
 }
 
-/// A failed connection.
 pub(crate) struct ConnectFailure {
     reason: String,
     /// The server may accept the handshake of the previous revision.
@@ -54,16 +53,16 @@ pub(crate) struct ToolServer;
 
 /// The state of the connection.
 enum Phase {
-    /// Not connected.
     Idle,
-    /// Connecting.
     Opening,
-    /// Connected.
     Live(Connection),
     /// Lost a moment ago.
     Pausing,
     /// Lost too often.
-    Suspended { until: Timestamp, reason: String },
+    Suspended {
+        until: Timestamp,
+        reason: String,
+    },
 }
 
 pub(crate) struct State {

@@ -56,7 +56,6 @@ pub(crate) struct Lines {
 }
 
 impl Lines {
-    /// Starts the program.
     pub(crate) fn start(command: &Command) -> Result<(Lines, ChildStdin), Error> {
         let (group, pipes) = Group::start(command)?;
         let Pipes {

@@ -29,7 +29,6 @@ const PAGE: usize = 4_096;
 /// The result of loading a session's journal.
 pub(super) enum Loaded {
     Live(Box<Live>, Reaction),
-    /// The store is read-only.
     ReadOnly(Box<ReadOnlySession>),
     /// The store is still read-only.
     Unchanged,

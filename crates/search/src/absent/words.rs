@@ -9,7 +9,6 @@ pub(crate) struct Word {
     pub(crate) at: Range<usize>,
 }
 
-/// The words of a text in order.
 pub(crate) fn words(text: &str) -> Vec<Word> {
     let mut words = Vec::new();
     let mut from = 0;

@@ -19,7 +19,6 @@ pub(super) enum NamedTime {
     MonthAndDay(i16, i8, i8),
     /// The year, if it is named, and the month.
     Month(Option<i16>, i8),
-    /// A weekday.
     Weekday(Weekday, Weekdays),
     /// So many days from the reference.
     Distance(i64),
@@ -105,7 +104,6 @@ pub(crate) fn day_of(at: Timestamp) -> Option<Date> {
     Some(at.to_zoned(TimeZone::UTC).date())
 }
 
-/// A day that a message names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct NamedDay {
     pub(crate) number: i64,

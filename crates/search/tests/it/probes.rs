@@ -20,7 +20,6 @@ struct Asked {
     has_day: bool,
 }
 
-/// A talk with its questions.
 struct Talk {
     name: &'static str,
     said: Vec<Said>,

@@ -63,7 +63,6 @@ impl Registration {
     }
 }
 
-/// The callbacks of a server.
 #[derive(Debug)]
 pub(super) struct Callbacks {
     hosts: Vec<String>,

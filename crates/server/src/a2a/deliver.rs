@@ -136,7 +136,6 @@ async fn look(
     Ok(state)
 }
 
-/// Whether an event may change the state of the task.
 fn may_change(event: &TurnEvent, state: &TaskState) -> bool {
     match event {
         TurnEvent::Waiting { .. } | TurnEvent::Decided { .. } | TurnEvent::Ended(_) => true,

@@ -11,7 +11,6 @@ const OWN_DOMAIN: &str = "unisono";
 /// The JSON-RPC code for errors without a code of the protocol.
 const SERVER_ERROR: i32 = -32000;
 
-/// The kind of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     TaskNotFound,

@@ -18,7 +18,6 @@ use super::task::Extent;
 use super::updates;
 use crate::turn_follower::TurnFollower;
 
-/// The condition that ends a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StreamEnd {
     /// With the task.

@@ -48,7 +48,6 @@ pub(super) enum Operation {
 }
 
 impl Operation {
-    /// The scope that it requires.
     const fn scope(&self) -> Scope {
         match self {
             Operation::GetTask(_)
@@ -65,7 +64,6 @@ impl Operation {
         }
     }
 
-    /// The tenant that it names.
     fn tenant(&self) -> Option<&str> {
         let tenant = match self {
             Operation::SendMessage(request) | Operation::SendStreamingMessage(request) => {
@@ -117,7 +115,6 @@ impl Operation {
     }
 }
 
-/// The response.
 pub(super) enum Answer {
     Value(Value),
     Stream(Box<Updates>),
@@ -444,7 +441,6 @@ fn parse_page_token(token: &str) -> Result<Place, Error> {
     token.parse().map_err(wrong)
 }
 
-/// The error for an unknown context.
 pub(super) fn no_context(field: &str, id: &str) -> Error {
     let why = format!("context {id:?} does not exist; omit it to begin one");
     Error::field(field, why)

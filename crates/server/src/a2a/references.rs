@@ -19,7 +19,6 @@ const RESULT_CHARS: usize = 32_000;
 /// Maximum number of characters of the text that names a task.
 const NAME_CHARS: usize = 200;
 
-/// The tasks to which a message refers.
 pub(super) fn of_message(message: &Message) -> &[String] {
     message.reference_task_ids.as_deref().unwrap_or_default()
 }

@@ -34,7 +34,6 @@ pub(super) struct Updates {
     /// The sent artifacts, without the answer.
     artifacts: BTreeSet<String>,
     answer: Answer,
-    /// Calls that wait.
     waiting: BTreeMap<String, Approval>,
     /// Whether it waits for an earlier turn of its session.
     is_queued: bool,

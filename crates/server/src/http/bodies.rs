@@ -129,7 +129,6 @@ fn is_compressed(headers: &HeaderMap) -> bool {
     })
 }
 
-/// The length of a body, if its request declares one.
 pub(super) fn declared_length(headers: &HeaderMap) -> Option<u64> {
     let length = headers.get(header::CONTENT_LENGTH)?;
     length.to_str().ok()?.parse().ok()

@@ -306,7 +306,6 @@ fn origin_for(shared: &Shared, headers: &HeaderMap) -> String {
     origin(host.unwrap_or_default(), public)
 }
 
-/// The code of a link.
 #[derive(Debug, Deserialize)]
 pub(super) struct LinkQuery {
     code: String,

@@ -102,7 +102,6 @@ impl People {
         })
     }
 
-    /// The header in which a proxy names the user.
     pub(super) fn user_header(&self) -> Option<&HeaderName> {
         self.user_header.as_ref()
     }

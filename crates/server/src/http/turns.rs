@@ -121,7 +121,6 @@ pub(super) fn key_name(headers: &HeaderMap) -> Option<&str> {
     Some(name.to_str().unwrap_or_default())
 }
 
-/// The form of the response.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ResponseMode {
     /// As a stream of events.

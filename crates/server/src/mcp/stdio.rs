@@ -96,7 +96,6 @@ impl Unanswered {
         });
     }
 
-    /// Notes a message that is about to be written.
     fn note_sending(&self, message: &Sent) {
         self.0.send_modify(|open| match message {
             JsonRpcMessage::Request(question) => {
@@ -113,7 +112,6 @@ impl Unanswered {
         });
     }
 
-    /// Notes a message that was written.
     fn note_sent(&self, message: &Sent) {
         let answered = match message {
             JsonRpcMessage::Response(answer) => Some(&answer.id),

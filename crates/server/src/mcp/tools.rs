@@ -298,7 +298,6 @@ fn work_annotations() -> ToolAnnotations {
         .open_world(true)
 }
 
-/// The annotations of tools that only read.
 fn read_annotations() -> ToolAnnotations {
     ToolAnnotations::new().read_only(true).open_world(false)
 }

@@ -23,7 +23,6 @@ pub(super) enum Decision {
     Waits,
     /// The turn commits it with this step.
     Uses(Box<Plan>),
-    /// It is dropped.
     Drops(Box<Fact>),
 }
 

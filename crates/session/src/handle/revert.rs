@@ -39,7 +39,6 @@ pub(super) fn check(
 /// The decision about a revert, after everything is counted.
 pub(super) enum Decision {
     Reverted(Box<Fact>),
-    /// End the turn with this outcome.
     Ends(Outcome),
 }
 

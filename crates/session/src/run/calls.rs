@@ -162,7 +162,6 @@ impl CallDecision {
         }
     }
 
-    /// The status of the call after the decision.
     pub(crate) fn status(&self) -> CallStatus {
         let error = |content: String| CallOutput::text(content, true);
         CallStatus::Ended(match self {
@@ -380,7 +379,6 @@ impl Run {
         self.calls.iter().find(|round| round.number == number)
     }
 
-    /// Whether one of its calls waits for a person.
     pub(crate) fn waits_for_person(&self) -> bool {
         let mut calls = self.open_calls();
         calls.any(|(_, call)| call.waits_for_person())

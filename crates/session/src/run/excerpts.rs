@@ -103,7 +103,6 @@ pub struct ResultFit<'p> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CutState {
-    /// It must be counted.
     Uncounted,
     Whole,
     /// This number of characters may fit its share.

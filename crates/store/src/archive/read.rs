@@ -49,7 +49,6 @@ impl Item {
     }
 }
 
-/// The journals in an archive.
 #[derive(Debug, Default)]
 pub(super) struct Journals {
     pub(super) whole: BTreeSet<SessionId>,

@@ -33,7 +33,6 @@ pub(super) enum ErrorKind {
     /// The server does not know a prepared statement of this connection: nothing was done, and a retry
     /// on another connection may succeed.
     LostStatement,
-    /// The operation was refused.
     Refused,
 }
 

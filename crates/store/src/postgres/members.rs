@@ -167,7 +167,6 @@ impl Membership {
         Absence::lease_of_others(absence, Instant::now(), self.takeover_after)
     }
 
-    /// The same, in milliseconds.
     pub(super) fn lease_of_others_ms(&self) -> i64 {
         i64::try_from(self.lease_of_others().as_millis()).unwrap_or(i64::MAX)
     }

@@ -11,7 +11,6 @@ use rustls_platform_verifier::BuilderVerifierExt as _;
 
 use crate::error::{Error, Result};
 
-/// The TLS configuration of a connection.
 pub(super) fn config(is_verified: bool) -> Result<ClientConfig> {
     let provider = Arc::new(ring::default_provider());
     let unusable = |error: rustls::Error| Error::Database {

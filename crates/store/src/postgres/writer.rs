@@ -58,7 +58,6 @@ const FOUND: &str = "\
 SELECT session, CASE WHEN deleted THEN 0 ELSE epoch END, last_seq
 FROM unisono_sessions WHERE session = ANY($1)";
 
-/// Reads the checksums of some events of a session.
 const CHECKSUMS: &str = "\
 SELECT checksum FROM unisono_events
 WHERE session = $1 AND seq > $2 AND seq <= $3 ORDER BY seq";

@@ -20,7 +20,6 @@ use unisono_session::run::Ending;
 use super::*;
 use crate::codec::ROW_LIMIT_BYTES;
 
-/// The names of all facts.
 fn fact_names() -> BTreeSet<&'static str> {
     Fact::KINDS.iter().map(|(name, _)| *name).collect()
 }

@@ -35,7 +35,6 @@ enum Status {
         attempt: u32,
         pause: Option<Box<RunPause>>,
     },
-    /// It waits for its delegates.
     Delegating,
     Ended(Ending),
 }

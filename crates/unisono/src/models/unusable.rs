@@ -5,7 +5,6 @@ use std::sync::Arc;
 use unisono_context::{Cost, Tokens};
 use unisono_model::language::{Class, Completion, Error, LanguageModel, Request};
 
-/// A model whose provider is unavailable.
 #[derive(Debug)]
 pub(super) struct UnavailableModel {
     model: Arc<str>,

@@ -233,7 +233,6 @@ impl Messages for Local {
 }
 
 impl Local {
-    /// Whether a request to a session had this key.
     async fn has_key(&self, session: SessionId, key: Option<&RequestKey>) -> Result<bool, Error> {
         let Some(key) = key else {
             return Ok(false);

@@ -19,7 +19,6 @@ use unisono::{
 
 use crate::embedded::{extensions, program, started, with_buyers};
 
-/// A request for a turn with these agents and the lead.
 fn requested(task: &str, agents: &[&str]) -> TurnRequest {
     let agents = agents.iter().map(|agent| (*agent).to_owned());
     TurnRequest::Task(NewTurn {

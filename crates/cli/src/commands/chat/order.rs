@@ -12,25 +12,26 @@ const HISTORY: u32 = 10;
 
 #[derive(Debug)]
 pub(super) enum InputLine {
-    /// Nothing.
     Empty,
     Message(String),
     Order(Order),
-    /// An unknown command.
     Unknown(Problem),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Order {
     /// Shows the context, with whole texts or their first line.
-    Context { full: bool },
+    Context {
+        full: bool,
+    },
     /// Compacts, with a word to the writer of the summary.
     Compact(Option<String>),
-    /// Lists branches.
     Branches,
     /// Changes to a branch, or starts one at a message.
-    Branch { name: String, at: Option<u32> },
-    /// Lists agents.
+    Branch {
+        name: String,
+        at: Option<u32>,
+    },
     Agents,
     /// Chooses the agents; none: as configured.
     Choose(Option<String>),

@@ -52,7 +52,6 @@ pub(super) struct Talk<'t> {
     session: Option<CurrentSession>,
     branch: String,
     workers: Workers,
-    /// The reported notices about models.
     reported_notices: BTreeSet<String>,
     left: bool,
 }

@@ -105,7 +105,6 @@ impl Draft {
     }
 }
 
-/// The text of a file.
 fn read(file: &str) -> Result<String> {
     let bytes = conversation::bytes_of(file, "a file with its text")?;
     String::from_utf8(bytes).map_err(|_| Problem::usage(format!("{file} is not UTF-8 text")))

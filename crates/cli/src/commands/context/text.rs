@@ -12,7 +12,6 @@ use crate::terminal::Paint;
 
 /// Cells of the occupancy bar.
 const BAR: u64 = 30;
-/// Maximum shown topics.
 const TOPICS_SHOWN: usize = 12;
 /// Maximum shown characters of an author's name.
 const NAME_CHARS: usize = 40;

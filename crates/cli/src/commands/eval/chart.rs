@@ -23,7 +23,6 @@ const CELL: u32 = 66;
 const TITLE: u32 = 64;
 const HEADING: u32 = 46;
 
-/// The chart's text.
 pub(super) fn svg(report: &Report) -> String {
     let panel = |size: &Size| HEADING + LINE * size.rows.len() as u32 + MARGIN;
     let height = TITLE + report.sizes.iter().map(panel).sum::<u32>();

@@ -26,7 +26,6 @@ pub(super) struct Report {
     pub(super) sizes: Vec<Size>,
 }
 
-/// One size with its results.
 #[derive(Debug)]
 pub(super) struct Size {
     /// The size of the conversation divided by this size.
@@ -47,13 +46,14 @@ pub(super) struct Row {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum EvaluatedMethod {
     /// One summary of all messages.
-    Summary { summariser: String },
+    Summary {
+        summariser: String,
+    },
     /// The compaction of a preset; without a summariser if it writes no summaries.
     Preset {
         preset: Preset,
         summariser: Option<String>,
     },
-    /// A baseline for comparison.
     Baseline(Baseline),
 }
 

@@ -45,7 +45,6 @@ pub(super) async fn import(
 /// The result so far.
 #[derive(Default)]
 struct Outcome {
-    /// The sessions, as JSON.
     sessions: Vec<Value>,
     /// The number of sessions that are new.
     imported: u64,

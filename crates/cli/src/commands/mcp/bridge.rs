@@ -100,7 +100,6 @@ struct Bridge {
     /// The messages to the client of this program.
     say: mpsc::Sender<Value>,
     asked: JoinSet<Result<(), Error>>,
-    /// The open requests, by id.
     open: HashMap<String, OpenRequest>,
     revision: Option<Arc<str>>,
     /// Whether the client can ask a person.

@@ -22,7 +22,6 @@ struct Tracker {
     /// The kept text, from the first value after the last mark on.
     kept: Option<Vec<u8>>,
     kept_from: Place,
-    /// The recorded text, if any is.
     recorded: Option<Vec<u8>>,
 }
 

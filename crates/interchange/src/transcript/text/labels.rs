@@ -41,7 +41,6 @@ impl Label<'_> {
 enum Place {
     /// At the beginning of a paragraph.
     Paragraph,
-    /// Behind a line with a speaker.
     BehindSpeaker,
     /// Behind another line of a message.
     Inside,

@@ -6,7 +6,6 @@ use serde_json::{Map, Value};
 
 type Block = Map<String, Value>;
 
-/// The blocks of a reply.
 #[derive(Debug, Default)]
 pub(super) struct Details(Vec<Block>);
 

@@ -16,7 +16,6 @@ const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnop
 /// The model's message between the result of a tool and a message of the user.
 pub(super) const BRIDGE: &str = r#"{"role":"assistant","content":"I have the results."}"#;
 
-/// Whether a model is one of Mistral's.
 pub(super) fn is_mistral(model: &str) -> bool {
     let model = model.to_ascii_lowercase();
     NAMES.iter().any(|name| model.contains(name))

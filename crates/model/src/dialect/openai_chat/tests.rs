@@ -222,7 +222,6 @@ fn why_a_reply_ended() {
     }
 }
 
-/// A reply that ended for this reason.
 fn ended(reason: &str) -> String {
     format!(r#"{{"choices":[{{"message":{{"content":"It"}},"finish_reason":"{reason}"}}]}}"#)
 }

@@ -23,7 +23,6 @@ pub(super) enum SendResult {
 pub(super) enum Sending {
     /// With the card by which the agent was found.
     ByCard {
-        /// Its id.
         id: String,
         /// The digest of the card.
         card: String,

@@ -27,7 +27,6 @@ pub(super) enum Outcome {
     Ended(Failure),
     /// It waits for input of a person.
     Asks(String),
-    /// It is in progress.
     Working,
 }
 

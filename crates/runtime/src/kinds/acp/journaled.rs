@@ -65,7 +65,6 @@ pub(super) fn indexed_step_name(what: &str, number: u32, index: u32) -> String {
     format!("acp.{what}.{number}.{index}")
 }
 
-/// The next action after these steps.
 pub(super) fn next_action(steps: &[Arc<Step>], contract: Contract) -> NextAction {
     let tries = tries(steps);
     let mut numbers = 1..=tries;

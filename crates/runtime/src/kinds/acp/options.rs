@@ -92,7 +92,6 @@ fn values(options: &Value) -> Vec<&str> {
     each.collect()
 }
 
-/// This field of each item of a list.
 fn texts<'v>(list: &'v Value, field: &str) -> Vec<&'v str> {
     let list = list.as_array().into_iter().flatten();
     list.filter_map(|item| item[field].as_str()).collect()

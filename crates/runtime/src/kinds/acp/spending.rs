@@ -11,7 +11,6 @@ use super::protocol::{self, PromptTokens};
 use crate::agent::{Ctx, Failure};
 use crate::reservation::ReservedCall;
 
-/// The currency of the budgets.
 const CURRENCY: &str = "USD";
 /// The smallest cost that is counted before the end of the prompt: one cent. Smaller reports would
 /// only fill the journal.

@@ -47,7 +47,6 @@ pub(super) enum Effect {
     Ask(Box<PermissionRequest>),
     /// Withdraw the request for permission with this number.
     Withdraw(u32),
-    /// Count the usage.
     Count(Usage),
     Reply(Value),
 }

@@ -28,9 +28,7 @@ const BRANCH_ID_DIGITS: usize = 12;
 pub(super) struct Worktree {
     /// The repository's git directory.
     repository: PathBuf,
-    /// Its path.
     path: PathBuf,
-    /// Its branch.
     branch: String,
     /// The commit of its branch at the beginning.
     base: String,

@@ -176,7 +176,6 @@ impl ExchangeMeter {
         self.fits_with(steps, results, ctx)
     }
 
-    /// The same with `more` additional tokens.
     fn fits_with(&self, steps: &[Arc<Step>], more: Tokens, ctx: &Ctx) -> bool {
         let limits = ctx.definition().limits;
         let takes = |extent| self.accepts.takes(extent);

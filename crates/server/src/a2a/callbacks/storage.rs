@@ -97,7 +97,6 @@ impl A2a {
         Ok(all.find(|one| one.config.id.as_deref() == Some(id)))
     }
 
-    /// Stores a callback.
     pub(super) async fn write_callback(
         &self,
         callbacks: &Callbacks,

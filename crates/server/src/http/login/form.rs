@@ -16,7 +16,6 @@ use super::super::problem::ApiError;
 use super::{NewLogin, Proof, fail, log_in, refuse, welcome};
 use crate::audit::Note;
 
-/// Maximum bytes of the form.
 const MAX_BYTES: usize = 4 * 1024;
 /// Why a login is refused.
 const INVALID: &str =

@@ -23,7 +23,6 @@ const STOP_BYTES: usize = 1_024;
 /// The fields of a request that determine the form of the answer.
 #[derive(Debug, Default)]
 pub(super) struct Form {
-    /// The number of answers.
     pub(super) answers: Option<u64>,
     /// The format and its field.
     pub(super) format: Option<(&'static str, Box<RawValue>)>,

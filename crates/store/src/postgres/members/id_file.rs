@@ -8,7 +8,6 @@ use uuid::Uuid;
 use crate::error::{Error, Result};
 use crate::private;
 
-/// The name of the file.
 pub(super) const FILE: &str = "member";
 
 /// Returns the id of a program in this directory; creates one if there is none.

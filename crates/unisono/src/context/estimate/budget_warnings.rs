@@ -10,7 +10,6 @@ use crate::ask;
 use crate::fmt;
 use unisono_config::setup::Setup;
 
-/// The maximum use of an estimate.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MaximumUse {
     /// Tokens, in and out.

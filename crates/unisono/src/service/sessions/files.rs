@@ -227,7 +227,6 @@ mod tests {
     use super::*;
     use crate::fixture;
 
-    /// A conversation of this number of messages, each with this image.
     fn with_images(messages: u128, image: &[u8]) -> Import {
         let extent = Extent::Pixels {
             width: 1,
