@@ -129,6 +129,29 @@ fn calls_that_end_during_an_outage_are_written_after_it() {
 }
 
 #[test]
+fn open_turns_are_taken_over_while_the_list_of_imports_is_damaged() {
+    let server = needs!(Server::database());
+    let gate = Gate::new();
+    let (provider, settings) = held_model(&gate);
+    let places = [0; 2].map(|_| machine(&server, TOKEN, &settings));
+    let [one, other] = places.each_ref().map(daemon);
+    let turn = begin(&one, &session(&one, "A talk."));
+    block_on(provider.wait_for(1));
+    let list = "ffffffff-ffff-ffff-ffff-fffffffffffd";
+    server.ask(&format!(
+        "INSERT INTO unisono_sessions (session, epoch, last_seq, payload_bytes, deleted, \
+         created_unix_ms, updated_unix_ms) VALUES ('{list}', 1, 1, 1, false, 0, 0); \
+         INSERT INTO unisono_events (session, seq, checksum, payload) \
+         VALUES ('{list}', 1, 0, 'no list')"
+    ));
+    one.kill();
+    block_on(provider.wait_for(2));
+    gate.open();
+    assert_eq!(ended(&other, &turn)["answer"], "All is well.");
+    other.stop();
+}
+
+#[test]
 fn a_new_session_is_refused_as_soon_as_other_writes_while_the_database_is_away() {
     let server = needs!(Server::start(&[]));
     let place = machine(&server, TOKEN, "");

@@ -231,8 +231,14 @@ async fn hand_over(shared: &Shared) -> bool {
 
 /// Takes over sessions. Returns whether all of them were processed; the others are retried.
 async fn take_over(shared: &Shared, a2a: &Arc<A2a>, is_clean: bool) -> bool {
+    // A damaged list of imports does not keep open turns from being resumed.
+    let rolled_back = shared.local.roll_back_imports().await;
+    if let Err(error) = &rolled_back
+        && is_clean
+    {
+        tracing::warn!(%error, "the unfinished imports of lost members are not deleted now; it is tried again");
+    }
     let taken = async {
-        shared.local.roll_back_imports().await?;
         if !is_clean {
             for part in shared.local.taken_and_left().await?.chunks(AT_A_TIME) {
                 look_after(shared, a2a, part.to_vec()).await?;
@@ -247,7 +253,7 @@ async fn take_over(shared: &Shared, a2a: &Arc<A2a>, is_clean: bool) -> bool {
         }
     };
     match taken.await {
-        Ok(()) => true,
+        Ok(()) => rolled_back.is_ok(),
         Err(error) => {
             tracing::warn!(%error, "the sessions of a lost member cannot be taken over now; it is tried again");
             false
