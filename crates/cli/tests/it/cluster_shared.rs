@@ -350,6 +350,31 @@ fn a_link_that_is_opened_at_two_daemons_at_the_same_time_lets_one_browser_in() {
 }
 
 #[test]
+fn logins_have_the_time_of_the_database() {
+    let server = needs!(Server::database());
+    // Its clock is behind that of this machine.
+    server.ask(
+        "CREATE FUNCTION public.clock_timestamp() RETURNS timestamptz LANGUAGE sql AS \
+         'SELECT pg_catalog.clock_timestamp() - interval ''2 hours'''",
+    );
+    let place = machine(&server, TOKEN, "");
+    let [first, own] = ["public", "public,pg_catalog"].map(|schema| server.url(schema));
+    place.set_config(place.config().replace(&first, &own));
+    let daemon = daemon(&place);
+    let link = daemon.request("POST", "/v1/login-links", None);
+    let link = link.expect(201).json();
+    let (_, code) = link["url"].as_str().unwrap().split_once("/login").unwrap();
+    open(&daemon.address, &format!("/login{code}")).expect(303);
+    let late = server.ask(
+        "SELECT count(*) FROM unisono_documents, regexp_split_to_table(text, '\\n') AS line \
+         WHERE name = 'browsers' AND substring(line FROM ' ([0-9]+)$')::bigint > \
+         (extract(epoch FROM now() - interval '1 hour') * 1000)::bigint",
+    );
+    assert_eq!(late, "0", "the machine's clock");
+    daemon.stop();
+}
+
+#[test]
 fn a_daemon_that_is_let_in_again_while_it_drains_keeps_its_turns() {
     let server = needs!(Server::database());
     let gate = Gate::new();

@@ -208,6 +208,7 @@ fn while_valid(
         return answered;
     }
     let (local, logins) = (shared.local.clone(), shared.logins.clone());
+    let journal = local.journal().clone();
     let invalid = async move {
         match token {
             Some(token) => local.wait_until_invalid(token).await,
@@ -216,7 +217,7 @@ fn while_valid(
     };
     let logged_out = async move {
         match cookies {
-            Some(cookies) => logins.wait_until_logged_out(cookies).await,
+            Some(cookies) => logins.wait_until_logged_out(cookies, journal).await,
             None => std::future::pending().await,
         }
     };

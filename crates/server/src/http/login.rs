@@ -28,6 +28,7 @@ use super::people::{self, Identity};
 use super::problem::{self, ApiError};
 use super::token::{Token, digest, random};
 use crate::audit::Note;
+use unisono_store::Journal;
 use unisono_store::private::write_atomically;
 
 pub(super) use form::submit;
@@ -188,11 +189,7 @@ impl Logins {
     }
 
     /// The login of the browser that sent a request; none without a login.
-    pub(super) fn login(&self, headers: &HeaderMap) -> Option<Login> {
-        self.login_at(headers, clock::now())
-    }
-
-    fn login_at(&self, headers: &HeaderMap, now: Timestamp) -> Option<Login> {
+    fn login(&self, headers: &HeaderMap, now: Timestamp) -> Option<Login> {
         let mut all = cookies::from_headers(headers).into_iter();
         self.with_entries(|known| {
             all.find_map(|cookie| {
@@ -214,12 +211,17 @@ impl Logins {
     }
 
     /// Ends when the browser that sent a request is logged out; never without a login.
-    pub(super) async fn wait_until_logged_out(self: Arc<Self>, headers: HeaderMap) {
+    pub(super) async fn wait_until_logged_out(
+        self: Arc<Self>,
+        headers: HeaderMap,
+        journal: Journal,
+    ) {
         let mut logouts = self.logouts.subscribe();
-        if self.login(&headers).is_none() {
+        let has_login = || self.login(&headers, clock::store_now(&journal)).is_some();
+        if !has_login() {
             return std::future::pending().await;
         }
-        while self.login(&headers).is_some() && logouts.changed().await.is_ok() {}
+        while has_login() && logouts.changed().await.is_ok() {}
     }
 
     /// The shared text for other members, for [`Logins::take`].
@@ -331,7 +333,9 @@ pub(super) async fn enter(
     match new {
         Ok(Some(new)) => welcome(&shared, &note, &headers, (new, "/")).await,
         // A link that was used is opened again, in the same browser.
-        Ok(None) if shared.logins.login(&headers).is_some() => Redirect::to("/").into_response(),
+        Ok(None) if sharing::known(&shared, &headers).is_some() => {
+            Redirect::to("/").into_response()
+        }
         Ok(None) => refuse(&headers, if link.is_ok() { INVALID } else { NO_CODE }, None),
         Err(error) => fail(&headers, error),
     }
@@ -425,11 +429,11 @@ mod tests {
         one.take(&other.text());
         assert_eq!(one.enter(&code, now).unwrap(), None);
         let cookie = with(&format!("unisono={secret}"));
-        assert!(one.login_at(&cookie, now).is_some() && other.login_at(&cookie, now).is_some());
+        assert!(one.login(&cookie, now).is_some() && other.login(&cookie, now).is_some());
         assert!(!one.text().contains(&secret) && !one.text().contains(&code));
         other.forget(&secret);
         one.take(&format!("garbage\nlink x\n{}", other.text()));
-        assert!(one.login_at(&cookie, now).is_none(), "logged out at all");
+        assert!(one.login(&cookie, now).is_none(), "logged out at all");
     }
 
     #[test]
@@ -455,7 +459,7 @@ mod tests {
         let name = |cookie: &str| cookie.split('=').next().unwrap().to_owned();
         assert_ne!(name(&first), name(&second), "one would replace the other");
         let both = with(&format!("{first}; {second}"));
-        assert!(one.login_at(&both, now).is_some() && other.login_at(&both, now).is_some());
+        assert!(one.login(&both, now).is_some() && other.login(&both, now).is_some());
     }
 
     #[test]
@@ -468,7 +472,7 @@ mod tests {
             let new = logins.enter_by_token(Login { token }, now).unwrap();
             with(&format!("unisono={}", new.secret))
         };
-        let is_in = |cookie: &HeaderMap| logins.login_at(cookie, now).is_some();
+        let is_in = |cookie: &HeaderMap| logins.login(cookie, now).is_some();
         let ada = enter("ada");
         let of_bob: Vec<HeaderMap> = (0..=BROWSERS).map(|_| enter("bob")).collect();
         assert!(is_in(&ada));
@@ -484,10 +488,10 @@ mod tests {
         let new = logins.enter_by_token(Login::default(), now).unwrap();
         let cookie = with(&format!("unisono={}", new.secret));
         let behind = Timestamp(now.0 - 5_000);
-        assert!(logins.login_at(&cookie, behind).is_some());
+        assert!(logins.login(&cookie, behind).is_some());
         // Another login there does not end the first one.
         logins.enter_by_token(Login::default(), behind).unwrap();
-        assert!(logins.login_at(&cookie, now).is_some());
+        assert!(logins.login(&cookie, now).is_some());
     }
 
     #[test]
@@ -500,23 +504,23 @@ mod tests {
         assert_eq!(logins.enter("x", now).unwrap(), None);
         let secret = logins.enter(&code, now).unwrap().unwrap().secret;
         assert_eq!(logins.enter(&code, now).unwrap(), None);
-        assert!(logins.login_at(&HeaderMap::new(), now).is_none());
+        assert!(logins.login(&HeaderMap::new(), now).is_none());
         let cookie = with(&format!("a=b; unisono={secret}"));
-        assert!(logins.login_at(&cookie, now).is_some());
-        assert!(logins.login_at(&with("unisono=0"), now).is_none());
+        assert!(logins.login(&cookie, now).is_some());
+        assert!(logins.login(&with("unisono=0"), now).is_none());
         let kept = fs::read_to_string(place.path().join(FILE)).unwrap();
         assert!(!kept.contains(&secret), "the secret itself is not kept");
         let again = Logins::open(place.path(), &token);
-        assert!(again.login_at(&cookie, now).is_some());
+        assert!(again.login(&cookie, now).is_some());
         let last = Timestamp(now.0 + KNOWN_MS as i64 - 1);
-        assert!(again.login_at(&cookie, last).is_some());
-        assert!(again.login_at(&cookie, Timestamp(last.0 + 1)).is_none());
+        assert!(again.login(&cookie, last).is_some());
+        assert!(again.login(&cookie, Timestamp(last.0 + 1)).is_none());
         // A link is forgotten, and with another token so is every browser.
         assert_eq!(again.enter(&code, now).unwrap(), None);
         let other = Token::open(&place.path().join("other")).unwrap();
         assert!(
             Logins::open(place.path(), &other)
-                .login_at(&cookie, now)
+                .login(&cookie, now)
                 .is_none()
         );
     }

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use axum::http::HeaderMap;
 use unisono_api::Code;
+use unisono_context::Timestamp;
 use unisono_runtime::clock;
 
 use super::super::problem::ApiError;
@@ -21,7 +22,7 @@ pub(in crate::http) async fn new_link(
     login: Login,
 ) -> io::Result<String> {
     let _sharing = shared.logins.sharing.lock().await;
-    let (code, made) = (random()?, clock::now());
+    let (code, made) = (random()?, now(shared));
     for _ in 0..SHARE_TRIES {
         let before = read_shared(shared).await;
         shared.logins.link(&code, made, login);
@@ -37,14 +38,24 @@ pub(in crate::http) async fn new_link(
 /// The login of the browser that sent a request. If the browser is unknown, this reads the shared text:
 /// it may just have logged in at another daemon.
 pub(in crate::http) async fn find(shared: &Shared, headers: &HeaderMap) -> Option<Login> {
-    let known = shared.logins.login(headers);
+    let known = known(shared, headers);
     let has_cookie = !cookies::from_headers(headers).is_empty();
     let may_be_new = known.is_none() && has_cookie && shared.local.is_shared();
     if may_be_new && shared.people.may_read(Instant::now()) {
         take(shared).await;
-        return shared.logins.login(headers);
+        return self::known(shared, headers);
     }
     known
+}
+
+/// The login of the browser that sent a request, as far as this daemon knows.
+pub(super) fn known(shared: &Shared, headers: &HeaderMap) -> Option<Login> {
+    shared.logins.login(headers, now(shared))
+}
+
+/// The time of logins. Daemons that share them use the clock of the database.
+fn now(shared: &Shared) -> Timestamp {
+    clock::store_now(shared.local.journal())
 }
 
 /// Reads the browsers of the other daemons on the same database.
@@ -97,11 +108,11 @@ pub(super) async fn log_in(shared: &Shared, proof: &Proof) -> Result<Option<NewL
             return Ok(lost);
         }
         let entering = {
-            let (logins, proof) = (shared.logins.clone(), proof.clone());
+            let (logins, proof, now) = (shared.logins.clone(), proof.clone(), now(shared));
             // It is written to disk.
             off_thread(move || match proof {
-                Proof::Code(code) => logins.enter(&code, clock::now()),
-                Proof::Token(login) => logins.enter_by_token(login, clock::now()).map(Some),
+                Proof::Code(code) => logins.enter(&code, now),
+                Proof::Token(login) => logins.enter_by_token(login, now).map(Some),
             })
         };
         let Some(new) = entering.await.ok().and_then(Result::ok).flatten() else {
