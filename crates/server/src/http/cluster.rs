@@ -13,7 +13,7 @@ use unisono_api::service::Cluster as _;
 use unisono_api::session::SessionListItem;
 use unisono_api::{Page, PageQuery};
 use unisono_context::SessionId;
-use unisono_store::SessionInfo;
+use unisono_store::{Beat, SessionInfo};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -160,10 +160,14 @@ async fn follow_beats(shared: Arc<Shared>, a2a: Arc<A2a>, address: String) {
             }
         }
         let beat = beats.borrow_and_update().clone();
+        // After it is undrained, it can be drained again.
+        has_handed_over &= beat.is_draining;
         if beat.lapses > std::mem::replace(&mut lapses, beat.lapses) {
             // Other members may own its sessions now; those members deliver to the callbacks.
             a2a.leave_callbacks();
-            a2a.clone().resume_callbacks(None).await;
+            if !has_handed_over {
+                a2a.clone().resume_callbacks(None).await;
+            }
         }
         // It may have been let in, and drained again, between two beats.
         if beat.is_draining && (!has_handed_over || beat.owned > 0) {
@@ -172,16 +176,20 @@ async fn follow_beats(shared: Arc<Shared>, a2a: Arc<A2a>, address: String) {
                 a2a.leave_callbacks();
             }
         }
-        // After it is undrained, it can be drained again.
-        has_handed_over &= beat.is_draining;
         if (beat.has_gone || !has_taken) && !beat.is_draining {
             has_taken = take_over(&shared, &a2a, has_taken).await;
         }
-        if beat.owned != std::mem::replace(&mut owned, beat.owned) {
-            // A request may have claimed a session of a lost member before the takeover.
+        let owned_before = std::mem::replace(&mut owned, beat.owned);
+        if resumes_callbacks(&beat, owned_before) {
             a2a.clone().resume_callbacks(None).await;
         }
     }
+}
+
+/// Whether it delivers to stored callbacks after this beat: a request may have claimed a session of a lost
+/// member before the takeover. A drained daemon leaves the callbacks to the new owners of its sessions.
+fn resumes_callbacks(beat: &Beat, owned_before: usize) -> bool {
+    beat.owned != owned_before && !beat.is_draining
 }
 
 /// Reads the settings and browsers that other daemons changed. Returns whether all of them are in
@@ -303,5 +311,23 @@ mod tests {
         assert!(all.starts_with("http://") && all.ends_with(":7007") && !all.contains("0.0.0.0"));
         assert_eq!(host("one"), Some("one".to_owned()));
         assert_eq!(host("no address"), None);
+    }
+
+    #[test]
+    fn a_drained_daemon_resumes_no_callbacks() {
+        for (owned_before, owned, is_draining, resumes) in [
+            (0, 1, false, true),
+            (2, 1, false, true),
+            (1, 1, false, false),
+            (1, 0, true, false),
+            (1, 1, true, false),
+        ] {
+            let beat = Beat {
+                owned,
+                is_draining,
+                ..Beat::default()
+            };
+            assert_eq!(resumes_callbacks(&beat, owned_before), resumes, "{beat:?}");
+        }
     }
 }
