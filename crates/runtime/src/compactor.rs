@@ -3,11 +3,11 @@
 //! Owns the permits and the queue of all compactions. Sessions send one step at a time through its
 //! [`Handle`]; the queue contains at most [`Options::compaction_queue`](crate::Options) steps. The
 //! steps of one turn share [`Options::compaction_deadline`](crate::Options): after it no model is
-//! called. A step that finds the queue full starts at once and calls no model, and so does a step
-//! that waited longer than that deadline: the queue gets shorter. A panic is answered as a failure;
-//! the session decides what follows. The actor also knows which summarisers failed too often and are
-//! in a cool-down. A summary that is written ahead gets a permit only if one is free, and loses it
-//! as soon as another step has to wait.
+//! called. A step that finds the queue full calls no model, and gets one of as many permits for such
+//! steps (`queues`). A step that waited longer than that deadline calls no model either: the queue
+//! gets shorter. A panic is answered as a failure; the session decides what follows. The actor also
+//! knows which summarisers failed too often and are in a cool-down. A summary that is written ahead
+//! gets a permit only if one is free, and loses it as soon as another step has to wait.
 
 mod ahead;
 mod allowance;
@@ -18,6 +18,7 @@ mod carry_out;
 mod cooldown;
 mod extract;
 mod kept;
+mod queues;
 mod retry;
 mod spending;
 mod summarise;
@@ -43,14 +44,13 @@ use crate::address::{ActorAddress, ActorResult};
 use crate::clock;
 use crate::env::Env;
 use crate::failure;
-use crate::fair_queue::{Admission, FairQueue};
-use crate::load::GaugePart;
 use crate::tokenizer;
 
 pub(crate) use allowance::CompactionStart;
 
 use allowance::Allowance;
 use cooldown::Cooldowns;
+use queues::{Permit, Queues};
 
 pub(crate) type StepEnd = Result<StepResult, Failure>;
 
@@ -105,8 +105,8 @@ impl fmt::Debug for Listener {
 #[derive(Debug)]
 pub(crate) enum Msg {
     CarryOut(Box<Job>),
-    /// A step has ended.
-    Done,
+    /// A step has ended, with this permit.
+    Done(Permit),
     /// A summariser answered or failed.
     ModelAnswered {
         model: Arc<str>,
@@ -163,7 +163,7 @@ pub(crate) struct Compactor;
 pub(crate) struct State {
     env: Arc<Env>,
     tokenizer: tokenizer::Handle,
-    fair_queue: FairQueue<Box<Job>>,
+    queues: Queues<Box<Job>>,
     rest: Cooldowns,
     /// Stop the summaries that are written ahead.
     ahead: Vec<CancellationToken>,
@@ -221,19 +221,18 @@ impl Work {
 
 impl State {
     fn on_carry_out(&mut self, myself: &ActorRef<Msg>, job: Box<Job>) {
-        if job.step.is_ahead() && !self.fair_queue.has_free_permit() {
+        if job.step.is_ahead() && !self.queues.has_free_permit() {
             let _ = job.reply.send(Err(busy()));
             return;
         }
         // Nobody waits for the result of a step whose turn was cancelled.
-        drop(self.fair_queue.withdraw(|queued| queued.reply.is_closed()));
-        match self.fair_queue.offer(job.step.session, job) {
-            Admission::Start(job) => self.start(myself, job),
-            Admission::Queued => self.stop_ahead(),
-            Admission::Full(job) => {
-                self.stop_ahead();
-                self.carry_out(myself, job, true, None);
-            }
+        self.queues.withdraw(|queued| queued.reply.is_closed());
+        let started = self.queues.offer(job.step.session, job);
+        if !matches!(started, Some((_, Permit::WithModels))) {
+            self.stop_ahead();
+        }
+        if let Some((job, permit)) = started {
+            self.start(myself, job, permit);
         }
     }
 
@@ -245,9 +244,9 @@ impl State {
         }
     }
 
-    fn on_done(&mut self, myself: &ActorRef<Msg>) {
-        if let Some(job) = self.fair_queue.done() {
-            self.start(myself, job);
+    fn on_done(&mut self, myself: &ActorRef<Msg>, permit: Permit) {
+        if let Some(job) = self.queues.done(permit) {
+            self.start(myself, job, permit);
         }
     }
 
@@ -255,10 +254,11 @@ impl State {
         self.rest.record(model, succeeded, clock::now());
     }
 
-    fn start(&mut self, myself: &ActorRef<Msg>, job: Box<Job>) {
-        let is_crowded = job.arrived.elapsed() > self.env.options.compaction_deadline.get();
-        let permit = PermitGuard(myself.clone());
-        self.carry_out(myself, job, is_crowded, Some(permit));
+    fn start(&mut self, myself: &ActorRef<Msg>, job: Box<Job>, permit: Permit) {
+        let is_crowded = permit == Permit::WithoutModels
+            || job.arrived.elapsed() > self.env.options.compaction_deadline.get();
+        let permit = PermitGuard(myself.clone(), permit);
+        self.carry_out(myself, job, is_crowded, permit);
     }
 
     fn carry_out(
@@ -266,7 +266,7 @@ impl State {
         myself: &ActorRef<Msg>,
         job: Box<Job>,
         is_crowded: bool,
-        permit: Option<PermitGuard>,
+        permit: PermitGuard,
     ) {
         let deadline = self.env.options.compaction_deadline.get();
         let now = Instant::now();
@@ -330,12 +330,12 @@ fn busy() -> Failure {
 }
 
 /// Releases the permit of a step when it is dropped, also by a panic.
-struct PermitGuard(ActorRef<Msg>);
+struct PermitGuard(ActorRef<Msg>, Permit);
 
 impl Drop for PermitGuard {
     fn drop(&mut self) {
         // An actor that has ended has no permits.
-        let _ = self.0.send_message(Msg::Done);
+        let _ = self.0.send_message(Msg::Done(self.1));
     }
 }
 
@@ -346,13 +346,13 @@ impl Actor for Compactor {
 
     async fn pre_start(&self, _: ActorRef<Msg>, args: Args) -> ActorResult<State> {
         let options = &args.env.options;
-        let fair_queue = FairQueue::new(
+        let queues = Queues::new(
             options.compactions,
             options.compaction_queue,
-            GaugePart::new(&options.load.compactions),
+            &options.load.compactions,
         );
         Ok(State {
-            fair_queue,
+            queues,
             env: args.env,
             tokenizer: args.tokenizer,
             rest: Cooldowns::default(),
@@ -363,7 +363,7 @@ impl Actor for Compactor {
     async fn handle(&self, myself: ActorRef<Msg>, message: Msg, state: &mut State) -> ActorResult {
         match message {
             Msg::CarryOut(job) => state.on_carry_out(&myself, job),
-            Msg::Done => state.on_done(&myself),
+            Msg::Done(permit) => state.on_done(&myself, permit),
             Msg::ModelAnswered { model, succeeded } => state.on_model_answered(model, succeeded),
         }
         Ok(())

@@ -25,7 +25,8 @@ pub struct Options {
     pub pool_queue: usize,
     /// The maximum number of concurrent compactions.
     pub compactions: usize,
-    /// The maximum number of waiting compactions.
+    /// The maximum number of waiting compactions. Further ones call no model, and as many of them
+    /// as [`Options::compactions`] work at a time.
     pub compaction_queue: usize,
     /// The time limit of a turn's compaction with all its steps. After it no model is called; steps
     /// without a model are still carried out.
