@@ -256,7 +256,9 @@ fn definition_files(directory: &Path, working: &Path, found: &mut Diagnostics) -
             .file_stem()
             .is_some_and(|s| s.eq_ignore_ascii_case("readme"));
         let known = path.extension().is_some_and(|e| e == "md" || e == "toml");
-        known && !hidden && !readme && path.is_file()
+        // A link without its target is an error when it is read.
+        let is_no_file = || std::fs::metadata(path).is_ok_and(|entry| !entry.is_file());
+        known && !hidden && !readme && !is_no_file()
     };
     let paths = entries.flatten().map(|entry| entry.path());
     let mut paths: Vec<PathBuf> = paths.filter(is_definition).collect();

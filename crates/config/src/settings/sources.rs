@@ -150,7 +150,7 @@ impl Sources {
         for path in files {
             let text = match std::fs::read_to_string(&path) {
                 Ok(text) => Some(text),
-                Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+                Err(error) if error.kind() == io::ErrorKind::NotFound && !is_there(&path) => None,
                 // The error is reported when the file is read.
                 Err(_) => continue,
             };
@@ -170,7 +170,7 @@ impl Sources {
             return Some(above.unwrap_or(directory).to_owned());
         }
         let upwards = || self.directory.ancestors();
-        let configured = upwards().find(|dir| project_file(dir).is_file());
+        let configured = upwards().find(|dir| is_there(&project_file(dir)));
         let with_agents = || upwards().find(|dir| dir.join("agents").is_dir());
         configured.or_else(with_agents).map(Path::to_owned)
     }
@@ -197,6 +197,12 @@ impl Sources {
             None => self.project().map(|dir| project_file(&dir)),
         }
     }
+}
+
+/// Whether a settings file is there, readable or not. A link without its target is no missing file.
+pub(crate) fn is_there(path: &Path) -> bool {
+    let entry = std::fs::symlink_metadata(path);
+    entry.is_ok_and(|entry| entry.is_file() || entry.is_dir() || entry.is_symlink())
 }
 
 fn project_file(directory: &Path) -> PathBuf {

@@ -247,6 +247,21 @@ fn the_project_is_found_upwards_or_named() {
 }
 
 #[test]
+fn a_file_that_cannot_be_read_is_no_missing_file() {
+    let sandbox = Sandbox::new().file("project/agents/README.md", "");
+    let link = |path: &str| std::os::unix::fs::symlink("nowhere", sandbox.path(path)).unwrap();
+    std::fs::create_dir(sandbox.path("project/config")).unwrap();
+    link("project/config/unisono.toml");
+    insta::assert_snapshot!(sandbox.complaints(), @"config/unisono.toml: error: the settings cannot be read: No such file or directory (os error 2)");
+    std::fs::remove_file(sandbox.path("project/config/unisono.toml")).unwrap();
+    std::fs::create_dir(sandbox.path("project/config/unisono.toml")).unwrap();
+    insta::assert_snapshot!(sandbox.complaints(), @"config/unisono.toml: error: the settings cannot be read: Is a directory (os error 21)");
+    std::fs::remove_dir(sandbox.path("project/config/unisono.toml")).unwrap();
+    link("project/agents/odd.md");
+    insta::assert_snapshot!(sandbox.complaints(), @"agents/odd.md: error: the agent's file cannot be read: No such file or directory (os error 2)");
+}
+
+#[test]
 fn everything_wrong_is_told_at_once_with_its_place() {
     let sandbox = Sandbox::with_config(
         r#"[compacton]

@@ -15,7 +15,7 @@ use crate::schema::{self, Kind};
 use crate::settings::DEFAULTS;
 use crate::settings::keys::ALL;
 use crate::settings::overrides::SessionOverrides;
-use crate::settings::sources::{FILE, Override, PREFIX, Sources};
+use crate::settings::sources::{FILE, Override, PREFIX, Sources, is_there};
 use crate::settings::stored::{STORED, path_of};
 
 /// Every layer with its paths made absolute; errors are reported and omitted.
@@ -176,7 +176,7 @@ fn read_file(
     match read {
         Ok(text) if text == DEFAULTS => None,
         Ok(text) => parse(origin, &text, found),
-        Err(error) if is_absent(&error) && !asked_for => None,
+        Err(error) if is_absent(&error) && !asked_for && !is_there(path) => None,
         Err(error) => {
             let problem = format!("the settings cannot be read: {error}");
             found.push(Diagnostic::error(Place::file(&shown), problem));
