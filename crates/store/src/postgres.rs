@@ -56,7 +56,7 @@ use crate::engine::{
 use crate::error::{Error, Result};
 use crate::private;
 use batch::checksum;
-use error_kind::{ErrorKind, failed};
+use error_kind::{ErrorKind, failed, refused_write};
 use link::{Link, Outage};
 use members::Membership;
 use read::info;
@@ -287,7 +287,8 @@ impl Postgres {
                 Err(error) => {
                     const CLAIMS: &str = "claim a session";
                     if ErrorKind::from(&error) == ErrorKind::Refused {
-                        return Err(self.changes.refused(&held, CLAIMS, &error).await);
+                        let refused = refused_write(CLAIMS, &error);
+                        return Err(self.changes.refused(&held, refused).await);
                     }
                     if Instant::now() >= until {
                         return Err(failed(CLAIMS)(error));

@@ -107,6 +107,24 @@ pub(super) fn refused(doing: &'static str, error: &tokio_postgres::Error) -> Err
     }
 }
 
+/// Converts a permanent error of a write. A role that lacks a right only reads until it has the right.
+pub(super) fn refused_write(doing: &'static str, error: &tokio_postgres::Error) -> Error {
+    match error.code() {
+        Some(code) if *code == SqlState::INSUFFICIENT_PRIVILEGE => Error::Unwritable {
+            reason: format!("the role lacks a right: {}", DetailedError(error)),
+        },
+        _ => refused(doing, error),
+    }
+}
+
+/// Converts an error of a write.
+pub(super) fn failed_write(doing: &'static str) -> impl Fn(tokio_postgres::Error) -> Error {
+    move |error| match ErrorKind::from(&error) {
+        ErrorKind::Refused => refused_write(doing, &error),
+        _ => failed(doing)(error),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -249,7 +249,7 @@ impl Link {
                 Ok(rows)
             }
             Ok(Err(error)) if ErrorKind::from(&error) == ErrorKind::Refused => {
-                Err(self.refused(session, "read", &error).await)
+                Err(self.refused(session, refused("read", &error)).await)
             }
             Ok(Err(error)) => {
                 self.failed(session, &error).await;
@@ -262,15 +262,9 @@ impl Link {
         }
     }
 
-    /// Converts an error that is permanent. A session that only reads is discarded: the server may
-    /// accept the writes of new ones.
-    pub(super) async fn refused(
-        &self,
-        session: &Arc<Session>,
-        doing: &'static str,
-        error: &tokio_postgres::Error,
-    ) -> Error {
-        let refused = refused(doing, error);
+    /// Takes note of a permanent error. A session that only reads is discarded: the server may accept
+    /// the writes of new ones.
+    pub(super) async fn refused(&self, session: &Arc<Session>, refused: Error) -> Error {
         if matches!(refused, Error::Unwritable { .. }) {
             self.broke(session).await;
         }

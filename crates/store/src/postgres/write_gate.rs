@@ -1,4 +1,4 @@
-//! Refuses writes in advance while the database has no room, or only reads.
+//! Refuses writes in advance while the database has no room, or only reads, or the role lacks a right.
 //!
 //! After a refused write all later ones are refused until a probe of at least its size comes through.
 //! Otherwise a session could claim its journal again and again, because a claim updates a row that
@@ -13,7 +13,7 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Transaction};
 use uuid::Uuid;
 
-use super::error_kind::failed;
+use super::error_kind::{failed, failed_write};
 use super::{Options, link};
 use crate::engine::Health;
 use crate::error::{Error, Result};
@@ -198,7 +198,7 @@ async fn write(transaction: &Transaction<'_>, bytes: usize) -> Result<()> {
     let session = Uuid::now_v7();
     let parameters: [&(dyn ToSql + Sync); 4] = [&session, &large, &small, &rows];
     let written = transaction.execute(PROBE, &parameters).await;
-    written.map_err(failed("write"))?;
+    written.map_err(failed_write("write"))?;
     Ok(())
 }
 

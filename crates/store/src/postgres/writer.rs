@@ -11,7 +11,7 @@ use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 use super::batch::{self, SessionRow, UnansweredAppend, checksum};
-use super::error_kind::{ErrorKind, failed, refused};
+use super::error_kind::{ErrorKind, failed, refused_write};
 use super::link::{Link, Session};
 use super::write_gate::WriteGate;
 use crate::engine::Append;
@@ -267,7 +267,8 @@ async fn carry_out(
             let payloads = batch.iter().flat_map(|job| &job.append.payloads);
             let bytes = payloads.map(Vec::len).sum();
             for job in batch.drain(..) {
-                let answer = Err(link.refused(&session, "append events", &error).await);
+                let refused = refused_write("append events", &error);
+                let answer = Err(link.refused(&session, refused).await);
                 gate.record(&answer, bytes);
                 job.answer(answer);
             }
@@ -277,7 +278,10 @@ async fn carry_out(
 
 /// Whether a statement was refused because the database takes no writes.
 fn is_of_database(error: &tokio_postgres::Error) -> bool {
-    !matches!(refused("append events", error), Error::Database { .. })
+    !matches!(
+        refused_write("append events", error),
+        Error::Database { .. }
+    )
 }
 
 /// Fails the appends whose time is over.
