@@ -107,11 +107,13 @@ pub(super) fn refused(doing: &'static str, error: &tokio_postgres::Error) -> Err
     }
 }
 
-/// Converts a permanent error of a write. A role that lacks a right only reads until it has the right.
+/// Converts a permanent error of a write. If the role lacks a right, or the tables are missing, writes are
+/// accepted again after somebody has mended that.
 pub(super) fn refused_write(doing: &'static str, error: &tokio_postgres::Error) -> Error {
+    let mendable = [SqlState::INSUFFICIENT_PRIVILEGE, SqlState::UNDEFINED_TABLE];
     match error.code() {
-        Some(code) if *code == SqlState::INSUFFICIENT_PRIVILEGE => Error::Unwritable {
-            reason: format!("the role lacks a right: {}", DetailedError(error)),
+        Some(code) if mendable.contains(code) => Error::Unwritable {
+            reason: format!("the database refused to {doing}: {}", DetailedError(error)),
         },
         _ => refused(doing, error),
     }

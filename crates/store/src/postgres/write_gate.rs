@@ -1,4 +1,4 @@
-//! Refuses writes in advance while the database has no room, or only reads, or the role lacks a right.
+//! Refuses writes in advance while the database has no room, only reads, or lacks a right or a table.
 //!
 //! After a refused write all later ones are refused until a probe of at least its size comes through.
 //! Otherwise a session could claim its journal again and again, because a claim updates a row that
