@@ -2,7 +2,7 @@
 
 use crate::dialect::Failure;
 use crate::language::Class;
-use crate::provider::Settings;
+use crate::provider::{Address, Settings};
 
 use super::secrets::Secrets;
 
@@ -27,8 +27,13 @@ pub(super) fn reason(
 
 /// A failure to connect, with what a person can check.
 pub(super) fn unreachable(settings: &Settings, failure: Failure) -> Failure {
+    let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    let proxy = match proxy_variable(&settings.address, is_set) {
+        Some(variable) => format!("; {variable} names a proxy: check that it runs, too"),
+        None => String::new(),
+    };
     let advice = format!(
-        "; check that it runs there (`providers.{}.base_url`) and that this machine can reach it; \
+        "; check that it runs there (`providers.{}.base_url`) and that this machine can reach it{proxy}; \
          `unisono doctor` lists the providers with their addresses and keys",
         settings.name
     );
@@ -36,6 +41,17 @@ pub(super) fn unreachable(settings: &Settings, failure: Failure) -> Failure {
         reason: failure.reason + &advice,
         ..failure
     }
+}
+
+/// The variable that is set and names the proxy for an address. `NO_PROXY` may except the address.
+fn proxy_variable(address: &Address, is_set: impl Fn(&str) -> bool) -> Option<&'static str> {
+    let own = match address.is_encrypted() {
+        true => ["https_proxy", "HTTPS_PROXY"],
+        false => ["http_proxy", "HTTP_PROXY"],
+    };
+    let mut all = own.into_iter().chain(["all_proxy", "ALL_PROXY"]);
+    let found = all.find(|name| is_set(name));
+    found.filter(|_| !address.is_loopback())
 }
 
 /// A text without keys, truncated to the maximum length.

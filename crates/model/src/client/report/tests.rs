@@ -73,3 +73,23 @@ fn long_reasons_are_cut_between_characters() {
     assert_eq!(text.chars().count(), LONGEST + "…; the end".chars().count());
     assert!(text.ends_with("ß…; the end"));
 }
+
+#[test]
+fn a_proxy_is_named_by_its_variable() {
+    let rows: [(&str, &[&str], Option<&str>); 5] = [
+        ("https://api.test", &["HTTPS_PROXY"], Some("HTTPS_PROXY")),
+        ("https://api.test", &["HTTP_PROXY"], None),
+        (
+            "http://api.test",
+            &["HTTP_PROXY", "all_proxy"],
+            Some("HTTP_PROXY"),
+        ),
+        ("http://api.test", &["ALL_PROXY"], Some("ALL_PROXY")),
+        ("http://127.0.0.1:9", &["HTTP_PROXY"], None),
+    ];
+    for (address, variables, expected) in rows {
+        let address = Address::parse(address).unwrap();
+        let found = proxy_variable(&address, |name| variables.contains(&name));
+        assert_eq!(found, expected, "{address:?}");
+    }
+}
