@@ -1,9 +1,9 @@
 //! Limits the bytes of request bodies in memory, of all requests together.
 //!
 //! A body and the values parsed from it count from its first part until its request is answered, or
-//! until a turn has them whose end the response waits for. A body that does not fit is refused with 503, and one that is larger than a body may be with 413.
-//! If its length is declared, this happens before its first part: a client that expects `100
-//! Continue` then sends no body.
+//! the turn has begun whose end the response waits for. A body that does not fit is refused with 503,
+//! and one that is larger than a body may be with 413. If its length is declared, this happens before
+//! its first part: a client that expects `100 Continue` then sends no body.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
