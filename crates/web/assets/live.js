@@ -369,10 +369,12 @@ const CHANGES = [
 ];
 
 // Takes one of the streams of this browser. Returns what gives it back; nothing if other windows have them all.
-// A browser that lets this page know nothing of other windows has as many as windows.
+// A browser has as many as windows if it lets this page know nothing of the others, or if HTTP/2 carries all
+// streams over one connection.
 async function takeStream() {
   const unlimited = () => {};
-  if (!navigator.locks) return unlimited;
+  const protocol = performance.getEntriesByType("navigation")[0]?.nextHopProtocol;
+  if (!navigator.locks || ["h2", "h3"].includes(protocol)) return unlimited;
   for (let number = 0; number < STREAMS; number += 1) {
     const release = await new Promise((done) => {
       const hold = (lock) => (lock ? new Promise(done) : done(null));
@@ -432,9 +434,11 @@ function follow() {
 
   // A stream ends at a logout, too: the browser would only say that it tries again.
   async function lookWhy() {
+    const before = left;
     try {
       const { reply } = await ask();
-      if (reply.status !== 401) return;
+      // A page that was hidden meanwhile follows nothing.
+      if (reply.status !== 401 || before !== left) return;
       leave();
       say(refused(reply));
       // A new login in another tab is enough.
