@@ -190,12 +190,15 @@ impl ExportedFile {
     }
 
     /// The contents of the attachments in the next part; those that a repair of the store lost are left
-    /// out.
+    /// out. The contents of a session that was deleted meanwhile are gone, and the file would lack them.
     async fn contents(&self) -> Result<Files, Error> {
         let mut files = Files::default();
         for digest in self.export.wanted() {
             let Some(bytes) = self.journal.blob(digest).await? else {
                 let session = self.session;
+                if self.journal.session(session).await?.is_none() {
+                    return Err(Error::not_found("session", session));
+                }
                 tracing::warn!(%session, %digest, "an export lacks an attachment: its content is lost");
                 continue;
             };
@@ -275,6 +278,19 @@ mod tests {
             let whole: Vec<_> = whole.collect::<Result<_, _>>().unwrap();
             assert_eq!(whole.len(), values, "{format}");
         }
+        local.shutdown().await;
+    }
+
+    #[tokio::test]
+    async fn an_export_of_a_session_that_is_deleted_meanwhile_breaks_off() {
+        let local = fixture::local([]).await;
+        let import = with_images(3, &[b"GIF89a".as_slice(), &[7; PART_BYTES]].concat());
+        let session = local.import(import).await.unwrap().id().to_string();
+        let query = ExportQuery::default();
+        let mut parts = local.export(&session, &query).await.unwrap();
+        assert!(parts.try_next().await.unwrap().is_some());
+        local.delete_session(&session, false).await.unwrap();
+        assert!(parts.try_collect::<Vec<_>>().await.is_err());
         local.shutdown().await;
     }
 
