@@ -13,7 +13,8 @@ use unisono_interchange::transcript::Format;
 use unisono_store::private;
 
 use crate::app::App;
-use crate::problem::{Problem, Result};
+use crate::live::Interrupts;
+use crate::problem::{Exit, Problem, Result};
 use crate::service::find_session;
 use crate::show;
 
@@ -103,8 +104,16 @@ async fn write_new(file: &Path, parts: FileParts) -> Result<u64> {
         false => private::create_new(file),
     };
     let opened = opened.map_err(|error| unwritten(file, &error))?;
-    let written = write_parts((file, opened), parts).await;
-    if written.is_err() && !is_stream {
+    let writing = write_parts((file, opened), parts);
+    if is_stream {
+        return writing.await;
+    }
+    let mut interrupts = Interrupts::listen()?;
+    let written = tokio::select! {
+        written = writing => written,
+        _ = interrupts.next() => Err(Problem::silent(Exit::Interrupted)),
+    };
+    if written.is_err() {
         // A part of it would look like the whole.
         let _ = fs::remove_file(file);
     }
