@@ -70,16 +70,15 @@ async fn checked(limit: usize, calls: Arc<OpenCalls>, request: Request, next: Ne
             let client = parts.headers.get(open_calls::CLIENT);
             let client = client.and_then(|client| client.to_str().ok());
             let client = client.map(str::to_owned);
-            let request = Request::from_parts(parts, Body::from(bytes.clone()));
+            if let (Some("notifications/cancelled"), Some(client), None) = (method, &client, id) {
+                calls.cancel(client.clone(), &bytes);
+            }
+            let request = Request::from_parts(parts, Body::from(bytes));
             let answering = next.run(request);
             let answered = match (method, client, id) {
                 (Some("initialize"), _, _) => open_calls::name_client(answering.await),
                 (Some("tools/call"), Some(client), Some(id)) => {
                     calls.answer((client, id.to_string()), answering).await
-                }
-                (Some("notifications/cancelled"), Some(client), None) => {
-                    calls.cancel(client, &bytes);
-                    answering.await
                 }
                 _ => answering.await,
             };
