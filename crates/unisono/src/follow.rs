@@ -57,9 +57,9 @@ pub struct Follower {
     texts: JoinedText,
     events: Events,
     progress: broadcast::Receiver<ProgressUpdate>,
-    /// The replies of whose text some was sent before it came.
+    /// The replies of whose text some was sent before it came, until the events before them are returned.
     begun: BegunReplies,
-    /// Whether their texts so far are returned as soon as the events before them are.
+    /// Whether their texts so far are returned then.
     tells_begun: bool,
     /// A progress report after events that are not returned yet.
     said: Option<ProgressUpdate>,
@@ -221,8 +221,8 @@ impl Follower {
                 return Ok(None);
             }
             let events = self.fold.events();
-            if self.tells_begun && self.begun.after <= events {
-                self.tell_begun();
+            if !self.begun.texts.is_empty() && self.begun.after <= events {
+                self.take_begun();
                 continue;
             }
             if let Some(said) = self.said.take_if(|said| said.after <= events) {
@@ -269,11 +269,13 @@ impl Follower {
         self.tells_begun = true;
     }
 
-    /// Reports the texts so far of the replies that began before. They belong behind one event: an event
-    /// after it may have ended the reply.
-    fn tell_begun(&mut self) {
-        self.tells_begun = false;
+    /// Reports the texts so far of the replies that began before, or drops them. They belong behind one
+    /// event: an event after it may have ended the reply.
+    fn take_begun(&mut self) {
         let begun = std::mem::take(&mut self.begun);
+        if !self.tells_begun {
+            return;
+        }
         let is_current = begun.after == self.fold.events();
         for (run, text) in begun.texts {
             if is_current && text.len() <= TEXT_BYTES && !self.fold.is_of_other(run) {
