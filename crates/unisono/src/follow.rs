@@ -42,9 +42,6 @@ pub use joining::JoinedText;
 pub use member::members;
 pub use stored::StoredFollower;
 
-/// Bytes of the longest text so far that is not cut off.
-const TEXT_BYTES: usize = 64 * 1024;
-
 /// A follower of a turn.
 pub struct Follower {
     journal: Journal,
@@ -278,7 +275,8 @@ impl Follower {
         }
         let is_current = begun.after == self.fold.events();
         for (run, text) in begun.texts {
-            if is_current && text.len() <= TEXT_BYTES && !self.fold.is_of_other(run) {
+            let is_whole = text.len() <= BegunReplies::WHOLE_BYTES;
+            if is_current && is_whole && !self.fold.is_of_other(run) {
                 self.ready.push_back(text_update((run, text.to_string())));
             } else if self.fold.may_be_lead(run) {
                 self.ready.push_back(unnumbered(TurnEvent::Missed));

@@ -20,7 +20,7 @@ use super::Progress;
 const PROGRESS_KEPT: usize = 256;
 /// Events that are kept for all followers.
 const EVENTS_KEPT: usize = 64;
-/// Maximum bytes of a reply that are kept until it is complete.
+/// Maximum bytes of a reply that are kept until it is complete, without the mark of a cut text.
 const REPLY_KEPT: usize = 64 * 1024;
 
 /// The sending end.
@@ -67,8 +67,14 @@ pub(crate) struct FeedReceiver {
 pub struct BegunReplies {
     /// The last event on disk at that time: the texts belong after it, and before all progress.
     pub after: u64,
-    /// The text of each so far, up to 64 KiB.
+    /// The text of each so far. One of more than [`BegunReplies::WHOLE_BYTES`] is the beginning with a
+    /// mark.
     pub texts: Vec<(RunId, Arc<str>)>,
+}
+
+impl BegunReplies {
+    /// Bytes of the longest text that is not cut off.
+    pub const WHOLE_BYTES: usize = REPLY_KEPT;
 }
 
 /// Progress, and its position among the events.
