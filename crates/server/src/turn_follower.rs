@@ -57,8 +57,8 @@ impl TurnFollower {
         Ok(TurnFollower::Stored(follower.into(), pauses))
     }
 
-    /// Follows an open turn from its current state on, with what happened in it before: a client that has
-    /// nothing of it gets all. `pauses`: as for [`TurnFollower::open`].
+    /// Follows an open turn from its current state on, with its earlier calls and summaries and the texts
+    /// so far: the client has nothing of it. `pauses`: as for [`TurnFollower::open`].
     ///
     /// # Errors
     /// As [`TurnFollower::open`].

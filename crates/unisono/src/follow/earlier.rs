@@ -7,8 +7,9 @@ use unisono_session::{Event, Fact, ids};
 use super::fold::TurnFold;
 
 impl TurnFold {
-    /// The updates of an event since the turn was accepted that the state of the turn does not contain. A
-    /// call is reported with its end, too: one that was denied has no start.
+    /// The updates of an event since the turn was accepted, about its calls, replies and summaries: the state
+    /// of the turn does not contain them. A call is reported with its end, too: one that was denied has no
+    /// start.
     pub(super) fn earlier(&self, event: &Event) -> Vec<TurnEvent> {
         let Some(turn) = self.open_turn() else {
             return Vec::new();
