@@ -694,7 +694,7 @@ fn an_answer_that_is_sent_again_decides_about_no_other_call() {
     let refused = team.error("SendMessage", &unnamed)["message"].to_string();
     let waiting = daemon.get("/v1/approvals").expect(200).json();
     let call = waiting["items"][0]["call"].as_str().unwrap();
-    refused.has_all(&["decided before", call]);
+    refused.has_all(&["has asked before", call]);
     assert_eq!(scene.count("call send "), 1);
     let named = answer("m4", &format!("approve {call}"));
     let done = team.send(&named);

@@ -26,8 +26,8 @@ const ID_BYTES: usize = 1_024;
 
 /// The expected form of a decision about a waiting call, for the error.
 pub(super) const HOW: &str = "answer `approve <call>` or `deny <call>: <why>`, or `repeat <call>` where nobody \
-                              knows whether the call was made; the only call that the task ever asked about \
-                              needs no name";
+                              knows whether the call was made; the first question of a task needs no name if \
+                              it is about one call";
 
 /// The kind of a call that may have been made.
 const IN_DOUBT: &str = "in_doubt";
@@ -171,8 +171,8 @@ struct Answer {
     text: Option<String>,
 }
 
-/// The decisions of a message about the waiting calls of its task. `is_first`: no call of the task was
-/// decided before. Otherwise a decision without a name may be about that one.
+/// The decisions of a message about the waiting calls of its task. `is_first`: this is the first question
+/// of the task. Otherwise a decision without a name may be the answer to an earlier one.
 pub(super) fn answers(
     message: &Message,
     waiting: &[Approval],
@@ -267,7 +267,7 @@ fn spoken(text: &str) -> Option<Answer> {
     })
 }
 
-/// The call with this id. Without an id: the only one that the task has asked about.
+/// The call with this id. Without an id: the only one, if this is the first question of the task.
 fn select_call(
     call: Option<String>,
     waiting: &[Approval],
@@ -280,7 +280,7 @@ fn select_call(
     match (call, waiting) {
         (None, [only]) if is_first => Ok(only),
         (None, [only]) => Err(format!(
-            "another call of the task was decided before; name this one: {}",
+            "the task has asked before; name the call that you mean: {}",
             only.call
         )),
         (None, several) => Err(format!("{} calls wait, name one: {}", several.len(), ids())),
@@ -474,7 +474,10 @@ mod tests {
         let later = [waits("c2", "approval")];
         let decided = |text: &str| answers(&message(json!([{"text": text}])), &later, false);
         let refused = decided("approve").unwrap_err().to_string();
-        assert!(refused.contains("name this one: c2"), "{refused}");
+        assert!(
+            refused.contains("name the call that you mean: c2"),
+            "{refused}"
+        );
         assert_eq!(decided("approve c2").unwrap()[0].call, "c2");
     }
 }
