@@ -155,8 +155,9 @@ pub enum TurnEvent {
         /// Whether it failed.
         is_error: bool,
     },
-    /// The next piece of a reply from the model of a run. The first comes at once, later ones every
-    /// 80 ms together.
+    /// The next piece of a reply from the model of a run. The first comes at once, later ones every 80 ms
+    /// together. For a client that comes during the reply and follows with `after=0`, the first piece is the
+    /// text so far, of at most 64 KiB.
     Text {
         /// The run.
         run: String,
