@@ -10,9 +10,7 @@ use super::attachment::attachment;
 use super::draft::{Draft, DraftMessage};
 use super::fields;
 use super::json::{Object, Value};
-use super::source::Problem;
-
-type Result<'t, T> = std::result::Result<T, Problem<'t>>;
+use super::source::Result;
 
 /// Whether an object is a message, or a notice of the program.
 pub(super) fn is_message(object: &Object<'_>) -> bool {
