@@ -101,6 +101,34 @@ fn a_kakao_talk_export_has_its_times_in_either_place() {
 }
 
 #[test]
+fn a_message_of_kakao_talk_keeps_its_lines_with_a_date_alone() {
+    let dates = "2024년 5월 20일 월요일\n2024년 5월 20일 오후 2:00\n강남역";
+    let windows = format!(
+        "홍길동 님과 카카오톡 대화\n저장한 날짜 : 2024-05-14 15:12:03\n\n\
+         --------------- 2024년 5월 12일 일요일 ---------------\n[홍길동] [오후 3:12] 언제:\n{dates}\n\
+         2024-05-20 14:00, 2번 출구\n[나 무] [오후 3:13] 네\n"
+    );
+    let expected = [
+        "2024-05-12T15:12:00Z 홍길동: 언제:/2024년 5월 20일 월요일/2024년 5월 20일 오후 2:00/강남역\
+         /2024-05-20 14:00, 2번 출구",
+        "2024-05-12T15:13:00Z 나 무: 네",
+        "2 leading line",
+    ];
+    assert_eq!(dated(&windows), expected);
+    let android = format!(
+        "홍길동 님과 카카오톡 대화\n저장한 날짜 : 2024년 5월 14일 오후 3:12\n\n\n\
+         2024년 5월 12일 오후 3:12\n2024년 5월 12일 오후 3:12, 홍길동 : 언제:\n{dates}\n\
+         2024년 5월 12일 오후 3:13, 나 무 : 네\n"
+    );
+    let expected = [
+        "2024-05-12T15:12:00Z 홍길동: 언제:/2024년 5월 20일 월요일/2024년 5월 20일 오후 2:00/강남역",
+        "2024-05-12T15:13:00Z 나 무: 네",
+        "2 leading line",
+    ];
+    assert_eq!(dated(&android), expected);
+}
+
+#[test]
 fn a_table_of_kakao_talk_has_a_row_for_each_message() {
     let text = "Date,User,Message\n2024-05-12 15:12:03,\"홍길동\",\"안녕하세요, \"\"나무\"\"\"\n\
         2024-05-12 15:13:00,\"나, 무\",\"네\n둘째 줄\"\n2024-05-12 15:14:00,\"홍길동\",\"\"\n\

@@ -65,7 +65,7 @@ pub(super) fn is_begun<'t>(lines: impl Iterator<Item = &'t str>) -> bool {
 pub(super) fn is_one(text: &str) -> bool {
     let is_message = |mut log: Log| {
         let mut lines = text.lines();
-        lines.any(|line| matches!(log.entry(line), Entry::Message(_)))
+        lines.any(|line| matches!(log.entry(line, true), Entry::Message(_)))
     };
     Log::from_text(text).is_some_and(is_message)
 }
@@ -79,10 +79,10 @@ pub(super) fn read<'t>(text: &'t str, draft: &mut Draft<'t, '_, '_>) {
         return;
     };
     let mut current: Option<Spoken<'t>> = None;
-    let mut is_after_blank = true;
+    let mut was_blank = true;
     for line in text.lines() {
         let is_blank = line.trim().is_empty();
-        let is_behind_blank = std::mem::replace(&mut is_after_blank, is_blank);
+        let is_behind_blank = std::mem::replace(&mut was_blank, is_blank);
         let is_day = !is_behind_blank && weekday_and_date(line).is_some();
         let is_quoted = is_day
             && current
@@ -90,7 +90,7 @@ pub(super) fn read<'t>(text: &'t str, draft: &mut Draft<'t, '_, '_>) {
                 .is_some_and(|(_, _, body)| is_quoting(body));
         let entry = match is_quoted {
             true => Entry::More,
-            false => log.entry(line),
+            false => log.entry(line, is_behind_blank),
         };
         match (entry, &mut current) {
             (Entry::Message(start), _) => {
@@ -157,10 +157,10 @@ impl Log {
         })
     }
 
-    fn entry<'t>(&mut self, line: &'t str) -> Entry<'t> {
+    fn entry<'t>(&mut self, line: &'t str, is_behind_blank: bool) -> Entry<'t> {
         let entry = match self.program {
             Program::Line => self.line_entry(line),
-            Program::KakaoTalk => self.kakao_talk_entry(line),
+            Program::KakaoTalk => self.kakao_talk_entry(line, is_behind_blank),
             Program::HexChat => self.hex_chat_entry(line),
         };
         entry.unwrap_or(Entry::More)
@@ -177,19 +177,23 @@ impl Log {
         })
     }
 
-    fn kakao_talk_entry<'t>(&mut self, line: &'t str) -> Option<Entry<'t>> {
-        if let Some(date) = long_date(line) {
-            if line.starts_with(RULE) {
-                self.day = Some(date);
-            }
+    /// An export has its days in rules, or dates before its messages. In the second kind, a date alone is a
+    /// heading only behind an empty line: messages have such lines, too.
+    fn kakao_talk_entry<'t>(&mut self, line: &'t str, is_behind_blank: bool) -> Option<Entry<'t>> {
+        let date = long_date(line);
+        if date.is_some() && line.starts_with(RULE) {
+            self.day = date;
             return Some(Entry::Heading);
         }
         if let Some(start) = in_brackets(line) {
             return Some(Entry::Message(start.on_day(&mut self.day)));
         }
-        let is_notice = NOTICES.iter().any(|end| line.trim_end().ends_with(end));
-        if is_notice && self.day.is_some() {
-            return Some(Entry::Notice);
+        if self.day.is_some() {
+            let is_notice = NOTICES.iter().any(|end| line.trim_end().ends_with(end));
+            return is_notice.then_some(Entry::Notice);
+        }
+        if date.is_some() || dated(line).is_some() {
+            return is_behind_blank.then_some(Entry::Heading);
         }
         behind_comma(line)
     }
@@ -257,11 +261,8 @@ fn in_brackets(line: &str) -> Option<SpeakerLine<'_>> {
     Some(SpeakerLine { clock, ..start })
 }
 
-/// `May 12, 2024 at 3:12 PM, Ana : Hello`; without a name it is a notice, and without a text a heading.
+/// `May 12, 2024 at 3:12 PM, Ana : Hello`; without a name it is a notice.
 fn behind_comma(line: &str) -> Option<Entry<'_>> {
-    if dated(line).is_some() {
-        return Some(Entry::Heading);
-    }
     let commas = line.match_indices(',').map(|(at, _)| at);
     let mut commas = commas.take_while(|at| *at <= STAMP_BYTES);
     let found = commas.find_map(|at| Some((dated(&line[..at])?, &line[at + 1..])));
