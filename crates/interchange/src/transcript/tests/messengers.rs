@@ -132,10 +132,11 @@ fn a_message_of_kakao_talk_keeps_its_lines_with_a_date_alone() {
 fn a_table_of_kakao_talk_has_a_row_for_each_message() {
     let text = "Date,User,Message\n2024-05-12 15:12:03,\"홍길동\",\"안녕하세요, \"\"나무\"\"\"\n\
         2024-05-12 15:13:00,\"나, 무\",\"네\n둘째 줄\"\n2024-05-12 15:14:00,\"홍길동\",\"\"\n\
-        2024-05-13 00:01:00,Hong,time: 10";
+        2024-05-13 00:00:00,Hong,5\" pipe\n2024-05-13 00:01:00,Hong,time: 10";
     let expected = [
         "2024-05-12T15:12:03Z 홍길동: 안녕하세요, \"나무\"",
         "2024-05-12T15:13:00Z 나, 무: 네/둘째 줄",
+        "2024-05-13T00:00:00Z Hong: 5\" pipe",
         "2024-05-13T00:01:00Z Hong: time: 10",
         "1 empty message",
     ];
@@ -143,7 +144,7 @@ fn a_table_of_kakao_talk_has_a_row_for_each_message() {
     let windows = text.replace('\n', "\r\n").replace("네\r\n", "네\n");
     assert_eq!(dated(&windows), expected);
     let short = outline_of(format!("{text}\n2024-05-13,x\n").as_bytes(), None);
-    assert_contains(&short, "talk:7:1: a row has a date, a user and a message");
+    assert_contains(&short, "talk:8:1: a row has a date, a user and a message");
 }
 
 #[test]

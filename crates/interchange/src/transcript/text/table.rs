@@ -42,16 +42,24 @@ fn push<'t>(row: &'t str, [at, name, said]: [&str; 3], draft: &mut Draft<'t, '_,
     draft.push_or_system(row, message);
 }
 
-/// The fields of the first row, and the rest of the text. A field in quotation marks may have several
-/// lines, and doubles its own marks.
+/// The fields of the first row, and the rest of the text. A field that begins with a quotation mark may have
+/// several lines, and doubles its own marks.
 fn record(text: &str) -> (Vec<String>, &str) {
-    let (mut fields, mut field, mut is_quoted) = (Vec::new(), String::new(), false);
+    let (mut fields, mut field) = (Vec::new(), String::new());
+    // Whether the field began with a mark, and whether its quotation is open.
+    let (mut has_marks, mut is_quoted) = (false, false);
     let mut chars = text.char_indices().peekable();
     while let Some((at, c)) = chars.next() {
         match (c, is_quoted) {
             ('"', true) if chars.next_if(|(_, next)| *next == '"').is_some() => field.push(c),
-            ('"', _) => is_quoted = !is_quoted,
-            (',', false) => fields.push(std::mem::take(&mut field)),
+            ('"', _) if has_marks || field.is_empty() => {
+                has_marks = true;
+                is_quoted = !is_quoted;
+            }
+            (',', false) => {
+                fields.push(std::mem::take(&mut field));
+                has_marks = false;
+            }
             ('\n', false) => {
                 fields.push(field);
                 return (fields, &text[at + 1..]);
