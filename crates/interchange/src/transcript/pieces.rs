@@ -302,7 +302,7 @@ impl<'de> Visitor<'de> for FirstValue<'_, '_> {
                 if map.next_value_seed(messages)? {
                     found = Some((key, format));
                 }
-            } else if Chats::is_key(&key) {
+            } else if found.is_none() && Chats::is_key(&key) {
                 has_chats |= map.next_value_seed(Chats { reader, track })?;
             } else if key == "system" || key == "type" {
                 track.expect_value();

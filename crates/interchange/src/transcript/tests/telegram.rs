@@ -85,4 +85,12 @@ fn an_export_of_an_account_has_several_chats() {
     let single = format!(r#"{{"chats":{{"list":[{one}]}}}}"#);
     let single = outline_of(single.as_bytes(), None);
     assert_contains(&single, "telegram \"Harbour\"");
+    // Other programs have these keys beside the messages.
+    let message = r#"{"role":"user","content":"Hello"}"#;
+    for beside in ["3", "\"x\"", "null", "[1]", r#"{"list":[1]}"#] {
+        let text = format!(r#"{{"messages":[{message}],"chats":{beside}}}"#);
+        assert_eq!(authored(&text, None), ["user: Hello"], "{beside}");
+    }
+    let text = format!("{{\"chats\":3,\n\"messages\":[{message}]}}");
+    assert_eq!(authored(&text, None), ["user: Hello"]);
 }
