@@ -69,6 +69,8 @@ pub(super) struct LineContext {
     pub(super) names: HashMap<String, String>,
     /// The real names of users by their ids, where these are not part of the names.
     pub(super) real_names: HashMap<String, String>,
+    /// The names of users so far, in formats in which two may have the same.
+    pub(super) taken_names: HashSet<String>,
     /// The number and author of each message that others may answer, by its time or id as text.
     pub(super) threads: HashMap<String, String>,
     /// The turn of each line, in sessions whose lines name the previous line.

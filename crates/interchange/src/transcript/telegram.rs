@@ -97,17 +97,17 @@ fn message<'t>(
 fn sender<'t>(object: &Object<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, String> {
     let id = object.get("from_id").map_or("", Value::raw);
     let id = id.trim_matches('"').to_owned();
-    let names = &mut draft.line_context.names;
-    if let Some(known) = names.get(&id) {
+    let context = &mut draft.line_context;
+    if let Some(known) = context.names.get(&id) {
         return Ok(known.clone());
     }
     let name = object.opt_text("from")?.map(String::from);
     let name = match name.filter(|name| !name.trim().is_empty()) {
-        Some(name) if names.values().any(|other| *other == name) => format!("{name} ({id})"),
+        Some(name) if !context.taken_names.insert(name.clone()) => format!("{name} ({id})"),
         Some(name) => name,
         None => id.clone(),
     };
-    names.insert(id, name.clone());
+    context.names.insert(id, name.clone());
     Ok(name)
 }
 
