@@ -95,8 +95,8 @@ fn message<'t>(
 /// The name of the sender. The second of two people with one name has the id behind it, and a deleted
 /// account has only the id.
 fn sender<'t>(object: &Object<'t>, draft: &mut Draft<'t, '_, '_>) -> Result<'t, String> {
-    let id = object.get("from_id").map_or("", Value::raw);
-    let id = id.trim_matches('"').to_owned();
+    let id = object.get("from_id").or_else(|| object.get("from"));
+    let id = id.map_or("", Value::raw).trim_matches('"').to_owned();
     let context = &mut draft.line_context;
     if let Some(known) = context.names.get(&id) {
         return Ok(known.clone());

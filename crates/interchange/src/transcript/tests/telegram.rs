@@ -38,6 +38,15 @@ fn a_chat_of_telegram_keeps_senders_replies_and_forwarded_messages() {
 }
 
 #[test]
+fn a_message_without_an_id_of_its_sender_has_its_own_sender() {
+    let message =
+        |name: &str| format!(r#"{{"id":1,"type":"message","from":"{name}","text":"Hello"}}"#);
+    let text = chat(&[message("Hana"), message("Bob")].join(","));
+    let said = authored(&text, Some(Format::Telegram));
+    assert_eq!(said, ["Hana: Hello", "Bob: Hello"]);
+}
+
+#[test]
 fn files_polls_and_places_of_telegram_are_parts() {
     let sent = |rest: &str| {
         let begin = r#"{"id":9,"type":"message","date":"2024-05-12T10:31:00","from":"Hana","from_id":"user1""#;
