@@ -24,7 +24,7 @@ use super::json::{self, Value};
 use super::source::{Place, not_utf8};
 use super::{Format, encoding, fields, shape};
 use chats::Chats;
-use track::SharedTracker;
+use track::{OBJECT_BYTES, SharedTracker};
 use whole::{utf_16, whole_text};
 
 const MARK: &[u8] = b"\xef\xbb\xbf";
@@ -101,7 +101,7 @@ fn list(text: Text<'_>, track: &SharedTracker, reader: &mut Reader<'_>) -> io::R
 
 /// Reads an object with a conversation, or one object per line.
 fn objects(mut text: Text<'_>, track: &SharedTracker, reader: &mut Reader<'_>) -> io::Result<()> {
-    track.start_keeping();
+    track.start_keeping(OBJECT_BYTES);
     let mut json = serde_json::Deserializer::from_reader(&mut text);
     let first = FirstValue { reader, track }.deserialize(&mut json);
     match first {
@@ -429,7 +429,7 @@ impl<'de> Visitor<'de> for Elements<'_, '_> {
             mut first,
         } = self;
         loop {
-            track.start_keeping();
+            track.start_keeping(usize::MAX);
             let kind = if std::mem::take(&mut first) {
                 list.next_element_seed(FirstValue { reader, track })?
             } else {

@@ -5,8 +5,8 @@ use std::rc::Rc;
 
 use crate::transcript::source::Place;
 
-/// The maximum size of an object over several lines; beyond it the first line counts as broken.
-const OBJECT_BYTES: usize = 64 << 20;
+/// The maximum size of a file's first object over several lines; beyond it the first line counts as broken.
+pub(super) const OBJECT_BYTES: usize = 64 << 20;
 
 /// The current position, shared by the text and the visitors of its values.
 #[derive(Clone, Default)]
@@ -22,6 +22,8 @@ struct Tracker {
     /// The kept text, from the first value after the last mark on.
     kept: Option<Vec<u8>>,
     kept_from: Place,
+    /// The maximum size of the kept text if it has several lines.
+    most_kept: usize,
     recorded: Option<Vec<u8>>,
 }
 
@@ -53,7 +55,7 @@ impl Tracker {
             || self
                 .kept
                 .as_ref()
-                .is_none_or(|kept| kept.len() < OBJECT_BYTES)
+                .is_none_or(|kept| kept.len() < self.most_kept)
     }
 }
 
@@ -79,9 +81,10 @@ impl SharedTracker {
         self.0.borrow_mut().advance(byte)
     }
 
-    /// Starts keeping the text, from the next value on.
-    pub(super) fn start_keeping(&self) {
+    /// Starts keeping the text, from the next value on; at most this many bytes over several lines.
+    pub(super) fn start_keeping(&self, most: usize) {
         let mut track = self.0.borrow_mut();
+        track.most_kept = most;
         track.value_start = None;
         track.kept.get_or_insert_default().clear();
         track.kept_from = track.next;

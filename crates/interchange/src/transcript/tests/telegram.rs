@@ -94,6 +94,11 @@ fn an_export_of_an_account_has_several_chats() {
     let single = format!(r#"{{"chats":{{"list":[{one}]}}}}"#);
     let single = outline_of(single.as_bytes(), None);
     assert_contains(&single, "telegram \"Harbour\"");
+    // Only the first object of a file over several lines has a maximum size.
+    let large = one.replacen('[', &format!("[\n{}", " ".repeat(64 << 20)), 1);
+    let text = format!(r#"{{"chats":{{"list":[{one},{large}]}}}}"#);
+    let large = outline_of(text.as_bytes(), None);
+    assert_contains(&large, "the file has 2 conversations");
     // Other programs have these keys beside the messages.
     let message = r#"{"role":"user","content":"Hello"}"#;
     for beside in ["3", "\"x\"", "null", "[1]", r#"{"list":[1]}"#] {
