@@ -79,22 +79,20 @@ pub(super) fn read<'t>(text: &'t str, draft: &mut Draft<'t, '_, '_>) {
         return;
     };
     let mut current: Option<Spoken<'t>> = None;
-    let mut was_blank = true;
-    for line in text.lines() {
+    let (mut was_blank, mut is_quoting) = (true, false);
+    let mut lines = text.lines();
+    while let Some(line) = lines.next() {
         let is_blank = line.trim().is_empty();
         let is_behind_blank = std::mem::replace(&mut was_blank, is_blank);
-        let is_day = !is_behind_blank && weekday_and_date(line).is_some();
-        let is_quoted = is_day
-            && current
-                .as_ref()
-                .is_some_and(|(_, _, body)| is_quoting(body));
-        let entry = match is_quoted {
+        let is_open = current.is_some() && is_quoting;
+        let entry = match is_open && is_day_of_text(line, lines.clone()) {
             true => Entry::More,
             false => log.entry(line, is_behind_blank),
         };
         match (entry, &mut current) {
             (Entry::Message(start), _) => {
                 let body = start.text.to_owned();
+                is_quoting = begins_or_ends_quotation(&body, &body);
                 push(log.program, current.replace((line, start, body)), draft);
             }
             (Entry::Notice, _) => {
@@ -105,6 +103,7 @@ pub(super) fn read<'t>(text: &'t str, draft: &mut Draft<'t, '_, '_>) {
             (Entry::More, Some((_, _, body))) => {
                 body.push('\n');
                 body.push_str(line);
+                is_quoting ^= begins_or_ends_quotation(body, line);
             }
             (Entry::More, None) if is_blank => {}
             (Entry::More, None) => draft.omit("leading line"),
@@ -118,9 +117,15 @@ fn push<'t>(program: Program, spoken: Option<Spoken<'t>>, draft: &mut Draft<'t, 
     push_message(spoken, draft);
 }
 
-/// Whether a quotation begins a text and does not end in it.
-fn is_quoting(body: &str) -> bool {
-    body.starts_with('"') && body.matches('"').count() % 2 == 1
+/// Whether a line with only a day is not above messages, so that it may be a part of a text.
+fn is_day_of_text<'t>(line: &str, mut below: impl Iterator<Item = &'t str>) -> bool {
+    let mut next = || below.find(|line| !line.trim().is_empty());
+    weekday_and_date(line).is_some() && next().is_none_or(|line| in_tabs(line).is_none())
+}
+
+/// Whether a line of a text that is in quotation marks begins or ends a quotation.
+fn begins_or_ends_quotation(text: &str, line: &str) -> bool {
+    text.starts_with('"') && line.matches('"').count() % 2 == 1
 }
 
 /// A text of several lines without the quotation marks of LINE.
