@@ -15,9 +15,11 @@ use rmcp::service::{
     serve_client_with_lifecycle_and_ct,
 };
 use rmcp::transport::IntoTransport;
+use rmcp::transport::streamable_http_client::{StreamableHttpClient, StreamableHttpError};
 use rmcp::{ClientHandler, ServiceError};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
+use unisono_model::client::Connections;
 use unisono_session::assignment::ToolJob;
 use unisono_session::run::calls::CallOutput;
 use unisono_session::tool::Contract;
@@ -27,6 +29,9 @@ use super::{Server, names, output};
 
 /// The metadata key of the idempotency key of a call.
 const KEY: &str = "idempotencyKey";
+
+/// The error of a request to a server at an address.
+pub(super) type HttpError = StreamableHttpError<<Connections as StreamableHttpClient>::Error>;
 
 /// The error of a connection, set once and visible to all waiting callers.
 #[derive(Clone, Debug, Default)]
@@ -129,7 +134,12 @@ where
                 ClientInitializeError::LegacyFallbackFailed { fallback, .. } => &**fallback,
                 error => error,
             };
-            let reason = trouble.or(|| format!("did not complete the handshake: {}", chain(last)));
+            let why = || match last {
+                // Without the type name of the sender.
+                ClientInitializeError::TransportError { error, .. } => chain(error.error.as_ref()),
+                error => chain(error),
+            };
+            let reason = trouble.or(|| format!("did not complete the handshake: {}", why()));
             Err((reason, may_be_older && !use_legacy_handshake))
         }
     }
@@ -244,16 +254,26 @@ fn unseen(seen: &mut HashSet<String>, next: Option<String>) -> Option<String> {
 }
 
 /// An error with its sources, each once.
-fn chain(error: &dyn std::error::Error) -> Cow<'static, str> {
+fn chain(error: &(dyn std::error::Error + 'static)) -> Cow<'static, str> {
     let mut text = error.to_string();
-    let mut next = error.source();
+    let mut next = source_of(error);
     while let Some(source) = next {
         let own = source.to_string();
         if !text.contains(&own) {
             text.push_str(": ");
             text.push_str(&own);
         }
-        next = source.source();
+        next = source_of(source);
     }
     text.into()
+}
+
+/// The source of an error. The library does not name that of an HTTP client's error.
+fn source_of<'e>(
+    error: &'e (dyn std::error::Error + 'static),
+) -> Option<&'e (dyn std::error::Error + 'static)> {
+    match error.downcast_ref::<HttpError>() {
+        Some(StreamableHttpError::Client(error)) => Some(error),
+        _ => error.source(),
+    }
 }

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use unisono_model::client::{self, Connections, HeaderName, HeaderValue};
 use unisono_model::provider::{Address, Header, Key};
 
-use super::connection::{self, ConnectionError, Opened};
+use super::connection::{self, ConnectionError, HttpError, Opened};
 
 /// The maximum size of a server's event, in bytes.
 const EVENT_MAX: usize = 8 * 1024 * 1024;
@@ -40,7 +40,6 @@ pub(super) async fn open(
 }
 
 type Headers = HashMap<HeaderName, HeaderValue>;
-type HttpError = StreamableHttpError<<Connections as StreamableHttpClient>::Error>;
 
 /// The HTTP client. It limits the size of events, and recognises errors that name no request, and a
 /// forgotten session by the answers that many servers give instead of 404.
@@ -439,6 +438,16 @@ mod tests {
         let opened = open((&server.start(), &[], None), trouble, false, cancelled).await;
         let (reason, _) = opened.map(|_| ()).unwrap_err();
         assert!(reason.contains("HTTP 404 Not Found: not here"), "{reason}");
+    }
+
+    #[tokio::test]
+    async fn the_error_of_a_server_that_does_not_listen_has_its_cause() {
+        let url = Address::parse("http://127.0.0.1:9/mcp").unwrap();
+        let (trouble, cancelled) = (ConnectionError::default(), CancellationToken::new());
+        let opened = open((&url, &[], None), trouble, false, cancelled).await;
+        let (reason, _) = opened.map(|_| ()).unwrap_err();
+        assert!(reason.contains("Connection refused"), "{reason}");
+        assert!(!reason.contains("rmcp"), "{reason}");
     }
 
     #[tokio::test]
