@@ -1,5 +1,6 @@
 //! Options that several verbs share, and how their values are written.
 
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::builder::NonEmptyStringValueParser;
@@ -254,6 +255,12 @@ pub(crate) fn tokens(text: &str) -> std::result::Result<u64, String> {
         .and_then(|n| n.checked_mul(factor));
     let number = number.filter(|n| *n > 0);
     number.ok_or_else(|| "write a number of tokens such as 12000 or 12k".to_owned())
+}
+
+/// A number from 1 on.
+pub(crate) fn at_least_one(text: &str) -> std::result::Result<NonZeroUsize, String> {
+    let number = text.parse().ok();
+    number.ok_or_else(|| "write a number from 1 on".to_owned())
 }
 
 /// A time: `500ms`, `30s`, `2m`, `1h`, or seconds.

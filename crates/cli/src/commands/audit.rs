@@ -6,6 +6,7 @@ use unisono_api::audit::{AuditEntry, AuditQuery};
 use unisono_api::service::Service;
 
 use crate::app::App;
+use crate::options::at_least_one;
 use crate::problem::Result;
 use crate::show;
 
@@ -34,7 +35,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME")]
     caller: Option<String>,
     /// Number of entries, at most
-    #[arg(long, value_name = "N", default_value = "50")]
+    #[arg(long, value_name = "N", default_value = "50", value_parser = at_least_one)]
     limit: NonZeroUsize,
 }
 

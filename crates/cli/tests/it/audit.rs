@@ -174,6 +174,15 @@ fn each_change_is_in_the_log_with_its_name_and_a_restart_keeps_it() {
 }
 
 #[test]
+fn a_list_of_no_entries_is_refused() {
+    for list in [&["audit"][..], &["runs", "list"]] {
+        let args = [list, &["--limit", "0"]].concat();
+        let done = Place::new().call(&args).expect(2);
+        done.says(&["write a number from 1 on"]);
+    }
+}
+
+#[test]
 fn a_command_without_a_daemon_is_recorded_with_its_user_before_each_change() {
     let place = Place::with_config(SETTINGS);
     let message = json!({"role": "user", "content": CONTENT});

@@ -9,6 +9,7 @@ use unisono_api::run::{ListedRun, RunQuery};
 use unisono_session::trace::RunStatus;
 
 use crate::app::App;
+use crate::options::at_least_one;
 use crate::problem::Result;
 use crate::service::lookup::LookupScope;
 use crate::show;
@@ -53,11 +54,6 @@ impl Args {
         let any_run = self.agent.is_none() && self.state.is_none();
         any_run && self.within.is_everywhere() && self.cursor.is_none()
     }
-}
-
-fn at_least_one(text: &str) -> std::result::Result<NonZeroUsize, String> {
-    let number = text.parse().ok();
-    number.ok_or_else(|| "write a number from 1 on".to_owned())
 }
 
 pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
