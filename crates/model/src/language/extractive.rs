@@ -25,6 +25,8 @@ const ANSWER_CAP: Tokens = Tokens(900);
 const SYNTHESIS_CAP: Tokens = Tokens(2_400);
 /// The maximum length of the reason for a missing answer.
 const REASON_CHARS: usize = 160;
+/// The heading of the missing results, as a synthesis has it.
+const MISSING: &str = "\n\n## Missing\n";
 /// The answer if the context has nothing relevant.
 const NOTHING: &str = "Nothing in the context bears on this task.";
 
@@ -152,7 +154,11 @@ fn synthesise(request: &Request, counter: &Counter) -> String {
         cap: cap.minus(counter.tokens(&missing)),
         count: &|text| counter.tokens(text).0,
     });
-    with_note(answer.text, &missing)
+    let has_section = answer.text.contains(MISSING);
+    match missing.strip_prefix(MISSING).filter(|_| has_section) {
+        Some(lines) => with_note(answer.text, &format!("\n{lines}")),
+        None => with_note(answer.text, &missing),
+    }
 }
 
 fn with_note(mut text: String, missing: &str) -> String {
@@ -182,7 +188,7 @@ fn missing(results: &[DelegateResult]) -> String {
     if lines.is_empty() {
         return String::new();
     }
-    format!("\n\n## Missing\n{}", lines.join("\n"))
+    format!("{MISSING}{}", lines.join("\n"))
 }
 
 fn delegate_answer(delegated: &DelegateResult) -> Option<extractive::DelegateAnswer<'_>> {

@@ -266,6 +266,10 @@ async fn a_synthesis_names_missing_results() {
             "facts",
             DelegateOutcome::Complete("- \"ship on Friday\" (#1)".into()),
         ),
+        delegated(
+            "dates",
+            DelegateOutcome::Complete("- \"ship on Friday\" (#1)".into()),
+        ),
         delegated("risks", partial),
         delegated(
             "costs",
@@ -277,7 +281,7 @@ async fn a_synthesis_names_missing_results() {
     for expected in [
         "ship on Friday",
         "rollback plan is untested",
-        "- risks: incomplete (the log was too long)",
+        "- dates: nothing beyond the above\n- risks: incomplete (the log was too long)",
         "- costs: no answer (timeout: no answer within 3.0 s)",
     ] {
         assert!(text.contains(expected), "{expected} is not in: {text}");
