@@ -3,10 +3,10 @@
 //! It takes a group from the queue (see `intake`), checks each command against the state of its
 //! session, applies the valid ones as one atomic batch, flushes, syncs the log file, and only then
 //! answers. sled is flushed by this thread alone. If any of this fails, the store is read-only from
-//! then on: after a failed sync the content of the disk is unknown, so a sync is never retried. It is
-//! also read-only as soon as the log has lost its name, as when a backup takes the place of an open
-//! store: the next opening would not find what is written. A group for which there is no room is refused before it reaches sled; the next one is accepted as
-//! soon as there is room.
+//! then on: after a failed sync the content of the disk is unknown, so a sync is never retried. The
+//! same happens if the log loses its name, as when a backup takes the place of an open store: the
+//! next opening would not find what is written. A group for which there is no room is refused before
+//! it reaches sled; the next one is accepted as soon as there is room.
 
 use std::collections::HashMap;
 use std::fs::{self, File, Metadata};
