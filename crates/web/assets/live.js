@@ -663,17 +663,6 @@ function keepPart() {
   if (again) again.href = address.href;
 }
 
-// On paper nothing can be unfolded. The page is then as it was.
-let forPaper = [];
-addEventListener("beforeprint", () => {
-  forPaper = [...document.querySelectorAll(".fold:not([open])")];
-  for (const fold of forPaper) fold.open = true;
-});
-addEventListener("afterprint", () => {
-  for (const fold of forPaper) fold.open = false;
-  forPaper = [];
-});
-
 // A call that waits in another session is no event of this page: the number alone is asked for.
 // After a logout only a page that becomes visible asks: a login in another tab is enough.
 async function askForCount(event) {
