@@ -180,7 +180,13 @@ test("in the list of sessions the focus stays on its session when others change"
 
 test("on paper all of a conversation is in sight, also its long messages and without scripts", async () => {
   await withDaemon(new Place(), async (place) => {
-    const messages = [{ role: "user", content: "The move is on Friday. ".repeat(120) }, ...said(20)];
+    const call = { id: "call_1", type: "function", function: { name: "calendar", arguments: "{}" } };
+    const messages = [
+      { role: "user", content: "The move is on Friday. ".repeat(120) },
+      { role: "assistant", tool_calls: [call] },
+      { role: "tool", tool_call_id: "call_1", content: `${"Free. ".repeat(40)}Friday: the move.` },
+      ...said(20),
+    ];
     const { session } = await place.ask("POST", "/v1/sessions", { title: "Paper", messages });
     for (const [width, javaScriptEnabled] of [[1280, true], [700, true], [700, false]]) {
       const page = await enter(browser, place, { viewport: { width, height: 800 }, javaScriptEnabled });
@@ -188,6 +194,7 @@ test("on paper all of a conversation is in sight, also its long messages and wit
       await page.goto(`${place.address}/sessions/${session}`);
       await page.locator("#m1 .md").waitFor();
       assert.equal(await page.locator("#m1 .preview").isVisible(), false);
+      await page.locator("#m3 pre", { hasText: "Friday: the move." }).waitFor();
       const [seen, whole] = await page.locator(".scroller").evaluate((pane) => [pane.clientHeight, pane.scrollHeight]);
       assert.ok(whole > 800 && seen >= whole - 1, `${seen} of ${whole}`);
       assert.equal(await page.getByLabel("Task", { exact: true }).isVisible(), false);
