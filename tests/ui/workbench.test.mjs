@@ -93,7 +93,7 @@ test("an answer is streamed into the conversation, and stands there once", async
     const page = await enter(browser, place);
     await page.goto(`${place.address}/sessions/${session}`);
     await page.evaluate(() => { document.body.marked = true; });
-    await page.getByLabel("Task").fill("When?");
+    await page.getByLabel("Task").fill("When");
     await page.getByRole("button", { name: "Ask clerk" }).click();
     await page.locator(".messages [data-run]").getByText("The move is on **Friday**.").waitFor();
     await shot(page, "streaming");
@@ -109,6 +109,7 @@ test("an answer is streamed into the conversation, and stands there once", async
     await page.locator(".message strong", { hasText: "Friday" }).waitFor();
     assert.equal(await page.getByText("The move is on Friday.").count(), 3, "two of before, and the answer");
     assert.equal(await page.locator("[data-run]").count(), 0);
+    await page.locator("#m3 > header", { hasText: /· 1 token\b/ }).waitFor();
     // Why it answered so is one click away.
     await page.locator(".message", { hasText: "Friday" }).last().getByRole("link", { name: "its run" }).click();
     await page.getByText("These are the bytes that were sent").waitFor();

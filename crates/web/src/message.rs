@@ -63,7 +63,7 @@ fn show(message: &Message, place: &BranchView, open: bool, room: &TextLimit) -> 
                 @if let Some(run) = &message.run {
                     " · " a href={ "/sessions/" (place.about.session) "/runs/" (run) } { "its run" }
                 }
-                @if let Some(tokens) = message.tokens { " · " (number(tokens)) " tokens" }
+                @if let Some(tokens) = message.tokens { " · " (counted(tokens, "token")) }
                 @if let Some(used) = message.usage {
                     " · " (number(used.input_tokens)) " in, " (number(used.output_tokens)) " out"
                 }
