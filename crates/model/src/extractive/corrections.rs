@@ -5,6 +5,7 @@
 //! subject has to be the same, and a name, a number or an id in common suffices. A statement that denies
 //! the earlier value (`on 11 May, not 4 May`) names what it changes. Of several changes of one value the
 //! newest is valid; if it may be about another thing, the newest one in closer words is needed too.
+//! Within a message, a statement is changed by the next sentence if that takes it back (`No, at ten`).
 
 mod statement;
 
@@ -12,7 +13,7 @@ use std::collections::{HashMap, HashSet};
 
 use unisono_context::Ordinal;
 
-use super::cues::Cues;
+use super::cues::{Cues, takes_back};
 use super::passage::PassageKind;
 use super::pool::{Pool, Unit};
 use super::readability::dangles;
@@ -50,7 +51,7 @@ pub(super) enum Strength {
     /// It has another value of the same kind, but names no subject, names somebody or something else,
     /// or is another person's: both are needed.
     Completes,
-    /// It has the subject and another value of the same kind.
+    /// It has the subject and another value of the same kind, or takes back the sentence before it.
     Differs,
     /// The same, and it says that something changed.
     Replaces,
@@ -190,7 +191,10 @@ impl<'p, 'a> LaterStatements<'p, 'a> {
                 let read = || Statement::new(self.pool, unit);
                 known.entry(unit).or_insert_with(read);
             }
-            let strength = self.denial_or_change((of, &known[&of]), (by, &known[&by]));
+            let is_taken_back = self.taken_back_by(of) == Some(by);
+            let strength = self
+                .denial_or_change((of, &known[&of]), (by, &known[&by]))
+                .max(is_taken_back.then_some(Strength::Differs));
             found.extend(strength.map(|strength| (strength, ordinal(&self.pool.units[by]), by)));
         }
         let (strength, at, by) = found.iter().max().copied()?;
@@ -238,16 +242,25 @@ impl<'p, 'a> LaterStatements<'p, 'a> {
             let sharing = self.by_term.get(term).into_iter().flatten().rev();
             others.extend(sharing.take(COMPARED));
         }
+        let next = self.taken_back_by(of);
+        others.extend(next);
         others.sort_unstable();
         others.dedup();
-        others.retain(|&by| {
-            let by = &self.pool.units[by];
+        others.retain(|&other| {
+            let by = &self.pool.units[other];
             let may_change = || {
                 has_cue(by) || describes_the_present([unit, by]) || by.cues.intersects(Cues::NOT)
             };
-            ordinal(by) > said && may_change()
+            next == Some(other) || ordinal(by) > said && may_change()
         });
         others
+    }
+
+    /// The next sentence of a unit's message, if that takes the unit back.
+    fn taken_back_by(&self, of: usize) -> Option<usize> {
+        let (unit, next) = (&self.pool.units[of], self.pool.units.get(of + 1)?);
+        let is_next = next.source == unit.source && next.place == unit.place + 1;
+        (is_next && is_statement(next) && takes_back(next.text)).then_some(of + 1)
     }
 
     /// Like [`Self::change`]. A statement that denies a value of the earlier one changes it if it has a
@@ -444,6 +457,28 @@ mod tests {
         };
         for row in rows {
             assert_eq!(found(&row), [], "{row:?}");
+        }
+    }
+
+    #[test]
+    fn the_next_sentence_of_a_message_takes_a_statement_back() {
+        let rows = rows! {
+            ("We take the red tiles. No, wait, better the white ones.", true),
+            ("The delivery is on 14 April. No, sorry, it is on 24 April.", true),
+            ("The painter comes on Tuesday. Actually, no, he said Thursday.", true),
+            ("Dann nehme ich Rot. Nein, doch lieber Weiß.", true),
+            ("We take the red tiles. No other tiles are left.", false),
+            ("We take the red tiles. Oh no, the lamp is broken.", false),
+            ("Is the red lamp left? No, they sold it.", false),
+            ("You asked for a red lamp. No, Ben.", false),
+        };
+        for (text, is_taken_back) in rows {
+            let found = found(&[text]);
+            let by: Vec<(usize, usize)> = found.iter().map(|one| (one.0, one.1)).collect();
+            let expected: &[(usize, usize)] = if is_taken_back { &[(0, 1)] } else { &[] };
+            assert_eq!(by, expected, "{text}");
+            let is_outdated = |one: &(usize, usize, Strength)| one.2 >= Strength::Differs;
+            assert!(found.iter().all(is_outdated), "{text}");
         }
     }
 

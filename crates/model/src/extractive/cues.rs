@@ -98,6 +98,21 @@ fn contradicts(text: &str) -> bool {
     !is_of_next && words.filter(|word| !word.is_empty()).count() >= 3
 }
 
+/// Whether a text begins by taking back what its speaker said just before: `No, the white ones`.
+pub(super) fn takes_back(text: &str) -> bool {
+    let text = text.strip_prefix("Actually, ").unwrap_or(text);
+    let after = text.trim_start_matches(char::is_alphanumeric);
+    let first = in_small_letters(&text[..text.len() - after.len()]);
+    // `No, Ben.` is only an answer.
+    let words = after.split_whitespace();
+    let words = words.filter(|word| word.contains(char::is_alphanumeric));
+    has_word(TAKING_BACK, &first)
+        && !after.trim_start().starts_with(char::is_alphanumeric)
+        && words.count() >= 2
+}
+
+/// Words that take back what was said if a pause follows.
+const TAKING_BACK: &str = "no nope nein nee";
 /// Words with which a contradiction begins.
 const CONTRADICTING: &str = "no nope actually nein doch nee";
 /// Words of which a `no` directly before them is a part: `No one came`.
