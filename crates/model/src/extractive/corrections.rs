@@ -263,6 +263,13 @@ impl<'p, 'a> LaterStatements<'p, 'a> {
         (is_next && is_statement(next) && takes_back(next.text)).then_some(of + 1)
     }
 
+    /// Whether a unit takes back a value of the sentence before it.
+    fn takes_back_value(&self, by: usize, later: &Statement) -> bool {
+        let is_taken_back = |of: &usize| self.taken_back_by(*of) == Some(by);
+        let of = by.checked_sub(1).filter(is_taken_back);
+        of.is_some_and(|of| later.changes_value_of(&Statement::new(self.pool, of)))
+    }
+
     /// Like [`Self::change`]. A statement that denies a value of the earlier one changes it if it has a
     /// word of its subject; a day or a time that was said shortly before needs none.
     fn denial_or_change(
@@ -278,10 +285,12 @@ impl<'p, 'a> LaterStatements<'p, 'a> {
         let is_of_another = self.are_of_two_people(of, by);
         let change = || {
             let change = self.change((of, earlier), (by, later));
-            change.map(|strength| match is_of_another {
+            let change = change.map(|strength| match is_of_another {
                 true => strength.min(Strength::Completes),
                 false => strength,
-            })
+            });
+            // Without the subject in common it is about the sentence before it.
+            change.filter(|one| *one > Strength::Completes || !self.takes_back_value(by, later))
         };
         match later.denied_value_of(earlier) {
             Some(_) if shares_subject() => Some(Strength::Replaces),
@@ -479,6 +488,20 @@ mod tests {
             assert_eq!(by, expected, "{text}");
             let is_outdated = |one: &(usize, usize, Strength)| one.2 >= Strength::Differs;
             assert!(found.iter().all(is_outdated), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_takes_back_the_sentence_before_it_changes_no_earlier_message() {
+        let rows = rows! {
+            "The delivery is on 14 April.",
+            "The shelf costs 300 euros.",
+        };
+        for row in rows {
+            let of_bath = "The budget for the bath is 4,500 euros. No, sorry, it is 5,400 euros.";
+            let found = found(&[row, of_bath]);
+            let by: Vec<(usize, usize)> = found.iter().map(|one| (one.0, one.1)).collect();
+            assert_eq!(by, [(1, 2)], "{row}");
         }
     }
 
