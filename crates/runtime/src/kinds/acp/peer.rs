@@ -281,18 +281,24 @@ impl Peer {
     }
 
     /// The message in a line. Other lines, such as output of a library or of a program that starts
-    /// the agent, are ignored, also if they only begin like a message.
+    /// the agent, are ignored, also if they only begin like a message, or are a log in JSON.
     fn parse(&mut self, line: &[u8]) -> Result<Option<Message>, Failure> {
         if let Some(object) = self.object(line) {
-            self.chatter = 0;
-            let message = serde_json::from_value(object);
-            return message.map(Some).map_err(|error| {
-                let what = format!(
-                    "sent a line that is not JSON-RPC ({error}): {}",
-                    preview(line)
-                );
-                self.failure(RunCause::BadOutput, &what)
-            });
+            let is_message = object.get("jsonrpc").is_some();
+            match serde_json::from_value(object) {
+                Ok(message) => {
+                    self.chatter = 0;
+                    return Ok(Some(message));
+                }
+                Err(error) if is_message => {
+                    let what = format!(
+                        "sent a line that is not JSON-RPC ({error}): {}",
+                        preview(line)
+                    );
+                    return Err(self.failure(RunCause::BadOutput, &what));
+                }
+                Err(_) => {}
+            }
         }
         if !line.is_empty() {
             self.chatter += 1;

@@ -180,6 +180,7 @@ async fn lines_that_only_begin_like_messages_are_ignored_and_split_characters_ar
     let acp = python(
         "print('{ a: 1 }', flush=True)\n\
          sys.stdout.buffer.write(b'{\"level\": \"info\", \"at\": \"\\xff\"}\\n')\n\
+         print('{\"level\": \"warn\", \"error\": \"no cache\"}', flush=True)\n\
          say('So \\ud83d')\nsay('\\ude00, \\ud83d.')\nend(id)",
     );
     let answer = ask(&acp, &attempt(&acp)).await.unwrap();
@@ -307,7 +308,11 @@ async fn a_program_that_is_not_an_agent_fails_with_a_reason() {
         (program(missing), RunCause::Spawn, "could not start `no-such-agent`"),
         (program(sh("echo no key >&2; exit 3")), RunCause::Exit, "its standard error ends: no key"),
         (program(sh("echo Welcome!; exit 0")), RunCause::Exit, "it wrote no message: Welcome!"),
-        (program(sh("echo '{\"method\":1}'; cat")), RunCause::BadOutput, "not JSON-RPC"),
+        (
+            program(sh("echo '{\"jsonrpc\":\"2.0\",\"method\":1}'; cat")),
+            RunCause::BadOutput,
+            "not JSON-RPC",
+        ),
         (
             program(sh("yes hello")),
             RunCause::BadOutput,
