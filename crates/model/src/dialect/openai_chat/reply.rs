@@ -54,7 +54,7 @@ struct CallDelta<'a> {
     extra_content: Option<&'a RawValue>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 struct Function<'a> {
     #[serde(borrow)]
     name: Option<Str<'a>>,
@@ -172,6 +172,16 @@ struct Call {
     extra_content: Option<Box<RawValue>>,
 }
 
+impl Call {
+    /// Whether a piece begins another call, if neither has an id.
+    fn is_followed_by(&self, name: &str, arguments: &str) -> bool {
+        let is_json = |text: &str| serde_json::from_str::<de::IgnoredAny>(text).is_ok();
+        let is_whole = || self.arguments.ends_with('}') && is_json(&self.arguments);
+        let is_named = !name.is_empty() && !self.name.is_empty();
+        is_named && (self.name != name || (!arguments.is_empty() && is_whole()))
+    }
+}
+
 impl Draft {
     /// A reply whose prompt ended with the tag that opens reasoning.
     pub(super) fn opened() -> Draft {
@@ -257,12 +267,12 @@ impl Draft {
 
     fn call(&mut self, delta: CallDelta<'_>) -> Result<(), Failure> {
         let id = delta.id.unwrap_or_default().0;
-        let function = delta.function.unwrap_or(Function {
-            name: None,
-            arguments: None,
-        });
+        let function = delta.function.unwrap_or_default();
         let name = function.name.unwrap_or_default().0;
-        let at = self.place(delta.index, &id, &name).unwrap_or_else(|| {
+        let none = Ok(Cow::Borrowed(""));
+        let arguments = function.arguments.map_or(none, arguments_text)?;
+        let place = self.place(delta.index, &id, &name, &arguments);
+        let at = place.unwrap_or_else(|| {
             self.calls.push(Call {
                 index: delta.index,
                 ..Call::default()
@@ -280,9 +290,7 @@ impl Draft {
         if let Some(extra) = delta.extra_content {
             call.extra_content = Some(extra.to_owned());
         }
-        if let Some(arguments) = function.arguments {
-            call.arguments.push_str(&arguments_text(arguments)?);
-        }
+        call.arguments.push_str(&arguments);
         Ok(())
     }
 
@@ -290,8 +298,11 @@ impl Draft {
     /// some servers send no index, or the same one for each call, and whole calls only. A piece with
     /// a new index and nothing else than arguments continues the newest call: servers may begin a
     /// call with the index of the one before.
-    fn place(&self, index: Option<u64>, id: &str, name: &str) -> Option<usize> {
-        let other = |call: &Call| !id.is_empty() && !call.id.is_empty() && call.id != id;
+    fn place(&self, index: Option<u64>, id: &str, name: &str, arguments: &str) -> Option<usize> {
+        let other = |call: &Call| match id.is_empty() && call.id.is_empty() {
+            true => call.is_followed_by(name, arguments),
+            false => !id.is_empty() && !call.id.is_empty() && call.id != id,
+        };
         let known = |index| self.calls.iter().rposition(|call| call.index == index);
         match index {
             Some(_) if known(index).is_some() => known(index).filter(|at| !other(&self.calls[*at])),

@@ -5,7 +5,7 @@ use crate::media::Accepts;
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use serde_json::Value;
+use serde_json::{Value, json};
 use unisono_context::call::Stop;
 use unisono_context::{Part, Role, Snapshot, Tokens};
 
@@ -573,6 +573,31 @@ fn arguments_with_a_new_index_belong_to_the_newest_call() {
         made("b", "open", r#"{"n":2}"#),
     ];
     assert_eq!(reply.calls, expected);
+}
+
+#[test]
+fn calls_with_one_index_and_no_ids_are_told_apart() {
+    let piece = |name: &str, arguments: &str| {
+        let function = json!({"name": name, "arguments": arguments});
+        let call = json!({"index": 0, "id": "", "function": function});
+        json!({"choices": [{"delta": {"tool_calls": [call]}}]}).to_string()
+    };
+    let events = [
+        piece("search", r#"{"q":1}"#),
+        piece("search", r#"{"q":2}"#),
+        piece("open", ""),
+        piece("open", r#"{"n":"#),
+        piece("open", "3}"),
+        piece("open", ""),
+        r#"{"choices":[{"delta":{},"finish_reason":"tool_calls"}]}"#.to_owned(),
+        "[DONE]".to_owned(),
+    ];
+    let expected = [
+        made("call_0", "search", r#"{"q":1}"#),
+        made("call_1", "search", r#"{"q":2}"#),
+        made("call_2", "open", r#"{"n":3}"#),
+    ];
+    assert_eq!(reply_of(&events).calls, expected);
 }
 
 #[test]
