@@ -280,6 +280,10 @@ fn shown(value: &Value) -> String {
             let head: String = text.chars().take(40).collect();
             format!("{head:?}")
         }
+        Value::List(items) => match items.iter().find(|item| item.value.as_text().is_none()) {
+            Some(item) => format!("a list with {}", shown(&item.value)),
+            None => value.kind().to_owned(),
+        },
         other => other.kind().to_owned(),
     }
 }

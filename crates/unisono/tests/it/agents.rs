@@ -260,7 +260,7 @@ fn what_is_wrong_with_an_agent_is_told_with_its_line() {
         ("a.md", "---\ndescription: x\ncommand: ls\ntemperature: 0.2\n---\n"),
         (
             "a.md",
-            "---\ndescription: x\ntemperature: 2.5\ncache_warm: followers\noutput_schema: 7\n---\n",
+            "---\ndescription: x\ntemperature: 2.5\ncache_warm: followers\noutput_schema: 7\ntags: [a, 7]\n---\n",
         ),
         ("a.toml", "description = \"x\"\noutput_schema = \"{ not json\"\n"),
         ("a.toml", "description = \"x\"\noutput_schema = \"missing.json\"\n"),
