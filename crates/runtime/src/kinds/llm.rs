@@ -168,8 +168,8 @@ impl ModelRequest<'_> {
         ctx: &Ctx,
     ) -> Result<ReplyOutcome, Failure> {
         let ended = ending(&reply, self.steps, call.wrap_up().cloned(), ctx);
-        let is_last = self.wrap_up.is_some();
-        let ended = ended.or_else(|| unmade_calls_answer(&reply, self.steps, is_last, ctx));
+        let last = self.wrap_up.as_deref();
+        let ended = ended.or_else(|| unmade_calls_answer(&reply, self.steps, last?, ctx));
         if let Some(Err(failure)) = ended {
             ctx.report_rejected_reply(&reply, call);
             return Err(failure);
@@ -359,15 +359,19 @@ async fn call_tools(
 }
 
 /// The end of a run whose last reply contains only calls that are not made, without any earlier
-/// text.
+/// text. `last` is the reason why it is the last one.
 fn unmade_calls_answer(
     reply: &Reply,
     steps: &[Arc<Step>],
-    is_last: bool,
+    last: &str,
     ctx: &Ctx,
 ) -> Option<Result<Answer, Failure>> {
     let nothing = run::is_blank(&reply.text) && run::last_text(steps).is_none();
-    (is_last && nothing).then(|| Err(empty_reply_failure(ctx)))
+    nothing.then(|| {
+        let model = &ctx.definition().model;
+        let reason = format!("model {model} called tools and gave no text, although {last}");
+        Err(Failure::new(RunCause::BadOutput, reason))
+    })
 }
 
 /// Whether a reply may be empty because of the client's options: it ends at one of the client's

@@ -170,7 +170,8 @@ async fn an_empty_answer_is_a_failure_and_no_step() {
     let failure = run(&attempt, &model).await.unwrap_err();
     assert!(model.requests()[0].wrap_up.is_some());
     assert_eq!(failure.cause, RunCause::BadOutput);
-    assert!(failure.reason.contains("replied with nothing"), "{failure}");
+    let why = "called tools and gave no text, although there is no room left";
+    assert!(failure.reason.contains(why), "{failure}");
     assert!(failure.cause.is_retryable());
     let steps = attempt.session.steps();
     assert!(steps.iter().all(|step| step.reply().is_none()), "{steps:?}");
