@@ -174,7 +174,7 @@ pub trait Cluster: Send + Sync {
     -> EngineFuture<'_, bool>;
 
     /// The session that a cause has begun within a day, such as the message of a client. With a session:
-    /// the one that was named first for it, by whichever program.
+    /// the one that was named first for it, by whichever program, unless that one was deleted.
     fn begun(&self, cause: u128, session: Option<SessionId>)
     -> EngineFuture<'_, Option<SessionId>>;
 

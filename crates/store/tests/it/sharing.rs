@@ -184,6 +184,22 @@ async fn one_cause_begins_one_session() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_deleted_session_is_not_begun_again() {
+    let engines = needs!(two("begun_again").await);
+    let [one, other] = engines.each_ref().map(cluster);
+    let [deleted, next, later] = [0xC, 0xD, 0xE].map(SessionId::from_u128);
+    assert_eq!(one.begun(7, Some(deleted)).await.unwrap(), Some(deleted));
+    // It is not made yet.
+    assert_eq!(other.begun(7, Some(next)).await.unwrap(), Some(deleted));
+    engines[0].claim(deleted).await.unwrap();
+    let deletion = Deletion::of_session(deleted);
+    assert!(engines[0].delete_session(deletion).await.unwrap());
+    assert_eq!(other.begun(7, Some(next)).await.unwrap(), Some(next));
+    assert_eq!(one.begun(7, Some(later)).await.unwrap(), Some(next));
+    close(engines).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_program_that_is_let_in_again_while_it_hands_over_is_let_in() {
     let engines = needs!(two("let_in").await);
     let [one, other] = engines.each_ref().map(cluster);

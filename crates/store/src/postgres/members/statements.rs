@@ -199,7 +199,8 @@ WITH owned AS (SELECT EXISTS (SELECT FROM unisono_sessions WHERE owner = $1) AS 
 UPDATE unisono_members SET beat_unix_ms = 0
 FROM owned WHERE member = $1 AND instance = $2 AND owned.some RETURNING member";
 
-/// The session of a cause that is the first to name one, for a day; of two at the same time, one is.
+/// The session of a cause that is the first to name one, for a day, until that session is deleted; of two at
+/// the same time, one is.
 pub(super) const BEGIN_ONCE: &str = concat!(
     "WITH past AS (
     DELETE FROM unisono_begun WHERE cause IN (
@@ -209,10 +210,13 @@ pub(super) const BEGIN_ONCE: &str = concat!(
 )
 INSERT INTO unisono_begun AS known (cause, session, unix_ms) VALUES ($1, $2, ",
     now!(),
-    ") ON CONFLICT (cause) DO UPDATE SET session = CASE
-        WHEN known.unix_ms < excluded.unix_ms - 86400000 THEN excluded.session ELSE known.session END,
-    unix_ms = CASE
-        WHEN known.unix_ms < excluded.unix_ms - 86400000 THEN excluded.unix_ms ELSE known.unix_ms END
+    ") ON CONFLICT (cause) DO UPDATE SET (session, unix_ms) = (
+    SELECT CASE WHEN over THEN excluded.session ELSE known.session END,
+        CASE WHEN over THEN excluded.unix_ms ELSE known.unix_ms END
+    FROM (SELECT known.unix_ms < excluded.unix_ms - 86400000 OR EXISTS (
+        SELECT FROM unisono_sessions AS gone WHERE gone.session = known.session AND gone.deleted
+    ) AS over) AS state
+)
 RETURNING session"
 );
 
