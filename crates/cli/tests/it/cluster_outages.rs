@@ -240,6 +240,21 @@ fn an_address_that_answers_nothing_holds_no_request() {
         faulty.len() == 1 && faulty[0].contains("answers nothing"),
         "{faulty:?}"
     );
+    // A daemon that is drained passes on what begins a session, which nobody owns.
+    let all = members(&one, |all| all.len() == 2);
+    let own = all.iter().find(|member| member["self"] == true).unwrap();
+    let own = format!("/v1/cluster/{}", own["member"].as_str().unwrap());
+    one.post(&own, &json!({"drain": true})).expect(200);
+    until("it is not drained", || {
+        let metrics = one.get("/metrics").expect(200).text();
+        metrics.contains("unisono_cluster_draining 1\n")
+    });
+    let refused = one.post("/v1/sessions", &json!({"title": "Another."}));
+    let detail = refused.expect(503).problem("unavailable");
+    assert!(
+        detail.contains("answers nothing") && !detail.contains("owns"),
+        "{detail}"
+    );
     one.stop();
     unheard.stop();
 }

@@ -209,7 +209,7 @@ fn failed(owner: &Member, error: &dyn std::error::Error) -> ApiError {
     let causes = std::iter::successors(error.source(), |error| error.source());
     let source = causes.fold(String::new(), |text, cause| format!("{text}: {cause}"));
     let detail = format!(
-        "{} owns the session, but does not respond at {address} ({error}{source}); try again in a \
+        "the request is for {}, which does not respond at {address} ({error}{source}); try again in a \
          moment, and see that the daemons reach each other (`cluster.address`)",
         owner.name
     );
