@@ -437,6 +437,7 @@ mod tests {
     fn another_value_of_the_same_kind_changes_a_statement() {
         let rows = rows! {
             ["The premiere is on 14 November.", "The premiere moved to 21 November."],
+            ["The launch is planned for 1 June.", "The launch moves to 15 June."],
             ["Die Premiere ist am 14. November.", "Die Premiere ist am 21. November."],
             ["Now the hall in Ghent has room for 120 guests.",
              "Now the hall in Ghent has room for 95 guests."],

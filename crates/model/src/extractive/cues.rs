@@ -130,7 +130,7 @@ const PHRASES: [(Cues, &str); 16] = rows! {
     (Cues::DECISION.with(Cues::CHANGE), "\
         replaces|replaced by|reversed|reversing|reverse the decision|changed my mind|switch to|\
         switching to|instead of|correction|no longer|supersedes|superseded|overruled|scrap that|\
-        change of plan|new date|postponed|moved to|not anymore|on second thought"),
+        change of plan|new date|postponed|moved to|moves to|not anymore|on second thought"),
     (Cues::DECISION, "\
         decided|decision|decide|we go with|we'll go with|go with|going with|agreed|we take|\
         we'll take|let's take|agree on|let's use|we use|we'll use|will use|we keep|we'll keep|\
@@ -211,12 +211,16 @@ const PHRASES: [(Cues, &str); 16] = rows! {
     (Cues::FILLER, "\
         thanks|thank you|you're welcome|good morning|morning|haha|lol|sounds good|happy to help|\
         great|no problem|no worries|sorry|of course|sure|hope|wow|good point|i understand|\
-        good question|fair enough|never mind|apologize|apologise"),
+        good question|fair enough|never mind|apologize|apologise|danke|vielen dank|gern geschehen|\
+        gerne geschehen|guten morgen|guten tag|guten abend|alles klar|klingt gut|entschuldigung|\
+        tut mir leid"),
     (Cues::OFFER, "\
         let me know|please let me know|shall i|would you like|if you would like|if you'd like|\
         is there anything else|anything else|have a great day|please hold|one moment|feel free|\
         please confirm|please provide|can i help|can you help|can you assist|could you help|\
-        could you please provide"),
+        could you please provide|sonst noch etwas|kann ich ihnen helfen|kann ich dir helfen|\
+        kann ich sonst noch|melden sie sich|melde dich|schönen tag noch|einen schönen tag|\
+        schönes wochenende|einen moment bitte"),
     // Lack of knowledge or possession is no constraint.
     (Cues::NONE, "\
         i don't|i don’t|i do not|i can't|i can’t|i cannot|you don't|you don’t|they don't|\
@@ -330,6 +334,8 @@ mod tests {
         assert!(Cues::detect("who owns it?)").intersects(Cues::QUESTION));
         assert!(Cues::detect("هل وصل الطرد؟").intersects(Cues::QUESTION));
         assert_eq!(Cues::detect("plain words here"), Cues::NONE);
+        assert!(Cues::detect("Vielen Dank!").intersects(Cues::FILLER));
+        assert!(Cues::detect("Kann ich Ihnen helfen?").intersects(Cues::OFFER));
         assert!(Cues::detect("No, one of them came late").intersects(Cues::CORRECTION));
         assert!(!Cues::detect("No one of them came late").intersects(Cues::CORRECTION));
     }
