@@ -426,7 +426,7 @@ async fn an_interrupted_prompt_is_repeated_only_if_idempotent() {
     for (breaks, cause) in [
         ("sys.exit(3)", RunCause::Exit),
         (
-            "print('{\"method\": 1}', flush=True)\nread()",
+            "print('{\"jsonrpc\": \"2.0\", \"method\": 1}', flush=True)\nread()",
             RunCause::BadOutput,
         ),
         ("update('agent_message_chunk')\nread()", RunCause::BadOutput),
