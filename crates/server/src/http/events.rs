@@ -39,7 +39,7 @@ use unisono::service::agents::reload_to_api;
 
 /// The idle time after which a comment is sent, so that a broken connection is detected.
 pub(super) const KEEP_ALIVE: Duration = Duration::from_secs(15);
-/// The shortest time between two writes to a client, per follower of the session. With thousands of
+/// The time that an event waits for further ones, per follower of the session. With thousands of
 /// followers each of them is then woken and written to once for many events.
 const LATER_EACH: Duration = Duration::from_micros(20);
 /// Nothing waits for less than this.
@@ -171,8 +171,6 @@ pub(super) struct Stream {
     texts: JoinedText,
     /// An item that is sent after all pieces.
     after_texts: Option<Next>,
-    /// When it was last woken by an event.
-    woken: Instant,
     reloads: watch::Receiver<Option<Arc<Reload>>>,
     stopping: watch::Receiver<bool>,
     until: Option<TurnId>,
@@ -210,7 +208,6 @@ impl Stream {
             missed: false,
             texts: JoinedText::default(),
             after_texts: None,
-            woken: Instant::now(),
             until: None,
             ended: false,
             _place: place,
@@ -224,8 +221,8 @@ impl Stream {
     }
 
     /// The next item; none if the session was deleted, or if the program stops and the stream waits
-    /// for no turn. With many followers an event soon after another one waits for further ones, so that
-    /// they are one write. Not cancellation safe: a dropped call can lose an event.
+    /// for no turn. With many followers the first event waits for further ones, so that all are one
+    /// write. Not cancellation safe: a dropped call can lose an event.
     async fn next(&mut self) -> Option<Next> {
         if self.has_more() {
             return self.next_ready().await;
@@ -234,9 +231,8 @@ impl Stream {
         let later = batch_delay(self.events.followers());
         if later >= LATER_LEAST {
             // No event can wake it meanwhile.
-            sleep_until(self.woken + later).await;
+            tokio::time::sleep(later).await;
         }
-        self.woken = Instant::now();
         next
     }
 
