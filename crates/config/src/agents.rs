@@ -266,7 +266,12 @@ fn check_turn(loaded: &Loaded, known: &[&str], found: &mut Diagnostics) {
 
 /// The agents that schedules and triggers name must exist, and their settings must be of a request.
 fn check_automation(loaded: &Loaded, known: &[&str], found: &mut Diagnostics) {
-    for (table, name, task) in loaded.automation.tasks() {
+    let automation = &loaded.automation;
+    let schedules = automation.schedules.iter();
+    let schedules = schedules.map(|one| ("schedules", &one.name, &one.task));
+    let triggers = automation.triggers.iter();
+    let triggers = triggers.map(|one| ("triggers", &one.name, &one.task));
+    for (table, name, task) in schedules.chain(triggers) {
         let lead = task.lead.iter().map(|lead| ("lead", lead.as_str()));
         let agents = task.agents.iter().flatten();
         let agents = agents.map(|spec| ("agents", team::agent_of(spec)));

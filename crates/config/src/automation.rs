@@ -39,14 +39,6 @@ impl Automation {
     pub fn trigger(&self, name: &str) -> Option<&Trigger> {
         self.triggers.iter().find(|one| &*one.name == name)
     }
-
-    /// All tasks, each with its table and its name.
-    pub(crate) fn tasks(&self) -> impl Iterator<Item = (&'static str, &Arc<str>, &NewTask)> {
-        let schedules = self.schedules.iter();
-        let schedules = schedules.map(|one| ("schedules", &one.name, &one.task));
-        let triggers = self.triggers.iter();
-        schedules.chain(triggers.map(|one| ("triggers", &one.name, &one.task)))
-    }
 }
 
 /// A rule that starts turns at times.

@@ -147,38 +147,7 @@ impl Setup {
 
     fn checked(loaded: Loaded, found: Diagnostics) -> Result<Setup, Diagnostics> {
         let (roster, more) = Roster::read(&loaded);
-        let setup = Setup::from_parts(loaded, roster, found, more)?;
-        let errors = setup.errors_of_automation();
-        if errors.is_empty() {
-            return Ok(setup);
-        }
-        let mut found = setup.warnings;
-        found.extend(errors);
-        found.sort();
-        Err(found)
-    }
-
-    /// The errors that turns of schedules and triggers would get because of their settings.
-    fn errors_of_automation(&self) -> Diagnostics {
-        let mut found = Diagnostics::default();
-        for (table, name, task) in self.loaded.automation.tasks() {
-            if task.settings.is_empty() {
-                continue;
-            }
-            let settings = task.settings.iter();
-            let settings = settings.map(|(key, value)| Override::new("the task", key, value));
-            let settings: Vec<Override> = settings.collect();
-            let Err(errors) = self.with(&SessionOverrides::default(), &settings) else {
-                continue;
-            };
-            for error in errors.iter() {
-                let mut error = error.clone();
-                error.place = self.loaded.place(&[table, name, "settings"]);
-                error.problem = format!("`{table}.{name}.settings`: {}", error.problem);
-                found.push(error);
-            }
-        }
-        found
+        Setup::from_parts(loaded, roster, found, more)
     }
 
     fn from_parts(

@@ -290,7 +290,7 @@ fn the_page_shows_schedules_and_takes_orders() {
 
 #[test]
 fn a_schedule_that_is_wrong_is_told_with_its_place() {
-    let table: [(&str, &[&str]); 21] = rows! {
+    let table: [(&str, &[&str]); 19] = rows! {
         ("every = \"1h\"\nsession = \"nolabel\"", &["unisono.toml:", "`nolabel` is not a session"]),
         ("every = \"1h\"\nsession = \" \"", &["text that is not empty"]),
         ("every = \"1h\"\nsession = \"=x\"", &["unisono.toml:", "`=x` is not a session"]),
@@ -308,14 +308,6 @@ fn a_schedule_that_is_wrong_is_told_with_its_place() {
         ("every = \"1h\"\ntimezone = \"Berlin\"", &["time zone `Berlin`"]),
         ("every = \"1h\"\nmissed = \"maybe\"", &["run, skip"]),
         ("every = \"1h\"\nlead = \"nobody\"", &["schedules.beat.lead", "unknown agent `nobody`"]),
-        (
-            "every = \"1h\"\nsettings = { \"turn.lead\" = \"nobody\" }",
-            &["unisono.toml:", "`schedules.beat.settings`: `turn.lead` names an unknown agent `nobody`"],
-        ),
-        (
-            "every = \"1h\"\nsettings = { \"compaction.preset\" = \"none\" }",
-            &["unisono.toml:", "`schedules.beat.settings`: `compaction.preset`"],
-        ),
         (
             "every = \"1h\"\nsettings = { \"compaction.presett\" = \"off\" }",
             &["did you mean `compaction.preset`?"],
