@@ -94,31 +94,6 @@ fn of_runs_that_are_requested_at_the_same_time_one_begins() {
 }
 
 #[test]
-fn the_turn_of_a_schedule_is_not_gone_while_the_database_is_away() {
-    let server = needs!(Server::start(&[]));
-    let gate = Gate::new();
-    gate.open();
-    let (_provider, settings) = held_model(&gate);
-    let settings = settings + BY_HAND;
-    let (_places, [one, other]) = together(|| machine(&server, TOKEN, &settings));
-    let begun = one.request("POST", "/v1/schedules/beat/runs", None);
-    begun.expect(202);
-    let has_ended = || {
-        let listed = other.get("/v1/schedules").expect(200).json();
-        listed["items"][0]["last"]["state"] == "answered"
-    };
-    within(4 * SOON, "the turn does not end", has_ended);
-    server.crash();
-    other.get("/v1/schedules").expect(503);
-    server.up();
-    let is_back = || other.get("/v1/schedules").status == 200;
-    within(4 * SOON, "the schedules are not listed again", is_back);
-    assert!(has_ended());
-    one.stop();
-    other.stop();
-}
-
-#[test]
 fn requests_that_come_to_all_daemons_at_the_same_time_share_the_session_of_their_label() {
     let server = needs!(Server::database());
     let (_places, [one, other, third]) = together(|| machine(&server, TOKEN, BY_THEMSELVES));

@@ -9,7 +9,6 @@ use unisono_runtime::clock;
 use unisono_session::OWNER;
 use unisono_store::starts::{Progress, Source, Start};
 
-use super::begin::may_work_later;
 use super::{decide, of_schedule};
 use crate::error::Error;
 use crate::service::no_cursor;
@@ -38,7 +37,7 @@ impl Schedules for Local {
         let mut items = Vec::with_capacity(part.items.len());
         for one in part.items {
             let known = known.get(&of_schedule(&one.name));
-            items.push(self.described(one, known).await?);
+            items.push(self.described(one, known).await);
         }
         Ok(Page {
             items,
@@ -50,7 +49,7 @@ impl Schedules for Local {
         let setup = self.setup();
         let schedule = self.named(&setup.loaded.automation, name).await?;
         let start = self.begin_scheduled(schedule).await?;
-        Ok(self.turn_of_start(&start).await?)
+        Ok(self.turn_of_start(&start).await)
     }
 
     async fn pause_schedule(&self, name: &str, paused: bool) -> service::Result<Schedule> {
@@ -59,7 +58,7 @@ impl Schedules for Local {
         self.pause(schedule, paused).await?;
         let known = self.known_starts().await?;
         let known = known.get(&of_schedule(name));
-        Ok(self.described(schedule, known).await?)
+        Ok(self.described(schedule, known).await)
     }
 }
 
@@ -97,11 +96,7 @@ impl Local {
         }
     }
 
-    async fn described(
-        &self,
-        of: &automation::Schedule,
-        known: Option<&Source>,
-    ) -> Result<Schedule, Error> {
+    async fn described(&self, of: &automation::Schedule, known: Option<&Source>) -> Schedule {
         let new = Source::default();
         let known = known.unwrap_or(&new);
         let state = match (of.enabled, known.paused) {
@@ -114,11 +109,11 @@ impl Local {
             MissedPolicy::Skip => "skip",
         };
         let last = match known.starts.last() {
-            Some(start) => Some(self.turn_of_start(start).await?),
+            Some(start) => Some(self.turn_of_start(start).await),
             None => None,
         };
         let skipped = known.skipped.as_ref();
-        Ok(Schedule {
+        Schedule {
             name: of.name.to_string(),
             rule: of.rule.to_string(),
             state: state.to_owned(),
@@ -129,34 +124,30 @@ impl Local {
                 scheduled_at: values::instant(*at),
                 reason: reason.to_string(),
             }),
-        })
+        }
     }
 
-    async fn turn_of_start(&self, start: &Start) -> Result<ScheduledTurn, Error> {
+    async fn turn_of_start(&self, start: &Start) -> ScheduledTurn {
         let session = start.session.to_string();
         let (turn, state, error) = match &start.progress {
             Progress::Intended => (None, "queued".to_owned(), None),
             Progress::Failed(reason) => (None, "refused".to_owned(), Some(reason.to_string())),
-            Progress::Started(turn) => {
-                let found = self.turn(&session, &turn.to_string()).await;
-                match found.map_err(Error::from) {
-                    Ok(turn) => (
-                        Some(turn.turn),
-                        turn.state,
-                        turn.error.map(|fault| fault.reason),
-                    ),
-                    Err(error) if may_work_later(&error) => return Err(error),
-                    Err(_) => (Some(turn.to_string()), "gone".to_owned(), None),
-                }
-            }
+            Progress::Started(turn) => match self.turn(&session, &turn.to_string()).await {
+                Ok(turn) => (
+                    Some(turn.turn),
+                    turn.state,
+                    turn.error.map(|fault| fault.reason),
+                ),
+                Err(_) => (Some(turn.to_string()), "gone".to_owned(), None),
+            },
         };
-        Ok(ScheduledTurn {
+        ScheduledTurn {
             scheduled_at: start.scheduled.map(values::instant),
             started_at: values::instant(start.at),
             session,
             turn,
             state,
             error,
-        })
+        }
     }
 }
