@@ -56,7 +56,7 @@ use crate::engine::{
 use crate::error::{Error, Result};
 use crate::private;
 use batch::checksum;
-use error_kind::{ErrorKind, failed, refused_write};
+use error_kind::{ErrorKind, failed, refused};
 use link::{Link, Outage};
 use members::Membership;
 use read::info;
@@ -287,7 +287,7 @@ impl Postgres {
                 Err(error) => {
                     const CLAIMS: &str = "claim a session";
                     if ErrorKind::from(&error) == ErrorKind::Refused {
-                        let refused = refused_write(CLAIMS, &error);
+                        let refused = refused(CLAIMS, &error);
                         return Err(self.changes.refused(&held, refused).await);
                     }
                     if Instant::now() >= until {

@@ -106,7 +106,13 @@ pub(super) fn takes_back(text: &str) -> bool {
     // `No, Ben.` is only an answer.
     let words = after.split_whitespace();
     let words = words.filter(|word| word.contains(char::is_alphanumeric));
+    // `No-one came`, `No. 14`.
+    let is_part = after.starts_with('-')
+        || after
+            .trim_start_matches(['.', ' '])
+            .starts_with(|c: char| c.is_ascii_digit());
     has_word(TAKING_BACK, &first)
+        && !is_part
         && !after.trim_start().starts_with(char::is_alphanumeric)
         && words.count() >= 2
 }
@@ -219,8 +225,8 @@ const PHRASES: [(Cues, &str); 16] = rows! {
         is there anything else|anything else|have a great day|please hold|one moment|feel free|\
         please confirm|please provide|can i help|can you help|can you assist|could you help|\
         could you please provide|sonst noch etwas|kann ich ihnen helfen|kann ich dir helfen|\
-        kann ich sonst noch|melden sie sich|melde dich|schönen tag noch|einen schönen tag|\
-        schönes wochenende|einen moment bitte"),
+        kann ich sonst noch|schönen tag noch|einen schönen tag|schönes wochenende|\
+        einen moment bitte"),
     // Lack of knowledge or possession is no constraint.
     (Cues::NONE, "\
         i don't|i don’t|i do not|i can't|i can’t|i cannot|you don't|you don’t|they don't|\
@@ -334,6 +340,8 @@ mod tests {
         assert!(Cues::detect("who owns it?)").intersects(Cues::QUESTION));
         assert!(Cues::detect("هل وصل الطرد؟").intersects(Cues::QUESTION));
         assert_eq!(Cues::detect("plain words here"), Cues::NONE);
+        assert!(takes_back("No, 14 April suits better"));
+        assert!(!takes_back("No. 14 is ours") && !takes_back("No-one came so far"));
         assert!(Cues::detect("Vielen Dank!").intersects(Cues::FILLER));
         assert!(Cues::detect("Kann ich Ihnen helfen?").intersects(Cues::OFFER));
         assert!(Cues::detect("No, one of them came late").intersects(Cues::CORRECTION));

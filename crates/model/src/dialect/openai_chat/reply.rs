@@ -178,7 +178,7 @@ impl Call {
         let is_json = |text: &str| serde_json::from_str::<de::IgnoredAny>(text).is_ok();
         let is_whole = || self.arguments.ends_with('}') && is_json(&self.arguments);
         let is_named = !name.is_empty() && !self.name.is_empty();
-        is_named && (self.name != name || (!arguments.is_empty() && is_whole()))
+        is_named && (self.name != name || (!arguments.trim().is_empty() && is_whole()))
     }
 }
 
