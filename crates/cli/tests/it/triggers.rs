@@ -96,7 +96,8 @@ fn a_request_that_knows_the_secret_begins_one_turn() {
 
 #[test]
 fn who_does_not_know_the_secret_learns_nothing() {
-    let daemon = Daemon::start(&place());
+    let place = place();
+    let daemon = Daemon::start(&place);
     let token = format!("Bearer {}", daemon.token);
     let secret = format!("Bearer {SECRET}");
     let mut other = SIGNATURE.to_owned();
@@ -148,7 +149,8 @@ fn who_does_not_know_the_secret_learns_nothing() {
 
 #[test]
 fn a_body_that_is_no_object_or_too_long_begins_nothing() {
-    let daemon = Daemon::start(&place());
+    let place = place();
+    let daemon = Daemon::start(&place);
     let secret = format!("Bearer {SECRET}");
     let bearer = [("Authorization", secret.as_str())];
     for (body, status) in [
@@ -183,7 +185,8 @@ fn a_body_that_is_no_object_or_too_long_begins_nothing() {
 
 #[test]
 fn a_ping_of_github_begins_no_turn() {
-    let daemon = Daemon::start(&place());
+    let place = place();
+    let daemon = Daemon::start(&place);
     let of_kind = |event| {
         [
             ("X-Hub-Signature-256", SIGNATURE),
