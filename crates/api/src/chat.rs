@@ -173,8 +173,8 @@ pub enum Part {
     },
     /// A call waits for a person.
     ToolApprovalRequest {
-        /// The id for the decision: that of the call in `/v1/approvals`, or `in-doubt:` and that id if
-        /// a crash left the outcome of the call unknown.
+        /// The id for the decision: the call's id in `/v1/approvals`; after `in-doubt:` if a crash left
+        /// the outcome of the call unknown.
         approval_id: String,
         /// The call.
         tool_call_id: String,

@@ -211,7 +211,7 @@ fn an_agent_calls_tools_of_a_program_in_order_and_is_told_what_is_wrong() {
     assert_eq!(scene.count("start "), 1, "one process for all calls");
 }
 
-/// A run with one call in each reply; the model is told this of each, and goes on.
+/// A run whose replies have one call each. The model gets the expected text for each call, and continues.
 fn tried(calls: &[[(&str, Value); 1]], server: &str, expected: &[&str]) -> Scene {
     let replies: Vec<&[(&str, Value)]> = calls.iter().map(|calls| &calls[..]).collect();
     let scene = Scene::new(&replies, server, "max_model_calls = 12");

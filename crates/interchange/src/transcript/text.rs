@@ -103,8 +103,8 @@ fn has_role(name: &str) -> bool {
     role != Role::User || author.is_none()
 }
 
-/// Whether the first line that is not empty has a time and a speaker, or a speaker in brackets, or the first
-/// two are those of a messenger.
+/// Whether the first line that is not empty has a time and a speaker, or a speaker in brackets, or a
+/// messenger's export begins with the first two lines.
 pub(super) fn has_first_speaker(begin: &[u8]) -> bool {
     let lines = begin.split(|byte| matches!(byte, b'\n' | b'\r'));
     let lines = lines.filter(|line| !line.trim_ascii().is_empty()).take(2);

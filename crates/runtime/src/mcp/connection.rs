@@ -268,7 +268,7 @@ fn chain(error: &(dyn std::error::Error + 'static)) -> Cow<'static, str> {
     text.into()
 }
 
-/// The source of an error. The library does not name that of an HTTP client's error.
+/// The source of an error. The library's errors do not return the HTTP client's error as their source.
 fn source_of<'e>(
     error: &'e (dyn std::error::Error + 'static),
 ) -> Option<&'e (dyn std::error::Error + 'static)> {

@@ -19,7 +19,7 @@ pub(super) const SEARCH: &str = "search";
 pub(super) const SESSIONS: &str = "sessions";
 pub(super) const WAIT: &str = "wait";
 pub(super) const NAMES: [&str; 7] = [ASK, DELEGATE, COMPACT, RECALL, SEARCH, SESSIONS, WAIT];
-/// Each integer below this has a float of its own (2^53).
+/// Floats below this (2^53) represent every integer exactly.
 const WHOLE_BELOW: f64 = 9_007_199_254_740_992.0;
 
 pub(super) fn scope(name: &str) -> Scope {

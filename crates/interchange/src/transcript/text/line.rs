@@ -315,8 +315,8 @@ fn timed(line: &str, order: DayOrder) -> Option<SpeakerLine<'_>> {
     })
 }
 
-/// The sender in `From Anna Schmidt to Everyone`, as chats of Zoom have it. Those of recordings have no
-/// receiver, and two spaces.
+/// The sender in `From Anna Schmidt to Everyone`, as chats of Zoom have it. Chats of Zoom's recordings have
+/// two spaces after `From`, and no receiver.
 pub(super) fn sender(name: &str) -> Option<&str> {
     let words = [("From ", " to "), ("Von ", " an ")];
     words.into_iter().find_map(|(from, to)| {

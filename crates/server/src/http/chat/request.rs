@@ -6,7 +6,7 @@ use unisono_api::turn::NewAttachment;
 use unisono_context::{Digest, TurnId};
 
 /// The beginning of the id of a question about a call whose outcome a crash left unknown. The rest is the
-/// call's id, which is also that of the question before the call was made.
+/// call's id. The question before the call had the call's id alone.
 pub(super) const IN_DOUBT: &str = "in-doubt:";
 
 #[derive(Debug, PartialEq, Eq)]

@@ -1,8 +1,8 @@
 //! Tool calls that clients of earlier revisions take back.
 //!
-//! Such a client does not close the connection of the call: it says so in another request, which names
-//! the call by a number of its own. The header `Mcp-Session-Id` tells whose number it is; the response
-//! to `initialize` gives one to each client, and nothing else is kept for it.
+//! Such a client does not close the connection of the call. It sends another request with the number that
+//! it gave to the call. Two clients may give one number, so the header `Mcp-Session-Id` names the client.
+//! Each client gets its id in the response to `initialize`; nothing else is kept for it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -72,7 +72,7 @@ pub(super) async fn sessions(
     })
 }
 
-/// Those of these sessions that were not deleted meanwhile.
+/// The given sessions without the ones that were deleted meanwhile.
 pub(super) async fn existing(
     local: &Local,
     sessions: Vec<SessionId>,
