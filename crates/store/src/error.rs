@@ -80,9 +80,7 @@ pub enum Error {
         session: SessionId,
     },
     /// An earlier write failed; nothing is written any more until the process is restarted.
-    #[error(
-        "the store is read-only since {reason}: no acknowledged data is lost; fix the cause and restart"
-    )]
+    #[error("the store is read-only since {reason}; fix the cause and restart")]
     ReadOnly {
         /// What failed.
         reason: String,

@@ -3,13 +3,17 @@
 //! It takes a group from the queue (see `intake`), checks each command against the state of its
 //! session, applies the valid ones as one atomic batch, flushes, syncs the log file, and only then
 //! answers. sled is flushed by this thread alone. If any of this fails, the store is read-only from
-//! then on: after a failed sync the content of the disk is unknown, so a sync is never retried. A
-//! group for which there is no room is refused before it reaches sled; the next one is accepted as
-//! soon as there is room.
+//! then on: after a failed sync the content of the disk is unknown, so a sync is never retried. The
+//! same happens if the log loses its name, as when a backup takes the place of an open store: the
+//! next opening would not find what is written. A group for which there is no room is refused before
+//! it reaches sled; the next one is accepted as soon as there is room.
 
 use std::collections::HashMap;
-use std::fs::File;
+use std::fs::{self, File, Metadata};
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -41,6 +45,8 @@ const SETTLE_EVERY_BLOCKS: u64 = 1024;
 pub(super) struct Writer {
     trees: Arc<Trees>,
     log_file: File,
+    /// Where the log file is; `None` if the file system gives no ids to files.
+    log_path: Option<PathBuf>,
     ledger: Ledger,
     preallocation: Preallocation,
     /// Empty between two groups.
@@ -59,6 +65,7 @@ impl Writer {
     ) -> Result<JoinHandle<()>> {
         let path = files::data(&trees.root).join("db");
         let log_file = File::open(&path).map_err(|error| Error::io("open", &path, error))?;
+        let log_path = is_in_place(&log_file, &path).then_some(path);
         let ledger = Ledger::open(&trees.root)?;
         let preallocation = Preallocation::open(&files::data(&trees.root))?;
         let root = trees.root.clone();
@@ -66,6 +73,7 @@ impl Writer {
         let writer = Self {
             trees,
             log_file,
+            log_path,
             ledger,
             preallocation,
             batch,
@@ -91,6 +99,10 @@ impl Writer {
             }
         }
         self.settle();
+        // A vacuum replaces the files next.
+        if let Err(reason) = self.check_place() {
+            self.trees.condition.set_read_only(reason);
+        }
     }
 
     /// Lets sled free the pages that this thread evicted and replaced.
@@ -190,8 +202,19 @@ impl Writer {
             let flushed = log.db.flush();
             flushed.map_err(|error| format!("a flush of the log failed ({error})"))?;
             let synced = self.log_file.sync_data();
-            synced.map_err(|error| format!("a sync of the log failed ({error})"))
+            synced.map_err(|error| format!("a sync of the log failed ({error})"))?;
+            self.check_place()
         })
+    }
+
+    /// Fails if the log is not the file of its name any more.
+    fn check_place(&self) -> Result<(), String> {
+        match &self.log_path {
+            Some(path) if !is_in_place(&self.log_file, path) => {
+                Err("its files were moved, replaced or removed while it was open".to_owned())
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Writes the pages that sweep the cache, once the log is large.
@@ -261,6 +284,18 @@ impl Writer {
             .iter()
             .filter_map(|(session, known)| Some((*session, known.clone()?)));
         known.filter(|(_, known)| known.lags()).collect()
+    }
+}
+
+/// Whether a path still names this file.
+fn is_in_place(file: &File, path: &Path) -> bool {
+    let id = |entry: &Metadata| (entry.dev(), entry.ino());
+    match (file.metadata(), fs::metadata(path)) {
+        (Ok(own), Ok(named)) => id(&own) == id(&named),
+        (Ok(_), Err(error)) => {
+            !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
+        }
+        (Err(_), _) => true,
     }
 }
 

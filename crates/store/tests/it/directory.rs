@@ -363,6 +363,30 @@ async fn a_store_that_became_writable_is_healthy_if_its_caller_is_gone() {
     disk.close().await.unwrap();
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_acknowledged_after_the_files_have_lost_their_names() {
+    for is_moved in [true, false] {
+        let place = tempfile::tempdir().unwrap();
+        let root = place.path().join("store");
+        let session = SessionId::from_u128(1);
+        let disk = Disk::open(&root).unwrap().disk;
+        let epoch = disk.claim(session).await.unwrap().epoch;
+        let append = |seq| Append::new(session, epoch, seq, vec![payload(1, seq + 1)]);
+        disk.append(append(0)).await.unwrap();
+        match is_moved {
+            true => fs::rename(&root, place.path().join("old")).unwrap(),
+            false => fs::remove_dir_all(&root).unwrap(),
+        }
+        let refused = disk.append(append(1)).await.unwrap_err();
+        assert!(matches!(refused, Error::ReadOnly { .. }), "{refused}");
+        let health = disk.health();
+        let is_told = matches!(&health, Health::ReadOnly { reason } if reason.contains("moved"));
+        assert!(is_told, "{health:?}");
+        // Its directory is gone.
+        let _ = disk.close().await;
+    }
+}
+
 /// Files and directories of a store to which others have permissions.
 fn open_to_others(dir: &Path) -> Vec<String> {
     use std::os::unix::fs::PermissionsExt;
