@@ -31,6 +31,11 @@ impl Account {
     pub fn in_use(&self) -> Amount {
         self.spent + self.open + self.kept
     }
+
+    fn charge(&mut self, used: Amount, freed: Amount) {
+        self.spent = self.spent + used;
+        self.open = self.open - freed;
+    }
 }
 
 /// A request to reserve the next model call of a run.
@@ -87,8 +92,8 @@ struct RunAccount {
     turn: TurnId,
     caps: Caps,
     account: Account,
-    /// Calls in progress, by number.
-    calls: BTreeMap<u32, Reservation>,
+    /// Calls in progress, by number: few.
+    calls: Vec<Reservation>,
     /// The charged amounts that were reported, without the worst cases that were charged instead.
     reported: Amount,
 }
@@ -104,7 +109,7 @@ struct TurnAccount {
 pub struct Tree {
     caps: Caps,
     account: Account,
-    turns: BTreeMap<TurnId, TurnAccount>,
+    turns: BTreeMap<TurnId, Box<TurnAccount>>,
     runs: BTreeMap<RunId, RunAccount>,
     /// Cancelled runs whose late output may still arrive; copies for inspection share it.
     lost: Arc<BTreeMap<RunId, CancelledCharge>>,
@@ -169,7 +174,8 @@ impl Tree {
     /// Whether calls of a run are limited at any level of the session.
     pub fn is_bounded(&self, run: RunId) -> bool {
         let bounded = |caps: Caps| caps.tokens.is_some() || caps.cost.is_some();
-        let mut levels = self.levels(run).into_iter().flatten();
+        let levels = self.runs.get(&run).map(|known| self.levels(known));
+        let mut levels = levels.into_iter().flatten().flatten();
         levels.any(|(_, _, caps)| bounded(caps))
     }
 
@@ -181,11 +187,13 @@ impl Tree {
         let Some(known) = self.runs.get(&run) else {
             return Verdict::Refused("the run is not open".into());
         };
-        if let Some(level) = self.capped_cost(run).filter(|_| ask.is_unpriced()) {
+        if ask.is_unpriced()
+            && let Some(level) = self.capped_cost(known)
+        {
             return Verdict::Refused(unknown_price(&ask.model, level));
         }
         // A repeated request is granted once.
-        if let Some(made) = known.calls.get(&ask.call) {
+        if let Some(made) = known.call(ask.call) {
             return Verdict::Granted(made.clone());
         }
         let amount = priced(ask.tokens, ask.cost);
@@ -201,13 +209,13 @@ impl Tree {
                 wrap_up,
             })
         };
-        let short = match (&ask.short, self.fits(run, own, amount + keep)) {
+        let short = match (&ask.short, self.fits(known, own, amount + keep)) {
             (Some(short), _) => short.clone(),
             (None, BudgetFit::Fits) => return granted(keep, None),
             (None, BudgetFit::Later(short)) => return Verdict::Waits(short),
             (None, BudgetFit::Never(short)) => describe_shortage(&short),
         };
-        match self.fits(run, own, amount) {
+        match self.fits(known, own, amount) {
             BudgetFit::Fits => granted(Amount::ZERO, ask.last.is_some().then_some(short)),
             BudgetFit::Later(short) => Verdict::Waits(short),
             BudgetFit::Never(short) => Verdict::Refused(short.to_string().into()),
@@ -219,13 +227,18 @@ impl Tree {
         let Some(known) = self.runs.get_mut(&run) else {
             return;
         };
-        let before = known.calls.insert(reservation.call, reservation.clone());
-        let before = before.map_or(Amount::ZERO, |before| before.amount);
+        let before = known.take_call(reservation.call);
+        let before_it = |call: &Reservation| call.call < reservation.call;
+        let at = known.calls.partition_point(before_it);
+        known.calls.insert(at, reservation.clone());
         let (amount, keep, kept) = (reservation.amount, reservation.keep, known.account.kept);
-        self.change_accounts(run, |account| {
+        let change = |account: &mut Account| {
             account.open = account.open + amount - before;
             account.kept = account.kept + keep - kept;
-        });
+        };
+        change(&mut known.account);
+        let turn = known.turn;
+        self.above(turn, change);
     }
 
     /// Charges the usage of a call that has ended, and releases its reservation. `reported` is
@@ -234,12 +247,12 @@ impl Tree {
         let Some(known) = self.runs.get_mut(&run) else {
             return;
         };
-        let freed = known.calls.remove(&call);
-        let freed = freed.map_or(Amount::ZERO, |call| call.amount);
+        let freed = known.take_call(call);
         if reported {
             known.reported = known.reported + used;
         }
-        self.charge(run, used, freed);
+        let turn = known.charge(used, freed);
+        self.above(turn, |account| account.charge(used, freed));
     }
 
     /// The turn of an open run, or of requests for summaries ([`ids::summaries`]).
@@ -249,8 +262,7 @@ impl Tree {
 
     /// Whether a call of the run is in progress that will release more than the smallest amount.
     pub fn has_call_under_way(&self, run: RunId) -> bool {
-        let calls = self.runs.get(&run).map(|run| run.calls.values());
-        let mut calls = calls.into_iter().flatten();
+        let mut calls = self.calls(run).iter();
         calls.any(|call| !call.amount.is_within(Amount::LEAST))
     }
 
@@ -262,20 +274,19 @@ impl Tree {
 
     /// The reservation of a call in progress.
     pub fn reserved(&self, run: RunId, call: u32) -> Option<&Reservation> {
-        self.runs.get(&run)?.calls.get(&call)
+        self.runs.get(&run)?.call(call)
     }
 
     /// Runs with calls in progress, and the reservations of these calls.
     pub fn under_way(&self) -> Vec<(RunId, Reservation)> {
         let runs = self.runs.iter();
-        runs.flat_map(|(run, known)| known.calls.values().map(|call| (*run, call.clone())))
+        runs.flat_map(|(run, known)| known.calls.iter().map(|call| (*run, call.clone())))
             .collect()
     }
 
     /// The reservations of the calls in progress of a run.
-    pub fn calls(&self, run: RunId) -> Vec<Reservation> {
-        let calls = self.runs.get(&run).map(|run| run.calls.values().cloned());
-        calls.into_iter().flatten().collect()
+    pub fn calls(&self, run: RunId) -> &[Reservation] {
+        self.runs.get(&run).map_or(&[], |run| &run.calls)
     }
 
     /// Charges a recorded reply of the run's model: its usage, or its worst case if the provider
@@ -287,34 +298,34 @@ impl Tree {
         let freed = known.take_calls();
         let used = usage_or_worst_case(usage, freed);
         known.reported = known.reported + Amount::from_usage(usage);
-        self.charge(run, used, freed);
+        let turn = known.charge(used, freed);
+        self.above(turn, |account| account.charge(used, freed));
     }
 
     /// Charges the calls in progress of a failed attempt: their usage will never be known.
     pub fn lose_attempt(&mut self, run: RunId) {
         if let Some(known) = self.runs.get_mut(&run) {
             let lost = known.take_calls();
-            self.charge(run, lost, lost);
+            let turn = known.charge(lost, lost);
+            self.above(turn, |account| account.charge(lost, lost));
         }
     }
 
     /// Closes the account of a run: charges the rest of its usage and releases its reservations.
     /// Calls in progress with unknown usage count as their worst case.
     pub fn end(&mut self, run: RunId, how: RunEnd<'_>) {
-        let Some(known) = self.runs.get_mut(&run) else {
+        let Some(mut known) = self.runs.remove(&run) else {
             return;
         };
-        let freed = known.take_calls();
+        let (freed, kept) = (known.take_calls(), known.account.kept);
         let used = match how {
             RunEnd::Finished(all) => rest_or_worst_case(all, known.reported, freed),
             RunEnd::Failed | RunEnd::Cancelled => freed,
         };
-        self.charge(run, used, freed);
-        let Some(known) = self.runs.remove(&run) else {
-            return;
-        };
-        let kept = known.account.kept;
-        self.above(known.turn, |account| account.kept = account.kept - kept);
+        self.above(known.turn, |account| {
+            account.charge(used, freed);
+            account.kept = account.kept - kept;
+        });
         if matches!(how, RunEnd::Cancelled) {
             let lost = CancelledCharge {
                 turn: known.turn,
@@ -343,23 +354,6 @@ impl Tree {
         self.account.time_ms = self.account.time_ms.saturating_add(time_ms);
     }
 
-    fn charge(&mut self, run: RunId, used: Amount, freed: Amount) {
-        self.change_accounts(run, |account| {
-            account.spent = account.spent + used;
-            account.open = account.open - freed;
-        });
-    }
-
-    /// Changes the accounts of a run and of the levels above it in the same way.
-    fn change_accounts(&mut self, run: RunId, change: impl Fn(&mut Account)) {
-        let Some(known) = self.runs.get_mut(&run) else {
-            return;
-        };
-        change(&mut known.account);
-        let turn = known.turn;
-        self.above(turn, change);
-    }
-
     fn above(&mut self, turn: TurnId, change: impl Fn(&mut Account)) {
         if let Some(turn) = self.turns.get_mut(&turn) {
             change(&mut turn.account);
@@ -368,10 +362,7 @@ impl Tree {
     }
 
     /// The levels of a run: its own, its turn's and the session's.
-    fn levels(&self, run: RunId) -> [Option<(Level, &Account, Caps)>; 3] {
-        let Some(run) = self.runs.get(&run) else {
-            return [None; 3];
-        };
+    fn levels<'a>(&'a self, run: &'a RunAccount) -> [Option<(Level, &'a Account, Caps)>; 3] {
         let turn = self.turns.get(&run.turn);
         [
             Some((Level::Run, &run.account, run.caps)),
@@ -381,13 +372,13 @@ impl Tree {
     }
 
     /// The lowest level with a cost limit.
-    fn capped_cost(&self, run: RunId) -> Option<Level> {
+    fn capped_cost(&self, run: &RunAccount) -> Option<Level> {
         let mut levels = self.levels(run).into_iter().flatten();
         levels.find_map(|(level, _, caps)| caps.cost.is_some().then_some(level))
     }
 
     /// Whether an amount fits at every level, in place of the amount that the run has kept.
-    fn fits(&self, run: RunId, own: Amount, needed: Amount) -> BudgetFit {
+    fn fits(&self, run: &RunAccount, own: Amount, needed: Amount) -> BudgetFit {
         let mut later = None;
         for (level, account, caps) in self.levels(run).into_iter().flatten() {
             let Some(short) = caps.shortage(level, account.in_use() - own, needed) else {
@@ -427,16 +418,30 @@ impl RunAccount {
             turn,
             caps,
             account: Account::default(),
-            calls: BTreeMap::new(),
+            calls: Vec::new(),
             reported: Amount::ZERO,
         }
     }
 
+    fn call(&self, number: u32) -> Option<&Reservation> {
+        self.calls.iter().find(|call| call.call == number)
+    }
+
+    /// Removes the reservation of a call and returns its amount.
+    fn take_call(&mut self, number: u32) -> Amount {
+        let at = self.calls.iter().position(|call| call.call == number);
+        at.map_or(Amount::ZERO, |at| self.calls.remove(at).amount)
+    }
+
     fn take_calls(&mut self) -> Amount {
-        let calls = std::mem::take(&mut self.calls);
-        calls
-            .into_values()
-            .fold(Amount::ZERO, |sum, call| sum + call.amount)
+        let calls = self.calls.drain(..);
+        calls.fold(Amount::ZERO, |sum, call| sum + call.amount)
+    }
+
+    /// Charges the run's own account; returns its turn.
+    fn charge(&mut self, used: Amount, freed: Amount) -> TurnId {
+        self.account.charge(used, freed);
+        self.turn
     }
 }
 

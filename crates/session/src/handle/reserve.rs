@@ -40,7 +40,7 @@ pub(crate) fn settle_lost(recorder: &mut Recorder<'_>) -> Result<(), fold::Error
 
 /// The same for the calls of a run that is ended from outside.
 pub(super) fn settle_calls(recorder: &mut Recorder<'_>, run: RunId) -> Result<(), fold::Error> {
-    for reservation in recorder.state.budget.calls(run) {
+    for reservation in recorder.state.budget.calls(run).to_vec() {
         lose(recorder, run, &reservation)?;
     }
     Ok(())
