@@ -68,8 +68,8 @@ pub struct State {
     /// The counts of system texts with tools, and of the texts of agents beside the context.
     pub(crate) preambles: HashMap<Digest, Counts>,
     pub(crate) definitions: BTreeMap<Digest, Arc<Definition>>,
-    /// Turns that have not ended.
-    pub(crate) turns: BTreeMap<TurnId, Turn>,
+    /// Turns that have not ended. Each is in a box: a node of the map has room for eleven.
+    pub(crate) turns: BTreeMap<TurnId, Box<Turn>>,
     /// Runs of those turns.
     pub(crate) runs: BTreeMap<RunId, Run>,
     /// Per branch, the open turns; the first one is active.
@@ -261,12 +261,12 @@ impl State {
 
     /// Open turns, oldest first.
     pub fn open_turns(&self) -> impl Iterator<Item = &Turn> {
-        self.turns.values()
+        self.turns.values().map(|turn| &**turn)
     }
 
     /// An open turn.
     pub fn turn(&self, id: TurnId) -> Option<&Turn> {
-        self.turns.get(&id)
+        self.turns.get(&id).map(|turn| &**turn)
     }
 
     /// A run of an open turn.
@@ -409,7 +409,7 @@ impl State {
     /// The active turns: the first of each queue.
     pub(crate) fn active_turns(&self) -> impl Iterator<Item = &Turn> {
         let first = self.queues.values().filter_map(|queue| queue.front());
-        first.filter_map(|id| self.turns.get(id))
+        first.filter_map(|id| self.turn(*id))
     }
 
     /// The active turn of a branch.
@@ -417,7 +417,7 @@ impl State {
         self.queues
             .get(branch)?
             .front()
-            .and_then(|id| self.turns.get(id))
+            .and_then(|id| self.turn(*id))
     }
 
     /// The compaction step in progress in a turn.

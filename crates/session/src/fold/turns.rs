@@ -66,7 +66,7 @@ impl State {
             settings: self.settings.clone(),
             accepted: accepted.clone(),
         };
-        self.turns.insert(accepted.id, turn);
+        self.turns.insert(accepted.id, Box::new(turn));
         Ok(())
     }
 
@@ -413,7 +413,8 @@ impl State {
     }
 
     pub(super) fn turn_mut(&mut self, id: TurnId) -> Result<&mut Turn, Error> {
-        self.turns.get_mut(&id).ok_or(Error::UnknownTurn(id))
+        let turn = self.turns.get_mut(&id).map(|turn| &mut **turn);
+        turn.ok_or(Error::UnknownTurn(id))
     }
 
     /// The turn, if its phase permits the event.
