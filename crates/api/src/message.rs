@@ -152,7 +152,8 @@ pub struct Message {
     pub at: Option<String>,
     /// Its parts.
     pub parts: Vec<Part>,
-    /// Tokens in the encoding in which it was first counted; null before that.
+    /// Tokens in the encoding in which it was first counted, its files as the models of the session's
+    /// agents get them; null before that.
     pub tokens: Option<u64>,
     /// The provider's report for the run that wrote it; absent if there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -19,7 +19,7 @@ use unisono_context::compaction::{self, Mode};
 use unisono_context::message::Part;
 use unisono_context::snapshot::{Entry, Preamble, Snapshot, ToolSpec};
 use unisono_context::tokens::{Count, Counts};
-use unisono_context::{Digest, Encoding, MessageId, Timestamp};
+use unisono_context::{Digest, Encoding, MessageId, Ppm, Timestamp, Tokens};
 use unisono_model::Tokenizer;
 use unisono_runtime::tools;
 use unisono_session::agent::ContextMode;
@@ -320,6 +320,29 @@ impl BranchContext {
     pub fn percent(&self) -> u64 {
         self.used.tokens.0.saturating_mul(100) / self.measured.budget.usable.0.max(1)
     }
+}
+
+/// The budgets of these agents for counts alone, one per encoding, the first agent's encoding first; none
+/// without agents.
+pub(crate) fn counting_budgets<'d>(
+    agents: impl IntoIterator<Item = &'d Arc<Definition>>,
+) -> Option<Budgets> {
+    let each = agents.into_iter();
+    let mut each = each.map(|agent| Budget::new(agent.limits, Ppm(0), Tokens::ZERO));
+    Some(Budgets::new(each.next()?, each))
+}
+
+/// The budget under which a frozen context is counted, in the encoding of the turn's lead, with its files as
+/// the models of the lead and of these agents get them; none if the lead is not recorded.
+pub(crate) fn frozen_budget(
+    state: &State,
+    lead: Digest,
+    others: impl IntoIterator<Item = Digest>,
+) -> Option<Budget> {
+    let others = others.into_iter();
+    let others = others.filter_map(|digest| state.definition(digest));
+    let agents = std::iter::once(state.definition(lead)?).chain(others);
+    counting_budgets(agents)?.iter().next().copied()
 }
 
 /// A message in its form, counted under a budget.

@@ -596,6 +596,52 @@ fn the_context_counts_the_files_of_messages_that_had_no_turn_yet() {
 }
 
 #[test]
+fn a_past_context_counts_its_files_as_the_models_got_them() {
+    // Whether the models of the lead and of its delegate take PDFs, and whether a page is counted.
+    for (lead, delegate, is_counted) in [
+        (false, None, false),
+        (false, Some(false), false),
+        (false, Some(true), true),
+        (true, Some(false), true),
+    ] {
+        let (scene, task) = task_with(&pdf(), lead);
+        if let Some(takes) = delegate {
+            let one = "[models.\"openai/gpt-4o\"]\ndocuments";
+            let other = "[models.\"openai/gpt-4o-mini\"]\ndocuments";
+            let own = format!("{one} = {lead}\n{other} = {takes}\n");
+            scene.place.write("config/models.toml", own);
+            let config = scene.place.config();
+            let config = config.replacen("agents = []", "agents = [\"helper\"]", 1);
+            let helper = "description = \"helps\"\nmodel = \"openai/gpt-4o-mini\"\n";
+            scene
+                .place
+                .set_config(format!("{config}[agents.helper]\n{helper}"));
+        }
+        let report = scene.place.json(&task);
+        let session = report["session"].as_str().unwrap();
+        let daemon = Daemon::start(&scene.place);
+        let at = |rest: &str| daemon.json(&format!("/v1/sessions/{session}{rest}"));
+        let size = at("/context/history")["items"][0].clone();
+        let turn = at(&format!("/turns/{}", size["turn"].as_str().unwrap()));
+        let frozen = at(&format!(
+            "/snapshots/{}",
+            turn["snapshot"].as_str().unwrap()
+        ));
+        let messages = at("/messages");
+        for tokens in [
+            &messages["items"][1]["tokens"],
+            &frozen["messages"][1]["tokens"],
+            &size["tokens"],
+        ] {
+            // A page has 3,000 tokens at most.
+            let tokens = tokens.as_u64().unwrap();
+            assert_eq!(tokens > 3_000, is_counted, "{lead} {delegate:?}: {tokens}");
+        }
+        daemon.stop();
+    }
+}
+
+#[test]
 fn the_offline_model_quotes_the_text_of_a_pdf() {
     let place = Place::with_config(
         "[models]\ndefault = \"extractive\"\n[turn]\nlead = \"facts\"\nagents = []\n",

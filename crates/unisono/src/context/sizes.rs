@@ -1,9 +1,8 @@
 //! The size of the context at each turn of a branch.
 
 use unisono_api::context::ContextSize;
-use unisono_context::budget::Budget;
 use unisono_context::snapshot::Manifest;
-use unisono_context::{Digest, Ppm, Tokens, TurnId};
+use unisono_context::{Digest, TurnId};
 use unisono_session::trace::TurnTrace;
 use unisono_session::{Fact, State, Trace};
 use unisono_store::Journal;
@@ -85,7 +84,10 @@ async fn size(
         _ => return Ok(None),
     };
     let lead = turn.accepted.1.lead;
-    let look = move |state: &State| counted(state, lead, manifest.as_ref());
+    let runs = turn.runs.iter().filter_map(|run| trace.run(*run));
+    let given = runs.filter(|run| run.opened.1.snapshot.is_some());
+    let given: Vec<Digest> = given.map(|run| run.opened.1.definition).collect();
+    let look = move |state: &State| counted(state, (lead, &given), manifest.as_ref());
     let Some(counted) = session.inspect(look).await? else {
         return Ok(None);
     };
@@ -127,9 +129,14 @@ struct Counted {
     messages: Option<u32>,
 }
 
-fn counted(state: &State, lead: Digest, manifest: Option<&Manifest>) -> Option<Counted> {
+/// The size of a context for a lead and the other agents that got it.
+fn counted(
+    state: &State,
+    (lead, others): (Digest, &[Digest]),
+    manifest: Option<&Manifest>,
+) -> Option<Counted> {
     let limits = state.definition(lead)?.limits;
-    let budget = Budget::new(limits, Ppm(0), Tokens::ZERO);
+    let budget = super::frozen_budget(state, lead, others.iter().copied())?;
     let tokens = manifest.and_then(|manifest| {
         let (tree, alterations) = (state.tree(), state.alterations());
         manifest.tokens(tree, state.checkpoints(), alterations, &budget)

@@ -8,8 +8,7 @@ use unisono_api::pin::{Pin, Pins};
 use unisono_api::service::{Contexts, Result as Answer};
 use unisono_api::session::BranchPageQuery;
 use unisono_api::{Code, Page};
-use unisono_context::budget::Budget;
-use unisono_context::{MessageId, Ppm, SessionId, SnapshotId, Tokens, TurnId};
+use unisono_context::{Digest, MessageId, SessionId, SnapshotId, TurnId};
 use unisono_session::{Input, State};
 
 use super::agents::asked_of;
@@ -131,11 +130,10 @@ async fn frozen(
     let had: Vec<TurnId> = had.map(|(turn, _)| turn).collect();
     let first = had.first().copied();
     let first = first.ok_or_else(|| Error::not_found("snapshot", snapshot))?;
-    let given = trace.runs().filter(|(_, run)| {
-        let (_, opened) = &run.opened;
-        opened.snapshot == Some(snapshot)
-    });
-    let agents = u32::try_from(given.count()).unwrap_or(u32::MAX);
+    let opened = trace.runs().map(|(_, run)| &run.opened.1);
+    let given = opened.filter(|opened| opened.snapshot == Some(snapshot));
+    let given: Vec<Digest> = given.map(|opened| opened.definition).collect();
+    let agents = u32::try_from(given.len()).unwrap_or(u32::MAX);
     let replay = history::replay(journal, session, first).await?;
     let turn = replay.turn();
     let frozen = turn.and_then(|turn| Some((turn, turn.snapshot.0.clone()?)));
@@ -144,10 +142,8 @@ async fn frozen(
         let detail = why.unwrap_or_else(|| "it cannot be rebuilt".to_owned());
         return Err(Error::new(Code::Failed, detail));
     };
-    let limits = replay.state().definition(turn.accepted.lead);
-    let limits = limits.map(|lead| lead.limits);
-    let limits = limits.ok_or_else(|| Error::new(Code::Failed, "its lead is not recorded"))?;
-    let budget = Budget::new(limits, Ppm(0), Tokens::ZERO);
+    let budget = context::frozen_budget(replay.state(), turn.accepted.lead, given);
+    let budget = budget.ok_or_else(|| Error::new(Code::Failed, "its lead is not recorded"))?;
     let tokens = sections::Tokens {
         state: replay.state(),
         budget: &budget,
@@ -157,7 +153,7 @@ async fn frozen(
         snapshot: snapshot.to_string(),
         turns: had.iter().map(ToString::to_string).collect(),
         agents,
-        encoding: limits.encoding.name().to_owned(),
+        encoding: budget.encoding.name().to_owned(),
         system: frozen.preamble().system().to_string(),
         tools: sections::tools(frozen.preamble()),
         summaries: sections::summaries(&frozen, &tokens),

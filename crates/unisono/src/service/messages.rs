@@ -13,11 +13,13 @@ use unisono_api::service::{Messages, Result as Answer};
 use unisono_api::session::{Branch, BranchSegment, NewBranch, TreeMessage, TreeQuery};
 use unisono_api::{Code, Page, PageQuery};
 use unisono_context::alteration::Form;
+use unisono_context::budget::Budgets;
 use unisono_context::checkpoint::Body;
 use unisono_context::message::{Message as Said, Part as SaidPart, Role};
 use unisono_context::tree::Node;
 use unisono_context::view::{MessageStatus, View};
 use unisono_context::{MessageId, Ordinal, SessionId};
+use unisono_session::agent::ContextMode;
 use unisono_session::append::AppendedPosition;
 use unisono_session::event::RequestKey;
 use unisono_session::state::MAIN;
@@ -29,7 +31,7 @@ use super::{cursor, id, no_cursor};
 use crate::Local;
 use crate::append;
 use crate::attachments::NewContent;
-use crate::context::pins;
+use crate::context::{counting_budgets, pins};
 use crate::error::Error;
 use crate::fmt;
 use crate::message_tree;
@@ -295,12 +297,13 @@ fn read(state: &State, branch: &str, first: u32, limit: u32) -> Option<Page<Mess
     let nodes = state.tree().range(head, Ordinal(first)..=Ordinal(last));
     let pinned = pins::pinned(state, head).into_iter();
     let pinned: BTreeSet<MessageId> = pinned.map(|message| message.id).collect();
+    let budgets = session_budgets(state);
     let each = nodes.into_iter().map(|node| Message {
         pinned: pinned.contains(&node.message.id),
         run: state
             .step_location(node.message.id)
             .map(|steps| steps.run.to_string()),
-        ..message(&view, node)
+        ..message(&view, node, budgets.as_ref())
     });
     Some(Page {
         items: each.collect(),
@@ -308,9 +311,19 @@ fn read(state: &State, branch: &str, first: u32, limit: u32) -> Option<Page<Mess
     })
 }
 
-fn message(view: &View<'_>, node: &Node) -> Message {
+/// The budgets of the agents that got contexts of the session; none before its first turn.
+fn session_budgets(state: &State) -> Option<Budgets> {
+    let agents = state.definitions().map(|(_, agent)| agent);
+    counting_budgets(agents.filter(|agent| agent.context == ContextMode::Snapshot))
+}
+
+fn message(view: &View<'_>, node: &Node, budgets: Option<&Budgets>) -> Message {
     let said: &Said = &node.message;
-    let counted = node.counts.iter().next();
+    let counted = node.counts.iter().next().map(|(encoding, largest)| {
+        let mut each = budgets.into_iter().flat_map(Budgets::iter);
+        let budget = each.find(|budget| budget.encoding == encoding);
+        budget.and_then(|by| node.count(by)).unwrap_or(largest)
+    });
     Message {
         id: said.id.to_string(),
         parent: said.parent.map(|id| id.to_string()),
@@ -319,7 +332,7 @@ fn message(view: &View<'_>, node: &Node) -> Message {
         author: said.author.as_ref().map(ToString::to_string),
         at: values::known_instant(said.at),
         parts: said.parts.iter().map(part).collect(),
-        tokens: counted.map(|(_, count)| count.tokens.0),
+        tokens: counted.map(|count| count.tokens.0),
         usage: said.usage.map(|usage| ReportedUsage {
             input_tokens: usage.input.0,
             output_tokens: usage.output.0,
