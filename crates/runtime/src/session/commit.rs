@@ -218,7 +218,7 @@ impl State {
 
     /// An append has ended: releases everything that waited for it. If another program claimed the
     /// session, the store is read-only, or a client's message is too large for it, the session is
-    /// restarted from its journal; after any other failure it is unavailable.
+    /// restarted from its journal; after any other failure it is unavailable until it has left memory.
     pub(super) fn on_committed(
         &mut self,
         myself: &ActorRef<Msg>,
@@ -273,6 +273,7 @@ impl State {
                     return Err(error.to_string().into());
                 }
                 self.phase = Phase::Broken(error);
+                self.schedule_retry(myself);
                 Ok(())
             }
         }

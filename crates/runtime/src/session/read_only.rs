@@ -108,9 +108,9 @@ impl State {
     }
 
     /// Schedules another try, if turns wait for it, in place of an earlier one: each request of a client
-    /// is a try, too. A session that cannot be opened for another reason leaves memory, so that the next
-    /// request opens it: the cause may be gone by then, such as too many open files or a missing right of
-    /// the role.
+    /// is a try, too. A session that cannot be opened or written for another reason leaves memory, so that
+    /// the next request opens it: the cause may be gone by then, such as too many open files. It does not
+    /// open by itself, because its runs would be paid again for each refused result.
     pub(super) fn schedule_retry(&mut self, myself: &ActorRef<Msg>) {
         self.retries.abort_all();
         // Removes timers that have ended.

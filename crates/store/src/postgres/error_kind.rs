@@ -107,16 +107,26 @@ pub(super) fn refused(doing: &'static str, error: &tokio_postgres::Error) -> Err
     }
 }
 
-/// Converts a permanent error of a write. If the role lacks a right, or the tables are missing, writes are
-/// accepted again after somebody has mended that.
+/// Converts a permanent error of a write. If the role lacks a right, the tables are missing, or the server
+/// lacks a resource or its operating system fails, writes are accepted again after that is mended.
 pub(super) fn refused_write(doing: &'static str, error: &tokio_postgres::Error) -> Error {
-    let mendable = [SqlState::INSUFFICIENT_PRIVILEGE, SqlState::UNDEFINED_TABLE];
     match error.code() {
-        Some(code) if mendable.contains(code) => Error::Unwritable {
+        Some(code) if is_mendable(code) => Error::Unwritable {
             reason: format!("the database refused to {doing}: {}", DetailedError(error)),
         },
         _ => refused(doing, error),
     }
+}
+
+fn is_mendable(code: &SqlState) -> bool {
+    let known = [
+        SqlState::INSUFFICIENT_PRIVILEGE,
+        SqlState::UNDEFINED_TABLE,
+        // Such as too many open files.
+        SqlState::INSUFFICIENT_RESOURCES,
+    ];
+    // Errors of the operating system have codes of a class of their own.
+    known.contains(code) || code.code().starts_with("58")
 }
 
 /// Converts an error of a write.

@@ -1,4 +1,5 @@
-//! Refuses writes in advance while the database has no room, only reads, or lacks a right or a table.
+//! Refuses writes in advance while the database has no room, only reads, or lacks a right, a table or a
+//! resource.
 //!
 //! After a refused write all later ones are refused until a probe of at least its size comes through.
 //! Otherwise a session could claim its journal again and again, because a claim updates a row that

@@ -1,5 +1,5 @@
-//! A database that refuses writes for a while: its disk is full, it only reads, or it lacks a right or a
-//! table.
+//! A database that refuses writes for a while: its disk is full or fails, it only reads, or it lacks a
+//! right, a table or a resource.
 
 use std::time::{Duration, Instant};
 
@@ -108,7 +108,7 @@ async fn writes_are_refused_in_advance_until_the_database_takes_them_again() {
     let engine = needs!(store("refusing").await);
     let client = client(Server::shared().unwrap(), "refusing").await;
     let mut last = 0;
-    for code in ["53100", "25006", "42501", "42P01"] {
+    for code in ["53100", "25006", "42501", "42P01", "53000", "58030"] {
         let is_right = |error: &Error| match code {
             "53100" => matches!(error, Error::DatabaseFull { .. }) && error.is_disk_full(),
             _ => matches!(error, Error::Unwritable { .. }),
@@ -147,9 +147,9 @@ async fn writes_are_refused_in_advance_until_the_database_takes_them_again() {
         engine.check_writes().await.unwrap();
     }
     let claim = engine.claim(A).await.unwrap();
-    assert_eq!(engine.append(append(claim.epoch, last)).await.unwrap(), 5);
+    assert_eq!(engine.append(append(claim.epoch, last)).await.unwrap(), 7);
     let asked = "SELECT count(*) FROM unisono_events";
     let rows: i64 = client.query_one(asked, &[]).await.unwrap().get(0);
-    assert_eq!(rows, 5, "nothing stays of a probe");
+    assert_eq!(rows, 7, "nothing stays of a probe");
     engine.close().await.unwrap();
 }

@@ -18,6 +18,8 @@ struct Faulty {
     claims: Mutex<Vec<StoreError>>,
     /// The next appends without an answer, the last one first: whether they are written.
     appends: Mutex<Vec<bool>>,
+    /// The error with which the next append is refused for good.
+    refusal: Mutex<Option<StoreError>>,
     /// The largest append, in bytes.
     limit: Option<usize>,
 }
@@ -44,6 +46,9 @@ impl Engine for Faulty {
     }
 
     fn append(&self, append: Append) -> EngineFuture<'_, u64> {
+        if let Some(error) = self.refusal.lock().unwrap().take() {
+            return Box::pin(std::future::ready(Err(error)));
+        }
         let fault = self.appends.lock().unwrap().pop();
         let bytes: usize = append.payloads.iter().map(Vec::len).sum();
         Box::pin(async move {
@@ -208,6 +213,23 @@ async fn a_session_that_could_not_be_opened_is_opened_by_a_later_request() {
         let asked = tokio::time::timeout(PATIENCE, asked).await;
         asked.expect("it leaves memory");
     }
+    runtime.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_whose_result_is_refused_for_good_is_opened_by_a_later_request() {
+    let (store, agent) = (Arc::<Faulty>::default(), Gated::new());
+    let runtime = start_on(&store, &agent, Options::default()).await;
+    let (handle, id) = with_a_turn(&runtime, &agent).await;
+    let refused = StoreError::Database {
+        reason: "it refused to append events".into(),
+    };
+    *store.refusal.lock().unwrap() = Some(refused);
+    agent.release();
+    let failed = tokio::time::timeout(PATIENCE, handle.wait(id)).await;
+    assert!(failed.expect("the append is refused").is_err());
+    left(&handle).await;
+    assert_eq!(ended(&handle, id).await, Outcome::Answered);
     runtime.shutdown().await;
 }
 
