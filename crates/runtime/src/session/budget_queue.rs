@@ -452,6 +452,7 @@ pub(super) fn frees(events: &[Event]) -> bool {
                 | Fact::Delegated { .. }
                 | Fact::ToolsCalled { .. }
                 | Fact::ToolInDoubt { .. }
+                | Fact::HookAnswered { .. }
                 | Fact::CallSettled { .. }
                 | Fact::RunRetried { .. }
                 | Fact::RunEnded { .. }
@@ -476,15 +477,30 @@ impl From<BudgetRefusal> for Failure {
 #[cfg(test)]
 mod tests {
     use unisono_context::Timestamp;
-    use unisono_session::event::DropReason;
+    use unisono_session::event::{DropReason, HookAnswer, HookPlace, HookPoint};
     use unisono_session::run::Usage;
+    use unisono_session::run::calls::CallPlace;
 
     use super::*;
 
     #[test]
-    fn the_end_of_a_request_for_a_summary_releases_its_reservation() {
+    fn facts_that_may_release_an_amount_have_waiting_calls_decided_again() {
         let turn = TurnId::from_u128(1);
+        let call = CallPlace {
+            run: RunId::from_u128(2),
+            round: 1,
+            index: 0,
+        };
         let facts = [
+            // The call may wait for a person from then on, and so does what its run keeps.
+            Fact::HookAnswered {
+                place: HookPlace {
+                    point: HookPoint::Call(call),
+                    rule: 0,
+                },
+                hook: "guard".into(),
+                answer: HookAnswer::default(),
+            },
             Fact::SummariserUsed {
                 turn,
                 model: "a/1".into(),
