@@ -11,6 +11,50 @@ pub(crate) const FRAME: u64 = 256;
 
 type Settle = Box<dyn FnOnce(CallEnd) + Send + Sync>;
 
+/// A reservation that was requested. If it is given up before its answer is used, it is released: it may
+/// have been granted meanwhile, and nothing was sent.
+pub(crate) struct RequestedCall {
+    /// The number of the call in its run.
+    number: u32,
+    /// None: it is answered.
+    settle: Option<Settle>,
+}
+
+impl RequestedCall {
+    /// A call to reserve; `settle` is called if it ends without a recorded reply. Make this before the
+    /// request, so that the request is given up first: it is not granted after it is released.
+    pub(crate) fn new(
+        number: u32,
+        settle: impl FnOnce(CallEnd) + Send + Sync + 'static,
+    ) -> RequestedCall {
+        RequestedCall {
+            number,
+            settle: Some(Box::new(settle)),
+        }
+    }
+
+    /// The reserved call, if it is granted.
+    pub(crate) fn answered<E>(
+        mut self,
+        granted: Result<Option<Arc<str>>, E>,
+    ) -> Result<ReservedCall, E> {
+        let settle = self.settle.take();
+        granted.map(|wrap_up| ReservedCall {
+            number: Some(self.number),
+            settle,
+            wrap_up,
+        })
+    }
+}
+
+impl Drop for RequestedCall {
+    fn drop(&mut self) {
+        if let Some(settle) = self.settle.take() {
+            settle(CallEnd::Unsent);
+        }
+    }
+}
+
 /// A call within its budgets. If it is dropped before its end is reported, it counts as its worst
 /// case.
 pub(crate) struct ReservedCall {
@@ -28,19 +72,6 @@ impl ReservedCall {
             number: None,
             settle: None,
             wrap_up: None,
-        }
-    }
-
-    /// A reserved call; `settle` is called if it ends without a recorded reply.
-    pub(crate) fn reservation(
-        number: u32,
-        wrap_up: Option<Arc<str>>,
-        settle: impl FnOnce(CallEnd) + Send + Sync + 'static,
-    ) -> ReservedCall {
-        ReservedCall {
-            number: Some(number),
-            settle: Some(Box::new(settle)),
-            wrap_up,
         }
     }
 

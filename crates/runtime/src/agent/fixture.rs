@@ -3,6 +3,7 @@
 mod turns;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tokio_util::sync::CancellationToken;
@@ -76,6 +77,7 @@ struct Record {
     rounds: Mutex<Vec<(u32, Vec<DelegateCall>)>>,
     called: Mutex<Vec<(u32, NewCall)>>,
     budget: Mutex<VecDeque<Result<Option<Arc<str>>, Failure>>>,
+    holds_budget: AtomicBool,
     asked: Mutex<Vec<ReservationRequest>>,
     settled: Mutex<Vec<(u32, CallEnd)>>,
     spent: Mutex<Vec<Option<u32>>>,
@@ -116,6 +118,11 @@ impl Session {
         answers: impl IntoIterator<Item = Result<Option<Arc<str>>, Failure>>,
     ) {
         self.0.budget.lock().unwrap().extend(answers);
+    }
+
+    /// Leaves all later reservations without an answer.
+    pub(crate) fn hold_budget(&self) {
+        self.0.holds_budget.store(true, Ordering::SeqCst);
     }
 
     pub(crate) fn calls(&self) -> (Vec<ReservationRequest>, Vec<(u32, CallEnd)>) {
@@ -174,6 +181,9 @@ impl SessionPort for Session {
     ) -> PortResult<'_, Option<Arc<str>>> {
         let answer = self.0.budget.lock().unwrap().pop_front();
         self.0.asked.lock().unwrap().push(ask);
+        if self.0.holds_budget.load(Ordering::SeqCst) {
+            return Box::pin(std::future::pending());
+        }
         Box::pin(async { answer.unwrap_or_else(|| Ok(Some("budget_exceeded".into()))) })
     }
 

@@ -12,7 +12,7 @@ use unisono_session::machine::CallEnd;
 use unisono_session::run::{AuxiliaryUsage, Reply, Step, Usage, tail};
 
 use super::{Ctx, Failure, size};
-use crate::reservation::{FRAME, ReservedCall};
+use crate::reservation::{FRAME, RequestedCall, ReservedCall};
 
 /// The assumed size of the tool results after a reply, for the reservation of the last call.
 const TOOL_RESULTS: u64 = 4_096;
@@ -109,6 +109,10 @@ impl Ctx {
     async fn request_reservation(&self, ask: ReservationRequest) -> Result<ReservedCall, Failure> {
         let (run, attempt, number) = (self.run(), self.attempt(), ask.call);
         let port = self.port().clone();
+        let requested = {
+            let port = port.clone();
+            RequestedCall::new(number, move |end| port.settle(run, attempt, number, end))
+        };
         let mut asking = port.reserve(run, attempt, ask);
         let granted = match tokio::time::timeout(YIELD_AFTER, &mut asking).await {
             Ok(granted) => granted,
@@ -117,9 +121,7 @@ impl Ctx {
                 self.while_waiting(asking).await
             }
         };
-        let (wrap_up, port) = (granted?, self.port().clone());
-        let settle = move |end| port.settle(run, attempt, number, end);
-        Ok(ReservedCall::reservation(number, wrap_up, settle))
+        requested.answered(granted)
     }
 
     async fn worst_case(

@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use unisono_model::language::{Completion, LanguageModel, Models, Reply, Request};
 use unisono_session::agent::AgentKind;
+use unisono_session::machine::CallEnd;
 use unisono_session::run::{RunCause, Step};
 
 use super::fixture::Attempt;
@@ -150,4 +151,16 @@ async fn an_agent_that_gives_up_a_request_may_be_stuck() {
     assert!(asked.is_err());
     let stuck = attempt.watchdog.expired(WHILE / 4);
     assert!(tokio::time::timeout(WHILE, stuck).await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reservation_that_is_given_up_while_it_waits_is_released() {
+    let mut attempt = slow_attempt();
+    attempt.bounded = true;
+    attempt.session.hold_budget();
+    let ctx = attempt.ctx();
+    let asked = tokio::time::timeout(WHILE, ctx.ask_model("slow")).await;
+    assert!(asked.is_err());
+    let (asked, settled) = attempt.session.calls();
+    assert_eq!(settled, [(asked[0].call, CallEnd::Unsent)]);
 }

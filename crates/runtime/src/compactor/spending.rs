@@ -12,7 +12,7 @@ use unisono_session::run::RunCause;
 use super::carry_out::count;
 use super::{StepEvent, Work};
 use crate::agent::size;
-use crate::reservation::{FRAME, ReservedCall};
+use crate::reservation::{FRAME, RequestedCall, ReservedCall};
 use crate::summarisers::Summariser;
 
 impl Work {
@@ -42,15 +42,18 @@ impl Work {
             last: None,
             short: None,
         };
-        let (reply, granted) = oneshot::channel();
-        (self.listener.0)(StepEvent::Reserve { ask, reply });
-        let granted = granted.await.map_err(|_| "the session is gone")?;
-        let wrap_up = granted.map_err(|failure| match failure.cause {
-            RunCause::Budget => failure.cause.describe(&failure.reason),
-            _ => failure.reason,
-        })?;
         let listener = self.listener.clone();
         let settle = move |end| (listener.0)(StepEvent::CallEnded { call, end });
-        Ok(ReservedCall::reservation(call, wrap_up, settle))
+        let requested = RequestedCall::new(call, settle);
+        let (reply, granted) = oneshot::channel();
+        (self.listener.0)(StepEvent::Reserve { ask, reply });
+        let granted = match granted.await {
+            Ok(granted) => granted.map_err(|failure| match failure.cause {
+                RunCause::Budget => failure.cause.describe(&failure.reason),
+                _ => failure.reason,
+            }),
+            Err(_) => Err("the session is gone".into()),
+        };
+        requested.answered(granted)
     }
 }
