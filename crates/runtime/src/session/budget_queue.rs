@@ -345,6 +345,12 @@ impl Live {
 }
 
 impl BudgetQueue {
+    /// Nobody is there for the requested grant any more. The next report to the budget broker withdraws the
+    /// request; otherwise it would be granted to a session that cannot return it.
+    pub(super) fn forget_request(&mut self) {
+        self.raising = None;
+    }
+
     fn raised(&mut self, raised: Result<Amount, BudgetRefusal>) {
         let request = self.raising.take();
         self.last_reported = None;

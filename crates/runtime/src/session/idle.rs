@@ -23,6 +23,9 @@ impl State {
 
     pub(super) fn yield_permits(&mut self, myself: &ActorRef<Msg>) {
         tracing::debug!(session = %self.args.id, "a session leaves memory");
+        if let Phase::Live(live) = &mut self.phase {
+            live.budget_queue.forget_request();
+        }
         self.give_back();
         myself.stop(None);
     }

@@ -6,10 +6,13 @@ use std::sync::mpsc as std_mpsc;
 use bytes::Bytes;
 use unisono_model::language::{Completion, LanguageModel, Request};
 use unisono_model::prompt::{Prefix, Shared};
+use unisono_session::budget::broker::{DaemonBudget, SessionUse};
+use unisono_session::budget::{Amount, Caps};
 use unisono_store::{Claim, Engine, EngineFuture};
 
 use super::*;
 use crate::ResidenceBounds;
+use crate::budget_broker::{self, Recall};
 
 fn bounded(sessions: usize, bytes: u64) -> Options {
     Options {
@@ -274,5 +277,76 @@ async fn a_session_that_the_database_refused_is_opened_when_it_is_asked_for_late
         }
     };
     tokio::time::timeout(PATIENCE, opened).await.unwrap();
+    runtime.shutdown().await;
+}
+
+/// Needs the smallest amount of a budget.
+#[derive(Clone)]
+struct Frugal;
+
+impl Agent for Frugal {
+    async fn run(&self, _: Task, ctx: Ctx) -> Result<Answer, Failure> {
+        let _call = ctx.reserve_least().await?;
+        Ok(Answer::text("done"))
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_left_memory_gets_no_budget_for_which_it_waited() {
+    let caps = Caps {
+        tokens: Some(Tokens(1)),
+        ..Caps::NONE
+    };
+    let budget = DaemonBudget {
+        caps,
+        period_hours: None,
+    };
+    let options = Options {
+        budget: Some(budget),
+        ..leaving()
+    };
+    let runtime = start(&Frugal, options).await;
+    let mut children = runtime.supervisor.get_cell().get_children().into_iter();
+    let is_broker = Some(true);
+    let broker = children.find(|c| c.is_message_type_of::<budget_broker::Msg>() == is_broker);
+    let broker = ActorRef::<budget_broker::Msg>::from(broker.unwrap());
+    let recalled = Arc::new(Semaphore::new(0));
+    let raise = |session| {
+        let recalled = recalled.clone();
+        let request = budget_broker::Request {
+            session: SessionId::from_u128(session),
+            owner: None,
+            number: 1,
+            session_use: SessionUse::default(),
+            needed: Amount::LEAST,
+            begun: false,
+            spending: false,
+            recall: Recall::new(move || {
+                recalled.add_permits(1);
+                true
+            }),
+        };
+        let (reply, answer) = oneshot::channel();
+        let raise = budget_broker::Msg::Raise(request, reply);
+        assert!(broker.send_message(raise).is_ok());
+        answer
+    };
+    assert!(raise(1).await.unwrap().is_ok());
+    let (handle, id) = begun(&runtime, turn(&gated(), 0)).await;
+    // Its call waits for what the other session has.
+    recalled.acquire().await.unwrap().forget();
+    // It may have left before it got its turn; this is the session with the turn.
+    let handle = runtime.open(handle.id()).await.unwrap();
+    handle.cancel(id).await.unwrap();
+    left(&handle).await;
+    let returned = budget_broker::ReturnedGrant {
+        session: SessionId::from_u128(1),
+        session_use: SessionUse::default(),
+        spending: false,
+        pending: None,
+    };
+    let lower = budget_broker::Msg::Lower(returned);
+    assert!(broker.send_message(lower).is_ok());
+    assert!(raise(2).await.unwrap().is_ok());
     runtime.shutdown().await;
 }
