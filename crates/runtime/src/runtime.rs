@@ -15,7 +15,7 @@ use unisono_model::language::Models;
 use unisono_search::Search;
 use unisono_session::Refusal;
 use unisono_session::machine::Import;
-use unisono_store::{Health, Journal, Vacuumed};
+use unisono_store::{Health, Journal};
 
 use crate::address::Registration;
 use crate::env::Env;
@@ -136,15 +136,13 @@ impl Runtime {
         Ok(deleted)
     }
 
-    /// Removes all data of deleted sessions from the disk: from the search index and from the
-    /// journal. The live data is written again, so the duration depends on its size.
+    /// Removes the words of deleted sessions from the disk: the search index is written again without them.
     ///
     /// # Errors
-    /// There is no space for a copy of the live data, or the store or its index failed.
-    pub async fn purge(&self) -> Result<Vacuumed, Error> {
-        let index = self.env.search.purge().await;
-        index.map_err(|error| Error::Unpurged(Arc::new(error)))?;
-        Ok(self.env.journal.vacuum(None).await?)
+    /// The index failed.
+    pub async fn purge_index(&self) -> Result<(), Error> {
+        let purged = self.env.search.purge().await;
+        purged.map_err(|error| Error::Unpurged(Arc::new(error)))
     }
 
     /// Its journal.

@@ -388,20 +388,28 @@ impl Local {
         Ok(deleted)
     }
 
-    /// Removes the bytes of deleted sessions from the disk: from the journal and the search index. An
-    /// index on disk that this program does not use is removed.
+    /// Removes the bytes of deleted sessions from the disk: from the search index and the journal.
     ///
     /// # Errors
     /// There is no space for a copy of the live data, or the store or the index cannot be written.
     pub(crate) async fn purge(&self) -> Result<Vacuumed, Error> {
-        let done = match self.runtime() {
-            Ok(runtime) => runtime.purge().await?,
-            Err(_) => self.journal.vacuum(None).await?,
-        };
+        self.purge_index().await?;
+        Ok(self.journal.vacuum(None).await?)
+    }
+
+    /// Removes the words of deleted sessions from the search index on disk. An index that this program does
+    /// not use is removed.
+    ///
+    /// # Errors
+    /// The index cannot be written.
+    pub(crate) async fn purge_index(&self) -> Result<(), Error> {
+        if let Ok(runtime) = self.runtime() {
+            runtime.purge_index().await?;
+        }
         if let (None, Some(store)) = (&self.shared.search_index, self.directory()) {
             unisono_search::remove(&unisono_search::directory(store))?;
         }
-        Ok(done)
+        Ok(())
     }
 
     /// Waits until it has failed, and returns the reason. It never returns while it works.

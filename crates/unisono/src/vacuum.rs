@@ -60,6 +60,9 @@ pub async fn follow(local: Arc<Local>) {
         let pace = store.vacuum_mib_per_second.saturating_mul(MIB);
         match journal.vacuum(Some(pace.max(MIB))).await {
             Ok(done) => {
+                if let Err(error) = local.purge_index().await {
+                    tracing::warn!(%error, "the search index was not vacuumed with the store");
+                }
                 let (before, after) = (done.before_bytes, done.after_bytes);
                 pause = pause_after(before, after, pause);
                 left = pause;

@@ -119,11 +119,11 @@ fn a_daemon_purges_and_vacuums_while_it_serves() {
     // One may have begun before the session was deleted; the next one is then due.
     for _ in 0..2 {
         daemon.going.wait_for(&["the store was vacuumed"]);
-        if holding(&store.join("data"), SECRET).is_empty() {
+        if holding(&store, SECRET).is_empty() {
             break;
         }
     }
-    assert_eq!(holding(&store.join("data"), SECRET), [""; 0]);
+    assert_eq!(holding(&store, SECRET), [""; 0]);
     let after = daemon.json(&format!("/v1/sessions/{kept}"));
     assert_eq!(after["title"], "Talk");
     let done = place.json(&["vacuum"]);
