@@ -1,17 +1,18 @@
 //! The budget broker: owns the daemon's level of the budget tree and its journal.
 //!
 //! Sessions request larger grants and return unused ones through their [`Handle`]; each answer is
-//! on disk before it is given. If the rest is held by other sessions, these are asked to return
-//! unused parts, and the request waits for them, and while one of them will release a part by
-//! itself, also in another program. It never waits on a holder that is itself queued. While requests
-//! of another program wait as well, the programs take turns: the one that has been without a grant for
-//! longer gets what is free, until it has enough. At its first start the broker takes back what sessions
-//! held in an earlier process, according to their journals; if it is restarted while sessions are live,
-//! they are asked. At most one request of each session waits.
+//! on disk before it is given, and waits while the store does not answer. If the rest is held by other
+//! sessions, these are asked to return unused parts, and the request waits for them, and while one of
+//! them will release a part by itself, also in another program. It never waits on a holder that is itself
+//! queued. While requests of another program wait as well, the programs take turns: the one that has been
+//! without a grant for longer gets what is free, until it has enough. At its first start the broker takes
+//! back what sessions held in an earlier process, according to their journals; if it is restarted while
+//! sessions are live, they are asked. At most one request of each session waits.
 
 mod beats;
 mod handle;
 mod other_programs;
+mod recording;
 mod settle;
 #[cfg(test)]
 mod tests;
@@ -34,13 +35,14 @@ use crate::address::ActorResult;
 use crate::clock;
 pub(crate) use handle::{BudgetRefusal, Handle, Recall, Request, ReturnedGrant};
 use other_programs::OtherPrograms;
+use recording::Obstacle;
 use settle::{session_use, settle};
 use waiting::{Waiting, WaitingRequests};
 
 /// The maximum wait of a request for grants of other sessions.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(120);
-/// The maximum number of decisions about one grant, if other programs get grants meanwhile.
-const DECISIONS_MAX: u32 = 64;
+/// The pause before another try while the store does not answer. Each try waits for the store, too.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// Number of beats for which this program leaves what is free to others that are short, after it got a
 /// grant itself. Each of the others decides at least once meanwhile.
 const YIELDED_BEATS: u32 = 3;
@@ -56,6 +58,8 @@ pub(crate) enum Msg {
     Settle(Vec<SessionId>, oneshot::Sender<()>),
     /// A request has waited too long.
     TooLong { session: SessionId, number: u64 },
+    /// The store may answer again.
+    Retry,
     /// The other programs on the store were heard of. `is_wanted`: one of them is short. `since`: when
     /// the first of them began to wait for its turn.
     Beat {
@@ -94,6 +98,9 @@ pub(crate) struct State {
     granted_at: Option<Instant>,
     /// Number of beats for which the others go first.
     yielded_beats: u32,
+    /// Why the store does not answer: what waits is decided again soon.
+    unanswered: Option<Arc<str>>,
+    myself: ActorRef<Msg>,
 }
 
 /// A session with a grant that may be returned.
@@ -115,20 +122,24 @@ enum HolderState {
 }
 
 impl State {
-    async fn on_raise(&mut self, myself: &ActorRef<Msg>, request: Request, reply: Reply) {
+    async fn on_raise(&mut self, request: Request, reply: Reply) {
         let (session, number, session_use) = (request.session, request.number, request.session_use);
         self.holds(&request);
         self.waiting.push(request, reply);
         self.lower(session, session_use).await;
         self.serve().await;
         if self.waiting.position(session, number).is_some() {
-            let myself = myself.clone();
-            tokio::spawn(async move {
-                tokio::time::sleep(REQUEST_TIMEOUT).await;
-                // The tree may have been stopped meanwhile.
-                let _ = myself.send_message(Msg::TooLong { session, number });
-            });
+            self.send_later(REQUEST_TIMEOUT, Msg::TooLong { session, number });
         }
+    }
+
+    fn send_later(&self, after: Duration, message: Msg) {
+        let myself = self.myself.clone();
+        tokio::spawn(async move {
+            tokio::time::sleep(after).await;
+            // The tree may have been stopped meanwhile.
+            let _ = myself.send_message(message);
+        });
     }
 
     async fn on_lower(&mut self, back: ReturnedGrant) {
@@ -205,6 +216,11 @@ impl State {
         // A session that has not answered in all this time will not.
         self.holders.retain(|_, of| of.known != HolderState::Asked);
         let Waiting { request, reply, .. } = self.waiting.remove(at);
+        if let Some(reason) = &self.unanswered {
+            // The session may have ended.
+            let _ = reply.send(Err(BudgetRefusal::Failed(reason.clone())));
+            return;
+        }
         let short = self.raise(&request).err();
         let why = short.map(|short| request.describe(&short));
         let why = why.unwrap_or_else(|| "the daemon's budget is in use".into());
@@ -246,7 +262,14 @@ impl State {
                     // The session may have ended.
                     let _ = waiting.reply.send(answer);
                 }
-                Err(short) if self.waits(&waiting, &short) => {
+                Err(Obstacle::Unanswered(reason)) => {
+                    self.waiting.insert(next, waiting);
+                    if self.unanswered.replace(reason).is_none() {
+                        self.send_later(RETRY_AFTER, Msg::Retry);
+                    }
+                    return has_granted;
+                }
+                Err(Obstacle::Short(short)) if self.waits(&waiting, &short) => {
                     let Request { session, owner, .. } = &waiting.request;
                     tracing::debug!(%session, %short, "waits for others");
                     let owner = owner.clone();
@@ -256,7 +279,7 @@ impl State {
                         _ => return has_granted,
                     };
                 }
-                Err(short) => {
+                Err(Obstacle::Short(short)) => {
                     let Waiting { request, reply, .. } = waiting;
                     self.refuse(&request, reply, request.describe(&short));
                 }
@@ -353,62 +376,6 @@ impl State {
             true
         });
     }
-
-    /// Grants a request if the budget suffices.
-    async fn grant(
-        &mut self,
-        request: &Request,
-    ) -> Result<Result<Amount, BudgetRefusal>, Shortage> {
-        let amounts = (request.session_use, request.needed);
-        let of = (request.session, self.owner_budget(request));
-        let (now, mut short) = (clock::store_now(&self.journal), None);
-        let kept = self.record_grant(|broker, rules| {
-            let raised = broker.raise(rules, of, amounts, now);
-            raised.map_err(|error| short = Some(error)).ok()
-        });
-        match kept.await {
-            Ok(Some(grant)) => Ok(Ok(grant.ceiling)),
-            Ok(None) => match short {
-                Some(short) => Err(short),
-                None => Ok(Err(BudgetRefusal::Failed("nothing was granted".into()))),
-            },
-            Err(error) => Ok(Err(BudgetRefusal::Failed(error.to_string().into()))),
-        }
-    }
-
-    /// Whether an append was refused because of unknown entries: of another program, or of an own append
-    /// that was written without an answer.
-    fn is_behind(&self, error: &unisono_store::Error) -> bool {
-        match error {
-            unisono_store::Error::Conflict { .. } => true,
-            unisono_store::Error::Fenced { .. } => self.journal.cluster().is_some(),
-            _ => false,
-        }
-    }
-
-    /// Records a grant, if there is one. If another program got a grant meanwhile, the decision is
-    /// repeated.
-    async fn record_grant(
-        &mut self,
-        mut decide: impl FnMut(&Broker, &DaemonBudget) -> Option<Grant>,
-    ) -> Result<Option<Grant>, unisono_store::Error> {
-        let mut tries = 0..DECISIONS_MAX;
-        loop {
-            let Some(grant) = decide(&self.broker, &self.rules) else {
-                return Ok(None);
-            };
-            match self.grants.append(&[grant]).await {
-                Ok(()) => {
-                    self.broker.apply(&grant);
-                    return Ok(Some(grant));
-                }
-                Err(error) if self.is_behind(&error) && tries.next().is_some() => {
-                    self.grants.refresh(&mut self.broker).await?;
-                }
-                Err(error) => return Err(error),
-            }
-        }
-    }
 }
 
 impl Actor for BudgetBroker {
@@ -438,7 +405,7 @@ impl Actor for BudgetBroker {
                 Err(error) => return Err(error.into()),
             }
         }
-        let other_programs = OtherPrograms::follow(&journal, myself);
+        let other_programs = OtherPrograms::follow(&journal, myself.clone());
         Ok(State {
             journal,
             rules,
@@ -452,12 +419,14 @@ impl Actor for BudgetBroker {
             others_wait_since: None,
             granted_at: None,
             yielded_beats: 0,
+            unanswered: None,
+            myself,
         })
     }
 
-    async fn handle(&self, myself: ActorRef<Msg>, message: Msg, state: &mut State) -> ActorResult {
+    async fn handle(&self, _: ActorRef<Msg>, message: Msg, state: &mut State) -> ActorResult {
         match message {
-            Msg::Raise(request, reply) => state.on_raise(&myself, request, reply).await,
+            Msg::Raise(request, reply) => state.on_raise(request, reply).await,
             Msg::Lower(back) => state.on_lower(back).await,
             Msg::SessionGone(session) => state.on_session_gone(session).await,
             Msg::Settle(sessions, reply) => {
@@ -466,6 +435,10 @@ impl Actor for BudgetBroker {
                 let _ = reply.send(());
             }
             Msg::TooLong { session, number } => state.on_too_long(session, number).await,
+            Msg::Retry => {
+                state.unanswered = None;
+                state.serve().await;
+            }
             Msg::Beat { is_wanted, since } => state.on_beat(is_wanted, since).await,
         }
         state.tell_spending();
