@@ -186,6 +186,36 @@ fn every_level_counts_and_the_tightest_is_named() {
 }
 
 #[test]
+fn a_limit_of_the_session_that_changes_applies_to_the_next_call() {
+    let short = "the session's budget of 40 tokens has 40 left, and the next call may take 50";
+    let less = short.replace("has 40", "has 10");
+    // The new limit, and the decisions while a call of 60 is under way and after it has used 30.
+    for (limit, before, after) in [
+        (Caps::NONE, "granted", "granted"),
+        (tokens(200), "granted", "granted"),
+        (tokens(100), "waits for the session", "granted"),
+        (tokens(40), short, less.as_str()),
+    ] {
+        let session = |session| TurnCaps {
+            session,
+            ..TurnCaps::default()
+        };
+        let mut tree = tree(session(tokens(100)), 2);
+        assert_eq!(reserve(&mut tree, 1, &ask(1, 60, None)), "granted");
+        tree.accept(TurnId::from_u128(2), session(limit));
+        let mut first = tree.clone();
+        assert_eq!(reserve(&mut first, 2, &ask(1, 50, None)), before);
+        tree.charge_reply(run(1), &used(30));
+        assert_eq!(reserve(&mut tree, 2, &ask(1, 50, None)), after);
+        for n in 1..=2 {
+            tree.end(run(n), RunEnd::Failed);
+        }
+        let account = tree.session();
+        assert_eq!((account.open, account.kept), (Amount::ZERO, Amount::ZERO));
+    }
+}
+
+#[test]
 fn a_cap_of_the_cost_refuses_a_model_without_a_price() {
     let unpriced = ReservationRequest {
         cost: None,
