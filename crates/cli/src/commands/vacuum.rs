@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use serde_json::json;
+use unisono::local::OpenedStore;
 use unisono::service::store::vacuum_result;
 use unisono_api::service::Store as _;
 use unisono_api::store::VacuumResult;
@@ -69,6 +70,9 @@ async fn database(app: &App, setup: &Setup) -> Result<()> {
         Place::Daemon(client) => client.vacuum().await?,
         Place::Process(opened) => {
             let done = opened.journal.engine().vacuum(None).await?;
+            if let Err(error) = purge_index(setup, &opened).await {
+                app.out.warn(error);
+            }
             opened.journal.close().await?;
             vacuum_result(done)
         }
@@ -90,4 +94,18 @@ fn shrink_index(app: &App, setup: &Setup, store: &Path) -> Result<()> {
         app.out.warn(error);
     }
     Ok(())
+}
+
+/// Removes the words of deleted sessions from the index that this machine has of a database, or the index
+/// if it is not used. It can be rebuilt, so a failure does not fail the vacuum.
+async fn purge_index(setup: &Setup, opened: &OpenedStore) -> Result<(), unisono_search::Error> {
+    let store = &setup.loaded.config.store;
+    let index = unisono_search::directory(&store.path);
+    if store.search_index == SearchIndex::Memory || !index.exists() {
+        return unisono_search::remove(&index);
+    }
+    let search = opened.search(setup)?;
+    let purged = search.purge().await;
+    search.close().await;
+    purged
 }

@@ -7,6 +7,7 @@ use unisono_fake_provider::{Act, Answer, FakeProvider, Gate, Script, block_on};
 use unisono_test_postgres::Server;
 
 use crate::http::Daemon;
+use crate::purge;
 use crate::support::{Done, Going, HasAll as _, Place, awaited, example, finish, openai};
 
 /// A machine that uses the database, with more settings.
@@ -58,6 +59,26 @@ fn sessions_in_a_database_are_those_of_every_machine() {
     daemon.stop();
     let schema = one.call(&["store", "schema"]).expect(0).stdout;
     schema.has_all(&["CREATE TABLE IF NOT EXISTS unisono_events"]);
+}
+
+#[test]
+fn a_vacuum_removes_the_words_that_another_machine_deleted() {
+    let server = needs!(Server::database());
+    let (one, other) = (machine(&server, ""), machine(&server, ""));
+    one.talk();
+    purge::talk(&one);
+    for file in ["talk.json", "secret.json"] {
+        one.call(&["import", file]).expect(0);
+    }
+    let found = other.json(&["sessions", "search", purge::SECRET]);
+    assert!(found.to_string().contains(purge::SECRET), "{found}");
+    let index = other.path("data/unisono/search");
+    let holding = || purge::holding(&index, purge::SECRET);
+    assert!(!holding().is_empty(), "the test proves nothing");
+    one.call(&["sessions", "delete", "latest", "--yes"])
+        .expect(0);
+    other.call(&["vacuum"]).expect(0);
+    assert_eq!(holding(), [""; 0]);
 }
 
 #[test]

@@ -8,10 +8,10 @@ use crate::http::Daemon;
 use crate::support::Place;
 
 /// A word that is in one conversation alone, and in the index as a term.
-const SECRET: &str = "rhubarbium";
+pub(crate) const SECRET: &str = "rhubarbium";
 
 /// The files of a directory that have the word in them.
-fn holding(dir: &Path, word: &str) -> Vec<String> {
+pub(crate) fn holding(dir: &Path, word: &str) -> Vec<String> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(dir).unwrap().flatten() {
         let path = entry.path();
@@ -26,7 +26,7 @@ fn holding(dir: &Path, word: &str) -> Vec<String> {
     found
 }
 
-fn talk(place: &Place) {
+pub(crate) fn talk(place: &Place) {
     let said = json!([
         {"role": "user", "content": format!("The code name is {SECRET}, keep it.")},
         {"role": "assistant", "content": format!("{SECRET} it is.")},
