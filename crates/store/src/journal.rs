@@ -272,13 +272,17 @@ impl Journal {
 
     /// What the store knows of a session; none: it has no event.
     pub async fn session(&self, session: SessionId) -> Result<Option<SessionInfo>> {
-        let id = engine::SessionId::from(session);
-        let info = self.engine.session(id).await?;
-        let info = info.filter(|info| info.last_seq > 0 && self.is_seen(id));
-        match info {
-            Some(info) if !self.shows_info(info).await? => Ok(None),
-            info => Ok(info),
-        }
+        let info = self.engine.session(session.into()).await?;
+        let info = info.filter(|info| info.last_seq > 0);
+        Ok(self.shown(info.into_iter().collect()).await?.pop())
+    }
+
+    /// What the store knows of these sessions, in the same order, without those that have no event.
+    pub async fn existing(&self, sessions: &[SessionId]) -> Result<Vec<SessionInfo>> {
+        let ids = sessions.iter().map(|&session| session.into()).collect();
+        let mut existing = self.engine.existing(ids).await?;
+        existing.retain(|info| info.last_seq > 0);
+        self.shown(existing).await
     }
 
     /// Returns at most `limit` sessions in ascending order of their ids, starting after `after`. A

@@ -53,12 +53,13 @@ pub(crate) fn opened_run(id: RunId, turn: TurnId, role: RunRole) -> OpenedRun {
     }
 }
 
-/// A store in memory that counts the reads of journals and the lists of sessions.
+/// A store in memory that counts the reads of journals, and the lists and look-ups of sessions.
 #[derive(Default)]
 pub(crate) struct Counting {
     memory: Memory,
     pub(crate) reads: AtomicUsize,
     pub(crate) lists: AtomicUsize,
+    pub(crate) lookups: AtomicUsize,
 }
 
 impl Counting {
@@ -84,6 +85,11 @@ impl Counting {
 
     /// Adds a session without messages.
     pub(crate) async fn add(self: &Arc<Counting>, session: SessionId) {
+        self.add_with(session, 0).await;
+    }
+
+    /// [`Counting::add`] whose journal says that so many turns are open.
+    pub(crate) async fn add_with(self: &Arc<Counting>, session: SessionId, open_turns: usize) {
         let import = Import {
             session: Some(session),
             ..Import::default()
@@ -92,16 +98,25 @@ impl Counting {
         let events = made.unwrap().events;
         let journal = Journal::new(self.clone());
         let claim = journal.claim(session).await.unwrap();
-        let appended = journal.append(session, claim.epoch, 0, &events, 0);
+        let appended = journal.append(session, claim.epoch, 0, &events, open_turns);
         appended.await.unwrap();
     }
 }
 
 impl Engine for Counting {
     unisono_store::forward_engine!(
-        memory: claim, append, put_checkpoint, latest_checkpoint, session, delete_session, health,
-        close
+        memory: claim, append, put_checkpoint, latest_checkpoint, delete_session, health, close
     );
+
+    fn session(&self, session: StoredId) -> EngineFuture<'_, Option<SessionInfo>> {
+        self.lookups.fetch_add(1, Ordering::Relaxed);
+        self.memory.session(session)
+    }
+
+    fn existing(&self, sessions: Vec<StoredId>) -> EngineFuture<'_, Vec<SessionInfo>> {
+        self.lookups.fetch_add(1, Ordering::Relaxed);
+        self.memory.existing(sessions)
+    }
 
     fn read(&self, session: StoredId, from: u64, limit: usize) -> EngineFuture<'_, Vec<Event>> {
         self.reads.fetch_add(1, Ordering::Relaxed);

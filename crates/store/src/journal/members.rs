@@ -27,11 +27,7 @@ impl Journal {
             let page = cluster.owned_by(member, before, room).await?;
             let Some(last) = page.last() else { break };
             before = last.session;
-            for info in page {
-                if self.is_seen(info.session) && self.shows(info.session.into()).await? {
-                    sessions.push(info);
-                }
-            }
+            sessions.extend(self.shown(page).await?);
         }
         Ok(sessions)
     }

@@ -81,18 +81,20 @@ impl Journal {
             return Ok(known.owner == self.only);
         }
         match self.engine.session(session.into()).await? {
-            Some(info) => self.shows_info(info).await,
+            Some(info) => Ok(!self.shown(vec![info]).await?.is_empty()),
             None => Ok(false),
         }
     }
 
-    /// Whether a session is visible that has events, as the store knows it now.
-    pub(super) async fn shows_info(&self, info: SessionInfo) -> Result<bool> {
+    /// The visible ones of sessions that have events, as the store knows them now.
+    pub(super) async fn shown(&self, mut infos: Vec<SessionInfo>) -> Result<Vec<SessionInfo>> {
+        infos.retain(|info| self.is_seen(info.session));
         if self.only.is_none() {
-            return Ok(true);
+            return Ok(infos);
         }
-        let found = self.owners_of(vec![info]).await?;
-        Ok(found.iter().any(|(_, entry)| entry.owner == self.only))
+        let found = self.owners_of(infos).await?.into_iter();
+        let shown = found.filter(|(_, entry)| entry.owner == self.only);
+        Ok(shown.map(|(info, _)| info).collect())
     }
 
     /// Whether the session with this first event is visible.

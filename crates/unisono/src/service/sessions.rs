@@ -186,7 +186,8 @@ async fn unfinished(
     ids.retain(|id| before.is_none_or(|before| *id < before));
     ids.sort_unstable_by_key(|id| Reverse(*id));
     let part = Page::first(ids, limit, ToString::to_string);
-    let found = selected::existing(local, part.items).await?;
+    // Without those that were deleted meanwhile.
+    let found = local.journal().existing(&part.items).await?;
     Ok(Page {
         items: list_items(local, found).await?,
         next: part.next,

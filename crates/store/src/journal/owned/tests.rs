@@ -130,6 +130,27 @@ async fn a_session_whose_first_event_was_under_way_is_listed_when_it_is_there() 
 }
 
 #[tokio::test]
+async fn visible_sessions_are_looked_up_in_the_given_order() {
+    let journal = Journal::new(Arc::new(Memory::new()));
+    for (number, owner) in [
+        (1, Some("ada")),
+        (2, Some("bob")),
+        (3, Some("ada")),
+        (4, None),
+    ] {
+        create(&journal, id(number), owner).await;
+    }
+    // It has no event.
+    journal.claim(id(5)).await.unwrap();
+    let asked = [3, 5, 4, 9, 2, 1].map(id);
+    let ada = journal.of_owner("ada".into());
+    for (journal, found) in [(&journal, vec![3, 4, 2, 1]), (&ada, vec![3, 1])] {
+        let existing = journal.existing(&asked).await.unwrap();
+        assert!(existing.iter().map(id_of).eq(found.into_iter().map(id)));
+    }
+}
+
+#[tokio::test]
 async fn deleted_sessions_leave_nothing_in_memory() {
     let journal = Journal::new(Arc::new(Memory::new()));
     let ada = journal.of_owner("ada".into());

@@ -46,7 +46,7 @@ pub(super) async fn sessions(
             named.retain(|found| open.as_ref().is_none_or(|open| open.contains(&found.id())));
             named
         }
-        (None, Some(open)) => existing(local, open).await?,
+        (None, Some(open)) => local.journal().existing(&open).await?,
         (None, None) => history::all_sessions(local.journal()).await?,
     };
     if query.by_change {
@@ -70,18 +70,6 @@ pub(super) async fn sessions(
         items: list_items(local, part.items).await?,
         next: part.next,
     })
-}
-
-/// The given sessions without the ones that were deleted meanwhile.
-pub(super) async fn existing(
-    local: &Local,
-    sessions: Vec<SessionId>,
-) -> Result<Vec<SessionInfo>, Error> {
-    let mut found = Vec::new();
-    for session in sessions {
-        found.extend(local.journal().session(session).await?);
-    }
-    Ok(found)
 }
 
 /// The first sessions with a label, in the same order: at least as many as requested, if they
@@ -120,6 +108,25 @@ mod tests {
 
     use super::*;
     use crate::fixture::Counting;
+
+    #[tokio::test]
+    async fn open_sessions_are_looked_up_at_once() {
+        let (engine, local) = Counting::with_three_sessions().await;
+        for n in 4..=6 {
+            engine.add_with(SessionId::from_u128(n), 1).await;
+        }
+        for by_change in [false, true] {
+            engine.lookups.store(0, Ordering::Relaxed);
+            let query = SessionQuery {
+                open: true,
+                by_change,
+                ..SessionQuery::default()
+            };
+            let listed = local.sessions(&query).await.unwrap();
+            assert_eq!(listed.items.len(), 3);
+            assert_eq!(engine.lookups.load(Ordering::Relaxed), 1);
+        }
+    }
 
     #[tokio::test]
     async fn open_sessions_are_found_in_one_list() {
