@@ -109,7 +109,7 @@ impl TurnFollower {
 /// would wait until it ends, or for a whole lease. False if the database does not respond: an own session may
 /// be in memory.
 pub(crate) async fn is_of_a_command(local: &Local, session: SessionId) -> bool {
-    let owner = local.owner(Some(session)).await.ok().flatten();
+    let owner = local.owner(session).await.ok().flatten();
     owner.is_some_and(|owner| owner.announced.address.is_none())
 }
 

@@ -6,8 +6,9 @@ use std::thread;
 use serde_json::json;
 use unisono_test_postgres::Server;
 
-use crate::cluster::{TOKEN, daemon, machine, members, session};
-use crate::support::{PATIENCE, awaited};
+use crate::cluster::{TOKEN, daemon, lasting_machine, machine, members, session};
+use crate::http::Daemon;
+use crate::support::{PATIENCE, awaited, until};
 
 /// Number of sessions: a stream that subscribes again races with the hand-over.
 const SESSIONS: usize = 16;
@@ -59,4 +60,52 @@ fn streams_of_a_drained_daemon_end_and_go_on_elsewhere() {
     });
     one.stop();
     other.stop();
+}
+
+/// Asks a daemon to drain itself, or to take sessions again, and waits until it knows.
+fn drain(daemon: &Daemon, drain: bool) {
+    let all = members(daemon, |_| true);
+    let own = all.iter().find(|one| one["self"] == true).unwrap();
+    let path = format!("/v1/cluster/{}", own["member"].as_str().unwrap());
+    daemon.post(&path, &json!({"drain": drain})).expect(200);
+    let metric = format!("\nunisono_cluster_draining {}\n", u8::from(drain));
+    until("it does not know", || {
+        daemon.text("/metrics").contains(&metric)
+    });
+}
+
+/// The numbers of sessions of the other members that take some, in the order in which they joined.
+fn sessions_of_others(daemon: &Daemon) -> Vec<u64> {
+    let all = members(daemon, |_| true);
+    let others = all.iter().filter(|one| one["state"] == "alive");
+    others
+        .map(|one| one["sessions"].as_u64().unwrap())
+        .collect()
+}
+
+#[test]
+fn a_drained_daemon_passes_new_sessions_to_one_that_can_be_connected() {
+    let server = needs!(Server::database());
+    // No daemon counts as gone during this test.
+    let places = [0; 3].map(|_| lasting_machine(&server, "600s", ""));
+    let [one, second, third] = places.each_ref().map(daemon);
+    members(&one, |all| all.len() == 3);
+    drain(&one, true);
+    for n in 0..4 {
+        session(&one, &format!("Talk {n}."));
+    }
+    assert_eq!(sessions_of_others(&one), [2, 2]);
+    second.kill();
+    // Of two with as many sessions the first one is asked first.
+    let id = session(&one, "Another talk.");
+    assert_eq!(sessions_of_others(&one), [2, 3]);
+    let read = one.json(&format!("/v1/sessions/{id}"));
+    assert_eq!(read["messages"], 1, "{read}");
+    third.kill();
+    let new = json!({"messages": [{"role": "user", "content": "A talk."}]});
+    let refused = one.post("/v1/sessions", &new).expect(503);
+    assert!(refused.header("retry-after").is_some());
+    refused.problem("unavailable");
+    one.json("/v1/sessions");
+    one.stop();
 }

@@ -324,7 +324,7 @@ impl Stream {
     /// Subscribes again, after the end of a subscription or after missed progress. None: the session is
     /// deleted, or another daemon owns it; the client learns that when it reconnects.
     async fn resubscribe(&mut self) -> Option<()> {
-        let owner = self.shared.local.owner(Some(self.session.id())).await;
+        let owner = self.shared.local.owner(self.session.id()).await;
         if owner.ok()?.is_some() {
             return None;
         }

@@ -8,8 +8,12 @@
 //! Path, query, body and response are streamed. A request is forwarded once: the receiving daemon
 //! answers it. If the owner is unreachable or answers nothing, this daemon answers read-only
 //! requests from the journal.
+//!
+//! A drained daemon passes a request for a session without an owner to one of the others. If that one
+//! cannot be connected, it passes the request to the next one.
 
 mod connections;
+mod unread_body;
 
 use std::sync::Arc;
 
@@ -23,7 +27,6 @@ use axum::response::Response;
 use serde::Deserialize;
 use unisono_api::Code;
 use unisono_context::{CallId, SessionId};
-use unisono_store::Member;
 
 use super::people::{self, Identity};
 use super::problem::{self, ApiError};
@@ -32,6 +35,7 @@ use crate::audit::Note;
 use crate::body_share::BodyShare;
 use crate::forwarded::{FORWARDED, is_forwarded};
 use crate::turn_follower::stopped;
+use unread_body::UnreadBody;
 
 /// Headers of one connection or of one daemon, which are not forwarded.
 const LEFT_OUT: [HeaderName; 9] = [
@@ -137,56 +141,85 @@ async fn pass(
     session: Option<SessionId>,
     request: Request,
 ) -> Result<Forwarding, ApiError> {
-    let Some(owner) = shared.local.owner(session).await? else {
+    let others = shared.local.members_for(session).await?.into_iter();
+    let others = others.filter_map(|member| Some((member.announced.address?, member.name)));
+    let others: Vec<(String, String)> = others.collect();
+    if others.is_empty() {
         return Ok(Forwarding::Local(request));
-    };
-    let Some(address) = &owner.announced.address else {
-        return Ok(Forwarding::Local(request));
-    };
+    }
     let (mut parts, body) = request.into_parts();
     let read = match parts.method.is_safe() {
         // It has no body that could be lost.
-        true => Some(Body::empty()),
-        false => parts
-            .extensions
-            .remove::<ReadBody>()
-            .map(|read| read.0.into()),
+        true => Some(Bytes::new()),
+        false => parts.extensions.remove::<ReadBody>().map(|read| read.0),
     };
-    let is_read = read.is_some();
-    let body = match is_read {
-        true => body,
-        false => BodyShare::from_extensions(&parts.extensions).until_sent(body),
-    };
-    let mut copy = Request::builder().method(parts.method.clone());
-    copy = copy.uri(uri_at(address, &parts.uri)?);
-    let mut asked = copy.body(body).map_err(|error| failed(&owner, &error))?;
-    *asked.headers_mut() = headers(shared, &parts, address)?;
+    let mut unread = UnreadBody::new(match read {
+        Some(_) => body,
+        None => BodyShare::from_extensions(&parts.extensions).until_sent(body),
+    });
+    let mut failure = None;
+    for (address, name) in others {
+        let asked = request_for(&address, shared, &parts, unread.lend())?;
+        match send_to(&address, shared, asked, read.is_some()).await {
+            Ok(answer) => {
+                Note::from_extensions(&parts.extensions).passed_on();
+                let lost = is_lost(shared.clone(), address);
+                let is_one_answer = guard::is_one_answer(parts.uri.path());
+                let answer = until_stop(shared, (answer, is_one_answer), lost);
+                return Ok(Forwarding::Remote(answer));
+            }
+            Err(error) => {
+                tracing::warn!(%name, %address, %error, "another daemon does not respond");
+                match &read {
+                    Some(read) => unread = UnreadBody::new(read.clone().into()),
+                    None => failure = Some(failed(&name, &address, &error)),
+                }
+                if failure.is_some() && !error.is_unconnected() {
+                    // It may have carried the request out.
+                    break;
+                }
+            }
+        }
+    }
+    match failure {
+        Some(failure) => Err(failure),
+        None => {
+            let body = Body::from(read.unwrap_or_default());
+            Ok(Forwarding::Local(Request::from_parts(parts, body)))
+        }
+    }
+}
+
+/// The request for the daemon at an address.
+fn request_for(
+    address: &str,
+    shared: &Shared,
+    given: &Parts,
+    body: Body,
+) -> Result<Request, ApiError> {
+    let mut asked = Request::new(body);
+    *asked.method_mut() = given.method.clone();
+    *asked.uri_mut() = uri_at(address, &given.uri)?;
+    *asked.headers_mut() = headers(shared, given, address)?;
+    Ok(asked)
+}
+
+/// Sends a request to the daemon at an address, unless that one is lost meanwhile.
+async fn send_to(
+    address: &str,
+    shared: &Arc<Shared>,
+    asked: Request,
+    is_read: bool,
+) -> Result<Response, connections::Error> {
     let sent = async {
         match is_read {
             true => connections::send_read(asked).await,
             false => connections::send_write(asked, address).await,
         }
     };
-    let answered = tokio::select! {
+    tokio::select! {
         answered = sent => answered,
-        () = is_lost(shared.clone(), address.clone()) => Err(connections::Error::Lost),
-    };
-    match answered {
-        Ok(answer) => {
-            Note::from_extensions(&parts.extensions).passed_on();
-            let lost = is_lost(shared.clone(), address.clone());
-            let is_one_answer = guard::is_one_answer(parts.uri.path());
-            let answer = until_stop(shared, (answer, is_one_answer), lost);
-            Ok(Forwarding::Remote(answer))
-        }
-        Err(error) => match read {
-            Some(body) => {
-                let owner = &owner.name;
-                tracing::warn!(%owner, %address, %error, "another daemon does not respond");
-                Ok(Forwarding::Local(Request::from_parts(parts, body)))
-            }
-            None => Err(failed(&owner, &error)),
-        },
+        () = is_lost(shared.clone(), address.to_owned()) => Err(connections::Error::Lost),
     }
 }
 
@@ -204,14 +237,12 @@ async fn is_lost(shared: Arc<Shared>, address: String) {
     std::future::pending().await
 }
 
-fn failed(owner: &Member, error: &dyn std::error::Error) -> ApiError {
-    let address = owner.announced.address.as_deref().unwrap_or_default();
+fn failed(name: &str, address: &str, error: &dyn std::error::Error) -> ApiError {
     let causes = std::iter::successors(error.source(), |error| error.source());
     let source = causes.fold(String::new(), |text, cause| format!("{text}: {cause}"));
     let detail = format!(
-        "the request is for {}, which does not respond at {address} ({error}{source}); try again in a \
-         moment, and see that the daemons reach each other (`cluster.address`)",
-        owner.name
+        "the request is for {name}, which does not respond at {address} ({error}{source}); try again in \
+         a moment, and see that the daemons reach each other (`cluster.address`)"
     );
     ApiError::new(Code::Unavailable, detail)
 }

@@ -96,29 +96,34 @@ impl Local {
     ///
     /// # Errors
     /// The database does not respond.
-    pub async fn owner(&self, session: Option<SessionId>) -> Result<Option<Member>, Error> {
+    pub async fn owner(&self, session: SessionId) -> Result<Option<Member>, Error> {
+        let members = self.members_for(Some(session)).await?;
+        Ok(members.into_iter().next())
+    }
+
+    /// The other live members that may answer a request for a session, or for none: the owner of the
+    /// session, or, if it has none and this program accepts no new sessions, all members that do, those
+    /// with the fewest sessions first. Empty if this program owns or may open the session.
+    ///
+    /// # Errors
+    /// The database does not respond.
+    pub async fn members_for(&self, session: Option<SessionId>) -> Result<Vec<Member>, Error> {
         let Some(cluster) = self.cluster() else {
-            return Ok(None);
+            return Ok(Vec::new());
         };
-        let owner = match session {
-            Some(session) => cluster.owner(session.into()).await?,
-            None => None,
-        };
-        if owner.is_some() || !cluster.beats().borrow().is_draining {
-            return Ok(owner);
+        if let Some(session) = session
+            && let Some(owner) = cluster.owner(session.into()).await?
+        {
+            return Ok(vec![owner]);
         }
-        let is_own = match session {
-            Some(session) => cluster.is_own(session.into()),
-            None => false,
-        };
-        if is_own {
-            return Ok(None);
+        let is_own = session.is_some_and(|session| cluster.is_own(session.into()));
+        if is_own || !cluster.beats().borrow().is_draining {
+            return Ok(Vec::new());
         }
-        let members = cluster.members().await?;
-        Ok(members
-            .into_iter()
-            .map(|(member, _)| member)
-            .find(takes_work))
+        let mut members = cluster.members().await?;
+        members.retain(|(member, _)| takes_work(member));
+        members.sort_by_key(|(_, sessions)| *sessions);
+        Ok(members.into_iter().map(|(member, _)| member).collect())
     }
 
     /// Applies this program's part of the providers' limits, and the holds of other programs.

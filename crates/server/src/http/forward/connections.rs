@@ -45,6 +45,17 @@ pub(super) enum Error {
     Tls(String),
 }
 
+impl Error {
+    /// Whether there was no connection, so that nothing of the request was sent.
+    pub(super) fn is_unconnected(&self) -> bool {
+        match self {
+            Error::Sent(error) => error.is_connect(),
+            Error::Tls(_) => true,
+            Error::Silent | Error::Lost => false,
+        }
+    }
+}
+
 /// Sends a request that only reads. The head of its answer must come in time.
 pub(super) async fn send_read(request: Request) -> Result<Response, Error> {
     let answered = timeout(READ_WITHIN, send(request)).await;

@@ -86,7 +86,7 @@ impl EphemeralSessions {
         let mut others = Vec::new();
         for (session, first) in sessions.into_iter().zip(firsts) {
             if first.as_ref().is_some_and(|first| self.is_left(first))
-                && local.owner(Some(session)).await?.is_some()
+                && local.owner(session).await?.is_some()
             {
                 // The session belongs to a request to another daemon.
                 continue;
