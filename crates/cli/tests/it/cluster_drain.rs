@@ -8,7 +8,7 @@ use unisono_test_postgres::Server;
 
 use crate::cluster::{TOKEN, daemon, lasting_machine, machine, members, session};
 use crate::http::Daemon;
-use crate::support::{PATIENCE, awaited, until};
+use crate::support::{HasAll as _, PATIENCE, awaited, until};
 
 /// Number of sessions: a stream that subscribes again races with the hand-over.
 const SESSIONS: usize = 16;
@@ -107,5 +107,23 @@ fn a_drained_daemon_passes_new_sessions_to_one_that_can_be_connected() {
     assert!(refused.header("retry-after").is_some());
     refused.problem("unavailable");
     one.json("/v1/sessions");
+    one.stop();
+}
+
+#[test]
+fn a_drained_daemon_is_ready_while_another_one_takes_new_sessions() {
+    let server = needs!(Server::database());
+    let places = [0; 2].map(|_| machine(&server, TOKEN, ""));
+    let [one, other] = places.each_ref().map(daemon);
+    members(&one, |all| all.len() == 2);
+    drain(&one, true);
+    until("it is not ready", || one.get("/readyz").status == 200);
+    other.kill();
+    until("it is ready", || one.get("/readyz").status == 503);
+    let detail = one.get("/readyz").refused(503, "unavailable");
+    detail.has_all(&["is drained", "--undo"]);
+    drain(&one, false);
+    one.get("/readyz").expect(200);
+    session(&one, "A talk.");
     one.stop();
 }

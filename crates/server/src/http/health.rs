@@ -26,7 +26,8 @@ async fn healthz() -> &'static str {
     "ok\n"
 }
 
-/// Whether the daemon accepts requests: it is not stopping, and its store accepts writes.
+/// Whether the daemon accepts requests: it is not stopping, its store accepts writes, and new sessions
+/// are taken by it or, if it is drained, by another daemon.
 #[utoipa::path(
     get, path = "/readyz", tag = "about",
     responses((status = 200, description = "The daemon accepts requests", body = String, content_type = "text/plain"))
@@ -36,7 +37,7 @@ async fn readyz(State(shared): State<Arc<Shared>>) -> Result<String, ApiError> {
         return Err(ApiError::new(Code::Unavailable, "the program is stopping"));
     }
     match shared.local.journal().health() {
-        Health::Ok => Ok(ready(&shared)),
+        Health::Ok => ready(&shared),
         Health::Unreachable { reason } => {
             let detail = format!("the database of the store does not respond: {reason}");
             Err(ApiError::new(Code::Unavailable, detail))
@@ -49,11 +50,17 @@ async fn readyz(State(shared): State<Arc<Shared>>) -> Result<String, ApiError> {
 }
 
 /// The text for a ready daemon. It names daemons on the same database with other agent definitions.
-fn ready(shared: &Shared) -> String {
+fn ready(shared: &Shared) -> Result<String, ApiError> {
     let beats = shared.local.beats();
-    let differing = beats.map(|beats| beats.borrow().differing.clone());
-    let lines = differing.unwrap_or_default().into_iter();
+    let beat = beats.map(|beats| beats.borrow().clone());
+    let beat = beat.unwrap_or_default();
+    if beat.is_draining && !beat.others_take_sessions {
+        let detail = "this daemon is drained, and no other daemon takes new sessions; let one in again \
+                      (`unisono cluster drain MEMBER --undo`)";
+        return Err(ApiError::new(Code::Unavailable, detail));
+    }
+    let lines = beat.differing.iter();
     let lines =
         lines.map(|name| format!("the agents of {name} differ from the agents of this daemon\n"));
-    "ready\n".to_owned() + &lines.collect::<String>()
+    Ok("ready\n".to_owned() + &lines.collect::<String>())
 }

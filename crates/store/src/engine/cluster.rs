@@ -48,6 +48,15 @@ pub struct Member {
     pub is_self: bool,
 }
 
+impl Member {
+    /// Whether it is another live program that takes new sessions, and that requests can be passed to.
+    #[must_use]
+    pub fn takes_sessions(&self) -> bool {
+        let is_reached = self.announced.address.is_some() && !self.is_self;
+        is_reached && self.is_alive && !self.is_draining
+    }
+}
+
 /// The state of the group that a member learnt at its last beat.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Beat {
@@ -74,6 +83,8 @@ pub struct Beat {
     pub starts: u64,
     /// Whether it was asked to accept no new sessions.
     pub is_draining: bool,
+    /// Whether another live member takes new sessions, which requests can be passed to.
+    pub others_take_sessions: bool,
     /// Live members whose agent definitions differ from its own.
     pub differing: Vec<String>,
     /// Whether another live member waits for budget: what is granted here and not used is to be given

@@ -121,7 +121,7 @@ impl Local {
             return Ok(Vec::new());
         }
         let mut members = cluster.members().await?;
-        members.retain(|(member, _)| takes_work(member));
+        members.retain(|(member, _)| member.takes_sessions());
         members.sort_by_key(|(_, sessions)| *sessions);
         Ok(members.into_iter().map(|(member, _)| member).collect())
     }
@@ -430,9 +430,4 @@ impl Local {
 /// Whether a member is another live daemon.
 fn is_forwarding(member: &Member) -> bool {
     member.announced.address.is_some() && member.is_alive && !member.is_self
-}
-
-/// Whether requests can be forwarded to a member that accepts new sessions.
-fn takes_work(member: &Member) -> bool {
-    is_forwarding(member) && !member.is_draining
 }

@@ -77,6 +77,7 @@ pub(super) fn next(before: &Beat, members: &[MemberRow], of: OwnBeat<'_>) -> Bea
         documents: documents.unwrap_or(before.documents),
         starts: starts.unwrap_or(before.starts),
         is_draining: own.map_or(drains, |own| own.member.is_draining),
+        others_take_sessions: members.iter().any(|known| known.member.takes_sessions()),
         differing: alive()
             .filter(differs)
             .map(|known| known.member.name.clone())
@@ -254,6 +255,31 @@ mod tests {
         );
         assert!(beat.is_budget_wanted);
         assert_eq!(beat.budget_wait, Some(Duration::from_millis(300)));
+    }
+
+    #[test]
+    fn new_sessions_are_taken_by_another_live_member_that_is_reached_and_not_drained() {
+        let at = |n, age, drained| {
+            known(n, age, |one| {
+                one.member.announced.address = Some("there".to_owned());
+                one.member.is_draining = drained;
+            })
+        };
+        let rows = [
+            (at(1, 0, false), false),
+            (at(2, 0, false), true),
+            (at(2, 0, true), false),
+            (at(2, 10_000, false), false),
+            (known(2, 0, |_| ()), false),
+        ];
+        for (member, others_take_sessions) in rows {
+            let beat = next(
+                &Beat::default(),
+                &[member],
+                own_beat(&Announcement::default()),
+            );
+            assert_eq!(beat.others_take_sessions, others_take_sessions);
+        }
     }
 
     #[test]
