@@ -613,30 +613,56 @@ fn a_call_that_is_taken_back_cancels_its_turn() {
     );
 }
 
-#[test]
-fn a_call_over_http_that_is_taken_back_cancels_its_turn() {
-    let scene = Scene::new();
-    let daemon = Daemon::start(&scene.place);
-    let post = |client: &[(&str, &str)], message: &Value| {
-        let accept = ("Accept", "application/json, text/event-stream");
-        let headers = [&[accept][..], client].concat();
-        daemon.request_with("POST", "/mcp", &headers, Some(message))
-    };
+/// Sends a message over HTTP.
+pub(crate) fn posted(daemon: &Daemon, headers: &[(&str, &str)], message: &Value) -> Reply {
+    let accept = ("Accept", "application/json, text/event-stream");
+    let headers = [&[accept][..], headers].concat();
+    daemon.request_with("POST", "/mcp", &headers, Some(message))
+}
+
+/// The id that a client over HTTP gets.
+pub(crate) fn client_id(daemon: &Daemon, headers: &[(&str, &str)]) -> String {
     let greeting = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize",
         "params": {"protocolVersion": "2025-11-25", "capabilities": {},
                    "clientInfo": {"name": "test", "version": "1"}}});
-    let greeted = post(&[], &greeting).expect(200);
-    let client = greeted.header("mcp-session-id").unwrap().to_owned();
-    let client = [("Mcp-Session-Id", client.as_str())];
-    // With progress the response begins before the answer.
-    let call = json!({"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": {
-        "name": "ask", "_meta": {"progressToken": 5},
-        "arguments": {"task": "Which word?", "lead": "waits", "agents": []}}});
-    let reply = post(&client, &call).expect(200);
-    heard(&scene.started);
+    let greeted = posted(daemon, headers, &greeting).expect(200);
+    greeted.header("mcp-session-id").unwrap().to_owned()
+}
+
+/// A call with the number 5. With progress its response begins before the answer.
+pub(crate) fn call_5(arguments: &Value) -> Value {
+    json!({"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": {
+        "name": "ask", "_meta": {"progressToken": 5}, "arguments": arguments}})
+}
+
+/// Takes the call with the number 5 back.
+pub(crate) fn take_back_5(daemon: &Daemon, headers: &[(&str, &str)]) {
     let withdrawn = json!({"jsonrpc": "2.0", "method": "notifications/cancelled",
                            "params": {"requestId": 5}});
-    post(&client, &withdrawn).expect(202);
+    posted(daemon, headers, &withdrawn).expect(202);
+}
+
+#[test]
+fn a_call_over_http_that_is_taken_back_cancels_its_turn() {
+    // More callers than those whose routes are kept.
+    const OTHERS: usize = 256;
+    let scene = Scene::new();
+    let settings = scene.place.config() + "[server]\ntrusted_user_header = \"X-User\"\n";
+    scene.place.set_config(settings);
+    let daemon = Daemon::start(&scene.place);
+    let user = ("X-User", "ada");
+    let client = client_id(&daemon, &[user]);
+    let client = [user, ("Mcp-Session-Id", client.as_str())];
+    let call = call_5(&json!({"task": "Which word?", "lead": "waits", "agents": []}));
+    let reply = posted(&daemon, &client, &call).expect(200);
+    heard(&scene.started);
+    for n in 0..OTHERS {
+        let other = format!("user-{n}");
+        let other = [("X-User", other.as_str())];
+        let listed = daemon.request_with("GET", "/v1/sessions", &other, None);
+        listed.expect(200);
+    }
+    take_back_5(&daemon, &client);
     let messages: Vec<String> = reply.events().map(|event| event.data).collect();
     assert!(!messages.concat().contains("\"result\""), "{messages:?}");
     let sessions = daemon.json("/v1/sessions");

@@ -14,22 +14,29 @@ use rmcp::model::ErrorCode;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
+use unisono::caller::Caller;
 
 use super::Shared;
 use super::extract::is_json;
 use crate::mcp::Server;
-use open_calls::OpenCalls;
+pub(super) use open_calls::OpenCalls;
 
 pub(super) const PATH: &str = "/mcp";
 
-pub(super) fn routes(shared: &Arc<Shared>, calls: &Arc<Semaphore>) -> Router<Arc<Shared>> {
+/// The routes of a caller. `calls` has permits for tool calls. `open_calls` has the calls of all callers.
+pub(super) fn routes(
+    shared: &Arc<Shared>,
+    calls: &Arc<Semaphore>,
+    open_calls: &Arc<OpenCalls>,
+) -> Router<Arc<Shared>> {
     let setup = shared.local.setup();
     let settings = &setup.loaded.config.server;
     let server = Server::new(&shared.local, shared.stopping.clone(), calls.clone());
     let limit = settings.body_limit_bytes as usize;
     let service = server.over_http(limit);
-    let calls = Arc::new(OpenCalls::default());
-    let checked = move |request, next| checked(limit, calls.clone(), request, next);
+    let (caller, calls) = (shared.local.caller().clone(), open_calls.clone());
+    let checked =
+        move |request, next| checked(limit, (caller.clone(), calls.clone()), request, next);
     let routes = Router::new().route_service(PATH, service);
     routes.route_layer(from_fn(checked))
 }
@@ -50,7 +57,12 @@ fn present<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Value>, D::Erro
 
 /// Answers a body that is no message with an error of JSON-RPC; the library answers it as a wrong
 /// content type.
-async fn checked(limit: usize, calls: Arc<OpenCalls>, request: Request, next: Next) -> Response {
+async fn checked(
+    limit: usize,
+    (caller, calls): (Caller, Arc<OpenCalls>),
+    request: Request,
+    next: Next,
+) -> Response {
     if request.method() != Method::POST || !is_json(request.headers()) {
         return next.run(request).await;
     }
@@ -69,7 +81,7 @@ async fn checked(limit: usize, calls: Arc<OpenCalls>, request: Request, next: Ne
             let method = envelope.method.as_ref().and_then(Value::as_str);
             let client = parts.headers.get(open_calls::CLIENT);
             let client = client.and_then(|client| client.to_str().ok());
-            let client = client.map(str::to_owned);
+            let client = client.map(|client| (caller, client.to_owned()));
             if let (Some("notifications/cancelled"), Some(client), None) = (method, &client, id) {
                 calls.cancel(client.clone(), &bytes);
             }

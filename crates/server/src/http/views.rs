@@ -42,6 +42,8 @@ pub(super) struct Views {
     shared: Arc<Shared>,
     a2a: Arc<A2a>,
     calls: Arc<Semaphore>,
+    /// The tool calls of all callers, also of those that have left the cache.
+    open_calls: Arc<mcp::OpenCalls>,
     body_limit_bytes: usize,
     /// The routes for the daemon's own token.
     whole: Router,
@@ -69,6 +71,7 @@ impl Views {
             shared: shared.clone(),
             a2a: a2a.clone(),
             calls: calls.clone(),
+            open_calls: Arc::default(),
             body_limit_bytes,
             whole: Router::new(),
             cached: Mutex::default(),
@@ -85,7 +88,7 @@ impl Views {
             .clone()
             .layer(middleware::from_fn(unisono_web::compress))
             .merge(page(shared))
-            .merge(mcp::routes(shared, &self.calls))
+            .merge(mcp::routes(shared, &self.calls, &self.open_calls))
             .merge(a2a::routes(a2a))
             .route_layer(scoped)
             .layer(middleware::from_fn_with_state(shared.clone(), way_back))

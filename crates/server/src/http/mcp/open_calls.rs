@@ -2,7 +2,8 @@
 //!
 //! Such a client does not close the connection of the call. It sends another request with the number that
 //! it gave to the call. Two clients may give one number, so the header `Mcp-Session-Id` names the client.
-//! Each client gets its id in the response to `initialize`; nothing else is kept for it.
+//! Each client gets its id in the response to `initialize`; nothing else is kept for it. A client takes back
+//! no calls of other callers, whichever id it sends.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,17 +14,20 @@ use axum::response::{IntoResponse as _, Response};
 use futures_util::{StreamExt as _, stream};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
+use unisono::caller::Caller;
 use uuid::Uuid;
 
 /// The header that names a client.
 pub(super) const CLIENT: HeaderName = HeaderName::from_static("mcp-session-id");
 
+/// A caller, and the id of its client.
+type Client = (Caller, String);
 /// The client of a call, and its id in JSON.
-type CallKey = (String, String);
+type CallKey = (Client, String);
 
-/// The calls that are being answered.
+/// The calls that are being answered. Of two calls with one key, the later one can be taken back.
 #[derive(Debug, Default)]
-pub(super) struct OpenCalls(Mutex<HashMap<CallKey, CancellationToken>>);
+pub(in crate::http) struct OpenCalls(Mutex<HashMap<CallKey, CancellationToken>>);
 
 /// A call that is being answered, until it is dropped.
 struct OpenCall {
@@ -53,7 +57,7 @@ impl OpenCalls {
     }
 
     /// Takes back the call that a message of a client names, if it is being answered.
-    pub(super) fn cancel(&self, client: String, message: &[u8]) {
+    pub(super) fn cancel(&self, client: Client, message: &[u8]) {
         let message: Value = serde_json::from_slice(message).unwrap_or_default();
         let id = message["params"]["requestId"].to_string();
         let call = self.lock().remove(&(client, id));
@@ -79,7 +83,10 @@ impl OpenCalls {
 
 impl Drop for OpenCall {
     fn drop(&mut self) {
-        self.calls.lock().remove(&self.key);
+        let mut calls = self.calls.lock();
+        if calls.get(&self.key) == Some(&self.cancelled) {
+            calls.remove(&self.key);
+        }
     }
 }
 
@@ -107,17 +114,20 @@ mod tests {
     use std::future::pending;
 
     use futures_util::FutureExt as _;
+    use unisono_api::token::Scope;
 
     use super::*;
 
     #[tokio::test]
     async fn a_call_is_taken_back_by_its_client_alone() {
         let calls = Arc::new(OpenCalls::default());
-        let key = |client: &str| (client.to_owned(), "5".to_owned());
-        let cancel = |client: &str, id: &str| {
+        let client = |id: &str| (Caller::default(), id.to_owned());
+        let key = |id: &str| (client(id), "5".to_owned());
+        let cancel_as = |client: Client, id: &str| {
             let message = format!(r#"{{"params":{{"requestId":{id}}}}}"#);
-            calls.cancel(client.to_owned(), message.as_bytes());
+            calls.cancel(client, message.as_bytes());
         };
+        let cancel = |id: &str, call: &str| cancel_as(client(id), call);
         let mut answering = Box::pin(calls.answer(key("a"), pending()));
         assert!((&mut answering).now_or_never().is_none());
         for (client, id) in [
@@ -130,6 +140,9 @@ mod tests {
             cancel(client, id);
             assert!((&mut answering).now_or_never().is_none(), "{client} {id}");
         }
+        let other = Caller::new("ada", Scope::Admin, None);
+        cancel_as((other, "a".to_owned()), "5");
+        assert!((&mut answering).now_or_never().is_none());
         cancel("a", "5");
         assert_eq!(answering.await.status(), StatusCode::ACCEPTED);
 
@@ -143,6 +156,17 @@ mod tests {
         cancel("b", "5");
         assert!(pieces.next().await.is_none());
         drop(pieces);
+        assert!(calls.lock().is_empty());
+
+        // A client gives a number again.
+        let mut before = Box::pin(calls.answer(key("c"), pending()));
+        assert!((&mut before).now_or_never().is_none());
+        let mut again = Box::pin(calls.answer(key("c"), pending()));
+        assert!((&mut again).now_or_never().is_none());
+        drop(before);
+        cancel("c", "5");
+        let answered = again.now_or_never().unwrap();
+        assert_eq!(answered.status(), StatusCode::ACCEPTED);
         assert!(calls.lock().is_empty());
     }
 }
