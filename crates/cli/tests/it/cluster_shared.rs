@@ -16,6 +16,7 @@ use crate::cluster::{
     steady_machine, together,
 };
 use crate::http::{Daemon, Reply, head, json_head, send_to};
+use crate::mcp::{call_5, client_id, posted, take_back_5};
 use crate::people::of_owner;
 use crate::support::{HasAll as _, PATIENCE, awaited, openai, until};
 
@@ -489,6 +490,32 @@ fn settings_reach_a_daemon_that_waits_for_its_turns() {
     gate.open();
     assert_eq!(ended(&other, &turn)["answer"], "All is well.");
     assert_eq!(provider.request_count(), 1, "it has ended where it began");
+    one.stop();
+    other.stop();
+}
+
+#[test]
+fn a_call_of_mcp_is_taken_back_at_any_daemon() {
+    let server = needs!(Server::database());
+    let gate = Gate::new();
+    let (provider, settings) = held_model(&gate);
+    let (_places, [one, other]) = together(|| steady_machine(&server, &settings));
+    let client = client_id(&one, &[]);
+    let client = [("Mcp-Session-Id", client.as_str())];
+    // The first one owns the session. It gets the call from the other one, or from the client.
+    let rows = [(&one, &other), (&other, &other), (&other, &one)];
+    for (n, (called, asked)) in rows.into_iter().enumerate() {
+        let id = session(&one, "A talk.");
+        let arguments = json!({"session": id, "task": "Well?", "lead": "facts", "agents": []});
+        let reply = posted(called, &client, &call_5(&arguments)).expect(200);
+        block_on(provider.wait_for(n + 1));
+        take_back_5(asked, &client);
+        let turns = format!("/v1/sessions/{id}/turns");
+        one.awaited(&turns, |all| all["items"][0]["state"] == "cancelled");
+        let messages: Vec<String> = reply.events().map(|event| event.data).collect();
+        assert!(!messages.concat().contains("\"result\""), "{messages:?}");
+    }
+    gate.open();
     one.stop();
     other.stop();
 }

@@ -11,6 +11,8 @@
 //!
 //! A drained daemon passes a request for a session without an owner to one of the others. If that one
 //! cannot be connected, it passes the request to the next one.
+//!
+//! A message of MCP that takes a call back names no session. It goes to all daemons.
 
 mod connections;
 mod unread_body;
@@ -76,7 +78,12 @@ pub(super) async fn forward(
         return next.run(request).await;
     }
     let forwarding = async {
-        let (session, request) = session_of(&shared, request).await?;
+        let (session, mut request) = session_of(&shared, request).await?;
+        if let Some(ToAll(message)) = request.extensions_mut().remove() {
+            let (parts, body) = request.into_parts();
+            tell_others(&shared, &parts, &message);
+            return Ok(Forwarding::Local(Request::from_parts(parts, body)));
+        }
         match session {
             Some(session) if shared.local.owns(session) => Ok(Forwarding::Local(request)),
             // The caller may not see the session, so this daemon answers.
@@ -119,6 +126,10 @@ fn may_pass(shared: &Shared, headers: &HeaderMap) -> bool {
 /// The body of a request that only reads although its method may change something.
 #[derive(Clone)]
 struct ReadBody(Bytes);
+
+/// The body of a request for all daemons.
+#[derive(Clone)]
+struct ToAll(Bytes);
 
 enum Forwarding {
     /// Another daemon has answered.
@@ -202,6 +213,24 @@ fn request_for(
     *asked.uri_mut() = uri_at(address, &given.uri)?;
     *asked.headers_mut() = headers(shared, given, address)?;
     Ok(asked)
+}
+
+/// Passes a copy of a request on to all other daemons, and waits for none of them.
+fn tell_others(shared: &Shared, given: &Parts, message: &Bytes) {
+    let beats = shared.local.beats();
+    let addresses = beats.map(|beats| beats.borrow().addresses.clone());
+    for address in addresses.unwrap_or_default() {
+        let copy = Body::from(message.clone());
+        // What is no address is reported when a request is for that daemon alone.
+        let Ok(asked) = request_for(&address, shared, given, copy) else {
+            continue;
+        };
+        tokio::spawn(async move {
+            if let Err(error) = connections::send_read(asked).await {
+                tracing::warn!(%address, %error, "another daemon does not get a message for all");
+            }
+        });
+    }
 }
 
 /// Sends a request to the daemon at an address, unless that one is lost meanwhile.
@@ -375,8 +404,11 @@ async fn session_of(
         parsed => parsed,
     };
     let only_reads = crate::a2a::only_reads(parts.uri.path(), &bytes);
+    let is_for_all = parts.uri.path() == mcp::PATH && mcp::takes_call_back(&bytes);
     let mut request = Request::from_parts(parts, Body::from(bytes.clone()));
-    if only_reads {
+    if is_for_all {
+        request.extensions_mut().insert(ToAll(bytes));
+    } else if only_reads {
         request.extensions_mut().insert(ReadBody(bytes));
     }
     Ok((session, request))

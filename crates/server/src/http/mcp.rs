@@ -51,6 +51,19 @@ struct Envelope {
     method: Option<Value>,
 }
 
+impl Envelope {
+    fn takes_call_back(&self) -> bool {
+        let method = self.method.as_ref().and_then(Value::as_str);
+        method == Some("notifications/cancelled") && self.id.is_none()
+    }
+}
+
+/// Whether a message takes a call back. It does not say which daemon answers the call.
+pub(super) fn takes_call_back(message: &[u8]) -> bool {
+    let envelope = serde_json::from_slice::<Envelope>(message);
+    envelope.is_ok_and(|envelope| envelope.takes_call_back())
+}
+
 fn present<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(value).map(Some)
 }
@@ -82,7 +95,9 @@ async fn checked(
             let client = parts.headers.get(open_calls::CLIENT);
             let client = client.and_then(|client| client.to_str().ok());
             let client = client.map(|client| (caller, client.to_owned()));
-            if let (Some("notifications/cancelled"), Some(client), None) = (method, &client, id) {
+            if let Some(client) = &client
+                && envelope.takes_call_back()
+            {
                 calls.cancel(client.clone(), &bytes);
             }
             let request = Request::from_parts(parts, Body::from(bytes));

@@ -56,7 +56,8 @@ impl Error {
     }
 }
 
-/// Sends a request that only reads. The head of its answer must come in time.
+/// Sends a request that is answered at once, such as one that only reads. The head of its answer must come
+/// in time.
 pub(super) async fn send_read(request: Request) -> Result<Response, Error> {
     let answered = timeout(READ_WITHIN, send(request)).await;
     answered.unwrap_or(Err(Error::Silent))
