@@ -79,7 +79,9 @@ const CLAIMED_AT_MOST: usize = 3;
 const NOW: &str = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint";
 
 /// Claims a session that has no owner, is owned by this member, or by a member that is gone, unless
-/// the session waits ($4) for a suitable member. A program that is not a member claims any session.
+/// the session waits ($4) for a suitable member. A program that is not a member claims any session. The row of
+/// the owner is locked: if its beat is under way, the claim waits for it, and that beat for the claim. Without
+/// `OFFSET 0` the server would lock the row only if it is seen to be alive.
 const CLAIM: &str = "\
 INSERT INTO unisono_sessions AS known
     (session, epoch, last_seq, payload_bytes, deleted, created_unix_ms, updated_unix_ms, owner)
@@ -95,8 +97,10 @@ ON CONFLICT (session) DO UPDATE SET epoch = known.epoch + 1, deleted = false,
     owner = excluded.owner
 WHERE known.deleted OR known.owner IS NULL OR excluded.owner IS NULL
     OR known.owner = excluded.owner
-    OR known.owner <> $4 AND NOT EXISTS (SELECT FROM unisono_members AS other WHERE other.member = known.owner
-                   AND other.beat_unix_ms > excluded.updated_unix_ms - $5)
+    OR known.owner <> $4 AND NOT EXISTS (
+        SELECT FROM (SELECT beat_unix_ms FROM unisono_members
+                     WHERE member = known.owner OFFSET 0 FOR SHARE) AS other
+        WHERE other.beat_unix_ms > excluded.updated_unix_ms - $5)
 RETURNING epoch, last_seq";
 
 const STANDING: &str = "\

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use tokio_postgres::Transaction;
 use unisono_store::postgres::{Options, Postgres};
 use unisono_store::{
     Announcement, Append, Beat, Cluster, Deletion, Engine, Error, SessionId, SessionInfo,
@@ -228,11 +229,13 @@ async fn sessions_of_a_program_that_is_gone_are_taken_over_each_once_and_its_wri
     let taken = async |engine: &Postgres| {
         let mut all = Vec::new();
         loop {
-            let some = cluster(engine).take_over(7).await.unwrap();
-            if some.is_empty() {
+            // Nothing is taken over while a beat of that program is under way.
+            all.extend(cluster(engine).take_over(7).await.unwrap());
+            let members = cluster(engine).members().await.unwrap();
+            let mut gone = members.iter().filter(|(member, _)| !member.is_alive);
+            if gone.all(|(_, sessions)| *sessions == 0) {
                 return all;
             }
-            all.extend(some);
         }
     };
     let (first, second) = tokio::join!(taken(&living[0]), taken(&living[1]));
@@ -311,7 +314,7 @@ async fn a_takeover_whose_answer_is_lost_fails_and_its_sessions_are_found() {
     let proxy = Proxy::start(server.port());
     let through = Options::new(&proxy.url(server, "lost_takeover"), None).unwrap();
     let living = Postgres::open(through.member(LATE)).await.unwrap();
-    stop_beating("lost_takeover", &gone).await;
+    gone.close().await.unwrap();
     beat(&living, |beat| beat.has_gone).await;
     proxy.lose_answer_about(A);
     let lost = cluster(&living).take_over(9).await.unwrap_err();
@@ -320,7 +323,6 @@ async fn a_takeover_whose_answer_is_lost_fails_and_its_sessions_are_found() {
     let left: Vec<SessionId> = left.iter().map(|info| info.session).collect();
     assert_eq!(left, [A]);
     assert!(!cluster(&living).is_own(A), "it is not worked on yet");
-    gone.close().await.unwrap();
     living.close().await.unwrap();
 }
 
@@ -403,6 +405,54 @@ async fn a_program_that_is_drained_takes_nothing_new_and_hands_over_what_it_has(
     other.close().await.unwrap();
 }
 
+/// Waits until a statement of another connection waits for this transaction.
+async fn until_waited_for(held: &Transaction<'_>) {
+    let waiting = "SELECT count(*) > 0 FROM pg_stat_activity \
+                   WHERE pg_backend_pid() = ANY(pg_blocking_pids(pid))";
+    let until = Instant::now() + Duration::from_secs(30);
+    while !held
+        .query_one(waiting, &[])
+        .await
+        .unwrap()
+        .get::<_, bool>(0)
+    {
+        assert!(Instant::now() < until, "nothing waits");
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_has_the_sessions_of_a_program_whose_beat_is_under_way() {
+    let plain = needs!(store("returning").await);
+    plain.close().await.unwrap();
+    let gone = member("returning", LATE).await;
+    let claim = gone.claim(A).await.unwrap();
+    gone.append(append(claim.epoch, 0)).await.unwrap();
+    let id = own_id(&gone).await;
+    gone.close().await.unwrap();
+    let living = Arc::new(member("returning", LATE).await);
+    beat(&living, |beat| beat.has_gone).await;
+    // It returns: its beat is not committed yet.
+    let mut client = client(Server::shared().unwrap(), "returning").await;
+    let held = client.transaction().await.unwrap();
+    let returns = format!(
+        "UPDATE unisono_members SET address = 'http://127.0.0.1:1', \
+         beat_unix_ms = (extract(epoch FROM clock_timestamp()) * 1000)::bigint + 600000 \
+         WHERE member = '{id}'"
+    );
+    held.execute(&returns, &[]).await.unwrap();
+    assert_eq!(cluster(&living).take_over(9).await.unwrap(), []);
+    let claiming = tokio::spawn({
+        let living = living.clone();
+        async move { living.claim(A).await }
+    });
+    until_waited_for(&held).await;
+    held.commit().await.unwrap();
+    let refused = claiming.await.unwrap().unwrap_err();
+    assert!(refused.is_owned_elsewhere(), "{refused}");
+    living.close().await.unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_claim_under_way_during_a_hand_over_is_handed_over_too() {
     let plain = needs!(store("passing").await);
@@ -422,18 +472,7 @@ async fn a_claim_under_way_during_a_hand_over_is_handed_over_too() {
         let one = one.clone();
         async move { one.claim(A).await }
     });
-    let waiting = "SELECT count(*) > 0 FROM pg_stat_activity \
-                   WHERE pg_backend_pid() = ANY(pg_blocking_pids(pid))";
-    let until = Instant::now() + Duration::from_secs(30);
-    while !held
-        .query_one(waiting, &[])
-        .await
-        .unwrap()
-        .get::<_, bool>(0)
-    {
-        assert!(Instant::now() < until, "the claim does not wait");
-        tokio::task::yield_now().await;
-    }
+    until_waited_for(&held).await;
     cluster(&one).begin_hand_over();
     cluster(&one).hand_over().await.unwrap();
     held.commit().await.unwrap();

@@ -88,15 +88,16 @@ pub(super) const WAITS: &str = "\
 SELECT session FROM unisono_sessions WHERE session = $1 AND owner = $2 AND NOT deleted";
 
 /// Takes over sessions of members that are gone: each is assigned to one program, and its writer is
-/// fenced.
+/// fenced. A member whose beat is under way is not gone. A beat that begins meanwhile waits, so that its program
+/// finds out after it what it still owns.
 pub(super) const TAKE_OVER: &str = concat!(
-    "WITH taken AS (
-    SELECT session FROM unisono_sessions
-    WHERE owner IN (SELECT member FROM unisono_members
-                    WHERE member <> $1 AND beat_unix_ms <= ",
+    "WITH gone AS MATERIALIZED (
+    SELECT member FROM unisono_members WHERE member <> $1 AND beat_unix_ms <= ",
     now!(),
-    " - $2 UNION ALL SELECT $5)
-        AND session <> ALL($4)
+    " - $2 FOR SHARE SKIP LOCKED
+), taken AS (
+    SELECT session FROM unisono_sessions
+    WHERE owner IN (SELECT member FROM gone UNION ALL SELECT $5) AND session <> ALL($4)
     LIMIT $3 FOR UPDATE SKIP LOCKED
 )
 UPDATE unisono_sessions AS known SET owner = $1, epoch = known.epoch + 1
