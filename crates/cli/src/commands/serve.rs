@@ -18,8 +18,8 @@ use crate::problem::{Problem, Result};
 
 const HELP: &str = "\
 Open turns of all sessions continue automatically. Every request needs the token in the token
-file. On SIGINT and SIGTERM the daemon drains: it takes no new requests, finishes the current ones
-(server.drain_seconds), and continues turns that are still open at the next start.
+file. On SIGINT, SIGTERM and SIGHUP the daemon drains: it takes no new requests, finishes the
+current ones (server.drain_seconds), and continues turns that are still open at the next start.
 
   curl -H \"Authorization: Bearer $(cat ~/.config/unisono/token)\" \\
       http://127.0.0.1:7007/v1/sessions

@@ -5,7 +5,7 @@ use std::future::{Future, pending};
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::{self, error::TrySendError};
 use tokio::time::{Instant, sleep_until};
 use unisono::Service;
@@ -56,6 +56,10 @@ impl Interrupts {
         };
         let mut int = on(SignalKind::interrupt())?;
         let mut term = on(SignalKind::terminate())?;
+        let mut hup = match is_hangup_ignored() {
+            true => None,
+            false => Some(on(SignalKind::hangup())?),
+        };
         let (send, interrupts) = mpsc::channel(1);
         tokio::spawn(async move {
             let mut first = Instant::now();
@@ -63,6 +67,7 @@ impl Interrupts {
                 let who = tokio::select! {
                     _ = int.recv() => Interrupt::Person,
                     _ = term.recv() => Interrupt::System,
+                    () = hung_up(&mut hup) => Interrupt::System,
                 };
                 match send.try_send(who) {
                     Ok(()) => first = Instant::now(),
@@ -85,11 +90,30 @@ impl Interrupts {
     }
 }
 
+/// Whether whoever started the program wants it to outlive its terminal, as `nohup` does. A program that
+/// listens would no longer ignore the signal. True if the system does not say.
+fn is_hangup_ignored() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|signals| u64::from_str_radix(signals.trim(), 16).ok());
+    ignored.is_none_or(|signals| signals & 1 == 1)
+}
+
+/// Waits until the terminal closes; forever if nobody listens for that.
+async fn hung_up(hup: &mut Option<Signal>) {
+    match hup {
+        Some(hup) => {
+            hup.recv().await;
+        }
+        None => pending().await,
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Interrupt {
     /// A person at the terminal (SIGINT).
     Person,
-    /// The manager of the process (SIGTERM).
+    /// The manager of the process (SIGTERM), or the end of its terminal (SIGHUP).
     System,
 }
 

@@ -3,6 +3,7 @@
 
 use std::net::TcpStream;
 use std::os::unix::net::UnixDatagram;
+use std::path::Path;
 use std::time::Instant;
 
 use serde_json::json;
@@ -34,7 +35,7 @@ fn a_stopping_daemon_exits_in_time_and_its_open_turn_goes_on_later() {
     going.finish().expect(0).says(&["stopped"]);
     assert!(reply.elapsed() < PATIENCE / 2, "{:?}", reply.elapsed());
     assert!(TcpStream::connect(&address).is_err(), "nobody listens");
-    let alive = std::path::Path::new(&format!("/proc/{agent}")).exists();
+    let alive = Path::new(&format!("/proc/{agent}")).exists();
     assert!(!alive, "its program still runs");
 
     let daemon = Daemon::start(&scene.place);
@@ -43,6 +44,42 @@ fn a_stopping_daemon_exits_in_time_and_its_open_turn_goes_on_later() {
     assert!(daemon.events(id).any(|event| event.name == "turn_ended"));
     let turn = daemon.get(&path).expect(200).json();
     assert_eq!(turn["state"], "answered", "{turn}");
+    daemon.stop();
+}
+
+/// A daemon whose parent left SIGHUP so, whatever the parent of the tests did.
+#[cfg(target_os = "linux")]
+fn with_hangup(place: &Place, disposition: &str) -> Daemon {
+    let own = env!("CARGO_BIN_EXE_unisono");
+    let args = [disposition, own, "serve", "--bind", "127.0.0.1:0"];
+    Daemon::of(place, place.command_of(Path::new("env"), &args))
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_daemon_whose_terminal_closes_finishes_what_it_began() {
+    let scene = Scene::new();
+    let daemon = with_hangup(&scene.place, "--default-signal=HUP");
+    let (run, _) = scene.run(&[]);
+    let Daemon { going, address, .. } = daemon;
+    going.signal("HUP");
+    not_heard(&address);
+    tell(&scene.word, "later");
+    let report = run.finish().expect(0).json();
+    assert_eq!(report["state"], "answered", "{report}");
+    going.finish().expect(0).says(&["stopped"]);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_daemon_that_outlives_its_terminal_ignores_its_end() {
+    let place = Place::new();
+    let daemon = with_hangup(&place, "--ignore-signal=HUP");
+    let status = std::fs::read_to_string(format!("/proc/{}/status", daemon.going.id())).unwrap();
+    let mut lines = status.lines();
+    let ignored = lines.find_map(|line| line.strip_prefix("SigIgn:")).unwrap();
+    let ignored = u64::from_str_radix(ignored.trim(), 16).unwrap();
+    assert_eq!(ignored & 1, 1, "{status}");
     daemon.stop();
 }
 
