@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use futures_util::TryStreamExt as _;
 use serde_json::json;
+use tempfile::NamedTempFile;
 use unisono::Service;
 use unisono_api::service::FileParts;
 use unisono_api::session::ExportQuery;
@@ -98,38 +99,82 @@ fn is_stdout(file: &Path) -> bool {
 /// Writes a file and returns its bytes. It never overwrites a file. Only the owner can read it. A pipe or a
 /// device is written to.
 async fn write_new(file: &Path, parts: FileParts) -> Result<u64> {
-    let is_stream = fs::metadata(file).is_ok_and(|meta| !meta.is_file() && !meta.is_dir());
-    let opened = match is_stream {
-        true => File::options().write(true).open(file),
-        false => private::create_new(file),
-    };
-    let opened = opened.map_err(|error| unwritten(file, &error))?;
-    let writing = write_parts((file, opened), parts);
-    if is_stream {
-        return writing.await;
+    if fs::metadata(file).is_ok_and(|meta| !meta.is_file() && !meta.is_dir()) {
+        let opened = File::options().write(true).open(file);
+        let mut stream = opened.map_err(|error| unwritten(file, &error))?;
+        return write_parts((file, &mut stream), parts).await;
     }
-    let mut interrupts = Interrupts::listen()?;
-    let written = tokio::select! {
-        written = writing => written,
-        _ = interrupts.next() => Err(Problem::silent(Exit::Interrupted)),
-    };
-    if written.is_err() {
-        // A part of it would look like the whole.
-        let _ = fs::remove_file(file);
-    }
-    written
+    let unfinished = Unfinished::beside(file)?;
+    let opened = private::create_new(unfinished.path());
+    let mut new = opened.map_err(|error| unwritten(file, &error))?;
+    let bytes = or_interrupted(write_parts((file, &mut new), parts)).await?;
+    new.sync_all().map_err(|error| unwritten(file, &error))?;
+    unfinished.finish()?;
+    Ok(bytes)
 }
 
-async fn write_parts((path, mut file): (&Path, File), mut parts: FileParts) -> Result<u64> {
+async fn write_parts((path, to): (&Path, &mut File), mut parts: FileParts) -> Result<u64> {
     let mut bytes = 0;
     while let Some(part) = parts.try_next().await? {
-        file.write_all(&part)
+        to.write_all(&part)
             .map_err(|error| unwritten(path, &error))?;
         bytes += part.len() as u64;
         // Parts of a local store wait for nothing: an interruption would not be noticed.
         tokio::task::yield_now().await;
     }
     Ok(bytes)
+}
+
+async fn or_interrupted<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
+    let mut interrupts = Interrupts::listen()?;
+    tokio::select! {
+        done = work => done,
+        _ = interrupts.next() => Err(Problem::silent(Exit::Interrupted)),
+    }
+}
+
+/// A file that gets its name when it is complete: a part of it would look like the whole. Until then it has a
+/// hidden name beside it. It is removed when this is dropped.
+struct Unfinished<'f> {
+    file: &'f Path,
+    directory: &'f Path,
+    /// The hidden name.
+    hidden: NamedTempFile<()>,
+}
+
+impl Unfinished<'_> {
+    /// The file has a hidden name, and does not exist yet.
+    fn beside(file: &Path) -> Result<Unfinished<'_>> {
+        let refused = |error: io::Error| unwritten(file, &error);
+        // A link that leads nowhere is there, too.
+        if file.symlink_metadata().is_ok() {
+            let there = io::Error::new(ErrorKind::AlreadyExists, "it exists already");
+            return Err(refused(there));
+        }
+        let directory = file.parent().filter(|path| *path != Path::new(""));
+        let directory = directory.unwrap_or(Path::new("."));
+        let hidden = tempfile::Builder::new()
+            .prefix(".unisono-export-")
+            .make_in(directory, |_| Ok(()));
+        Ok(Unfinished {
+            file,
+            directory,
+            hidden: hidden.map_err(refused)?,
+        })
+    }
+
+    fn path(&self) -> &Path {
+        self.hidden.path()
+    }
+
+    /// Names the file, unless another one got its name meanwhile.
+    fn finish(self) -> Result<()> {
+        let named = self.hidden.persist_noclobber(self.file);
+        named.map_err(|failed| unwritten(self.file, &failed.error))?;
+        // The name is on disk once its directory is; some file systems cannot promise that.
+        let _ = File::open(self.directory).and_then(|directory| directory.sync_all());
+        Ok(())
+    }
 }
 
 fn unwritten(file: &Path, error: &io::Error) -> Problem {
@@ -149,7 +194,9 @@ fn unwritten(file: &Path, error: &io::Error) -> Problem {
 }
 
 async fn all(app: &App, service: &dyn Service, file: &Path) -> Result<()> {
-    let moved = service.archive(file).await?;
+    let unfinished = Unfinished::beside(file)?;
+    let moved = or_interrupted(async { Ok(service.archive(unfinished.path()).await?) }).await?;
+    unfinished.finish()?;
     let report = json!({
         "file": file.display().to_string(), "sessions": moved.sessions, "events": moved.events,
         "checkpoints": moved.checkpoints,

@@ -1,7 +1,7 @@
 //! The file's side of an export.
 
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{BufWriter, ErrorKind, Write};
 use std::path::Path;
 
 use tokio::sync::mpsc;
@@ -47,6 +47,7 @@ pub(super) fn file(path: &Path, mut sections: mpsc::Receiver<Section>) -> Result
     let result = archive.write_all(&mut sections);
     if !matches!(result, Ok(true))
         && let Err(error) = std::fs::remove_file(path)
+        && error.kind() != ErrorKind::NotFound
     {
         tracing::warn!(path = %path.display(), %error, "cannot remove an unfinished archive");
     }
