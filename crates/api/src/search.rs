@@ -17,7 +17,8 @@ pub struct SearchQuery {
     /// (`2026-03-02`, `March 2026`) also finds the messages of that time. At most 4,096 bytes and 128
     /// terms.
     pub q: String,
-    /// The branch whose context determines which results are active (default: `main`).
+    /// The branch whose context determines which results are active (default: `main`). Another one
+    /// requires a session.
     #[serde(default = "main_branch")]
     pub branch: String,
     /// `next` of the previous page.

@@ -122,6 +122,8 @@ fn phrases_filters_and_what_is_wrong_with_them() {
         (vec!["cutover", "--since", "1d", "--until", "2d"], "nothing is both since"),
         (vec!["cutover", "--session", "ffff"], "no session `ffff`"),
         (vec!["cutover", "--session", "latest", "--branch", "nope"], "no branch `nope`"),
+        (vec!["cutover", "session:latest", "--branch", "nope"], "no branch `nope`"),
+        (vec!["cutover", "--branch", "nope"], "branch \"nope\" belongs to one session"),
     } {
         let args = [&["sessions", "search"][..], &args].concat();
         place.call(&args).expect(2).says(&[says]);

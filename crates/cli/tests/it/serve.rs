@@ -387,6 +387,10 @@ fn a_turn_is_cancelled_and_branches_are_started() {
     }
     let nowhere = at("/search?q=budget&branch=nowhere");
     daemon.get(&nowhere).expect(404).problem("not_found");
+    let nowhere = format!("/v1/search?q=budget%20session:{id}&branch=nowhere");
+    daemon.get(&nowhere).expect(404).problem("not_found");
+    let refused = daemon.get("/v1/search?q=budget&branch=nowhere").expect(422);
+    assert!(refused.problem("refused").contains("\"nowhere\""));
     let missing = json!({"name": "plan-c", "at": "#77"});
     daemon
         .post(&at("/branches"), &missing)

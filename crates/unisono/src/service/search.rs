@@ -6,6 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use unisono_api::search::{SearchQuery, SearchResults};
 use unisono_api::service::{self, Search};
+use unisono_api::session::MAIN_BRANCH;
 use unisono_api::{Code, Page};
 use unisono_context::{Message, MessageId, SessionId};
 use unisono_runtime::{Handle, clock};
@@ -38,16 +39,8 @@ impl Search for Local {
         let Some(session) = session else {
             return Ok(self.search_all(query, EXCERPT_CHARS).await?);
         };
-        let session = self.view(id("session", session)?).await?;
-        let branch = query.branch.clone();
-        let known = move |state: &State| {
-            // A session without messages has no branch.
-            state.tree().is_empty() || state.tree().head(&branch).is_some()
-        };
-        if !session.inspect(known).await.map_err(Error::from)? {
-            return Err(unknown_branch(&query.branch).into());
-        }
-        Ok(found(self, query, Some(session.id()), EXCERPT_CHARS).await?)
+        let session = id("session", session)?;
+        Ok(found(self, query, Some(session), EXCERPT_CHARS).await?)
     }
 }
 
@@ -119,6 +112,7 @@ async fn found(
         _ => None,
     };
     let only: Vec<SessionId> = within.or(named).into_iter().collect();
+    check_branch(local, only.first().copied(), &sought.branch).await?;
     let search = local.search();
     if local.runtime().is_err() {
         // Nothing updates the index in the background: the search waits until it is complete.
@@ -152,6 +146,33 @@ async fn found(
         hits,
         next: part.next,
     })
+}
+
+/// Refuses a branch that the session does not have. In all sessions, results are judged by `main` only.
+async fn check_branch(
+    local: &Local,
+    session: Option<SessionId>,
+    branch: &str,
+) -> Result<(), Error> {
+    let Some(session) = session else {
+        if branch == MAIN_BRANCH {
+            return Ok(());
+        }
+        let detail = format!(
+            "branch {branch:?} belongs to one session: name that session as well (session:ID)"
+        );
+        return Err(Error::new(Code::Refused, detail));
+    };
+    let session = local.view(session).await?;
+    let name = branch.to_owned();
+    let known = move |state: &State| {
+        // A session without messages has no branch.
+        state.tree().is_empty() || state.tree().head(&name).is_some()
+    };
+    match session.inspect(known).await? {
+        true => Ok(()),
+        false => Err(unknown_branch(branch)),
+    }
 }
 
 /// Number of messages on the previous pages: results are ranked, so there is no other position.

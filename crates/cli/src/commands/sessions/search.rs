@@ -64,7 +64,7 @@ pub(crate) struct Args {
     /// Maximum number of messages
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=1_000))]
     limit: u16,
-    /// The branch whose context decides what is active
+    /// The branch whose context decides what is active; another one than `main` requires a session
     #[arg(long, default_value = MAIN_BRANCH)]
     branch: String,
 }
