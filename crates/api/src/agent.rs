@@ -14,8 +14,8 @@ pub struct Agent {
     pub description: String,
     /// `llm`, `extractive`, `command`, `http`, `a2a`, `acp`, or the name of a custom kind.
     pub kind: String,
-    /// Its model.
-    pub model: String,
+    /// Its model; null: its kind uses none.
+    pub model: Option<String>,
     /// Tools it may call.
     pub tools: Vec<String>,
     /// Tags for people.

@@ -35,9 +35,13 @@ pub(crate) async fn announce_model(out: &Out, setup: &Setup, team: &Team, local:
         out.warn(notice);
     }
     if loaded.config.models.instead.is_some() {
-        let mut models: Vec<&str> = team.definitions().map(|agent| &*agent.model).collect();
+        let asks = team.definitions().filter(|agent| agent.kind.uses_model());
+        let mut models: Vec<&str> = asks.map(|agent| &*agent.model).collect();
         models.sort_unstable();
         models.dedup();
+        if models.is_empty() {
+            return;
+        }
         let said = format!("model      {}, as chosen", models.join(", "));
         return out.message(out.paint_messages.dim(show::wrap(&said, BEHIND)));
     }

@@ -126,6 +126,12 @@ impl AgentKind {
             AgentKind::Custom(name) => name,
         }
     }
+
+    /// Whether its agents use the model of their definition for their runs: language models, and
+    /// types of an author, which may.
+    pub fn uses_model(&self) -> bool {
+        matches!(self, AgentKind::Llm | AgentKind::Custom(_))
+    }
 }
 
 /// The command line of a program.

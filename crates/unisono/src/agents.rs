@@ -31,11 +31,12 @@ pub fn list(setup: &Setup, ask: &Ask) -> Result<Vec<Agent>, Error> {
 /// Converts an agent with its role in an ask to its API type.
 pub(crate) fn to_api(agent: &agents::Agent, role: Option<&str>) -> Agent {
     let definition = &agent.definition;
+    let model = definition.kind.uses_model().then_some(&definition.model);
     Agent {
         agent: definition.id.to_string(),
         description: definition.description.to_string(),
         kind: definition.kind.name().to_owned(),
-        model: definition.model.to_string(),
+        model: model.map(ToString::to_string),
         tools: definition.tools.iter().map(ToString::to_string).collect(),
         tags: definition.tags.iter().map(ToString::to_string).collect(),
         origin: agent.origin.to_string(),

@@ -156,9 +156,7 @@ fn chosen(loaded: &Loaded) -> Option<String> {
 
 /// Whether an agent of a team uses that model.
 fn check_model_applies(team: &Team, model: &str) -> Result<(), ModelUnavailable> {
-    let heeds = |agent: &Arc<Definition>| {
-        matches!(agent.kind, AgentKind::Llm | AgentKind::Custom(_)) && *agent.model == *model
-    };
+    let heeds = |agent: &Arc<Definition>| agent.kind.uses_model() && *agent.model == *model;
     if team.definitions().any(heeds) {
         return Ok(());
     }
@@ -187,8 +185,7 @@ pub fn check_prices(setup: &Setup, team: &Team) -> Result<(), Unpriced> {
         (!free && !known && asked).then(|| model.to_owned())
     };
     // Programs, servers and agents with only a pipeline use no model of ours; an agent in Rust may.
-    let asks =
-        |agent: &&Arc<Definition>| matches!(agent.kind, AgentKind::Llm | AgentKind::Custom(_));
+    let asks = |agent: &&Arc<Definition>| agent.kind.uses_model();
     for agent in team.definitions().filter(asks) {
         let own = setup.roster.max_cost(&agent.id);
         let own = own.map(|_| format!("`max_cost_usd` of agent `{}`", agent.id));

@@ -199,7 +199,9 @@ fn state(turn: &TurnTrace) -> &'static str {
 fn ran(trace: &Trace, id: RunId, run: &RunTrace) -> Run {
     let (at, opened) = &run.opened;
     let ending = run.ended.as_ref().map(|(_, ending)| &**ending);
-    let model = run.definition.as_ref().map(|agent| agent.model.to_string());
+    let definition = run.definition.as_ref();
+    let asks = definition.filter(|agent| agent.kind.uses_model());
+    let model = asks.map(|agent| agent.model.to_string());
     let ended = run.ended.as_ref().map(|(moment, _)| moment.at);
     let (round, index) = match opened.role {
         RunRole::Lead => (None, None),

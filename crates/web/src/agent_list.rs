@@ -11,7 +11,7 @@ use unisono_api::fmt;
 use unisono_api::service::Service;
 use unisono_api::usage::{Amounts, UsageQuery};
 
-use crate::agents::is_model;
+use crate::agents::model_of;
 use crate::error::PageError;
 use crate::extract::Query;
 use crate::layout::layout;
@@ -34,8 +34,8 @@ pub(crate) async fn list(
     let all = service.agents(&AgentQuery::default()).await?;
     let next = of.from.saturating_add(AGENTS);
     let models = service.models().await?;
-    let usable = |agent: &Agent| {
-        let model = models.iter().find(|model| model.model == agent.model);
+    let usable = |name: &str| {
+        let model = models.iter().find(|model| model.model == name);
         model.is_none_or(|model| model.usable)
     };
     let used = service.usage(&UsageQuery::default()).await?;
@@ -56,8 +56,9 @@ pub(crate) async fn list(
                     th scope="row" { a href={ "/agents/" (encoded(&agent.agent)) } { (agent.agent) } " "
                         @if let Some(role) = &agent.role { span class="tag" { (role) } } }
                     td { (fmt::line(&agent.description, 160)) }
-                    td { @if is_model(&agent.kind) { (agent.model) " " } @else { (agent.kind) " " }
-                        @if is_model(&agent.kind) && !usable(agent) { span class="state failed" { "model not usable" } } }
+                    td { @if let Some(model) = model_of(agent) {
+                        (model) " " @if !usable(model) { span class="state failed" { "model not usable" } }
+                    } @else { (agent.kind) " " } }
                     td class="number" { (number(jobs)) }
                     td class="number" { @if jobs > 0 { (dollars(amounts.cost_usd)) } @else { "–" } }
                 }

@@ -8,7 +8,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
 use maud::{Markup, html};
 use serde::Deserialize;
-use unisono_api::agent::{AgentDetail, AgentFile, AgentTool, NewAgentFile};
+use unisono_api::agent::{Agent, AgentDetail, AgentFile, AgentTool, NewAgentFile};
 use unisono_api::run::{ListedRun, RunQuery};
 use unisono_api::service::{self, Service};
 use unisono_api::session::NewSession;
@@ -31,9 +31,10 @@ const RUNS: Option<NonZeroUsize> = NonZeroUsize::new(10);
 /// Maximum number of bytes of the instructions, and of the file, on the page.
 const MAX_BYTES: usize = 16 * 1024;
 
-/// Whether agents of a kind have a model.
-pub(crate) fn is_model(kind: &str) -> bool {
-    matches!(kind, "llm" | "extractive")
+/// The model of an agent that is a language model.
+pub(crate) fn model_of(agent: &Agent) -> Option<&str> {
+    let is_model = matches!(agent.kind.as_str(), "llm" | "extractive");
+    agent.model.as_deref().filter(|_| is_model)
 }
 
 pub(crate) async fn show(
@@ -85,8 +86,8 @@ fn facts(detail: &AgentDetail, jobs: u64, used: &Amounts) -> Markup {
             p { (agent.description) }
             dl class="facts" {
                 dt { "Kind" } dd { (agent.kind) }
-                @if is_model(&agent.kind) {
-                    dt { "Model" } dd { (agent.model) ", window " (number(detail.window_tokens)) " "
+                @if let Some(model) = model_of(agent) {
+                    dt { "Model" } dd { (model) ", window " (number(detail.window_tokens)) " "
                         @if detail.usable { span class="state done" { "usable" } }
                         @else { span class="state failed" { "not usable" } } }
                  }

@@ -89,7 +89,7 @@ fn about(detail: &RunDetail, place: &BranchView, waits: &WaitingCalls, room: &Te
             dl class="facts" {
                 dt { "State" } dd { (waits.state_of_run(run))
                     ", attempt " (run.attempt) }
-                dt { "Model" } dd { (run.model.as_deref().unwrap_or("not known")) }
+                @if let Some(model) = &run.model { dt { "Model" } dd { (model) } }
                 @if let Some(task) = &run.task { dt { "Task" } dd { (beginning(task, &json, room)) } }
                 dt { "Tokens" } dd { (number(used.input_tokens)) " in, "
                     (number(used.output_tokens)) " out" }

@@ -13,7 +13,7 @@ pub struct Run {
     pub run: String,
     /// The agent.
     pub agent: String,
-    /// Its model.
+    /// Its model; null: it uses none.
     pub model: Option<String>,
     /// `delegate`, `lead` or `child`.
     pub role: String,

@@ -1,5 +1,6 @@
 //! Agents that are servers, asked by the real program.
 
+use serde_json::Value;
 use unisono_fake_provider::{Act, FakeProvider, Script};
 
 use crate::support::{Done, Place, finish};
@@ -79,6 +80,21 @@ fn a_server_is_given_the_task_and_answers() {
     assert!(shown.contains("http: http://127.0.0.1:"), "{shown}");
     let shown = place.json(&["agents", "show", "far"]);
     assert_eq!(shown["http"]["headers"]["X-Tenant"], "north");
+
+    // No model of ours is shown.
+    assert_eq!(shown["model"], Value::Null);
+    let listed = place.json(&["agents", "list"]);
+    let mut listed = listed.as_array().unwrap().iter();
+    let listed = listed.find(|agent| agent["agent"] == "far").unwrap();
+    assert_eq!(listed["model"], Value::Null, "{listed}");
+    let run = far["run"].as_str().unwrap();
+    assert_eq!(place.json(&["runs", "show", run])["model"], Value::Null);
+    let shown = place.call(&["runs", "show", run]).expect(0).stdout;
+    let mut lines = shown.lines();
+    assert!(
+        lines.any(|line| line.split_whitespace().eq(["agent", "far"])),
+        "{shown}"
+    );
 
     // What was sent is made again from the journal, byte for byte, and nothing is asked.
     let replayed = place.json(&["replay"]);

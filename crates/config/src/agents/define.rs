@@ -135,8 +135,7 @@ impl Setting<'_> {
     /// `models.override` replaces the model of every agent that uses one.
     fn model(&self, source: &Source, kind: &AgentKind, found: &mut Diagnostics) -> Option<Entry> {
         let extractive = source.text("kind") == Some(EXTRACTIVE);
-        let overridden = self.loaded.config.models.instead.is_some()
-            && matches!(kind, AgentKind::Llm | AgentKind::Custom(_));
+        let overridden = self.loaded.config.models.instead.is_some() && kind.uses_model();
         let own = source.text("model");
         if let (true, Some(name)) = (extractive && own != Some(EXTRACTIVE), own) {
             let problem = format!("model `{name}` contradicts kind `{EXTRACTIVE}`");

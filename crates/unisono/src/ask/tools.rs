@@ -35,7 +35,7 @@ pub(crate) fn allow_server(team: &mut Team, server: &str) {
         .chain(delegates)
         .chain(&mut team.available);
     for agent in agents {
-        if matches!(agent.kind, AgentKind::Llm | AgentKind::Custom(_)) {
+        if agent.kind.uses_model() {
             let agent = Arc::make_mut(agent);
             agent.tools.push(pattern.clone());
             agent.tools.sort();

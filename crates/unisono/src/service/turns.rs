@@ -219,8 +219,9 @@ impl Local {
         budgets.add_to_turn(&mut found);
         let team = move |state: &State| {
             let open = state.turn(turn).into_iter();
-            let models = open.flat_map(|turn| turn.team.definitions());
-            models.map(|agent| agent.model.to_string()).collect()
+            let agents = open.flat_map(|turn| turn.team.definitions());
+            let asks = agents.filter(|agent| agent.kind.uses_model());
+            asks.map(|agent| agent.model.to_string()).collect()
         };
         // An ended turn asks no more models than it has asked.
         let mut models: BTreeSet<String> = match &found.ended_at {

@@ -11,8 +11,8 @@ const DESCRIPTION_CHARS: usize = 90;
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "JSON: a list of {agent, description, kind, model, tools, tags, origin, role (lead, delegate or\n\
-                  available in a turn as it is configured, or null)}."
+    after_help = "JSON: a list of {agent, description, kind, model (null: its kind uses none), tools, tags,\n\
+                  origin, role (lead, delegate or available in a turn as it is configured, or null)}."
 )]
 pub(crate) struct Args {}
 
@@ -31,7 +31,7 @@ fn row(agent: &Agent) -> Vec<String> {
     vec![
         agent.agent.clone(),
         agent.kind.clone(),
-        agent.model.clone(),
+        agent.model.clone().unwrap_or_default(),
         agent.origin.clone(),
         description,
     ]

@@ -14,10 +14,11 @@ use crate::problem::{Problem, Result};
 use crate::show;
 
 const HELP: &str = "\
-JSON: agent, kind, model, description, tools, tags, origin, instructions, digest, window_tokens,
-max_model_calls, timeout_ms, retries, max_concurrent, context, on_failure, delegates, pipeline
-[{agent, task}], and by kind: command {program, args}, http {url, headers}, a2a {url, headers,
-card_digest, contract}, acp {program, args, cwd, worktree, allow, deny, contract, options, login}.";
+JSON: agent, kind, model (null: its kind uses none), description, tools, tags, origin,
+instructions, digest, window_tokens, max_model_calls, timeout_ms, retries, max_concurrent,
+context, on_failure, delegates, pipeline [{agent, task}], and by kind: command {program, args},
+http {url, headers}, a2a {url, headers, card_digest, contract}, acp {program, args, cwd, worktree,
+allow, deny, contract, options, login}.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
@@ -80,6 +81,7 @@ fn text(app: &App, agent: &Agent, window: Tokens) -> String {
         other => other.name().to_owned(),
     };
     let window = show::tokens(window);
+    let model = d.kind.uses_model().then_some(&*d.model);
     let rows = [
         ("agent", d.id.to_string()),
         ("for", d.description.to_string()),
@@ -89,7 +91,7 @@ fn text(app: &App, agent: &Agent, window: Tokens) -> String {
             "model",
             format!(
                 "{} (window {window}, {})",
-                d.model,
+                model.unwrap_or("none"),
                 d.limits.encoding.name()
             ),
         ),
@@ -139,8 +141,9 @@ fn limits(agent: &Agent) -> String {
 
 fn whole(agent: &Agent, window: Tokens) -> serde_json::Value {
     let d = &agent.definition;
+    let model = d.kind.uses_model().then_some(&d.model);
     let mut value = json!({
-        "agent": d.id.to_string(), "kind": d.kind.name(), "model": d.model,
+        "agent": d.id.to_string(), "kind": d.kind.name(), "model": model,
         "description": d.description, "tools": d.tools, "tags": d.tags,
         "origin": agent.origin.to_string(),
     });

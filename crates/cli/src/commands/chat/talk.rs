@@ -411,7 +411,8 @@ impl<'t> Talk<'t> {
                 None => "",
             };
             let about = show::line(&agent.description, 80);
-            let (name, model) = (agent.agent.clone(), agent.model.clone());
+            let name = agent.agent.clone();
+            let model = agent.model.clone().unwrap_or_default();
             vec![name, works.to_owned(), model, about]
         });
         let table = show::table(&["AGENT", "HERE", "MODEL", "FOR"], &[], rows.collect());

@@ -71,7 +71,10 @@ fn text(paint: Paint, detail: &RunDetail) -> String {
 /// The known values of a run, with their names.
 fn facts(detail: &RunDetail) -> Vec<(&'static str, String)> {
     let (run, used) = (&detail.run, &detail.run.usage);
-    let model = run.model.as_deref().unwrap_or("?");
+    let agent = match &run.model {
+        Some(model) => format!("{} ({model})", run.agent),
+        None => run.agent.clone(),
+    };
     let task = run.task.as_deref().unwrap_or_default();
     let snapshot = run.snapshot.as_deref().map(digest);
     let mut rows = vec![
@@ -80,7 +83,7 @@ fn facts(detail: &RunDetail) -> Vec<(&'static str, String)> {
             "turn",
             format!("{} of session {}", detail.turn, detail.session),
         ),
-        ("agent", format!("{} ({model})", run.agent)),
+        ("agent", agent),
         ("task", show::line(task, SHOWN)),
         ("state", format!("{}, attempt {}", run.state, run.attempt)),
         (
