@@ -17,6 +17,7 @@ mod waiting;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use axum::http::Extensions;
 use axum::http::request::Parts;
 use futures_util::FutureExt as _;
 use rmcp::handler::server::ServerHandler;
@@ -39,6 +40,7 @@ use unisono::Local;
 use unisono_api::token::Scope;
 
 use crate::audit::Note;
+use crate::body_share::BodyShare;
 use crate::turn_follower::stopped;
 
 pub use answer::in_form_of;
@@ -245,11 +247,13 @@ impl Server {
             note.refused();
             error.to_string()
         })?;
+        let arguments = Value::Object(request.arguments.unwrap_or_default());
         if let Some(state) = &request.request_state {
+            // The turn has them; a call that waits keeps nothing of its body.
+            drop(arguments);
             let asked = (&*request.name, state.as_str(), request.input_responses);
             return turns::go_on(self, &held.local, asked, context).await;
         }
-        let arguments = Value::Object(request.arguments.unwrap_or_default());
         match &*request.name {
             tools::ASK => turns::ask(self, &held.local, tools::read(arguments)?, context).await,
             tools::DELEGATE => {
@@ -273,12 +277,19 @@ impl Server {
     }
 }
 
+/// The extensions of the request's head, if it came over HTTP.
+fn http_extensions(context: &RequestContext<RoleServer>) -> Option<&Extensions> {
+    Some(&context.extensions.get::<Parts>()?.extensions)
+}
+
 /// The note of the request for the audit log, if it came over HTTP.
 fn note(context: &RequestContext<RoleServer>) -> Note {
-    let parts = context.extensions.get::<Parts>();
-    parts.map_or_else(Note::default, |parts| {
-        Note::from_extensions(&parts.extensions)
-    })
+    http_extensions(context).map_or_else(Note::default, Note::from_extensions)
+}
+
+/// The share of the request's body, if it came over HTTP.
+fn body_share(context: &RequestContext<RoleServer>) -> BodyShare {
+    http_extensions(context).map_or_else(BodyShare::default, BodyShare::from_extensions)
 }
 
 /// Ends a read-only call when its client disconnects or cancels it.

@@ -66,15 +66,21 @@ fn a_query_that_is_too_large_is_refused_on_every_way_in() {
     daemon.stop();
 }
 
+/// The headers of a call of a tool over HTTP.
+const CALL_HEADERS: [(&str, &str); 2] = [
+    ("Accept", "application/json, text/event-stream"),
+    ("MCP-Protocol-Version", "2025-11-25"),
+];
+
+fn call(tool: &str, arguments: &Value) -> Value {
+    json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+           "params": {"name": tool, "arguments": arguments}})
+}
+
 /// What a tool that is called over HTTP has to say against it.
 fn called(daemon: &Daemon, tool: &str, arguments: &Value) -> String {
-    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
-                      "params": {"name": tool, "arguments": arguments}});
-    let headers = [
-        ("Accept", "application/json, text/event-stream"),
-        ("MCP-Protocol-Version", "2025-11-25"),
-    ];
-    let reply = daemon.request_with("POST", "/mcp", &headers, Some(&call));
+    let call = call(tool, arguments);
+    let reply = daemon.request_with("POST", "/mcp", &CALL_HEADERS, Some(&call));
     let reply = reply.expect(200).json();
     assert_eq!(reply["result"]["isError"], true, "{reply}");
     let text = reply["result"]["content"][0]["text"].as_str();
@@ -141,8 +147,9 @@ fn bodies_take_no_more_memory_together_than_they_may() {
     daemon.stop();
 }
 
-#[test]
-fn a_response_that_waits_for_its_turn_leaves_the_room_of_its_body_to_others() {
+/// Two requests with large bodies begin turns in sessions and wait for them. A third body has room.
+/// `request` is the path and the body of a request with a session and its task.
+fn leave_room(headers: &[(&str, &str)], request: impl Fn(&str, &str) -> (String, Value) + Sync) {
     let gate = Gate::new();
     let held = Act::from(Answer::text("On Friday.")).hold(&gate);
     let provider = FakeProvider::play_on_thread(Script::always(held));
@@ -153,11 +160,11 @@ fn a_response_that_waits_for_its_turn_leaves_the_room_of_its_body_to_others() {
     let sessions = [daemon.session(&hello()), daemon.session(&hello())];
     let to = (daemon.address.as_str(), daemon.token.as_str());
     let ask = |session: &str| {
-        let task = "When? ".repeat(8_000);
-        let body = json!({"task": task, "lead": "facts", "agents": []}).to_string();
-        let path = format!("/v1/sessions/{session}/turns");
-        let head = json_head(to, "POST", &path, &[], body.len());
-        send_to(to.0, &head, body.as_bytes()).expect(200);
+        let (path, body) = request(session, &"When? ".repeat(8_000));
+        let body = body.to_string();
+        let head = json_head(to, "POST", &path, headers, body.len());
+        let said = send_to(to.0, &head, body.as_bytes()).expect(200).text();
+        assert!(said.contains("On Friday."), "{said}");
     };
     let large = json!({"title": "x".repeat(40_000)});
     thread::scope(|scope| {
@@ -172,6 +179,22 @@ fn a_response_that_waits_for_its_turn_leaves_the_room_of_its_body_to_others() {
         gate.open();
     });
     daemon.stop();
+}
+
+#[test]
+fn a_response_that_waits_for_its_turn_leaves_the_room_of_its_body_to_others() {
+    leave_room(&[], |session, task| {
+        let body = json!({"task": task, "lead": "facts", "agents": []});
+        (format!("/v1/sessions/{session}/turns"), body)
+    });
+}
+
+#[test]
+fn a_call_that_waits_for_its_turn_leaves_the_room_of_its_body_to_others() {
+    leave_room(&CALL_HEADERS, |session, task| {
+        let arguments = json!({"session": session, "task": task, "lead": "facts", "agents": []});
+        ("/mcp".to_owned(), call("ask", &arguments))
+    });
 }
 
 #[test]

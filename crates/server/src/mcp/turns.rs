@@ -24,7 +24,7 @@ use unisono_session::run::calls::CallDecision;
 use super::answer::TurnProgress;
 use super::tools::{ASK, AskArgs, COMPACT, CompactArgs, DELEGATE, DelegateArgs, WAIT, WaitArgs};
 use super::waiting::{self, QuestionMethod, Reply};
-use super::{AnswerResult, Server, note, tasks};
+use super::{AnswerResult, Server, body_share, note, tasks};
 use crate::waiting::refusal;
 use unisono::Local;
 use unisono::ask::Ask;
@@ -53,7 +53,8 @@ pub(super) async fn ask(
         None => ask,
     };
     let session = session(local, asked.session.as_deref(), task, &ask).await?;
-    let followed = begin(server, local, session, &ask, context).await?;
+    drop(asked);
+    let followed = begin(server, local, session, ask, context).await?;
     followed.into_answer(ASK)
 }
 
@@ -163,7 +164,8 @@ pub(super) async fn delegate(
     };
     let ask = Ask::delegation(&task, agents).branch(delegated.branch.as_str());
     let session = session(local, delegated.session.as_deref(), &task, &ask).await?;
-    let followed = begin(server, local, session, &ask, context).await?;
+    drop((delegated, task, lines));
+    let followed = begin(server, local, session, ask, context).await?;
     followed.into_answer(DELEGATE)
 }
 
@@ -176,7 +178,7 @@ pub(super) async fn compact(
     let session = compacted.session.clone();
     let ask = requests::compaction(compacted.into()).map_err(|error| error.to_string())?;
     let session = open_session(local, &session).await?;
-    let followed = begin(server, local, (session, false), &ask, context).await?;
+    let followed = begin(server, local, (session, false), ask, context).await?;
     followed.into_answer(COMPACT)
 }
 
@@ -234,14 +236,14 @@ async fn begin(
     server: &Server,
     local: &Local,
     (session, is_new): (Handle, bool),
-    ask: &Ask,
+    ask: Ask,
     context: &RequestContext<RoleServer>,
 ) -> Result<TurnProgress, String> {
     let refusal = refusal(&session, ask.on_branch()).await;
     if let Some(reason) = refusal.map_err(|error| error.to_string())? {
         return Err(reason);
     }
-    let (turn, follower) = match local.begin_followed(&session, ask).await {
+    let (turn, follower) = match local.begin_followed(&session, &ask).await {
         Ok(begun) => begun,
         Err(error) => {
             let name = session.id().to_string();
@@ -251,6 +253,7 @@ async fn begin(
             return Err(error.to_string());
         }
     };
+    drop(ask);
     let followed = FollowedTurn {
         turn,
         follower,
@@ -282,7 +285,8 @@ struct FollowedTurn {
 }
 
 /// Waits for the end of a turn, or for a call that waits for a person whom the client cannot ask at
-/// once, and reports progress to the client. When the program stops, it waits for the drain time.
+/// once, and reports progress to the client. When the program stops, it waits for the drain time. It
+/// returns the room of the request's body: the turn has the content, and the caller has dropped it.
 async fn follow(
     server: &Server,
     local: &Local,
@@ -294,6 +298,7 @@ async fn follow(
     }: FollowedTurn,
     context: &RequestContext<RoleServer>,
 ) -> Result<TurnProgress, String> {
+    body_share(context).release();
     let knows_tasks = tasks::are_known(context);
     let (drained, task_after) = (server.drained(), tokio::time::sleep(server.task_after));
     tokio::pin!(drained, task_after);
