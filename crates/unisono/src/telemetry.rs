@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::io::{self, Write};
 
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
 use unisono_api::harmless::{for_json, is_harmful};
 
 use unisono_config::settings::{Log, LogFormat};
@@ -90,7 +91,7 @@ fn filter(log: &Log, variable: Option<&str>) -> Result<EnvFilter, Error> {
         None => ("log.level", log.level.as_str()),
     };
     EnvFilter::builder()
-        .parse(directives)
+        .parse(without_rmcp(directives))
         .map_err(|error| Error::Directives {
             from,
             directives: directives.to_owned(),
@@ -98,8 +99,24 @@ fn filter(log: &Log, variable: Option<&str>) -> Result<EnvFilter, Error> {
         })
 }
 
+/// The directives without messages of the library for MCP, unless they name it or ask for everything. It
+/// logs mistakes of clients as errors; what goes wrong here is also logged or answered by the program.
+fn without_rmcp(directives: &str) -> Cow<'_, str> {
+    let asks_for_all = |directive: &str| {
+        let level = directive.trim().parse::<LevelFilter>();
+        level.is_ok_and(|level| level >= LevelFilter::DEBUG)
+    };
+    let is_asked_for = directives.contains("rmcp") || directives.split(',').any(asks_for_all);
+    match is_asked_for || directives.is_empty() {
+        true => directives.into(),
+        false => format!("{directives},rmcp=off").into(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::sync::{Arc, Mutex};
+
     use super::*;
 
     #[test]
@@ -108,14 +125,60 @@ mod tests {
             level: "warn".to_owned(),
             format: LogFormat::Text,
         };
-        assert_eq!(filter(&log, None).unwrap().to_string(), "warn");
-        assert_eq!(filter(&log, Some(" ")).unwrap().to_string(), "warn");
-        assert_eq!(filter(&log, Some("debug")).unwrap().to_string(), "debug");
+        let level = |variable| filter(&log, variable).unwrap().max_level_hint();
+        assert_eq!(level(None), Some(LevelFilter::WARN));
+        assert_eq!(level(Some(" ")), Some(LevelFilter::WARN));
+        assert_eq!(level(Some("debug")), Some(LevelFilter::DEBUG));
         let error = filter(&log, Some("unisono=loud")).unwrap_err().to_string();
         assert!(
             error.starts_with("UNISONO_LOG: \"unisono=loud\" is not"),
             "{error}"
         );
+    }
+
+    #[derive(Clone, Default)]
+    struct Lines(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Lines {
+        fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().write(line)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn mistakes_of_mcp_clients_are_logged_on_request() {
+        for (level, expected) in [
+            ("warn", false),
+            ("info,unisono_server=debug", false),
+            ("warn,rmcp=warn", true),
+            ("debug", true),
+        ] {
+            let log = Log {
+                level: level.to_owned(),
+                format: LogFormat::Text,
+            };
+            let lines = Lines::default();
+            let to = lines.clone();
+            let subscriber = tracing_subscriber::fmt()
+                .with_env_filter(filter(&log, None).unwrap())
+                .with_writer(move || to.clone())
+                .finish();
+            tracing::subscriber::with_default(subscriber, || {
+                tracing::error!(target: "rmcp::service", "the client is gone");
+                tracing::error!("the disk is gone");
+            });
+            let logged = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
+            assert!(logged.contains("the disk is gone"), "{level}: {logged}");
+            assert_eq!(
+                logged.contains("the client is gone"),
+                expected,
+                "{level}: {logged}"
+            );
+        }
     }
 
     /// A file on a full disk, or a pipe that nobody reads.
