@@ -3,8 +3,9 @@
 //!
 //! Each follower folds the journal itself, so an update depends only on its event and the earlier
 //! ones: a follower that reconnects with the number of its last update gets the next one, also from
-//! another process. The small pieces of a reply are joined (`joining`), because a fast model streams
-//! hundreds of them in a second.
+//! another process. A follower that has the last event of a turn at work begins with the state of the
+//! session instead: nothing is folded again. The small pieces of a reply are joined (`joining`),
+//! because a fast model streams hundreds of them in a second.
 
 mod earlier;
 mod events;
@@ -28,6 +29,7 @@ use unisono_runtime::{
     BegunReplies, Error as RuntimeError, Events, Handle, Progress, ProgressUpdate,
 };
 use unisono_session::state::EndedTurn;
+use unisono_session::turn::Phase;
 use unisono_session::{Event, State};
 use unisono_store::Journal;
 
@@ -114,33 +116,22 @@ impl Local {
         turn: TurnId,
         after: Option<u64>,
     ) -> Result<Follower, Error> {
-        let look = move |state: &State| {
-            let known = state.turn(turn).is_some() || state.ended_turn(turn).is_some();
-            (known, state.events())
-        };
-        let (known, now) = session.inspect(look).await?;
-        if !known {
+        let state: State = session.inspect(Clone::clone).await?;
+        let (now, ended) = (state.events(), state.ended_turn(turn).is_some());
+        if !ended && state.turn(turn).is_none() {
             return Err(Error::not_found("turn", turn));
         }
         check_position(after, now)?;
-        let state = match after {
-            Some(_) => State::default(),
-            None => session.inspect(Clone::clone).await?,
-        };
-        let ended = state.ended_turn(turn).is_some();
-        // The session does not know all of an ended turn.
-        let state = if ended { State::default() } else { state };
-        let fold = TurnFold::new(session.id(), state, turn);
-        let begun = fold.events();
+        let fold = TurnFold::new(session.id(), beginning(state, turn, after), turn);
         let known = self.state_of(&session, &fold).await;
-        let (feed, replies) = feed_of(&session, now.max(begun)).await?;
+        let (feed, replies) = feed_of(&session, now).await?;
         let mut follower = Follower::new(self.journal().clone(), session, (turn, fold), feed);
         follower.begun = replies;
         match after {
             Some(after) => follower.read(after, now).await?,
             None if ended => follower.read_to_end(now).await?,
             None => follower.ready.push_back(TurnUpdate {
-                seq: Some(begun),
+                seq: Some(now),
                 event: TurnEvent::State(known),
             }),
         }
@@ -338,11 +329,11 @@ impl Follower {
         Ok(())
     }
 
-    /// Reads the journal up to event `to`. Updates up to `after` are known.
+    /// Reads the rest of the journal up to event `to`. Updates up to `after` are known.
     async fn read(&mut self, after: u64, to: u64) -> Result<(), Error> {
         let (journal, id) = (self.journal.clone(), self.session.id());
         let mut found = Vec::new();
-        history::read(&journal, id, |event| {
+        history::read_from(&journal, id, self.fold.events() + 1, |event| {
             if self.fold.events() == to {
                 return Ok(false);
             }
@@ -442,6 +433,22 @@ impl Follower {
     }
 }
 
+/// The state from which a follower folds the events: the current one if it is enough, or the one before
+/// all events.
+fn beginning(state: State, turn: TurnId, after: Option<u64>) -> State {
+    let is_enough = match (state.turn(turn), after) {
+        // The session does not know all of an ended turn.
+        (None, _) => false,
+        (Some(_), None) => true,
+        // The updates of a compaction depend on its earlier steps.
+        (Some(turn), Some(after)) => {
+            let is_compacted = !matches!(turn.phase, Phase::Preparing | Phase::Compacting(_));
+            is_compacted && after == state.events()
+        }
+    };
+    if is_enough { state } else { State::default() }
+}
+
 /// Follows a session after an event, and returns the replies that began before.
 async fn feed_of(session: &Handle, after: u64) -> Result<(Feed, BegunReplies), RuntimeError> {
     let (mut events, progress) = session.follow(after).await?;
@@ -486,3 +493,6 @@ async fn finished(waiting: &mut Option<Waiting>) -> Option<Result<EndedTurn, Run
         None => None,
     }
 }
+
+#[cfg(test)]
+mod tests;
