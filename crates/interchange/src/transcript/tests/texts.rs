@@ -316,11 +316,15 @@ fn a_colon_in_a_quotation_ends_no_name() {
     let text = "5/17/24, 10:31 - Rolf „Ro“ Ott: Hallo.\n5/17/24, 10:32 - Ida \"Dee\" Lund: Hi.\n\
         5/17/24, 10:33 - Tom changed the name from \"Trip\" to \"Trip: May\"\n\
         5/17/24, 10:34 - Tom: Done.\n5/17/24, 10:35 - Tom named it “Trip: June”\n\
+        5/17/24, 10:35 - Иван изменил тему на «Поход: май»\n\
+        5/17/24, 10:35 - 太郎がグループ名を「旅: 五月」に変更しました\n\
+        5/17/24, 10:35 - Jan „Jaś” Nowak: Tak.\n\
         5/17/24, 10:36 - Ida \"Dee\" Lund: Good.\n";
     let expected = [
         "Rolf „Ro“ Ott: Hallo.",
         "Ida \"Dee\" Lund: Hi.",
         "Tom: Done.",
+        "Jan „Jaś” Nowak: Tak.",
         "Ida \"Dee\" Lund: Good.",
     ];
     assert_eq!(authored(text, None), expected);

@@ -284,13 +284,24 @@ fn stamped(line: &str, order: DayOrder) -> Option<SpeakerLine<'_>> {
 /// Whether a quotation begins and does not end before the colon, as in the notice
 /// `Ana changed the name to "Trip: May"`.
 fn is_quoting(name: &str) -> bool {
-    let is_open = |begin: char, end: char| {
+    let is_open = |begin: char, ends: &[char]| {
         let last = name.rsplit_once(begin);
-        last.is_some_and(|(_, behind)| !behind.contains(end))
+        last.is_some_and(|(_, behind)| !behind.contains(ends))
     };
-    let is_odd = name.matches('"').count() % 2 == 1;
-    // German ends a quotation with the sign that begins an English one.
-    is_odd || is_open('„', '“') || !name.contains('„') && is_open('“', '”')
+    // Hebrew abbreviates with it: `ד"ר`.
+    let is_inner = |at: usize| {
+        let behind = name.get(at + 1..).unwrap_or_default();
+        name[..at].ends_with(char::is_alphabetic) && behind.starts_with(char::is_alphabetic)
+    };
+    let marks = name.match_indices('"').filter(|(at, _)| !is_inner(*at));
+    let is_odd = marks.count() % 2 == 1;
+    // German ends a quotation with the sign that begins an English one, Polish with the one that ends it.
+    let is_low = name.contains('„');
+    is_odd
+        || is_open('„', &['“', '”'])
+        || is_open('«', &['»'])
+        || is_open('「', &['」'])
+        || !is_low && is_open('“', &['”'])
 }
 
 /// The maximum number of words of a time: `2024. 5. 7. 오후 10:32,`.

@@ -74,7 +74,7 @@ fn words(stamp: &str) -> impl Iterator<Item = &str> {
 const TIME_BYTES: usize = 80;
 /// The marks of the halves of a day, and whether it is after noon; longer ones before shorter ones.
 /// In Chinese, Japanese and Korean they stand before the time.
-const HALVES: [(&str, bool); 18] = [
+const HALVES: [(&str, bool); 22] = [
     ("a.m.", false),
     ("p.m.", true),
     ("am", false),
@@ -93,6 +93,10 @@ const HALVES: [(&str, bool); 18] = [
     ("오후", true),
     ("öö", false),
     ("ös", true),
+    ("לפנה״צ", false),
+    ("אחה״צ", true),
+    ("לפנה\"צ", false),
+    ("אחה\"צ", true),
 ];
 /// Words beside a time: `klo 10.32`, `kl. 10.32`, `10:32 Uhr`, `à 10:32`, `at 10:32`, `10:32 UTC`, `a. m.`.
 const FILLERS: [&str; 11] = [
