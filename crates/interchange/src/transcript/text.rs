@@ -178,12 +178,7 @@ fn chat_name<'t>(lines: &[Line<'t>]) -> Option<&'t str> {
     let first = lines.iter().find(|line| line.name().is_some())?;
     let is_first = whatsapp::is_encryption_notice(first.spoken_text());
     let name = first.name().filter(|_| is_first)?;
-    let begin = format!("{name}:");
-    let is_notice = |line: &Line<'t>| {
-        let behind = line.text.split_once(begin.as_str());
-        let is_marked = behind.is_some_and(|(_, said)| said.trim_start().starts_with(is_direction));
-        is_marked && whatsapp::attached(line.spoken_text()).is_none()
-    };
+    let is_notice = |line: &Line<'t>| whatsapp::is_note(line.text, line.spoken_text());
     let mut own = lines.iter().filter(|line| line.name() == Some(name));
     own.all(is_notice).then_some(name)
 }
@@ -203,6 +198,10 @@ fn push_message<'t>(
         return draft.omit("empty message");
     }
     if draft.import.messages.is_empty() && whatsapp::is_encryption_notice(text) {
+        return draft.omit("unnamed notice");
+    }
+    // `Ida: Ida changed this group's icon`.
+    if text.starts_with(name) && whatsapp::is_note(line, start.text) {
         return draft.omit("unnamed notice");
     }
     if whatsapp::is_deletion(text) {

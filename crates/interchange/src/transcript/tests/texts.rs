@@ -275,6 +275,14 @@ fn what_whatsapp_writes_is_known_in_each_of_its_languages() {
         ["Esta mensagem foi apagada", "a.jpg (arquivo anexado)", "imagem ocultada", "<Mensagem editada>"],
         ["Questo messaggio è stato eliminato", "a.jpg (file allegato)", "immagine omessa", "<Questo messaggio è stato modificato>"],
         ["Dit bericht is verwijderd.", "<bijgevoegd: a.jpg>", "afbeelding weggelaten", "<Dit bericht is bewerkt>"],
+        ["このメッセージは削除されました。", "<添付ファイル: a.jpg>", "画像は含まれていません", "<編集されました>"],
+        ["Данное сообщение удалено.", "a.jpg (файл добавлен)", "изображение отсутствует", "<Сообщение изменено>"],
+        ["تم حذف هذه الرسالة.", "<المُرفق: a.jpg>", "لم يتم إدراج الصورة", "<تم تعديل هذه الرسالة>"],
+        ["הודעה זו נמחקה.", "<מצורף: a.jpg>", "התמונה הושמטה", "<ההודעה נערכה>"],
+        ["Usunięto tę wiadomość", "a.jpg (plik załączony)", "pominięto naklejkę", "<Ta wiadomość została zmieniona>"],
+        ["Bu mesaj silindi.", "<a.jpg eklendi>", "Kişi kartı dahil edilmedi", "<Bu mesaj düzenlendi>"],
+        ["이 메시지는 삭제되었습니다.", "< 첨부됨: a.jpg>", "이미지 생략됨", "<편집됨>"],
+        ["यह मैसेज डिलीट कर दिया गया है.", "<अटैच किया गया: a.jpg>", "फ़ोटो हटाई गई", "<बदला गया>"],
     } {
         let line =
             |name: &str, said: &str| format!("[12.03.24, 09:15:02] {name}: \u{200e}{said}\n");
@@ -297,6 +305,45 @@ fn what_whatsapp_writes_is_known_in_each_of_its_languages() {
 }
 
 #[test]
+fn a_person_does_not_say_what_whatsapp_writes_about_them() {
+    let text = "[12.03.24, 09:15:02] Ida: Hello.\n\
+        \u{200e}[12.03.24, 09:15:03] Ida: \u{200e}Ida changed this group's icon\n\
+        [12.03.24, 09:15:04] \u{202a}+49 30 1\u{202c}: \u{200e}\u{202a}+49 30 1\u{202c} joined from the community\n\
+        [12.03.24, 09:15:05] Tom: Tom is here.\n\
+        [12.03.24, 09:15:06] Ida: \u{200e}Ida.vcf (file attached)\n";
+    let outline = outline_of(text.as_bytes(), None);
+    assert_contains(&outline, "left behind 2 unnamed notice\n");
+    assert_contains(&outline, "Text(\"Tom is here.\")");
+    assert_contains(&outline, "filename: \"Ida.vcf\"");
+}
+
+#[test]
+fn an_export_from_right_to_left_has_its_marks_anywhere() {
+    let arabic = "\u{200f}[١٢/٠٣/٢٠٢٤، ٩:١٥:٠٢ ص] العائلة: \u{200f}الرسائل والمكالمات مشفرة تمامًا.\n\
+        \u{200f}[١٣/٠٣/٢٠٢٤، ٩:١٥:٠٣ ص] العائلة: \u{200f}أضافتك فاطمة\n\
+        \u{200f}[١٣/٠٣/٢٠٢٤، ٩:١٥:٠٤ ص] فاطمة: متى نلتقي؟\n\
+        \u{200f}[١٣/٠٣/٢٠٢٤، ٩:١٥:٠٥ م] \u{200f}محمد: \u{200f}<تم استبعاد الوسائط>\n\
+        \u{200f}[١٣/٠٣/٢٠٢٤، ٩:١٥:٠٦ م] فاطمة: غدًا\n";
+    let said = said(arabic);
+    assert_eq!(said.len(), 3, "{said:?}");
+    let first = (
+        1_710_321_304_000,
+        "فاطمة".to_owned(),
+        "متى نلتقي؟".to_owned(),
+    );
+    assert_eq!(said[0], first);
+    assert_eq!((said[1].0, &*said[1].1), (1_710_364_505_000, "محمد"));
+    let hebrew = "\u{200f}[13.3.2024, 9:15:04 אחה\"צ] ד\"ר כהן: \u{200f}מתי?\n\
+        [13.3.2024, 9:15:05 אחה״צ] רחל: מחר\n[13.3.2024, 9:15:06 אחה״צ] ד\"ר כהן: טוב\n";
+    let expected = ["ד\"ר כהן: מתי?", "רחל: מחר", "ד\"ר כהן: טוב"];
+    assert_eq!(authored(hebrew, None), expected);
+    assert_contains(
+        &outline_of(hebrew.as_bytes(), None),
+        " 1710364504000 user ד\"ר כהן",
+    );
+}
+
+#[test]
 fn the_name_of_a_chat_says_nothing() {
     let text = "[12.03.24, 09:15:02] Haus: \u{200e}Nachrichten und Anrufe sind Ende-zu-Ende-verschlüsselt.\n\
         [12.03.24, 09:15:03] Ida: Kommst du?\n[12.03.24, 09:16:44] Rolf: Ja.\n\
@@ -309,6 +356,20 @@ fn the_name_of_a_chat_says_nothing() {
     assert_eq!(authored(text, None), expected);
     let outline = outline_of(text.as_bytes(), None);
     assert_contains(&outline, "left behind 1 unnamed notice\n");
+    for notice in [
+        "メッセージと通話はエンドツーエンド暗号化されています。",
+        "Сообщения и звонки защищены сквозным шифрованием.",
+        "الرسائل والمكالمات مشفرة تمامًا.",
+        "ההודעות והשיחות מוצפנות מקצה לקצה.",
+        "Wiadomości i połączenia są w pełni zaszyfrowane.",
+        "Mesajlar ve aramalar uçtan uca şifrelidir.",
+        "메시지 및 전화는 종단간 암호화되어 안전합니다.",
+        "मैसेजेस और कॉल्स एंड-टू-एंड एन्क्रिप्टेड हैं.",
+    ] {
+        let german = "Nachrichten und Anrufe sind Ende-zu-Ende-verschlüsselt.";
+        let text = text.replace(german, notice);
+        assert_eq!(authored(&text, None), expected, "{text}");
+    }
 }
 
 #[test]

@@ -6,7 +6,7 @@ use super::is_direction;
 use crate::transcript::attachment::attachment;
 
 /// A file that the export does not have.
-const OMITTED: [&str; 8] = [
+const OMITTED: &[&str] = &[
     "<Media omitted>",
     "<Medien ausgeschlossen>",
     "<Médias omis>",
@@ -15,65 +15,117 @@ const OMITTED: [&str; 8] = [
     "<Mídia oculta>",
     "<Media omessi>",
     "<Media weggelaten>",
+    "<メディアは含まれていません>",
+    "<メディアなし>",
+    "<Без медиафайлов>",
+    "<Файл пропущен>",
+    "<تم استبعاد الوسائط>",
+    "<המדיה לא נכללה>",
+    "<מדיה הושמטה>",
+    "<Pominięto multimedia>",
+    "<pliki pominięto>",
+    "<Medya dahil edilmedi>",
+    "<Medya atlanmış>",
+    "<미디어 파일 제외됨>",
+    "<미디어 파일을 생략한 대화내용>",
+    "<मीडिया के बिना>",
 ];
-/// A file of a known kind that the export of an iPhone does not have: `image omitted`.
-const OMITTED_ENDS: [&str; 12] = [
-    " omitted",
-    " weggelassen",
-    " ausgeschlossen",
-    " omis",
-    " omise",
-    " omitido",
-    " omitida",
-    " weggelaten",
-    " omessa",
-    " omesso",
-    " ocultada",
-    " ocultado",
+/// What is before and behind the kind of a file that the export of an iPhone does not have:
+/// `image omitted`.
+const OMITTED_AROUND: &[(&str, &str)] = &[
+    ("", " omitted"),
+    ("", " weggelassen"),
+    ("", " ausgeschlossen"),
+    ("", " ausgelassen"),
+    ("", " omis"),
+    ("", " omise"),
+    ("", " absente"),
+    ("", " manquant"),
+    ("", " manquante"),
+    ("", " retiré"),
+    ("", " omitido"),
+    ("", " omitida"),
+    ("", " weggelaten"),
+    ("", " omessa"),
+    ("", " omesso"),
+    ("", " esclusa"),
+    ("", " non incluso"),
+    ("", " ocultada"),
+    ("", " ocultado"),
+    ("", "は含まれていません"),
+    ("", "を省略"),
+    ("", " отсутствует"),
+    ("", " не добавлен"),
+    ("لم يتم إدراج ", ""),
+    ("تم حذف ", ""),
+    ("", " הושמט"),
+    ("", " הושמטה"),
+    ("", " pominięty"),
+    ("", " pominięte"),
+    ("pominięto ", ""),
+    ("pominięta ", ""),
+    ("", " dahil edilmedi"),
+    ("", " 생략됨"),
+    ("", " 제외됨"),
+    ("", " हटाई गई"),
+    ("", " हटाई गयी"),
+    ("", " छोड़ा गया"),
 ];
-/// The kinds of these files.
-const KINDS: [&str; 19] = [
-    "image",
-    "video",
-    "audio",
-    "sticker",
-    "gif",
-    "document",
-    "bild",
-    "dokument",
-    "vidéo",
-    "imagen",
-    "imagem",
-    "contact card",
-    "kontaktkarte",
-    "video note",
-    "immagine",
-    "afbeelding",
-    "documento",
-    "vídeo",
-    "áudio",
-];
-/// The beginning and end of the notation of a file in the export.
-const ATTACHED: [(&str, &str); 8] = [
+/// The kinds of these files, a line for each language.
+const KINDS: &str = "\
+    image|video|audio|sticker|gif|document|contact card|video note|\
+    bild|dokument|kontaktkarte|\
+    vidéo|fiche contact|\
+    imagen|documento|tarjeta de contacto|\
+    imagem|vídeo|áudio|figurinha|cartão do contato|\
+    immagine|scheda contatto|\
+    afbeelding|visitekaartje|\
+    画像|ビデオ|音声|スタンプ|ドキュメント|連絡先カード|\
+    изображение|видео|аудиофайл|стикер|документ|карточка контакта|\
+    الصورة|صورة gif|الفيديوهات|المقاطع الصوتية|الملصقات|المستند|بطاقة جهة اتصال|\
+    התמונה|סרטון הווידאו|קטע קול|סטיקר|מסמך|כרטיס איש קשר|\
+    obraz|wideo|naklejkę|plik gif|wizytówka kontaktu|\
+    görüntü|ses|çıkartma|belge|kişi kartı|\
+    이미지|비디오|오디오|스티커|문서|연락처 카드|\
+    फ़ोटो|वीडियो|ऑडियो|स्टिकर|डॉक्यूमेंट|कॉन्टैक्ट कार्ड";
+/// The beginning and end of the notation of a file in the export, of an iPhone or of Android.
+const ATTACHED: &[(&str, &str)] = &[
     ("<attached: ", ">"),
     ("<Anhang: ", ">"),
     ("<pièce jointe : ", ">"),
+    ("< pièce jointe : ", " >"),
     ("<adjunto: ", ">"),
     ("<anexado: ", ">"),
     ("<allegato: ", ">"),
     ("<bijgevoegd: ", ">"),
+    ("<添付ファイル: ", ">"),
+    ("<прикреплено: ", ">"),
+    ("<المُرفق: ", ">"),
+    ("<מצורף: ", ">"),
+    ("<załączono: ", ">"),
+    ("<", " eklendi>"),
+    ("< 첨부됨: ", ">"),
+    ("<अटैच किया गया: ", ">"),
     ("", " (file attached)"),
+    ("", " (Datei angehängt)"),
+    ("", " (fichier joint)"),
+    ("", " (archivo adjunto)"),
+    ("", " (arquivo anexado)"),
+    ("", " (file allegato)"),
+    ("", " (bestand bijgevoegd)"),
+    ("", " (添付ファイル)"),
+    ("", " (添付ファイル有り)"),
+    ("", " (файл добавлен)"),
+    ("", " (الملف مرفق)"),
+    ("", " (קובץ מצורף)"),
+    ("", " (załączony plik)"),
+    ("", " (plik załączony)"),
+    ("", " (dosya ekli)"),
+    ("", " (파일 첨부됨)"),
+    ("", " (फाइल अटैच कर दी गई है)"),
 ];
-/// The names of a file behind which Android writes this.
-const ATTACHED_ENDS: [&str; 6] = [
-    " (Datei angehängt)",
-    " (fichier joint)",
-    " (archivo adjunto)",
-    " (arquivo anexado)",
-    " (file allegato)",
-    " (bestand bijgevoegd)",
-];
-const EDITED: [&str; 8] = [
+/// The mark of an edited message. An iPhone has a mark of direction before it, in any language.
+const EDITED: &[&str] = &[
     "<This message was edited>",
     "<Diese Nachricht wurde bearbeitet.>",
     "<Diese Nachricht wurde bearbeitet>",
@@ -82,8 +134,13 @@ const EDITED: [&str; 8] = [
     "<Mensagem editada>",
     "<Questo messaggio è stato modificato>",
     "<Dit bericht is bewerkt>",
+    "<Сообщение изменено>",
+    "<تم تعديل هذه الرسالة>",
+    "<ההודעה נערכה>",
+    "<Ta wiadomość została zmieniona>",
+    "<Bu mesaj düzenlendi>",
 ];
-const DELETED: [&str; 17] = [
+const DELETED: &[&str] = &[
     "This message was deleted",
     "You deleted this message",
     "Diese Nachricht wurde gelöscht",
@@ -101,9 +158,32 @@ const DELETED: [&str; 17] = [
     "Hai eliminato questo messaggio",
     "Dit bericht is verwijderd",
     "U hebt dit bericht verwijderd",
+    "このメッセージは削除されました",
+    "このメッセージを削除しました",
+    "Данное сообщение удалено",
+    "Вы удалили данное сообщение",
+    "Вы удалили это сообщение",
+    "تم حذف هذه الرسالة",
+    "لقد حذَفت هذه الرسالة",
+    "أنت حذفت هذه الرسالة",
+    "הודעה זו נמחקה",
+    "מחקת את ההודעה הזו",
+    "מחקת הודעה זו",
+    "Ta wiadomość została usunięta",
+    "Usunięto tę wiadomość",
+    "Usunąłeś(-ęłaś) tę wiadomość",
+    "Bu mesaj silindi",
+    "Bu mesajı sildiniz",
+    "이 메시지는 삭제되었습니다",
+    "이 메시지를 삭제했습니다",
+    "삭제한 메시지입니다",
+    "यह मैसेज डिलीट कर दिया गया है",
+    "आपने यह मैसेज डिलीट किया",
+    "यह संदेश मिटाया गया",
+    "आपने यह संदेश मिटाया",
 ];
 /// The beginning of the first message of an iPhone's export. It has the name of the chat.
-const ENCRYPTED: [&str; 9] = [
+const ENCRYPTED: &[&str] = &[
     "Messages and calls are end-to-end encrypted",
     "Messages to this group are now secured with end-to-end encryption",
     "Nachrichten und Anrufe sind Ende-zu-Ende-verschlüsselt",
@@ -112,7 +192,18 @@ const ENCRYPTED: [&str; 9] = [
     "As mensagens e as chamadas são protegidas com a criptografia de ponta a ponta",
     "As mensagens e ligações são protegidas com a criptografia de ponta a ponta",
     "I messaggi e le chiamate sono crittografati end-to-end",
+    "Le chiamate e i messaggi sono crittografati end-to-end",
     "Berichten en oproepen zijn end-to-end versleuteld",
+    "Berichten en gesprekken worden end-to-end versleuteld",
+    "メッセージと通話はエンドツーエンド暗号化されています",
+    "Сообщения и звонки защищены сквозным шифрованием",
+    "الرسائل والمكالمات مشفرة تمامًا",
+    "ההודעות והשיחות מוצפנות מקצה",
+    "Wiadomości i połączenia są w pełni zaszyfrowane",
+    "Wiadomości i połączenia są szyfrowane end-to-end",
+    "Mesajlar ve aramalar uçtan uca şifrelidir",
+    "메시지 및 전화는 종단간 암호화",
+    "मैसेजेस और कॉल्स एंड-टू-एंड एन्क्रिप्टेड हैं",
 ];
 
 /// The file for which a text stands.
@@ -123,32 +214,50 @@ pub(super) fn attached(text: &str) -> Option<Part> {
         return Some(file("media"));
     }
     let lower = text.to_lowercase();
-    let kind = OMITTED_ENDS.iter().find_map(|end| lower.strip_suffix(end));
-    if let Some(kind) = kind.filter(|kind| KINDS.contains(kind)) {
+    let around = OMITTED_AROUND.iter();
+    let mut kinds = around.filter_map(|around| between(&lower, *around));
+    if let Some(kind) = kinds.find(|kind| KINDS.split('|').any(|known| known == *kind)) {
         return Some(file(kind));
     }
-    let between = |(begin, end): &(&str, &str)| {
-        let name = text.strip_prefix(*begin)?.strip_suffix(*end)?;
-        (!name.contains('\n')).then(|| name.to_owned())
-    };
-    let ends = ATTACHED_ENDS.map(|end| ("", end));
-    let name = ATTACHED.iter().chain(&ends).find_map(between)?;
-    Some(file(&name))
+    let mut names = ATTACHED.iter().filter_map(|around| between(text, *around));
+    let name = names.find(|name| !name.contains('\n'))?;
+    Some(file(name))
+}
+
+fn between<'t>(text: &'t str, (begin, end): (&str, &str)) -> Option<&'t str> {
+    text.strip_prefix(begin)?.strip_suffix(end)
 }
 
 /// A text before the mark of an edited message; `None` without one.
 pub(super) fn without_edit_mark(text: &str) -> Option<&str> {
-    let before = EDITED.iter().find_map(|mark| text.strip_suffix(mark))?;
+    let known = EDITED.iter().find_map(|mark| text.strip_suffix(mark));
+    let before = known.or_else(|| before_marked_note(text))?;
     Some(before.trim_end_matches(|c: char| c.is_whitespace() || is_direction(c)))
+}
+
+/// A text before a note in angles, with a mark of direction before the note, that stands for no file.
+fn before_marked_note(text: &str) -> Option<&str> {
+    let (before, note) = text.strip_suffix('>')?.rsplit_once('<')?;
+    let is_one = before.ends_with(is_direction) && !note.contains([':', '\n']);
+    let is_file = || attached(text.get(before.len()..).unwrap_or_default()).is_some();
+    (is_one && !is_file()).then_some(before)
 }
 
 /// Whether a text says that its message was deleted.
 pub(super) fn is_deletion(text: &str) -> bool {
-    let text = text.trim_matches(|c| is_direction(c) || c == '.');
+    let text = text.trim_matches(|c| is_direction(c) || c == '.' || c == '。');
     DELETED.contains(&text)
 }
 
 /// Whether the first text of a file says that the chat is encrypted.
 pub(super) fn is_encryption_notice(text: &str) -> bool {
     ENCRYPTED.iter().any(|start| text.starts_with(start))
+}
+
+/// Whether WhatsApp wrote the text of a line, and not the person with whose name it begins: a mark of direction
+/// is before the text, and it stands for no file.
+pub(super) fn is_note(line: &str, text: &str) -> bool {
+    let before = line.trim_end().strip_suffix(text);
+    let is_marked = before.is_some_and(|before| before.trim_end().ends_with(is_direction));
+    is_marked && attached(text).is_none()
 }
