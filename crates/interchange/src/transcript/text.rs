@@ -5,6 +5,7 @@
 
 mod above;
 mod captions;
+mod discord;
 mod labels;
 mod line;
 mod lines;
@@ -122,8 +123,8 @@ pub(super) fn has_first_speaker(begin: &[u8]) -> bool {
 }
 
 pub(super) fn is_clear(text: &str) -> bool {
-    let is_export = captions::is_one(text) || messengers::is_one(text) || table::is_one(text);
-    is_export || speakers(text, true).is_some()
+    let is_export = messengers::is_one(text) || discord::is_one(text) || table::is_one(text);
+    captions::is_one(text) || is_export || speakers(text, true).is_some()
 }
 
 pub(super) fn read<'t>(text: &'t str, draft: &mut Draft<'t, '_, '_>) {
@@ -132,6 +133,9 @@ pub(super) fn read<'t>(text: &'t str, draft: &mut Draft<'t, '_, '_>) {
     }
     if messengers::is_one(text) {
         return messengers::read(text, draft);
+    }
+    if discord::is_one(text) {
+        return discord::read(text, draft);
     }
     if table::is_one(text) {
         return table::read(text, draft);

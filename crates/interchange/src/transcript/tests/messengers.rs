@@ -1,4 +1,4 @@
-//! Exports of LINE and KakaoTalk, and logs of HexChat.
+//! Exports of LINE, KakaoTalk and Discord, and logs of HexChat.
 
 use super::*;
 
@@ -170,4 +170,39 @@ fn a_log_of_hexchat_has_its_year_at_its_beginning() {
         .replace("Dec 31 2", "des 31 2");
     let said = authored(&danish, None);
     assert_eq!(said[0], "alice: [10:32:10] hello");
+}
+
+#[test]
+fn an_export_of_discord_has_a_header_and_sections() {
+    let rule = "=".repeat(62);
+    let head =
+        "Guild: Harbour\nChannel: Text / general\nTopic: Boats: all\nAfter: 5/1/2024 9:00 AM\n";
+    let body = "[5/12/2024 10:32 AM] note\nhello: you\n\nsecond line\n\n{Attachments}\n\
+        https://cdn.example/1/2/plan.pdf?ex=1&is=2\nfiles\\map.png\n\n{Stickers}\n\
+        https://cdn.example/stickers/7.png\n\n{Reactions}\n👍 (2) wave\n\n\
+        [5/13/2024 11:00 PM] 3 geese#1234 (pinned)\nsee https://boats.example\n\n{Embed}\n\
+        https://boats.example\nBoats\n\n\n[5/13/2024 11:01 PM] note\nPinned a message.\n\n\n\
+        [5/13/2024 11:02 PM] Tide bot\n\n\n{Embed}\nHigh tide\nat noon\n\n\n\
+        [5/13/2024 11:03 PM] note\nthe log:\n[5/13/2024 9:00 PM] boiler on\n\n\n";
+    let text = format!("{rule}\n{head}{rule}\n\n{body}{rule}\nExported 5 message(s)\n{rule}\n");
+    let expected = [
+        "2024-05-12T10:32:00Z note: hello: you//second line",
+        "2024-05-13T23:00:00Z 3 geese#1234: see https://boats.example",
+        "2024-05-13T23:02:00Z Tide bot: High tide/at noon",
+        "2024-05-13T23:03:00Z note: the log:/[5/13/2024 9:00 PM] boiler on",
+        "4 leading line",
+        "1 link preview",
+        "2 reaction",
+        "1 unnamed notice",
+    ];
+    let older = text.replace("5/12/2024", "12-May-24");
+    let older = older.replace("5/13/2024 11", "13-May-24 11");
+    for text in [&text, &text.replace('\n', "\r\n"), &older] {
+        let mut said = dated(text);
+        // Behind the text are its files.
+        let files = said[0].split_off(expected[0].len());
+        assert_eq!(said, expected, "{text}");
+        let names = ["plan.pdf", "map.png", "7.png"];
+        assert!(names.iter().all(|name| files.contains(name)), "{files}");
+    }
 }
