@@ -52,6 +52,35 @@ fn a_line_export_has_days_above_its_messages() {
 }
 
 #[test]
+fn a_line_export_has_its_days_in_the_notation_of_its_language() {
+    for (saved, sunday, monday, clock) in rows! {
+        ("儲存日期：2024/05/14 21:03", "2024/05/12（週日）", "2024/05/13（週一）", "下午03:04"),
+        ("儲存日期: 2024/5/14 21:03", "2024/5/12週日", "2024/5/13週一", "下午3:04"),
+        ("儲存日期：2024/05/14 21:03", "2024.05.12 星期日", "2024.05.13 星期一", "15:04"),
+        ("บันทึกเมื่อ 14/05/2567 21:03", "อา. 12/05/2567", "จ. 13/05/2567", "15:04"),
+        ("บันทึกเมื่อ: 2024/05/14 21:03", "2024.05.12 วันอาทิตย์", "2024.05.13 วันจันทร์", "15:04"),
+        ("저장한 날짜 : 2024/05/14 21:03", "2024.05.12 일요일", "2024.05.13 월요일", "오후 3:04"),
+        ("Disimpan: 14/05/2024 21.03", "Min, 12/05/2024", "Sen, 13/05/2024", "15.04"),
+        ("Disimpan: 14/05/2024 21.03", "2024.05.12 Minggu", "2024.05.13 Senin", "15:04"),
+        ("Guardado: 14/05/2024 21:03", "dom., 12/05/2024", "lun., 13/05/2024", "15:04"),
+        ("Guardado: 14/05/2024 21:03", "2024.05.12 domingo", "2024.05.13 lunes", "15:04"),
+        ("保存日時：R6/05/14 21:03", "R6/05/12(日)", "R6/05/13(月)", "午後3:04"),
+    } {
+        let text = format!(
+            "[LINE] Hana\n{saved}\n\n{sunday}\n{clock}\tHana\tHello\n\
+             {clock}\tTaro\t\"On\n2024/05/20 Monday\nor later\"\n\n{monday}\n{clock}\tHana\tBye\n"
+        );
+        let expected = [
+            "2024-05-12T15:04:00Z Hana: Hello",
+            "2024-05-12T15:04:00Z Taro: On/2024/05/20 Monday/or later",
+            "2024-05-13T15:04:00Z Hana: Bye",
+            "2 leading line",
+        ];
+        assert_eq!(dated(&text), expected, "{text}");
+    }
+}
+
+#[test]
 fn a_kakao_talk_export_has_its_times_in_either_place() {
     let windows = "홍길동 님과 카카오톡 대화\n저장한 날짜 : 2024-05-14 15:12:03\n\n\
         --------------- 2024년 5월 12일 일요일 ---------------\n\
@@ -75,6 +104,24 @@ fn a_kakao_talk_export_has_its_times_in_either_place() {
     ];
     for text in [windows, android, iphone] {
         assert_eq!(dated(text), expected, "{text}");
+    }
+    let japanese = [
+        "2024-05-14 15:12:03\n\n--------------- 2024年5月12日 日曜日 ---------------\n\
+         [花子] [午後 3:12] こんにちは\n[太 郎] [午後 3:13] はい\n二行目\n\
+         --------------- 2024年5月13日 月曜日 ---------------\n[太 郎] [午前 12:01] 時間: 10時\n",
+        "2024年5月14日 午後3:12\n\n\n2024年5月12日 午後3:12\n2024年5月12日 午後3:12, 花子 : こんにちは\n\
+         2024年5月12日 午後3:13, 太 郎 : はい\n二行目\n\n2024年5月13日 午前12:01\n\
+         2024年5月13日 午前12:01, 太 郎 : 時間: 10時\n",
+    ];
+    let expected = [
+        "2024-05-12T15:12:00Z 花子: こんにちは",
+        "2024-05-12T15:13:00Z 太 郎: はい/二行目",
+        "2024-05-13T00:01:00Z 太 郎: 時間: 10時",
+        "2 leading line",
+    ];
+    for lines in japanese {
+        let text = format!("花子さんとのトーク\n保存した日付 : {lines}");
+        assert_eq!(dated(&text), expected, "{text}");
     }
     let english = [
         "--------------- Sunday, May 12, 2024 ---------------\n[Hong] [3:12 PM] Hello, you\n\

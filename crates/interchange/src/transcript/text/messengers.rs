@@ -19,7 +19,7 @@ enum Program {
     HexChat,
 }
 
-/// The beginnings of the line with the time of an export of KakaoTalk.
+/// The beginnings of the line with the time of an export of KakaoTalk, in languages with several notations.
 const SAVED: [&str; 3] = ["저장한 날짜", "Date Saved", "Saved Date"];
 /// The beginning of the line with the year of a log of HexChat.
 const BEGUN: &str = "**** BEGIN LOGGING AT ";
@@ -140,16 +140,23 @@ fn unquoted(program: Program, body: String) -> String {
 fn program<'t>(mut lines: impl Iterator<Item = &'t str>) -> Option<Program> {
     let first = lines.next()?;
     let second = lines.next().unwrap_or_default();
-    let is_saved = |line: &str| SAVED.iter().any(|begin| line.starts_with(begin));
     if first.starts_with(BEGUN) {
         return Some(Program::HexChat);
     }
-    if is_saved(first) || is_saved(second) {
-        return Some(Program::KakaoTalk);
-    }
+    // In Korean, LINE begins its second line as KakaoTalk does.
     let is_line = first.starts_with("[LINE]");
-    let is_line = is_line || weekday_and_date(first).is_some() && in_tabs(second).is_some();
-    is_line.then_some(Program::Line)
+    if is_line || weekday_and_date(first).is_some() && in_tabs(second).is_some() {
+        return Some(Program::Line);
+    }
+    (is_saved(first) || is_saved(second)).then_some(Program::KakaoTalk)
+}
+
+/// Whether a line has the time of an export of KakaoTalk: `저장한 날짜 : 2024-05-14 15:12:03`.
+fn is_saved(line: &str) -> bool {
+    let labelled = line.split_once(" : ");
+    let labelled = labelled.filter(|(label, _)| !label.contains(char::is_numeric));
+    let has_label = SAVED.iter().any(|begin| line.starts_with(begin));
+    has_label || labelled.is_some_and(|(_, stamp)| dated(stamp).is_some())
 }
 
 impl Log {
@@ -173,7 +180,7 @@ impl Log {
 
     fn line_entry<'t>(&mut self, line: &'t str) -> Option<Entry<'t>> {
         if let Some((_, date)) = weekday_and_date(line) {
-            self.day = day(date, false, self.order);
+            self.day = day_or_reiwa(date, self.order);
             return Some(Entry::Heading);
         }
         Some(match in_tabs(line)? {
@@ -247,7 +254,12 @@ fn english_date(month: &str, number: &str, year: &str) -> Option<Date> {
 /// `10:32`, a name and a text with tabs between them. Without a name it is a notice.
 fn in_tabs(line: &str) -> Option<SpeakerLine<'_>> {
     let (clock, rest) = line.split_once('\t')?;
-    moment(clock, DayOrder::Unknown)?;
+    let is_time = |clock: &str| moment(clock, DayOrder::Unknown).is_some();
+    // As in Indonesian.
+    let is_dotted = || clock.len() == "10.32".len() && is_time(&clock.replacen('.', ":", 1));
+    if !is_time(clock) && !is_dotted() {
+        return None;
+    }
     let named = rest.split_once('\t');
     let (name, text) = named.unwrap_or(("", rest));
     let name = Some(name.trim()).filter(|name| !name.is_empty());
@@ -283,7 +295,8 @@ fn behind_comma(line: &str) -> Option<Entry<'_>> {
     Some(Entry::Message(SpeakerLine { at, ..start }))
 }
 
-/// The time in `2024년 5월 12일 오후 3:12`, `2024. 5. 12. 오후 3:12` or `May 12, 2024 at 3:12 PM`.
+/// The time in `2024년 5월 12일 오후 3:12`, `2024年5月12日 午後3:12`, `2024. 5. 12. 오후 3:12` or
+/// `May 12, 2024 at 3:12 PM`.
 fn dated(stamp: &str) -> Option<Timestamp> {
     if stamp.len() > STAMP_BYTES {
         return None;
@@ -299,15 +312,18 @@ fn dated(stamp: &str) -> Option<Timestamp> {
     })
 }
 
-/// The Korean words behind a year, a month and a day.
-const SIGNS: [char; 3] = ['년', '월', '일'];
+/// The Korean and Japanese words behind a year, a month and a day.
+const SIGNS: [char; 6] = ['년', '월', '일', '年', '月', '日'];
+/// The ends of their weekdays.
+const WEEKDAY_ENDS: [&str; 2] = ["요일", "曜日"];
 
 fn words(text: &str) -> impl Iterator<Item = &str> {
     let words = text.split(|c: char| c == ',' || c.is_whitespace());
     words.filter(|word| !word.is_empty())
 }
 
-/// The date in `--------------- Sunday, May 12, 2024 ---------------` or `2024년 5월 12일 일요일`.
+/// The date in `--------------- Sunday, May 12, 2024 ---------------`, `2024년 5월 12일 일요일` or
+/// `2024年5月12日 日曜日`.
 fn long_date(line: &str) -> Option<Date> {
     let text = line.trim_matches(|c: char| c == '-' || c.is_whitespace());
     let words: Vec<&str> = words(text).take(5).collect();
@@ -315,8 +331,8 @@ fn long_date(line: &str) -> Option<Date> {
         [weekday, month, number, year] if weekday.ends_with("day") => {
             english_date(month, number, year)
         }
-        [year, month, number, weekday] if weekday.ends_with("요일") => {
-            let date = [*year, *month, *number].concat().replace(SIGNS, ".");
+        [date @ .., weekday] if WEEKDAY_ENDS.iter().any(|end| weekday.ends_with(end)) => {
+            let date = date.concat().replace(SIGNS, ".");
             day(&date, false, DayOrder::Unknown)
         }
         _ => None,
@@ -324,23 +340,35 @@ fn long_date(line: &str) -> Option<Date> {
 }
 
 /// The weekday and the date of a line with only these: `2024/05/12(日)`, `Sun, 05/12/2024`,
-/// `2024.05.12 Sunday`.
+/// `2024.05.12 Sunday`, `2024/05/12週日`, `อา. 12/05/2567`.
 fn weekday_and_date(line: &str) -> Option<(&str, &str)> {
-    let is_sign = |c: char| matches!(c, ',' | '(' | ')' | '（' | '）');
-    let words = line.split(|c: char| is_sign(c) || c.is_whitespace());
-    let mut words = words.filter(|word| !word.is_empty());
-    let (first, second) = (words.next()?, words.next()?);
-    let is_date = |word: &str| day(word, false, DayOrder::Unknown).is_some();
-    let (weekday, date) = match (is_date(first), is_date(second)) {
-        (true, false) => (second, first),
-        (false, true) => (first, second),
-        _ => return None,
+    let is_sign = |c: char| matches!(c, ',' | '(' | ')' | '（' | '）') || c.is_whitespace();
+    let is_of_date = |c: char| c.is_ascii_digit() || matches!(c, '/' | '.' | '-');
+    let line = line.trim_matches(is_sign);
+    let era_bytes = usize::from(line.starts_with(REIWA));
+    let behind = line.get(era_bytes..)?.trim_start_matches(is_of_date);
+    let before = line.trim_end_matches(is_of_date);
+    let (weekday, date) = match behind.len() + era_bytes < line.len() {
+        true => (behind, &line[..line.len() - behind.len()]),
+        false => (before, &line[before.len()..]),
     };
-    let is_named = ["day", "曜日"].iter().any(|end| weekday.ends_with(end));
-    let is_short = weekday.chars().count() <= 4 && line.contains(is_sign);
-    let is_word = !weekday.contains(char::is_numeric);
-    let is_only = words.next().is_none() && is_word && (is_named || is_short);
-    is_only.then_some((weekday, date))
+    let weekday = weekday.trim_matches(is_sign);
+    let is_mark = |c: char| c.is_numeric() || c.is_ascii_punctuation() && c != '.';
+    let is_word = !weekday.is_empty() && !weekday.contains(|c: char| is_sign(c) || is_mark(c));
+    (is_word && day_or_reiwa(date, DayOrder::Unknown).is_some()).then_some((weekday, date))
+}
+
+/// The sign of the Japanese era that began in 2019.
+const REIWA: char = 'R';
+
+/// [`day`], or a Japanese date such as `R6/05/12`.
+fn day_or_reiwa(date: &str, order: DayOrder) -> Option<Date> {
+    let Some(date) = date.strip_prefix(REIWA) else {
+        return day(date, false, order);
+    };
+    let (year, rest) = date.split_once('/')?;
+    let year = 2018 + year.parse::<u8>().ok().map(u16::from)?;
+    day(&format!("{year}/{rest}"), false, order)
 }
 
 /// The order of day and month in the days of LINE: that with their weekdays.

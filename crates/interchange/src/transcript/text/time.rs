@@ -228,9 +228,9 @@ fn date_numbers(text: &str) -> Option<[i16; 3]> {
     numbers?.try_into().ok()
 }
 
-/// `2024-05-07`, `07.05.24`, `7/5/2024`. If neither the date nor the file shows which number is the
-/// day, the month comes first only with slashes and `AM` or `PM` in capitals: other countries with a
-/// 12-hour clock write `am`, `a. m.` or `ص`.
+/// `2024-05-07`, `07.05.24`, `7/5/2024`, or `7/5/2567` with a Buddhist year. If neither the date nor the
+/// file shows which number is the day, the month comes first only with slashes and `AM` or `PM` in
+/// capitals: other countries with a 12-hour clock write `am`, `a. m.` or `ص`.
 pub(super) fn day(text: &str, is_american: bool, order: DayOrder) -> Option<Date> {
     let [first, second, third] = date_numbers(text)?;
     let is_month_first = match order {
@@ -244,6 +244,10 @@ pub(super) fn day(text: &str, is_american: bool, order: DayOrder) -> Option<Date
         (..=12, _, _) if is_month_first => (third, first, second),
         _ => (third, second, first),
     };
-    let year = if year < 100 { year + 2000 } else { year };
+    let year = match year {
+        ..100 => year + 2000,
+        2400.. => year - 543,
+        _ => year,
+    };
     Date::new(year, month.try_into().ok()?, day.try_into().ok()?).ok()
 }
