@@ -19,6 +19,7 @@ mod encoding;
 mod fields;
 mod gemini_cli;
 mod json;
+mod messenger;
 mod openai;
 mod pieces;
 mod several;
@@ -74,6 +75,8 @@ pub enum Format {
     Slack,
     /// A chat in the JSON export of Telegram.
     Telegram,
+    /// A chat in the JSON export of Messenger, Facebook or Instagram.
+    Messenger,
     /// A text in which lines name the speaker.
     Text,
 }
@@ -90,6 +93,7 @@ unisono_context::names!(Format {
     GeminiCli = "gemini-cli",
     Slack = "slack",
     Telegram = "telegram",
+    Messenger = "messenger",
     Text = "text",
 });
 
@@ -204,7 +208,7 @@ pub enum Error {
     },
     /// It has no conversation in a known format.
     #[error(
-        "{name}: this is not a conversation in a known format: {reason}; known are unisono JSONL, OpenAI chat messages (JSON array or JSONL), ShareGPT, Anthropic messages, exports of ChatGPT, Claude, Slack and Telegram, sessions of Claude Code, Codex and Gemini CLI, and texts whose lines say who speaks: if it is one of these, name its format"
+        "{name}: this is not a conversation in a known format: {reason}; known are unisono JSONL, OpenAI chat messages (JSON array or JSONL), ShareGPT, Anthropic messages, exports of ChatGPT, Claude, Slack, Telegram and Messenger, sessions of Claude Code, Codex and Gemini CLI, and texts whose lines say who speaks: if it is one of these, name its format"
     )]
     Unrecognised {
         /// The file.

@@ -17,7 +17,7 @@ use crate::import_results::{self, FileResult, lines};
 use crate::layout::layout;
 use crate::parts::counted;
 
-const FORMATS: [(&str, &str); 13] = [
+const FORMATS: [(&str, &str); 14] = [
     ("", "detect automatically"),
     ("unisono", "an export of unisono"),
     ("openai", "OpenAI messages"),
@@ -30,6 +30,7 @@ const FORMATS: [(&str, &str); 13] = [
     ("gemini-cli", "a session of Gemini CLI"),
     ("slack", "a channel of Slack"),
     ("telegram", "a chat of Telegram"),
+    ("messenger", "a chat of Messenger or Instagram"),
     ("text", "a text with speaker names"),
 ];
 

@@ -29,9 +29,9 @@ const ARCHIVE: &[u8] = b"unisono archive";
 const HELP: &str = "\
 FILE is unisono JSONL, OpenAI chat messages (JSON array or JSONL), ShareGPT, Anthropic messages, an
 export of ChatGPT or Claude (conversations.json), a session of Claude Code, Codex or Gemini CLI, a
-day of a Slack channel, a chat of Telegram, a text whose lines name the speaker (`Alice: …`, `##
-Assistant`, WhatsApp's export), or an archive that `unisono export --all` wrote. A file that was
-imported before is not imported again. Prints the session's id.
+day of a Slack channel, a chat of Telegram or Messenger, a text whose lines name the speaker
+(`Alice: …`, `## Assistant`, WhatsApp's export), or an archive that `unisono export --all` wrote. A
+file that was imported before is not imported again. Prints the session's id.
 
 --list shows the conversations of a file with several, --pick and --all import them, one session
 each, and report for each whether it is new. --all skips a conversation that cannot be read or is

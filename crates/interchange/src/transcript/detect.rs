@@ -7,7 +7,7 @@ use super::json::{Object, Value};
 use super::shape::{Shape, is_conversation_object, shape};
 use super::source::{Place, Problem, Problems, split_before};
 use super::{Format, LineError, anthropic, chatgpt, claude, claude_code, codex, gemini_cli};
-use super::{fields, openai, sharegpt, slack, telegram, text, unisono};
+use super::{fields, messenger, openai, sharegpt, slack, telegram, text, unisono};
 use unisono_context::Digest;
 
 /// A callback with each piece of a file, its position, and its offset.
@@ -28,8 +28,9 @@ pub(super) struct Reader<'i> {
     inside: bool,
     /// The number of pieces so far.
     items: usize,
-    /// The elements of a channel in Slack, which are read once the names in all of them are known.
-    slack: Vec<(String, Place)>,
+    /// The elements of a channel in Slack, which are read once the names in all of them are known, or the
+    /// messages of a chat in Messenger, which are read once all of them can be put in order.
+    held: Vec<(String, Place)>,
     /// The reason why the file is not a conversation.
     refused: Option<String>,
     bad: Vec<LineError>,
@@ -73,7 +74,7 @@ impl<'i> Reader<'i> {
             conversations: 0,
             inside: false,
             items: 0,
-            slack: Vec::new(),
+            held: Vec::new(),
             refused: None,
             bad: Vec::new(),
             bad_parts: 0,
@@ -164,7 +165,7 @@ impl<'i> Reader<'i> {
     fn recognised(&mut self, format: Format) {
         match self.wanted {
             // The messages so far fit both formats.
-            Some(Format::Anthropic | Format::GeminiCli | Format::Telegram)
+            Some(Format::Anthropic | Format::GeminiCli | Format::Messenger | Format::Telegram)
                 if format == Format::OpenAi =>
             {
                 self.format = self.wanted;
@@ -179,6 +180,7 @@ impl<'i> Reader<'i> {
     /// Begins the messages of an object with a conversation. Of two lists the last one is used.
     pub(super) fn begin_wrapper(&mut self, format: Format) {
         self.builder.forget();
+        self.held.clear();
         self.has_object = true;
         self.conversations = 1;
         self.inside = true;
@@ -230,21 +232,32 @@ impl<'i> Reader<'i> {
         };
         let format = self.refined(format, value);
         match format {
-            Format::Slack => self.slack.push((text.to_owned(), begin)),
+            Format::Slack | Format::Messenger => self.held.push((text.to_owned(), begin)),
             format => self.convert(format, value, text, begin),
         }
     }
 
-    /// Reads the elements of a channel in Slack.
-    fn convert_slack(&mut self) {
-        let held = std::mem::take(&mut self.slack);
-        let texts = held.iter().map(|(text, _)| text.as_str());
-        let names = slack::names(texts);
-        self.builder.line_context.names = names.shown;
-        self.builder.line_context.real_names = names.real;
+    /// Reads the pieces of Slack or Messenger.
+    fn convert_held(&mut self) {
+        let mut held = std::mem::take(&mut self.held);
+        let Some(format) = self.format.filter(|_| !held.is_empty()) else {
+            return;
+        };
+        if format == Format::Messenger {
+            // Messages of the same time are the newest first, too.
+            held.reverse();
+            held.sort_by_cached_key(|(text, _)| messenger::sent_at(text));
+            let title = messenger::decoded(&self.builder.import.title);
+            self.builder.import.title = title.into();
+        } else {
+            let texts = held.iter().map(|(text, _)| text.as_str());
+            let names = slack::names(texts);
+            self.builder.line_context.names = names.shown;
+            self.builder.line_context.real_names = names.real;
+        }
         for (text, begin) in &held {
             match Value::parse(text) {
-                Ok(value) => self.convert(Format::Slack, value, text, *begin),
+                Ok(value) => self.convert(format, value, text, *begin),
                 Err(problem) => self.bad.extend(placed(problem, text, *begin)),
             }
         }
@@ -280,6 +293,7 @@ impl<'i> Reader<'i> {
             Some(object) if anthropic::is_own(&object) => Format::Anthropic,
             Some(object) if gemini_cli::is_message(&object) => Format::GeminiCli,
             Some(object) if telegram::is_message(&object) => Format::Telegram,
+            Some(object) if messenger::is_message(&object) => Format::Messenger,
             _ => format,
         };
         self.format = Some(format);
@@ -338,7 +352,7 @@ impl<'i> Reader<'i> {
         self.conversations = 0;
         self.warnings.clear();
         self.strange.clear();
-        self.slack.clear();
+        self.held.clear();
         self.bad_parts = 0;
         self.bad = vec![at.error(reason)];
     }
@@ -353,7 +367,7 @@ impl<'i> Reader<'i> {
 
     /// The result; `None` for an empty file. `Err` is the reason why it is not one conversation.
     pub(super) fn finish(mut self) -> Result<Option<ReadOutcome<'i>>, Refusal> {
-        self.convert_slack();
+        self.convert_held();
         gemini_cli::place_pending("", &mut Draft::new("", &mut self.builder));
         claude_code::place_typed("", &mut Draft::new("", &mut self.builder));
         claude_code::count_unsent(&mut Draft::new("", &mut self.builder));
@@ -411,6 +425,7 @@ fn read_foreign<'t>(
         Format::GeminiCli => gemini_cli::read(value, draft),
         Format::Slack => slack::read(value, draft),
         Format::Telegram => telegram::read(value, draft),
+        Format::Messenger => messenger::read(value, draft),
         // Their pieces are not JSON of another program.
         Format::Unisono | Format::Text => Ok(()),
     }

@@ -11,6 +11,7 @@ mod captions;
 mod chatgpt;
 mod dropped;
 mod messages;
+mod messenger;
 mod messengers;
 mod sessions;
 mod slack;
