@@ -95,14 +95,33 @@ fn contradicts(text: &str) -> bool {
     }
     let next = in_small_letters(words.clone().next().unwrap_or_default());
     let is_of_next = first == "no" && has_word(AFTER_NO, &next);
-    !is_of_next && words.filter(|word| !word.is_empty()).count() >= 3
+    let is_of_value = first != "new" || is_label_of_value(text);
+    !is_of_next && is_of_value && words.filter(|word| !word.is_empty()).count() >= 3
+}
+
+/// Whether a text begins with the longer name of a value: `New launch date: 4 June`.
+fn is_label_of_value(text: &str) -> bool {
+    let label = text.split_once(':').map_or("", |(label, _)| label);
+    let (before, last) = label.rsplit_once(' ').unwrap_or_default();
+    before.contains(' ') && has_word(VALUES, &in_small_letters(last))
 }
 
 /// Whether a text begins by taking back what its speaker said just before: `No, the white ones`.
 pub(super) fn takes_back(text: &str) -> bool {
-    let text = text.strip_prefix("Actually, ").unwrap_or(text);
-    let after = text.trim_start_matches(char::is_alphanumeric);
-    let first = in_small_letters(&text[..text.len() - after.len()]);
+    let mut begins = ["Actually, ", "Sorry, "].into_iter();
+    let text = begins
+        .find_map(|begin| text.strip_prefix(begin))
+        .unwrap_or(text);
+    let behind_word = text.trim_start_matches(char::is_alphanumeric);
+    let first = in_small_letters(&text[..text.len() - behind_word.len()]);
+    let mut phrases = PHRASES_TAKING_BACK.iter();
+    let after = match has_word(TAKING_BACK, &first) {
+        true => Some(behind_word),
+        false => phrases.find_map(|phrase| behind(text, phrase)),
+    };
+    let Some(after) = after else {
+        return false;
+    };
     // `No, Ben.` is only an answer.
     let words = after.split_whitespace();
     let words = words.filter(|word| word.contains(char::is_alphanumeric));
@@ -111,16 +130,29 @@ pub(super) fn takes_back(text: &str) -> bool {
         || after
             .trim_start_matches(['.', ' '])
             .starts_with(|c: char| c.is_ascii_digit());
-    has_word(TAKING_BACK, &first)
-        && !is_part
-        && !after.trim_start().starts_with(char::is_alphanumeric)
-        && words.count() >= 2
+    !is_part && !after.trim_start().starts_with(char::is_alphanumeric) && words.count() >= 2
 }
 
-/// Words that take back what was said if a pause follows.
-const TAKING_BACK: &str = "no nope nein nee";
-/// Words with which a contradiction begins.
-const CONTRADICTING: &str = "no nope actually nein doch nee";
+/// The text behind its beginning, which may be in capitals.
+fn behind<'t>(text: &'t str, begin: &str) -> Option<&'t str> {
+    let (first, after) = text.split_at_checked(begin.len())?;
+    first.eq_ignore_ascii_case(begin).then_some(after)
+}
+
+/// Words and phrases that take back what was said if a pause follows.
+const TAKING_BACK: &str = "no nope nein nee correction korrektur";
+const PHRASES_TAKING_BACK: [&str; 6] = [
+    "scratch that",
+    "scrap that",
+    "that's wrong",
+    "that’s wrong",
+    "i was wrong",
+    "das stimmt nicht",
+];
+/// Words with which a contradiction begins; `new` does so in the name of a value.
+const CONTRADICTING: &str = "no nope actually nein doch nee new";
+/// Last words of the names of values.
+const VALUES: &str = "date day time deadline price venue place address";
 /// Words of which a `no` directly before them is a part: `No one came`.
 const AFTER_NO: &str = "doubt fewer idea later less matter more need one problem sooner worries";
 
@@ -153,7 +185,10 @@ const PHRASES: [(Cues, &str); 16] = rows! {
         vertagt|vorverlegt|umgebucht|stattdessen|anstatt|doch nicht|nicht mehr|geändert|korrektur|\
         ist jetzt|sind jetzt|ist nun|sind nun|jetzt doch|nun doch|wir sind jetzt|doch am|doch erst|\
         neuer termin|neues datum|fällt aus|ersetzt durch|muss nicht mehr|müssen nicht mehr|\
-        darf nicht mehr|dürfen nicht mehr"),
+        darf nicht mehr|dürfen nicht mehr|scratch that|that's wrong|that’s wrong|\
+        sorry, that's wrong|sorry, that’s wrong|i was wrong|sorry, i was wrong|is actually|\
+        are actually|it's actually|it’s actually|actually it's|actually it’s|actually, it's|\
+        actually, it’s|das stimmt nicht|das war falsch"),
     (Cues::CONSTRAINT, "\
         must|must not|mustn't|may not|cannot|can't|never|always|at most|at least|no more than|\
         not more than|no later than|not allowed|not permitted|forbidden|required|requires|\
@@ -342,10 +377,13 @@ mod tests {
         assert_eq!(Cues::detect("plain words here"), Cues::NONE);
         assert!(takes_back("No, 14 April suits better"));
         assert!(!takes_back("No. 14 is ours") && !takes_back("No-one came so far"));
+        assert!(!takes_back("That's wrong in the list") && !takes_back("Scratch that."));
         assert!(Cues::detect("Vielen Dank!").intersects(Cues::FILLER));
         assert!(Cues::detect("Kann ich Ihnen helfen?").intersects(Cues::OFFER));
         assert!(Cues::detect("No, one of them came late").intersects(Cues::CORRECTION));
         assert!(!Cues::detect("No one of them came late").intersects(Cues::CORRECTION));
+        assert!(Cues::detect("New opening time: 10 am").intersects(Cues::CORRECTION));
+        assert!(!Cues::detect("New shoes: size 42, blue").intersects(Cues::CORRECTION));
     }
 
     #[test]
