@@ -24,13 +24,12 @@ const WORD_CHARS_MIN: usize = 4;
 /// More words before a colon are not the name of a speaker.
 const NAME_WORDS_MAX: usize = 3;
 /// Words before a colon that announce a statement.
-const ANNOUNCEMENTS: [&str; 12] = [
+const ANNOUNCEMENTS: [&str; 11] = [
     "achtung",
     "edit",
     "fyi",
     "hinweis",
     "important",
-    "korrektur",
     "nachtrag",
     "new",
     "note",
@@ -39,20 +38,23 @@ const ANNOUNCEMENTS: [&str; 12] = [
     "wichtig",
 ];
 /// Words with which a statement replaces an earlier one.
-const CHANGES: [&str; 13] = [
+const CHANGES: [&str; 16] = [
     "actually",
     "anymore",
     "becomes",
     "changed",
     "correction",
     "instead",
+    "korrektur",
     "moved",
     "postponed",
     "replaced",
     "replaces",
     "reversed",
+    "scratch",
     "supersedes",
     "updated",
+    "wrong",
 ];
 
 /// A fact that is copied verbatim from checkpoint to checkpoint.
@@ -307,6 +309,20 @@ mod tests {
         ];
         let places: Vec<u32> = carried(&old, &new).iter().map(|f| f.1).collect();
         assert_eq!(places, [4, 9, 10, 11]);
+    }
+
+    #[test]
+    fn a_newer_fact_that_says_it_corrects_needs_fewer_of_the_words() {
+        let old = [fact("The train to the airport must leave before 9:30", 3)];
+        let places = |begin: &str| -> Vec<u32> {
+            let text = format!("{begin} the train must leave at 11:15 from Ghent");
+            let carried = carried(&old, &[fact(&text, 9)]);
+            carried.iter().map(|f| f.1).collect()
+        };
+        for begin in ["Scratch that,", "Sorry, that's wrong,", "Korrektur:"] {
+            assert_eq!(places(begin), [9], "{begin}");
+        }
+        assert_eq!(places("On Friday"), [3, 9]);
     }
 
     #[test]
