@@ -20,6 +20,8 @@ use crate::error::{Error, Result};
 pub(super) const SEGMENT_BYTES: usize = 8 << 20;
 /// Time limit for opening, plus one second for every 16 MiB of log.
 const OPEN_TIMEOUT: Duration = Duration::from_secs(60);
+/// Time for which a log that is locked is tried again.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The reason why a log cannot be used as it is.
 enum OpenFailure {
@@ -169,7 +171,7 @@ fn open_guarded(data: &Path) -> Result<Log, OpenFailure> {
         .name("store-open".into())
         .spawn(move || {
             let result = catch_unwind(AssertUnwindSafe(|| {
-                open_sled(&path, Instant::now() + timeout)
+                open_sled(&path, Instant::now() + LOCK_TIMEOUT)
             }));
             // If the time limit has passed, the receiver is gone; dropping the result closes the
             // log.
@@ -198,9 +200,15 @@ fn panicked(data: &Path, said: &str) -> OpenFailure {
     }
 }
 
-/// Interprets an error of sled. An error of the operating system is not damage; other errors are.
+/// Interprets an error of sled. An error of the operating system is not damage, and neither is a
+/// log that another process has open, which may be if the store's own lock was removed; other errors
+/// are.
 fn trouble(data: &Path, error: sled::Error) -> OpenFailure {
     match error {
+        sled::Error::Io(source) if is_lock(&source) => OpenFailure::Error(Error::Held {
+            path: data.parent().unwrap_or(data).to_path_buf(),
+            pid: None,
+        }),
         sled::Error::Io(source) if source.raw_os_error().is_some() => {
             OpenFailure::Error(Error::io("open", data, source))
         }
@@ -253,5 +261,28 @@ fn config(data: &PathBuf) -> sled::Config {
 pub(super) fn close(log: Log) {
     if catch_unwind(AssertUnwindSafe(|| drop(log))).is_err() {
         tracing::warn!("the storage engine panicked while it closed a log");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::fs::{FlockOperation, flock};
+
+    use super::*;
+
+    #[test]
+    fn a_log_that_another_process_has_open_is_not_damaged() {
+        let root = tempfile::tempdir().unwrap();
+        let data = files::data(root.path());
+        files::make_data(&data).unwrap();
+        drop(open_sled(&data, Instant::now()).unwrap());
+        let log = std::fs::File::open(data.join("db")).unwrap();
+        flock(&log, FlockOperation::LockExclusive).unwrap();
+        let error = open_sled(&data, Instant::now()).unwrap_err();
+        match trouble(&data, error) {
+            OpenFailure::Error(Error::Held { path, pid: None }) => assert_eq!(path, root.path()),
+            OpenFailure::Error(error) => panic!("{error}"),
+            OpenFailure::Damaged(reason) => panic!("damaged: {reason}"),
+        }
     }
 }
