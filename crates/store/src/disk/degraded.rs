@@ -36,8 +36,8 @@ pub struct DegradedDisk {
 struct State {
     root: PathBuf,
     store: Store,
-    /// Earliest time of the next attempt.
-    rest_until: Option<Instant>,
+    /// Earliest time of the next attempt, and why the last one failed.
+    rest: Option<(Instant, String)>,
 }
 
 #[derive(Debug)]
@@ -68,7 +68,7 @@ impl DegradedDisk {
             state: Arc::new(RwLock::new(State {
                 root,
                 store: Store::ReadOnly(disk),
-                rest_until: None,
+                rest: None,
             })),
             status: Arc::new(Mutex::new(Status::from_error(error))),
         })
@@ -108,8 +108,12 @@ impl DegradedDisk {
 
 impl Status {
     fn from_error(error: &Error) -> Self {
+        let reason = match error {
+            Error::Unwritable { reason } => reason.clone(),
+            error => error.to_string(),
+        };
         Self::Degraded {
-            reason: error.to_string(),
+            reason,
             full: error.is_disk_full(),
         }
     }
@@ -124,9 +128,10 @@ impl State {
             Store::ReadOnly(disk) => disk.lock(),
         };
         probe(&self.root).map_err(transient)?;
-        if let Some(until) = self.rest_until.filter(|until| Instant::now() < *until) {
-            let seconds = until.duration_since(Instant::now()).as_secs() + 1;
-            let reason = format!("it did not open; the next try is in {seconds} s");
+        if let Some((until, failure)) = &self.rest
+            && let Some(left) = until.checked_duration_since(Instant::now())
+        {
+            let reason = format!("{failure}; the next try is in {} s", left.as_secs() + 1);
             return Err(Error::Unwritable { reason });
         }
         if let Some(lock) = &lock {
@@ -140,7 +145,7 @@ impl State {
                 Ok(disk)
             }
             Err(error) => {
-                self.rest_until = Some(Instant::now() + REST);
+                self.rest = Some((Instant::now() + REST, error.to_string()));
                 // The engine may have changed the files before it failed.
                 let again = ReadOnlyDisk::open_held(&self.root, error.to_string(), lock)?;
                 self.store = Store::ReadOnly(again);

@@ -363,6 +363,31 @@ async fn a_store_that_became_writable_is_healthy_if_its_caller_is_gone() {
     disk.close().await.unwrap();
 }
 
+/// After an opening that failed, the store rests; meanwhile each refusal has the reason.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_that_did_not_become_writable_says_why() {
+    let dir = tempfile::tempdir().unwrap();
+    Disk::open(dir.path()).unwrap().disk.close().await.unwrap();
+    let reason = "it was mounted read-only".to_owned();
+    let disk = DegradedDisk::open(dir.path(), &Error::Unwritable { reason }).unwrap();
+    let told = || match disk.health() {
+        Health::ReadOnly { reason } => reason,
+        health => panic!("{health:?}"),
+    };
+    assert_eq!(told(), "it was mounted read-only");
+    // The copy of the log's tail cannot be made.
+    fs::create_dir(dir.path().join("tail.tmp")).unwrap();
+    for rests in [false, true] {
+        let refused = disk.claim(SessionId::from_u128(1)).await.unwrap_err();
+        let text = refused.to_string();
+        assert!(matches!(refused, Error::Unwritable { .. }), "{text}");
+        assert!(text.contains("keep a copy of the log's tail"), "{text}");
+        assert_eq!(text.contains("the next try is in"), rests, "{text}");
+        assert!(told().starts_with("cannot keep a copy"), "{}", told());
+    }
+    disk.close().await.unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_acknowledged_after_the_files_have_lost_their_names() {
     for is_moved in [true, false] {
