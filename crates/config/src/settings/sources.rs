@@ -59,7 +59,7 @@ pub struct Sources {
     /// The person's directories.
     pub home: Home,
     /// Environment variables; those that start with [`PREFIX`] are settings.
-    pub env: Vec<(String, String)>,
+    pub env: Vec<(String, OsString)>,
     /// Environment variables that may hold API keys of providers.
     pub variables: Variables,
     /// Settings given on the command line; the last one has precedence.
@@ -124,10 +124,10 @@ fn directory_variable(name: &str) -> Option<PathBuf> {
 }
 
 impl Sources {
-    /// The sources of this process. Variables that are not UTF-8 are omitted.
+    /// The sources of this process.
     pub fn of_process(directory: impl Into<PathBuf>) -> Sources {
         let env = std::env::vars_os()
-            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value)))
             .filter(|(name, _)| name.starts_with(PREFIX));
         Sources {
             directory: directory.into(),

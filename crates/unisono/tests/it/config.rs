@@ -210,6 +210,18 @@ fn a_default_that_is_impossible_here_is_told_unless_it_is_replaced() {
 }
 
 #[test]
+fn a_variable_that_is_not_utf_8_is_an_error() {
+    let mut sandbox = Sandbox::new();
+    let value = OsStr::from_bytes(b"/data\xff").to_owned();
+    let variable = ("UNISONO__STORE__PATH".to_owned(), value);
+    sandbox.sources.env.push(variable);
+    assert!(sandbox.load().is_err());
+    let said = sandbox.complaints();
+    assert!(said.contains("env UNISONO__STORE__PATH"), "{said}");
+    assert!(said.contains("its value is not UTF-8"), "{said}");
+}
+
+#[test]
 fn a_variable_that_paths_do_not_have_makes_no_directory_of_its_name() {
     for path in ["${HOME}/kept", "$DATA/kept", "$HOMES"] {
         let sandbox = Sandbox::with_config(&format!("[store]\npath = \"{path}\"\n"));

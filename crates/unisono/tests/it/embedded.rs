@@ -265,8 +265,8 @@ async fn a_program_that_chooses_no_store_is_told_how_to_choose_one() {
 async fn a_program_keeps_its_sessions_in_its_directory_if_the_person_has_a_database() {
     let dir = tempfile::tempdir().unwrap();
     let mut sources = nowhere();
-    let database = "postgres://nobody@127.0.0.1:1/none".to_owned();
-    sources.env = vec![("UNISONO__STORE__URL".to_owned(), database)];
+    let database = "postgres://nobody@127.0.0.1:1/none";
+    sources.env = vec![("UNISONO__STORE__URL".to_owned(), database.into())];
     let store = dir.path().join("store");
     let start = || program(extensions()).sources(sources.clone()).store(&store);
     let local = start().start().await.unwrap();

@@ -56,7 +56,7 @@ impl Sandbox {
     }
 
     pub(crate) fn env(mut self, name: &str, value: &str) -> Sandbox {
-        self.sources.env.push((name.to_owned(), value.to_owned()));
+        self.sources.env.push((name.to_owned(), value.into()));
         self
     }
 

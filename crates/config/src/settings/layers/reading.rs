@@ -30,7 +30,8 @@ pub(super) fn layers(sources: &Sources, found: &mut Diagnostics) -> Vec<Layer> {
         })
         .collect();
     let directory = &sources.directory;
-    let above: Vec<Layer> = settings(sources)
+    let above: Vec<Layer> = settings(sources, found)
+        .into_iter()
         .map(|layer| checked(layer, directory, sources, found))
         .collect();
     // The other layers determine the store.
@@ -97,12 +98,20 @@ fn files(sources: &Sources, found: &mut Diagnostics) -> Vec<(Layer, PathBuf)> {
 }
 
 /// One layer per variable, then one per flag.
-fn settings(sources: &Sources) -> impl Iterator<Item = Layer> {
+fn settings(sources: &Sources, found: &mut Diagnostics) -> Vec<Layer> {
     let variables = sources.env.iter().filter_map(|(name, value)| {
         let path = path_of_variable(name.strip_prefix(PREFIX)?);
-        Some(setting(Origin::Env(name.clone()), path, value))
+        let origin = Origin::Env(name.clone());
+        let Some(value) = value.to_str() else {
+            let place = Place::of_origin(origin);
+            found.push(Diagnostic::error(place, "its value is not UTF-8"));
+            return None;
+        };
+        Some(setting(origin, path, value))
     });
-    variables.chain(sources.overrides.iter().map(flag))
+    variables
+        .chain(sources.overrides.iter().map(flag))
+        .collect()
 }
 
 /// The keys of a variable, in lower case. A name in a table of texts, such as a variable of a program,
