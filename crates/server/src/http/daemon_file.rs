@@ -21,9 +21,13 @@ pub struct DaemonInfo {
     pub pid: u32,
 }
 
-/// Removes the file when it is dropped.
+/// Removes the file when it is dropped, unless another daemon has written its own meanwhile: one that
+/// opened the store as soon as it was closed, or one on a store that took the place of this one.
 #[derive(Debug)]
-pub struct DaemonFile(PathBuf);
+pub struct DaemonFile {
+    store: PathBuf,
+    announced: DaemonInfo,
+}
 
 impl DaemonInfo {
     /// Reads the file; none if no daemon holds the store.
@@ -34,16 +38,21 @@ impl DaemonInfo {
 
     /// Writes the file, readable by its owner only.
     pub fn announce(&self, store: &Path) -> io::Result<DaemonFile> {
-        let (path, text) = (store.join(NAME), serde_json::to_string(self)?);
-        write_atomically(&path, &format!("{text}\n"))?;
-        Ok(DaemonFile(path))
+        let text = serde_json::to_string(self)?;
+        write_atomically(&store.join(NAME), &format!("{text}\n"))?;
+        Ok(DaemonFile {
+            store: store.to_owned(),
+            announced: self.clone(),
+        })
     }
 }
 
 impl Drop for DaemonFile {
     fn drop(&mut self) {
-        // A stale file names a process that does not hold the store.
-        let _ = fs::remove_file(&self.0);
+        if DaemonInfo::find(&self.store).as_ref() == Some(&self.announced) {
+            // A stale file names a process that does not hold the store.
+            let _ = fs::remove_file(self.store.join(NAME));
+        }
     }
 }
 
@@ -61,9 +70,14 @@ mod tests {
         };
         assert_eq!(DaemonInfo::find(store.path()), None);
         let announced = running.announce(store.path()).unwrap();
-        assert_eq!(DaemonInfo::find(store.path()), Some(running));
+        assert_eq!(DaemonInfo::find(store.path()), Some(running.clone()));
         drop(announced);
         assert_eq!(DaemonInfo::find(store.path()), None);
+        let announced = running.announce(store.path()).unwrap();
+        let next = DaemonInfo { pid: 8, ..running };
+        let _file = next.announce(store.path()).unwrap();
+        drop(announced);
+        assert_eq!(DaemonInfo::find(store.path()), Some(next));
         fs::write(store.path().join(NAME), "half a fi").unwrap();
         assert_eq!(DaemonInfo::find(store.path()), None);
     }
