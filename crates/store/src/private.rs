@@ -43,13 +43,13 @@ pub fn create(path: &Path) -> io::Result<File> {
 }
 
 /// Replaces the contents of a file, or creates it: it has the old or the new contents, also after a
-/// crash. Only its owner may read it.
+/// crash. Only its owner may read it. Its directory must exist: a file of an open store must not make
+/// the directory of that store again after somebody has moved or removed it.
 ///
 /// # Errors
 /// It cannot be written; then it has the old contents.
 pub fn write_atomically(file: &Path, text: &str) -> io::Result<()> {
     let directory = file.parent().unwrap_or(Path::new("."));
-    create_dir_all(directory)?;
     let mut name = file.file_name().unwrap_or_default().to_owned();
     name.push(".new");
     let new = file.with_file_name(name);
@@ -195,13 +195,17 @@ mod tests {
     #[test]
     fn a_file_is_replaced_and_is_its_owners() {
         let place = tempfile::tempdir().unwrap();
-        let file = place.path().join("deep/settings.toml");
+        let store = place.path().join("store");
+        let file = store.join("settings.toml");
+        assert!(write_atomically(&file, "too early").is_err());
+        assert!(!store.exists());
+        fs::create_dir(&store).unwrap();
         for text in ["one", "another, which is longer", ""] {
             write_atomically(&file, text).unwrap();
             assert_eq!(fs::read_to_string(&file).unwrap(), text);
         }
         assert_eq!(fs::metadata(&file).unwrap().mode() & 0o777, 0o600);
-        let there = fs::read_dir(place.path().join("deep")).unwrap().count();
+        let there = fs::read_dir(&store).unwrap().count();
         assert_eq!(there, 1, "nothing is left beside it");
     }
 }
