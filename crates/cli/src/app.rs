@@ -6,6 +6,9 @@ use std::pin::Pin;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use rustix::process::Signal;
+use tokio::runtime::Runtime;
+use tokio::signal::unix::{SignalKind, signal};
 use unisono::Local;
 use unisono::local::{self, OpenedStore};
 use unisono::models;
@@ -404,12 +407,22 @@ impl App {
             .build();
         let runtime =
             runtime.map_err(|error| Problem::failed(format!("cannot start threads: {error}")))?;
+        survive_size_limit(&runtime);
         // Boxed: the runtime's code is compiled once, and not for each verb.
         let work: Pin<Box<dyn Future<Output = Result<T>> + '_>> = Box::pin(work);
         let done = runtime.block_on(work);
         // Blocked threads are not joined, because all data is on disk.
         runtime.shutdown_timeout(std::time::Duration::from_millis(200));
         done
+    }
+}
+
+/// Has a write beyond the size limit of files fail as on a full disk. Without a handler, its signal ends
+/// the program.
+fn survive_size_limit(runtime: &Runtime) {
+    let _within = runtime.enter();
+    if let Err(error) = signal(SignalKind::from_raw(Signal::XFSZ.as_raw())) {
+        tracing::warn!(%error, "a write beyond the size limit of files ends the program");
     }
 }
 
