@@ -2,6 +2,11 @@
 
 use std::borrow::Cow;
 use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, SyncSender};
+use std::thread;
+use std::time::Duration;
 
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
@@ -11,6 +16,10 @@ use unisono_config::settings::{Log, LogFormat};
 
 /// The variable that has precedence over `log.level`.
 pub const VARIABLE: &str = "UNISONO_LOG";
+/// Lines that wait while nobody reads the log; further ones are left out.
+const WAITING: usize = 1_024;
+/// The time for which a line may hold up the thread that logs it.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Why there is no log.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -31,19 +40,28 @@ pub enum Error {
     /// The program already has a log.
     #[error("the log was already set up")]
     Twice,
+    /// The thread that writes the log cannot be started.
+    #[error("the thread of the log cannot be started: {reason}")]
+    Thread {
+        /// Why.
+        reason: String,
+    },
 }
 
 /// Sets up the program's log, with or without colours. `variable` is the value of [`VARIABLE`].
 ///
 /// # Errors
-/// The level is invalid, or there is already a log.
+/// The level is invalid, there is already a log, or its thread cannot be started.
 pub fn init(log: &Log, variable: Option<&str>, colours: bool) -> Result<(), Error> {
     let filter = filter(log, variable)?;
     let format = log.format;
+    let lines = Lines::start(io::stderr(), PATIENCE).map_err(|error| Error::Thread {
+        reason: error.to_string(),
+    })?;
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(move || LogWriter {
-            to: io::stderr(),
+            to: lines.clone(),
             format,
         })
         .with_ansi(colours);
@@ -52,6 +70,56 @@ pub fn init(log: &Log, variable: Option<&str>, colours: bool) -> Result<(), Erro
         LogFormat::Json => builder.json().flatten_event(true).try_init(),
     };
     done.map_err(|_| Error::Twice)
+}
+
+/// Writes lines on a thread of its own: a pipe that nobody reads would stop the program. A line is
+/// written when its `write` returns, unless that takes too long.
+#[derive(Clone)]
+struct Lines {
+    /// Each line, and where to report that it is written.
+    queue: SyncSender<(Vec<u8>, SyncSender<()>)>,
+    /// Whether a line took too long, and none was written since.
+    is_stuck: Arc<AtomicBool>,
+    patience: Duration,
+}
+
+impl Lines {
+    fn start(mut to: impl Write + Send + 'static, patience: Duration) -> io::Result<Lines> {
+        let (queue, waiting) = mpsc::sync_channel::<(Vec<u8>, SyncSender<()>)>(WAITING);
+        let is_stuck = Arc::new(AtomicBool::new(false));
+        let lines = Lines {
+            queue,
+            is_stuck: is_stuck.clone(),
+            patience,
+        };
+        let thread = thread::Builder::new().name("log".into());
+        thread.spawn(move || {
+            for (line, written) in waiting {
+                // A failure cannot be reported anywhere.
+                let _ = to.write_all(&line);
+                is_stuck.store(false, Ordering::Relaxed);
+                // Perhaps nobody waits any more.
+                let _ = written.send(());
+            }
+        })?;
+        Ok(lines)
+    }
+}
+
+impl Write for Lines {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let (written, is_written) = mpsc::sync_channel(1);
+        let is_queued = self.queue.try_send((line.to_vec(), written)).is_ok();
+        let waits = is_queued && !self.is_stuck.load(Ordering::Relaxed);
+        if waits && is_written.recv_timeout(self.patience).is_err() {
+            self.is_stuck.store(true, Ordering::Relaxed);
+        }
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Writes lines without the characters of texts that control a terminal or change the order of its text.
@@ -200,6 +268,55 @@ mod tests {
             let mut log = LogWriter { to: Full, format };
             log.write_all(b"{\"message\":\"the disk is full\"}\n")
                 .unwrap();
+        }
+    }
+
+    /// A pipe that takes nothing until the sender of `opened` is gone.
+    struct Pipe {
+        opened: mpsc::Receiver<()>,
+        taken: mpsc::Sender<String>,
+    }
+
+    impl Write for Pipe {
+        fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+            // Nothing is ever sent.
+            let _ = self.opened.recv();
+            let taken = String::from_utf8_lossy(line).into_owned();
+            self.taken.send(taken).map_err(io::Error::other)?;
+            Ok(line.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_pipe_that_nobody_reads_does_not_stop_the_program() {
+        let (open, opened) = mpsc::channel();
+        let (taken, lines) = mpsc::channel();
+        let mut log = Lines::start(Pipe { opened, taken }, Duration::ZERO).unwrap();
+        for number in 0..WAITING * 2 {
+            log.write_all(format!("{number}").as_bytes()).unwrap();
+        }
+        drop(open);
+        drop(log);
+        let lines: Vec<String> = lines.iter().collect();
+        let first = (0..WAITING).map(|number| number.to_string());
+        assert!(first.eq(lines.iter().take(WAITING).cloned()), "{lines:?}");
+        // The thread takes one line out of the queue at some time.
+        assert!(lines.len() <= WAITING + 1, "{}", lines.len());
+    }
+
+    #[test]
+    fn a_line_is_written_when_its_writer_goes_on() {
+        let (open, opened) = mpsc::channel::<()>();
+        drop(open);
+        let (taken, lines) = mpsc::channel();
+        let mut log = Lines::start(Pipe { opened, taken }, Duration::MAX).unwrap();
+        for line in ["one", "two"] {
+            log.write_all(line.as_bytes()).unwrap();
+            assert_eq!(lines.try_recv().unwrap(), line);
         }
     }
 
