@@ -45,6 +45,7 @@ use crate::turn_follower::stopped;
 
 pub use answer::in_form_of;
 pub use stdio::Line;
+pub use turns::QUIET;
 pub use waiting::{approves, can_elicit, question};
 
 const INSTRUCTIONS: &str = "Sessions are conversations that are kept, compacted when they grow, and \

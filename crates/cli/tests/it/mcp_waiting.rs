@@ -103,6 +103,37 @@ fn a_client_of_the_revision_before_asks_while_it_waits() {
 }
 
 #[test]
+fn the_progress_of_a_call_grows_across_its_question() {
+    for bridged in [false, true] {
+        let scene = held();
+        let daemon = bridged.then(|| Daemon::keyed(&scene.place));
+        let mut server = Spoken::started(scene.command(&["mcp"]));
+        server.initialize_as("2025-11-25", json!({"elicitation": {}}));
+        let mut call = ask();
+        call["_meta"] = json!({"progressToken": "p"});
+        server.send(&json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": call}));
+        let mut said = vec![server.next()];
+        while said[said.len() - 1]["method"] != "elicitation/create" {
+            said.push(server.next());
+        }
+        let question = &said[said.len() - 1]["id"];
+        let accepted = json!({"action": "accept", "content": {"approve": true}});
+        server.send(&json!({"jsonrpc": "2.0", "id": question, "result": accepted}));
+        let (answer, after) = server.answer(2);
+        assert_eq!(text(&answer), "Told: send: the invoice", "{answer}");
+        said.extend(after);
+        let progress = said
+            .iter()
+            .filter_map(|message| message["params"]["progress"].as_f64());
+        let progress: Vec<f64> = progress.collect();
+        assert!(progress.len() > 1, "{said:?}");
+        assert!(progress.is_sorted_by(|a, b| a < b), "{progress:?}");
+        server.end();
+        daemon.into_iter().for_each(Daemon::stop);
+    }
+}
+
+#[test]
 fn a_client_of_the_current_revision_asks_and_comes_again() {
     let scene = held();
     let mut server = Spoken::started(scene.command(&["mcp"]));

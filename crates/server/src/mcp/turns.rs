@@ -34,7 +34,7 @@ use unisono::service::requests;
 const TITLE_CHARS: usize = 60;
 /// The time after which a client that wants progress gets a notification without news. Clients end calls
 /// that are silent for some minutes.
-const QUIET: Duration = Duration::from_secs(30);
+pub const QUIET: Duration = Duration::from_secs(30);
 
 pub(super) async fn ask(
     server: &Server,

@@ -2,6 +2,7 @@
 //! store open.
 
 mod elicit;
+mod progress;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use unisono_client::{Client, Error};
 use unisono_server::mcp;
 
 use elicit::{Caller, Questions, SharedPosition, turn_of};
+use progress::Progress;
 
 use crate::live::Interrupts;
 use crate::output::Out;
@@ -176,14 +178,13 @@ impl Bridge {
             begun: begun.clone(),
         };
         let request = self.asked.spawn(async move {
-            let answer = match asks {
-                true => caller.complete_answer(message.clone()).await,
-                false => {
-                    let revision = caller.revision.as_deref();
-                    exchanged(&caller.say, &caller.client, &message, revision).await
-                }
-            };
-            send_answer(&caller.say, &message, answer).await.map(|_| ())
+            if asks {
+                let answer = caller.complete_answer(message.clone()).await;
+                return send_answer(&caller.say, &message, answer).await.map(|_| ());
+            }
+            let (say, client) = (&caller.say, &caller.client);
+            let revision = caller.revision.as_deref();
+            passed(say, client, &message, revision).await.map(|_| ())
         });
         let begun = begins.then_some(begun);
         self.open.insert(id, OpenRequest { request, begun });
@@ -221,7 +222,8 @@ async fn passed(
     message: &Value,
     revision: Option<&str>,
 ) -> Result<Option<Value>, Error> {
-    let answer = exchanged(say, client, message, revision).await;
+    let mut progress = Progress::from_request(message);
+    let answer = exchanged(say, client, message, revision, &mut progress).await;
     send_answer(say, message, answer).await
 }
 
@@ -232,13 +234,15 @@ async fn exchanged(
     client: &Client,
     message: &Value,
     revision: Option<&str>,
+    progress: &mut Progress,
 ) -> Result<Option<Value>, Error> {
     let mut messages = client.mcp(message, revision).await?;
     let mut answer = None;
     while let Some(text) = messages.next().await? {
         // A stream begins with an empty event.
         match serde_json::from_str::<Value>(&text) {
-            Ok(said) if said.get("method").is_some() => {
+            Ok(mut said) if said.get("method").is_some() => {
+                progress.renumber(&mut said);
                 // The printer ends with the program.
                 let _ = say.send(said).await;
             }

@@ -15,6 +15,7 @@ use unisono_client::{Client, Error};
 use unisono_server::mcp;
 
 use super::exchanged;
+use super::progress::Progress;
 use crate::live::Watch;
 
 /// Open questions to the client, by id; none after it disconnected.
@@ -125,9 +126,10 @@ impl Caller {
     /// The daemon has stopped or refuses.
     pub(super) async fn complete_answer(&self, mut message: Value) -> Result<Option<Value>, Error> {
         let tool = message["params"]["name"].clone();
+        let mut progress = Progress::from_request(&message);
         loop {
-            let revision = self.revision.as_deref();
-            let answer = exchanged(&self.say, &self.client, &message, revision).await?;
+            let (say, revision) = (&self.say, self.revision.as_deref());
+            let answer = exchanged(say, &self.client, &message, revision, &mut progress).await?;
             let Some(held) = answer.as_ref().and_then(WaitingAnswer::from_answer) else {
                 // The client called this tool, not the one that waits.
                 let called = tool.as_str().filter(|_| message["params"]["name"] != tool);
@@ -137,7 +139,8 @@ impl Caller {
                 }));
             };
             *self.begun.lock().unwrap_or_else(PoisonError::into_inner) = Some(held.place.clone());
-            match self.ask_user(&held).await? {
+            let asking = self.ask_user(&held);
+            match progress.notify_until(say, asking).await? {
                 Reply::Decided(decision) => self.decide(&held, decision).await?,
                 Reply::Settled => {}
                 Reply::Nobody => return Ok(answer),
