@@ -145,13 +145,10 @@ pub fn approves(result: &Value) -> Option<bool> {
     is_approved(&answer)
 }
 
+/// Whether an answer approves; none without a decision, as in a form that was sent without its field.
 fn is_approved(answer: &ElicitResult) -> Option<bool> {
     match answer.action {
-        ElicitationAction::Accept => {
-            let content = answer.content.as_ref();
-            let approved = content.and_then(|content| content.get(APPROVE)?.as_bool());
-            Some(approved == Some(true))
-        }
+        ElicitationAction::Accept => answer.content.as_ref()?.get(APPROVE)?.as_bool(),
         ElicitationAction::Decline => Some(false),
         _ => None,
     }
@@ -294,6 +291,21 @@ pub(super) fn structured(waiting: &[WaitingCall]) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_answer_decides_only_with_its_field() {
+        for (answer, expected) in rows! {
+            (json!({"action": "accept", "content": {"approve": true}}), Some(true)),
+            (json!({"action": "accept", "content": {"approve": false}}), Some(false)),
+            (json!({"action": "accept", "content": {"approve": "yes"}}), None),
+            (json!({"action": "accept", "content": {}}), None),
+            (json!({"action": "accept"}), None),
+            (json!({"action": "decline"}), Some(false)),
+            (json!({"action": "cancel"}), None),
+        } {
+            assert_eq!(approves(&answer), expected, "{answer}");
+        }
+    }
 
     #[test]
     fn a_client_is_asked_if_it_shows_forms() {
