@@ -410,7 +410,7 @@ fn a_provider_that_refuses_its_key_is_no_fault_that_clients_ask_again_after() {
         let refused = daemon.post(path, &asked).expect(424).json();
         let error = &refused["error"];
         assert_eq!(error["code"], "provider_rejected", "{refused}");
-        assert_eq!(error["type"], "server_error", "{refused}");
+        assert_eq!(error["type"], "invalid_request_error", "{refused}");
         let message = error["message"].as_str().unwrap();
         assert!(message.contains("TEST_KEY"), "{refused}");
     }

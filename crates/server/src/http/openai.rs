@@ -80,9 +80,7 @@ impl FieldError {
         let kind = match problem.code {
             Code::Unauthorized | Code::Forbidden => "authentication_error",
             Code::Busy => "rate_limit_error",
-            Code::Failed | Code::ProviderRejected | Code::Unavailable | Code::DiskFull => {
-                "server_error"
-            }
+            Code::Failed | Code::Unavailable | Code::DiskFull => "server_error",
             Code::BudgetExceeded => "insufficient_quota",
             _ => "invalid_request_error",
         };

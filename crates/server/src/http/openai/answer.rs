@@ -265,7 +265,14 @@ mod tests {
                 "runs": [lead], "cost_usd": null, "accepted_at": "2026-05-07T00:00:00Z",
                 "ended_at": null});
             let turn: Turn = from_value(turn).unwrap();
-            assert_eq!(code_of_failure(&turn).status(), status, "{code}");
+            let failed = code_of_failure(&turn);
+            assert_eq!(failed.status(), status, "{code}");
+            // A stream has no status of its failure: its clients read the kind.
+            let kind = FieldError::from(ApiError::new(failed, "so"))
+                .failure()
+                .error
+                .kind;
+            assert_eq!(kind == "server_error", status >= 500, "{code}: {kind}");
         }
     }
 }
