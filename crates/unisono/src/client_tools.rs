@@ -22,14 +22,13 @@ const NAME_CHARS: usize = 64;
 pub struct InvalidTools {
     /// The field.
     pub field: &'static str,
-    /// What is wrong with it.
+    /// What is wrong with it, and where.
     pub detail: String,
 }
 
 impl From<InvalidTools> for Error {
     fn from(wrong: InvalidTools) -> Error {
-        let detail = format!("{}: {}", wrong.field, wrong.detail);
-        Error::new(Code::InvalidRequest, detail)
+        Error::new(Code::InvalidRequest, wrong.detail)
     }
 }
 
@@ -152,18 +151,21 @@ fn choice(
             let function = choice.get("function").unwrap_or(choice);
             let name = function["name"].as_str().unwrap_or_default();
             if !names.contains(name) {
-                return Err(format!("{name:?} is not one of the request's tools"));
+                return Err(format!(
+                    "`tool_choice` names {name:?}, which is not one of the request's tools"
+                ));
             }
             Choice::This(name.into())
         }
         _ => {
             return Err(format!(
-                "must be \"auto\", \"none\", \"required\" or a function, and is {choice}"
+                "`tool_choice` must be \"auto\", \"none\", \"required\" or a function, and is \
+                 {choice}"
             ));
         }
     };
     if names.is_empty() {
-        return Err("there are no tools to choose from".to_owned());
+        return Err("`tool_choice` requires a call, but the request has no tools".to_owned());
     }
     Ok(Some(forced))
 }
@@ -236,10 +238,10 @@ mod tests {
             (json!([{"type": "function", "function": {"name": "a", "parameters": 7}}]),
              Value::Null, "tools: tools[0]: `parameters` must be"),
             (Value::Array(many), Value::Null, "tools: 129 tools are too many"),
-            (json!([one("a")]), json!("sometimes"), "tool_choice: must be"),
+            (json!([one("a")]), json!("sometimes"), "tool_choice: `tool_choice` must be"),
             (json!([one("a")]), json!({"type": "function", "name": "b"}),
-             "tool_choice: \"b\" is not one of"),
-            (json!([]), json!("required"), "tool_choice: there are no tools"),
+             "tool_choice: `tool_choice` names \"b\""),
+            (json!([]), json!("required"), "tool_choice: `tool_choice` requires a call"),
         } {
             let wrong = read(tools.clone(), choice).unwrap_err();
             assert!(wrong.starts_with(says), "{tools}: {wrong}");

@@ -423,7 +423,7 @@ fn a_turn_takes_client_tools_as_the_openai_endpoint_does() {
     assert_eq!(again.expect(200).json(), reply);
 
     for (asked, status, says) in rows! {
-        (json!({"task": "x", "tools": [{}]}), 400, "tools: tools[0]"),
+        (json!({"task": "x", "tools": [{}]}), 400, "tools[0]"),
         (json!({"task": "x", "tools": tools(), "tool_choice": "weather"}), 400, "tool_choice"),
         (json!({"task": "x", "tools": tools(), "agents": ["facts"]}), 400, "ask it alone"),
         (json!({"results": came}), 422, "no call"),

@@ -49,23 +49,23 @@ impl Form {
     /// The invalid field of the request.
     pub(super) fn read(self) -> Result<AnswerOptions, FieldError> {
         if let Some(answers) = self.answers.filter(|answers| *answers != 1) {
-            let detail = format!("{answers} answers are requested, but an agent gives one");
-            return Err(refused("n", detail));
+            let why = format!("requests {answers} answers, but an agent gives one");
+            return Err(refused("n", &why));
         }
         let format = self.format.as_ref().map_or("", |(field, _)| field);
         let shape = match &self.format {
-            Some((field, format)) => shape(format).map_err(|why| refused(field, why))?,
+            Some((field, format)) => shape(format).map_err(|why| refused(field, &why))?,
             None => Shape::Own,
         };
         let max_output = match self.most {
-            Some((field, 0)) => return Err(refused(field, "must be at least 1".to_owned())),
+            Some((field, 0)) => return Err(refused(field, "must be at least 1")),
             most => most.map(|(_, most)| Tokens(most)),
         };
         let stop = self.stop.as_ref().map(stop).transpose();
         Ok(AnswerOptions {
             bounds: Bounds::new(max_output, shape),
             stop: stop
-                .map_err(|why| refused("stop", why))?
+                .map_err(|why| refused("stop", &why))?
                 .unwrap_or_default(),
             format,
         })
@@ -78,23 +78,25 @@ impl AnswerOptions {
         if self.bounds.can_be_kept_by(agent) {
             return Ok(());
         }
-        let detail = format!(
-            "agent {} (kind `{}`, model `{}`) has no language model that could write in that form: \
-             it answers in its own",
+        let why = format!(
+            "requests a form, but agent {} (kind `{}`, model `{}`) has no language model that could \
+             write in it: it answers in its own",
             agent.id,
             agent.kind.name(),
             agent.model
         );
-        Err(refused(self.format, detail))
+        Err(refused(self.format, &why))
     }
 }
 
-fn refused(field: &'static str, detail: String) -> FieldError {
-    FieldError::field(field, Code::InvalidRequest, detail)
+/// The error of a field. Many clients print its message alone.
+fn refused(field: &'static str, why: &str) -> FieldError {
+    FieldError::field(field, Code::InvalidRequest, format!("`{field}` {why}"))
 }
 
 /// A format, as chat completions have it or, without the level between, responses.
 #[derive(Deserialize)]
+#[serde(expecting = "an object with a `type`")]
 struct Format {
     #[serde(rename = "type")]
     kind: String,
@@ -240,6 +242,22 @@ mod tests {
         } {
             let why = shape_of(format).unwrap_err();
             assert!(why.starts_with(says), "{why}");
+        }
+    }
+
+    #[test]
+    fn an_error_names_its_field() {
+        let format = RawValue::from_string(r#""json""#.to_owned()).unwrap();
+        for (form, says) in rows! {
+            (Form { answers: Some(2), ..Form::default() }, "`n` requests 2 answers"),
+            (Form { most: Some(("max_tokens", 0)), ..Form::default() }, "`max_tokens` must be"),
+            (Form { stop: Some(json!(7)), ..Form::default() }, "`stop` must be a text"),
+            (Form { format: Some(("response_format", format)), ..Form::default() },
+             "`response_format` is not a format of an answer: invalid type: string \"json\", \
+              expected an object"),
+        } {
+            let message = form.read().unwrap_err().failure().error.message;
+            assert!(message.starts_with(says), "{message}");
         }
     }
 
