@@ -318,6 +318,10 @@ fn conversation(messages: Vec<Box<RawValue>>, most: u32) -> Result<Import, Error
         Err(transcript::Error::Bad { lines, .. }) => {
             Err(Error::new(Code::Refused, problems(&lines, &first_lines)))
         }
+        Err(transcript::Error::NoMessage { .. }) => {
+            let detail = "messages: there is system text, but no message of the conversation";
+            Err(Error::new(Code::Refused, detail))
+        }
         Err(error) => Err(Error::new(Code::Refused, error.to_string())),
     }
 }
@@ -412,10 +416,12 @@ mod tests {
         let user = "{\n  \"role\": \"user\",\n  \"content\": \"Which day?\"\n}";
         let empty = r#"{"role": "assistant", "content": null}"#;
         let unknown = "{\n\"role\": \"clerk\", \"content\": \"So.\"}";
+        let system = r#"{"role": "system", "content": "Be brief."}"#;
         for (messages, told) in rows! {
             (vec![user, empty], "messages: message 2: the message has no content"),
             (vec![empty, user], "messages: message 1: the message has no content"),
             (vec![user, user, unknown], "messages: message 3: unknown role \"clerk\""),
+            (vec![system], "messages: there is system text, but no message"),
         } {
             let error = import(said(&messages), 100).unwrap_err().to_string();
             assert!(error.starts_with(told), "{error}");
