@@ -158,7 +158,11 @@ fn check(
             check_input(input)?;
             check_ids(recorder, new.id, input.id)?;
             if input.parts.iter().any(is_tool_result) {
-                let open = open.map_or_else(|| open_calls(recorder, new), Ok)?;
+                let open = match open {
+                    Some(open) => open,
+                    None if first_of_session => Vec::new(),
+                    None => open_calls(recorder, new)?,
+                };
                 return check_results(open, new, input);
             }
             if exists || first_of_session {

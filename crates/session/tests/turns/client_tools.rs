@@ -125,8 +125,10 @@ fn results_answer_the_newest_calls_once_and_never_queue() {
     shell.finish(&lead, "12 degrees.");
     assert_eq!(refused(&mut shell, vec![result("a")]), not_called("a"));
     let none = Arc::<str>::from("");
-    let mut fresh = Shell::with(2);
-    assert_eq!(refused(&mut fresh, vec![result(&none)]), not_called(""));
+    for messages in [0, 2] {
+        let mut fresh = Shell::with(messages);
+        assert_eq!(refused(&mut fresh, vec![result(&none)]), not_called(""));
+    }
 }
 
 #[test]
