@@ -5,7 +5,8 @@
 //! subject has to be the same, and a name, a number or an id in common suffices. A statement that denies
 //! the earlier value (`on 11 May, not 4 May`) names what it changes. Of several changes of one value the
 //! newest is valid; if it may be about another thing, the newest one in closer words is needed too.
-//! Within a message, a statement is changed by the next sentence if that takes it back (`No, at ten`).
+//! Within a message, a statement is changed by the next sentence if that takes it back (`No, at ten`), and
+//! a change names a day also in the sentence before it (`4 May is full. The wedding moves to 11 May`).
 
 mod statement;
 
@@ -153,6 +154,8 @@ impl<'p, 'a> LaterStatements<'p, 'a> {
         let mut last: HashMap<Term, usize> = HashMap::new();
         for (index, unit) in pool.units.iter().enumerate() {
             let may_change = later.may_change(unit, index);
+            let next = later.next_statement(index);
+            let change = next.filter(|next| has_cue(&pool.units[*next]));
             for &term in pool.terms(index) {
                 if !is_wanted[term as usize] {
                     continue;
@@ -160,8 +163,9 @@ impl<'p, 'a> LaterStatements<'p, 'a> {
                 if last.insert(term, unit.source) != Some(unit.source) {
                     *later.messages.entry(term).or_default() += 1;
                 }
-                if may_change {
-                    later.by_term.entry(term).or_default().push(index);
+                if may_change || change.is_some() {
+                    let changing = may_change.then_some(index).into_iter().chain(change);
+                    later.by_term.entry(term).or_default().extend(changing);
                 }
             }
             if may_change && has_cue(unit) {
@@ -256,18 +260,40 @@ impl<'p, 'a> LaterStatements<'p, 'a> {
         others
     }
 
-    /// The next sentence of a unit's message, if that takes the unit back.
-    fn taken_back_by(&self, of: usize) -> Option<usize> {
+    /// The next sentence of a unit's message, if it is a statement.
+    fn next_statement(&self, of: usize) -> Option<usize> {
         let (unit, next) = (&self.pool.units[of], self.pool.units.get(of + 1)?);
         let is_next = next.source == unit.source && next.place == unit.place + 1;
-        (is_next && is_statement(next) && takes_back(next.text)).then_some(of + 1)
+        (is_next && is_statement(next)).then_some(of + 1)
+    }
+
+    /// The next sentence of a unit's message, if that takes the unit back.
+    fn taken_back_by(&self, of: usize) -> Option<usize> {
+        let next = self.next_statement(of)?;
+        takes_back(self.pool.units[next].text).then_some(next)
+    }
+
+    /// The sentence before a statement in its message.
+    fn before(&self, by: usize) -> Option<usize> {
+        let is_before = |of: &usize| self.next_statement(*of) == Some(by);
+        by.checked_sub(1).filter(is_before)
     }
 
     /// Whether a unit takes back a value of the sentence before it.
     fn takes_back_value(&self, by: usize, later: &Statement) -> bool {
         let is_taken_back = |of: &usize| self.taken_back_by(*of) == Some(by);
-        let of = by.checked_sub(1).filter(is_taken_back);
+        let of = self.before(by).filter(is_taken_back);
         of.is_some_and(|of| later.changes_value_of(&Statement::new(self.pool, of)))
+    }
+
+    /// Whether a change comes after a sentence of its message with a day of the earlier statement: `The hall
+    /// is closed on 28 June. The party moves to 5 July.`
+    fn changes_day_before(&self, earlier: &Statement, (by, later): (usize, &Statement)) -> bool {
+        let changes = |of: usize| {
+            self.taken_back_by(of) != Some(by)
+                && later.changes_day_of(&Statement::new(self.pool, of), earlier)
+        };
+        has_cue(&self.pool.units[by]) && self.before(by).is_some_and(changes)
     }
 
     /// Like [`Self::change`]. A statement that denies a value of the earlier one changes it if it has a
@@ -295,6 +321,9 @@ impl<'p, 'a> LaterStatements<'p, 'a> {
         match later.denied_value_of(earlier) {
             Some(_) if shares_subject() => Some(Strength::Replaces),
             Some(Kind::Day | Kind::Weekday | Kind::Time) if denied - said <= NEAR => {
+                change().max(Some(Strength::Completes))
+            }
+            None if self.changes_day_before(earlier, (by, later)) => {
                 change().max(Some(Strength::Completes))
             }
             _ => change(),
@@ -332,8 +361,8 @@ impl<'p, 'a> LaterStatements<'p, 'a> {
             }
         };
         let is_certain = || has_cue || describes_the_present(units) && later.contradicts(earlier);
-        let is_other = later.says_now && shared < 2 && later.names_another_thing_than(earlier);
-        let is_same = is_same && !is_other;
+        let is_other = shared < 2 && later.names_another_thing_than(earlier);
+        let is_same = is_same && !(later.says_now && is_other);
         let is_changed = is_same && is_certain() && later.changes_value_of(earlier);
         let is_by_another =
             || later.has_other(Kind::Name, earlier) && shared > 1 && covers(0.0, 0.5);
@@ -351,15 +380,28 @@ impl<'p, 'a> LaterStatements<'p, 'a> {
         let distance = ordinal(units[1]).0 - ordinal(units[0]).0;
         let is_named = !later.subject.is_empty();
         let is_answered = !is_named && distance <= NEAR && later.changes_value_of(earlier);
-        if is_answered || contradicts && shared > 1 && covers(0.33, 0.5) {
+        let is_ended = || shared > 1 && covers(0.33, 0.5) || !is_other && covers(0.5, 0.5);
+        let says_other = later.changes_value_of(earlier) || units[1].cues.intersects(Cues::STATUS);
+        if is_answered || contradicts && is_ended() || says_other && self.have_common_id(of, by) {
             return Some(Strength::Completes);
         }
         if distance == 1 && contradicts && self.is_reply(of, by) {
             return Some(Strength::Contradicts);
         }
-        let is_common = |term: Term| self.is_rare(term) && self.pool.terms(by).contains(&term);
-        let is_related = distance <= 1 || self.pool.specific_terms(of).any(is_common);
+        let is_related = distance <= 1 || self.common_rare_terms(of, by).next().is_some();
         is_related.then_some(Strength::Related)
+    }
+
+    /// The rare names, numbers and ids that two units have.
+    fn common_rare_terms(&self, of: usize, by: usize) -> impl Iterator<Item = Term> {
+        let is_common = move |term: &Term| self.pool.terms(by).contains(term);
+        let terms = self.pool.specific_terms(of).filter(is_common);
+        terms.filter(move |&term| self.is_rare(term))
+    }
+
+    fn have_common_id(&self, of: usize, by: usize) -> bool {
+        let is_id = |term: Term| self.pool.vocabulary.class(term) == Class::Identifier;
+        self.common_rare_terms(of, by).any(is_id)
     }
 
     fn is_name(&self, term: Term) -> bool {
@@ -532,6 +574,54 @@ mod tests {
         }
         let without_subject = ["We thought 4 May.", rows[0][1]];
         assert_eq!(found(&without_subject), [(0, 1, Strength::Completes)]);
+    }
+
+    #[test]
+    fn a_change_completes_what_the_sentence_before_it_names() {
+        let rows = rows! {
+            ["The party is on Saturday 6 September.",
+             "They booked 6 September twice. They offer Sunday 7 September instead."],
+            ["Der Termin ist laut Frau Behrens der 28. Juni.",
+             "Der Platz ist am 28. Juni gesperrt. Das Fest wird auf den 5. Juli verschoben."],
+        };
+        for row in rows {
+            assert_eq!(found(&row), [(0, 2, Strength::Completes)], "{row:?}");
+        }
+        let of_others = [
+            "The party is on Saturday 6 September.",
+            "They booked 5 September twice. They offer Sunday 7 September instead.",
+        ];
+        let found_of_others = found(&of_others);
+        let mut strengths = found_of_others.iter().map(|(.., strength)| *strength);
+        assert!(
+            strengths.all(|one| one < Strength::Completes),
+            "{found_of_others:?}"
+        );
+        let taken_back = [
+            "The delivery is on 14 April.",
+            "The concert is on 14 April. No, sorry, it is on 24 April.",
+        ];
+        let found = found(&taken_back);
+        let by: Vec<(usize, usize)> = found.iter().map(|one| (one.0, one.1)).collect();
+        assert_eq!(by, [(1, 2)]);
+    }
+
+    #[test]
+    fn what_ends_or_changes_a_thing_of_an_id_completes_its_statements() {
+        let rows = rows! {
+            ["The technician comes on 23 May, ticket TK-3390.",
+             "All right, I moved TK-3390 to 26 May."],
+            ["You send it with the label RL-77310, valid until 23 May.",
+             "I have cancelled the return RL-77310 and the refund."],
+            ["The launch is on 1 June.", "The launch is cancelled."],
+            ["The review is on Thursday 20 November at 15:00.", "Friday 21 November 11:00 then."],
+        };
+        for row in rows {
+            let [(0, 1, strength)] = found(&row)[..] else {
+                panic!("{row:?}");
+            };
+            assert!(strength >= Strength::Completes, "{row:?}");
+        }
     }
 
     #[test]

@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 
-use super::days::has_word;
+use super::days::{has_word, is_date_word};
 use super::terms::in_small_letters;
 
 /// A set of cues.
@@ -51,6 +51,10 @@ impl Cues {
     pub(super) const NOW: Cues = Cues(1 << 19);
     /// `not`, `nicht`.
     pub(super) const NOT: Cues = Cues(1 << 20);
+    /// A verb that gives something another value if one follows: `moved`, `raise`.
+    const SETS: Cues = Cues(1 << 21);
+    /// The condition of something that does not happen as planned: `is cancelled`.
+    const ENDS: Cues = Cues(1 << 22);
 
     pub(super) const fn intersects(self, others: Cues) -> bool {
         self.0 & others.0 != 0
@@ -69,8 +73,14 @@ impl Cues {
     pub(super) fn detect(text: &str) -> Cues {
         let end = text.trim_end_matches(['"', ')', '*', '_', '”', ' ']);
         let question = end.ends_with(['?', '？', '؟']).then_some(Cues::QUESTION);
-        let correction = contradicts(text).then_some(Cues::CORRECTION);
-        let phrases = found(text).map(|(_, cue)| cue);
+        let correction = (contradicts(text) || settles(end)).then_some(Cues::CORRECTION);
+        let phrases = found(text).map(|(range, cue)| {
+            let sets = || cue.intersects(Cues::SETS) && is_before_value(&text[range.end..]);
+            match cue.intersects(Cues::ENDS) || sets() {
+                true => cue.with(Cues::CORRECTION),
+                false => cue,
+            }
+        });
         let all = phrases.chain(question).chain(correction);
         all.fold(Cues::NONE, Cues::with)
     }
@@ -104,6 +114,29 @@ fn is_label_of_value(text: &str) -> bool {
     let label = text.split_once(':').map_or("", |(label, _)| label);
     let (before, last) = label.rsplit_once(' ').unwrap_or_default();
     before.contains(' ') && has_word(VALUES, &in_small_letters(last))
+}
+
+/// Whether a text ends by settling on a value: `Friday at 11:00 then`, `15 euros it is`.
+fn settles(text: &str) -> bool {
+    let text = text.trim_end_matches(['.', '!']);
+    let mut ends = [" then", " it is"].into_iter();
+    let value = ends.find_map(|end| text.strip_suffix(end));
+    value.is_some_and(|value| {
+        let last = value.rsplit(' ').next().unwrap_or_default();
+        value.contains(|c: char| c.is_ascii_digit()) && !has_word(BEFORE_PAST_THEN, last)
+    })
+}
+
+/// Whether a new value follows the verb before a text: `it to 26 May`, `auf 16 Kisten`.
+fn is_before_value(text: &str) -> bool {
+    [" to ", " auf "].into_iter().any(|to| {
+        let value = text.split_once(to).map_or("", |(_, value)| value);
+        let words = value.split(|c: char| !c.is_alphanumeric());
+        let mut words = words.filter(|word| !word.is_empty() && !has_word(ARTICLES, word));
+        words.next().is_some_and(|word| {
+            word.starts_with(|c: char| c.is_ascii_digit()) || is_date_word(&in_small_letters(word))
+        })
+    })
 }
 
 /// Whether a text begins by taking back what its speaker said just before: `No, the white ones`.
@@ -153,6 +186,10 @@ const PHRASES_TAKING_BACK: [&str; 6] = [
 const CONTRADICTING: &str = "no nope actually nein doch nee new";
 /// Last words of the names of values.
 const VALUES: &str = "date day time deadline price venue place address";
+/// Words before a `then` that is a time in the past.
+const BEFORE_PAST_THEN: &str = "back by just since until";
+/// Words between `to` and a value.
+const ARTICLES: &str = "the den dem";
 /// Words of which a `no` directly before them is a part: `No one came`.
 const AFTER_NO: &str = "doubt fewer idea later less matter more need one problem sooner worries";
 
@@ -164,7 +201,7 @@ fn found(text: &str) -> impl Iterator<Item = (Range<usize>, Cues)> {
 
 /// The phrases of each cue in English, German, Chinese and Japanese, separated by bars. Chinese and
 /// Japanese have no words to keep apart.
-const PHRASES: [(Cues, &str); 16] = rows! {
+const PHRASES: [(Cues, &str); 20] = rows! {
     (Cues::DECISION.with(Cues::CHANGE), "\
         replaces|replaced by|reversed|reversing|reverse the decision|changed my mind|switch to|\
         switching to|instead of|correction|no longer|supersedes|superseded|overruled|scrap that|\
@@ -181,7 +218,8 @@ const PHRASES: [(Cues, &str); 16] = rows! {
         bestätigt|决定|決定|同意|批准|拒绝|承認"),
     (Cues::CORRECTION, "\
         is now|are now|after all|instead|rescheduled|pushed back|brought forward|called off|\
-        changed to|changed from|raised to|reduced to|lowered to|abgesagt|verschoben|verlegt|\
+        changed to|changed from|raised to|reduced to|lowered to|make that|delayed to|\
+        delayed until|must cancel|had to cancel|has to cancel|abgesagt|verschoben|verlegt|\
         vertagt|vorverlegt|umgebucht|stattdessen|anstatt|doch nicht|nicht mehr|geändert|korrektur|\
         ist jetzt|sind jetzt|ist nun|sind nun|jetzt doch|nun doch|wir sind jetzt|doch am|doch erst|\
         neuer termin|neues datum|fällt aus|ersetzt durch|muss nicht mehr|müssen nicht mehr|\
@@ -200,11 +238,20 @@ const PHRASES: [(Cues, &str); 16] = rows! {
         ohne ausnahme|allergisch|必须|必須|不得|禁止|最多|至少|不能超过"),
     (Cues::DONE, "\
         done|fixed|created|deployed|merged|finished|completed|ran|passed|updated|added|removed|\
-        renamed|moved|booked|cancelled|sent|installed|implemented|wrote|verified|tested|measured|\
-        restarted|rolled back|released|succeeded|shipped|found|resolved|closed|recorded|changed|\
-        paid|erledigt|fertig|abgeschlossen|behoben|repariert|gelöst|bezahlt|gebucht|verschickt|\
+        renamed|booked|cancelled|sent|installed|implemented|wrote|verified|tested|measured|\
+        restarted|rolled back|released|succeeded|shipped|found|resolved|closed|recorded|paid|\
+        erledigt|fertig|abgeschlossen|behoben|repariert|gelöst|bezahlt|gebucht|verschickt|\
         abgeschickt|installiert|umgesetzt|getestet|geprüft|veröffentlicht|ausgeliefert|storniert|\
         gekündigt|已完成|已修复|完了"),
+    (Cues::DONE.with(Cues::ENDS), "\
+        is cancelled|are cancelled|was cancelled|were cancelled|been cancelled|have cancelled|\
+        has cancelled|i cancelled|we cancelled|ist storniert|wurde storniert"),
+    (Cues::ENDS, "is delayed|are delayed|was delayed|been delayed"),
+    (Cues::DONE.with(Cues::SETS), "moved|changed"),
+    (Cues::SETS, "\
+        move|change|raise|raised|reduce|reduced|lower|lowered|increase|increased|extend|extended|\
+        shorten|shortened|shift|shifted|push|pushed|postpone|cut|erhöhe|erhöhen|erhöht|senke|\
+        senken|gesenkt|reduziere|reduziert|verlege|verlegen|verschiebe|verschieben|verlängert"),
     (Cues::PENDING, "\
         todo|to do|next step|next steps|due|will|needs to|need to|assigned|owner|takes|takes over|\
         remaining|follow up|follow-up|planned|scheduled|in progress|pending|blocks|blocked|waiting|\
@@ -384,6 +431,27 @@ mod tests {
         assert!(!Cues::detect("No one of them came late").intersects(Cues::CORRECTION));
         assert!(Cues::detect("New opening time: 10 am").intersects(Cues::CORRECTION));
         assert!(!Cues::detect("New shoes: size 42, blue").intersects(Cues::CORRECTION));
+    }
+
+    #[test]
+    fn a_new_value_is_a_correction() {
+        let rows = rows! {
+            ("I moved TK-3390 to 26 May, 9:00 to 11:00.", true),
+            ("I have raised it to €40.", true),
+            ("Let's move the review to the 12th.", true),
+            ("Ich erhöhe auf 16 Kisten Wasser.", true),
+            ("Friday 21 Nov 11:00 then.", true),
+            ("300s then", true),
+            ("15 euros it is!", true),
+            ("We moved the piano to the cellar.", false),
+            ("They had 3 hens back then.", false),
+            ("See you then!", false),
+            ("He told me how late it is.", false),
+        };
+        for (text, is_correction) in rows {
+            let found = Cues::detect(text).intersects(Cues::CORRECTION);
+            assert_eq!(found, is_correction, "{text}");
+        }
     }
 
     #[test]

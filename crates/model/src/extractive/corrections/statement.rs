@@ -130,6 +130,14 @@ impl Statement {
         })
     }
 
+    /// Whether it has another day in place of a day of the other statement that the sentence before it has.
+    pub(super) fn changes_day_of(&self, before: &Statement, other: &Statement) -> bool {
+        let own = self.values_of(Kind::Day);
+        let mut days = other.values_of(Kind::Day).into_iter();
+        let before = before.values_of(Kind::Day);
+        !own.is_empty() && days.any(|day| before.contains(&day) && !own.contains(&day))
+    }
+
     /// Whether both name one of several things, and not the same one: `Gate 7 is now closed` says nothing
     /// of gate 4.
     pub(super) fn names_another_thing_than(&self, other: &Statement) -> bool {
@@ -217,10 +225,12 @@ fn is_listed(word: &str) -> bool {
 
 /// The value at a word; `Some(None)`: the word is a part of a value beside it; `None`: no value.
 fn value(all: &[Word<'_>], at: usize) -> Option<Option<(Kind, String)>> {
-    if !all[at].is_listed && !all[at].has_digit {
+    let word = &*all[at].text;
+    // `TK-3390` is no number.
+    let is_id = || word.contains('-') && word.starts_with(char::is_alphabetic);
+    if !all[at].is_listed && (!all[at].has_digit || is_id()) {
         return None;
     }
-    let word = &*all[at].text;
     let beside = |at: Option<usize>| at.and_then(|at| all.get(at)).map(|word| &*word.text);
     let (before, after) = (beside(at.checked_sub(1)), beside(Some(at + 1)));
     if let Some(month) = month(word) {
@@ -246,7 +256,8 @@ fn value(all: &[Word<'_>], at: usize) -> Option<Option<(Kind, String)>> {
     }
     let mut words_beside = [before, after].into_iter().flatten();
     let is_beside_month = words_beside.any(|word| month(word).is_some());
-    if is_beside_month && (day_of_month(word).is_some() || word.len() == 4) {
+    let is_year = || word.len() == 4 && !word.contains(':');
+    if is_beside_month && (day_of_month(word).is_some() || is_year()) {
         return Some(None);
     }
     let is_time = word.contains(':')
