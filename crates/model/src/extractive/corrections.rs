@@ -114,10 +114,16 @@ impl CorrectedChoice {
         CorrectedChoice { units, by }
     }
 
-    /// Whether a later statement replaces a unit.
-    pub(super) fn is_outdated(&self, unit: usize) -> bool {
+    /// Whether a unit is wrong or incomplete without its correction.
+    pub(super) fn is_corrected(&self, unit: usize) -> bool {
         let correction = self.by.get(&unit);
-        correction.is_some_and(|one| one.strength >= Strength::Differs)
+        correction.is_some_and(|one| one.strength >= Strength::Completes)
+    }
+
+    /// The units that are wrong or incomplete without their corrections, in any order.
+    pub(super) fn corrected(&self) -> impl Iterator<Item = usize> {
+        let units = self.by.keys().copied();
+        units.filter(move |unit| self.is_corrected(*unit))
     }
 
     /// Whether the correction of a unit is one of the choice, but not among these units.
@@ -133,7 +139,7 @@ struct LaterStatements<'p, 'a> {
     pool: &'p Pool<'a>,
     /// By term of the statements that may be changed.
     by_term: HashMap<Term, Vec<usize>>,
-    /// Those with a cue of a change, in order.
+    /// Those with a cue of a change, and those after them in their messages, in order.
     changes: Vec<(Ordinal, usize)>,
     /// The number of messages with each of these terms.
     messages: HashMap<Term, usize>,
@@ -168,7 +174,7 @@ impl<'p, 'a> LaterStatements<'p, 'a> {
                     later.by_term.entry(term).or_default().extend(changing);
                 }
             }
-            if may_change && has_cue(unit) {
+            if may_change && (has_cue(unit) || later.follows_cue(index)) {
                 later.changes.push((ordinal(unit), index));
             }
         }
@@ -253,7 +259,10 @@ impl<'p, 'a> LaterStatements<'p, 'a> {
         others.retain(|&other| {
             let by = &self.pool.units[other];
             let may_change = || {
-                has_cue(by) || describes_the_present([unit, by]) || by.cues.intersects(Cues::NOT)
+                has_cue(by)
+                    || describes_the_present([unit, by])
+                    || by.cues.intersects(Cues::NOT)
+                    || self.follows_cue(other)
             };
             next == Some(other) || ordinal(by) > said && may_change()
         });
@@ -277,6 +286,26 @@ impl<'p, 'a> LaterStatements<'p, 'a> {
     fn before(&self, by: usize) -> Option<usize> {
         let is_before = |of: &usize| self.next_statement(*of) == Some(by);
         by.checked_sub(1).filter(is_before)
+    }
+
+    /// Whether the sentence before a statement in its message has a cue of a change.
+    fn follows_cue(&self, by: usize) -> bool {
+        let before = self.before(by);
+        before.is_some_and(|before| has_cue(&self.pool.units[before]))
+    }
+
+    /// Whether a speaker's statement is only another number after a cue: `Oh wait, Bremen is larger. 600
+    /// please.`
+    fn is_other_number(
+        &self,
+        (of, earlier): (usize, &Statement),
+        (by, later): (usize, &Statement),
+    ) -> bool {
+        let [unit, other] = [of, by].map(|unit| &self.pool.units[unit]);
+        let is_near = ordinal(other).0 - ordinal(unit).0 <= NEAR;
+        later.subject.is_empty()
+            && later.has_other_number(earlier)
+            && (is_near && unit.speaker == other.speaker && self.follows_cue(by))
     }
 
     /// Whether a unit takes back a value of the sentence before it.
@@ -323,7 +352,9 @@ impl<'p, 'a> LaterStatements<'p, 'a> {
             Some(Kind::Day | Kind::Weekday | Kind::Time) if denied - said <= NEAR => {
                 change().max(Some(Strength::Completes))
             }
-            None if self.changes_day_before(earlier, (by, later)) => {
+            None if self.changes_day_before(earlier, (by, later))
+                || self.is_other_number((of, earlier), (by, later)) =>
+            {
                 change().max(Some(Strength::Completes))
             }
             _ => change(),
@@ -583,6 +614,7 @@ mod tests {
              "They booked 6 September twice. They offer Sunday 7 September instead."],
             ["Der Termin ist laut Frau Behrens der 28. Juni.",
              "Der Platz ist am 28. Juni gesperrt. Das Fest wird auf den 5. Juli verschoben."],
+            ["The limit is 300 seconds.", "Hmm wait, Bremen has many pages. 600 please."],
         };
         for row in rows {
             assert_eq!(found(&row), [(0, 2, Strength::Completes)], "{row:?}");
@@ -740,7 +772,9 @@ mod tests {
         ];
         for (name, text, is_outdated) in rows {
             let choice = said([("Ana", premiere), (name, text)]);
-            assert_eq!(choice.is_outdated(0), is_outdated, "{name}: {text}");
+            let correction = choice.by.get(&0);
+            let differs = correction.is_some_and(|one| one.strength >= Strength::Differs);
+            assert_eq!(differs, is_outdated, "{name}: {text}");
         }
     }
 

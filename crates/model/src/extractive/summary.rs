@@ -208,11 +208,17 @@ impl<'a> WeighedInput<'a> {
         }
     }
 
+    /// Facts that nothing corrects: as key facts they stand without their corrections.
     fn facts(&self, chosen: &CorrectedChoice, room: Tokens) -> Vec<KeyFact> {
-        let is_valid = |unit: &usize| !chosen.is_outdated(*unit);
+        let is_valid = |unit: &usize| !chosen.is_corrected(*unit);
         let valid: Vec<usize> = chosen.units.iter().copied().filter(is_valid).collect();
-        let input = &self.input;
-        facts::extract(&self.pool, &valid, input.prior_facts, room, input.count)
+        let is_fact = |unit: usize, fact: &KeyFact| {
+            self.pool.units[unit].ordinal == Some(fact.ordinal)
+                && *facts::fact_text(&self.pool, unit) == *fact.text
+        };
+        let mut prior = self.input.prior_facts.to_vec();
+        prior.retain(|fact| !chosen.corrected().any(|unit| is_fact(unit, fact)));
+        facts::extract(&self.pool, &valid, &prior, room, self.input.count)
     }
 
     fn text(&self, chosen: &CorrectedChoice, cap: u64) -> Fitted {

@@ -1,5 +1,6 @@
 //! Tests that a summary does not keep an outdated statement without the one that corrects it.
 
+use unisono_context::checkpoint::KeyFact;
 use unisono_context::{Ordinal, Role, Timestamp, Tokens};
 use unisono_model::extractive::{Passage, SummaryInput, SummaryLayout, summarise};
 
@@ -204,6 +205,31 @@ fn a_denied_day_and_a_chain_of_changes_keep_the_newest_statement() {
             assert!(!is_outdated || text.contains(new), "{cap}: {text}");
         }
     }
+}
+
+#[test]
+fn a_key_fact_is_none_any_more_after_its_correction() {
+    let said = [
+        "The ramp at the harbour must be ready by 4 May.",
+        "The tea is cold again, what a pity.",
+        "The ramp moves to 11 May.",
+    ];
+    let passage = |(n, text): (u32, &'static str)| {
+        Passage::text(Ordinal(n), Role::User, Timestamp(START), text)
+    };
+    let passages: Vec<Passage<'_>> = (1..).zip(said).map(passage).collect();
+    let facts = |passages: &[Passage<'_>], prior: &[KeyFact]| {
+        let input = SummaryInput {
+            prior_facts: prior,
+            ..SummaryInput::new(passages, Tokens(200), &count)
+        };
+        summarise(&input).key_facts
+    };
+    let has_first = |facts: &[KeyFact]| facts.iter().any(|fact| &*fact.text == said[0]);
+    let first = facts(&passages[..2], &[]);
+    assert!(has_first(&first), "{first:?}");
+    let later = facts(&passages, &first);
+    assert!(!has_first(&later), "{later:?}");
 }
 
 /// The people whom one person meets, on days that change.

@@ -138,6 +138,15 @@ impl Statement {
         !own.is_empty() && days.any(|day| before.contains(&day) && !own.contains(&day))
     }
 
+    /// Whether it has a number without a unit, and the other statement has numbers that it does not have.
+    pub(super) fn has_other_number(&self, other: &Statement) -> bool {
+        let own = self.values_of(Kind::Number(None));
+        let is_other = |(kind, value): &(Kind, String)| {
+            matches!(kind, Kind::Number(_) | Kind::Amount) && !own.contains(&&**value)
+        };
+        !own.is_empty() && other.values.iter().any(is_other)
+    }
+
     /// Whether both name one of several things, and not the same one: `Gate 7 is now closed` says nothing
     /// of gate 4.
     pub(super) fn names_another_thing_than(&self, other: &Statement) -> bool {
