@@ -8,6 +8,7 @@
 //! Within a message, a statement is changed by the next sentence if that takes it back (`No, at ten`), and
 //! a change names a day also in the sentence before it (`4 May is full. The wedding moves to 11 May`).
 
+mod proposal;
 mod statement;
 
 use std::collections::{HashMap, HashSet};
@@ -20,6 +21,7 @@ use super::pool::{Pool, Unit};
 use super::readability::dangles;
 use super::split::Block;
 use super::terms::{Class, FoldedMap, Term};
+use proposal::is_accepted;
 use statement::{Kind, Statement};
 
 /// A change that names no subject ("it moved to 21 May") refers to one of so many messages before
@@ -139,7 +141,7 @@ struct LaterStatements<'p, 'a> {
     pool: &'p Pool<'a>,
     /// By term of the statements that may be changed.
     by_term: HashMap<Term, Vec<usize>>,
-    /// Those with a cue of a change, and those after them in their messages, in order.
+    /// Those of [`Self::is_change`], in order.
     changes: Vec<(Ordinal, usize)>,
     /// The number of messages with each of these terms.
     messages: HashMap<Term, usize>,
@@ -174,7 +176,7 @@ impl<'p, 'a> LaterStatements<'p, 'a> {
                     later.by_term.entry(term).or_default().extend(changing);
                 }
             }
-            if may_change && (has_cue(unit) || later.follows_cue(index)) {
+            if may_change && later.is_change(index) {
                 later.changes.push((ordinal(unit), index));
             }
         }
@@ -183,7 +185,7 @@ impl<'p, 'a> LaterStatements<'p, 'a> {
     }
 
     fn may_change(&self, unit: &Unit<'_>, index: usize) -> bool {
-        is_statement(unit)
+        (is_statement(unit) || is_accepted(self.pool, index))
             && (has_cue(unit)
                 || unit.cues.intersects(Cues::DATE)
                 || self.pool.has_class(index, Class::Number)
@@ -259,10 +261,9 @@ impl<'p, 'a> LaterStatements<'p, 'a> {
         others.retain(|&other| {
             let by = &self.pool.units[other];
             let may_change = || {
-                has_cue(by)
+                self.is_change(other)
                     || describes_the_present([unit, by])
                     || by.cues.intersects(Cues::NOT)
-                    || self.follows_cue(other)
             };
             next == Some(other) || ordinal(by) > said && may_change()
         });
@@ -288,24 +289,25 @@ impl<'p, 'a> LaterStatements<'p, 'a> {
         by.checked_sub(1).filter(is_before)
     }
 
-    /// Whether the sentence before a statement in its message has a cue of a change.
+    /// Whether a unit or the sentence before it has a cue of a change, or it is an accepted proposal.
+    fn is_change(&self, by: usize) -> bool {
+        has_cue(&self.pool.units[by]) || self.follows_cue(by) || is_accepted(self.pool, by)
+    }
+
     fn follows_cue(&self, by: usize) -> bool {
         let before = self.before(by);
         before.is_some_and(|before| has_cue(&self.pool.units[before]))
     }
 
-    /// Whether a speaker's statement is only another number after a cue: `Oh wait, Bremen is larger. 600
-    /// please.`
+    /// Whether a speaker's statement is only another number after a cue: `Oh wait. 600 please.`
     fn is_other_number(
         &self,
         (of, earlier): (usize, &Statement),
         (by, later): (usize, &Statement),
     ) -> bool {
-        let [unit, other] = [of, by].map(|unit| &self.pool.units[unit]);
-        let is_near = ordinal(other).0 - ordinal(unit).0 <= NEAR;
-        later.subject.is_empty()
-            && later.has_other_number(earlier)
-            && (is_near && unit.speaker == other.speaker && self.follows_cue(by))
+        let [speaker, other] = [of, by].map(|unit| self.pool.units[unit].speaker);
+        let is_alone = later.subject.is_empty() && later.has_other_number(earlier);
+        is_alone && speaker == other && self.follows_cue(by)
     }
 
     /// Whether a unit takes back a value of the sentence before it.
@@ -337,7 +339,7 @@ impl<'p, 'a> LaterStatements<'p, 'a> {
             subject.any(|term| later.subject.contains(term))
         };
         let [said, denied] = [of, by].map(|unit| ordinal(&self.pool.units[unit]).0);
-        let is_of_another = self.are_of_two_people(of, by);
+        let is_of_another = self.are_of_two_people(of, by) || !is_statement(&self.pool.units[by]);
         let change = || {
             let change = self.change((of, earlier), (by, later));
             let change = change.map(|strength| match is_of_another {
@@ -347,13 +349,19 @@ impl<'p, 'a> LaterStatements<'p, 'a> {
             // Without the subject in common it is about the sentence before it.
             change.filter(|one| *one > Strength::Completes || !self.takes_back_value(by, later))
         };
+        let is_near = denied - said <= NEAR;
+        let is_accepted_time = || {
+            let is_of_same = later.subject.is_empty() || shares_subject();
+            is_of_same && later.changes_time_of(earlier) && is_accepted(self.pool, by)
+        };
         match later.denied_value_of(earlier) {
             Some(_) if shares_subject() => Some(Strength::Replaces),
-            Some(Kind::Day | Kind::Weekday | Kind::Time) if denied - said <= NEAR => {
+            Some(Kind::Day | Kind::Weekday | Kind::Time) if is_near => {
                 change().max(Some(Strength::Completes))
             }
             None if self.changes_day_before(earlier, (by, later))
-                || self.is_other_number((of, earlier), (by, later)) =>
+                || is_near && is_accepted_time()
+                || is_near && self.is_other_number((of, earlier), (by, later)) =>
             {
                 change().max(Some(Strength::Completes))
             }
@@ -654,6 +662,30 @@ mod tests {
             };
             assert!(strength >= Strength::Completes, "{row:?}");
         }
+    }
+
+    #[test]
+    fn an_accepted_proposal_of_a_time_completes_a_statement() {
+        let of_first = |reply: &'static str| {
+            let said = [
+                ("Ana", "The dentist is on 10 April at 8:30."),
+                ("Ben", "I am in Graz then."),
+                ("Ana", "14 April at 11:15?"),
+                ("Ben", reply),
+            ];
+            let passage = |(n, (name, text)): (u32, (&'static str, &'static str))| Passage {
+                author: Some(name.into()),
+                ..Passage::text(Ordinal(n), Role::User, Timestamp(0), text)
+            };
+            let passages: Vec<Passage<'_>> = (1..).zip(said).map(passage).collect();
+            let found = corrections(&pool_of(&passages), &[0]);
+            let found = found.iter().map(|one| (one.by, one.strength));
+            found.collect::<Vec<(usize, Strength)>>()
+        };
+        let completes = [(2, Strength::Completes)];
+        assert_eq!(of_first("Yes, that's fine."), completes);
+        assert_eq!(of_first("I will ask my daughter."), []);
+        assert_eq!(of_first("Yes, but she is in Graz too."), []);
     }
 
     #[test]

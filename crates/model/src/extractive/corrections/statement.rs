@@ -138,6 +138,12 @@ impl Statement {
         !own.is_empty() && days.any(|day| before.contains(&day) && !own.contains(&day))
     }
 
+    /// Whether both have a day, a weekday or a time, and no such value is in both.
+    pub(super) fn changes_time_of(&self, other: &Statement) -> bool {
+        let mut kinds = [Kind::Day, Kind::Weekday, Kind::Time].into_iter();
+        kinds.any(|kind| self.has_only_others(kind, other))
+    }
+
     /// Whether it has a number without a unit, and the other statement has numbers that it does not have.
     pub(super) fn has_other_number(&self, other: &Statement) -> bool {
         let own = self.values_of(Kind::Number(None));
