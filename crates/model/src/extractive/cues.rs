@@ -220,9 +220,8 @@ const PHRASES: [(Cues, &str); 20] = rows! {
         is now|are now|after all|instead|rescheduled|pushed back|brought forward|called off|\
         changed to|changed from|raised to|reduced to|lowered to|make that|oh wait|hmm wait|hm wait|\
         ah wait|no wait|wait no|delayed to|delayed until|must cancel|had to cancel|has to cancel|\
-        abgesagt|verschoben|verlegt|\
-        vertagt|vorverlegt|umgebucht|stattdessen|anstatt|doch nicht|nicht mehr|geändert|korrektur|\
-        ist jetzt|sind jetzt|ist nun|sind nun|jetzt doch|nun doch|wir sind jetzt|doch am|doch erst|\
+        abgesagt|verschoben|verlegt|vertagt|vorverlegt|umgebucht|stattdessen|anstatt|doch nicht|\
+        nicht mehr|geändert|korrektur|ist jetzt|sind jetzt|ist nun|sind nun|jetzt doch|nun doch|wir sind jetzt|doch am|doch erst|\
         neuer termin|neues datum|fällt aus|ersetzt durch|muss nicht mehr|müssen nicht mehr|\
         darf nicht mehr|dürfen nicht mehr|scratch that|that's wrong|that’s wrong|\
         sorry, that's wrong|sorry, that’s wrong|i was wrong|sorry, i was wrong|is actually|\
@@ -316,8 +315,8 @@ const PHRASES: [(Cues, &str); 20] = rows! {
         they don’t|we don't have|don't remember|don't have|do not have|can't wait|can't believe|\
         can't imagine|can't thank|can't go wrong|can't help|can't sleep|never know|never thought|\
         always wanted|always here|always there|only want|must have been|don't worry|don't think|\
-        can't remember|cannot remember|if only|not only|let me|let's see|no decision|muss nicht|müssen nicht|\
-        muss los|nicht fertig|nicht erledigt|kein problem|keine sorge"),
+        can't remember|cannot remember|if only|not only|let me|let's see|no decision|muss nicht|\
+        müssen nicht|muss los|nicht fertig|nicht erledigt|kein problem|keine sorge"),
 };
 
 /// Whether a text asks for a place in summaries.

@@ -7,8 +7,8 @@ use crate::extractive::pool::Pool;
 use crate::extractive::terms::in_small_letters;
 
 /// Words with which a reply accepts a proposal, and words before a condition.
-const ACCEPTING: &str = "yes yeah yep ok okay fine sure perfect agreed works ja gut passt gern gerne \
-    prima einverstanden";
+const ACCEPTING: &str = "yes yeah yep ok okay fine sure perfect agreed works ja gut passt gern \
+    gerne prima einverstanden";
 const CONDITIONS: [&str; 4] = [" but ", " if ", " aber ", " wenn "];
 
 /// Whether a unit is a question at the end of a message which the next message accepts: `14 April at

@@ -23,8 +23,8 @@ const MOST_BYTES: usize = 60;
 const COMMON_LEAST: usize = 4;
 const COMMON_PART: usize = 10;
 /// Verbs that say nothing of a subject: `How many payments were made?`
-const VERBS: &str = "happened happens made makes took takes taken gave gives given got gets went goes \
-    gone came comes";
+const VERBS: &str = "happened happens made makes took takes taken gave gives given got gets went \
+    goes gone came comes";
 /// Words of a question about the form of its answer.
 const FORMS: &str = "english german french spanish dutch portuguese italian chinese markdown";
 
