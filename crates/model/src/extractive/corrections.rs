@@ -5,13 +5,14 @@
 //! subject has to be the same, and a name, a number or an id in common suffices. A statement that denies
 //! the earlier value (`on 11 May, not 4 May`) names what it changes. Of several changes of one value the
 //! newest is valid; if it may be about another thing, the newest one in closer words is needed too.
-//! Within a message, a statement is changed by the next sentence if that takes it back (`No, at ten`), and
-//! a change names a day also in the sentence before it (`4 May is full. The wedding moves to 11 May`).
+//! Within a message, a statement is changed by the next sentence if that takes it back (`No, at ten`). A
+//! change may be two sentences (`4 May is full. The wedding moves to 11 May`).
 
+mod choice;
 mod proposal;
 mod statement;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use unisono_context::Ordinal;
 
@@ -21,6 +22,7 @@ use super::pool::{Pool, Unit};
 use super::readability::dangles;
 use super::split::Block;
 use super::terms::{Class, FoldedMap, Term};
+pub(super) use choice::CorrectedChoice;
 use proposal::is_accepted;
 use statement::{Kind, Statement};
 
@@ -42,6 +44,8 @@ pub(super) struct Correction {
     pub(super) closest: usize,
     /// How much of the earlier statement the later one makes superfluous.
     pub(super) strength: Strength,
+    /// Whether the later one has another value, or ends the matter.
+    pub(super) is_other: bool,
 }
 
 /// How a statement changes an earlier one.
@@ -66,74 +70,6 @@ pub(super) fn corrections(pool: &Pool<'_>, of: &[usize]) -> Vec<Correction> {
     let mut known = FoldedMap::default();
     let newest = |&unit: &usize| later.newest_correction(unit, &mut known);
     of.iter().filter_map(newest).collect()
-}
-
-/// The units of a summary in the order of choice, with their corrections.
-#[derive(Clone, Debug, Default)]
-pub(super) struct CorrectedChoice {
-    /// Each correction stands before what it corrects, and in place of what it replaces, which gets
-    /// room if twice as many units do.
-    pub(super) units: Vec<usize>,
-    /// The correction of each corrected unit.
-    by: HashMap<usize, Correction>,
-}
-
-impl CorrectedChoice {
-    /// The chosen units with the newest corrections of them.
-    pub(super) fn new(pool: &Pool<'_>, chosen: &[usize]) -> CorrectedChoice {
-        let mut found = corrections(pool, chosen);
-        found.retain(|one| one.strength > Strength::Related);
-        let said = chosen.iter().copied();
-        let newer = found.iter().flat_map(|one| [one.by, one.closest]);
-        // A text that one speaker said twice is quoted once, where it was said last.
-        let key = |unit: usize| (pool.units[unit].speaker, pool.units[unit].text);
-        let mut last: HashMap<(&str, &str), usize> = HashMap::new();
-        for unit in said.chain(newer) {
-            let last = last.entry(key(unit)).or_insert(unit);
-            *last = unit.max(*last);
-        }
-        let said_last = |unit: usize| last[&key(unit)];
-        for one in &mut found {
-            (one.by, one.closest) = (said_last(one.by), said_last(one.closest));
-        }
-        let by: HashMap<usize, Correction> = found.iter().map(|one| (one.of, *one)).collect();
-        let mut ranked: Vec<(usize, usize)> = Vec::with_capacity(chosen.len());
-        for (rank, &unit) in chosen.iter().enumerate() {
-            let correction = by.get(&unit);
-            let newer = correction.map(|one| [one.by, one.closest]);
-            ranked.extend(newer.into_iter().flatten().map(|by| (2 * rank, by)));
-            let is_outdated = correction.is_some_and(|one| one.strength == Strength::Replaces);
-            let place = match is_outdated {
-                true => 4 * rank + 3,
-                false => 2 * rank + 1,
-            };
-            ranked.push((place, unit));
-        }
-        ranked.sort_by_key(|(rank, _)| *rank);
-        let mut seen = HashSet::new();
-        let units = ranked.into_iter().map(|(_, unit)| said_last(unit));
-        let units = units.filter(|unit| seen.insert(*unit)).collect();
-        CorrectedChoice { units, by }
-    }
-
-    /// Whether a unit is wrong or incomplete without its correction.
-    pub(super) fn is_corrected(&self, unit: usize) -> bool {
-        let correction = self.by.get(&unit);
-        correction.is_some_and(|one| one.strength >= Strength::Completes)
-    }
-
-    /// The units that are wrong or incomplete without their corrections, in any order.
-    pub(super) fn corrected(&self) -> impl Iterator<Item = usize> {
-        let units = self.by.keys().copied();
-        units.filter(move |unit| self.is_corrected(*unit))
-    }
-
-    /// Whether the correction of a unit is one of the choice, but not among these units.
-    pub(super) fn lacks_correction(&self, unit: usize, among: &[usize]) -> bool {
-        let lacks = |by: usize| self.units.contains(&by) && !among.contains(&by);
-        let correction = self.by.get(&unit);
-        correction.is_some_and(|one| lacks(one.by) || lacks(one.closest))
-    }
 }
 
 /// The statements that may change others.
@@ -163,7 +99,7 @@ impl<'p, 'a> LaterStatements<'p, 'a> {
         for (index, unit) in pool.units.iter().enumerate() {
             let may_change = later.may_change(unit, index);
             let next = later.next_statement(index);
-            let change = next.filter(|next| has_cue(&pool.units[*next]));
+            let change = next.filter(|&next| later.is_change_in_two([index, next]));
             for &term in pool.terms(index) {
                 if !is_wanted[term as usize] {
                     continue;
@@ -230,11 +166,16 @@ impl<'p, 'a> LaterStatements<'p, 'a> {
         let mut subject = known[&by].subject.iter();
         let has_another = subject.any(|term| !known[&of].subject.contains(term));
         let is_closer = has_another && common(closest) > common(by);
+        let later = &known[&by];
+        let is_other = later.subject.is_empty()
+            || later.changes_value_of(&known[&of])
+            || self.pool.units[by].cues.intersects(Cues::ENDS);
         Some(Correction {
             of,
             by,
             closest: if is_closer { closest } else { by },
             strength,
+            is_other,
         })
     }
 
@@ -284,7 +225,7 @@ impl<'p, 'a> LaterStatements<'p, 'a> {
     }
 
     /// The sentence before a statement in its message.
-    fn before(&self, by: usize) -> Option<usize> {
+    fn sentence_before(&self, by: usize) -> Option<usize> {
         let is_before = |of: &usize| self.next_statement(*of) == Some(by);
         by.checked_sub(1).filter(is_before)
     }
@@ -295,7 +236,7 @@ impl<'p, 'a> LaterStatements<'p, 'a> {
     }
 
     fn follows_cue(&self, by: usize) -> bool {
-        let before = self.before(by);
+        let before = self.sentence_before(by);
         before.is_some_and(|before| has_cue(&self.pool.units[before]))
     }
 
@@ -313,18 +254,29 @@ impl<'p, 'a> LaterStatements<'p, 'a> {
     /// Whether a unit takes back a value of the sentence before it.
     fn takes_back_value(&self, by: usize, later: &Statement) -> bool {
         let is_taken_back = |of: &usize| self.taken_back_by(*of) == Some(by);
-        let of = self.before(by).filter(is_taken_back);
+        let of = self.sentence_before(by).filter(is_taken_back);
         of.is_some_and(|of| later.changes_value_of(&Statement::new(self.pool, of)))
     }
 
-    /// Whether a change comes after a sentence of its message with a day of the earlier statement: `The hall
-    /// is closed on 28 June. The party moves to 5 July.`
-    fn changes_day_before(&self, earlier: &Statement, (by, later): (usize, &Statement)) -> bool {
-        let changes = |of: usize| {
-            self.taken_back_by(of) != Some(by)
-                && later.changes_day_of(&Statement::new(self.pool, of), earlier)
+    /// Whether adjacent sentences may be one change: the second has the new value, one of both a cue.
+    fn is_change_in_two(&self, [of, by]: [usize; 2]) -> bool {
+        let [first, second] = [of, by].map(|unit| &self.pool.units[unit]);
+        (has_cue(second) || has_cue(first) && self.may_change(second, by))
+            && self.taken_back_by(of) != Some(by)
+    }
+
+    /// Whether the sentence before a statement names what both change, by its day or by its subject: `The
+    /// hall is closed on 28 June. The party moves to 5 July`, `The party is delayed. It is on 5 July`.
+    fn changes_with_before(&self, earlier: &Statement, (by, later): (usize, &Statement)) -> bool {
+        let before = self.sentence_before(by);
+        let is_change = |of: &usize| self.is_change_in_two([*of, by]);
+        let before = before.filter(is_change);
+        let Some(of) = before.filter(|_| later.changes_time_of(earlier)) else {
+            return false;
         };
-        has_cue(&self.pool.units[by]) && self.before(by).is_some_and(changes)
+        let before = Statement::new(self.pool, of);
+        let has_subject = has_cue(&self.pool.units[of]) && before.has_subject_of(earlier);
+        has_subject || before.has_day_of(earlier)
     }
 
     /// Like [`Self::change`]. A statement that denies a value of the earlier one changes it if it has a
@@ -359,7 +311,7 @@ impl<'p, 'a> LaterStatements<'p, 'a> {
             Some(Kind::Day | Kind::Weekday | Kind::Time) if is_near => {
                 change().max(Some(Strength::Completes))
             }
-            None if self.changes_day_before(earlier, (by, later))
+            None if self.changes_with_before(earlier, (by, later))
                 || is_near && is_accepted_time()
                 || is_near && self.is_other_number((of, earlier), (by, later)) =>
             {
@@ -417,22 +369,22 @@ impl<'p, 'a> LaterStatements<'p, 'a> {
             return is_changed.then_some(Strength::Differs);
         }
         let distance = ordinal(units[1]).0 - ordinal(units[0]).0;
-        let is_named = !later.subject.is_empty();
-        let is_answered = !is_named && distance <= NEAR && later.changes_value_of(earlier);
-        let is_ended = || shared > 1 && covers(0.33, 0.5) || !is_other && covers(0.5, 0.5);
-        let says_other = later.changes_value_of(earlier) || units[1].cues.intersects(Cues::STATUS);
-        if is_answered || contradicts && is_ended() || says_other && self.have_common_id(of, by) {
+        let changes = later.changes_value_of(earlier);
+        let is_answered = changes && later.subject.is_empty() && distance <= NEAR;
+        let says_other = changes || units[1].cues.intersects(Cues::STATUS);
+        let is_ended = units[1].cues.intersects(Cues::ENDS) && !is_other && covers(0.5, 0.5);
+        let is_like = contradicts && shared > 1 && covers(0.33, 0.5) || is_ended;
+        if is_answered || is_like || says_other && self.have_common_id(of, by) {
             return Some(Strength::Completes);
         }
         if distance == 1 && contradicts && self.is_reply(of, by) {
             return Some(Strength::Contradicts);
         }
-        let is_related = distance <= 1 || self.common_rare_terms(of, by).next().is_some();
-        is_related.then_some(Strength::Related)
+        (distance <= 1 || self.rare_in_both(of, by).next().is_some()).then_some(Strength::Related)
     }
 
     /// The rare names, numbers and ids that two units have.
-    fn common_rare_terms(&self, of: usize, by: usize) -> impl Iterator<Item = Term> {
+    fn rare_in_both(&self, of: usize, by: usize) -> impl Iterator<Item = Term> {
         let is_common = move |term: &Term| self.pool.terms(by).contains(term);
         let terms = self.pool.specific_terms(of).filter(is_common);
         terms.filter(move |&term| self.is_rare(term))
@@ -440,7 +392,7 @@ impl<'p, 'a> LaterStatements<'p, 'a> {
 
     fn have_common_id(&self, of: usize, by: usize) -> bool {
         let is_id = |term: Term| self.pool.vocabulary.class(term) == Class::Identifier;
-        self.common_rare_terms(of, by).any(is_id)
+        self.rare_in_both(of, by).any(is_id)
     }
 
     fn is_name(&self, term: Term) -> bool {
@@ -623,6 +575,8 @@ mod tests {
             ["Der Termin ist laut Frau Behrens der 28. Juni.",
              "Der Platz ist am 28. Juni gesperrt. Das Fest wird auf den 5. Juli verschoben."],
             ["The limit is 300 seconds.", "Hmm wait, Bremen has many pages. 600 please."],
+            ["The move to Frome is on 28 March.",
+             "Our move is delayed, the chain broke. New completion date is 11 April."],
         };
         for row in rows {
             assert_eq!(found(&row), [(0, 2, Strength::Completes)], "{row:?}");
@@ -654,6 +608,7 @@ mod tests {
             ["You send it with the label RL-77310, valid until 23 May.",
              "I have cancelled the return RL-77310 and the refund."],
             ["The launch is on 1 June.", "The launch is cancelled."],
+            ["The launch is on 1 June.", "The launch is postponed."],
             ["The review is on Thursday 20 November at 15:00.", "Friday 21 November 11:00 then."],
         };
         for row in rows {

@@ -54,7 +54,7 @@ impl Cues {
     /// A verb that gives something another value if one follows: `moved`, `raise`.
     const SETS: Cues = Cues(1 << 21);
     /// The condition of something that does not happen as planned: `is cancelled`.
-    const ENDS: Cues = Cues(1 << 22);
+    pub(super) const ENDS: Cues = Cues(1 << 22);
 
     pub(super) const fn intersects(self, others: Cues) -> bool {
         self.0 & others.0 != 0
@@ -201,11 +201,12 @@ fn found(text: &str) -> impl Iterator<Item = (Range<usize>, Cues)> {
 
 /// The phrases of each cue in English, German, Chinese and Japanese, separated by bars. Chinese and
 /// Japanese have no words to keep apart.
-const PHRASES: [(Cues, &str); 20] = rows! {
+const PHRASES: [(Cues, &str); 22] = rows! {
     (Cues::DECISION.with(Cues::CHANGE), "\
         replaces|replaced by|reversed|reversing|reverse the decision|changed my mind|switch to|\
         switching to|instead of|correction|no longer|supersedes|superseded|overruled|scrap that|\
-        change of plan|new date|postponed|moved to|moves to|not anymore|on second thought"),
+        change of plan|new date|moved to|moves to|not anymore|on second thought"),
+    (Cues::DECISION.with(Cues::CHANGE).with(Cues::ENDS), "postponed"),
     (Cues::DECISION, "\
         decided|decision|decide|we go with|we'll go with|go with|going with|agreed|we take|\
         we'll take|let's take|agree on|let's use|we use|we'll use|will use|we keep|we'll keep|\
@@ -217,16 +218,17 @@ const PHRASES: [(Cues, &str); 20] = rows! {
         es bleibt bei|bleibt es bei|genehmigt|freigegeben|abgelehnt|verworfen|einverstanden|\
         bestätigt|决定|決定|同意|批准|拒绝|承認"),
     (Cues::CORRECTION, "\
-        is now|are now|after all|instead|rescheduled|pushed back|brought forward|called off|\
-        changed to|changed from|raised to|reduced to|lowered to|make that|oh wait|hmm wait|hm wait|\
-        ah wait|no wait|wait no|delayed to|delayed until|must cancel|had to cancel|has to cancel|\
-        abgesagt|verschoben|verlegt|vertagt|vorverlegt|umgebucht|stattdessen|anstatt|doch nicht|\
-        nicht mehr|geändert|korrektur|ist jetzt|sind jetzt|ist nun|sind nun|jetzt doch|nun doch|wir sind jetzt|doch am|doch erst|\
-        neuer termin|neues datum|fällt aus|ersetzt durch|muss nicht mehr|müssen nicht mehr|\
+        is now|are now|after all|instead|rescheduled|pushed back|brought forward|changed to|\
+        changed from|raised to|reduced to|lowered to|oh wait|hmm wait|hm wait|ah wait|no wait|\
+        wait no|delayed to|delayed until|must cancel|had to cancel|has to cancel|verlegt|\
+        vorverlegt|umgebucht|stattdessen|anstatt|doch nicht|nicht mehr|geändert|korrektur|\
+        ist jetzt|sind jetzt|ist nun|sind nun|jetzt doch|nun doch|wir sind jetzt|doch am|doch erst|\
+        neuer termin|neues datum|ersetzt durch|muss nicht mehr|müssen nicht mehr|\
         darf nicht mehr|dürfen nicht mehr|scratch that|that's wrong|that’s wrong|\
         sorry, that's wrong|sorry, that’s wrong|i was wrong|sorry, i was wrong|is actually|\
         are actually|it's actually|it’s actually|actually it's|actually it’s|actually, it's|\
         actually, it’s|das stimmt nicht|das war falsch"),
+    (Cues::CORRECTION.with(Cues::ENDS), "called off|abgesagt|verschoben|vertagt|fällt aus"),
     (Cues::CONSTRAINT, "\
         must|must not|mustn't|may not|cannot|can't|never|always|at most|at least|no more than|\
         not more than|no later than|not allowed|not permitted|forbidden|required|requires|\

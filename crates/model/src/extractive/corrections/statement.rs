@@ -130,12 +130,18 @@ impl Statement {
         })
     }
 
-    /// Whether it has another day in place of a day of the other statement that the sentence before it has.
-    pub(super) fn changes_day_of(&self, before: &Statement, other: &Statement) -> bool {
-        let own = self.values_of(Kind::Day);
-        let mut days = other.values_of(Kind::Day).into_iter();
-        let before = before.values_of(Kind::Day);
-        !own.is_empty() && days.any(|day| before.contains(&day) && !own.contains(&day))
+    /// Whether it has a day of the other statement.
+    pub(super) fn has_day_of(&self, other: &Statement) -> bool {
+        let days = self.values_of(Kind::Day);
+        let mut others = other.values_of(Kind::Day).into_iter();
+        others.any(|day| days.contains(&day))
+    }
+
+    /// Whether it has at least half of the subject of the other statement.
+    pub(super) fn has_subject_of(&self, other: &Statement) -> bool {
+        let subject = other.subject.iter();
+        let common = subject.filter(|term| self.subject.contains(term)).count();
+        common > 0 && 2 * common >= other.subject.len()
     }
 
     /// Whether both have a day, a weekday or a time, and no such value is in both.
