@@ -298,7 +298,8 @@ fn is_abbreviation(word: &str, next: char) -> bool {
 /// German words before a day; `am` is English, too.
 const BEFORE_DAYS: &str = "vom zum bis ab seit im den";
 
-/// Whether a number with a point is an ordinal: `am 14. Juni`, `im 3. Stock`, `am 3.7. Geburtstag`.
+/// Whether a number with a point is an ordinal: `am 14. Juni`, `im 3. Stock`, `am 3.7. Geburtstag`, `28.06. um
+/// 9 Uhr`.
 fn is_ordinal(before: &str, word: &str, rest: &str) -> bool {
     let parts = || word.split('.');
     let is_small = |part: &str| part.len() <= 2 && part.parse::<u8>().is_ok();
@@ -310,7 +311,8 @@ fn is_ordinal(before: &str, word: &str, rest: &str) -> bool {
     let previous = before.split_whitespace().rev().nth(1);
     let previous = previous.unwrap_or_default().to_lowercase();
     let is_month = month(next.trim_matches(|c: char| !c.is_alphabetic())).is_some();
-    let is_dotted = word.contains('.') && *previous == *"am";
+    let continues = || *previous == *"am" || rest.trim_start().starts_with(char::is_lowercase);
+    let is_dotted = word.contains('.') && continues();
     has_word(BEFORE_DAYS, &previous) || is_month || is_dotted
 }
 
@@ -374,7 +376,7 @@ mod tests {
 
     #[test]
     fn sentences_survive_abbreviations_numbers_and_lower_case() {
-        let rows: [(&str, &[&str]); 24] = rows! {
+        let rows: [(&str, &[&str]); 25] = rows! {
             ("… that it works. Yes", &["… that it works.", "Yes"]),
             ("बैठक कल है। रमेश टिकट लाएगा।", &["बैठक कल है।", "रमेश टिकट लाएगा।"]),
             ("هل وصل الطرد؟ نعم، وصل اليوم.", &["هل وصل الطرد؟", "نعم، وصل اليوم."]),
@@ -393,6 +395,7 @@ mod tests {
              &["Termin am 14. Juni um 9:30 Uhr bei Dr. med. Braun.", "Ja!"]),
             ("Mira hat am 3.7. Geburtstag. Sie wohnt im 3. Stock.",
              &["Mira hat am 3.7. Geburtstag.", "Sie wohnt im 3. Stock."]),
+            ("Lieferung 28.06. um 12:30 Uhr. Gut.", &["Lieferung 28.06. um 12:30 Uhr.", "Gut."]),
             ("I am 30. My wife is 28.", &["I am 30.", "My wife is 28."]),
             ("We have 2. Decided?", &["We have 2.", "Decided?"]),
             ("Der Mäher (Seriennr. MZCG-81) ist kaputt. Ja.",
