@@ -10,8 +10,10 @@ use super::cues::{Cues, Demand};
 use super::days::{WEEKDAYS, day_name, has_word, month, parse_day};
 use super::passage::PassageKind;
 use super::pool::{Pool, Unit};
+use super::question::INTERROGATIVES;
 use super::quote::push_alone;
 use super::readability::is_readable;
+use super::terms::in_small_letters;
 use crate::date::{Date, utc_date};
 
 /// Words for times whose day depends on the day of their message, in English and German.
@@ -24,6 +26,10 @@ const PRESENT: &str = "this diesen dieses";
 const PARTS_OF_DAYS: &str = "morning afternoon evening";
 const THE: &str = "the des";
 const LONG_PERIODS: &str = "month quarter year monat monats quartal quartals jahr jahres";
+
+/// Verbs that stand after an interrogative in a question.
+const AUXILIARIES: &str = "is isn't are aren't was were do don't does doesn't did didn't has have can \
+    can't cannot could should shouldn't must may will won't would";
 
 /// A date at most this many words before or after a time belongs to it: `yesterday (7 May 2023)`.
 const NEAR: usize = 4;
@@ -132,6 +138,16 @@ pub(super) fn without_day(text: &str) -> (&str, Option<Date>) {
     dated.unwrap_or((text, None))
 }
 
+/// Whether a text begins like a question, which in chats may have no question mark: `why can't I open it`.
+fn asks(text: &str) -> bool {
+    let words = text.split_whitespace().map(in_small_letters);
+    let lists = [INTERROGATIVES, AUXILIARIES];
+    let starts = words
+        .zip(lists)
+        .take_while(|(word, list)| has_word(list, word));
+    starts.count() == lists.len()
+}
+
 /// Whether a unit states a requirement: a demand of the user, or a decision or prohibition about
 /// something specific.
 fn is_requirement(pool: &Pool<'_>, index: usize) -> bool {
@@ -140,6 +156,7 @@ fn is_requirement(pool: &Pool<'_>, index: usize) -> bool {
     let is_statement = unit.kind == PassageKind::Text
         && !unit.prior
         && !unit.cues.intersects(Cues::QUESTION)
+        && !asks(unit.text)
         && unit.demand != Demand::Command;
     if !binds || !is_statement {
         return false;

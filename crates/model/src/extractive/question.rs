@@ -23,7 +23,7 @@ use super::terms::{self, Term, is_common_word, is_stop_word};
 use super::weights::question as weights;
 
 /// Words that ask.
-const INTERROGATIVES: &str = "who whom what when where which why how";
+pub(super) const INTERROGATIVES: &str = "who whom what when where which why how";
 
 /// Words of tasks about the conversation as a whole ("What happened last week?"). They name no
 /// subject.

@@ -232,6 +232,13 @@ fn a_key_fact_with_a_time_has_the_day_of_its_message() {
 }
 
 #[test]
+fn a_question_without_its_mark_is_no_key_fact() {
+    let text = "Why can't I open the Hamburg account, I paid the 40 EUR";
+    let draft = summary(&[passage(5, Role::User, text)], None, 200);
+    assert!(draft.key_facts.is_empty(), "{:?}", draft.key_facts);
+}
+
+#[test]
 fn an_answer_puts_a_fact_below_the_day_on_which_it_was_said() {
     let text =
         "## Key facts\n- [5 May 2026] We decided to close the Kreuzberg office next Friday. (#5)\n";
