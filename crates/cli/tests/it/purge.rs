@@ -11,7 +11,7 @@ use crate::support::Place;
 pub(crate) const SECRET: &str = "rhubarbium";
 
 /// The files of a directory that have the word in them.
-pub(crate) fn holding(dir: &Path, word: &str) -> Vec<String> {
+fn holding(dir: &Path, word: &str) -> Vec<String> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(dir).unwrap().flatten() {
         let path = entry.path();

@@ -18,6 +18,7 @@ mod slack;
 mod speakers;
 mod telegram;
 mod texts;
+mod whatsapp;
 
 fn examples() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("src/transcript/testdata")

@@ -423,17 +423,17 @@ async fn until_waited_for(held: &Transaction<'_>) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nobody_has_the_sessions_of_a_program_whose_beat_is_under_way() {
-    let plain = needs!(store("returning").await);
+    let plain = needs!(store("comes_back").await);
     plain.close().await.unwrap();
-    let gone = member("returning", LATE).await;
+    let gone = member("comes_back", LATE).await;
     let claim = gone.claim(A).await.unwrap();
     gone.append(append(claim.epoch, 0)).await.unwrap();
     let id = own_id(&gone).await;
     gone.close().await.unwrap();
-    let living = Arc::new(member("returning", LATE).await);
+    let living = Arc::new(member("comes_back", LATE).await);
     beat(&living, |beat| beat.has_gone).await;
     // It returns: its beat is not committed yet.
-    let mut client = client(Server::shared().unwrap(), "returning").await;
+    let mut client = client(Server::shared().unwrap(), "comes_back").await;
     let held = client.transaction().await.unwrap();
     let returns = format!(
         "UPDATE unisono_members SET address = 'http://127.0.0.1:1', \
