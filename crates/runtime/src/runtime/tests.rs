@@ -18,6 +18,8 @@ use unisono_model::language::{self, Reply, Request};
 use unisono_session::Definition;
 use unisono_session::State as SessionState;
 use unisono_session::agent::{AgentKind, Assignment};
+use unisono_session::budget::broker::{DaemonBudget, SessionUse};
+use unisono_session::budget::{Amount, Caps};
 use unisono_session::event::{Fact, LateOutput, Outcome};
 use unisono_session::machine::NewTurn;
 use unisono_session::run::{Ending, RunCause};
@@ -26,6 +28,7 @@ use unisono_store::Memory;
 use super::*;
 use crate::address::ActorResult;
 use crate::agent::fixture::{self, conversation};
+use crate::budget_broker::{self, BudgetRefusal, Recall};
 use crate::{
     Agent, Answer, Ctx, Failure, Task, clock, compactor, pool_port, session, tokenizer, worker,
 };
@@ -162,6 +165,69 @@ fn leaving() -> Options {
 async fn left(handle: &Handle) {
     let left = tokio::time::timeout(PATIENCE, handle.left_memory()).await;
     left.expect("it leaves memory");
+}
+
+/// A daemon's budget with room for one smallest amount.
+fn smallest_budget() -> DaemonBudget {
+    let caps = Caps {
+        tokens: Some(Tokens(1)),
+        ..Caps::NONE
+    };
+    DaemonBudget {
+        caps,
+        period_hours: None,
+    }
+}
+
+/// Other sessions that need the smallest amount of the daemon's budget.
+struct Rival {
+    broker: ActorRef<budget_broker::Msg>,
+    /// The number of times at which one was asked to return it.
+    recalled: Arc<Semaphore>,
+}
+
+impl Rival {
+    fn new(runtime: &Runtime) -> Rival {
+        let mut children = runtime.supervisor.get_cell().get_children().into_iter();
+        let is_broker = Some(true);
+        let broker = children.find(|c| c.is_message_type_of::<budget_broker::Msg>() == is_broker);
+        Rival {
+            broker: broker.unwrap().into(),
+            recalled: Arc::new(Semaphore::new(0)),
+        }
+    }
+
+    fn raise(&self, session: u128) -> oneshot::Receiver<Result<Amount, BudgetRefusal>> {
+        let recalled = self.recalled.clone();
+        let request = budget_broker::Request {
+            session: SessionId::from_u128(session),
+            owner: None,
+            number: 1,
+            session_use: SessionUse::default(),
+            needed: Amount::LEAST,
+            begun: false,
+            spending: false,
+            recall: Recall::new(move || {
+                recalled.add_permits(1);
+                true
+            }),
+        };
+        let (reply, answer) = oneshot::channel();
+        let raise = budget_broker::Msg::Raise(request, reply);
+        assert!(self.broker.send_message(raise).is_ok());
+        answer
+    }
+
+    fn lower(&self, session: u128) {
+        let returned = budget_broker::ReturnedGrant {
+            session: SessionId::from_u128(session),
+            session_use: SessionUse::default(),
+            spending: false,
+            pending: None,
+        };
+        let lower = budget_broker::Msg::Lower(returned);
+        assert!(self.broker.send_message(lower).is_ok());
+    }
 }
 
 async fn facts(handle: &Handle, runtime: &Runtime) -> Vec<Fact> {

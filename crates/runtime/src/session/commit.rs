@@ -272,7 +272,7 @@ impl State {
                 if again {
                     return Err(error.to_string().into());
                 }
-                self.phase = Phase::Broken(error);
+                self.break_off(error);
                 self.schedule_retry(myself);
                 Ok(())
             }

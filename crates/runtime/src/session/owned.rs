@@ -7,10 +7,16 @@ impl State {
     /// Another program owns the session, or may own it: current callers get the error, later ones
     /// have it claimed.
     pub(super) fn lose(&mut self, error: Error) {
-        self.phase = Phase::Broken(error);
+        self.break_off(error);
         let forget = supervision::Msg::Forget(self.args.id);
         // A stopping tree forgets it in any case.
         let _ = self.args.supervisor.send_message(forget);
+    }
+
+    /// The session is unavailable with this error. Nobody is there for a grant for which it waited.
+    pub(super) fn break_off(&mut self, error: Error) {
+        self.phase = Phase::Broken(error);
+        self.on_recall();
     }
 
     /// Whether other programs may take over this one's sessions. In that case it is about to find out

@@ -1,14 +1,12 @@
 //! A store that does not answer in time, such as a disk that is stuck, that fails once, or that
 //! refuses an append.
 
-use unisono_session::budget::broker::{DaemonBudget, SessionUse};
-use unisono_session::budget::{Amount, Caps};
 use unisono_store::{
     Append, Claim, Engine, EngineFuture, Error as StoreError, SessionId as StoredId,
 };
 
 use super::*;
-use crate::budget_broker::{self, BudgetBroker, Recall};
+use crate::budget_broker::BudgetBroker;
 
 /// A store in memory with faults.
 #[derive(Default)]
@@ -230,6 +228,31 @@ async fn a_session_whose_result_is_refused_for_good_is_opened_by_a_later_request
     assert!(failed.expect("the append is refused").is_err());
     left(&handle).await;
     assert_eq!(ended(&handle, id).await, Outcome::Answered);
+    runtime.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_whose_append_is_refused_gets_no_budget_for_which_it_waited() {
+    let (store, agent) = (Arc::<Faulty>::default(), Reserving(Gated::new()));
+    let options = Options {
+        budget: Some(smallest_budget()),
+        ..Options::default()
+    };
+    let runtime = start_on(&store, &agent, options).await;
+    let rival = Rival::new(&runtime);
+    assert!(rival.raise(1).await.unwrap().is_ok());
+    let (handle, id) = begun(&runtime, turn(&gated(), 0)).await;
+    // Its call waits for what the other session has.
+    rival.recalled.acquire().await.unwrap().forget();
+    let refused = StoreError::Database {
+        reason: "it refused to append events".into(),
+    };
+    *store.refusal.lock().unwrap() = Some(refused);
+    assert!(handle.cancel(id).await.is_err());
+    // What it does after the refusal is done by then.
+    assert!(handle.inspect(|_| ()).await.is_err());
+    rival.lower(1);
+    assert!(rival.raise(2).await.unwrap().is_ok());
     runtime.shutdown().await;
 }
 

@@ -6,13 +6,10 @@ use std::sync::mpsc as std_mpsc;
 use bytes::Bytes;
 use unisono_model::language::{Completion, LanguageModel, Request};
 use unisono_model::prompt::{Prefix, Shared};
-use unisono_session::budget::broker::{DaemonBudget, SessionUse};
-use unisono_session::budget::{Amount, Caps};
 use unisono_store::{Claim, Engine, EngineFuture};
 
 use super::*;
 use crate::ResidenceBounds;
-use crate::budget_broker::{self, Recall};
 
 fn bounded(sessions: usize, bytes: u64) -> Options {
     Options {
@@ -293,60 +290,21 @@ impl Agent for Frugal {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_that_left_memory_gets_no_budget_for_which_it_waited() {
-    let caps = Caps {
-        tokens: Some(Tokens(1)),
-        ..Caps::NONE
-    };
-    let budget = DaemonBudget {
-        caps,
-        period_hours: None,
-    };
     let options = Options {
-        budget: Some(budget),
+        budget: Some(smallest_budget()),
         ..leaving()
     };
     let runtime = start(&Frugal, options).await;
-    let mut children = runtime.supervisor.get_cell().get_children().into_iter();
-    let is_broker = Some(true);
-    let broker = children.find(|c| c.is_message_type_of::<budget_broker::Msg>() == is_broker);
-    let broker = ActorRef::<budget_broker::Msg>::from(broker.unwrap());
-    let recalled = Arc::new(Semaphore::new(0));
-    let raise = |session| {
-        let recalled = recalled.clone();
-        let request = budget_broker::Request {
-            session: SessionId::from_u128(session),
-            owner: None,
-            number: 1,
-            session_use: SessionUse::default(),
-            needed: Amount::LEAST,
-            begun: false,
-            spending: false,
-            recall: Recall::new(move || {
-                recalled.add_permits(1);
-                true
-            }),
-        };
-        let (reply, answer) = oneshot::channel();
-        let raise = budget_broker::Msg::Raise(request, reply);
-        assert!(broker.send_message(raise).is_ok());
-        answer
-    };
-    assert!(raise(1).await.unwrap().is_ok());
+    let rival = Rival::new(&runtime);
+    assert!(rival.raise(1).await.unwrap().is_ok());
     let (handle, id) = begun(&runtime, turn(&gated(), 0)).await;
     // Its call waits for what the other session has.
-    recalled.acquire().await.unwrap().forget();
+    rival.recalled.acquire().await.unwrap().forget();
     // It may have left before it got its turn; this is the session with the turn.
     let handle = runtime.open(handle.id()).await.unwrap();
     handle.cancel(id).await.unwrap();
     left(&handle).await;
-    let returned = budget_broker::ReturnedGrant {
-        session: SessionId::from_u128(1),
-        session_use: SessionUse::default(),
-        spending: false,
-        pending: None,
-    };
-    let lower = budget_broker::Msg::Lower(returned);
-    assert!(broker.send_message(lower).is_ok());
-    assert!(raise(2).await.unwrap().is_ok());
+    rival.lower(1);
+    assert!(rival.raise(2).await.unwrap().is_ok());
     runtime.shutdown().await;
 }
