@@ -38,7 +38,7 @@ const ANNOUNCEMENTS: [&str; 11] = [
     "wichtig",
 ];
 /// Words with which a statement replaces an earlier one.
-const CHANGES: [&str; 16] = [
+const CHANGES: [&str; 14] = [
     "actually",
     "anymore",
     "becomes",
@@ -51,10 +51,17 @@ const CHANGES: [&str; 16] = [
     "replaced",
     "replaces",
     "reversed",
-    "scratch",
     "supersedes",
     "updated",
-    "wrong",
+];
+/// Phrases that do the same.
+const CHANGE_PHRASES: [&str; 6] = [
+    "no longer",
+    "scratch that",
+    "that's wrong",
+    "that’s wrong",
+    "that is wrong",
+    "i was wrong",
 ];
 
 /// A fact that is copied verbatim from checkpoint to checkpoint.
@@ -142,7 +149,7 @@ impl Statement {
             [] => String::new(),
             words => format!(" {} ", words.join(" ")),
         };
-        let mut changes = plain.contains(" no longer ");
+        let mut changes = has_change_phrase(&plain);
         let (mut subject, mut values) = (Vec::new(), Vec::new());
         for word in spaced {
             let word = word.trim_matches(|c: char| !c.is_alphanumeric());
@@ -213,10 +220,15 @@ fn speaker(lower: &str) -> Vec<u64> {
     let words = words.map(|word| word.trim_matches(|c: char| !c.is_alphanumeric()));
     let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
     let is_no_name = |word: &&str| CHANGES.contains(word) || ANNOUNCEMENTS.contains(word);
-    if words.len() > NAME_WORDS_MAX || words.iter().any(is_no_name) {
+    if words.len() > NAME_WORDS_MAX || has_change_phrase(head) || words.iter().any(is_no_name) {
         return Vec::new();
     }
     words.into_iter().map(hash).collect()
+}
+
+/// Whether a text in small letters has such a phrase.
+fn has_change_phrase(lower: &str) -> bool {
+    CHANGE_PHRASES.iter().any(|phrase| lower.contains(phrase))
 }
 
 /// A text without the day of its message before it, `[4 March 2024] We meet on Friday.`: the same fact
@@ -313,16 +325,27 @@ mod tests {
 
     #[test]
     fn a_newer_fact_that_says_it_corrects_needs_fewer_of_the_words() {
-        let old = [fact("The train to the airport must leave before 9:30", 3)];
+        let old = [fact(
+            "Ana: The train to the airport must leave before 9:30",
+            3,
+        )];
         let places = |begin: &str| -> Vec<u32> {
             let text = format!("{begin} the train must leave at 11:15 from Ghent");
             let carried = carried(&old, &[fact(&text, 9)]);
             carried.iter().map(|f| f.1).collect()
         };
-        for begin in ["Scratch that,", "Sorry, that's wrong,", "Korrektur:"] {
+        let begins = [
+            "Scratch that,",
+            "Scratch that:",
+            "Sorry, that's wrong,",
+            "Korrektur:",
+        ];
+        for begin in begins {
             assert_eq!(places(begin), [9], "{begin}");
         }
-        assert_eq!(places("On Friday"), [3, 9]);
+        for begin in ["On Friday", "From scratch,", "If the gate is wrong,"] {
+            assert_eq!(places(begin), [3, 9], "{begin}");
+        }
     }
 
     #[test]
