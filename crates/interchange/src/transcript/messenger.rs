@@ -17,7 +17,8 @@ const FILES: [&str; 5] = ["photos", "videos", "audio_files", "gifs", "files"];
 const NOTICES: [&str; 2] = ["Subscribe", "Unsubscribe"];
 
 pub(super) fn is_message(object: &Object<'_>) -> bool {
-    object.has("sender_name") && object.has("timestamp_ms")
+    // Other programs have these keys beside a role.
+    object.has("sender_name") && object.has("timestamp_ms") && !object.has("role")
 }
 
 /// The time of a message, in milliseconds since 1970.

@@ -49,3 +49,11 @@ fn a_chat_of_messenger_is_in_order_and_in_its_own_letters() {
     let outline = outline_of(bad.as_bytes(), None);
     assert_contains(&outline, "talk:2:9: `sender_name` is missing");
 }
+
+#[test]
+fn messages_with_roles_are_not_those_of_messenger() {
+    let said = r#"{"sender_name":"Bot","timestamp_ms":1,"role":"assistant","content":"Hi."}"#;
+    let outline = outline_of(chat(said).as_bytes(), None);
+    assert_contains(&outline, "openai ");
+    assert_contains(&outline, "assistant");
+}
