@@ -229,10 +229,12 @@ impl State {
     }
 
     /// Answers waiting requests as far as possible. While another program is short, they are answered at
-    /// beats only, so that the other one can get what is returned here.
+    /// beats only, so that the other one can get what is returned here. While the store does not answer, the
+    /// next try decides: each try waits for the store.
     async fn serve(&mut self) {
         match self.is_wanted {
             true => self.recall(|_, _| true),
+            false if self.unanswered.is_some() => {}
             false => {
                 self.answer_waiting().await;
             }
