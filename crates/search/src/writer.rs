@@ -24,6 +24,8 @@ pub(crate) struct Writer {
     cursors: HashMap<SessionId, Cursor>,
     /// Sessions with a changed cursor since the last commit.
     moved: HashSet<SessionId>,
+    /// Whether data of removed sessions may be on disk. Unknown at first.
+    may_have_removed: bool,
 }
 
 impl Writer {
@@ -51,6 +53,7 @@ impl Writer {
             writer,
             cursors,
             moved: HashSet::new(),
+            may_have_removed: true,
         })
     }
 
@@ -95,6 +98,7 @@ impl Writer {
     }
 
     pub(crate) fn remove(&mut self, session: SessionId) -> Result<()> {
+        self.may_have_removed = true;
         let fields = self.index.fields;
         guarded("written", || {
             self.writer.delete_term(fields.of_session(session));
@@ -138,8 +142,11 @@ impl Writer {
     }
 
     /// Writes all documents into one segment and removes the others, so that no removed data is on
-    /// disk.
+    /// disk. Only commits if nothing was removed since the last time.
     pub(crate) fn purge(&mut self) -> Result<()> {
+        if !self.may_have_removed {
+            return self.commit();
+        }
         self.writer.set_merge_policy(Box::new(NoMergePolicy));
         let merged = self.commit().and_then(|()| self.merge_all());
         self.writer
@@ -149,7 +156,9 @@ impl Writer {
         self.index.refresh()?;
         guarded("written", || {
             self.writer.garbage_collect_files().wait().map(drop)
-        })
+        })?;
+        self.may_have_removed = false;
+        Ok(())
     }
 }
 

@@ -1,7 +1,8 @@
 //! Restarts, deletions, damage and kills: the index is right again, or made anew.
 
+use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use unisono_search::{CommittedMessages, PlacedMessage, Search};
 use unisono_session::State;
@@ -169,4 +170,32 @@ async fn compaction_leaves_what_is_there_and_nothing_of_what_was_removed() {
     }
     let search = Search::on_disk(journal, at);
     assert_eq!(find(&search, "kestrel").await.len(), 20);
+}
+
+#[tokio::test]
+async fn a_purge_rewrites_the_index_only_after_a_removal() {
+    let dir = tempfile::tempdir().unwrap();
+    let journal = memory();
+    let at = dir.path().join("search");
+    let segments = || -> BTreeSet<PathBuf> {
+        let files = fs::read_dir(&at).unwrap().map(|file| file.unwrap().path());
+        files
+            .filter(|path| path.extension().is_some_and(|end| end == "store"))
+            .collect()
+    };
+    write(&journal, session(1), &talk(0, 20)).await;
+    write(&journal, session(2), &talk(0, 3)).await;
+    let search = Search::on_disk(journal.clone(), at.clone());
+    search.purge().await.unwrap();
+    let first = segments();
+    assert_eq!(first.len(), 1);
+    write(&journal, session(3), &talk(0, 5)).await;
+    search.purge().await.unwrap();
+    assert!(segments().is_superset(&first));
+    journal.delete(session(2)).await.unwrap();
+    search.removed(session(2));
+    search.purge().await.unwrap();
+    assert!(segments().is_disjoint(&first));
+    assert_eq!(find(&search, "kestrel").await.len(), 25);
+    search.close().await;
 }
