@@ -426,7 +426,7 @@ impl<'p, 'a> LaterStatements<'p, 'a> {
 }
 
 fn has_cue(unit: &Unit<'_>) -> bool {
-    unit.cues.intersects(Cues::CHANGE.with(Cues::CORRECTION))
+    unit.cues.intersects(Cues::ANY_CHANGE)
 }
 
 fn is_statement(unit: &Unit<'_>) -> bool {
@@ -762,6 +762,22 @@ mod tests {
             let correction = choice.by.get(&0);
             let differs = correction.is_some_and(|one| one.strength >= Strength::Differs);
             assert_eq!(differs, is_outdated, "{name}: {text}");
+        }
+    }
+
+    #[test]
+    fn what_is_actually_so_changes_a_statement_only_with_another_value() {
+        for (text, is_changed) in [
+            ("That is actually a good idea.", false),
+            ("It’s actually really nice there.", false),
+            ("The party is actually on 11 May.", true),
+        ] {
+            let mut passages = passages_of(["The party in the garden is on 4 May.", text]);
+            passages[0].author = Some("Ana".into());
+            passages[1].author = Some("Ben".into());
+            let choice = CorrectedChoice::new(&pool_of(&passages), &[0]);
+            let expected: &[usize] = if is_changed { &[1, 0] } else { &[0] };
+            assert_eq!(choice.units, expected, "{text}");
         }
     }
 

@@ -55,6 +55,10 @@ impl Cues {
     const SETS: Cues = Cues(1 << 21);
     /// The condition of something that does not happen as planned: `is cancelled`.
     pub(super) const ENDS: Cues = Cues(1 << 22);
+    /// `is actually`: a correction of another value, otherwise ordinary talk.
+    pub(super) const ACTUALLY: Cues = Cues(1 << 23);
+    /// What says that something changed.
+    pub(super) const ANY_CHANGE: Cues = Cues::CHANGE.with(Cues::CORRECTION).with(Cues::ACTUALLY);
 
     pub(super) const fn intersects(self, others: Cues) -> bool {
         self.0 & others.0 != 0
@@ -201,7 +205,7 @@ fn found(text: &str) -> impl Iterator<Item = (Range<usize>, Cues)> {
 
 /// The phrases of each cue in English, German, Chinese and Japanese, separated by bars. Chinese and
 /// Japanese have no words to keep apart.
-const PHRASES: [(Cues, &str); 22] = rows! {
+const PHRASES: [(Cues, &str); 23] = rows! {
     (Cues::DECISION.with(Cues::CHANGE), "\
         replaces|replaced by|reversed|reversing|reverse the decision|changed my mind|switch to|\
         switching to|instead of|correction|no longer|supersedes|superseded|overruled|scrap that|\
@@ -225,10 +229,12 @@ const PHRASES: [(Cues, &str); 22] = rows! {
         ist jetzt|sind jetzt|ist nun|sind nun|jetzt doch|nun doch|wir sind jetzt|doch am|doch erst|\
         neuer termin|neues datum|ersetzt durch|muss nicht mehr|müssen nicht mehr|\
         darf nicht mehr|dürfen nicht mehr|scratch that|that's wrong|that’s wrong|\
-        sorry, that's wrong|sorry, that’s wrong|i was wrong|sorry, i was wrong|is actually|\
-        are actually|it's actually|it’s actually|actually it's|actually it’s|actually, it's|\
-        actually, it’s|das stimmt nicht|das war falsch"),
+        sorry, that's wrong|sorry, that’s wrong|i was wrong|sorry, i was wrong|das stimmt nicht|\
+        das war falsch"),
     (Cues::CORRECTION.with(Cues::ENDS), "called off|abgesagt|verschoben|vertagt|fällt aus"),
+    (Cues::ACTUALLY, "\
+        is actually|are actually|it's actually|it’s actually|actually it's|actually it’s|\
+        actually, it's|actually, it’s"),
     (Cues::CONSTRAINT, "\
         must|must not|mustn't|may not|cannot|can't|never|always|at most|at least|no more than|\
         not more than|no later than|not allowed|not permitted|forbidden|required|requires|\

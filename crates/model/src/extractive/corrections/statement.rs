@@ -51,7 +51,7 @@ const CONDITIONS: &str = "if why or wenn falls oder";
 impl Statement {
     pub(super) fn new(pool: &Pool<'_>, unit: usize) -> Statement {
         let unit = &pool.units[unit];
-        let text = without_phrases(unit.text, Cues::CHANGE.with(Cues::CORRECTION));
+        let text = without_phrases(unit.text, Cues::ANY_CHANGE);
         let mut all: Vec<Word<'_>> = Vec::new();
         words(&text, &mut |word, shape| {
             let text = in_small_letters(word);
