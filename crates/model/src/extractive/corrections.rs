@@ -16,7 +16,7 @@ use std::collections::HashMap;
 
 use unisono_context::Ordinal;
 
-use super::cues::{Cues, takes_back};
+use super::cues::{Cues, may_mean_another, takes_back};
 use super::passage::PassageKind;
 use super::pool::{Pool, Unit};
 use super::readability::dangles;
@@ -221,7 +221,12 @@ impl<'p, 'a> LaterStatements<'p, 'a> {
     /// The next sentence of a unit's message, if that takes the unit back.
     fn taken_back_by(&self, of: usize) -> Option<usize> {
         let next = self.next_statement(of)?;
-        takes_back(self.pool.units[next].text).then_some(next)
+        let text = self.pool.units[next].text;
+        let changes_value = || {
+            let [earlier, later] = [of, next].map(|at| Statement::new(self.pool, at));
+            later.changes_value_of(&earlier)
+        };
+        (takes_back(text) && (!may_mean_another(text) || changes_value())).then_some(next)
     }
 
     /// The sentence before a statement in its message.
@@ -519,6 +524,7 @@ mod tests {
             ("The delivery is on 14 April. Sorry, scratch that, it is on 24 April.", true),
             ("The delivery is on 14 April. That's wrong, it is on 24 April.", true),
             ("The delivery is on 14 April. That's wrong in the list.", false),
+            ("The delivery is on 14 April. Correction: the shelf costs 300 euros.", false),
             ("We take the red tiles. No other tiles are left.", false),
             ("We take the red tiles. Oh no, the lamp is broken.", false),
             ("Is the red lamp left? No, they sold it.", false),

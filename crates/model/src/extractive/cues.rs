@@ -170,6 +170,15 @@ pub(super) fn takes_back(text: &str) -> bool {
     !is_part && !after.trim_start().starts_with(char::is_alphanumeric) && words.count() >= 2
 }
 
+/// Whether a text that takes something back may mean what was said long before: `Correction: …`.
+pub(super) fn may_mean_another(text: &str) -> bool {
+    let mut words = text.split(|c: char| !c.is_alphanumeric());
+    has_word(
+        ANNOUNCING,
+        &in_small_letters(words.next().unwrap_or_default()),
+    )
+}
+
 /// The text behind its beginning, which may be in capitals.
 fn behind<'t>(text: &'t str, begin: &str) -> Option<&'t str> {
     let (first, after) = text.split_at_checked(begin.len())?;
@@ -178,6 +187,8 @@ fn behind<'t>(text: &'t str, begin: &str) -> Option<&'t str> {
 
 /// Words and phrases that take back what was said if a pause follows.
 const TAKING_BACK: &str = "no nope nein nee correction korrektur";
+/// Those of them that announce a correction of anything.
+const ANNOUNCING: &str = "correction korrektur";
 const PHRASES_TAKING_BACK: [&str; 6] = [
     "scratch that",
     "scrap that",
