@@ -205,9 +205,9 @@ mod tests {
     }
 
     #[derive(Clone, Default)]
-    struct Lines(Arc<Mutex<Vec<u8>>>);
+    struct Collected(Arc<Mutex<Vec<u8>>>);
 
-    impl Write for Lines {
+    impl Write for Collected {
         fn write(&mut self, line: &[u8]) -> io::Result<usize> {
             self.0.lock().unwrap().write(line)
         }
@@ -229,7 +229,7 @@ mod tests {
                 level: level.to_owned(),
                 format: LogFormat::Text,
             };
-            let lines = Lines::default();
+            let lines = Collected::default();
             let to = lines.clone();
             let subscriber = tracing_subscriber::fmt()
                 .with_env_filter(filter(&log, None).unwrap())
