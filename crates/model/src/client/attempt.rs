@@ -139,48 +139,71 @@ impl Client {
         reply_progress: &mut ReplyProgress,
         admitted: &Admitted<'_>,
     ) -> Result<CallOutput, Failure> {
-        if response_headers.body_type == BodyType::Html {
+        let body_type = response_headers.body_type;
+        if body_type == BodyType::Html {
             let reason = "the answer is an HTML page: it looks like a proxy's page, not the \
                           provider's; check the base URL and the proxy settings";
             return Err(Failure::new(Class::BadReply, reason));
         }
-        let dialect = self.settings.dialect;
-        match (call.mode, response_headers.body_type) {
-            (Mode::Count, _) => {
-                let body = incoming.read_all().await?;
-                let counted = dialect.parse_token_count(&body).map_err(|failure| {
-                    let reparse = |clean: &[u8]| dialect.parse_token_count(clean).err();
-                    self.access
-                        .get()
-                        .secrets
-                        .without_secrets_in(failure, &body, reparse)
-                });
-                Ok(CallOutput::Count(counted?))
-            }
-            (_, BodyType::Events) | (Mode::Stream, BodyType::Other) => {
-                let reply = self
-                    .stream(call, incoming, reply_progress, admitted)
-                    .await?;
-                Ok(CallOutput::Reply(Box::new(reply)))
-            }
-            (Mode::Stream | Mode::Whole, _) => {
-                let body = incoming.read_all().await?;
-                let whole = |body: &[u8]| match call.think_opened {
-                    true => dialect.parse_opened_document(body),
-                    false => dialect.parse_document(body),
-                };
-                let reply = whole(&body).map_err(|failure| {
-                    let reparse = |clean: &[u8]| whole(clean).err();
-                    self.access
-                        .get()
-                        .secrets
-                        .without_secrets_in(failure, &body, reparse)
-                })?;
-                notify_first_event(call, reply_progress, admitted);
-                call.listener.report_text(&reply.text);
-                Ok(CallOutput::Reply(Box::new(reply)))
-            }
+        if call.mode == Mode::Count {
+            return self.token_count(incoming).await;
         }
+        // Some servers answer with a document where a stream was requested, or give a document a
+        // wrong type. No event begins with these characters.
+        let is_document = match incoming.peek().await? {
+            Some(b'{' | b'[' | b'<') => true,
+            _ => match body_type {
+                BodyType::Events => false,
+                BodyType::Json => true,
+                _ => call.mode == Mode::Whole,
+            },
+        };
+        let reply = match is_document {
+            true => {
+                self.document(call, incoming, reply_progress, admitted)
+                    .await
+            }
+            false => self.stream(call, incoming, reply_progress, admitted).await,
+        };
+        Ok(CallOutput::Reply(Box::new(reply?)))
+    }
+
+    async fn token_count(&self, incoming: &mut Incoming<'_>) -> Result<CallOutput, Failure> {
+        let dialect = self.settings.dialect;
+        let body = incoming.read_all().await?;
+        let counted = dialect.parse_token_count(&body).map_err(|failure| {
+            let reparse = |clean: &[u8]| dialect.parse_token_count(clean).err();
+            self.access
+                .get()
+                .secrets
+                .without_secrets_in(failure, &body, reparse)
+        });
+        Ok(CallOutput::Count(counted?))
+    }
+
+    async fn document(
+        &self,
+        call: &Call,
+        incoming: &mut Incoming<'_>,
+        reply_progress: &mut ReplyProgress,
+        admitted: &Admitted<'_>,
+    ) -> Result<Reply, Failure> {
+        let dialect = self.settings.dialect;
+        let body = incoming.read_all().await?;
+        let whole = |body: &[u8]| match call.think_opened {
+            true => dialect.parse_opened_document(body),
+            false => dialect.parse_document(body),
+        };
+        let reply = whole(&body).map_err(|failure| {
+            let reparse = |clean: &[u8]| whole(clean).err();
+            self.access
+                .get()
+                .secrets
+                .without_secrets_in(failure, &body, reparse)
+        })?;
+        notify_first_event(call, reply_progress, admitted);
+        call.listener.report_text(&reply.text);
+        Ok(reply)
     }
 
     async fn stream(

@@ -21,6 +21,8 @@ pub(super) struct Incoming<'s> {
     response: Response,
     /// The deadline of the first byte; `None` after it arrived.
     first_byte: Option<Instant>,
+    /// A piece that was received and not read yet.
+    ahead: Option<Bytes>,
     read: usize,
     ended: bool,
 }
@@ -35,6 +37,7 @@ impl<'s> Incoming<'s> {
             settings,
             response,
             first_byte: Some(first_byte),
+            ahead: None,
             read: 0,
             ended: false,
         }
@@ -44,8 +47,33 @@ impl<'s> Incoming<'s> {
         &self.response
     }
 
+    /// The first byte of the body that is not white space, which stays to be read; `None` if there is
+    /// none. White space before it is dropped, because it means nothing in events and in JSON. If the
+    /// announced length of the body is above the cap, nothing is read.
+    pub(super) async fn peek(&mut self) -> Result<Option<u8>, Failure> {
+        self.check_announced()?;
+        while let Some(piece) = self.receive().await? {
+            let first = piece.iter().find(|byte| !byte.is_ascii_whitespace());
+            if let Some(&first) = first {
+                self.ahead = Some(piece);
+                return Ok(Some(first));
+            }
+        }
+        Ok(None)
+    }
+
     /// The next piece; `None` at the end.
     pub(super) async fn next(&mut self) -> Result<Option<Bytes>, Failure> {
+        match self.ahead.take() {
+            Some(piece) => Ok(Some(piece)),
+            None => self.receive().await,
+        }
+    }
+
+    async fn receive(&mut self) -> Result<Option<Bytes>, Failure> {
+        if self.ended {
+            return Ok(None);
+        }
         let timeouts = &self.settings.timeouts;
         let (until, stage) = match self.first_byte {
             Some(first_byte) => (first_byte, Stage::FirstByte),
@@ -71,10 +99,7 @@ impl<'s> Incoming<'s> {
 
     /// The whole body. If its announced length is above the cap, nothing is read.
     pub(super) async fn read_all(&mut self) -> Result<Vec<u8>, Failure> {
-        let announced = self.response.content_length().unwrap_or(0);
-        if announced > self.settings.caps.response as u64 {
-            return Err(self.too_large());
-        }
+        let announced = self.check_announced()?;
         let mut body = Vec::with_capacity(announced as usize);
         while let Some(piece) = self.next().await? {
             body.extend_from_slice(&piece);
@@ -98,6 +123,15 @@ impl<'s> Incoming<'s> {
                 }
             }
         }));
+    }
+
+    /// The announced length of the rest of the body; zero if there is none.
+    fn check_announced(&self) -> Result<u64, Failure> {
+        let announced = self.response.content_length().unwrap_or(0);
+        if announced > self.settings.caps.response as u64 {
+            return Err(self.too_large());
+        }
+        Ok(announced)
     }
 
     fn too_large(&self) -> Failure {

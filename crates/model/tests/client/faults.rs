@@ -458,6 +458,14 @@ async fn errors_say_what_to_do() {
         ),
         (Act::html(200), "looks like a proxy's page"),
         (
+            Act::document(
+                200,
+                "text/plain",
+                Refusal::Unauthorised.body(Fake::Anthropic),
+            ),
+            "provider `mine` refuses the key",
+        ),
+        (
             Act::html(308).header("location", "https://other.example/v1/messages?secret"),
             "redirects to https://other.example/v1/messages (status 308)",
         ),

@@ -159,6 +159,19 @@ async fn streams_and_documents_give_the_same_reply() {
 }
 
 #[tokio::test]
+async fn a_document_with_a_wrong_type_is_read_as_a_document() {
+    for (dialect, fake) in DIALECTS {
+        for content_type in ["text/plain; charset=utf-8", "text/event-stream"] {
+            let body = [b" \n".as_slice(), &render_whole(fake, &answer())].concat();
+            let act = Act::document(200, content_type, body);
+            let provider = FakeProvider::play(Script::always(act)).await;
+            let reply = reply(&client(dialect, &provider.url())).await.unwrap();
+            assert_eq!(&*reply.text, TEXT.concat(), "{dialect:?}, {content_type}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_character_split_between_events_is_joined() {
     let first = r#"{"choices":[{"index":0,"delta":{"role":"assistant","content":"so \ud83d"}}]}"#;
     let second =
