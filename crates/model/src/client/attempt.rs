@@ -89,7 +89,8 @@ impl Client {
             )
             .await
         } else {
-            Err(self.refusal(status, &mut incoming).await)
+            let body_type = response_headers.body_type;
+            Err(self.refusal(status, body_type, &mut incoming).await)
         };
         match outcome {
             Ok(answer) => {
@@ -140,9 +141,7 @@ impl Client {
         admitted: &Admitted<'_>,
     ) -> Result<CallOutput, Failure> {
         let body_type = response_headers.body_type;
-        if body_type == BodyType::Html {
-            let reason = "the answer is an HTML page: it looks like a proxy's page, not the \
-                          provider's; check the base URL and the proxy settings";
+        if let Some(reason) = unreadable_type(body_type) {
             return Err(Failure::new(Class::BadReply, reason));
         }
         if call.mode == Mode::Count {
@@ -304,7 +303,12 @@ impl Client {
 
     /// The failure for a response with an error status. Its body is read only until the idle
     /// timeout.
-    async fn refusal(&self, status: u16, incoming: &mut Incoming<'_>) -> Failure {
+    async fn refusal(
+        &self,
+        status: u16,
+        body_type: BodyType,
+        incoming: &mut Incoming<'_>,
+    ) -> Failure {
         if let Some(to) = redirection(status, incoming.response()) {
             return Failure::new(
                 Class::BadRequest,
@@ -313,9 +317,27 @@ impl Client {
                 ),
             );
         }
-        let body = read_error_body(incoming, self.settings.timeouts.idle).await;
+        let body = match body_type {
+            BodyType::Compressed => Vec::new(),
+            _ => read_error_body(incoming, self.settings.timeouts.idle).await,
+        };
         let body = self.access.get().secrets.document(&body);
         self.settings.dialect.refusal(status, &body)
+    }
+}
+
+/// Why a body of that type cannot be a reply.
+const fn unreadable_type(body_type: BodyType) -> Option<&'static str> {
+    match body_type {
+        BodyType::Html => Some(
+            "the answer is an HTML page: it looks like a proxy's page, not the provider's; check the \
+             base URL and the proxy settings",
+        ),
+        BodyType::Compressed => Some(
+            "the answer is compressed although the request forbids it; check the proxy settings, or \
+             turn compression off at the server",
+        ),
+        BodyType::Events | BodyType::Json | BodyType::Other => None,
     }
 }
 

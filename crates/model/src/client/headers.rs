@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use reqwest::header::{CONTENT_TYPE, DATE, HeaderMap, HeaderName, RETRY_AFTER};
+use reqwest::header::{CONTENT_ENCODING, CONTENT_TYPE, DATE, HeaderMap, HeaderName, RETRY_AFTER};
 
 use super::limits;
 
@@ -34,7 +34,7 @@ pub struct ResponseHeaders {
     pub tokens: Option<limits::ReportedLimit>,
 }
 
-/// The type of a body, by its content type.
+/// The type of a body, by its content type and its encoding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BodyType {
     /// A stream of events.
@@ -43,6 +43,8 @@ pub enum BodyType {
     Json,
     /// An HTML page.
     Html,
+    /// A compressed body.
+    Compressed,
     /// Another type, or none.
     #[default]
     Other,
@@ -81,7 +83,10 @@ pub fn read(headers: &HeaderMap, now: Timestamp) -> ResponseHeaders {
             .filter_map(text)
             .find(|id| !id.is_empty() && id.len() <= LONGEST_ID)
             .map(Arc::from),
-        body_type: text(&CONTENT_TYPE).map_or(BodyType::Other, body_type),
+        body_type: match text(&CONTENT_ENCODING).is_some_and(is_compression) {
+            true => BodyType::Compressed,
+            false => text(&CONTENT_TYPE).map_or(BodyType::Other, body_type),
+        },
         retry_after: text(&RETRY_AFTER_MS)
             .and_then(time::milliseconds)
             .or_else(|| text(&RETRY_AFTER).and_then(|value| time::wait(value, now))),
@@ -89,6 +94,17 @@ pub fn read(headers: &HeaderMap, now: Timestamp) -> ResponseHeaders {
         requests: scarcest(&["requests"]),
         tokens: scarcest(&["tokens", "input-tokens", "output-tokens"]),
     }
+}
+
+/// Whether a content encoding is a compression. Some servers write `none` or a charset there.
+fn is_compression(encoding: &str) -> bool {
+    let compressions = ["gzip", "x-gzip", "br", "zstd", "deflate", "compress"];
+    let mut codings = encoding.split(',').map(str::trim);
+    codings.any(|coding| {
+        compressions
+            .iter()
+            .any(|one| coding.eq_ignore_ascii_case(one))
+    })
 }
 
 fn body_type(content_type: &str) -> BodyType {

@@ -5,7 +5,8 @@ use std::error::Error as _;
 use std::time::Duration;
 
 use reqwest::header::{
-    AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, InvalidHeaderValue,
+    ACCEPT_ENCODING, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue,
+    InvalidHeaderValue,
 };
 use reqwest::redirect;
 
@@ -99,12 +100,15 @@ fn builder(address: &Address, connect: Duration) -> reqwest::ClientBuilder {
     builder
 }
 
-/// Connections that follow no redirect and repeat no request. Certificates are read for encrypted
-/// ones only.
+/// Connections that follow no redirect, repeat no request and ask for uncompressed answers: without
+/// that header a server may compress. Certificates are read for encrypted ones only.
 pub(super) fn plain(is_encrypted: bool, connect: Duration) -> reqwest::ClientBuilder {
     // Fails if one is installed already; that one is used then.
     let _ = rustls::crypto::ring::default_provider().install_default();
+    let mut headers = HeaderMap::new();
+    headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
     let builder = reqwest::Client::builder()
+        .default_headers(headers)
         .user_agent(concat!("unisono/", env!("CARGO_PKG_VERSION")))
         .redirect(redirect::Policy::none())
         .retry(reqwest::retry::never())

@@ -458,6 +458,14 @@ async fn errors_say_what_to_do() {
         ),
         (Act::html(200), "looks like a proxy's page"),
         (
+            Act::json(200, "\u{1f}").header("content-encoding", "gzip"),
+            "the answer is compressed",
+        ),
+        (
+            Act::json(503, "\u{1f}").header("content-encoding", "gzip"),
+            "HTTP 503 without a reason",
+        ),
+        (
             Act::document(
                 200,
                 "text/plain",

@@ -71,6 +71,7 @@ async fn each_provider_gets_the_key_in_its_header() {
         let version = (fake == Fake::Anthropic).then_some("2023-06-01");
         assert_eq!(sent.header("anthropic-version"), version);
         assert!(sent.header("user-agent").unwrap().starts_with("unisono/"));
+        assert_eq!(sent.header("accept-encoding"), Some("identity"));
     }
 }
 

@@ -122,6 +122,19 @@ fn body_types() {
         );
     }
     assert_eq!(read_lines(&[]).body_type, BodyType::Other);
+    for (encoding, form) in [
+        ("gzip", BodyType::Compressed),
+        ("identity, BR", BodyType::Compressed),
+        ("identity", BodyType::Json),
+        ("none", BodyType::Json),
+        ("", BodyType::Json),
+    ] {
+        let lines = [
+            ("content-type", "application/json"),
+            ("content-encoding", encoding),
+        ];
+        assert_eq!(read_lines(&lines).body_type, form, "{encoding:?}");
+    }
 }
 
 #[test]
