@@ -133,8 +133,10 @@ pub(crate) type Decoded<'d> = Result<DecodedEvent<'d>, Failure>;
 pub enum DecodedEvent<'a> {
     /// A piece of the answer's text.
     Text(&'a str),
-    /// Something else: a tool call, reasoning, usage, a ping.
+    /// Something else: a tool call, reasoning, usage.
     Other,
+    /// A report of the provider's state without a part of the reply: a ping, `response.created`.
+    Status,
     /// The terminal marker. What follows is not read.
     End,
 }

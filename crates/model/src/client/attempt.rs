@@ -280,7 +280,7 @@ impl Client {
         reply_progress.event(&seen);
         match seen {
             DecodedEvent::Text(text) => call.listener.report_text(text),
-            DecodedEvent::Other => {}
+            DecodedEvent::Other | DecodedEvent::Status => {}
             DecodedEvent::End => return Ok(ControlFlow::Break(())),
         }
         Ok(ControlFlow::Continue(()))

@@ -16,6 +16,8 @@ pub(super) struct ReplyProgress {
     /// Whether an attempt is running.
     under_way: bool,
     events: u64,
+    /// Events with a part of the reply.
+    parts: u64,
     /// Bytes of the reply's text.
     text: u64,
     /// The usage that the provider reported so far.
@@ -35,6 +37,7 @@ impl ReplyProgress {
 
     pub(super) fn event(&mut self, seen: &DecodedEvent<'_>) {
         self.events += 1;
+        self.parts += u64::from(*seen != DecodedEvent::Status);
         if let DecodedEvent::Text(text) = seen {
             self.text += text.len() as u64;
         }
@@ -49,7 +52,11 @@ impl ReplyProgress {
     /// returns the known usage. Unreported output is estimated from the received part: an event is
     /// at least one token.
     pub(super) fn failed(&mut self, class: Class) -> Option<Usage> {
-        let begun = self.events > 0 || self.used.input + self.used.output > Tokens::ZERO;
+        // After a report of its state a provider may still refuse the request, and its work is lost
+        // if the connection breaks.
+        let begun = self.parts > 0
+            || (self.events > 0 && class == Class::Transport)
+            || self.used.input + self.used.output > Tokens::ZERO;
         let lost = std::mem::take(&mut self.under_way) && (begun || class.was_at_work());
         self.any_interrupted |= lost;
         let come = Count::approximate(self.text)
@@ -90,6 +97,21 @@ mod tests {
             assert_eq!(used.map(|used| used.output.0), lost, "{class:?} {events}");
             assert_eq!(reply_progress.any_interrupted, lost.is_some());
             assert_eq!(reply_progress.failed(class), None, "once");
+        }
+    }
+
+    #[test]
+    fn a_state_of_the_provider_begins_no_reply_that_it_refuses() {
+        for (class, lost) in [
+            (Class::UNAVAILABLE, false),
+            (Class::RATE_LIMITED, false),
+            (BROKEN, true),
+            (Class::IncompleteStream, true),
+        ] {
+            let mut reply_progress = ReplyProgress::default();
+            reply_progress.begin();
+            reply_progress.event(&DecodedEvent::Status);
+            assert_eq!(reply_progress.failed(class).is_some(), lost, "{class:?}");
         }
     }
 

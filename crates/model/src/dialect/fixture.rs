@@ -39,7 +39,7 @@ pub(super) fn decode(
     for (name, data) in events {
         match decoder.event(&sse::Event { name, data }) {
             Ok(DecodedEvent::Text(text)) => heard.push_str(text),
-            Ok(DecodedEvent::Other) => {}
+            Ok(DecodedEvent::Other | DecodedEvent::Status) => {}
             Ok(DecodedEvent::End) => break,
             Err(failure) => return (heard, Err(failure)),
         }

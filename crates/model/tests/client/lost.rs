@@ -87,6 +87,36 @@ async fn nothing_is_reported_if_no_reply_began() {
 }
 
 #[tokio::test]
+async fn a_refusal_after_the_providers_state_is_not_paid() {
+    let error = r#""error":{"code":"server_error","message":"busy"}"#;
+    for (dialect, state, refusal) in [
+        (
+            Dialect::OpenAiChat,
+            r#"{"choices":[],"prompt_filter_results":[]}"#,
+            format!("{{{error}}}"),
+        ),
+        (
+            Dialect::OpenAiResponses,
+            r#"{"type":"response.created","response":{"status":"in_progress"}}"#,
+            format!(r#"{{"type":"response.failed","response":{{"status":"failed",{error}}}}}"#),
+        ),
+        (
+            Dialect::Anthropic,
+            r#"{"type":"ping"}"#,
+            r#"{"type":"error","error":{"type":"overloaded_error","message":"busy"}}"#.to_owned(),
+        ),
+    ] {
+        let stream = format!("data: {state}\n\ndata: {refusal}\n\n");
+        let refused = Act::document(200, "text/event-stream", stream);
+        let (failed, lost) = outcome(dialect, Script::always(refused)).await;
+        let error = failed.unwrap_err();
+        assert!(error.class.is_transient(), "{error:?} {dialect:?}");
+        assert!(!error.is_paid_for(), "{error:?} {dialect:?}");
+        assert_eq!(lost, [], "{dialect:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_call_rejected_after_an_interrupted_attempt_has_begun() {
     let script = Script::sequence([cut(Ending::Reset)]).then(Act::refuse(Refusal::Unauthorised));
     let (failed, lost) = outcome(Dialect::OpenAiChat, script).await;

@@ -109,7 +109,7 @@ impl Decoder {
                 let error = event.error.ok_or_else(|| Failure::missing("error"))?;
                 Err(refusal::in_stream(&error))
             }
-            Kind::Other => Ok(DecodedEvent::Other),
+            Kind::Other => Ok(DecodedEvent::Status),
         }
     }
 

@@ -98,7 +98,11 @@ impl Decoder {
         if let Some(text) = chunk.only_text() {
             self.alike.learn(&event, text);
         }
-        let choices = chunk.choices.into_iter().flatten();
+        let choices = chunk.choices.unwrap_or_default();
+        if choices.is_empty() {
+            return Ok(DecodedEvent::Status);
+        }
+        let choices = choices.into_iter();
         for choice in choices.filter(|choice| choice.index.unwrap_or(0) == 0) {
             self.begun = true;
             if let Some(delta) = choice.delta {

@@ -728,18 +728,17 @@ fn events_without_data_and_after_the_end_are_read_over() {
         name: "message",
         data,
     };
-    for data in [
-        "",
-        " ",
-        "{}",
-        r#"{"choices":[]}"#,
-        r#"{"choices":[{"index":1,"delta":{"content":"no"}}]}"#,
+    for (data, seen) in [
+        ("", DecodedEvent::Other),
+        (" ", DecodedEvent::Other),
+        ("{}", DecodedEvent::Status),
+        (r#"{"choices":[]}"#, DecodedEvent::Status),
+        (
+            r#"{"choices":[{"index":1,"delta":{"content":"no"}}]}"#,
+            DecodedEvent::Other,
+        ),
     ] {
-        assert_eq!(
-            decoder.event(&event(data)),
-            Ok(DecodedEvent::Other),
-            "{data}"
-        );
+        assert_eq!(decoder.event(&event(data)), Ok(seen), "{data}");
     }
     let piece = r#"{"choices":[{"delta":{"content":"yes"}}]}"#;
     assert_eq!(decoder.event(&event(piece)), Ok(DecodedEvent::Text("yes")));

@@ -134,6 +134,9 @@ impl Decoder {
                 self.ended = Some(response.ended()?);
                 Ok(DecodedEvent::End)
             }
+            "response.created" | "response.queued" | "response.in_progress" => {
+                Ok(DecodedEvent::Status)
+            }
             "error" => Err(reported(data.as_bytes()).unwrap_or_else(|| failed("", ""))),
             _ => Ok(DecodedEvent::Other),
         }
