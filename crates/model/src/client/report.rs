@@ -9,6 +9,9 @@ use super::secrets::Secrets;
 /// The maximum length of a message, in characters: a provider's page is not an error message.
 const LONGEST: usize = 1_000;
 
+/// The words of rustls for a certificate that it refuses.
+const REFUSED_CERTIFICATE: &str = "invalid peer certificate";
+
 /// The reason of an error; `ending` is appended to it.
 pub(super) fn reason(
     settings: &Settings,
@@ -27,20 +30,29 @@ pub(super) fn reason(
 
 /// A failure to connect, with what a person can check.
 pub(super) fn unreachable(settings: &Settings, failure: Failure) -> Failure {
+    let advice = match failure.reason.contains(REFUSED_CERTIFICATE) {
+        true => "; for an authority of your own, add it to the machine's certificates, or name a \
+                 file with all authorities in SSL_CERT_FILE"
+            .to_owned(),
+        false => connection_advice(settings),
+    };
+    Failure {
+        reason: failure.reason + &advice,
+        ..failure
+    }
+}
+
+fn connection_advice(settings: &Settings) -> String {
     let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     let proxy = match proxy_variable(&settings.address, is_set) {
         Some(variable) => format!("; {variable} names a proxy: check that it runs, too"),
         None => String::new(),
     };
-    let advice = format!(
+    format!(
         "; check that it runs there (`providers.{}.base_url`) and that this machine can reach it{proxy}; \
          `unisono doctor` lists the providers with their addresses and keys",
         settings.name
-    );
-    Failure {
-        reason: failure.reason + &advice,
-        ..failure
-    }
+    )
 }
 
 /// The variable that is set and names the proxy for an address. `NO_PROXY` may except the address.

@@ -16,9 +16,10 @@ use rustls::crypto::ring;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio_rustls::TlsAcceptor;
+use unisono_model::client::Client;
 use unisono_model::dialect::Dialect;
 
-use crate::setup::{client, reply, soon};
+use crate::setup::{client, reply, settings, soon};
 
 const CHILD: &str = "UNISONO_TEST_HTTP2";
 /// Longer than any initial flow-control window.
@@ -195,4 +196,17 @@ async fn requests_share_a_connection_and_are_cancelled_separately() {
 
     assert_eq!(&*reply(&client).await.unwrap().text, "xxxxx");
     assert_eq!(provider.connections(), 1);
+}
+
+#[tokio::test]
+async fn a_certificate_of_an_unknown_authority_is_refused_with_advice() {
+    let provider = Provider::start(&[]).await;
+    // A machine without certificates refuses the address itself.
+    let Ok(client) = Client::new(settings(Dialect::OpenAiChat, &provider.url)) else {
+        return;
+    };
+    let error = reply(&client).await.unwrap_err();
+    for part in ["invalid peer certificate", "SSL_CERT_FILE"] {
+        assert!(error.reason.contains(part), "{error}");
+    }
 }
