@@ -330,14 +330,14 @@ fn unchecked_answer(reply: Reply, steps: &[Arc<Step>], ctx: &Ctx) -> Result<Answ
     if reply.stop == Stop::Refused {
         return Err(Failure::new(RunCause::Refused, refusal(&reply, ctx)));
     }
-    if run::is_blank(&reply.text) && !may_be_empty(&reply, ctx) {
-        return Err(empty_reply_failure(ctx));
-    }
     let limit = run::longest_reply(steps, ctx.definition().limits.max_output);
     let partial = match reply.stop {
         Stop::Complete | Stop::Refused => None,
         Stop::CutOff => Some(format!("{CUT_OFF} of {limit} tokens")),
     };
+    if run::is_blank(&reply.text) && !may_be_empty(&reply, ctx) {
+        return Err(empty_reply_failure(partial.as_deref(), ctx));
+    }
     Ok(Answer {
         text: reply.text,
         partial: partial.map(Arc::from),
@@ -385,9 +385,15 @@ fn may_be_empty(reply: &Reply, ctx: &Ctx) -> bool {
     }
 }
 
-/// The failure for an empty reply: the run is retried.
-fn empty_reply_failure(ctx: &Ctx) -> Failure {
-    let reason = format!("model {} replied with nothing", ctx.definition().model);
+/// The failure for an empty reply: the run is retried. `cut_off` is the reason if the reply was cut
+/// off, which the reasoning of a model causes.
+fn empty_reply_failure(cut_off: Option<&str>, ctx: &Ctx) -> Failure {
+    let mut reason = format!("model {} replied with nothing", ctx.definition().model);
+    if let Some(cut_off) = cut_off {
+        reason += &format!(
+            ": {cut_off}, in which its reasoning counts; raise the model's `max_output` in models.toml"
+        );
+    }
     Failure::new(RunCause::BadOutput, reason)
 }
 
@@ -395,7 +401,7 @@ fn empty_reply_failure(ctx: &Ctx) -> Failure {
 /// recorded, so another attempt would be stopped as well.
 fn no_text_failure(steps: &[Arc<Step>], stopped: Option<Arc<str>>, ctx: &Ctx) -> Failure {
     let Some(stopped) = stopped else {
-        return empty_reply_failure(ctx);
+        return empty_reply_failure(None, ctx);
     };
     let last = steps.iter().rev().find_map(|step| step.reply());
     let calls = last.map_or(0, Reply::called);

@@ -244,6 +244,20 @@ async fn a_reply_that_was_cut_off_is_partial() {
     assert_eq!(answer.partial.as_deref(), Some(why));
 }
 
+#[tokio::test]
+async fn an_empty_reply_that_was_cut_off_names_the_limit() {
+    let cut = cut_off(Act::say(""));
+    let failure = run(&attempt(), &Scripted::new([cut])).await.unwrap_err();
+    assert_eq!(failure.cause, RunCause::BadOutput);
+    let why = "replied with nothing: cut off at the model's output limit of 4096 tokens";
+    assert!(failure.reason.contains(why), "{}", failure.reason);
+    assert!(
+        failure.reason.contains("`max_output`"),
+        "{}",
+        failure.reason
+    );
+}
+
 /// A server with one lane: each request waits for the earlier ones.
 #[derive(Clone, Default)]
 struct OneLane(Arc<tokio::sync::Mutex<()>>);
