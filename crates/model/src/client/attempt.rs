@@ -69,7 +69,7 @@ impl Client {
                 );
             }
         };
-        let response_headers = headers::read(response.headers(), Timestamp::now());
+        let response_headers = self.headers(&response);
         // The limits in the response to a request for a count are those of such requests.
         if call.mode != Mode::Count {
             self.admission.learn(&response_headers);
@@ -106,6 +106,16 @@ impl Client {
                 no_retry: response_headers.no_retry,
                 reached: true,
             }),
+        }
+    }
+
+    /// The headers of a response; without a request id that repeats a secret.
+    fn headers(&self, response: &Response) -> ResponseHeaders {
+        let read = headers::read(response.headers(), Timestamp::now());
+        let access = self.access.get();
+        ResponseHeaders {
+            request_id: read.request_id.filter(|id| !access.secrets.is_in(id)),
+            ..read
         }
     }
 

@@ -58,6 +58,12 @@ impl Secrets {
         }
     }
 
+    /// Whether a text has one of the secrets.
+    pub(super) fn is_in(&self, text: &str) -> bool {
+        let finder = self.finder.as_ref();
+        finder.is_some_and(|finder| finder.is_match(text))
+    }
+
     /// A text without the secrets and without likely keys.
     pub(super) fn text(&self, text: &str) -> String {
         let text = match &self.finder {

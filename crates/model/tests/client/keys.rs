@@ -29,6 +29,7 @@ async fn an_unusual_key_is_removed_everywhere() {
     };
     let acts = [
         Act::json(401, error(format!("bad key {UNUSUAL}"))),
+        Act::json(400, error("x".to_owned())).header("x-request-id", UNUSUAL),
         Act::json(400, error(late.clone())),
         Act::json(200, error(late.clone())),
         Act::document(502, "text/plain", late.clone()),
