@@ -130,6 +130,7 @@ async fn one(
         let id = context.snapshot.get(..12).unwrap_or(&context.snapshot);
         screen.headline("snapshot", &format!("{id} as before"));
         screen.agents(watch);
+        screen.pauses(watch);
     }
     let limits = Limits::leaving(interrupts);
     let end = follow(turns.service(), &mut followed, &mut screen, limits).await?;

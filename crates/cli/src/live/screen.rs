@@ -4,12 +4,14 @@ use std::future::Future;
 use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use unisono::values;
 use unisono_api::approval::Approval;
 use unisono_api::fmt;
 use unisono_api::turn::{CompactionEffect, ErrorInfo};
 use unisono_api::turn_event::{FrozenContext, Member, NewCheckpoint, TurnEvent};
 use unisono_api::usage::Amounts;
 use unisono_context::Cost;
+use unisono_runtime::clock;
 
 use super::asking::{self, Lines as _, Reply, Terminal};
 use super::follow::Show;
@@ -292,6 +294,17 @@ impl<'o> Screen<'o> {
             self.headline("delegates", &self.paint.yellow(no_delegation_reason));
         }
         self.agents(watch);
+    }
+
+    /// Says why agents pause, as those of a resumed turn may do.
+    pub(crate) fn pauses(&mut self, watch: &Watch) {
+        let now = values::instant(clock::now());
+        for agent in &watch.agents {
+            let pause = agent.pause.as_ref().filter(|pause| pause.until > now);
+            if let Some(pause) = pause {
+                self.retried(agent, &pause.reason, watch);
+            }
+        }
     }
 
     /// Opens a line for each agent.

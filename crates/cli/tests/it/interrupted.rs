@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::process::Stdio;
 
+use unisono_fake_provider::{Act, FakeProvider, Refusal, RetryAfter, Script};
+
 use crate::http::Daemon;
 use crate::support::{
     Going, HasAll as _, Place, finish, heard, is_alive, kill_if_alive, tell, until, words,
@@ -201,6 +203,27 @@ fn an_agent_that_changed_since_is_named_and_the_turn_goes_on_with_the_one_of_the
         report["changed_agents"],
         serde_json::json!(["marks", "waits"])
     );
+}
+
+#[test]
+fn a_resumed_run_that_pauses_says_why() {
+    let limited = Act::refuse(Refusal::RateLimited { seconds: None });
+    let limited = limited.retry_after(RetryAfter::Seconds(3_600));
+    let provider = FakeProvider::play_on_thread(Script::always(limited));
+    let place = Place::with_openai(&provider, "");
+    place.talk();
+    let run = words("run talk.json --model openai/gpt-4o --task What? --agents ");
+    let paused = [
+        "retry",
+        "asks to wait 3600.0 s",
+        "the next attempt is not before",
+    ];
+    for command in [&run[..], &["resume"]] {
+        let mut going = Going::start(place.keyed_command(command));
+        going.wait_for(&paused);
+        going.kill();
+    }
+    assert_eq!(provider.request_count(), 1);
 }
 
 #[test]
