@@ -20,6 +20,7 @@ use super::refusal;
 use super::wire::{BlockKind, Counted, Counts, Delta, Details, Event, Kind, Reason, Start, Whole};
 use crate::dialect::borrowed::Str;
 use crate::dialect::likeness::Likeness;
+use crate::dialect::openai_chat::refusal::reported;
 use crate::dialect::{Decoded, DecodedEvent, Failure, refusal as shared};
 use crate::language::Class;
 use crate::prompt::json::Json;
@@ -68,9 +69,13 @@ impl Decoder {
             return Ok(self.say(self.alike.0, text.into()));
         }
         let (sent, data) = (event, event.data);
-        let event: Event<'_> = serde_json::from_str(data)
-            .map_err(|error| shared::unreadable(data.as_bytes(), &error))?;
-        match event.kind.ok_or_else(|| Failure::missing("type"))? {
+        let event: Event<'_> = serde_json::from_str(data).map_err(|error| {
+            let unreadable = || shared::unreadable(data.as_bytes(), &error);
+            reported(data.as_bytes()).unwrap_or_else(unreadable)
+        })?;
+        // The errors of LiteLLM have no type.
+        let untyped = || reported(data.as_bytes()).unwrap_or_else(|| Failure::missing("type"));
+        match event.kind.ok_or_else(untyped)? {
             Kind::MessageStart => {
                 let message = event.message.ok_or_else(|| Failure::missing("message"))?;
                 self.usage.update(message.usage);

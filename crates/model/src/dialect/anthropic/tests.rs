@@ -254,6 +254,24 @@ fn an_error_in_mid_stream_ends_it() {
 }
 
 #[test]
+fn an_error_without_a_type_is_read() {
+    let too_long = "prompt is too long: 9 tokens > 8 maximum";
+    let limit = Some(Tokens(8));
+    for (error, failure) in [
+        (
+            format!(r#"{{"error":{{"message":"{too_long}","type":null,"code":"400"}}}}"#),
+            Failure::new(Class::Overflow { limit }, too_long),
+        ),
+        (
+            r#"{"error":{"message":"too busy","type":"None","param":"None","code":"429"}}"#.into(),
+            Failure::new(Class::RATE_LIMITED, "too busy"),
+        ),
+    ] {
+        assert_eq!(decoded(DIALECT, &[&*error]), Err(failure), "{error}");
+    }
+}
+
+#[test]
 fn every_stop_reason() {
     for (reason, stop) in [
         ("end_turn", Stop::Complete),

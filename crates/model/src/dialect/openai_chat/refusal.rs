@@ -115,7 +115,9 @@ fn parse_error(body: &[u8]) -> Option<ErrorBody> {
     let codes = codes
         .into_iter()
         .filter_map(|key| inside.get(key)?.as_str());
-    let codes = codes.filter(|code| !code.is_empty() && code.parse::<u64>().is_err());
+    // LiteLLM writes `None`.
+    let codes = codes.filter(|code| !matches!(*code, "" | "None"));
+    let codes = codes.filter(|code| code.parse::<u64>().is_err());
     let codes: Vec<String> = codes.map(str::to_ascii_lowercase).collect();
     let says_so = |key| body.get(key).is_some_and(|kind| kind == "error");
     if message.is_none() && error.is_none() && !says_so("object") && !says_so("type") {
