@@ -59,6 +59,9 @@ struct Choice<'a> {
     finish_reason: Option<Str<'a>>,
     /// Kimi's place for it.
     usage: Option<Usage>,
+    /// OpenRouter's place for an error of the model's provider.
+    #[serde(borrow)]
+    error: Option<&'a RawValue>,
 }
 
 impl Decoder {
@@ -105,6 +108,7 @@ impl Decoder {
         let choices = choices.into_iter();
         for choice in choices.filter(|choice| choice.index.unwrap_or(0) == 0) {
             self.begun = true;
+            choice.check()?;
             if let Some(delta) = choice.delta {
                 self.draft.add(delta)?;
             }
@@ -147,6 +151,12 @@ impl<'a> Chunk<'a> {
 }
 
 impl<'a> Choice<'a> {
+    /// Checks that it has no error.
+    fn check(&self) -> Result<(), Failure> {
+        let error = self.error.map(|error| error.get().as_bytes());
+        error.and_then(refusal::reported).map_or(Ok(()), Err)
+    }
+
     fn only_text(&self) -> Option<&'a str> {
         let ends = self.finish_reason.is_some() || self.usage.is_some();
         let goes_on = self.message.is_none() && !ends;
@@ -179,6 +189,7 @@ pub(in crate::dialect) fn parse_document(body: &[u8], opened: bool) -> Result<Re
     let usage = chunk.usage;
     let choice = chunk.choices.into_iter().flatten().next();
     let choice = choice.ok_or_else(|| Failure::missing("choices[0]"))?;
+    choice.check()?;
     draft.used(usage.or(choice.usage).unwrap_or_default());
     let message = choice.message;
     draft.add(message.ok_or_else(|| Failure::missing("choices[0].message"))?)?;

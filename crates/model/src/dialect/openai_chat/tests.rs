@@ -662,6 +662,10 @@ fn errors_in_mid_stream_have_their_class() {
         ),
         (r#"{"error":{"code":502,"message":"Provider returned error"}}"#, unavailable),
         (r#"{"error":{"code":401,"message":"No auth"}}"#, Class::Unauthorised),
+        (
+            r#"{"choices":[{"finish_reason":"error","error":{"code":429,"message":"busy"}}]}"#,
+            Class::RATE_LIMITED,
+        ),
         ("<html><title>Bad Gateway</title>", Class::BadReply),
         (r#"{"choices":[{"delta":{"content":7}}]}"#, Class::BadReply),
     } {
@@ -671,6 +675,8 @@ fn errors_in_mid_stream_have_their_class() {
             data,
         });
         assert_eq!(failed.unwrap_err().class, class, "{data}");
+        let whole = CHAT.parse_document(data.as_bytes());
+        assert_eq!(whole.unwrap_err().class, class, "{data}");
     }
 }
 
