@@ -74,7 +74,11 @@ pub struct State {
     pub(crate) runs: BTreeMap<RunId, Run>,
     /// Per branch, the open turns; the first one is active.
     pub(crate) queues: BTreeMap<Arc<str>, VecDeque<TurnId>>,
-    pub(crate) ended: Arc<BTreeMap<TurnId, EndedTurn>>,
+    /// Ended turns by the events that accepted them: a clock that was set back gives a later turn
+    /// a smaller id.
+    pub(crate) ended: Arc<BTreeMap<u64, (TurnId, EndedTurn)>>,
+    /// The events that accepted the ended turns.
+    pub(crate) ended_ids: Arc<BTreeMap<TurnId, u64>>,
     /// Ended turns whose hooks have not all been asked.
     pub(crate) ended_hooks: BTreeMap<TurnId, EndedHooks>,
     /// The requests under a key, by the key's name, with the digest of the request.
@@ -124,6 +128,8 @@ pub struct StepLocation {
 /// The stored part of an ended turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndedTurn {
+    /// The event that accepted it.
+    pub accepted: u64,
     /// Its outcome.
     pub outcome: Outcome,
     /// The message with the answer.
@@ -287,14 +293,15 @@ impl State {
 
     /// An ended turn.
     pub fn ended_turn(&self, id: TurnId) -> Option<&EndedTurn> {
-        self.ended.get(&id)
+        let accepted = self.ended_ids.get(&id)?;
+        self.ended.get(accepted).map(|(_, turn)| turn)
     }
 
-    /// The ended turns, oldest first.
+    /// The ended turns in the order of their acceptance.
     pub fn ended_turns(
         &self,
     ) -> impl ExactSizeIterator<Item = (TurnId, &EndedTurn)> + DoubleEndedIterator {
-        self.ended.iter().map(|(id, turn)| (*id, turn))
+        self.ended.values().map(|(id, turn)| (*id, turn))
     }
 
     /// The turn that was requested under a key of this name, and the digest of the request.

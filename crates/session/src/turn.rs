@@ -55,6 +55,8 @@ pub const COMPACTION_STEPS_MAX: u32 = 1_024;
 pub struct Turn {
     /// The accepted turn.
     pub accepted: AcceptedTurn,
+    /// The event that accepted it.
+    pub accepted_event: u64,
     /// Its agents.
     pub team: Team,
     /// The project's instructions at its acceptance.

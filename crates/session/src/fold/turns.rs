@@ -65,6 +65,7 @@ impl State {
             call_cap: self.call_cap,
             settings: self.settings.clone(),
             accepted: accepted.clone(),
+            accepted_event: self.events + 1,
         };
         self.turns.insert(accepted.id, Box::new(turn));
         Ok(())
@@ -355,6 +356,7 @@ impl State {
         self.append_results(id, at)?;
         let turn = self.turn_mut(id)?;
         let branch = turn.accepted.branch.clone();
+        let accepted = turn.accepted_event;
         let mut answer = None;
         if *outcome == Outcome::Answered {
             let parts = self.answer_parts(id)?;
@@ -387,8 +389,13 @@ impl State {
         if worked {
             self.append_waiting(&branch)?;
         }
-        let outcome = outcome.clone();
-        Arc::make_mut(&mut self.ended).insert(id, EndedTurn { outcome, answer });
+        let ended = EndedTurn {
+            accepted,
+            outcome: outcome.clone(),
+            answer,
+        };
+        Arc::make_mut(&mut self.ended).insert(accepted, (id, ended));
+        Arc::make_mut(&mut self.ended_ids).insert(id, accepted);
         Ok(())
     }
 

@@ -140,7 +140,7 @@ fn is_repeated(state: &State, key: &RequestKey) -> Result<bool, Refusal> {
 }
 
 fn is_known(recorder: &Recorder<'_>, turn: TurnId) -> bool {
-    recorder.state.turns.contains_key(&turn) || recorder.state.ended.contains_key(&turn)
+    recorder.state.turns.contains_key(&turn) || recorder.state.ended_turn(turn).is_some()
 }
 
 /// Refuses everything that could prevent the turn from starting later. `open` are the calls at the

@@ -119,6 +119,18 @@ fn a_trace_keeps_ended_turns_and_runs() {
 }
 
 #[test]
+fn ended_turns_keep_the_order_of_their_acceptance_although_the_clock_was_set_back() {
+    let mut shell = Shell::with(4);
+    for n in [1, 0] {
+        let lead = shell.dispatch(turn(n, team(agent("lead"), []))).remove(0);
+        shell.finish(&lead, "the answer");
+    }
+    let ended = shell.state().ended_turns().map(|(id, _)| id);
+    assert!(ended.eq([turn_id(1), turn_id(0)]));
+    assert_eq!(*shell.outcome(0), Outcome::Answered);
+}
+
+#[test]
 fn a_replay_gives_each_run_its_original_assignment() {
     let mut shell = Shell::with(4);
     let delegates = shell.dispatch(turn(0, team(agent("lead"), agents(&["facts", "risks"]))));

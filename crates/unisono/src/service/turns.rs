@@ -84,14 +84,13 @@ impl Turns for Local {
         query: &PageQuery,
     ) -> service::Result<Page<EndedTurn>> {
         let session = self.view(id("session", session)?).await?;
-        let before: Option<TurnId> = cursor(query.cursor.as_deref())?;
+        let before: Option<u64> = cursor(query.cursor.as_deref())?;
         let limit = Page::<()>::size(query.limit);
         let look = move |state: &State| {
-            // Ids of turns are in chronological order.
             let ended = state.ended_turns().rev();
-            let left = ended.filter(|(turn, _)| before.is_none_or(|before| *turn < before));
-            let left = left.map(|(turn, ended)| ended_turn(state, turn, ended));
-            Page::first(left, limit, |last| last.turn.clone())
+            let left = ended.filter(|(_, turn)| before.is_none_or(|before| turn.accepted < before));
+            let part = Page::first(left, limit, |(_, last)| last.accepted.to_string());
+            part.map(|(turn, ended)| ended_turn(state, turn, ended))
         };
         Ok(session.inspect(look).await.map_err(Error::from)?)
     }

@@ -18,7 +18,6 @@ pub(super) fn describe(id: &str, state: &State) -> Session {
     let tree = state.tree();
     let names = tree.branches();
     let branches = names.map(|(name, head)| branch(state, name, head));
-    // Ids of turns are in chronological order.
     let ended = state.ended_turns().rev();
     let ended = ended.map(|(turn, ended)| ended_turn(state, turn, ended));
     let open = state.open_turns().map(|turn| turn.accepted.id.to_string());
