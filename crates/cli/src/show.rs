@@ -46,7 +46,7 @@ pub(crate) fn budget_line(of: &Budget) -> String {
     let shown = |amount: f64| match of.resource.as_str() {
         "cost" => in_dollars(amount).to_string(),
         "time" => format!("{} s", amount as u64),
-        what => format!("{amount} {what}"),
+        what => format!("{} {what}", number(amount as u64)),
     };
     let mut line = format!(
         "{}: {} of {} used, {} left",

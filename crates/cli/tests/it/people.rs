@@ -980,7 +980,7 @@ fn usage_shows_what_is_left_of_the_budgets_of_owners_to_those_who_may_see_it() {
     said.has_all(&[
         "owner ada: $",
         "owner cleo: $",
-        "owner dora: 0 tokens of 50000",
+        "owner dora: 0 tokens of 50,000 tokens used",
     ]);
     daemon.stop();
     // Without a daemon the names are read from the store.

@@ -176,6 +176,11 @@ fn a_branch_leaves_at_a_message_and_is_worked_on() {
     assert_eq!(made["messages"], 12);
     place.refuses(&["sessions", "branch", "latest", "what-if"], &["--move"]);
     place
+        .call(&["sessions", "branch", "latest", "first", "--at", "1"])
+        .expect(0);
+    let shown = place.call(&["sessions", "show"]).expect(0).stdout;
+    shown.has_all(&["first (1 message)", "what-if (12 messages)"]);
+    place
         .call(&["sessions", "branch", "latest", "x", "--at", "999"])
         .expect(2)
         .says(&["#999", "#159"]);
@@ -202,7 +207,7 @@ fn a_branch_leaves_at_a_message_and_is_worked_on() {
     ];
     place.json(&run);
     let shown = place.json(&["sessions", "show"]);
-    assert_eq!(shown["branches"].as_array().unwrap().len(), 2);
+    assert_eq!(shown["branches"].as_array().unwrap().len(), 3);
     let tree = place.call(&["sessions", "tree"]).expect(0).stdout;
     tree.has_all(&["← main", "← what-if"]);
     assert_eq!(

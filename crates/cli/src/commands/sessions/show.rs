@@ -93,7 +93,8 @@ impl SessionDetails {
                 0 => String::new(),
                 many => format!(", {}", show::many(many.into(), "topic")),
             };
-            format!("{} ({} messages{topics})", branch.name, branch.messages)
+            let messages = show::many(branch.messages.into(), "message");
+            format!("{} ({messages}{topics})", branch.name)
         });
         out += &field("branches", branches.collect::<Vec<_>>().join(", "));
         out += &field("checkpoints", session.checkpoints.to_string());
@@ -157,6 +158,7 @@ fn outcome(of: &EndedTurn) -> String {
     match (&of.error, of.tokens_before, of.tokens_after) {
         (Some(error), ..) => format!("{} ({}): {}", of.state, error.code, error.reason),
         (None, Some(before), Some(after)) => {
+            let (before, after) = (show::number(before), show::number(after));
             format!("{} from {before} to {after} tokens", of.state)
         }
         _ => of.state.clone(),
