@@ -84,7 +84,7 @@ impl Recording {
                     black_box(text);
                     ControlFlow::Continue(())
                 }
-                DecodedEvent::Other => ControlFlow::Continue(()),
+                DecodedEvent::Other | DecodedEvent::Status => ControlFlow::Continue(()),
                 DecodedEvent::End => ControlFlow::Break(()),
             })
         });

@@ -167,9 +167,22 @@ impl Unfinished<'_> {
         self.hidden.path()
     }
 
+    /// A problem with the hidden file, with the name that was asked for.
+    fn named_in(&self, mut problem: Problem) -> Problem {
+        let hidden = self.path().display().to_string();
+        let file = self.file.display().to_string();
+        problem.message = problem.message.replace(&hidden, &file);
+        problem
+    }
+
     /// Names the file, unless another one got its name meanwhile.
     fn finish(self) -> Result<()> {
         let named = self.hidden.persist_noclobber(self.file);
+        let named = named.or_else(|failed| match failed.error.kind() {
+            ErrorKind::AlreadyExists => Err(failed),
+            // The file system can only rename, as those of many remote stores.
+            _ => failed.file.persist(self.file),
+        });
         named.map_err(|failed| unwritten(self.file, &failed.error))?;
         // The name is on disk once its directory is; some file systems cannot promise that.
         let _ = File::open(self.directory).and_then(|directory| directory.sync_all());
@@ -195,7 +208,8 @@ fn unwritten(file: &Path, error: &io::Error) -> Problem {
 
 async fn all(app: &App, service: &dyn Service, file: &Path) -> Result<()> {
     let unfinished = Unfinished::beside(file)?;
-    let moved = or_interrupted(async { Ok(service.archive(unfinished.path()).await?) }).await?;
+    let moved = or_interrupted(async { Ok(service.archive(unfinished.path()).await?) }).await;
+    let moved = moved.map_err(|problem| unfinished.named_in(problem))?;
     unfinished.finish()?;
     let report = json!({
         "file": file.display().to_string(), "sessions": moved.sessions, "events": moved.events,

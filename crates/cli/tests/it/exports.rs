@@ -496,15 +496,18 @@ fn an_export_that_does_not_fit_leaves_no_file() {
     place.call(&["import", &example()]).expect(0);
     // A limit of the system has the effect of a full disk, for this program only.
     let limited = "ulimit -f 8 && exec \"$0\" \"$@\"";
-    let args = ["export", "latest", "-o", "talk.jsonl"];
-    in_shell(&place, limited, &args)
-        .expect(1)
-        .says(&["cannot write talk.jsonl"]);
-    assert!(!place.path("talk.jsonl").exists());
-    let left = std::fs::read_dir(place.path(".")).unwrap();
-    let mut names = left.map(|entry| entry.unwrap().file_name());
-    assert!(!names.any(|name| name.to_string_lossy().starts_with(".unisono-export")));
-    place.call(&args).expect(0);
+    for (args, file) in [
+        (&["export", "latest", "-o", "talk.jsonl"][..], "talk.jsonl"),
+        (&["export", "--all", "all.unisono"], "all.unisono"),
+    ] {
+        let refused = in_shell(&place, limited, args).expect(1);
+        refused.says(&[&format!("cannot write {file}: ")]);
+        assert!(!place.path(file).exists(), "{file}");
+        let left = std::fs::read_dir(place.path(".")).unwrap();
+        let mut names = left.map(|entry| entry.unwrap().file_name());
+        assert!(!names.any(|name| name.to_string_lossy().starts_with(".unisono-export")));
+        place.call(args).expect(0);
+    }
 }
 
 #[cfg(target_os = "linux")]
