@@ -67,6 +67,9 @@ const OF_EACH: [&str; 10] = [
     "settings",
 ];
 
+/// Maximum bytes of a message for all daemons: its copies have no room in `server.bodies_bytes`.
+const FOR_ALL_BYTES: usize = 64 * 1024;
+
 /// Forwards a request to the owner of its session, or lets this daemon answer it.
 pub(super) async fn forward(
     State(shared): State<Arc<Shared>>,
@@ -404,7 +407,8 @@ async fn session_of(
         parsed => parsed,
     };
     let only_reads = crate::a2a::only_reads(parts.uri.path(), &bytes);
-    let is_for_all = parts.uri.path() == mcp::PATH && mcp::takes_call_back(&bytes);
+    let may_be_for_all = parts.uri.path() == mcp::PATH && bytes.len() <= FOR_ALL_BYTES;
+    let is_for_all = may_be_for_all && mcp::takes_call_back(&bytes);
     let mut request = Request::from_parts(parts, Body::from(bytes.clone()));
     if is_for_all {
         request.extensions_mut().insert(ToAll(bytes));
