@@ -74,10 +74,11 @@ async fn remove(
     let (session, id) = (deletion.session, deletion.session.0);
     let doing = || failed("delete a session");
     let (member, lease_ms) = member.unzip();
+    // The row of the owner is locked as by a claim: its beat comes before or after the deletion.
     let row = format!(
-        "SELECT last_seq, EXISTS (SELECT FROM unisono_members AS other \
-             WHERE other.member = known.owner AND other.member <> $2::uuid \
-                 AND other.beat_unix_ms > {NOW} - $3::bigint) \
+        "SELECT last_seq, EXISTS (SELECT FROM (SELECT beat_unix_ms FROM unisono_members \
+                 WHERE member = known.owner AND member <> $2::uuid OFFSET 0 FOR SHARE) AS other \
+             WHERE other.beat_unix_ms > {NOW} - $3::bigint) \
          FROM unisono_sessions AS known WHERE session = $1 AND NOT deleted FOR UPDATE OF known"
     );
     let parameters: [&(dyn ToSql + Sync); 3] = [&id, &member, &lease_ms];

@@ -432,24 +432,36 @@ async fn nobody_has_the_sessions_of_a_program_whose_beat_is_under_way() {
     gone.close().await.unwrap();
     let living = Arc::new(member("comes_back", LATE).await);
     beat(&living, |beat| beat.has_gone).await;
-    // It returns: its beat is not committed yet.
-    let mut client = client(Server::shared().unwrap(), "comes_back").await;
-    let held = client.transaction().await.unwrap();
     let returns = format!(
         "UPDATE unisono_members SET address = 'http://127.0.0.1:1', \
          beat_unix_ms = (extract(epoch FROM clock_timestamp()) * 1000)::bigint + 600000 \
          WHERE member = '{id}'"
     );
-    held.execute(&returns, &[]).await.unwrap();
-    assert_eq!(cluster(&living).take_over(9).await.unwrap(), []);
-    let claiming = tokio::spawn({
-        let living = living.clone();
-        async move { living.claim(A).await }
-    });
-    until_waited_for(&held).await;
-    held.commit().await.unwrap();
-    let refused = claiming.await.unwrap().unwrap_err();
-    assert!(refused.is_owned_elsewhere(), "{refused}");
+    let mut client = client(Server::shared().unwrap(), "comes_back").await;
+    for deletes in [false, true] {
+        // It returns: its beat is not committed yet.
+        let held = client.transaction().await.unwrap();
+        held.execute(&returns, &[]).await.unwrap();
+        assert_eq!(cluster(&living).take_over(9).await.unwrap(), []);
+        let asking = tokio::spawn({
+            let living = living.clone();
+            async move {
+                match deletes {
+                    false => living.claim(A).await.map(drop),
+                    true => living
+                        .delete_session(Deletion::of_session(A))
+                        .await
+                        .map(drop),
+                }
+            }
+        });
+        until_waited_for(&held).await;
+        held.commit().await.unwrap();
+        let refused = asking.await.unwrap().unwrap_err();
+        assert!(refused.is_owned_elsewhere(), "{refused}");
+        let leaves = format!("UPDATE unisono_members SET beat_unix_ms = 0 WHERE member = '{id}'");
+        client.batch_execute(&leaves).await.unwrap();
+    }
     living.close().await.unwrap();
 }
 
