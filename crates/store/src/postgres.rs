@@ -80,8 +80,8 @@ const NOW: &str = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint";
 
 /// Claims a session that has no owner, is owned by this member, or by a member that is gone, unless
 /// the session waits ($4) for a suitable member. A program that is not a member claims any session. The row of
-/// the owner is locked: if its beat is under way, the claim waits for it, and that beat for the claim. Without
-/// `OFFSET 0` the server would lock the row only if it is seen to be alive.
+/// the owner is locked: a claim waits for a beat that has begun, and a beat for a claim that has begun. Without
+/// `OFFSET 0` the server would lock the row only if the owner is seen to be alive.
 const CLAIM: &str = "\
 INSERT INTO unisono_sessions AS known
     (session, epoch, last_seq, payload_bytes, deleted, created_unix_ms, updated_unix_ms, owner)
