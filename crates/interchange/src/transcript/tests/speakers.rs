@@ -276,6 +276,14 @@ fn a_name_may_have_brackets_or_emoji() {
             "Bob Anna 🌸 Bob Anna 🌸",
         ),
         (
+            "Anna (she/her): Shall we?\nBob (he/him): Yes.\nAnna (she/her): Good.\nBob (he/him): Bye.",
+            "Anna (she/her) Bob (he/him) Anna (she/her) Bob (he/him)",
+        ),
+        (
+            "Anna: Shall we?\nTrue/False: yes\nBob: Yes.\nTrue/False: no\nAnna: Good.\nBob: Bye.",
+            "Anna Bob Anna Bob",
+        ),
+        (
             "🌸 Anna — Today at 10:32\nShall we?\n\nBob 👩\u{200d}💻 — Today at 10:33\nYes.\n\n\
              🌸 Anna — Today at 10:34\nGreat 👍\n",
             "🌸 Anna Bob 👩\u{200d}💻 🌸 Anna",

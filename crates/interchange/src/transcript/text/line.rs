@@ -4,6 +4,7 @@ use jiff::civil::Date;
 use unicode_width::UnicodeWidthChar as _;
 use unisono_context::Timestamp;
 
+use super::names::without_note;
 use super::time::{DayOrder, day_of_notice, moment, moment_or_elapsed};
 use super::{above, has_role, is_direction, is_emoji};
 
@@ -158,7 +159,10 @@ pub(super) fn is_name(name: &str) -> bool {
     let is_short = name.chars().count() <= 40 && words.count() <= 4;
     let is_usual = |c: char| c.is_alphanumeric() || " .-_'’()@&".contains(c);
     let is_plain = |c: char| is_usual(c) || is_sign(c) || is_emoji(c);
-    begins && is_short && name.chars().all(is_plain)
+    // The note behind a name may have a slash: `Anna (she/her)`.
+    let is_noted = |c: char| is_plain(c) || c == '/';
+    let is_allowed = without_note(name).chars().all(is_plain) && name.chars().all(is_noted);
+    begins && is_short && is_allowed
 }
 
 /// Signs within words of scripts such as Devanagari and Thai, and joiners.

@@ -139,7 +139,7 @@ pub(super) fn form_of(label: &str) -> Form {
 }
 
 /// A label without the note at its end, such as `(she/her)`.
-fn without_note(label: &str) -> &str {
+pub(super) fn without_note(label: &str) -> &str {
     let inner = label.strip_suffix(')');
     let name = inner.and_then(|inner| inner.rsplit_once('('));
     let name = name.map(|(name, _)| name.trim_end());
