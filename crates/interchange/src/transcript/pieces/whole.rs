@@ -25,14 +25,8 @@ pub(super) fn whole_text(
     end_lines(&mut read);
     match std::str::from_utf8(&read) {
         Ok(all) if reader.text(all, at) => {}
-        Ok(all) => {
-            if let Some(first) = all.trim_start().chars().next() {
-                reader.refuse(match reader.wants_text(all.as_bytes()) {
-                    true => "no two speakers take turns in it".to_owned(),
-                    false => format!("it starts with {first:?}, not with `{{` or `[`"),
-                });
-            }
-        }
+        Ok(all) if all.trim().is_empty() => {}
+        Ok(_) => reader.refuse("it is not JSON, and no two speakers take turns in it".to_owned()),
         Err(error) => {
             let mut advice = encoding::advice(&read);
             let (text, broken) = valid_lines(&read, (at, offset));
