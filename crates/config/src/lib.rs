@@ -8,6 +8,7 @@
 //! - [`skills`] reads folders that explain how to do a kind of task.
 //! - [`automation`] has the turns that begin by themselves, and their times.
 //! - [`init`] writes a starter project.
+//! - [`log`] checks the level of the log.
 //!
 //! Errors that a person can correct are [`diagnostic`] values: what, where, what to do.
 
@@ -24,6 +25,7 @@ pub mod automation;
 pub mod diagnostic;
 pub mod document;
 pub mod init;
+pub mod log;
 pub mod paths;
 pub mod project;
 pub mod providers;

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use crate::agents::Roster;
 use crate::diagnostic::{Diagnostics, Origin};
+use crate::log;
 use crate::paths;
 use crate::project;
 use crate::settings::{self, Loaded, Override, SessionOverrides, Sources};
@@ -160,6 +161,7 @@ impl Setup {
         summarisers::check(&loaded, &roster, &mut found);
         thresholds::check(&loaded, &roster, &mut found);
         telemetry::check(&loaded, &mut found);
+        log::check(&loaded, &mut found);
         found.sort();
         Ok(Setup {
             loaded,

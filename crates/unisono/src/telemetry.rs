@@ -12,6 +12,7 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 use unisono_api::harmless::{for_json, is_harmful};
 
+use unisono_config::log::check_directives;
 use unisono_config::settings::{Log, LogFormat};
 
 /// The variable that has precedence over `log.level`.
@@ -158,13 +159,14 @@ fn filter(log: &Log, variable: Option<&str>) -> Result<EnvFilter, Error> {
         Some(value) => (VARIABLE, value),
         None => ("log.level", log.level.as_str()),
     };
-    EnvFilter::builder()
-        .parse(without_rmcp(directives))
-        .map_err(|error| Error::Directives {
-            from,
-            directives: directives.to_owned(),
-            reason: error.to_string(),
-        })
+    let wrong = |reason| Error::Directives {
+        from,
+        directives: directives.to_owned(),
+        reason,
+    };
+    check_directives(directives).map_err(wrong)?;
+    let parsed = EnvFilter::builder().parse(without_rmcp(directives));
+    parsed.map_err(|error| wrong(error.to_string()))
 }
 
 /// The directives without messages of the library for MCP, unless they name it or ask for everything. It
@@ -197,11 +199,19 @@ mod tests {
         assert_eq!(level(None), Some(LevelFilter::WARN));
         assert_eq!(level(Some(" ")), Some(LevelFilter::WARN));
         assert_eq!(level(Some("debug")), Some(LevelFilter::DEBUG));
-        let error = filter(&log, Some("unisono=loud")).unwrap_err().to_string();
-        assert!(
-            error.starts_with("UNISONO_LOG: \"unisono=loud\" is not"),
-            "{error}"
-        );
+        for (directives, reason) in [
+            (
+                "unisono=loud",
+                r#"UNISONO_LOG: "unisono=loud" is not a log level: "loud" is no"#,
+            ),
+            (
+                "unisono",
+                r#"UNISONO_LOG: "unisono" is not a log level: "unisono" is no"#,
+            ),
+        ] {
+            let error = filter(&log, Some(directives)).unwrap_err().to_string();
+            assert!(error.starts_with(reason), "{error}");
+        }
     }
 
     #[derive(Clone, Default)]

@@ -350,6 +350,17 @@ fn a_file_that_is_not_toml_is_placed() {
     insta::assert_snapshot!(reply.join("\n---\n"));
 }
 
+#[test]
+fn a_level_that_the_log_does_not_know_is_an_error() {
+    for level in ["loud", "info,unisono_runtime=loud"] {
+        let sandbox = Sandbox::with_config(&format!("[log]\nlevel = \"{level}\"\n"));
+        let found = sandbox.check();
+        let expected =
+            "unisono.toml:2:1: error: `log.level`: \"loud\" is no level; write error, warn";
+        assert!(found.contains(expected), "{found}");
+    }
+}
+
 /// What a check says of each of these settings after a beginning.
 fn checks(beginning: &str, table: &[&str]) -> String {
     let check = |text: &&str| Sandbox::with_config(&format!("{beginning}{text}")).check();
