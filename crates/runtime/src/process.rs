@@ -58,7 +58,11 @@ pub(crate) struct ProcessOutput {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     /// It could not be started.
-    #[error("could not start `{program}`{}: {source}", describe_directory(.cwd.as_deref()))]
+    #[error(
+        "could not start `{program}`{}: {source}{}",
+        describe_directory(.cwd.as_deref()),
+        remedy(.cwd.as_deref(), .source)
+    )]
     Spawn {
         program: Arc<str>,
         /// Its working directory.
@@ -85,6 +89,18 @@ fn describe_directory(cwd: Option<&str>) -> String {
         None => String::new(),
         Some(cwd) if std::path::Path::new(cwd).is_dir() => format!(" in `{cwd}`"),
         Some(cwd) => format!(" in `{cwd}`, which is not a directory"),
+    }
+}
+
+/// What to do about a program that cannot be started, for an error text.
+fn remedy(cwd: Option<&str>, error: &io::Error) -> &'static str {
+    let has_directory = cwd.is_none_or(|cwd| std::path::Path::new(cwd).is_dir());
+    match error.kind() {
+        io::ErrorKind::NotFound if has_directory => {
+            ": install it, or write its path into `command`"
+        }
+        io::ErrorKind::PermissionDenied => ": make it executable with `chmod +x`",
+        _ => "",
     }
 }
 

@@ -218,6 +218,17 @@ async fn a_program_that_cannot_be_started_is_named_with_its_directory() {
         error.starts_with("could not start `/no/such/program`: No such file"),
         "{error}"
     );
+    assert!(
+        error.ends_with(": install it, or write its path into `command`"),
+        "{error}"
+    );
+    command.program = "/etc/passwd".into();
+    let error = ended(&command, input()).await.unwrap_err().to_string();
+    assert!(
+        error.ends_with(": make it executable with `chmod +x`"),
+        "{error}"
+    );
+    command.program = "/no/such/program".into();
     command.cwd = Some("/".into());
     let error = ended(&command, input()).await.unwrap_err().to_string();
     assert!(
@@ -231,6 +242,7 @@ async fn a_program_that_cannot_be_started_is_named_with_its_directory() {
         error.contains("in `/no/such/place`, which is not a directory: "),
         "{error}"
     );
+    assert!(!error.contains("install"), "{error}");
 }
 
 #[tokio::test]
