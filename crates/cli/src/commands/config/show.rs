@@ -48,10 +48,14 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     };
     let key = args.key.as_deref().unwrap_or("");
     if !all.iter().any(|setting| setting.key.starts_with(key)) {
-        let problem = Problem::usage(format!("no key starts with `{key}`"));
+        let problem = Problem::usage(format!("no key that is set starts with `{key}`"));
         let hint = match nearest(key, names(&all)) {
             Some(similar) => format!("did you mean `{similar}`?"),
-            None => "`unisono config show` lists all of them".to_owned(),
+            None => {
+                "`unisono config show` lists the keys that are set; the page *Configuration* of \
+                     the book lists all"
+                    .to_owned()
+            }
         };
         return Err(problem.hint(hint));
     }
