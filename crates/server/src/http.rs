@@ -39,6 +39,7 @@ mod messages;
 mod metrics;
 mod open_files;
 mod openai;
+mod opened;
 mod past_events;
 mod people;
 mod pins;
@@ -94,6 +95,7 @@ pub(crate) use hosts::authority;
 use hosts::hosts;
 use login::Logins;
 use openai::ephemeral::EphemeralSessions;
+use opened::Opened;
 use people::People;
 use rate::Rate;
 use token::Token;
@@ -217,27 +219,29 @@ impl Server {
 
     async fn new(local: Local) -> Result<Server, Error> {
         local.log_notices();
-        let settings = local.setup().loaded.config.server.clone();
-        if !settings.bind.ip().is_loopback() && !settings.allow_remote {
-            return Err(Error::Remote(settings.bind));
+        match Opened::new(&local).await {
+            Ok(opened) => Ok(Server::from_opened(local, opened).await),
+            Err(error) => {
+                // A store that is dropped while it opens reports damage that it does not have.
+                local.shutdown().await;
+                Err(error)
+            }
         }
-        let token = Token::open(&settings.token_file)?;
-        let (address, listener) = listen(settings.bind).await?;
+    }
+
+    async fn from_opened(local: Local, opened: Opened) -> Server {
+        let settings = local.setup().loaded.config.server.clone();
         let (stop, stopping) = watch::channel(false);
         let (router, openapi) = routes().split_for_parts();
-        let reached = local.setup().loaded.config.cluster.address.clone();
-        let reached = cluster::address(reached.as_deref(), address);
-        cluster::join(&local, &reached, &token).await?;
-        let mut hosts = hosts(address, &settings.hosts);
-        hosts.extend(local.beats().and_then(|_| cluster::host(&reached)));
+        let mut hosts = hosts(opened.address, &settings.hosts);
+        hosts.extend(local.beats().and_then(|_| cluster::host(&opened.reached)));
         let calls = Arc::new(Semaphore::new(settings.streams as usize));
-        let logins = Logins::open(&local.setup().loaded.config.store.path, &token);
+        let logins = Logins::open(&local.setup().loaded.config.store.path, &opened.token);
         let logins = Arc::new(logins);
-        let people = People::open(&local, &settings).await?;
         store::remove_unfinished(&local).await;
         local.begin_audit();
         let common = Common {
-            token,
+            token: opened.token,
             logins,
             hosts,
             requests: Semaphore::new(settings.requests as usize),
@@ -250,7 +254,7 @@ impl Server {
             openapi,
             taken_over: AtomicU64::new(0),
             ephemeral_sessions: EphemeralSessions::new(),
-            people,
+            people: opened.people,
         };
         let shared = Arc::new(Shared {
             local: Arc::new(local),
@@ -260,9 +264,9 @@ impl Server {
         let body_limit_bytes = settings.body_limit_bytes as usize;
         let views = Views::new(router, &shared, &a2a, &calls, body_limit_bytes);
         let views = Arc::new(views);
-        Ok(Server {
-            listener,
-            address,
+        Server {
+            listener: opened.listener,
+            address: opened.address,
             router: views::router(&views, &shared),
             full: full(&shared),
             views,
@@ -272,8 +276,8 @@ impl Server {
             stop,
             limits: limits(&settings),
             token_file: settings.token_file,
-            reached,
-        })
+            reached: opened.reached,
+        }
     }
 
     /// The server of the Model Context Protocol, for clients other than those of `/mcp`. It must
@@ -467,12 +471,6 @@ fn routes() -> OpenApiRouter<Arc<Shared>> {
         });
     description::complete(all.get_openapi_mut());
     all.route("/v1/openapi.json", get(openapi))
-}
-
-async fn listen(address: SocketAddr) -> Result<(SocketAddr, TcpListener), Error> {
-    let listening = TcpListener::bind(address).await;
-    let bound = listening.and_then(|listener| Ok((listener.local_addr()?, listener)));
-    bound.map_err(|error| Error::Listen { address, error })
 }
 
 /// The routes of connections beyond the limit: health only.
