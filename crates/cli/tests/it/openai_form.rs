@@ -246,14 +246,22 @@ fn null_is_no_wish() {
 fn a_response_continues_nothing_but_a_session() {
     let scene = Scene::scripted(Script::always(Act::answer(Answer::text("So."))));
     let daemon = Daemon::start(&scene.place);
-    for (field, earlier) in [
-        ("previous_response_id", json!("resp_1")),
-        ("conversation", json!("conv_1")),
-        ("conversation", json!({"id": "conv_1"})),
+    for (field, earlier, named) in [
+        ("previous_response_id", json!("resp_1"), "names a response"),
+        ("conversation", json!("conv_1"), "names a conversation"),
+        (
+            "conversation",
+            json!({"id": "conv_1"}),
+            "names a conversation",
+        ),
     ] {
         let reply = daemon.post(RESPONSES, &asked(json!({field: earlier})));
         let error = reply.expect(400).json()["error"].clone();
         assert_eq!(error["param"], field, "{error}");
+        assert!(
+            error["message"].as_str().unwrap().contains(named),
+            "{error}"
+        );
     }
     daemon.stop();
 }

@@ -206,8 +206,7 @@ impl List {
     }
 
     fn asks_nothing(&self) -> FieldError {
-        let detail = "the last message must be a user's, which is what is asked, or what a tool \
-                      came back with";
+        let detail = "the last message must be the task of a user or the result of a tool call";
         self.refused(Code::InvalidRequest, detail)
     }
 }

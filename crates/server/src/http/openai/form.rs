@@ -133,7 +133,9 @@ fn shape(format: &RawValue) -> Result<Shape, String> {
                 Some(fault) => Err(format!("has a `schema` that cannot be checked: {fault}")),
             }
         }
-        kind => Err(format!("knows no format of type {kind:?}")),
+        kind => Err(format!(
+            "has the unknown type {kind:?}; known are text, json_object and json_schema"
+        )),
     }
 }
 
@@ -230,7 +232,7 @@ mod tests {
         );
         for (format, says) in rows! {
             (r#""text""#, "is not a format"),
-            (r#"{"type":"grammar"}"#, "knows no format of type \"grammar\""),
+            (r#"{"type":"grammar"}"#, "has the unknown type \"grammar\"; known are text"),
             (r#"{"type":"json_schema"}"#, "has no `schema`"),
             (r#"{"type":"json_schema","schema":{"type":"objekt"}}"#,
              "has a `schema` that cannot be checked: /type: \"objekt\""),

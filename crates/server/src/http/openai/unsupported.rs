@@ -18,6 +18,8 @@ const SEARCH: &str = "asks for a search, which a request cannot order: give the 
                       that searches (`[mcp.<name>]`)";
 const NOT_KEPT: &str = "names a response, but responses are not kept: name a session in \
                         `metadata.session` or the header `X-Unisono-Session`, and it goes on there";
+const OF_OPENAI: &str = "names a conversation that OpenAI keeps: name a session in \
+                         `metadata.session` or the header `X-Unisono-Session`, and it goes on there";
 const BACKGROUND: &str = "asks for an answer that is fetched later, but responses are not kept: start \
                           a turn (`POST /v1/sessions/{session}/turns`) and read it";
 const TEMPLATE: &str = "names a template, but templates are not kept: send its text in the input";
@@ -71,7 +73,7 @@ macro_rules! fields_of_both {
                 $request.previous_response_id.is_some(),
                 NOT_KEPT,
             ),
-            ("conversation", $request.conversation.is_some(), NOT_KEPT),
+            ("conversation", $request.conversation.is_some(), OF_OPENAI),
             ("prompt", $request.prompt.is_some(), TEMPLATE),
             ("background", $request.background == Some(true), BACKGROUND),
             ("max_tool_calls", $request.max_tool_calls.is_some(), CALLS),
