@@ -60,6 +60,10 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
         let problem = Problem::usage("an archive is written to a file");
         return Err(problem.hint("name a file that does not exist yet"));
     }
+    let existing = |file: &&Path| file.symlink_metadata().is_ok();
+    if let Some(file) = args.all.as_deref().filter(existing) {
+        return Err(unwritten(file, &ErrorKind::AlreadyExists.into()));
+    }
     let service = app.reader().await?;
     match &args.all {
         Some(file) => all(app, &*service, file).await?,

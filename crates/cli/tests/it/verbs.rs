@@ -74,7 +74,10 @@ fn the_whole_store_moves() {
     assert_eq!(moved["sessions"], 1);
     let shown = place.json(&["sessions", "show", "--store", "other"]);
     assert_eq!(shown["session"].as_str(), Some(&*session));
-    place.fails(&["export", "--all", "backup.unisono"], &["backup.unisono"]);
+    place.fails(
+        &["export", "--all", "backup.unisono"],
+        &["backup.unisono", "remove it, or name another file"],
+    );
     place.refuses(
         &["export", "--all", "-"],
         &["an archive is written to a file"],
@@ -103,7 +106,10 @@ fn the_whole_store_moves_beside_a_daemon() {
     let daemon = Daemon::start(&place);
     let wrote = place.json(&["export", "--all", "backup.unisono"]);
     assert_eq!(wrote["sessions"], 1, "{wrote}");
-    place.fails(&["export", "--all", "backup.unisono"], &["backup.unisono"]);
+    place.fails(
+        &["export", "--all", "backup.unisono"],
+        &["backup.unisono", "remove it, or name another file"],
+    );
     daemon.stop();
     let moved = place.json(&["import", "backup.unisono", "--store", "other"]);
     for count in ["sessions", "events"] {
