@@ -5,12 +5,11 @@
 //! instead, so that no hour is without its times.
 
 use cronexpr::{Crontab, MakeTimestamp};
+use jiff::SignedDuration;
 use jiff::civil::DateTime;
 use jiff::tz::{AmbiguousOffset, TimeZone};
 use unisono_context::Timestamp;
 
-/// Fields of an expression: minute, hour, day, month, weekday.
-const FIELDS: usize = 5;
 /// The hour of an expression of every hour.
 const EVERY: &str = "*";
 /// The years of one search, and the number of searches after which an expression counts as never
@@ -24,6 +23,8 @@ pub struct Cron {
     text: String,
     /// Its times are UTC.
     calendar: Crontab,
+    /// The expression for October, if it has a last day and is due in December.
+    october: Option<Crontab>,
     is_hourly: bool,
 }
 
@@ -50,14 +51,20 @@ impl Cron {
     /// The problem, for a person.
     pub fn parse(text: &str) -> Result<Cron, CronError> {
         let fields: Vec<&str> = text.split_whitespace().collect();
-        if fields.len() != FIELDS {
+        let [minute, hour, day, month, weekday] = *fields else {
             return Err(CronError::Fields(fields.len()));
-        }
+        };
         let text = fields.join(" ");
-        let calendar = cronexpr::parse_crontab(&format!("{text} UTC"));
+        let calendar = parsed(&text)?;
+        let has_last = day.contains('L') || weekday.contains('L');
+        let october = match has_last && has_december(month)? {
+            true => Some(parsed(&format!("{minute} {hour} {day} 10 {weekday}"))?),
+            false => None,
+        };
         let cron = Cron {
-            calendar: calendar.map_err(|error| CronError::Field(reason(&error.to_string())))?,
-            is_hourly: fields.get(1) == Some(&EVERY),
+            calendar,
+            october,
+            is_hourly: hour == EVERY,
             text,
         };
         match cron.after(DateTime::constant(2024, 1, 1, 0, 0, 0, 0)) {
@@ -113,14 +120,57 @@ impl Cron {
 
     /// The first time after that one on a calendar without time zones.
     fn after(&self, civil: DateTime) -> Option<DateTime> {
-        let begin = TimeZone::UTC.to_timestamp(civil).ok()?;
-        (0..SEARCHES).find_map(|search| {
+        let found = (0..SEARCHES).find_map(|search| {
             let years = jiff::Span::new().years(search * SEARCH_YEARS);
-            let begin = begin.to_zoned(TimeZone::UTC).checked_add(years).ok()?;
-            let found = self.calendar.find_next(MakeTimestamp(begin.timestamp()));
-            found.ok().map(|found| found.datetime())
+            next(&self.calendar, civil.checked_add(years).ok()?)
+        });
+        found.into_iter().chain(self.after_in_december(civil)).min()
+    }
+
+    /// The first time after that one in a December, if the expression has a last day. The library
+    /// knows the last days of a month by the next month, which has a greater number: not so in
+    /// December. An October that begins on the same day of the week stands for it.
+    fn after_in_december(&self, civil: DateTime) -> Option<DateTime> {
+        let calendar = self.october.as_ref()?;
+        [0, 1].into_iter().find_map(|years| {
+            let december = DateTime::new(civil.year() + years, 12, 1, 0, 0, 0, 0).ok()?;
+            let october = october_like(december)?;
+            let begin = match civil < december {
+                true => SignedDuration::from_secs(-1),
+                false => civil.duration_since(december),
+            };
+            let found = next(calendar, october.checked_add(begin).ok()?)?;
+            let at = december.checked_add(found.duration_since(october)).ok()?;
+            (at.year() == december.year() && at.month() == 12).then_some(at)
         })
     }
+}
+
+/// The first day of an October that begins on the same day of the week as that day.
+fn october_like(first: DateTime) -> Option<DateTime> {
+    (0..28).find_map(|years| {
+        let october = DateTime::new(first.year() - years, 10, 1, 0, 0, 0, 0).ok()?;
+        (october.weekday() == first.weekday()).then_some(october)
+    })
+}
+
+fn parsed(text: &str) -> Result<Crontab, CronError> {
+    let calendar = cronexpr::parse_crontab(&format!("{text} UTC"));
+    calendar.map_err(|error| CronError::Field(reason(&error.to_string())))
+}
+
+/// Whether the field of months has December.
+fn has_december(month: &str) -> Result<bool, CronError> {
+    let months = parsed(&format!("0 0 1 {month} *"))?;
+    let before = DateTime::constant(2024, 11, 30, 0, 0, 0, 0);
+    Ok(next(&months, before) == Some(DateTime::constant(2024, 12, 1, 0, 0, 0, 0)))
+}
+
+/// The first time of a calendar after that one, within some years.
+fn next(calendar: &Crontab, civil: DateTime) -> Option<DateTime> {
+    let begin = TimeZone::UTC.to_timestamp(civil).ok()?;
+    let found = calendar.find_next(MakeTimestamp(begin)).ok()?;
+    Some(found.datetime())
 }
 
 /// The instant of a local time: its first occurrence, or the end of the gap that contains it.

@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn times_come_on_the_clocks_of_their_zone() {
-        let table: [(&str, &str, &str, &[&str]); 7] = rows! {
+        let table: [(&str, &str, &str, &[&str]); 12] = rows! {
             // Friday, then Monday.
             ("0 7 * * 1-5", "UTC", "2026-01-01T12:00:00Z",
              &["2026-01-02T07:00:00Z", "2026-01-05T07:00:00Z"]),
@@ -151,6 +151,15 @@ mod tests {
             // The last day of a month.
             ("0 0 L * *", "UTC", "2027-02-01T00:00:00Z",
              &["2027-02-28T00:00:00Z", "2027-03-31T00:00:00Z"]),
+            ("0 0 L * *", "UTC", "2026-11-30T00:00:00Z",
+             &["2026-12-31T00:00:00Z", "2027-01-31T00:00:00Z"]),
+            ("0 7 1,L 12 *", "UTC", "2026-12-01T08:00:00Z",
+             &["2026-12-31T07:00:00Z", "2027-12-01T07:00:00Z", "2027-12-31T07:00:00Z"]),
+            ("0 7 L 1-11 *", "UTC", "2026-11-30T08:00:00Z", &["2027-01-31T07:00:00Z"]),
+            // The last Friday of a month.
+            ("0 7 * * 5L", "UTC", "2026-11-28T00:00:00Z",
+             &["2026-12-25T07:00:00Z", "2027-01-29T07:00:00Z"]),
+            ("0 7 * DEC 5L", "UTC", "2026-12-26T00:00:00Z", &["2027-12-31T07:00:00Z"]),
         };
         for (expression, zone, after, expected) in table {
             assert_next(&cron(expression, zone), after, expected);
