@@ -510,25 +510,6 @@ fn an_export_that_does_not_fit_leaves_no_file() {
     }
 }
 
-#[cfg(target_os = "linux")]
-#[test]
-fn an_export_that_is_killed_leaves_no_file_of_its_name() {
-    let place = Place::new();
-    let _daemon = Daemon::start(&place);
-    place.call(&["import", &example()]).expect(0);
-    // The system kills a program that writes more.
-    let killed = "ulimit -c 0 && ulimit -f 8 && exec env --default-signal=XFSZ \"$0\" \"$@\"";
-    for (args, file) in [
-        (&["export", "latest", "-o", "talk.jsonl"][..], "talk.jsonl"),
-        (&["export", "--all", "all.unisono"], "all.unisono"),
-    ] {
-        let done = in_shell(&place, killed, args);
-        assert_eq!(done.code, None, "it ended by itself: {done:#?}");
-        assert!(!place.path(file).exists(), "{file}");
-        place.call(args).expect(0);
-    }
-}
-
 /// Runs the program by a script of a shell.
 #[cfg(target_os = "linux")]
 fn in_shell(place: &Place, script: &str, args: &[&str]) -> Done {

@@ -407,8 +407,9 @@ async fn a_program_that_is_drained_takes_nothing_new_and_hands_over_what_it_has(
 
 /// Waits until a statement of another connection waits for this transaction.
 async fn until_waited_for(held: &Transaction<'_>) {
-    let waiting = "SELECT count(*) > 0 FROM pg_stat_activity \
-                   WHERE pg_backend_pid() = ANY(pg_blocking_pids(pid))";
+    // A transaction sees the backends of its first query in `pg_stat_activity`.
+    let waiting = "SELECT count(*) > 0 FROM pg_locks \
+                   WHERE NOT granted AND pg_backend_pid() = ANY(pg_blocking_pids(pid))";
     let until = Instant::now() + Duration::from_secs(30);
     while !held
         .query_one(waiting, &[])
