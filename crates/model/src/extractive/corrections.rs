@@ -12,7 +12,9 @@ mod choice;
 mod proposal;
 mod statement;
 
+use std::cell::RefCell;
 use std::collections::HashMap;
+use std::rc::Rc;
 
 use unisono_context::Ordinal;
 
@@ -67,8 +69,7 @@ pub(super) enum Strength {
 /// The newest correction of each unit that has one, in the order of `of`.
 pub(super) fn corrections(pool: &Pool<'_>, of: &[usize]) -> Vec<Correction> {
     let later = LaterStatements::new(pool, of);
-    let mut known = FoldedMap::default();
-    let newest = |&unit: &usize| later.newest_correction(unit, &mut known);
+    let newest = |&unit: &usize| later.newest_correction(unit);
     of.iter().filter_map(newest).collect()
 }
 
@@ -81,6 +82,8 @@ struct LaterStatements<'p, 'a> {
     changes: Vec<(Ordinal, usize)>,
     /// The number of messages with each of these terms.
     messages: HashMap<Term, usize>,
+    /// The units that were compared.
+    known: RefCell<FoldedMap<usize, Rc<Statement>>>,
 }
 
 impl<'p, 'a> LaterStatements<'p, 'a> {
@@ -90,6 +93,7 @@ impl<'p, 'a> LaterStatements<'p, 'a> {
             by_term: HashMap::new(),
             changes: Vec::new(),
             messages: HashMap::new(),
+            known: RefCell::default(),
         };
         let mut is_wanted = vec![false; pool.vocabulary.len()];
         for &term in of.iter().flat_map(|&unit| pool.terms(unit)) {
@@ -128,29 +132,26 @@ impl<'p, 'a> LaterStatements<'p, 'a> {
                 || unit.cues.intersects(Cues::STATUS))
     }
 
-    fn newest_correction(
-        &self,
-        of: usize,
-        known: &mut FoldedMap<usize, Statement>,
-    ) -> Option<Correction> {
+    /// Each unit is read once.
+    fn statement(&self, unit: usize) -> Rc<Statement> {
+        let read = || Rc::new(Statement::new(self.pool, unit));
+        let mut known = self.known.borrow_mut();
+        Rc::clone(known.entry(unit).or_insert_with(read))
+    }
+
+    fn newest_correction(&self, of: usize) -> Option<Correction> {
+        let earlier = self.statement(of);
         let mut found: Vec<(Strength, Ordinal, usize)> = Vec::new();
         for by in self.candidates(of) {
-            for unit in [of, by] {
-                let read = || Statement::new(self.pool, unit);
-                known.entry(unit).or_insert_with(read);
-            }
+            let later = self.statement(by);
             let is_taken_back = self.taken_back_by(of) == Some(by);
             let strength = self
-                .denial_or_change((of, &known[&of]), (by, &known[&by]))
+                .denial_or_change((of, &*earlier), (by, &*later))
                 .max(is_taken_back.then_some(Strength::Differs));
             found.extend(strength.map(|strength| (strength, ordinal(&self.pool.units[by]), by)));
         }
         let (strength, at, by) = found.iter().max().copied()?;
-        let common = |by: usize| {
-            let subject = known[&of].subject.iter();
-            let is_common = |term: &&Term| known[&by].subject.contains(term);
-            subject.filter(is_common).count()
-        };
+        let common = |by: usize| earlier.common_with(&self.statement(by));
         let as_strong = found
             .iter()
             .filter(|(one, ..)| *one >= strength.min(Strength::Differs));
@@ -158,17 +159,16 @@ impl<'p, 'a> LaterStatements<'p, 'a> {
         let closest = closest.map_or(by, |(.., closest)| *closest);
         // A newer statement about the same value is valid even if its evidence is weaker.
         found.retain(|(strength, later, newer)| {
-            let changes = known[newer].changes_value_of(&known[&by]);
+            let changes = self.statement(*newer).changes_value_of(&self.statement(by));
             *strength >= Strength::Differs && *later > at && changes
         });
         let newest = found.iter().max_by_key(|(_, at, by)| (*at, *by));
         let by = newest.map_or(by, |(.., newest)| *newest);
-        let mut subject = known[&by].subject.iter();
-        let has_another = subject.any(|term| !known[&of].subject.contains(term));
+        let later = self.statement(by);
+        let has_another = common(by) < later.subject.len();
         let is_closer = has_another && common(closest) > common(by);
-        let later = &known[&by];
         let is_other = later.subject.is_empty()
-            || later.changes_value_of(&known[&of])
+            || later.changes_value_of(&earlier)
             || self.pool.units[by].cues.intersects(Cues::ENDS);
         Some(Correction {
             of,
@@ -223,7 +223,7 @@ impl<'p, 'a> LaterStatements<'p, 'a> {
         let next = self.next_statement(of)?;
         let text = self.pool.units[next].text;
         let changes_value = || {
-            let [earlier, later] = [of, next].map(|at| Statement::new(self.pool, at));
+            let [earlier, later] = [of, next].map(|at| self.statement(at));
             later.changes_value_of(&earlier)
         };
         (takes_back(text) && (!may_mean_another(text) || changes_value())).then_some(next)
@@ -260,7 +260,7 @@ impl<'p, 'a> LaterStatements<'p, 'a> {
     fn takes_back_value(&self, by: usize, later: &Statement) -> bool {
         let is_taken_back = |of: &usize| self.taken_back_by(*of) == Some(by);
         let of = self.sentence_before(by).filter(is_taken_back);
-        of.is_some_and(|of| later.changes_value_of(&Statement::new(self.pool, of)))
+        of.is_some_and(|of| later.changes_value_of(&self.statement(of)))
     }
 
     /// Whether adjacent sentences may be one change: the second has the new value, one of both a cue.
@@ -279,7 +279,7 @@ impl<'p, 'a> LaterStatements<'p, 'a> {
         let Some(of) = before.filter(|_| later.changes_time_of(earlier)) else {
             return false;
         };
-        let before = Statement::new(self.pool, of);
+        let before = self.statement(of);
         let has_subject = has_cue(&self.pool.units[of]) && before.has_subject_of(earlier);
         has_subject || before.has_day_of(earlier)
     }
@@ -291,10 +291,7 @@ impl<'p, 'a> LaterStatements<'p, 'a> {
         (of, earlier): (usize, &Statement),
         (by, later): (usize, &Statement),
     ) -> Option<Strength> {
-        let shares_subject = || {
-            let mut subject = earlier.subject.iter();
-            subject.any(|term| later.subject.contains(term))
-        };
+        let shares_subject = || earlier.common_with(later) > 0;
         let [said, denied] = [of, by].map(|unit| ordinal(&self.pool.units[unit]).0);
         let is_of_another = self.are_of_two_people(of, by) || !is_statement(&self.pool.units[by]);
         let change = || {

@@ -139,9 +139,14 @@ impl Statement {
 
     /// Whether it has at least half of the subject of the other statement.
     pub(super) fn has_subject_of(&self, other: &Statement) -> bool {
-        let subject = other.subject.iter();
-        let common = subject.filter(|term| self.subject.contains(term)).count();
+        let common = self.common_with(other);
         common > 0 && 2 * common >= other.subject.len()
+    }
+
+    /// How many terms of the subject both have.
+    pub(super) fn common_with(&self, other: &Statement) -> usize {
+        let subject = self.subject.iter();
+        subject.filter(|term| other.subject.contains(term)).count()
     }
 
     /// Whether both have a day, a weekday or a time, and no such value is in both.
