@@ -46,8 +46,8 @@ pub(super) struct Correction {
     pub(super) closest: usize,
     /// How much of the earlier statement the later one makes superfluous.
     pub(super) strength: Strength,
-    /// Whether the later one has another value, or ends the matter.
-    pub(super) is_other: bool,
+    /// Whether the later one has another value or ends the matter, and can mean no other statement.
+    pub(super) is_certain: bool,
 }
 
 /// How a statement changes an earlier one.
@@ -167,16 +167,51 @@ impl<'p, 'a> LaterStatements<'p, 'a> {
         let later = self.statement(by);
         let has_another = common(by) < later.subject.len();
         let is_closer = has_another && common(closest) > common(by);
-        let is_other = later.subject.is_empty()
-            || later.changes_value_of(&earlier)
-            || self.pool.units[by].cues.intersects(Cues::ENDS);
         Some(Correction {
             of,
             by,
             closest: if is_closer { closest } else { by },
             strength,
-            is_other,
+            is_certain: self.is_certain((of, &*earlier), (by, &*later)),
         })
+    }
+
+    /// Whether a change says another value or the end of what a statement says, and can mean no other
+    /// statement. A proposal is never certain.
+    fn is_certain(
+        &self,
+        (of, earlier): (usize, &Statement),
+        (by, later): (usize, &Statement),
+    ) -> bool {
+        let unit = &self.pool.units[by];
+        let ends = unit.cues.intersects(Cues::ENDS) && earlier.has_time();
+        let before = self.sentence_before(by);
+        let before = before.filter(|&of| self.is_change_in_two([of, by]));
+        let is_named = || {
+            earlier.common_with(later) > 0
+                || before.is_some_and(|unit| self.statement(unit).common_with(earlier) > 0)
+        };
+        let is_of_same = match later.subject.is_empty() {
+            true => later.may_give_value_to(earlier) && !self.may_mean_between((of, by)),
+            false => is_named() && (ends || later.changes_value_of(earlier)),
+        };
+        is_statement(unit)
+            && is_of_same
+            && !later.names_others_than(earlier)
+            && !later.names_another_thing_than(earlier)
+    }
+
+    /// Whether a statement between two has another value than the first one, which the second one without
+    /// a subject may mean instead.
+    fn may_mean_between(&self, (of, by): (usize, usize)) -> bool {
+        let (earlier, later) = (self.statement(of), self.statement(by));
+        let mut between = of + 1..by;
+        let is_meant = |unit: usize| {
+            let other = self.statement(unit);
+            later.may_give_value_to(&other) && other.has_value_beside(&earlier)
+        };
+        between.len() > COMPARED
+            || between.any(|unit| is_statement(&self.pool.units[unit]) && is_meant(unit))
     }
 
     /// The later statements that may change one, in order.
@@ -781,6 +816,28 @@ mod tests {
             let choice = CorrectedChoice::new(&pool_of(&passages), &[0]);
             let expected: &[usize] = if is_changed { &[1, 0] } else { &[0] };
             assert_eq!(choice.units, expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_change_of_another_thing_leaves_a_statement_valid() {
+        let rows: [(&[&str], bool); 7] = rows! {
+            (&["The move to Frome is on 28 March.",
+               "Our move is delayed, the chain broke. New completion date is 11 April."], true),
+            (&["The limit is 300 seconds.", "Hmm wait, Bremen has many pages. 600 please."], true),
+            (&["The limit is 300 seconds.", "The limit is 300 seconds, all right.",
+               "Hmm wait, Bremen has many pages. 600 please."], true),
+            (&["The budget is 500 euros.", "The tiles cost 280 euros.", "Correction: 300 euros."],
+             false),
+            (&["The dentist is on 28 June.",
+               "The field is closed on 28 June. The party moves to 5 July."], false),
+            (&["The launch has 3 speakers.", "The launch is postponed."], false),
+            (&["The launch is on 1 June.", "The launch is postponed."], true),
+        };
+        for (texts, is_corrected) in rows {
+            let passages = passages_of(texts.iter().copied());
+            let choice = CorrectedChoice::new(&pool_of(&passages), &[0]);
+            assert_eq!(choice.is_corrected(0), is_corrected, "{texts:?}");
         }
     }
 

@@ -53,16 +53,16 @@ impl CorrectedChoice {
         CorrectedChoice { units, by }
     }
 
-    /// Whether a unit is wrong or incomplete without its correction: another value, or the end of the matter.
+    /// Whether a unit is wrong without its correction.
     pub(in crate::extractive) fn is_corrected(&self, unit: usize) -> bool {
         let correction = self.by.get(&unit);
         correction.is_some_and(|one| match one.strength {
-            Strength::Completes => one.is_other,
+            Strength::Completes => one.is_certain,
             strength => strength > Strength::Completes,
         })
     }
 
-    /// The units that are wrong or incomplete without their corrections, in any order.
+    /// The units that are wrong without their corrections, in any order.
     pub(in crate::extractive) fn corrected(&self) -> impl Iterator<Item = usize> {
         let units = self.by.keys().copied();
         units.filter(move |unit| self.is_corrected(*unit))

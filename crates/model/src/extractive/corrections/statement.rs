@@ -164,6 +164,23 @@ impl Statement {
         !own.is_empty() && other.values.iter().any(is_other)
     }
 
+    /// Whether it has a value in place of one of the other statement; its numbers may have no unit.
+    pub(super) fn may_give_value_to(&self, other: &Statement) -> bool {
+        self.changes_value_of(other) || self.has_other_number(other) || self.changes_time_of(other)
+    }
+
+    /// Whether it has a value, no name or condition, that the other statement does not have.
+    pub(super) fn has_value_beside(&self, other: &Statement) -> bool {
+        self.values.iter().any(|value| {
+            !matches!(value.0, Kind::Name | Kind::Status) && !other.values.contains(value)
+        })
+    }
+
+    pub(super) fn has_time(&self) -> bool {
+        let is_time = |kind: Kind| matches!(kind, Kind::Day | Kind::Weekday | Kind::Time);
+        self.values.iter().any(|(kind, _)| is_time(*kind))
+    }
+
     /// Whether both name one of several things, and not the same one: `Gate 7 is now closed` says nothing
     /// of gate 4.
     pub(super) fn names_another_thing_than(&self, other: &Statement) -> bool {
@@ -189,9 +206,12 @@ impl Statement {
     /// Whether it may be about another person or thing: each has a name that the other does not have,
     /// and another value differs too.
     pub(super) fn may_be_of_others_than(&self, other: &Statement) -> bool {
-        self.has_other(Kind::Name, other)
-            && other.has_other(Kind::Name, self)
-            && self.changes_value_of(other)
+        self.names_others_than(other) && self.changes_value_of(other)
+    }
+
+    /// Whether each has a name that the other does not have.
+    pub(super) fn names_others_than(&self, other: &Statement) -> bool {
+        self.has_other(Kind::Name, other) && other.has_other(Kind::Name, self)
     }
 
     fn values_of(&self, kind: Kind) -> Vec<&str> {
