@@ -339,17 +339,18 @@ impl<'p, 'a> LaterStatements<'p, 'a> {
             change.filter(|one| *one > Strength::Completes || !self.takes_back_value(by, later))
         };
         let is_near = denied - said <= NEAR;
-        let is_accepted_time = || {
+        if !is_statement(&self.pool.units[by]) {
             let is_of_same = later.subject.is_empty() || shares_subject();
-            is_of_same && later.changes_time_of(earlier) && is_accepted(self.pool, by)
-        };
+            let is_time = is_near && is_of_same && later.changes_time_of(earlier);
+            let other = || change().filter(|_| has_cue(&self.pool.units[by]));
+            return is_time.then_some(Strength::Completes).or_else(other);
+        }
         match later.denied_value_of(earlier) {
             Some(_) if shares_subject() => Some(Strength::Replaces),
             Some(Kind::Day | Kind::Weekday | Kind::Time) if is_near => {
                 change().max(Some(Strength::Completes))
             }
             None if self.changes_with_before(earlier, (by, later))
-                || is_near && is_accepted_time()
                 || is_near && self.is_other_number((of, earlier), (by, later)) =>
             {
                 change().max(Some(Strength::Completes))
@@ -659,11 +660,11 @@ mod tests {
 
     #[test]
     fn an_accepted_proposal_of_a_time_completes_a_statement() {
-        let of_first = |reply: &'static str| {
+        let of_first = |first: &'static str, question: &'static str, reply: &'static str| {
             let said = [
-                ("Ana", "The dentist is on 10 April at 8:30."),
+                ("Ana", first),
                 ("Ben", "I am in Graz then."),
-                ("Ana", "14 April at 11:15?"),
+                ("Ana", question),
                 ("Ben", reply),
             ];
             let passage = |(n, (name, text)): (u32, (&'static str, &'static str))| Passage {
@@ -675,10 +676,23 @@ mod tests {
             let found = found.iter().map(|one| (one.by, one.strength));
             found.collect::<Vec<(usize, Strength)>>()
         };
-        let completes = [(2, Strength::Completes)];
-        assert_eq!(of_first("Yes, that's fine."), completes);
-        assert_eq!(of_first("I will ask my daughter."), []);
-        assert_eq!(of_first("Yes, but she is in Graz too."), []);
+        let rows = [
+            ("Yes, that's fine.", true),
+            ("I will ask my daughter.", false),
+            ("Yes, but she is in Graz too.", false),
+            ("Yes. But she is in Graz too.", false),
+        ];
+        for (reply, is_accepted) in rows {
+            let dentist = "The dentist is on 10 April at 8:30.";
+            let completes = is_accepted.then_some((2, Strength::Completes));
+            let found = of_first(dentist, "14 April at 11:15?", reply);
+            assert_eq!(found, Vec::from_iter(completes), "{reply}");
+        }
+        let [gate, question] = [
+            "The gate of Feldkamp is open.",
+            "Is the gate of Feldkamp closed?",
+        ];
+        assert_eq!(of_first(gate, question, "Ok, I will look."), []);
     }
 
     #[test]
