@@ -412,13 +412,15 @@ impl<'p, 'a> LaterStatements<'p, 'a> {
         let says_other = changes || units[1].cues.intersects(Cues::STATUS);
         let is_ended = units[1].cues.intersects(Cues::ENDS) && !is_other && covers(0.5, 0.5);
         let is_like = contradicts && shared > 1 && covers(0.33, 0.5) || is_ended;
-        if is_answered || is_like || says_other && self.have_common_id(of, by) {
+        let has_rare = || self.rare_in_both(of, by).next().is_some();
+        let is_of_id = || says_other && later.has_id_of(earlier) && has_rare();
+        if is_answered || is_like || is_of_id() {
             return Some(Strength::Completes);
         }
         if distance == 1 && contradicts && self.is_reply(of, by) {
             return Some(Strength::Contradicts);
         }
-        (distance <= 1 || self.rare_in_both(of, by).next().is_some()).then_some(Strength::Related)
+        (distance <= 1 || has_rare()).then_some(Strength::Related)
     }
 
     /// The rare names, numbers and ids that two units have.
@@ -426,11 +428,6 @@ impl<'p, 'a> LaterStatements<'p, 'a> {
         let is_common = move |term: &Term| self.pool.terms(by).contains(term);
         let terms = self.pool.specific_terms(of).filter(is_common);
         terms.filter(move |&term| self.is_rare(term))
-    }
-
-    fn have_common_id(&self, of: usize, by: usize) -> bool {
-        let is_id = |term: Term| self.pool.vocabulary.class(term) == Class::Identifier;
-        self.rare_in_both(of, by).any(is_id)
     }
 
     fn is_name(&self, term: Term) -> bool {
@@ -711,6 +708,9 @@ mod tests {
         let rows = rows! {
             (["Gate 4 is now open.", "Gate 7 is now closed."], Strength::Related),
             (["Gate 4 is now open.", "Gate 4 is now closed."], Strength::Replaces),
+            (["The port in src/config.toml with the other hosts is 8080.",
+              "I changed the default retries of the client in src/config.toml to 5."],
+             Strength::Related),
             (["My train leaves at 10:30 from track 5.",
               "Correction: my train leaves at 11:15 from track 7."], Strength::Replaces),
         };

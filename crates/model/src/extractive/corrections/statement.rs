@@ -181,6 +181,13 @@ impl Statement {
         self.values.iter().any(|(kind, _)| is_time(*kind))
     }
 
+    /// Whether both name one thing by an id: `TK-3390`, no path or number.
+    pub(super) fn has_id_of(&self, other: &Statement) -> bool {
+        let is_id = |thing: &&String| thing.contains(char::is_alphabetic);
+        let mut ids = self.things.iter().filter(is_id);
+        ids.any(|id| other.things.contains(id))
+    }
+
     /// Whether both name one of several things, and not the same one: `Gate 7 is now closed` says nothing
     /// of gate 4.
     pub(super) fn names_another_thing_than(&self, other: &Statement) -> bool {
