@@ -126,21 +126,31 @@ fn settles(text: &str) -> bool {
     let mut ends = [" then", " it is"].into_iter();
     let value = ends.find_map(|end| text.strip_suffix(end));
     value.is_some_and(|value| {
-        let last = value.rsplit(' ').next().unwrap_or_default();
-        value.contains(|c: char| c.is_ascii_digit()) && !has_word(BEFORE_PAST_THEN, last)
+        let mut last = value.rsplit(' ').take(VALUE_WORDS);
+        let is_past = has_word(BEFORE_PAST_THEN, last.clone().next().unwrap_or_default());
+        !is_past && last.any(|word| word.contains(|c: char| c.is_ascii_digit()))
     })
 }
 
-/// Whether a new value follows the verb before a text: `it to 26 May`, `auf 16 Kisten`.
+/// Most words of a value: `12th of May`.
+const VALUE_WORDS: usize = 3;
+
+/// Whether a new value follows the verb before a text: `it to 26 May`, `auf 16 Kisten`. A period is none:
+/// `9:00 to 11:00`.
 fn is_before_value(text: &str) -> bool {
     [" to ", " auf "].into_iter().any(|to| {
-        let value = text.split_once(to).map_or("", |(_, value)| value);
+        let (before, value) = text.split_once(to).unwrap_or_default();
+        let mut before = before.rsplit(' ');
+        let is_period = before.next().is_some_and(begins_value);
+        let is_change = !is_period || before.any(|word| matches!(word, "from" | "von"));
         let words = value.split(|c: char| !c.is_alphanumeric());
         let mut words = words.filter(|word| !word.is_empty() && !has_word(ARTICLES, word));
-        words.next().is_some_and(|word| {
-            word.starts_with(|c: char| c.is_ascii_digit()) || is_date_word(&in_small_letters(word))
-        })
+        is_change && words.next().is_some_and(begins_value)
     })
+}
+
+fn begins_value(word: &str) -> bool {
+    word.starts_with(|c: char| c.is_ascii_digit()) || is_date_word(&in_small_letters(word))
 }
 
 /// Whether a text begins by taking back what its speaker said just before: `No, the white ones`.
@@ -269,7 +279,7 @@ const PHRASES: [(Cues, &str); 23] = rows! {
     (Cues::DONE.with(Cues::SETS), "moved|changed"),
     (Cues::SETS, "\
         move|change|raise|raised|reduce|reduced|lower|lowered|increase|increased|extend|extended|\
-        shorten|shortened|shift|shifted|push|pushed|postpone|cut|erhöhe|erhöhen|erhöht|senke|\
+        shorten|shortened|shifted|push|pushed|postpone|cut|erhöhe|erhöhen|erhöht|senke|\
         senken|gesenkt|reduziere|reduziert|verlege|verlegen|verschiebe|verschieben|verlängert"),
     (Cues::PENDING, "\
         todo|to do|next step|next steps|due|will|needs to|need to|assigned|owner|takes|takes over|\
@@ -465,6 +475,11 @@ mod tests {
             ("We moved the piano to the cellar.", false),
             ("They had 3 hens back then.", false),
             ("See you then!", false),
+            ("At 3 pm I will tell you where it is.", false),
+            ("The 12th of May then.", true),
+            ("The move is on 28 March, 9:00 to 11:00.", false),
+            ("My shift is from 9 to 5.", false),
+            ("We reduce the price from 40 to 30 euros.", true),
             ("He told me how late it is.", false),
         };
         for (text, is_correction) in rows {
