@@ -27,9 +27,11 @@ const PARTS_OF_DAYS: &str = "morning afternoon evening";
 const THE: &str = "the des";
 const LONG_PERIODS: &str = "month quarter year monat monats quartal quartals jahr jahres";
 
-/// Verbs that stand after an interrogative in a question.
+/// Verbs that stand after an interrogative in a question, and words that begin its subject. `What is
+/// needed` may begin a statement.
 const AUXILIARIES: &str = "is isn't are aren't was were do don't does doesn't did didn't has have can \
     can't cannot could should shouldn't must may will won't would";
+const SUBJECTS: &str = "i you he she it we they the a an this that my your his her our their there";
 
 /// A date at most this many words before or after a time belongs to it: `yesterday (7 May 2023)`.
 const NEAR: usize = 4;
@@ -141,11 +143,12 @@ pub(super) fn without_day(text: &str) -> (&str, Option<Date>) {
 /// Whether a text begins like a question, which in chats may have no question mark: `why can't I open it`.
 fn asks(text: &str) -> bool {
     let words = text.split_whitespace().map(in_small_letters);
-    let lists = [INTERROGATIVES, AUXILIARIES];
+    let lists = [INTERROGATIVES, AUXILIARIES, SUBJECTS];
     let starts = words
         .zip(lists)
         .take_while(|(word, list)| has_word(list, word));
-    starts.count() == lists.len()
+    // `What is the limit: 40 EUR.`
+    starts.count() == lists.len() && !text.contains(": ")
 }
 
 /// Whether a unit states a requirement: a demand of the user, or a decision or prohibition about

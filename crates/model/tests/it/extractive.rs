@@ -236,6 +236,14 @@ fn a_question_without_its_mark_is_no_key_fact() {
     let text = "Why can't I open the Hamburg account, I paid the 40 EUR";
     let draft = summary(&[passage(5, Role::User, text)], None, 200);
     assert!(draft.key_facts.is_empty(), "{:?}", draft.key_facts);
+    let statements = [
+        "What is needed by Friday is the visa for Hamburg, without exception",
+        "What is the limit for Hamburg: at most 40 EUR",
+    ];
+    for text in statements {
+        let draft = summary(&[passage(5, Role::User, text)], None, 200);
+        assert_eq!(draft.key_facts.len(), 1, "{text}");
+    }
 }
 
 #[test]
