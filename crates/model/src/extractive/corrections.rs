@@ -555,6 +555,7 @@ mod tests {
             ("The delivery is on 14 April. That's wrong, it is on 24 April.", true),
             ("The delivery is on 14 April. That's wrong in the list.", false),
             ("The delivery is on 14 April. Correction: the shelf costs 300 euros.", false),
+            ("The delivery is on 14 April. Sorry, correction: the shelf costs 300 euros.", false),
             ("We take the red tiles. No other tiles are left.", false),
             ("We take the red tiles. Oh no, the lamp is broken.", false),
             ("Is the red lamp left? No, they sold it.", false),

@@ -153,12 +153,16 @@ fn begins_value(word: &str) -> bool {
     word.starts_with(|c: char| c.is_ascii_digit()) || is_date_word(&in_small_letters(word))
 }
 
+/// A text without an `Actually` or `Sorry` before its beginning.
+fn without_opening(text: &str) -> &str {
+    let mut begins = ["Actually, ", "Sorry, "].into_iter();
+    let rest = begins.find_map(|begin| text.strip_prefix(begin));
+    rest.unwrap_or(text)
+}
+
 /// Whether a text begins by taking back what its speaker said just before: `No, the white ones`.
 pub(super) fn takes_back(text: &str) -> bool {
-    let mut begins = ["Actually, ", "Sorry, "].into_iter();
-    let text = begins
-        .find_map(|begin| text.strip_prefix(begin))
-        .unwrap_or(text);
+    let text = without_opening(text);
     let behind_word = text.trim_start_matches(char::is_alphanumeric);
     let first = in_small_letters(&text[..text.len() - behind_word.len()]);
     let mut phrases = PHRASES_TAKING_BACK.iter();
@@ -182,11 +186,9 @@ pub(super) fn takes_back(text: &str) -> bool {
 
 /// Whether a text that takes something back may mean what was said long before: `Correction: …`.
 pub(super) fn may_mean_another(text: &str) -> bool {
-    let mut words = text.split(|c: char| !c.is_alphanumeric());
-    has_word(
-        ANNOUNCING,
-        &in_small_letters(words.next().unwrap_or_default()),
-    )
+    let mut words = without_opening(text).split(|c: char| !c.is_alphanumeric());
+    let first = in_small_letters(words.next().unwrap_or_default());
+    has_word(ANNOUNCING, &first)
 }
 
 /// The text behind its beginning, which may be in capitals.
