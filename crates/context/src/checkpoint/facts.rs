@@ -226,9 +226,14 @@ fn speaker(lower: &str) -> Vec<u64> {
     words.into_iter().map(hash).collect()
 }
 
-/// Whether a text in small letters has such a phrase.
+/// Whether a text in small letters has such a phrase, and not as a part of other words (`a piano longer than`).
 fn has_change_phrase(lower: &str) -> bool {
-    CHANGE_PHRASES.iter().any(|phrase| lower.contains(phrase))
+    let is_whole = |(at, phrase): (usize, &str)| {
+        let after = &lower[at + phrase.len()..];
+        !lower[..at].ends_with(char::is_alphanumeric) && !after.starts_with(char::is_alphanumeric)
+    };
+    let mut phrases = CHANGE_PHRASES.iter();
+    phrases.any(|phrase| lower.match_indices(phrase).any(is_whole))
 }
 
 /// A text without the day of its message before it, `[4 March 2024] We meet on Friday.`: the same fact
@@ -343,7 +348,13 @@ mod tests {
         for begin in begins {
             assert_eq!(places(begin), [9], "{begin}");
         }
-        for begin in ["On Friday", "From scratch,", "If the gate is wrong,"] {
+        let others = [
+            "On Friday",
+            "From scratch,",
+            "If the gate is wrong,",
+            "For a piano longer",
+        ];
+        for begin in others {
             assert_eq!(places(begin), [3, 9], "{begin}");
         }
     }
