@@ -172,7 +172,11 @@ impl<'p, 'a> LaterStatements<'p, 'a> {
             by,
             closest: if is_closer { closest } else { by },
             strength,
-            is_certain: self.is_certain((of, &*earlier), (by, &*later)),
+            is_certain: match strength {
+                Strength::Differs => true,
+                Strength::Replaces => !later.may_mean_like_thing(&earlier),
+                _ => self.is_certain((of, &*earlier), (by, &*later)),
+            },
         })
     }
 
@@ -198,6 +202,7 @@ impl<'p, 'a> LaterStatements<'p, 'a> {
         is_statement(unit)
             && is_of_same
             && !later.names_others_than(earlier)
+            && !later.may_mean_like_thing(earlier)
             && !later.names_another_thing_than(earlier)
     }
 
@@ -836,7 +841,7 @@ mod tests {
 
     #[test]
     fn a_change_of_another_thing_leaves_a_statement_valid() {
-        let rows: [(&[&str], bool); 7] = rows! {
+        let rows: [(&[&str], bool); 11] = rows! {
             (&["The move to Frome is on 28 March.",
                "Our move is delayed, the chain broke. New completion date is 11 April."], true),
             (&["The limit is 300 seconds.", "Hmm wait, Bremen has many pages. 600 please."], true),
@@ -848,6 +853,13 @@ mod tests {
                "The field is closed on 28 June. The party moves to 5 July."], false),
             (&["The launch has 3 speakers.", "The launch is postponed."], false),
             (&["The launch is on 1 June.", "The launch is postponed."], true),
+            (&["The price of the table is 30 euros.", "The price of the lamp is now 40 euros."],
+             false),
+            (&["The price of the table is 30 euros.", "I raised the price of the lamp to 40 euros."],
+             false),
+            (&["The price of the table is 30 euros.", "I raised the price to 40 euros."], true),
+            (&["The price of the table is 30 euros.",
+               "The price in the list is 40 euros, not 30 euros."], true),
         };
         for (texts, is_corrected) in rows {
             let passages = passages_of(texts.iter().copied());

@@ -52,7 +52,7 @@ impl Cues {
     /// `not`, `nicht`.
     pub(super) const NOT: Cues = Cues(1 << 20);
     /// A verb that gives something another value if one follows: `moved`, `raise`.
-    const SETS: Cues = Cues(1 << 21);
+    pub(super) const SETS: Cues = Cues(1 << 21);
     /// The condition of something that does not happen as planned: `is cancelled`.
     pub(super) const ENDS: Cues = Cues(1 << 22);
     /// `is actually`: a correction of another value, otherwise ordinary talk.

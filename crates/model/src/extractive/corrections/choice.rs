@@ -56,10 +56,7 @@ impl CorrectedChoice {
     /// Whether a unit is wrong without its correction.
     pub(in crate::extractive) fn is_corrected(&self, unit: usize) -> bool {
         let correction = self.by.get(&unit);
-        correction.is_some_and(|one| match one.strength {
-            Strength::Completes => one.is_certain,
-            strength => strength > Strength::Completes,
-        })
+        correction.is_some_and(|one| one.is_certain && one.strength >= Strength::Completes)
     }
 
     /// The units that are wrong without their corrections, in any order.

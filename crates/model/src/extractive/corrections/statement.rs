@@ -37,6 +37,8 @@ pub(super) struct Statement {
     things: Vec<String>,
     /// Whether it says how something is now.
     pub(super) says_now: bool,
+    /// Whether its subject may have a verb that gives something another value: `raised`.
+    sets: bool,
 }
 
 /// Words beside a number that make it a time.
@@ -66,6 +68,7 @@ impl Statement {
         });
         let mut statement = Statement {
             says_now: unit.cues.intersects(Cues::NOW),
+            sets: unit.cues.intersects(Cues::SETS),
             ..Statement::default()
         };
         for at in 0..all.len() {
@@ -179,6 +182,14 @@ impl Statement {
     pub(super) fn has_time(&self) -> bool {
         let is_time = |kind: Kind| matches!(kind, Kind::Day | Kind::Weekday | Kind::Time);
         self.values.iter().any(|(kind, _)| is_time(*kind))
+    }
+
+    /// Whether both have only one word of their subjects in common, and each has others: the price of a
+    /// lamp, the price of a table. An id or a denied value is enough.
+    pub(super) fn may_mean_like_thing(&self, other: &Statement) -> bool {
+        let is_of_same = self.has_id_of(other) || self.denied_value_of(other).is_some();
+        let own = self.subject.len() - usize::from(self.sets && !self.subject.is_empty());
+        self.common_with(other) == 1 && own > 1 && other.subject.len() > 1 && !is_of_same
     }
 
     /// Whether both name one thing by an id: `TK-3390`, no path or number.
