@@ -34,7 +34,7 @@ const NEAR: u32 = 8;
 /// A term points to one subject if at most this many messages have it, or this part of all.
 const RARE_LEAST: usize = 4;
 const RARE_PART: usize = 25;
-/// More statements with a term are not compared.
+/// More statements with a term, or more changes near a statement, are not compared.
 const COMPARED: usize = 64;
 
 /// A statement and the newest one that changes it.
@@ -229,7 +229,8 @@ impl<'p, 'a> LaterStatements<'p, 'a> {
         let from = self.changes.partition_point(|(at, _)| *at <= said);
         let near = self.changes[from..]
             .iter()
-            .take_while(|(at, _)| at.0 - said.0 <= NEAR);
+            .take_while(|(at, _)| at.0 - said.0 <= NEAR)
+            .take(COMPARED);
         let mut others: Vec<usize> = near.map(|(_, unit)| *unit).collect();
         for term in self.pool.terms(of) {
             let sharing = self.by_term.get(term).into_iter().flatten().rev();
