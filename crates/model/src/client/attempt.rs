@@ -18,8 +18,8 @@ use super::incoming::Incoming;
 use super::progress::ReplyProgress;
 use super::surrogates::SurrogateJoiner;
 use super::{Call, Client, report, transport};
-use crate::dialect::{DecodedEvent, Decoder, Failure, Mode};
-use crate::language::{Class, Reply, Stage};
+use crate::dialect::{DecodedEvent, Decoder, Dialect, Failure, Mode};
+use crate::language::{Class, Reply, Stage, Usage};
 use crate::provider::Settings;
 use crate::sse;
 
@@ -204,6 +204,7 @@ impl Client {
             false => dialect.parse_document(body),
         };
         let reply = whole(&body).map_err(|failure| {
+            reply_progress.used(usage_of_failure(dialect, &body));
             let reparse = |clean: &[u8]| whole(clean).err();
             self.access
                 .get()
@@ -349,6 +350,17 @@ const fn unreadable_type(body_type: BodyType) -> Option<&'static str> {
         ),
         BodyType::Events | BodyType::Json | BodyType::Other => None,
     }
+}
+
+/// The usage in a document that is no reply, such as an error after a part of it.
+fn usage_of_failure(dialect: Dialect, body: &[u8]) -> Usage {
+    let mut decoder = dialect.decoder();
+    // Documents have the form of events, and usage is read before an error.
+    let _ = decoder.event(&sse::Event {
+        name: "message",
+        data: &String::from_utf8_lossy(body),
+    });
+    decoder.usage_so_far()
 }
 
 /// Reports the beginning of the reply, once for all attempts.

@@ -117,6 +117,39 @@ async fn a_refusal_after_the_providers_state_is_not_paid() {
 }
 
 #[tokio::test]
+async fn a_refusal_with_usage_is_paid() {
+    let error = r#""error":{"code":"server_error","message":"busy"}"#;
+    let chat = r#""usage":{"prompt_tokens":9,"completion_tokens":3}"#;
+    let responses = r#""usage":{"input_tokens":9,"output_tokens":3}"#;
+    let gemini = r#""usageMetadata":{"promptTokenCount":9,"candidatesTokenCount":3}"#;
+    let failed = format!(r#""response":{{"status":"failed",{error},{responses}}}"#);
+    let unusable = r#""candidates":[{"finishReason":"MALFORMED_FUNCTION_CALL"}]"#;
+    for (dialect, reply) in [
+        (Dialect::OpenAiChat, format!("data: {{{error},{chat}}}\n\n")),
+        (
+            Dialect::OpenAiChat,
+            format!(r#"{{"choices":[{{"message":{{"content":"One"}},{error}}}],{chat}}}"#),
+        ),
+        (
+            Dialect::OpenAiResponses,
+            format!("data: {{\"type\":\"response.failed\",{failed}}}\n\n"),
+        ),
+        (Dialect::Gemini, format!("{{{unusable},{gemini}}}")),
+    ] {
+        let act = Act::document(200, "text/event-stream", reply.clone());
+        let (failed, lost) = outcome(dialect, Script::always(act)).await;
+        let error = failed.unwrap_err();
+        assert!(error.class.is_transient(), "{error:?} {reply}");
+        assert!(error.is_paid_for(), "{error:?} {reply}");
+        let lost: Vec<_> = lost
+            .iter()
+            .map(|used| (used.input.0, used.output.0))
+            .collect();
+        assert_eq!(lost, [(9, 3); 2], "both attempts: {reply}");
+    }
+}
+
+#[tokio::test]
 async fn a_call_rejected_after_an_interrupted_attempt_has_begun() {
     let script = Script::sequence([cut(Ending::Reset)]).then(Act::refuse(Refusal::Unauthorised));
     let (failed, lost) = outcome(Dialect::OpenAiChat, script).await;

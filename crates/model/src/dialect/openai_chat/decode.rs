@@ -89,14 +89,15 @@ impl Decoder {
         }
         let chunk: Chunk<'_> =
             serde_json::from_str(data).map_err(|e| unreadable(data.as_bytes(), &e))?;
+        // An error may come with the usage of the part before it.
+        if let Some(usage) = chunk.usage {
+            self.draft.used(usage);
+        }
         let empty = chunk.choices.is_none() && chunk.usage.is_none();
         if (empty || chunk.error.is_some() || event.name == "error")
             && let Some(failure) = refusal::reported(data.as_bytes())
         {
             return Err(failure);
-        }
-        if let Some(usage) = chunk.usage {
-            self.draft.used(usage);
         }
         if let Some(text) = chunk.only_text() {
             self.alike.learn(&event, text);
@@ -108,12 +109,12 @@ impl Decoder {
         let choices = choices.into_iter();
         for choice in choices.filter(|choice| choice.index.unwrap_or(0) == 0) {
             self.begun = true;
+            if let Some(usage) = choice.usage {
+                self.draft.used(usage);
+            }
             choice.check()?;
             if let Some(delta) = choice.delta {
                 self.draft.add(delta)?;
-            }
-            if let Some(usage) = choice.usage {
-                self.draft.used(usage);
             }
             if let Some(reason) = choice.finish_reason {
                 self.draft.finish(&reason.0)?;

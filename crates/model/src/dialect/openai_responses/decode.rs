@@ -31,12 +31,13 @@ pub(crate) struct Decoder {
     speaking: Option<u64>,
     /// Whole items with their places.
     items: Vec<(u64, String)>,
+    /// The usage of the last event, which a failed response may have as well.
+    usage: Usage,
     ended: Option<Ended>,
 }
 
 #[derive(Debug)]
 struct Ended {
-    usage: Usage,
     stop: Stop,
     /// The items that the last event repeats.
     output: Vec<String>,
@@ -131,6 +132,7 @@ impl Decoder {
             "response.completed" | "response.incomplete" | "response.failed" => {
                 let response = read::<Terminal<'_>>(data)?.response;
                 let response = response.ok_or_else(|| Failure::missing("response"))?;
+                self.usage = response.usage.unwrap_or_default();
                 self.ended = Some(response.ended()?);
                 Ok(DecodedEvent::End)
             }
@@ -157,8 +159,7 @@ impl Decoder {
     }
 
     pub(in crate::dialect) fn usage_so_far(&self) -> call::Usage {
-        let ended = self.ended.as_ref();
-        ended.map(|ended| ended.usage.read()).unwrap_or_default()
+        self.usage.read()
     }
 
     pub(in crate::dialect) fn finish(mut self) -> Result<Reply, Failure> {
@@ -174,7 +175,7 @@ impl Decoder {
         if items.is_empty() {
             items = ended.output.iter().map(|item| &**item).collect();
         }
-        let mut reply = items::reply(&items, ended.usage, ended.stop)?;
+        let mut reply = items::reply(&items, self.usage, ended.stop)?;
         // Some servers send only text, and no items.
         if items.is_empty() && !self.text.is_empty() {
             reply.text = self.text.into();
@@ -210,7 +211,6 @@ impl Response<'_> {
         };
         let output = self.output.unwrap_or_default();
         Ok(Ended {
-            usage: self.usage.unwrap_or_default(),
             stop,
             output: output.iter().map(|item| item.get().to_owned()).collect(),
         })
@@ -224,11 +224,8 @@ pub(in crate::dialect) fn parse_document(body: &[u8]) -> Result<Reply, Failure> 
         let failure = response.status.is_none().then(|| reported(body)).flatten();
         return Err(failure.unwrap_or_else(|| Failure::missing("output")));
     }
-    let Ended {
-        usage,
-        stop,
-        output,
-    } = response.ended()?;
+    let usage = response.usage.unwrap_or_default();
+    let Ended { stop, output } = response.ended()?;
     let items: Vec<&str> = output.iter().map(|item| &**item).collect();
     items::reply(&items, usage, stop)
 }
