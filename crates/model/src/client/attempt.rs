@@ -198,6 +198,8 @@ impl Client {
         admitted: &Admitted<'_>,
     ) -> Result<Reply, Failure> {
         let dialect = self.settings.dialect;
+        // The provider is at work: a broken connection loses its reply.
+        reply_progress.event(&DecodedEvent::Status);
         let body = incoming.read_all().await?;
         let whole = |body: &[u8]| match call.think_opened {
             true => dialect.parse_opened_document(body),

@@ -150,6 +150,16 @@ async fn a_refusal_with_usage_is_paid() {
 }
 
 #[tokio::test]
+async fn a_document_that_breaks_off_is_paid() {
+    let document = Act::json(200, r#"{"choices":[{"message":{"content":"One"}}]}"#);
+    let broken = document.end_at(At::Body(9), Ending::Close);
+    let (failed, lost) = outcome(Dialect::OpenAiChat, Script::always(broken)).await;
+    let error = failed.unwrap_err();
+    assert_eq!(error.class, Class::Transport);
+    assert!(error.is_paid_for() && lost.len() == 2, "{error:?} {lost:?}");
+}
+
+#[tokio::test]
 async fn a_call_rejected_after_an_interrupted_attempt_has_begun() {
     let script = Script::sequence([cut(Ending::Reset)]).then(Act::refuse(Refusal::Unauthorised));
     let (failed, lost) = outcome(Dialect::OpenAiChat, script).await;
