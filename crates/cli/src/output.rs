@@ -11,6 +11,7 @@ use std::sync::OnceLock;
 
 use serde::Serialize;
 use serde_json::json;
+use unisono::telemetry;
 use unisono_api::Code;
 use unisono_api::harmless;
 
@@ -162,6 +163,13 @@ impl Out {
     pub(crate) fn message(&self, message: impl Display) {
         if !self.quiet {
             write_stderr(&message);
+        }
+    }
+
+    /// As [`Self::message`]. If standard error is a pipe that nobody reads, the program still ends.
+    pub(crate) fn last_message(&self, message: impl Display) {
+        if !self.quiet {
+            telemetry::write_line(&terminal_safe(&message.to_string()));
         }
     }
 

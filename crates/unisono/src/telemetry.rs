@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 use std::io::{self, Write};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, SyncSender};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
@@ -21,6 +21,8 @@ pub const VARIABLE: &str = "UNISONO_LOG";
 const WAITING: usize = 1_024;
 /// The time for which a line may hold up the thread that logs it.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// What the log writes to, once there is one.
+static LINES: OnceLock<Lines> = OnceLock::new();
 
 /// Why there is no log.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -59,10 +61,11 @@ pub fn init(log: &Log, variable: Option<&str>, colours: bool) -> Result<(), Erro
     let lines = Lines::start(io::stderr(), PATIENCE).map_err(|error| Error::Thread {
         reason: error.to_string(),
     })?;
+    let to = lines.clone();
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(move || LogWriter {
-            to: lines.clone(),
+            to: to.clone(),
             format,
         })
         .with_ansi(colours);
@@ -70,7 +73,20 @@ pub fn init(log: &Log, variable: Option<&str>, colours: bool) -> Result<(), Erro
         LogFormat::Text => builder.try_init(),
         LogFormat::Json => builder.json().flatten_event(true).try_init(),
     };
-    done.map_err(|_| Error::Twice)
+    done.map_err(|_| Error::Twice)?;
+    // Nothing else sets it.
+    let _ = LINES.set(lines);
+    Ok(())
+}
+
+/// Writes a line to standard error as the log does: a pipe that nobody reads does not stop the program.
+pub fn write_line(line: &str) {
+    let line = format!("{line}\n");
+    // A failure cannot be reported anywhere.
+    let _ = match LINES.get() {
+        Some(lines) => lines.clone().write_all(line.as_bytes()),
+        None => io::stderr().write_all(line.as_bytes()),
+    };
 }
 
 /// Writes lines on a thread of its own: a pipe that nobody reads would stop the program. A line is

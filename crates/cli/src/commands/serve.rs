@@ -98,7 +98,7 @@ pub(crate) async fn run(app: &App, args: Args) -> Result<()> {
     let _ = announcing.await;
     match ended {
         None => {
-            app.out.message("stopped");
+            app.out.last_message("stopped");
             Ok(())
         }
         Some(reason) => Err(Problem::failed(format!("the runtime gave up: {reason}"))),

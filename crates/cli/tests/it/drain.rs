@@ -1,17 +1,19 @@
 //! A daemon that must stop: it takes nothing new, leaves in time what does not end, and goes
 //! on with it at its next start.
 
+use std::io::{self, BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::time::Instant;
 
+use rustix::fs::{OFlags, fcntl_setfl};
 use serde_json::json;
 
 use crate::http::Daemon;
 use crate::interrupted::Scene;
 use crate::mcp::Spoken;
-use crate::support::{Going, PATIENCE, Place, heard, tell, until};
+use crate::support::{Going, PATIENCE, Place, heard, send_signal, tell, until, wait};
 
 #[test]
 fn a_stopping_daemon_exits_in_time_and_its_open_turn_goes_on_later() {
@@ -233,4 +235,22 @@ fn the_daemon_is_started_by_its_other_name() {
     daemon.wait_for(&["listening"]);
     daemon.signal("TERM");
     daemon.finish().expect(0).says(&["stopped"]);
+}
+
+#[test]
+fn a_daemon_whose_messages_nobody_reads_stops() {
+    let place = Place::new();
+    let (_unread, mut messages) = io::pipe().unwrap();
+    fcntl_setfl(&messages, OFlags::NONBLOCK).unwrap();
+    while messages.write_all(&[b'x'; 4096]).is_ok() {}
+    fcntl_setfl(&messages, OFlags::empty()).unwrap();
+    let mut command = place.command(&["serve", "--json", "--bind", "127.0.0.1:0"]);
+    let mut daemon = command.stderr(messages).spawn().unwrap();
+    let mut ready = String::new();
+    let mut data = BufReader::new(daemon.stdout.take().unwrap());
+    data.read_line(&mut ready).unwrap();
+    assert!(ready.contains("token_file"), "{ready}");
+    send_signal("TERM", &daemon.id().to_string());
+    let ended = wait(&mut daemon);
+    assert!(ended.is_some_and(|status| status.success()), "{ended:?}");
 }
