@@ -319,7 +319,7 @@ fn conversation(messages: Vec<Box<RawValue>>, most: u32) -> Result<Import, Error
             Err(Error::new(Code::Refused, problems(&lines, &first_lines)))
         }
         Err(transcript::Error::NoMessage { .. }) => {
-            let detail = "messages: there is system text, but no message of the conversation";
+            let detail = "messages: system text and reasoning alone are no conversation";
             Err(Error::new(Code::Refused, detail))
         }
         Err(error) => Err(Error::new(Code::Refused, error.to_string())),
@@ -417,11 +417,13 @@ mod tests {
         let empty = r#"{"role": "assistant", "content": null}"#;
         let unknown = "{\n\"role\": \"clerk\", \"content\": \"So.\"}";
         let system = r#"{"role": "system", "content": "Be brief."}"#;
+        let thought = r#"{"role": "assistant", "content": null, "reasoning": "Hm."}"#;
         for (messages, told) in rows! {
             (vec![user, empty], "messages: message 2: the message has no content"),
             (vec![empty, user], "messages: message 1: the message has no content"),
             (vec![user, user, unknown], "messages: message 3: unknown role \"clerk\""),
-            (vec![system], "messages: there is system text, but no message"),
+            (vec![system], "messages: system text and reasoning alone are no conversation"),
+            (vec![thought], "messages: system text and reasoning alone are no conversation"),
         } {
             let error = import(said(&messages), 100).unwrap_err().to_string();
             assert!(error.starts_with(told), "{error}");
