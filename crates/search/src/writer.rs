@@ -142,18 +142,19 @@ impl Writer {
     }
 
     /// Writes all documents into one segment and removes the others, so that no removed data is on
-    /// disk. Only commits if nothing was removed since the last time.
+    /// disk. Only commits if nothing was removed since the last time, and removes files that were left.
     pub(crate) fn purge(&mut self) -> Result<()> {
-        if !self.may_have_removed {
-            return self.commit();
+        if self.may_have_removed {
+            self.writer.set_merge_policy(Box::new(NoMergePolicy));
+            let merged = self.commit().and_then(|()| self.merge_all());
+            self.writer
+                .set_merge_policy(Box::<LogMergePolicy>::default());
+            merged?;
+            // Later searches read the new segment and release the old ones.
+            self.index.refresh()?;
+        } else {
+            self.commit()?;
         }
-        self.writer.set_merge_policy(Box::new(NoMergePolicy));
-        let merged = self.commit().and_then(|()| self.merge_all());
-        self.writer
-            .set_merge_policy(Box::<LogMergePolicy>::default());
-        merged?;
-        // Later searches read the new segment and release the old ones.
-        self.index.refresh()?;
         guarded("written", || {
             self.writer.garbage_collect_files().wait().map(drop)
         })?;
