@@ -34,10 +34,10 @@ impl Condition {
 
     /// Sets that no more writes are accepted; the first reason is kept.
     pub(super) fn set_read_only(&self, reason: String) {
-        if self.read_only.get().is_none() {
+        self.read_only.get_or_init(|| {
             tracing::error!(store = %self.root.display(), reason, "the store is read-only");
-            self.read_only.get_or_init(|| reason);
-        }
+            reason
+        });
     }
 
     /// Records that a group was refused because there was no room.
