@@ -76,10 +76,13 @@ pub(super) fn open_locked(root: &Path, lock: Lock) -> Result<(Trees, Option<Salv
     let extents = ledger::read(root)?;
     // sled is not opened if there is no room to write: it would fail half-way.
     preallocation::check_for_opening(root, tail::size_bytes(root))?;
-    tail::keep(root)?;
+    let is_copied = tail::keep(root)?;
     let (log, replay, salvage) = match open_whole(root, &extents) {
         Ok((log, replay)) => (log, replay, None),
-        Err(OpenFailure::Error(error)) => return Err(error),
+        Err(OpenFailure::Error(error)) => {
+            leave(root, is_copied, &error)?;
+            return Err(error);
+        }
         Err(OpenFailure::Damaged(reason)) => {
             tracing::error!(store = %root.display(), reason, "the store is damaged, saving what is whole");
             let salvage = salvage::salvage(root, &extents, reason)?;
@@ -99,6 +102,15 @@ pub(super) fn open_locked(root: &Path, lock: Lock) -> Result<(Trees, Option<Salv
     files::narrow(root);
     let trees = Trees::new(log, replay, root.to_path_buf(), lock);
     Ok((trees, salvage))
+}
+
+/// Removes the copy of the tail that this opening made if another process has the log open. That process
+/// goes on with the log: the copy would keep what it deletes, and the next opening would make none.
+fn leave(root: &Path, is_copied: bool, error: &Error) -> Result<()> {
+    match error {
+        Error::Held { .. } if is_copied => tail::release(root),
+        _ => Ok(()),
+    }
 }
 
 /// Checks the directory, locks it, and completes what an earlier process began.
@@ -279,10 +291,21 @@ mod tests {
         let log = std::fs::File::open(data.join("db")).unwrap();
         flock(&log, FlockOperation::LockExclusive).unwrap();
         let error = open_sled(&data, Instant::now()).unwrap_err();
-        match trouble(&data, error) {
-            OpenFailure::Error(Error::Held { path, pid: None }) => assert_eq!(path, root.path()),
-            OpenFailure::Error(error) => panic!("{error}"),
+        let error = match trouble(&data, error) {
+            OpenFailure::Error(error) => error,
             OpenFailure::Damaged(reason) => panic!("damaged: {reason}"),
+        };
+        match &error {
+            Error::Held { path, pid: None } => assert_eq!(path, root.path()),
+            error => panic!("{error}"),
+        }
+        let tail = tail::path(root.path());
+        for is_copied in [true, false] {
+            let was_copied = tail::keep(root.path()).unwrap();
+            assert!(was_copied && tail.exists());
+            assert!(!tail::keep(root.path()).unwrap());
+            leave(root.path(), is_copied, &error).unwrap();
+            assert_eq!(tail.exists(), !is_copied);
         }
     }
 }

@@ -19,11 +19,11 @@ pub(super) fn path(root: &Path) -> PathBuf {
     root.join("tail")
 }
 
-/// Copies the tail, unless there is a copy already or there is no log.
-pub(super) fn keep(root: &Path) -> Result<()> {
+/// Copies the tail, unless there is a copy already or there is no log. Returns whether it did.
+pub(super) fn keep(root: &Path) -> Result<bool> {
     let (tail, log) = (path(root), files::data(root).join("db"));
     if tail.exists() || !log.exists() {
-        return Ok(());
+        return Ok(false);
     }
     let partial = tail.with_extension("tmp");
     let from = snapshot_lsn(&files::data(root));
@@ -33,7 +33,9 @@ pub(super) fn keep(root: &Path) -> Result<()> {
         let doing = "keep a copy of the log's tail in";
         return Err(Error::io(doing, &partial, error));
     }
-    std::fs::rename(&partial, &tail).map_err(|error| Error::io("rename", &partial, error))
+    let renamed = std::fs::rename(&partial, &tail);
+    renamed.map_err(|error| Error::io("rename", &partial, error))?;
+    Ok(true)
 }
 
 /// Removes the copy after a successful opening.
