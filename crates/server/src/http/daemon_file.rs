@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -22,11 +23,12 @@ pub struct DaemonInfo {
 }
 
 /// Removes the file when it is dropped, unless another daemon has written its own meanwhile: one that
-/// opened the store as soon as it was closed, or one on a store that took the place of this one.
+/// opened the store as soon as it was closed, or one on a store that took the place of this one. In
+/// containers both may have the same address and process id.
 #[derive(Debug)]
 pub struct DaemonFile {
-    store: PathBuf,
-    announced: DaemonInfo,
+    path: PathBuf,
+    inode: u64,
 }
 
 impl DaemonInfo {
@@ -38,20 +40,18 @@ impl DaemonInfo {
 
     /// Writes the file, readable by its owner only.
     pub fn announce(&self, store: &Path) -> io::Result<DaemonFile> {
-        let text = serde_json::to_string(self)?;
-        write_atomically(&store.join(NAME), &format!("{text}\n"))?;
-        Ok(DaemonFile {
-            store: store.to_owned(),
-            announced: self.clone(),
-        })
+        let (path, text) = (store.join(NAME), serde_json::to_string(self)?);
+        write_atomically(&path, &format!("{text}\n"))?;
+        let inode = fs::metadata(&path)?.ino();
+        Ok(DaemonFile { path, inode })
     }
 }
 
 impl Drop for DaemonFile {
     fn drop(&mut self) {
-        if DaemonInfo::find(&self.store).as_ref() == Some(&self.announced) {
+        if fs::metadata(&self.path).is_ok_and(|found| found.ino() == self.inode) {
             // A stale file names a process that does not hold the store.
-            let _ = fs::remove_file(self.store.join(NAME));
+            let _ = fs::remove_file(&self.path);
         }
     }
 }
@@ -74,10 +74,9 @@ mod tests {
         drop(announced);
         assert_eq!(DaemonInfo::find(store.path()), None);
         let announced = running.announce(store.path()).unwrap();
-        let next = DaemonInfo { pid: 8, ..running };
-        let _file = next.announce(store.path()).unwrap();
+        let _next = running.announce(store.path()).unwrap();
         drop(announced);
-        assert_eq!(DaemonInfo::find(store.path()), Some(next));
+        assert_eq!(DaemonInfo::find(store.path()), Some(running));
         fs::write(store.path().join(NAME), "half a fi").unwrap();
         assert_eq!(DaemonInfo::find(store.path()), None);
     }
