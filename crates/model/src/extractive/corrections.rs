@@ -399,11 +399,10 @@ impl<'p, 'a> LaterStatements<'p, 'a> {
         let is_other = shared < 2 && later.names_another_thing_than(earlier);
         let is_same = is_same && !(later.says_now && is_other);
         let is_changed = is_same && is_certain() && later.changes_value_of(earlier);
-        let is_by_another =
-            || later.has_other(Kind::Name, earlier) && shared > 1 && covers(0.0, 0.5);
+        let by_another = || later.has_other(Kind::Name, earlier) && shared > 1 && covers(0.0, 0.5);
         let contradicts = units[1].cues.intersects(Cues::CORRECTION);
         let is_of_same = || !later.has_only_others(Kind::Name, earlier);
-        if has_cue && is_changed && is_of_same() || contradicts && is_by_another() {
+        if has_cue && is_changed && is_of_same() || contradicts && by_another() {
             return Some(match later.may_be_of_others_than(earlier) {
                 true => Strength::Completes,
                 false => Strength::Replaces,
@@ -414,13 +413,12 @@ impl<'p, 'a> LaterStatements<'p, 'a> {
         }
         let distance = ordinal(units[1]).0 - ordinal(units[0]).0;
         let changes = later.changes_value_of(earlier);
-        let is_answered = changes && later.subject.is_empty() && distance <= NEAR;
         let says_other = changes || units[1].cues.intersects(Cues::STATUS);
         let is_ended = units[1].cues.intersects(Cues::ENDS) && !is_other && covers(0.5, 0.5);
         let is_like = contradicts && shared > 1 && covers(0.33, 0.5) || is_ended;
         let has_rare = || self.rare_in_both(of, by).next().is_some();
         let is_of_id = || says_other && later.has_id_of(earlier) && has_rare();
-        if is_answered || is_like || is_of_id() {
+        if changes && later.subject.is_empty() && distance <= NEAR || is_like || is_of_id() {
             return Some(Strength::Completes);
         }
         if distance == 1 && contradicts && self.is_reply(of, by) {
