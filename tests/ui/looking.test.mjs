@@ -578,6 +578,7 @@ test("keys: a list, a palette, an agent that is named, and an estimate before a 
     await palette.getByRole("combobox").dispatchEvent("keydown", { key: "Enter", isComposing: true });
     assert.equal(await palette.count(), 1);
     await page.keyboard.press("Escape");
+    await palette.waitFor({ state: "hidden" });
     await page.keyboard.press("/");
     assert.equal(await page.evaluate(() => document.activeElement.id), "within");
     await page.keyboard.type("Friday");
