@@ -1,13 +1,13 @@
 //! The budget broker: owns the daemon's level of the budget tree and its journal.
 //!
 //! Sessions request larger grants and return unused ones through their [`Handle`]; each answer is
-//! on disk before it is given, and waits while the store does not answer. If the rest is held by other
-//! sessions, these are asked to return unused parts, and the request waits for them, and while one of
-//! them will release a part by itself, also in another program. It never waits on a holder that is itself
-//! queued. While requests of another program wait as well, the programs take turns: the one that has been
-//! without a grant for longer gets what is free, until it has enough. At its first start the broker takes
-//! back what sessions held in an earlier process, according to their journals; if it is restarted while
-//! sessions are live, they are asked. At most one request of each session waits.
+//! on disk before it is given, and waits while the store does not answer. If other sessions hold the rest,
+//! the broker asks them to return unused parts. The request waits for these parts, and as long as a holder,
+//! also in another program, works on something whose end releases a part. It never waits on a holder that is
+//! itself queued. While requests of another program wait as well, the programs take turns: the one that
+//! has been without a grant for longer gets what is free, until it has enough. At its first start the
+//! broker takes back what sessions held in an earlier process, according to their journals; if it is
+//! restarted while sessions are live, they are asked. At most one request of each session waits.
 
 mod beats;
 mod handle;

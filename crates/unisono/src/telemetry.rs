@@ -89,8 +89,8 @@ pub fn write_line(line: &str) {
     };
 }
 
-/// Writes lines on a thread of its own: a pipe that nobody reads would stop the program. A line is
-/// written when its `write` returns, unless that takes too long.
+/// Writes lines on a separate thread, so that a pipe that nobody reads does not stop the program. `write`
+/// returns when the line is written, or after `patience`.
 #[derive(Clone)]
 struct Lines {
     /// Each line, and where to report that it is written.

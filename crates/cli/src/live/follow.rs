@@ -90,8 +90,8 @@ impl Interrupts {
     }
 }
 
-/// Whether whoever started the program wants it to outlive its terminal, as `nohup` does. A program that
-/// listens would no longer ignore the signal. True if the system does not say.
+/// Whether the program was started with SIGHUP ignored, as `nohup` does: then a handler would make it end
+/// with its terminal. True if the system does not say.
 fn is_hangup_ignored() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

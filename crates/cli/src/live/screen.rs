@@ -296,7 +296,7 @@ impl<'o> Screen<'o> {
         self.agents(watch);
     }
 
-    /// Says why agents pause, as those of a resumed turn may do.
+    /// Shows why agents pause. After a resume they may pause before the first event.
     pub(crate) fn pauses(&mut self, watch: &Watch) {
         let now = values::instant(clock::now());
         for agent in &watch.agents {

@@ -1,6 +1,6 @@
 //! A chat in the JSON export of Messenger, Facebook or Instagram: messages of
-//! `{"sender_name", "timestamp_ms", "content"}`, the newest first. Each byte of a text in UTF-8 is written as a
-//! character of its own.
+//! `{"sender_name", "timestamp_ms", "content"}`, the newest first. The export writes each byte of
+//! UTF-8 text as one character.
 
 use unisono_context::message::Part;
 use unisono_context::{Role, Timestamp};

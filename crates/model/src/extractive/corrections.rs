@@ -78,7 +78,7 @@ struct LaterStatements<'p, 'a> {
     pool: &'p Pool<'a>,
     /// By term of the statements that may be changed.
     by_term: HashMap<Term, Vec<usize>>,
-    /// Those of [`Self::is_change`], in order.
+    /// The units for which [`Self::is_change`] is true, in order.
     changes: Vec<(Ordinal, usize)>,
     /// The number of messages with each of these terms.
     messages: HashMap<Term, usize>,

@@ -199,7 +199,7 @@ fn behind<'t>(text: &'t str, begin: &str) -> Option<&'t str> {
 
 /// Words and phrases that take back what was said if a pause follows.
 const TAKING_BACK: &str = "no nope nein nee correction korrektur";
-/// Those of them that announce a correction of anything.
+/// The words of [`TAKING_BACK`] that may correct an earlier message instead.
 const ANNOUNCING: &str = "correction korrektur";
 const PHRASES_TAKING_BACK: [&str; 6] = [
     "scratch that",

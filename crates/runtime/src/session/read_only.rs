@@ -109,8 +109,8 @@ impl State {
 
     /// Schedules another try, if turns wait for it, in place of an earlier one: each request of a client
     /// is a try, too. A session that cannot be opened or written for another reason leaves memory, so that
-    /// the next request opens it: the cause may be gone by then, such as too many open files. It does not
-    /// open by itself, because its runs would be paid again for each refused result.
+    /// the next request opens it: the cause may be gone by then, such as too many open files. Only a
+    /// request opens it: without one, each refused result would make it repeat and pay its runs.
     pub(super) fn schedule_retry(&mut self, myself: &ActorRef<Msg>) {
         self.retries.abort_all();
         // Removes timers that have ended.

@@ -5,8 +5,8 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 use unisono_server::mcp;
 
-/// The progress that a client is told about a request. Its numbers grow, as the protocol demands.
-/// Those of each request to the daemon begin at one.
+/// The progress notifications of one request of a client. Their numbers grow, as the protocol demands. The
+/// daemon's own numbers begin at one in each request to it.
 #[derive(Debug)]
 pub(super) struct Progress {
     /// None if the client wants no progress.
